@@ -21,7 +21,7 @@ impl Solver for Fill {
     }
 
     fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        (objective.kind != ObjectiveKind::Throughput).then_some("objectives other than throughput")
+        (objective.kind() != ObjectiveKind::Throughput).then_some("objectives other than throughput")
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
@@ -53,7 +53,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let document = workloads::family("bert")?.generate(None, &workloads::Options::default())?;
     let graph = Graph::from_document(document)?;
     let cluster = Cluster::from_document(stagewright::clusters::find("4xa100")?)?;
-    let objective = Objective { split: Split::Free, ..Objective::default() };
+    let objective = Throughput { split: Split::Free, ..Throughput::default() };
     let problem = Problem::new(graph, cluster, objective, PinsDocument::default())?;
     let options = Options::default().time_limit(Some(std::time::Duration::from_secs(2)));
     for options in [options.clone().solver(Fill), options.clone().solver_named("one-device")?, options] {

@@ -22,7 +22,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut cluster = ClusterBuilder::new("four GPUs");
     let link = Some(LinkDocument { latency_s: 1e-5, bandwidth: 1e10 });
     cluster.kind(KindDocument { link, ..KindDocument::named("gpu", 4) });
-    let objective = Objective { kind: ObjectiveKind::Makespan, split: Split::Free, ..Objective::default() };
+    let objective = Objective::Makespan { execution: Execution::Ports };
     let problem = Problem::new(graph.build()?, cluster.build()?, objective, PinsDocument::default())?;
 
     let mut rng = seed::stream(1, 0);

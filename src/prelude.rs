@@ -2,12 +2,12 @@
 
 pub use stagewright_core::cluster::{Cluster, ClusterBuilder, DeviceId};
 pub use stagewright_core::document::{
-    ClassDocument, Communication, KindDocument, LinkDocument, ObjectiveKind, OperatorDocument,
+    ClassDocument, Communication, Execution, KindDocument, LinkDocument, ObjectiveKind, OperatorDocument,
     ParameterDocument, Pass, PinsDocument, Schedule, Split, TensorDocument, Training,
 };
 pub use stagewright_core::evaluate::{Evaluation, evaluate};
 pub use stagewright_core::graph::{Graph, GraphBuilder, OpId};
-pub use stagewright_core::objective::Objective;
+pub use stagewright_core::objective::{Objective, Throughput};
 pub use stagewright_core::placement::Placement;
 pub use stagewright_core::problem::Problem;
 pub use stagewright_core::solver::{Context, Plan, Solution, SolveError, Solver, Status};

@@ -12,7 +12,7 @@ use stagewright_core::bound::LowerBound;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::{PlanDocument, Schedule, Training};
 use stagewright_core::evaluate::{Violation, evaluate};
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::Throughput;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -69,7 +69,7 @@ fn iterations_pass_the_checker() {
             let report = check(problem.graph().document(), problem.cluster().document(), None, &plan)
                 .unwrap_or_else(|error| panic!("{number}: {error}"));
             assert!(report.violations.is_empty(), "{number}: {:?}", report.violations);
-            let is_zero_bubble = problem.objective().schedule == Schedule::ZeroBubble;
+            let is_zero_bubble = problem.objective().rules().schedule == Schedule::ZeroBubble;
             let is_asked = at != 2 || is_zero_bubble;
             plans[at] += u32::from(solution.plan.is_some() && is_asked);
         }
@@ -108,10 +108,10 @@ fn any_placement_is_feasible_for_both_or_neither() {
 /// The problem with an objective that a document can state: the value under a schedule is the iteration time.
 fn stated(problem: Problem) -> Problem {
     let objective = *problem.objective();
-    if !objective.is_bottleneck {
+    if !objective.rules().is_bottleneck {
         return problem;
     }
-    let objective = Objective { is_bottleneck: false, training: Training::Combined, ..objective };
+    let objective = Throughput { is_bottleneck: false, training: Training::Combined, ..objective.rules() };
     problem.with_objective(objective).expect("the same problem under its schedule")
 }
 
@@ -130,7 +130,7 @@ fn arbitrary_placement(problem: &Problem, rng: &mut impl Rng) -> Placement {
     let mut replicas = std::collections::BTreeMap::new();
     for &stage in &stages {
         if rng.random_bool(0.3) {
-            let most = problem.objective().max_replicas;
+            let most = problem.objective().rules().max_replicas;
             replicas.insert(stage, if rng.random_bool(0.9) { most } else { rng.random_range(0..=3) });
         }
     }

@@ -11,7 +11,7 @@ use rand::{Rng, RngExt};
 use random::Size;
 use stagewright::report::document::{Provenance, plan_document};
 use stagewright_core::document::{CertificateDocument, PlanDocument, Schedule, Split};
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver};
@@ -22,7 +22,8 @@ const SOURCE: &str = "column-generation";
 fn free(number: u64, operators: usize) -> Problem {
     let problem = random::problem(number, Size { operators, devices: 4, groups: number.is_multiple_of(3) });
     let given = *problem.objective();
-    let objective = Objective { split: Split::Free, schedule: Schedule::None, microbatches: 1, ..given };
+    let objective =
+        Throughput { split: Split::Free, schedule: Schedule::None, microbatches: 1, ..given.rules() };
     problem.with_objective(objective).expect("a valid objective")
 }
 
@@ -57,7 +58,7 @@ fn every_bound_of_column_generation_is_verified() {
         };
         assert!(proved_s >= solution.bound.value, "{number}");
         verified += 1;
-        replicated += u32::from(problem.objective().max_replicas > 1);
+        replicated += u32::from(problem.objective().rules().max_replicas > 1);
     }
     assert!(verified > 80 && replicated > 30, "{verified} verified, {replicated} of them with replicas");
 }

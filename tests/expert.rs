@@ -15,7 +15,7 @@ use stagewright_core::document::{
     Split, Training,
 };
 use stagewright_core::graph::Graph;
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Plan, Silent, Solution, Solver, Status};
@@ -76,14 +76,15 @@ fn layered(number: u64) -> Problem {
     }
     let split = [Split::Contiguous, Split::Convex, Split::Free][rng.random_range(0..3)];
     let schedule = match split {
-        Split::Contiguous => problem.objective().schedule,
+        Split::Contiguous => problem.objective().rules().schedule,
         Split::Convex | Split::Free => Schedule::None,
     };
-    let microbatches = if schedule == Schedule::None { 1 } else { problem.objective().microbatches };
+    let microbatches = if schedule == Schedule::None { 1 } else { problem.objective().rules().microbatches };
     let given = *problem.objective();
     // A document cannot state the bottleneck of a schedule, and a schedule orders the passes itself.
-    let training = if schedule == Schedule::None { given.training } else { Training::Combined };
-    let objective = Objective { split, schedule, microbatches, training, is_bottleneck: false, ..given };
+    let training = if schedule == Schedule::None { given.rules().training } else { Training::Combined };
+    let objective =
+        Throughput { split, schedule, microbatches, training, is_bottleneck: false, ..given.rules() };
     let graph = Graph::from_document(document).expect("a valid graph");
     Problem::new(graph, problem.cluster().clone(), objective, problem.pins().clone())
         .expect("a valid problem")
@@ -96,7 +97,7 @@ fn every_plan_passes_the_checker() {
         let problem = layered(number);
         for rule in RULES {
             if checked(rule, &problem).plan.is_some() {
-                *plans.entry((rule.name(), problem.objective().split as u8)).or_insert(0) += 1;
+                *plans.entry((rule.name(), problem.objective().rules().split as u8)).or_insert(0) += 1;
             }
         }
     }
@@ -148,7 +149,7 @@ fn model(name: &str, training: bool, granularity: Granularity, split: Split, acc
         matrix: None,
     });
     let graph = Graph::from_document(document).expect("a valid graph");
-    let objective = Objective { split, ..Objective::default() };
+    let objective = Throughput { split, ..Throughput::default() };
     Problem::new(graph, cluster.expect("a valid cluster"), objective, PinsDocument::default())
         .expect("a valid problem")
 }

@@ -41,7 +41,10 @@ fn combined(problem: &Problem, bottleneck: &Bottleneck) -> f64 {
         return of("carried");
     }
     let (compute, sent, received) = (of("compute"), of("sent"), of("received"));
-    problem.objective().load(&PassSums { compute, sent, received, synchronised: of("synchronisation") }, 1)
+    problem
+        .objective()
+        .rules()
+        .load(&PassSums { compute, sent, received, synchronised: of("synchronisation") }, 1)
 }
 
 /// Number of items of an uplink that are shown.
@@ -72,7 +75,7 @@ fn the_parts_of_a_bottleneck_are_the_value() {
                 assert!(bound <= evaluation.value * (1.0 + 1e-9), "{number}: {bound} {}", evaluation.value);
             }
         }
-        if problem.objective().schedule != Schedule::None || is_unsupported {
+        if problem.objective().rules().schedule != Schedule::None || is_unsupported {
             continue;
         }
         let sum: f64 = explanation.bottlenecks.iter().map(|bottleneck| bottleneck.seconds).sum();
@@ -80,7 +83,7 @@ fn the_parts_of_a_bottleneck_are_the_value() {
         for bottleneck in &explanation.bottlenecks {
             by_uplink += usize::from(bottleneck.resource.starts_with("uplink"));
             let parts = combined(&problem, bottleneck);
-            let communication = problem.objective().communication;
+            let communication = problem.objective().rules().communication;
             overlapped += usize::from(communication != Communication::Serial);
             assert!(close(parts, bottleneck.seconds), "{number}: {bottleneck:?}");
             assert!(bottleneck.items.iter().all(|item| item.seconds <= bottleneck.seconds * (1.0 + 1e-9)));

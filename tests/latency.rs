@@ -12,9 +12,7 @@ use stagewright_core::bound::LowerBound;
 use stagewright_core::calls::assign;
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::contract::Units;
-use stagewright_core::document::{
-    ClusterDocument, GraphDocument, ObjectiveKind, PinsDocument, PlanDocument, Split,
-};
+use stagewright_core::document::{ClusterDocument, GraphDocument, PinsDocument, PlanDocument};
 use stagewright_core::evaluate::{Violation, evaluate};
 use stagewright_core::graph::Graph;
 use stagewright_core::objective::Objective;
@@ -32,7 +30,7 @@ use stagewright_verify::{Report, ViolationKind, check};
 const MAX_PLACEMENTS: f64 = 20_000.0;
 
 fn latency(calls: u32) -> Objective {
-    Objective { kind: ObjectiveKind::Latency, split: Split::Free, calls, ..Objective::default() }
+    Objective::Latency { calls }
 }
 
 fn random(number: u64, operators: usize, calls: u32) -> Problem {
@@ -58,7 +56,7 @@ fn checked(problem: &Problem, solution: &Solution) -> Report {
 /// The minimum over every assignment of operators to hosts and calls, infinite if none is feasible; `None` if there are
 /// too many to try.
 fn optimum(problem: &Problem) -> Option<f64> {
-    let calls = problem.objective().calls;
+    let calls = problem.objective().calls();
     let seats: Vec<(DeviceId, u32)> = problem
         .cluster()
         .devices()
@@ -98,7 +96,7 @@ fn evaluation_and_checker_agree_on_random_calls() {
             (0..graph.class_count()).map(|_| few[rng.random_range(0..few.len())]).collect();
         let device_of = graph.operators().map(|op| DeviceId(of_class[graph.class_of(op)])).collect();
         // Calls mostly follow the topological order, so that many are feasible.
-        let most = problem.objective().calls + 1;
+        let most = problem.objective().calls() + 1;
         let mut call_of = vec![0; graph.operator_count()];
         for (at, &op) in graph.topological().iter().enumerate() {
             call_of[op.index()] = match rng.random_bool(0.8) {
@@ -164,7 +162,7 @@ fn no_solver_is_below_brute_force_and_every_plan_is_what_it_says() {
                 assert!(solution.reason.is_some(), "{number} {name}");
                 // Plans excluded by contraction are left to the integer program.
                 let contracted = Units::new(&problem).len() < problem.graph().operator_count();
-                let excused = role == Role::Baseline || contracted || problem.objective().calls > 1;
+                let excused = role == Role::Baseline || contracted || problem.objective().calls() > 1;
                 assert!(excused || optimum.is_infinite(), "{number} {name} has no plan");
                 assert!(name != auto.name() || optimum.is_infinite() || !cfg!(feature = "milp"), "{number}");
             }

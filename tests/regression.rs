@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, GraphDocument, GroupDocument, KindDocument, LinkDocument, ObjectiveKind,
-    OperatorDocument, Pass, PinTargets, PinsDocument, Schedule, Split, TensorDocument, Training,
+    CLUSTER_SCHEMA, ClusterDocument, GraphDocument, GroupDocument, KindDocument, LinkDocument,
+    OperatorDocument, Pass, PinTargets, PinsDocument, Schedule, TensorDocument, Training,
 };
 use stagewright_core::evaluate::{Violation, evaluate};
 use stagewright_core::graph::{Graph, GraphBuilder};
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, StopReason};
@@ -85,8 +85,8 @@ fn separate_sweep_ends_with_decimal_costs() {
         builder.operator(operator(&format!("b{at}"), Pass::Backward, &class, backward[at]));
     }
     builder.timed_tensor(tensor("f0", "f1", 0.3)).timed_tensor(tensor("f1", "f2", 0.2));
-    let objective = Objective { training: Training::Separate, ..Objective::default() };
-    let problem = problem(builder.build().expect("a graph"), 3, objective);
+    let objective = Throughput { training: Training::Separate, ..Throughput::default() };
+    let problem = problem(builder.build().expect("a graph"), 3, objective.into());
     // One operator per device: the forward loads are .5, .6 and .4, the largest backward load is 1.
     for solver in [&Dpl as &dyn Solver, &Dp] {
         let solution = solve(solver, &problem);
@@ -123,7 +123,7 @@ fn replicas_stay_where_the_pins_are() {
     builder.operator(operator("a", Pass::Forward, "A", 4.0));
     let graph = builder.build().expect("a graph");
     let pins = PinsDocument([("a".into(), PinTargets::One("acc0".into()))].into());
-    let objective = Objective { max_replicas: 2, ..Objective::default() };
+    let objective = Throughput { max_replicas: 2, ..Throughput::default() };
     let problem = Problem::new(graph, devices(2), objective, pins).expect("a valid problem");
     let solution = solve(&Dp, &problem);
     assert_eq!((solution.status, solution.value()), (Status::Optimal, Some(4.0)));
@@ -278,7 +278,7 @@ fn an_uplink_of_one_pass_and_a_device_of_the_other_do_not_add_up() {
         matrix: None,
     })
     .expect("a valid cluster");
-    let objective = Objective { schedule: Schedule::GPipe, microbatches: 8, ..Objective::default() };
+    let objective = Throughput { schedule: Schedule::GPipe, microbatches: 8, ..Throughput::default() };
     let graph = builder.build().expect("a valid graph");
     let problem = Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem");
     let device_of = [0, 1, 1, 0].map(DeviceId).to_vec();
@@ -288,7 +288,8 @@ fn an_uplink_of_one_pass_and_a_device_of_the_other_do_not_add_up() {
     assert!(iteration.is_feasible(), "{:?}", iteration.violations);
     // Fill and drain of one forward and one backward pass, plus eight microbatches of both.
     assert!(same(iteration.value, 99.0), "{}", iteration.value);
-    let relaxed = problem.with_objective(objective.bottleneck(true)).expect("a valid objective");
+    let relaxed =
+        problem.with_objective(Objective::from(objective).bottleneck(true)).expect("a valid objective");
     let bottleneck = evaluate(&relaxed, &placement).value;
     assert!(8.0 * bottleneck <= iteration.value, "{bottleneck}");
 }
@@ -315,7 +316,7 @@ fn a_call_that_sums_of_memory_admit_hides_no_other_chain() {
     let document: GraphDocument = serde_json::from_value(document).expect("a document");
     let cluster = Cluster::from_document(document.cluster.clone().expect("its cluster")).expect("a cluster");
     let graph = Graph::from_document(document).expect("a graph");
-    let objective = Objective { kind: ObjectiveKind::Latency, split: Split::Free, ..Objective::default() };
+    let objective = Objective::Latency { calls: 1 };
     let problem = Problem::new(graph, cluster, objective, Default::default()).expect("a problem");
     for solver in [&Dp as &dyn Solver, &Local] {
         let value = solve(solver, &problem).value();

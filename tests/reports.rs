@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use stagewright::portfolio;
 use stagewright::registry::SOLVERS;
-use stagewright_core::document::{ObjectiveKind, Split};
-use stagewright_core::objective::Objective;
+use stagewright_core::document::Split;
+use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Limits, Observer, Solver};
 use stagewright_testing::random::{self, Size};
@@ -85,10 +85,10 @@ fn reports_of_contiguous_splits_are_of_the_problem() {
 #[test]
 fn reports_of_free_and_convex_splits_are_of_the_problem() {
     let [values, _] = heard(drawn().map(|(number, problem)| {
-        let communication = problem.objective().communication;
+        let communication = problem.objective().rules().communication;
         let split = if number % 2 == 0 { Split::Free } else { Split::Convex };
         let objective =
-            Objective { communication, split, max_replicas: 1 + number as u32 % 3, ..Objective::default() };
+            Throughput { communication, split, max_replicas: 1 + number as u32 % 3, ..Throughput::default() };
         problem.with_objective(objective).expect("a sound objective")
     }));
     assert!(values > 20, "{values}");
@@ -98,8 +98,7 @@ fn reports_of_free_and_convex_splits_are_of_the_problem() {
 fn reports_of_latency_are_of_the_problem() {
     let [values, bounds] = heard(drawn().map(|(number, problem)| {
         let calls = 1 + number as u32 % 2;
-        let objective =
-            Objective { kind: ObjectiveKind::Latency, split: Split::Free, calls, ..Objective::default() };
+        let objective = Objective::Latency { calls };
         problem.with_objective(objective).expect("a sound objective")
     }));
     assert!(values > 20 && bounds > 0, "{values}, {bounds}");

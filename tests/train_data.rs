@@ -119,7 +119,7 @@ fn instances_are_of_the_sizes_asked_for_and_of_all_families_clusters_and_objecti
             .iter()
             .map(|kind| f64::from(kind.count) * kind.memory_bytes.unwrap_or(f64::INFINITY))
             .sum();
-        let staying = staying_bytes(graph, problem.objective().kind);
+        let staying = staying_bytes(graph, problem.objective().kind());
         assert!(memory >= ROOM[0] * staying * (1.0 - 1e-9), "{name}: {memory} for {staying}");
         let communication = communication(&problem);
         let asked = COMMUNICATION[0] * 0.999..=COMMUNICATION[1] * 1.001;
@@ -128,8 +128,8 @@ fn instances_are_of_the_sizes_asked_for_and_of_all_families_clusters_and_objecti
         let is_mixed = cluster.kinds.iter().any(|kind| kind.class == CLASSES[1]);
         let has_host = cluster.kinds.iter().any(|kind| kind.host);
         let facts = [
-            problem.objective().kind == ObjectiveKind::Makespan,
-            problem.objective().kind == ObjectiveKind::Throughput,
+            problem.objective().kind() == ObjectiveKind::Makespan,
+            problem.objective().kind() == ObjectiveKind::Throughput,
             limited && memory < 2.0 * staying,
             !limited,
             is_mixed,

@@ -3,7 +3,7 @@
 use stagewright::core::document::{BoundDocument, ObjectiveDocument};
 use stagewright::core::solver::{Status, Stop};
 use stagewright::registry::BOUNDS;
-use stagewright::report::document::{Provenance, objective_document, plan_document};
+use stagewright::report::document::{Provenance, plan_document};
 use stagewright::report::table;
 use stagewright::report::wrap::facts;
 
@@ -60,14 +60,13 @@ pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit, Cli
         .max_by(|a, b| value(a).total_cmp(&value(b)))
         .cloned();
     if arguments.json {
-        let bounds = Bounds { objective: objective_document(&objective, None), bounds, strongest };
+        let bounds = Bounds { objective: objective.to_document(None), bounds, strongest };
         output::data(&output::json(&bounds)?)?;
     } else if bounds.is_empty() {
         output::result("no bound applies to this objective\n")?;
     } else {
         let line = strongest.as_ref().map_or_else(|| "none".into(), table::bound);
-        let lines =
-            [("objective", table::objective(&objective_document(&objective, None))), ("strongest", line)];
+        let lines = [("objective", table::objective(&objective.to_document(None))), ("strongest", line)];
         let width = output::width();
         output::result(&format!("{}\n{}", facts(lines, width), table::bounds(&bounds).text(width)))?;
     }

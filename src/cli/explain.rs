@@ -11,7 +11,6 @@ use stagewright::core::document::{ObjectiveDocument, PinTargets, PinsDocument, P
 use stagewright::core::problem::Problem;
 use stagewright::explain::{Effort, Explanation, WhatIf, changes, explain, text, what_if};
 use stagewright::placement::placement;
-use stagewright::report::document::objective_document;
 use stagewright::report::throughput::throughput;
 
 use super::args::ExplainArguments;
@@ -55,7 +54,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit, CliError> {
         true => Vec::new(),
         false => ask(&problem, &plan, &solving),
     };
-    let document = objective_document(problem.objective(), Some(explanation.value_s));
+    let document = problem.objective().to_document(Some(explanation.value_s));
     let known = throughput(&document, explanation.value_s, batch, problem.graph().document());
     match arguments.json {
         true => output::data(&output::json(&Document {

@@ -2,7 +2,7 @@
 
 use stagewright::core::document::{PlanDocument, Schedule};
 use stagewright::core::evaluate::{Violation, evaluate};
-use stagewright::core::objective::Objective;
+use stagewright::core::objective::Throughput;
 use stagewright::core::tolerance;
 use stagewright::placement::placement;
 use stagewright::report::schedule::IterationReport;
@@ -28,14 +28,14 @@ pub(crate) fn run(
     })?;
     // A plan has one stage per device. The report divides the stages into chunks; undivided, they run as 1F1B.
     let whole = if schedule == Schedule::Interleaved { Schedule::OneFOneB } else { schedule };
-    let objective = Objective {
+    let objective = Throughput {
         schedule: whole,
         microbatches,
         communication: plan.objective.communication,
         max_replicas: plan.objective.max_replicas.unwrap_or(1),
-        ..Objective::default()
+        ..Throughput::default()
     };
-    let problem = resolve::problem(documents, objective)?;
+    let problem = resolve::problem(documents, objective.into())?;
     let placement = placement(&problem, plan).map_err(|error| CliError::placement(label, &error))?;
     // Memory is reported below, from the report, which takes the chunks into account.
     let is_memory = |violation: &Violation| matches!(violation, Violation::Memory { .. });

@@ -164,7 +164,8 @@ impl Answer {
         let wants_step = arguments.trace.is_some() || arguments.html.is_some();
         let of_step =
             placement.filter(|_| wants_step).map(|_| simulate::step_problem(problem, &label)).transpose()?;
-        let played = placement.map(|placement| placement.as_step(problem.graph(), problem.objective().kind));
+        let played =
+            placement.map(|placement| placement.as_step(problem.graph(), problem.objective().kind()));
         let step = of_step.as_ref().zip(played.as_ref()).map(|(problem, played)| Step::of(problem, played));
         if let Some((path, step)) = arguments.trace.as_ref().zip(step.as_ref()) {
             simulate::write_trace(path, step)?;

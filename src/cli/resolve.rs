@@ -271,7 +271,7 @@ pub(crate) fn parts(documents: Documents) -> Result<Parts, CliError> {
 
 /// The objective of the options, over the defaults.
 pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective, CliError> {
-    let mut document = stagewright::report::document::objective_document(&Objective::default(), None);
+    let mut document = Objective::default().to_document(None);
     override_objective(&mut document, arguments)?;
     let no_split = match document.kind {
         ObjectiveKind::Throughput => None,
@@ -290,39 +290,18 @@ pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective, Cli
 
 /// Whether two documents ask for the same, their values aside. What does not read the split has none.
 pub(crate) fn same_objective(one: &ObjectiveDocument, other: &ObjectiveDocument) -> bool {
-    let asked = |document: &ObjectiveDocument| match document.kind {
-        ObjectiveKind::Throughput => rules(document),
-        ObjectiveKind::Latency | ObjectiveKind::Makespan => {
-            Objective { split: Split::Free, ..rules(document) }
-        }
-    };
-    asked(one) == asked(other)
-}
-
-/// The rules of a document, sound or not.
-fn rules(document: &ObjectiveDocument) -> Objective {
-    Objective {
-        kind: document.kind,
-        split: document.split,
-        communication: document.communication,
-        training: document.training,
-        schedule: document.schedule,
-        microbatches: document.microbatches.unwrap_or(1),
-        is_bottleneck: false,
-        max_replicas: document.max_replicas.unwrap_or(1),
-        calls: document.calls.unwrap_or(1),
-        execution: document.execution,
+    match (Objective::from_document(one), Objective::from_document(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => ObjectiveDocument { value_s: other.value_s, ..one.clone() } == *other,
     }
 }
 
 /// The objective of a document.
 pub(crate) fn objective_of(document: &ObjectiveDocument) -> Result<Objective, CliError> {
-    let objective = rules(document);
-    objective.validate().map_err(|error| {
+    Objective::from_document(document).map_err(|error| {
         let error = ProblemError::from(error);
         CliError::new(error.code(), error.to_string()).help("correct the options of the objective")
-    })?;
-    Ok(objective)
+    })
 }
 
 /// Overrides an objective with the options of the command line.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use stagewright::core::document::{Execution, ObjectiveKind, Schedule, Split};
+use stagewright::core::document::{Execution, Schedule};
 use stagewright::core::evaluate::{Violation, evaluate};
 use stagewright::core::objective::Objective;
 use stagewright::core::placement::Placement;
@@ -60,13 +60,13 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit, CliError> {
 /// The objective for simulating a step, whatever the plan's objective. The execution is that of the plan, which a
 /// plan for makespan states.
 fn of_step(execution: Execution) -> Objective {
-    Objective { kind: ObjectiveKind::Makespan, split: Split::Free, execution, ..Objective::default() }
+    Objective::Makespan { execution }
 }
 
 /// Returns the problem for simulating a step of a placement made for another objective.
 pub(crate) fn step_problem(problem: &Problem, label: &str) -> Result<Problem, CliError> {
     problem
-        .with_objective(of_step(problem.objective().execution))
+        .with_objective(of_step(problem.objective().execution()))
         .map_err(|error| CliError::problem(label, &error))
 }
 

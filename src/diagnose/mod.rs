@@ -171,7 +171,7 @@ fn largest_misfit(problem: &Problem, units: &Units) -> Option<Finding> {
     let in_flight = problem.objective().in_flight(1);
     let mut worst: Option<(f64, Finding)> = None;
     for unit in 0..units.len() {
-        let need = match problem.objective().kind {
+        let need = match problem.objective().kind() {
             ObjectiveKind::Makespan => {
                 units.members(unit).iter().map(|&op| standing_bytes(problem, op)).sum()
             }
@@ -227,7 +227,7 @@ fn total_bytes(problem: &Problem, in_flight: u32) -> f64 {
     let graph = problem.graph();
     let shared = graph.parameters().iter().map(|parameter| parameter.bytes + parameter.optimizer_bytes);
     if graph.is_version_2() {
-        let in_flight = match problem.objective().kind {
+        let in_flight = match problem.objective().kind() {
             ObjectiveKind::Throughput => f64::from(in_flight),
             ObjectiveKind::Latency | ObjectiveKind::Makespan => 1.0,
         };
@@ -236,7 +236,7 @@ fn total_bytes(problem: &Problem, in_flight: u32) -> f64 {
         });
         return own.chain(shared).sum();
     }
-    if problem.objective().kind == ObjectiveKind::Makespan {
+    if problem.objective().kind() == ObjectiveKind::Makespan {
         return graph.operators().map(|op| standing_bytes(problem, op)).sum();
     }
     let operators = &graph.document().operators;

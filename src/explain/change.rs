@@ -1,9 +1,9 @@
 //! Changes to a problem that may improve its value.
 
 use stagewright_core::cluster::Cluster;
-use stagewright_core::document::{ClusterDocument, GraphDocument, ObjectiveKind, Split};
+use stagewright_core::document::{ClusterDocument, GraphDocument, Split};
 use stagewright_core::graph::Graph;
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::problem::Problem;
 
 use crate::report::units::name;
@@ -62,8 +62,8 @@ impl Change {
                     *memory *= 2.0;
                 }
             }
-            Change::FreeSplit => objective.split = Split::Free,
-            Change::Call => objective.calls = objective.calls.saturating_add(1),
+            Change::FreeSplit => objective = Throughput { split: Split::Free, ..objective.rules() }.into(),
+            Change::Call => objective = Objective::Latency { calls: objective.calls().saturating_add(1) },
         }
         rebuilt(problem, graph, cluster, objective)
     }
@@ -86,11 +86,11 @@ pub fn changes(problem: &Problem) -> Vec<Change> {
     if cluster.kinds.iter().any(|kind| kind.memory_bytes.is_some()) {
         changes.push(Change::Memory);
     }
-    match objective.kind {
-        ObjectiveKind::Throughput if objective.split != Split::Free && !objective.times_iteration() => {
+    match objective {
+        Objective::Throughput(rules) if rules.split != Split::Free && !objective.times_iteration() => {
             changes.push(Change::FreeSplit);
         }
-        ObjectiveKind::Latency if has_accelerators => changes.push(Change::Call),
+        Objective::Latency { .. } if has_accelerators => changes.push(Change::Call),
         _ => {}
     }
     changes

@@ -99,7 +99,7 @@ impl Merged {
 fn bound(problem: &Problem, units: &Units, unit: usize) -> f64 {
     let objective = problem.objective();
     let on = |(pool, spec): (usize, &stagewright_core::problem::Pool)| {
-        let replicas = objective.max_replicas.min(spec.count());
+        let replicas = objective.rules().max_replicas.min(spec.count());
         Some(units.seconds(unit, pool)? / f64::from(replicas))
     };
     let least = problem.pools().iter().enumerate().filter_map(on).min_by(f64::total_cmp).unwrap_or(0.0);

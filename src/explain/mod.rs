@@ -95,7 +95,7 @@ const FULL: f64 = 0.9;
 /// Explains a placement, in the time of the bounds and of one step of the simulator.
 pub fn explain(problem: &Problem, placement: &Placement) -> Explanation {
     let evaluation = evaluate(problem, placement);
-    let bottlenecks = match problem.objective().kind {
+    let bottlenecks = match problem.objective().kind() {
         ObjectiveKind::Throughput => load::bottlenecks(problem, placement, &evaluation),
         ObjectiveKind::Latency => vec![path::of_sample(problem, placement, &evaluation)],
         ObjectiveKind::Makespan => vec![path::of_step(problem, placement)],
@@ -127,7 +127,7 @@ fn slack(problem: &Problem, evaluation: &Evaluation) -> Vec<Slack> {
             .fold(0.0, f64::max),
         false => evaluation.value,
     };
-    let is_step = problem.objective().kind == ObjectiveKind::Makespan;
+    let is_step = problem.objective().kind() == ObjectiveKind::Makespan;
     let mut slack: Vec<Slack> = evaluation
         .devices
         .iter()
@@ -166,8 +166,8 @@ fn tight(problem: &Problem, placement: &Placement, evaluation: &Evaluation) -> V
             tight.push(Tight::Devices { kind: document.name.clone(), count: document.count });
         }
     }
-    if problem.objective().kind == ObjectiveKind::Latency && placement.has_calls() {
-        let most = problem.objective().calls;
+    if problem.objective().kind() == ObjectiveKind::Latency && placement.has_calls() {
+        let most = problem.objective().calls();
         for device in &evaluation.devices {
             let calls = evaluation.calls.iter().filter(|call| call.device == device.device).count() as u32;
             if calls >= most {

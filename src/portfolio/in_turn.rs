@@ -3,7 +3,7 @@
 use stagewright_core::bound::LowerBound;
 use stagewright_core::calls::assign_if_missing;
 use stagewright_core::document::{ObjectiveKind, Split};
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{
@@ -96,7 +96,7 @@ fn able(course: &Course, objective: &Objective) -> impl Iterator<Item = (&'stati
 }
 
 fn missing(course: &Course, kind: ObjectiveKind, objective: &Objective) -> Option<&'static str> {
-    if objective.kind != kind {
+    if objective.kind() != kind {
         return Some("objectives of another kind");
     }
     able(course, objective).next().is_none().then_some("what none of its solvers takes")
@@ -204,7 +204,7 @@ fn best_of(
 fn contiguous(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
     let warm = context.warm_start.take();
     let warm = announced(warm, problem, context);
-    let rules = Objective { split: Split::Contiguous, max_replicas: 1, ..*problem.objective() };
+    let rules = Throughput { split: Split::Contiguous, max_replicas: 1, ..problem.objective().rules() };
     let Ok(contiguous) = problem.with_objective(rules) else { return Ok(warm) };
     context.emit(Event::Phase { name: "the best contiguous split".into() });
     let Some(found) = Dp.solve(&contiguous, &mut context.for_restriction())?.plan else { return Ok(warm) };

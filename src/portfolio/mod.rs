@@ -3,7 +3,7 @@
 mod in_turn;
 
 use in_turn::COURSES;
-use stagewright_core::document::{ObjectiveKind, Split};
+use stagewright_core::document::Split;
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
 use thiserror::Error;
@@ -70,21 +70,19 @@ pub fn auto(objective: &Objective) -> Result<Choice, NoSolver> {
 
 /// Describes the objective in words.
 fn describe(objective: &Objective) -> String {
-    let kind = match objective.kind {
-        ObjectiveKind::Throughput => "throughput",
-        ObjectiveKind::Latency => "latency",
-        ObjectiveKind::Makespan => "makespan",
-    };
-    let split = match objective.split {
+    let split = match objective.rules().split {
         Split::Contiguous => "contiguous",
         Split::Convex => "convex",
         Split::Free => "free",
     };
-    format!("{kind} of a {split} split under these rules")
+    format!("{} of a {split} split under these rules", objective.kind().name())
 }
 
 #[cfg(test)]
 mod tests {
+    use stagewright_core::document::ObjectiveKind;
+    use stagewright_core::objective::Throughput;
+
     use super::*;
 
     #[test]
@@ -95,7 +93,7 @@ mod tests {
     #[test]
     fn splits_without_an_order_go_to_several_solvers() {
         let chosen = |split| {
-            let choice = auto(&Objective { split, ..Objective::default() });
+            let choice = auto(&Throughput { split, ..Throughput::default() }.into());
             choice.ok().map(|choice| choice.solver.name())
         };
         assert_eq!(chosen(Split::Free), Some("portfolio"));
@@ -106,7 +104,7 @@ mod tests {
     fn baselines_are_offered_but_not_chosen() {
         let kinds = [ObjectiveKind::Latency, ObjectiveKind::Makespan];
         for kind in kinds {
-            let error = auto(&Objective { kind, split: Split::Free, ..Objective::default() }).err();
+            let error = auto(&kind.into()).err();
             let offered = error.map(|error| error.able).unwrap_or_default();
             assert!(!offered.contains(&"dp") && !offered.contains(&"bnp"), "{offered:?}");
         }

@@ -5,7 +5,7 @@ use std::fs;
 use stagewright::calls::assign_calls;
 use stagewright::formats::import_plan;
 use stagewright::report::document::{Provenance, plan_document};
-use stagewright_core::document::{ObjectiveKind, Split};
+use stagewright_core::document::ObjectiveKind;
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::{Context, Limits, Silent, Solver};
 use stagewright_dp::Dp;
@@ -21,7 +21,7 @@ const LARGE: &str = "layer_inceptionv3_inference";
 const NEAR: f64 = 0.02;
 
 fn latency() -> Objective {
-    Objective { kind: ObjectiveKind::Latency, split: Split::Free, ..Objective::default() }
+    Objective::Latency { calls: 1 }
 }
 
 #[test]

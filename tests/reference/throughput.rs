@@ -3,11 +3,11 @@
 use std::fs;
 
 use stagewright::formats::import_plan;
-use stagewright::report::document::{Provenance, objective_document, plan_document};
+use stagewright::report::document::{Provenance, plan_document};
 use stagewright_core::document::{
     BoundDocument, DeviceDocument, PLAN_SCHEMA, PlanDocument, PlanStatus, Split,
 };
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::solver::{Context, Limits, Silent, Solver, Status};
 use stagewright_dp::Dp;
 use stagewright_search::{Local, OneDevice, PipeDream};
@@ -49,7 +49,7 @@ fn free_splits_are_near_the_best_known_and_pass_the_checker() {
     for path in files(&shared.join("data/msr/throughput")) {
         let name = stem(&path);
         let model = import(&path);
-        let objective = Objective { split: Split::Free, ..Objective::default() };
+        let objective = Throughput { split: Split::Free, ..Throughput::default() };
         let problem = problem(&model).with_objective(objective).expect("a problem");
         let mut rounds = Rounds(6);
         let limits = Limits { time: None, ..Limits::default() };
@@ -84,7 +84,7 @@ fn column_generation_bounds_free_splits() {
     for path in files(&shared.join("data/msr/throughput")) {
         let name = stem(&path);
         let model = import(&path);
-        let objective = Objective { split: Split::Free, ..Objective::default() };
+        let objective = Throughput { split: Split::Free, ..Throughput::default() };
         let problem = problem(&model).with_objective(objective).expect("a problem");
         let mut silent = Silent;
         let limits = Limits { time: Some(std::time::Duration::from_secs(15)), ..Limits::default() };
@@ -155,7 +155,7 @@ fn one_device_has_the_value_of_all_its_work() {
             schema: PLAN_SCHEMA.into(),
             status: PlanStatus::Unknown,
             solver: "import".into(),
-            objective: objective_document(&Objective::default(), None),
+            objective: Objective::default().to_document(None),
             bound: BoundDocument { value_s: None, source: "none".into(), certificate: None },
             gap: None,
             seconds: 0.0,

@@ -7,8 +7,8 @@ use serde_json::Value;
 use stagewright::report::step::{Step, trace};
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, GroupDocument, KindDocument, LinkDocument, ObjectiveKind,
-    OperatorDocument, PinsDocument, Split, TensorDocument,
+    CLUSTER_SCHEMA, ClusterDocument, Execution, GroupDocument, KindDocument, LinkDocument, OperatorDocument,
+    PinsDocument, TensorDocument,
 };
 use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::Objective;
@@ -163,7 +163,7 @@ fn chain(length: usize, name: impl Fn(usize) -> String) -> Problem {
         groups: vec![group(0), group(1)],
         matrix: None,
     };
-    let objective = Objective { kind: ObjectiveKind::Makespan, split: Split::Free, ..Objective::default() };
+    let objective = Objective::Makespan { execution: Execution::Ports };
     let cluster = Cluster::from_document(cluster).expect("a sound cluster");
     Problem::new(graph.build().expect("a sound graph"), cluster, objective, PinsDocument::default())
         .expect("a problem")

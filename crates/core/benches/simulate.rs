@@ -21,8 +21,8 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, KindDocument, LinkDocument, ObjectiveKind, OperatorDocument,
-    PinsDocument, TensorDocument,
+    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, LinkDocument, OperatorDocument, PinsDocument,
+    TensorDocument,
 };
 use stagewright_core::graph::{GraphBuilder, OpId};
 use stagewright_core::objective::Objective;
@@ -223,7 +223,7 @@ fn problem(operators: usize, devices: u32, rng: &mut ChaCha8Rng) -> Problem {
         groups: Vec::new(),
         matrix: None,
     };
-    let objective = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+    let objective = Objective::Makespan { execution: Execution::Ports };
     let cluster = Cluster::from_document(cluster).expect("a sound cluster");
     Problem::new(builder.build().expect("a sound graph"), cluster, objective, PinsDocument::default())
         .expect("a sound problem")

@@ -26,7 +26,7 @@ pub fn assign(problem: &Problem, placement: &Placement) -> Placement {
 
 /// Assigns calls if the objective is latency and the placement has none.
 pub fn assign_if_missing(problem: &Problem, placement: Placement) -> Placement {
-    if problem.objective().kind != ObjectiveKind::Latency || placement.has_calls() {
+    if problem.objective().kind() != ObjectiveKind::Latency || placement.has_calls() {
         return placement;
     }
     assign(problem, &placement)

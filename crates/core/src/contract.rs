@@ -33,6 +33,7 @@ use crate::csr::Csr;
 use crate::document::{ObjectiveKind, Pass, Split};
 use crate::graph::{OpId, TensorId};
 use crate::memory::{DeviceBytes, Memory};
+use crate::objective::{Objective, Throughput};
 use crate::problem::Problem;
 
 /// A net: a contracted tensor (or several of one producer, pass and pin set).
@@ -120,12 +121,24 @@ impl Units {
     /// # Panics
     /// If a pair names a class that the graph does not have.
     pub fn with_fused(problem: &Problem, pairs: &[(u32, u32)]) -> Units {
-        let objective = problem.objective();
-        let mut class_edges = match (objective.kind, objective.split) {
-            (ObjectiveKind::Latency, _) => tensors_between_classes(problem),
-            (_, Split::Contiguous) => order_of_classes(problem),
-            (_, Split::Convex | Split::Free) => Vec::new(),
-        };
+        match problem.objective() {
+            Objective::Latency { .. } => Units::of_classes(problem, tensors_between_classes(problem), pairs),
+            Objective::Throughput(Throughput { split: Split::Contiguous, .. }) => {
+                Units::contiguous(problem, pairs)
+            }
+            Objective::Throughput(_) | Objective::Makespan { .. } => {
+                Units::of_classes(problem, Vec::new(), pairs)
+            }
+        }
+    }
+
+    /// As [`Units::with_fused`], but in the order of a contiguous split, whatever the problem's own rule.
+    pub fn contiguous(problem: &Problem, pairs: &[(u32, u32)]) -> Units {
+        Units::of_classes(problem, order_of_classes(problem), pairs)
+    }
+
+    /// Contracts the classes on cycles of an order.
+    fn of_classes(problem: &Problem, mut class_edges: Vec<(u32, u32)>, pairs: &[(u32, u32)]) -> Units {
         // Two classes that come before each other are on a cycle.
         class_edges.extend(pairs.iter().flat_map(|&(one, other)| [(one, other), (other, one)]));
         let graph = problem.graph();
@@ -211,7 +224,7 @@ impl Units {
         let synchronised = |&parameter: &usize| {
             graph.parameters()[parameter].trained
                 && graph.has_backward()
-                && problem.objective().kind == ObjectiveKind::Throughput
+                && problem.objective().kind() == ObjectiveKind::Throughput
         };
         let gradients = (0..graph.parameters().len()).filter(synchronised).map(|parameter| {
             (Carried::Gradient(parameter), graph.readers(parameter), u8::from(self.passes == 2))

@@ -52,7 +52,7 @@ pub(crate) fn check(
     let in_flight = objective.in_flight(cluster.device_count() as u32);
     let what = format!("the bytes of activations of all operators, with {in_flight} microbatches in flight,");
     operators(&what, &|op| f64::from(in_flight) * graph.operator(op).activation_bytes)?;
-    if objective.kind == ObjectiveKind::Makespan {
+    if objective.kind() == ObjectiveKind::Makespan {
         tensors("the bytes of all tensors", &|tensor| graph.bytes(tensor))?;
         if let Some(matrix) = &cluster.document().matrix {
             let most = |rows: &[Vec<f64>]| rows.iter().flatten().copied().fold(0.0, f64::max);
@@ -103,6 +103,7 @@ mod tests {
         OperatorDocument, PinsDocument, Schedule, TensorDocument,
     };
     use crate::graph::GraphBuilder;
+    use crate::objective::Throughput;
     use crate::problem::{Problem, ProblemError};
 
     /// Two operators and a tensor between them, two devices of one kind in a group.
@@ -200,8 +201,9 @@ mod tests {
         assert!(refused("with 1 microbatches", |pair| pair.operator.activation_bytes = HUGE));
         assert!(refused("with 60000 microbatches", |pair| {
             pair.operator.activation_bytes = 1e296;
-            pair.objective.schedule = Schedule::GPipe;
-            pair.objective.microbatches = 60_000;
+            let rules =
+                Throughput { schedule: Schedule::GPipe, microbatches: 60_000, ..Throughput::default() };
+            pair.objective = rules.into();
         }));
         assert!(refused("synchronise", |pair| {
             pair.operator.parameter_bytes = 1e200;
@@ -221,7 +223,7 @@ mod tests {
                 seconds_per_byte: vec![vec![0.0, f64::MAX], vec![0.0; 2]],
             });
         };
-        let makespan = |pair: &mut Pair| pair.objective.kind = ObjectiveKind::Makespan;
+        let makespan = |pair: &mut Pair| pair.objective = ObjectiveKind::Makespan.into();
         assert_eq!((after(bytes), after(matrix)), (None, None));
         assert!(refused("bytes of all tensors", |pair| {
             bytes(pair);

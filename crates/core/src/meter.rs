@@ -7,7 +7,7 @@
 
 use crate::contract::Units;
 use crate::holdings::{Held, Holdings};
-use crate::objective::{Objective, PassSums};
+use crate::objective::{Objective, PassSums, Throughput};
 
 /// A compensated sum from which items can also be removed. The rounding error is kept separately (Neumaier,
 /// "Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen", ZAMM 1974), so removing an item as large
@@ -58,7 +58,7 @@ pub struct Mark {
 #[derive(Debug, Clone)]
 pub struct Meter<'a> {
     units: &'a Units,
-    objective: Objective,
+    rules: Throughput,
     pool: usize,
     inside: Vec<u32>,
     touched: Vec<u32>,
@@ -72,7 +72,7 @@ impl<'a> Meter<'a> {
     pub fn new(units: &'a Units, objective: &Objective, pool: usize) -> Self {
         Meter {
             units,
-            objective: *objective,
+            rules: objective.rules(),
             pool,
             inside: vec![0; units.nets().len()],
             touched: Vec::new(),
@@ -172,7 +172,7 @@ impl<'a> Meter<'a> {
 
     /// The load of one pass of the set on some replicas, without the synchronisation among them.
     pub fn load(&self, pass: usize, replicas: u32) -> f64 {
-        self.objective.load(&self.sums(pass), replicas)
+        self.rules.load(&self.sums(pass), replicas)
     }
 
     /// The compute of one pass: a lower bound on the load of every superset on this pool.

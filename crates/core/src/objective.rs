@@ -2,14 +2,31 @@
 
 use thiserror::Error;
 
-use crate::document::{Communication, Execution, ObjectiveKind, Schedule, Split, Training};
+use crate::document::{
+    Communication, Execution, ObjectiveDocument, ObjectiveKind, Schedule, Split, Training,
+};
 
-/// An objective with its rules. The default is the throughput of a contiguous split with serial communication, combined
-/// training, no schedule and no replication.
+/// An objective with its rules. The default is that of [`Throughput`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Objective {
-    /// Value to minimise.
-    pub kind: ObjectiveKind,
+pub enum Objective {
+    /// The bottleneck load of a pipeline or, under a schedule, the time of an iteration.
+    Throughput(Throughput),
+    /// The time of one sample through offloaded calls.
+    Latency {
+        /// Maximum number of calls per accelerator, at least 1.
+        calls: u32,
+    },
+    /// The time of one step under dataflow execution.
+    Makespan {
+        /// Execution model of the step.
+        execution: Execution,
+    },
+}
+
+/// The rules of pipelines. The default is a contiguous split with serial communication, combined training, no schedule
+/// and no replication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Throughput {
     /// Rule for the sets of operators that may share a device.
     pub split: Split,
     /// Rule that adds communication to compute.
@@ -19,7 +36,7 @@ pub struct Objective {
     /// The pipeline schedule. With a schedule, the value is the time of one iteration of all microbatches (see
     /// [`crate::schedule`]), and the schedule determines the activations in flight.
     pub schedule: Schedule,
-    /// Microbatches per iteration; unused and 1 without a schedule.
+    /// Microbatches per iteration; 1 without a schedule.
     pub microbatches: u32,
     /// With a schedule, whether the value is still the largest load and the schedule determines only the memory. This
     /// is the relaxation that [`Objective::bottleneck`] returns, not an option for users.
@@ -27,16 +44,11 @@ pub struct Objective {
     /// Maximum number of devices that one stage may be replicated on, at least 1. The replicas of a stage are in one
     /// pool: they are of one kind, and no pin distinguishes them (see [`crate::problem::Pool`]).
     pub max_replicas: u32,
-    /// For latency, maximum number of calls per accelerator, at least 1; unused and 1 for other objectives.
-    pub calls: u32,
-    /// For the makespan, the execution model of a step; unused for other objectives.
-    pub execution: Execution,
 }
 
-impl Default for Objective {
+impl Default for Throughput {
     fn default() -> Self {
-        Objective {
-            kind: ObjectiveKind::Throughput,
+        Throughput {
             split: Split::Contiguous,
             communication: Communication::Serial,
             training: Training::Combined,
@@ -44,9 +56,30 @@ impl Default for Objective {
             microbatches: 1,
             is_bottleneck: false,
             max_replicas: 1,
-            calls: 1,
-            execution: Execution::Ports,
         }
+    }
+}
+
+impl Default for Objective {
+    fn default() -> Self {
+        Throughput::default().into()
+    }
+}
+
+impl From<ObjectiveKind> for Objective {
+    /// The default rules of a kind.
+    fn from(kind: ObjectiveKind) -> Self {
+        match kind {
+            ObjectiveKind::Throughput => Throughput::default().into(),
+            ObjectiveKind::Latency => Objective::Latency { calls: 1 },
+            ObjectiveKind::Makespan => Objective::Makespan { execution: Execution::Ports },
+        }
+    }
+}
+
+impl From<Throughput> for Objective {
+    fn from(rules: Throughput) -> Self {
+        Objective::Throughput(rules)
     }
 }
 
@@ -88,11 +121,11 @@ pub enum ObjectiveError {
     )]
     InterleavedPlan,
     /// A pipeline rule for an objective other than throughput.
-    #[error("{0} is a rule of pipelines, which {kind} does not have", kind = .1)]
-    OnlyForThroughput(&'static str, &'static str),
+    #[error("{0} is a rule of pipelines, which {kind} does not have", kind = .1.name())]
+    OnlyForThroughput(&'static str, ObjectiveKind),
     /// An execution model for an objective other than the makespan.
-    #[error("the execution is a rule of the makespan, which {0} does not have")]
-    ExecutionWithoutMakespan(&'static str),
+    #[error("the execution is a rule of the makespan, which {kind} does not have", kind = .0.name())]
+    ExecutionWithoutMakespan(ObjectiveKind),
     /// Several calls per accelerator for an objective other than latency.
     #[error("{0} calls an accelerator are for latency alone")]
     CallsWithoutLatency(u32),
@@ -101,34 +134,14 @@ pub enum ObjectiveError {
 /// Maximum number of microbatches per iteration.
 pub const MAX_MICROBATCHES: u32 = 1 << 16;
 
-impl Objective {
+impl Throughput {
     /// Validates everything that does not depend on a graph.
-    ///
-    /// # Errors
-    /// Zero counts, and rules that do not apply to the objective.
-    pub fn validate(&self) -> Result<(), ObjectiveError> {
+    fn validate(&self) -> Result<(), ObjectiveError> {
         if self.microbatches == 0 {
             return Err(ObjectiveError::Zero { what: "microbatches" });
         }
         if self.max_replicas == 0 {
             return Err(ObjectiveError::Zero { what: "max_replicas" });
-        }
-        if self.calls == 0 {
-            return Err(ObjectiveError::Zero { what: "calls" });
-        }
-        if self.calls > 1 && self.kind != ObjectiveKind::Latency {
-            return Err(ObjectiveError::CallsWithoutLatency(self.calls));
-        }
-        if self.execution != Execution::Ports && self.kind != ObjectiveKind::Makespan {
-            return Err(ObjectiveError::ExecutionWithoutMakespan(match self.kind {
-                ObjectiveKind::Latency => "latency",
-                _ => "throughput",
-            }));
-        }
-        match self.kind {
-            ObjectiveKind::Throughput => {}
-            ObjectiveKind::Latency => self.validate_single("latency")?,
-            ObjectiveKind::Makespan => self.validate_single("makespan")?,
         }
         if self.schedule == Schedule::None && self.microbatches > 1 {
             return Err(ObjectiveError::MicrobatchesWithoutSchedule(self.microbatches));
@@ -150,14 +163,154 @@ impl Objective {
     }
 
     /// Whether the value is the time of an iteration under a schedule.
+    fn times_iteration(&self) -> bool {
+        self.schedule != Schedule::None && !self.is_bottleneck
+    }
+
+    /// Load of one pass of a stage on some replicas, without the synchronisation among them. The replicas share compute
+    /// and transfers; every one of them synchronises the gradients of shared parameters, when the transfers are over.
+    #[inline]
+    pub fn load(&self, sums: &PassSums, replicas: u32) -> f64 {
+        let PassSums { compute, sent, received, synchronised } = *sums;
+        let shared = match self.communication {
+            Communication::Serial => compute + sent + received,
+            Communication::Overlap => compute.max(sent + received),
+            Communication::Duplex => compute.max(sent).max(received),
+        };
+        shared / f64::from(replicas) + synchronised
+    }
+}
+
+impl Objective {
+    /// Reads the objective of a document, whose value and, unless it is the throughput, split rule are ignored.
+    ///
+    /// # Errors
+    /// As [`Objective::validate`], and rules that do not apply to the objective.
+    pub fn from_document(document: &ObjectiveDocument) -> Result<Objective, ObjectiveError> {
+        let calls = document.calls.unwrap_or(1);
+        let rules = Throughput {
+            split: document.split,
+            communication: document.communication,
+            training: document.training,
+            schedule: document.schedule,
+            microbatches: document.microbatches.unwrap_or(1),
+            is_bottleneck: false,
+            max_replicas: document.max_replicas.unwrap_or(1),
+        };
+        if calls == 0 {
+            return Err(ObjectiveError::Zero { what: "calls" });
+        }
+        if calls > 1 && document.kind != ObjectiveKind::Latency {
+            return Err(ObjectiveError::CallsWithoutLatency(calls));
+        }
+        if document.execution != Execution::Ports && document.kind != ObjectiveKind::Makespan {
+            return Err(ObjectiveError::ExecutionWithoutMakespan(document.kind));
+        }
+        let objective = match document.kind {
+            ObjectiveKind::Throughput => Objective::Throughput(rules),
+            ObjectiveKind::Latency => Objective::Latency { calls },
+            ObjectiveKind::Makespan => Objective::Makespan { execution: document.execution },
+        };
+        if document.kind != ObjectiveKind::Throughput {
+            // One sample and one step are not pipelines: their rules determine what overlaps.
+            let of_pipelines = [
+                (rules.communication != Communication::Serial, "communication that overlaps"),
+                (rules.training != Training::Combined, "training with separate passes"),
+                (rules.schedule != Schedule::None, "a schedule"),
+                (rules.max_replicas > 1, "a replicated stage"),
+            ];
+            if let Some((_, what)) = of_pipelines.into_iter().find(|&(asked, _)| asked) {
+                return Err(ObjectiveError::OnlyForThroughput(what, document.kind));
+            }
+            Throughput { split: Split::Contiguous, ..rules }.validate()?;
+        }
+        objective.validate()?;
+        Ok(objective)
+    }
+
+    /// The document of the objective and a value, without the parameters that do not apply.
+    pub fn to_document(&self, value_s: Option<f64>) -> ObjectiveDocument {
+        let Throughput { split, communication, training, schedule, microbatches, max_replicas, .. } =
+            self.rules();
+        ObjectiveDocument {
+            kind: self.kind(),
+            split,
+            communication,
+            training,
+            schedule,
+            microbatches: (schedule != Schedule::None).then_some(microbatches),
+            max_replicas: (max_replicas > 1).then_some(max_replicas),
+            calls: (self.kind() == ObjectiveKind::Latency).then_some(self.calls()),
+            execution: self.execution(),
+            value_s,
+        }
+    }
+
+    /// Validates everything that does not depend on a graph.
+    ///
+    /// # Errors
+    /// Counts of zero, and rules that do not go together.
+    pub fn validate(&self) -> Result<(), ObjectiveError> {
+        match self {
+            Objective::Throughput(rules) => rules.validate(),
+            Objective::Latency { calls: 0 } => Err(ObjectiveError::Zero { what: "calls" }),
+            Objective::Latency { .. } | Objective::Makespan { .. } => Ok(()),
+        }
+    }
+
+    /// The same objective under another split rule, if it has one.
+    #[must_use]
+    pub fn with_split(self, split: Split) -> Objective {
+        match self {
+            Objective::Throughput(rules) => Throughput { split, ..rules }.into(),
+            Objective::Latency { .. } | Objective::Makespan { .. } => self,
+        }
+    }
+
+    /// Which value it minimises.
+    pub fn kind(&self) -> ObjectiveKind {
+        match self {
+            Objective::Throughput(_) => ObjectiveKind::Throughput,
+            Objective::Latency { .. } => ObjectiveKind::Latency,
+            Objective::Makespan { .. } => ObjectiveKind::Makespan,
+        }
+    }
+
+    /// The rules of the pipeline. One sample and one step are not pipelines: any split, serial communication, one pass,
+    /// nothing replicated.
+    #[inline]
+    pub fn rules(&self) -> Throughput {
+        match self {
+            Objective::Throughput(rules) => *rules,
+            _ => Throughput { split: Split::Free, ..Throughput::default() },
+        }
+    }
+
+    /// The maximum number of calls per accelerator: 1 unless it is the latency.
+    pub fn calls(&self) -> u32 {
+        match self {
+            Objective::Latency { calls } => *calls,
+            _ => 1,
+        }
+    }
+
+    /// The execution model of one step.
+    pub fn execution(&self) -> Execution {
+        match self {
+            Objective::Makespan { execution } => *execution,
+            _ => Execution::Ports,
+        }
+    }
+
+    /// Whether the value is the time of an iteration under a schedule.
     pub fn times_iteration(&self) -> bool {
-        self.kind == ObjectiveKind::Throughput && self.schedule != Schedule::None && !self.is_bottleneck
+        self.rules().times_iteration()
     }
 
     /// Lower bound on the ratio between the value and the smallest possible bottleneck load of a placement: an
     /// iteration of m microbatches takes at least m times the load of the slowest device.
     pub fn repetitions(&self) -> f64 {
-        if self.times_iteration() { f64::from(self.microbatches) } else { 1.0 }
+        if self.times_iteration() { f64::from(self.rules().microbatches) } else { 1.0 }
     }
 
     /// Relaxation of the iteration time to the bottleneck load, with a lower bound on the schedule's memory. Its value
@@ -168,27 +321,13 @@ impl Objective {
     /// but the slowest stage of one pass and the slowest uplink of the other do not add up.
     #[must_use]
     pub fn bottleneck(&self, has_uplinks: bool) -> Objective {
-        let (schedule, training) = match self.schedule {
+        let Objective::Throughput(rules) = *self else { return *self };
+        let (schedule, training) = match rules.schedule {
             Schedule::GPipe if !has_uplinks => (Schedule::GPipe, Training::Separate),
-            Schedule::ZeroBubble => (Schedule::OneFOneB, self.training),
-            other => (other, self.training),
+            Schedule::ZeroBubble => (Schedule::OneFOneB, rules.training),
+            other => (other, rules.training),
         };
-        Objective { schedule, training, is_bottleneck: schedule != Schedule::None, ..*self }
-    }
-
-    /// Rejects pipeline rules. One sample through calls and one step under dataflow execution are not pipelines: their
-    /// rules determine what overlaps, and nothing is replicated.
-    fn validate_single(&self, kind: &'static str) -> Result<(), ObjectiveError> {
-        let of_pipelines = [
-            (self.communication != Communication::Serial, "communication that overlaps"),
-            (self.training != Training::Combined, "training with separate passes"),
-            (self.schedule != Schedule::None, "a schedule"),
-            (self.max_replicas > 1, "a replicated stage"),
-        ];
-        match of_pipelines.into_iter().find(|&(asked, _)| asked) {
-            Some((_, what)) => Err(ObjectiveError::OnlyForThroughput(what, kind)),
-            None => Ok(()),
-        }
+        Throughput { schedule, training, is_bottleneck: schedule != Schedule::None, ..rules }.into()
     }
 
     /// Number of microbatches whose activations a stage keeps; `from_last` counts from the last stage, which is 1. With
@@ -204,11 +343,12 @@ impl Objective {
     /// (Huang et al., NeurIPS 2019). Zero-bubble: min(p, m) on every stage, which includes the tensors that weight
     /// gradients still need (Qi et al., ICLR 2024).
     pub fn in_flight_of(&self, from_last: u32, stages: u32) -> u32 {
-        match self.schedule {
+        let Throughput { schedule, microbatches, .. } = self.rules();
+        match schedule {
             Schedule::None => 1,
-            Schedule::GPipe => self.microbatches,
-            Schedule::OneFOneB | Schedule::Interleaved => self.microbatches.min(from_last.max(1)),
-            Schedule::ZeroBubble => self.microbatches.min(stages.max(1)),
+            Schedule::GPipe => microbatches,
+            Schedule::OneFOneB | Schedule::Interleaved => microbatches.min(from_last.max(1)),
+            Schedule::ZeroBubble => microbatches.min(stages.max(1)),
         }
     }
 
@@ -220,20 +360,7 @@ impl Objective {
     /// Number of separately scored loads: 2 (forward, backward) with `separate` training or if a schedule runs the
     /// passes, else 1.
     pub fn passes(&self) -> usize {
-        if self.training == Training::Separate || self.times_iteration() { 2 } else { 1 }
-    }
-
-    /// Load of one pass of a stage on some replicas, without the synchronisation among them. The replicas share compute
-    /// and transfers; every one of them synchronises the gradients of shared parameters, when the transfers are over.
-    #[inline]
-    pub fn load(&self, sums: &PassSums, replicas: u32) -> f64 {
-        let PassSums { compute, sent, received, synchronised } = *sums;
-        let shared = match self.communication {
-            Communication::Serial => compute + sent + received,
-            Communication::Overlap => compute.max(sent + received),
-            Communication::Duplex => compute.max(sent).max(received),
-        };
-        shared / f64::from(replicas) + synchronised
+        if self.rules().training == Training::Separate || self.times_iteration() { 2 } else { 1 }
     }
 }
 

@@ -12,10 +12,19 @@ use crate::problem::Problem;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     device_of: Vec<DeviceId>,
-    stages: Vec<DeviceId>,
-    replicas: BTreeMap<DeviceId, u32>,
-    call_of: Vec<u32>,
+    order: Order,
     priority: Vec<OpId>,
+}
+
+/// What runs before what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Order {
+    /// Only the tensors decide.
+    Tensors,
+    /// The devices in pipeline order, and the number of devices of the stages that have several.
+    Pipeline { stages: Vec<DeviceId>, replicas: BTreeMap<DeviceId, u32> },
+    /// The number of the call of each operator.
+    Calls(Vec<u32>),
 }
 
 /// One stage of a contiguous placement, in terms of pools and units.
@@ -32,13 +41,7 @@ pub struct StageAssignment {
 impl Placement {
     /// A placement without an order of stages, one device for each operator by index.
     pub fn new(device_of: Vec<DeviceId>) -> Self {
-        Placement {
-            device_of,
-            stages: Vec::new(),
-            replicas: BTreeMap::new(),
-            call_of: Vec::new(),
-            priority: Vec::new(),
-        }
+        Placement { device_of, order: Order::Tensors, priority: Vec::new() }
     }
 
     /// A placement with its devices in pipeline order; `replicas` lists the stages that run on more than one device.
@@ -47,7 +50,7 @@ impl Placement {
         stages: Vec<DeviceId>,
         replicas: BTreeMap<DeviceId, u32>,
     ) -> Self {
-        Placement { stages, replicas, ..Placement::new(device_of) }
+        Placement { order: Order::Pipeline { stages, replicas }, ..Placement::new(device_of) }
     }
 
     /// A placement for one sample through offloaded calls: each operator has a device and the number of the call of
@@ -57,7 +60,7 @@ impl Placement {
     /// If the lengths differ.
     pub fn with_calls(device_of: Vec<DeviceId>, call_of: Vec<u32>) -> Self {
         assert_eq!(device_of.len(), call_of.len(), "a call for every operator");
-        Placement { call_of, ..Placement::new(device_of) }
+        Placement { order: Order::Calls(call_of), ..Placement::new(device_of) }
     }
 
     /// A placement for one step under dataflow execution: the ready operators of a device run in the order of
@@ -103,7 +106,7 @@ impl Placement {
             }
         }
         assert!(device_of.iter().all(|&device| device != UNSET), "a unit has no stage");
-        Placement { stages, replicas, ..Placement::new(device_of) }
+        Placement::with_stages(device_of, stages, replicas)
     }
 
     /// The device of an operator.
@@ -113,13 +116,16 @@ impl Placement {
 
     /// Whether it assigns operators to calls.
     pub fn has_calls(&self) -> bool {
-        !self.call_of.is_empty()
+        matches!(self.order, Order::Calls(_))
     }
 
     /// Number of the call that runs an operator: 0 if the placement has no calls, so that everything on a device is one
     /// call.
     pub fn call_of(&self, op: OpId) -> u32 {
-        self.call_of.get(op.index()).copied().unwrap_or(0)
+        match &self.order {
+            Order::Calls(call_of) => call_of[op.index()],
+            _ => 0,
+        }
     }
 
     /// The operators by decreasing priority; empty if the placement has none.
@@ -129,18 +135,24 @@ impl Placement {
 
     /// The devices in pipeline order; empty if the placement has no order.
     pub fn stages(&self) -> &[DeviceId] {
-        &self.stages
+        match &self.order {
+            Order::Pipeline { stages, .. } => stages,
+            _ => &[],
+        }
     }
 
     /// Number of devices that run the stage of `device`: itself and others of its pool, which are not named.
     pub fn replicas(&self, device: DeviceId) -> u32 {
-        self.replicas.get(&device).copied().unwrap_or(1)
+        match &self.order {
+            Order::Pipeline { replicas, .. } => replicas.get(&device).copied().unwrap_or(1),
+            _ => 1,
+        }
     }
 
     /// The devices in use: in pipeline order if there is one, else by index.
     pub fn used(&self) -> Vec<DeviceId> {
-        if !self.stages.is_empty() {
-            return self.stages.clone();
+        if !self.stages().is_empty() {
+            return self.stages().to_vec();
         }
         let mut used = self.device_of.clone();
         used.sort_unstable();

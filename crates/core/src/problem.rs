@@ -156,20 +156,21 @@ impl Problem {
     pub fn new(
         graph: impl Into<Arc<Graph>>,
         cluster: impl Into<Arc<Cluster>>,
-        objective: Objective,
+        objective: impl Into<Objective>,
         pins: PinsDocument,
     ) -> Result<Problem, ProblemError> {
         let (graph, cluster) = (graph.into(), cluster.into());
+        let objective = objective.into();
         objective.validate()?;
         let costs = CostTable::new(&graph, &cluster)?;
         magnitude::check(&graph, &cluster, &costs, &objective)?;
         // An iteration of several microbatches updates the parameters once. Version 1 counts an update with each.
-        let microbatches = if graph.is_version_2() { objective.microbatches } else { 1 };
+        let microbatches = if graph.is_version_2() { objective.rules().microbatches } else { 1 };
         let costs = if microbatches > 1 { costs.per_microbatch(&graph, microbatches) } else { costs };
         let weight_gradients = weight_gradients_of(&graph, &objective)?;
         let targets = resolve_pins(&graph, &cluster, &pins)?;
         let (pools, pool_of) = pools(&graph, &cluster, &targets, microbatches);
-        if objective.max_replicas > 1 {
+        if objective.rules().max_replicas > 1 {
             let linkless = pools
                 .iter()
                 .find(|pool| !pool.host && pool.count() > 1 && cluster.kind(pool.kind).link.is_none());
@@ -205,7 +206,7 @@ impl Problem {
     ///
     /// # Errors
     /// As for [`Problem::new`].
-    pub fn with_objective(&self, objective: Objective) -> Result<Problem, ProblemError> {
+    pub fn with_objective(&self, objective: impl Into<Objective>) -> Result<Problem, ProblemError> {
         Problem::new(self.graph.clone(), self.cluster.clone(), objective, self.pins.clone())
     }
 
@@ -268,7 +269,7 @@ impl Problem {
 
 /// The weight gradients, if the schedule runs them separately.
 fn weight_gradients_of(graph: &Graph, objective: &Objective) -> Result<Vec<bool>, ProblemError> {
-    if objective.schedule != Schedule::ZeroBubble {
+    if objective.rules().schedule != Schedule::ZeroBubble {
         return Ok(Vec::new());
     }
     let found = weight_gradients(graph);

@@ -46,12 +46,7 @@ fn read(
 ) -> Option<(Problem, Placement)> {
     let graph = Graph::from_document(graph.clone()).ok()?;
     let cluster = Cluster::from_document(cluster.clone()).ok()?;
-    let objective = Objective {
-        kind: ObjectiveKind::Latency,
-        split: plan.objective.split,
-        calls: plan.objective.calls.unwrap_or(1),
-        ..Objective::default()
-    };
+    let objective = Objective::Latency { calls: plan.objective.calls.unwrap_or(1) };
     let problem = Problem::new(graph, cluster, objective, PinsDocument::default()).ok()?;
     let placement = placement(&problem, plan).ok()?;
     Some((problem, placement))

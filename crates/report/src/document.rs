@@ -2,10 +2,8 @@
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::{
-    BoundDocument, DeviceDocument, ObjectiveDocument, ObjectiveKind, PLAN_SCHEMA, PlanDocument, PlanStatus,
-    Schedule, UplinkDocument,
+    BoundDocument, DeviceDocument, ObjectiveKind, PLAN_SCHEMA, PlanDocument, PlanStatus, UplinkDocument,
 };
-use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Plan, Solution, Status};
 
@@ -34,7 +32,7 @@ pub fn plan_document(problem: &Problem, solution: &Solution, provenance: Provena
             Status::Unknown => PlanStatus::Unknown,
         },
         solver: provenance.solver,
-        objective: objective_document(problem.objective(), solution.value()),
+        objective: problem.objective().to_document(solution.value()),
         bound: bound_document(problem, solution),
         gap: solution.gap(),
         seconds: provenance.seconds,
@@ -48,22 +46,6 @@ pub fn plan_document(problem: &Problem, solution: &Solution, provenance: Provena
         devices: plan.map(|plan| devices(problem, plan)).unwrap_or_default(),
         uplinks: plan.map(|plan| uplinks(problem, plan)).unwrap_or_default(),
         priority: plan.and_then(|plan| priority(problem, plan)),
-    }
-}
-
-/// Returns the objective as a document, without the parameters that do not apply.
-pub fn objective_document(objective: &Objective, value: Option<f64>) -> ObjectiveDocument {
-    ObjectiveDocument {
-        kind: objective.kind,
-        split: objective.split,
-        communication: objective.communication,
-        training: objective.training,
-        schedule: objective.schedule,
-        microbatches: (objective.schedule != Schedule::None).then_some(objective.microbatches),
-        max_replicas: (objective.max_replicas > 1).then_some(objective.max_replicas),
-        calls: (objective.kind == ObjectiveKind::Latency).then_some(objective.calls),
-        execution: objective.execution,
-        value_s: value,
     }
 }
 
@@ -82,7 +64,7 @@ fn bound_document(problem: &Problem, solution: &Solution) -> BoundDocument {
 fn devices(problem: &Problem, plan: &Plan) -> Vec<DeviceDocument> {
     let (graph, cluster) = (problem.graph(), problem.cluster());
     let ordered =
-        !plan.placement.stages().is_empty() && problem.objective().kind == ObjectiveKind::Throughput;
+        !plan.placement.stages().is_empty() && problem.objective().kind() == ObjectiveKind::Throughput;
     let mut ops: Vec<Vec<String>> = vec![Vec::new(); cluster.device_count()];
     for op in graph.operators() {
         ops[plan.placement.device_of(op).index()].push(graph.operator(op).name.clone());
@@ -111,7 +93,7 @@ fn devices(problem: &Problem, plan: &Plan) -> Vec<DeviceDocument> {
 fn calls(problem: &Problem, plan: &Plan) -> Vec<Option<Vec<Vec<String>>>> {
     let (graph, cluster) = (problem.graph(), problem.cluster());
     let mut calls = vec![None; cluster.device_count()];
-    if problem.objective().kind != ObjectiveKind::Latency {
+    if problem.objective().kind() != ObjectiveKind::Latency {
         return calls;
     }
     let mut numbers: Vec<(DeviceId, u32)> =
@@ -133,7 +115,7 @@ fn calls(problem: &Problem, plan: &Plan) -> Vec<Option<Vec<Vec<String>>>> {
 
 fn uplinks(problem: &Problem, plan: &Plan) -> Vec<UplinkDocument> {
     // The latency model has no uplinks.
-    if problem.objective().kind == ObjectiveKind::Latency {
+    if problem.objective().kind() == ObjectiveKind::Latency {
         return Vec::new();
     }
     let groups = &problem.cluster().document().groups;
@@ -148,7 +130,7 @@ fn uplinks(problem: &Problem, plan: &Plan) -> Vec<UplinkDocument> {
 /// priorities.
 fn priority(problem: &Problem, plan: &Plan) -> Option<Vec<String>> {
     let priority = plan.placement.priority();
-    if problem.objective().kind != ObjectiveKind::Makespan || priority.is_empty() {
+    if problem.objective().kind() != ObjectiveKind::Makespan || priority.is_empty() {
         return None;
     }
     Some(priority.iter().map(|&op| problem.graph().operator(op).name.clone()).collect())

@@ -68,10 +68,9 @@ mod tests {
     use std::num::NonZeroU64;
 
     use stagewright_core::document::{GRAPH_SCHEMA, GRAPH_SCHEMA_2};
-    use stagewright_core::objective::Objective;
+    use stagewright_core::objective::{Objective, Throughput};
 
     use super::*;
-    use crate::document::objective_document;
 
     fn graph(schema: &str) -> GraphDocument {
         GraphDocument {
@@ -96,7 +95,7 @@ mod tests {
         batch: Option<BatchDocument>,
         schema: &str,
     ) -> Option<String> {
-        let objective = objective_document(objective, Some(value));
+        let objective = objective.to_document(Some(value));
         let known = throughput(&objective, value, batch, &graph(schema));
         rate(&objective, value, known.as_ref())
     }
@@ -115,9 +114,9 @@ mod tests {
 
     #[test]
     fn an_iteration_runs_all_microbatches() {
-        let schedule = Objective { schedule: Schedule::OneFOneB, microbatches: 4, ..Objective::default() };
+        let schedule = Throughput { schedule: Schedule::OneFOneB, microbatches: 4, ..Throughput::default() };
         let batch = of(2, None);
-        let said = |batch, schema| words(&schedule, 2.0, batch, schema).expect("a rate");
+        let said = |batch, schema| words(&schedule.into(), 2.0, batch, schema).expect("a rate");
         assert_eq!(said(None, GRAPH_SCHEMA), "2.0000 microbatches a second");
         assert_eq!(said(None, GRAPH_SCHEMA_2), "2.0000 microbatches a second");
         assert_eq!(said(batch, GRAPH_SCHEMA), "4.0000 samples a second");
@@ -125,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_step_has_no_rate() {
-        let step = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+        let step = Objective::from(ObjectiveKind::Makespan);
         let batch = of(2, None);
         assert_eq!(words(&step, 2.0, batch, GRAPH_SCHEMA_2), None);
         assert_eq!(words(&Objective::default(), 0.0, batch, GRAPH_SCHEMA_2), None);

@@ -30,7 +30,7 @@ fn for_each_order(problem: &Problem, choice: &[usize], best: &mut Option<f64>) {
     let mut used = device_of.clone();
     used.sort_unstable();
     used.dedup();
-    let count = if problem.objective().split == Split::Contiguous { used.len() } else { 1 };
+    let count = if problem.objective().rules().split == Split::Contiguous { used.len() } else { 1 };
     permutations(&mut used, count, &mut |order| {
         for_each_replication(problem, order, &mut |replicas| {
             let placement = Placement::with_stages(device_of.clone(), order.to_vec(), replicas.clone());
@@ -62,7 +62,7 @@ fn for_each_replication(
     order: &[DeviceId],
     visit: &mut impl FnMut(&BTreeMap<DeviceId, u32>),
 ) {
-    let most = problem.objective().max_replicas;
+    let most = problem.objective().rules().max_replicas;
     let mut counts = vec![1u32; order.len()];
     loop {
         let fits = (0..problem.pools().len()).all(|pool| {

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, LinkDocument, MatrixDocument, ObjectiveKind,
-    OperatorDocument, PinsDocument,
+    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, LinkDocument, MatrixDocument, OperatorDocument,
+    PinsDocument,
 };
 use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::Objective;
@@ -89,7 +89,7 @@ impl Task {
             matrix: Some(MatrixDocument { delay_s, seconds_per_byte }),
         });
         let execution = Execution::ContentionFree;
-        let objective = Objective { kind: ObjectiveKind::Makespan, execution, ..Objective::default() };
+        let objective = Objective::Makespan { execution };
         let graph = builder.build().expect("a sound graph");
         Problem::new(graph, cluster.expect("a sound cluster"), objective, PinsDocument::default())
             .expect("a sound problem")

@@ -11,7 +11,7 @@ use stagewright_core::document::{
     TensorDocument, Training,
 };
 use stagewright_core::graph::{Graph, GraphBuilder};
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 
@@ -258,7 +258,7 @@ fn objective(rng: &mut impl Rng) -> Objective {
     let separate = rng.random_bool(0.3);
     // The value under a schedule is the iteration time; the searches relax it to the bottleneck.
     let is_bottleneck = schedule != Schedule::None && (separate || rng.random_bool(0.4));
-    Objective {
+    let rules = Throughput {
         communication: [
             Communication::Serial,
             Communication::Serial,
@@ -270,6 +270,7 @@ fn objective(rng: &mut impl Rng) -> Objective {
         is_bottleneck,
         microbatches: if schedule == Schedule::None { 1 } else { rng.random_range(1..=3) },
         max_replicas: if rng.random_bool(0.3) { 2 } else { 1 },
-        ..Objective::default()
-    }
+        ..Throughput::default()
+    };
+    rules.into()
 }

@@ -12,7 +12,7 @@ const MAX_PLACEMENTS: f64 = 50_000.0;
 /// too many to try.
 pub fn replicated_optimum(problem: &Problem) -> Option<Option<f64>> {
     let graph = problem.graph();
-    let (devices, most) = (problem.cluster().device_count(), problem.objective().max_replicas);
+    let (devices, most) = (problem.cluster().device_count(), problem.objective().rules().max_replicas);
     let (classes, levels) = (graph.class_count(), most as usize);
     if (devices as f64).powi(classes as i32) * (levels as f64).powi(devices as i32) > MAX_PLACEMENTS {
         return None;

@@ -3,7 +3,7 @@
 use crate::random::{self, Size};
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::{Cluster, DeviceId};
-use stagewright_core::document::{GroupDocument, LinkDocument, MatrixDocument, ObjectiveKind, Split};
+use stagewright_core::document::{Execution, GroupDocument, LinkDocument, MatrixDocument};
 use stagewright_core::graph::{Graph, OpId};
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
@@ -37,7 +37,7 @@ pub fn problem(number: u64) -> Problem {
         let mut rows = || (0..devices).map(|_| (0..devices).map(|_| quarters(&mut rng)).collect()).collect();
         cluster.matrix = Some(MatrixDocument { delay_s: rows(), seconds_per_byte: rows() });
     }
-    let objective = Objective { kind: ObjectiveKind::Makespan, split: Split::Free, ..Objective::default() };
+    let objective = Objective::Makespan { execution: Execution::Ports };
     let graph = Graph::from_document(graph).expect("a sound graph");
     let cluster = Cluster::from_document(cluster).expect("a sound cluster");
     Problem::new(graph, cluster, objective, base.pins().clone()).expect("a problem")

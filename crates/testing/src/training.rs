@@ -8,7 +8,7 @@ use stagewright_core::document::{
     Schedule, TensorDocument,
 };
 use stagewright_core::graph::GraphBuilder;
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 
@@ -75,11 +75,11 @@ pub fn training(number: u64, schedule: Schedule, layers: usize, devices: u32) ->
         groups: Vec::new(),
         matrix: None,
     };
-    let objective = Objective {
+    let objective = Throughput {
         schedule,
         microbatches: rng.random_range(1..=6),
         communication: [Communication::Serial, Communication::Overlap][usize::from(rng.random_bool(0.3))],
-        ..Objective::default()
+        ..Throughput::default()
     };
     let graph = builder.build().expect("a graph");
     let cluster = Cluster::from_document(cluster).expect("a cluster");
@@ -87,7 +87,7 @@ pub fn training(number: u64, schedule: Schedule, layers: usize, devices: u32) ->
     match Problem::new(graph.clone(), cluster.clone(), objective, PinsDocument::default()) {
         Ok(problem) => problem,
         Err(_) => {
-            let objective = Objective { schedule: Schedule::OneFOneB, ..objective };
+            let objective = Throughput { schedule: Schedule::OneFOneB, ..objective };
             Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a problem")
         }
     }

@@ -54,7 +54,7 @@ pub fn instance(recipe: &Recipe, index: u64) -> Instance {
     let graph = Arc::new(Graph::from_document(graph).expect("families make sound graphs"));
     let cluster = ClusterDocument {
         name: name.clone(),
-        ..clusters::cluster(&mut rng, &graph, objective.kind, &document.proportions())
+        ..clusters::cluster(&mut rng, &graph, objective.kind(), &document.proportions())
     };
     let problem = |cluster: &ClusterDocument| {
         let cluster = Cluster::from_document(cluster.clone()).expect("drawn clusters are sound");
@@ -86,7 +86,7 @@ pub(super) fn first_plan(problem: &Problem) -> Result<Option<Plan>, SolveError> 
     let mut silent = Silent;
     let limits = Limits { time: None, memory: Some(MEMORY), gap: 0.0, simulations: None };
     let mut context = Context::new(limits, Arc::new(AtomicBool::new(false)), &mut silent);
-    if problem.objective().kind == ObjectiveKind::Makespan {
+    if problem.objective().kind() == ObjectiveKind::Makespan {
         let found = Heft.solve(problem, &mut context)?.plan;
         return Ok(found.or(OneDevice.solve(problem, &mut context)?.plan));
     }

@@ -13,7 +13,7 @@
 //! memories are; `alike` makes the devices of a cluster identical.
 
 use serde::{Deserialize, Serialize};
-use stagewright_core::document::{ObjectiveKind, Split};
+use stagewright_core::document::Execution;
 use stagewright_core::objective::Objective;
 use thiserror::Error;
 
@@ -86,9 +86,7 @@ impl Target {
     pub fn objective(self) -> Objective {
         match self {
             Target::Throughput => Objective::default(),
-            Target::Makespan => {
-                Objective { kind: ObjectiveKind::Makespan, split: Split::Free, ..Objective::default() }
-            }
+            Target::Makespan => Objective::Makespan { execution: Execution::Ports },
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use stagewright_core::document::{
     ClassDocument, Communication, Execution, MatrixDocument, ObjectiveKind, Schedule, Split, Training,
 };
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::{Objective, Throughput};
 
 fn after(corrupt: impl FnOnce(&mut Case)) -> &'static str {
     let mut case = valid();
@@ -224,7 +224,8 @@ fn microbatches_and_schedules_are_for_each_other() {
                 case.plan.objective.schedule = schedule;
                 case.plan.objective.split = split;
                 case.plan.objective.microbatches = Some(microbatches);
-                let objective = Objective { schedule, split, microbatches, ..Objective::default() };
+                let rules = Throughput { schedule, split, microbatches, ..Throughput::default() };
+                let objective = Objective::from(rules);
                 let found = case.check().map_err(|error| error.code());
                 assert_eq!(found.is_ok(), objective.validate().is_ok(), "{objective:?}: {found:?}");
                 assert!(found.is_ok() || found == Err("rule"), "{objective:?}: {found:?}");

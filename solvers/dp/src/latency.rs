@@ -58,7 +58,7 @@ pub(crate) fn solve(
         false => context.stop().reason().or(too_large.then_some(StopReason::Memory)),
     };
     // Without contraction, every plan with one call of each accelerator is a chain of ideals.
-    let all_plans = problem.objective().calls == 1 && units.len() == problem.graph().operator_count();
+    let all_plans = problem.objective().calls() == 1 && units.len() == problem.graph().operator_count();
     let solution = match best {
         Some(plan) => {
             if bound.value > plan.value() * (1.0 + tolerance::VALUE_RELATIVE) {

@@ -81,7 +81,7 @@ impl PoolCosts {
     ) -> PoolCosts {
         let (objective, spec, passes) = (problem.objective(), &problem.pools()[pool], units.passes());
         // Maximum load of a stage, summed over its replicas.
-        let most = cap * f64::from(objective.max_replicas);
+        let most = cap * f64::from(objective.rules().max_replicas);
         let seconds = |pass: usize| -> Vec<f64> {
             let here = |&unit: &u32| units.pass_seconds(unit as usize, pool, pass);
             if pass < passes { unit_at.iter().map(here).collect() } else { Vec::new() }

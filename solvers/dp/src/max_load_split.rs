@@ -5,7 +5,7 @@
 use stagewright_core::bound::strongest;
 use stagewright_core::calls::assign;
 use stagewright_core::document::{ObjectiveKind, Split};
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Plan, Solution, SolveError, Solver, Status};
 
@@ -25,18 +25,13 @@ impl Solver for MaxLoadSplit {
     }
 
     fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        (objective.kind != ObjectiveKind::Latency).then_some("objectives other than latency")
+        (objective.kind() != ObjectiveKind::Latency).then_some("objectives other than latency")
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
         let bound = strongest(problem);
-        let rules = Objective {
-            kind: ObjectiveKind::Throughput,
-            split: Split::Contiguous,
-            calls: 1,
-            ..*problem.objective()
-        };
+        let rules = Throughput { split: Split::Contiguous, ..problem.objective().rules() };
         let without =
             |bound, stop, why| Ok(Solution::without_plan(self.name(), Status::Unknown, bound, stop, why));
         let pipeline = match problem.with_objective(rules) {

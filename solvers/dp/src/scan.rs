@@ -200,7 +200,7 @@ impl<'a> Scanner<'a> {
     ) {
         let lattice = self.rules.lattice;
         let transfer = &lattice.pools[pool].transfer;
-        let duplex = self.rules.objective.communication == Communication::Duplex;
+        let duplex = self.rules.objective.rules().communication == Communication::Duplex;
         let mut add = |net: usize| {
             let pass = usize::from(lattice.net_pass[net]);
             let Some(producer) = lattice.producer[net] else {

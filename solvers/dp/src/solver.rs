@@ -64,7 +64,7 @@ impl Solver for Dp {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
-        if problem.objective().kind == ObjectiveKind::Latency {
+        if problem.objective().kind() == ObjectiveKind::Latency {
             return latency::solve(self.name(), problem, context);
         }
         if problem.objective().times_iteration() {
@@ -112,7 +112,7 @@ impl Solver for Dp {
 }
 
 fn missing(objective: &Objective) -> Option<&'static str> {
-    match objective.kind {
+    match objective.kind() {
         ObjectiveKind::Latency => None,
         _ => missing_for_contiguous_dp(objective),
     }
@@ -291,7 +291,7 @@ fn above_every_load(problem: &Problem, units: &Units) -> f64 {
     let dearest = |net: usize| pools.clone().map(|pool| units.transfer(net, pool)).fold(0.0, f64::max);
     let compute: f64 = (0..units.len()).map(slowest).sum();
     let transfer: f64 = (0..units.nets().len()).map(dearest).sum();
-    let synchronised = match problem.objective().max_replicas {
+    let synchronised = match problem.objective().rules().max_replicas {
         0 | 1 => 0.0,
         _ => {
             let own: f64 = (0..units.len()).map(|unit| units.parameter_bytes(unit)).sum();

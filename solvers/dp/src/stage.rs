@@ -184,7 +184,7 @@ impl Demands {
         }
         Some(Demands {
             pool,
-            communication: objective.communication,
+            communication: objective.rules().communication,
             passes: lattice.passes,
             most_replicas,
             weights: (0..windows.weights.count).map(hull).collect(),

@@ -367,7 +367,7 @@ impl<'a> Walker<'a> {
             }
         }
         let Some(producer) = lattice.producer[net] else { return };
-        if self.rules.objective.communication == Communication::Duplex {
+        if self.rules.objective.rules().communication == Communication::Duplex {
             let all = inside as usize + 1 == pins.len();
             if producer as usize == unit {
                 if inside > 0 {

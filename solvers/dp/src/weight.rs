@@ -138,7 +138,7 @@ impl Chosen {
 
 /// Optimal fluid prices of the kinds, for throughput on several pools.
 fn fluid_prices(problem: &Problem) -> Option<Vec<f64>> {
-    if problem.pools().len() < 2 || problem.objective().kind != ObjectiveKind::Throughput {
+    if problem.pools().len() < 2 || problem.objective().kind() != ObjectiveKind::Throughput {
         return None;
     }
     match Fluid.compute(problem)?.certificate {

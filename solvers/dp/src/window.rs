@@ -98,7 +98,7 @@ impl<'a> Windows<'a> {
             caps,
             passes: problem.objective().passes(),
             host: pools.iter().map(|pool| pool.host).collect(),
-            serial: problem.objective().communication == Communication::Serial,
+            serial: problem.objective().rules().communication == Communication::Serial,
             holds: (0..weights.count)
                 .map(|weight| (0..pools.len()).map(|pool| hold(weight, pool)).collect())
                 .collect(),

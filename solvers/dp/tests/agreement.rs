@@ -9,7 +9,7 @@ use stagewright_core::document::{
 };
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::graph::{Graph, GraphBuilder};
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, Stop, StopReason};
@@ -94,7 +94,7 @@ fn boundary_cuts_hold() {
         let cluster = Cluster::from_document(cluster).expect("a valid cluster");
         let graph = original.graph().clone();
         let training = if number % 5 == 0 { Training::Separate } else { Training::Combined };
-        let objective = Objective { training, ..Objective::default() };
+        let objective = Throughput { training, ..Throughput::default() };
         let Ok(problem) = Problem::new(graph, cluster, objective, Default::default()) else { continue };
         let exact = solve(&Dp, &problem, 1);
         let Some(optimum) = exact.value() else { continue };
@@ -162,7 +162,7 @@ fn tight(number: u64, seconds: f64, mark: f64, communication: Communication) -> 
         groups: Vec::new(),
         matrix: None,
     };
-    let objective = Objective { communication, ..Objective::default() };
+    let objective = Throughput { communication, ..Throughput::default() };
     let graph = builder.build().expect("a valid graph");
     let cluster = Cluster::from_document(cluster).expect("a valid cluster");
     Problem::new(graph, cluster, objective, Default::default()).expect("a valid problem")
@@ -275,7 +275,8 @@ fn dp_agrees_with_the_textbook() {
     for number in 0..60 {
         let problem = problem(number, Size { operators: 9, devices: 4, groups: false });
         for communication in [Communication::Serial, Communication::Overlap, Communication::Duplex] {
-            let objective = Objective { communication, training: Training::Combined, ..Objective::default() };
+            let objective =
+                Throughput { communication, training: Training::Combined, ..Throughput::default() };
             let problem = problem.with_objective(objective).expect("a valid objective");
             let textbook = textbook::optimum(&problem, 4096);
             let solution = solve(&Dp, &problem, 2);

@@ -35,9 +35,13 @@ fn the_least_iteration_is_found_and_proved() {
             continue;
         };
         found += 1;
-        split += u32::from(problem.objective().schedule == Schedule::ZeroBubble);
+        split += u32::from(problem.objective().rules().schedule == Schedule::ZeroBubble);
         let value = exact.value().expect("a plan");
-        assert!(same(value, optimum), "{number} {:?}: {value} for {optimum}", problem.objective().schedule);
+        assert!(
+            same(value, optimum),
+            "{number} {:?}: {value} for {optimum}",
+            problem.objective().rules().schedule
+        );
         assert_eq!(exact.status, Status::Optimal, "{number}: bound {} of {value}", exact.bound.value);
         let quick = solve(&Dpl, &problem);
         assert!(quick.bound.value <= optimum, "{number}");
@@ -63,7 +67,7 @@ fn the_value_is_what_the_engine_takes_and_so_is_the_memory() {
         let Some(plan) = solve(&Dpl, &problem).plan else { continue };
         let evaluation = evaluate(&problem, &plan.placement);
         let pipeline =
-            pipeline(&problem, &plan.placement, problem.objective().schedule, 1).expect("a pipeline");
+            pipeline(&problem, &plan.placement, problem.objective().rules().schedule, 1).expect("a pipeline");
         let run = pipeline.run().expect("a schedule");
         assert!(same(run.seconds, evaluation.value) || run.seconds == evaluation.value, "{number}");
         for (device, &peak) in evaluation.devices.iter().zip(&run.peak_bytes) {

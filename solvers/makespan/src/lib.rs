@@ -50,7 +50,7 @@ pub use start::starts;
 pub use tabu::Tabu;
 
 fn missing(objective: &Objective) -> Option<&'static str> {
-    (objective.kind != ObjectiveKind::Makespan).then_some("objectives other than makespan")
+    (objective.kind() != ObjectiveKind::Makespan).then_some("objectives other than makespan")
 }
 
 /// All makespan solvers of this module.

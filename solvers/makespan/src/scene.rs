@@ -139,7 +139,7 @@ impl<'p> Scene<'p> {
 
     /// Whether transfers queue for ports.
     pub fn has_ports(&self) -> bool {
-        self.problem.objective().execution == Execution::Ports
+        self.problem.objective().execution() == Execution::Ports
     }
 
     /// Number of devices.
@@ -268,8 +268,8 @@ mod tests {
     use rand::RngExt;
     use stagewright_core::cluster::Cluster;
     use stagewright_core::document::{
-        CLUSTER_SCHEMA, ClusterDocument, GroupDocument, KindDocument, LinkDocument, ObjectiveKind,
-        OperatorDocument, Split, TensorDocument,
+        CLUSTER_SCHEMA, ClusterDocument, GroupDocument, KindDocument, LinkDocument, OperatorDocument,
+        TensorDocument,
     };
     use stagewright_core::graph::GraphBuilder;
     use stagewright_core::objective::Objective;
@@ -313,8 +313,7 @@ mod tests {
             bytes: 8.0,
             seconds: Default::default(),
         });
-        let objective =
-            Objective { kind: ObjectiveKind::Makespan, split: Split::Free, ..Objective::default() };
+        let objective = Objective::Makespan { execution: Execution::Ports };
         let cluster = Cluster::from_document(cluster).expect("a cluster");
         Problem::new(builder.build().expect("a graph"), cluster, objective, Default::default())
             .expect("a problem")

@@ -4,7 +4,7 @@ use stagewright_testing::random;
 
 use random::Size;
 use stagewright_core::bound::strongest;
-use stagewright_core::document::ObjectiveKind;
+use stagewright_core::document::Execution;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -18,7 +18,7 @@ const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0, simulatio
 
 fn problem(number: u64) -> Problem {
     let problem = random::problem(number, Size { operators: 24, devices: 4, groups: false });
-    let objective = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+    let objective = Objective::Makespan { execution: Execution::Ports };
     problem.with_objective(objective).expect("a valid objective")
 }
 

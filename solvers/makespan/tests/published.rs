@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, ObjectiveKind, OperatorDocument, PinsDocument,
-    TensorDocument,
+    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, OperatorDocument, PinsDocument, TensorDocument,
 };
 use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::Objective;
@@ -89,7 +88,7 @@ fn example(execution: Execution) -> Problem {
         groups: Vec::new(),
         matrix: None,
     };
-    let objective = Objective { kind: ObjectiveKind::Makespan, execution, ..Objective::default() };
+    let objective = Objective::Makespan { execution };
     let cluster = Cluster::from_document(cluster).expect("a sound cluster");
     Problem::new(builder.build().expect("a sound graph"), cluster, objective, PinsDocument::default())
         .expect("a sound problem")

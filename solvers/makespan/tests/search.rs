@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use random::Size;
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, LinkDocument, ObjectiveKind, OperatorDocument,
-    PinsDocument, TensorDocument,
+    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, LinkDocument, OperatorDocument, PinsDocument,
+    TensorDocument,
 };
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::graph::{GraphBuilder, OpId};
@@ -36,7 +36,7 @@ const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0, simulatio
 fn problem(number: u64, operators: usize, devices: u32) -> Problem {
     let problem = random::problem(number, Size { operators, devices, groups: number.is_multiple_of(2) });
     let execution = if number % 3 == 1 { Execution::ContentionFree } else { Execution::Ports };
-    let objective = Objective { kind: ObjectiveKind::Makespan, execution, ..Objective::default() };
+    let objective = Objective::Makespan { execution };
     problem.with_objective(objective).expect("a valid objective")
 }
 
@@ -244,7 +244,7 @@ fn where_nothing_can_be_moved_walks_end() {
     let third = KindDocument { name: "third".into(), class: "third".into(), ..document.kinds[0].clone() };
     document.kinds.push(third);
     let cluster = Cluster::from_document(document).expect("a valid cluster");
-    let objective = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+    let objective = Objective::Makespan { execution: Execution::Ports };
     let graph = builder.build().expect("a valid graph");
     let problem = Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem");
     for solver in [&Annealing as &dyn Solver, &Tabu, &AnnealingFromRandom] {
@@ -314,7 +314,7 @@ fn branches(width: usize, depth: usize, memory_bytes: Option<f64>) -> Problem {
         groups: Vec::new(),
         matrix: None,
     };
-    let objective = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+    let objective = Objective::Makespan { execution: Execution::Ports };
     let cluster = Cluster::from_document(cluster).expect("a valid cluster");
     Problem::new(builder.build().expect("a valid graph"), cluster, objective, PinsDocument::default())
         .expect("a valid problem")
@@ -421,7 +421,7 @@ fn nothing_or_one_of_anything() {
             groups: Vec::new(),
             matrix: None,
         };
-        let objective = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+        let objective = Objective::Makespan { execution: Execution::Ports };
         let cluster = Cluster::from_document(cluster).expect("a valid cluster");
         let graph = builder.build().expect("a valid graph");
         Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem")

@@ -3,7 +3,7 @@
 use stagewright_core::bound::{Bound, LowerBound, strongest};
 use stagewright_core::contract::Units;
 use stagewright_core::document::Split;
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, SolveError, Solver, Status, Stop};
 use stagewright_search::dpl::{Effort, best_over_orders};
@@ -43,7 +43,7 @@ pub(crate) fn first_plan(problem: &Problem, context: &mut Context<'_>) -> Result
     if warm.is_some() {
         return Ok(First::Plan(warm));
     }
-    if problem.objective().split == Split::Free {
+    if problem.objective().rules().split == Split::Free {
         let found = Local.solve(problem, context)?;
         return Ok(match found.status {
             Status::Infeasible => First::Impossible(found.reason.unwrap_or_default()),
@@ -60,7 +60,7 @@ pub(crate) fn first_plan(problem: &Problem, context: &mut Context<'_>) -> Result
     };
     // A warm start that is infeasible here is not used for the order of the stages either.
     context.warm_start = None;
-    let objective = Objective { split: Split::Contiguous, ..*problem.objective() };
+    let objective = Throughput { split: Split::Contiguous, ..problem.objective().rules() };
     if let Ok(contiguous) = problem.with_objective(objective) {
         let found = best_over_orders(&contiguous, &Units::new(&contiguous), Effort::Thorough, context)?;
         keep(found.and_then(|plan| Plan::new(problem, plan.placement).ok()), context);

@@ -69,7 +69,7 @@ impl Solver for Lns {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
-        if problem.objective().kind == ObjectiveKind::Latency {
+        if problem.objective().kind() == ObjectiveKind::Latency {
             return calls::lns::solve(self.name(), problem, context);
         }
         let bound = first_bound(problem, context.stop());

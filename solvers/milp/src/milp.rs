@@ -26,11 +26,11 @@ pub struct Milp;
 
 /// Feature of an objective that the cut-net model does not support, if any.
 pub(crate) fn missing_for_cut_nets(objective: &Objective) -> Option<&'static str> {
-    if objective.kind != ObjectiveKind::Throughput {
+    if objective.kind() != ObjectiveKind::Throughput {
         Some("objectives other than throughput")
-    } else if objective.split == Split::Contiguous {
+    } else if objective.rules().split == Split::Contiguous {
         Some("contiguous splits")
-    } else if objective.max_replicas > 1 {
+    } else if objective.rules().max_replicas > 1 {
         Some("replicated stages")
     } else {
         None
@@ -39,7 +39,7 @@ pub(crate) fn missing_for_cut_nets(objective: &Objective) -> Option<&'static str
 
 /// Feature of an objective that the models of cut nets and calls do not support, if any.
 pub(crate) fn missing(objective: &Objective) -> Option<&'static str> {
-    match objective.kind {
+    match objective.kind() {
         ObjectiveKind::Latency => None,
         _ => missing_for_cut_nets(objective),
     }
@@ -64,7 +64,7 @@ impl Solver for Milp {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
-        if problem.objective().kind == ObjectiveKind::Latency {
+        if problem.objective().kind() == ObjectiveKind::Latency {
             return calls::exact::solve(self.name(), problem, context);
         }
         let units = Units::new(problem);

@@ -86,7 +86,7 @@ fn with_optimum(number: u64) -> Option<(Problem, f64)> {
 /// Whether columns ignore a part of the value: uplinks, or how the passes of separate training add up. The
 /// tree then detects it only at its leaves.
 fn columns_are_blind(problem: &Problem) -> bool {
-    problem.objective().training == Training::Separate
+    problem.objective().rules().training == Training::Separate
         || problem.pools().iter().any(|pool| pool.group.is_some())
 }
 

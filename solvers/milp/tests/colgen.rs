@@ -15,7 +15,7 @@ use stagewright_core::contract::Units;
 use stagewright_core::document::Split;
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::meter::Meter;
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, Stop};
@@ -224,7 +224,7 @@ fn a_replicated_contiguous_split_is_not_lost() {
     let mut replicated = 0;
     for number in 0..150 {
         let problem = problem(number, Size { operators: 5, devices: 4, groups: false }, true);
-        let objective = Objective { split: Split::Contiguous, ..*problem.objective() };
+        let objective = Throughput { split: Split::Contiguous, ..problem.objective().rules() };
         let contiguous = problem.with_objective(objective).expect("a valid objective");
         let (mut silent, units) = (Silent, Units::new(&contiguous));
         let mut context = Context::new(UNLIMITED, Default::default(), &mut silent);

@@ -13,7 +13,7 @@ use stagewright_core::document::{
 };
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::graph::{Graph, GraphBuilder};
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, Stop};
 use stagewright_milp::cutnet::cover::{Cover, covers};
@@ -98,7 +98,7 @@ fn the_model_is_what_every_placement_says() {
             assert!(bound >= optimum - slack, "{number}: bound {bound} < {optimum}");
             assert!(evaluation.value <= optimum + slack, "{number}: {} {optimum}", evaluation.value);
             feasible += 1;
-            convex += u32::from(problem.objective().split == Split::Convex);
+            convex += u32::from(problem.objective().rules().split == Split::Convex);
         }
     }
     assert!(feasible > 300 && infeasible > 20 && convex > 80, "{feasible} {infeasible} {convex}");
@@ -236,7 +236,7 @@ fn memory_is_as_tight_as_the_evaluation_has_it() {
         matrix: None,
     };
     let cluster = Cluster::from_document(cluster).expect("a valid cluster");
-    let objective = Objective { split: Split::Free, ..Objective::default() };
+    let objective = Throughput { split: Split::Free, ..Throughput::default() };
     let graph = builder.build().expect("a valid graph");
     let problem = Problem::new(graph, cluster, objective, Default::default()).expect("a valid problem");
     let optimum = optimum(&problem).flatten().expect("a plan");

@@ -5,7 +5,7 @@
 //! because the run times of operators and the costs of transfers are the same for all of them.
 
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::document::{ObjectiveKind, Split};
+use stagewright_core::document::ObjectiveKind;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::{Problem, ProblemError};
 use stagewright_core::seed;
@@ -37,12 +37,11 @@ pub struct Subject<'s, 'p> {
 /// # Errors
 /// As for [`Problem::new`].
 pub fn step_of(problem: &Problem) -> Result<Problem, ProblemError> {
-    if problem.objective().kind == ObjectiveKind::Makespan {
+    if problem.objective().kind() == ObjectiveKind::Makespan {
         return Ok(problem.clone());
     }
-    let execution = problem.objective().execution;
-    let step =
-        Objective { kind: ObjectiveKind::Makespan, split: Split::Free, execution, ..Objective::default() };
+    let execution = problem.objective().execution();
+    let step = Objective::Makespan { execution };
     problem.with_objective(step)
 }
 

@@ -5,7 +5,7 @@ use crate::support;
 
 use candle_core::{DType, Device};
 use rand::seq::SliceRandom;
-use stagewright_core::document::{GraphDocument, ObjectiveKind, OperatorDocument, Pass, PinsDocument};
+use stagewright_core::document::{Execution, GraphDocument, OperatorDocument, Pass, PinsDocument};
 use stagewright_core::graph::{Graph, GraphBuilder, OpId};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
@@ -45,7 +45,7 @@ fn training(length: usize) -> Problem {
         kind.link.get_or_insert(stagewright_core::document::LinkDocument { latency_s: 1e-6, bandwidth: 1e9 });
     }
     let cluster = stagewright_core::cluster::Cluster::from_document(cluster).expect("a valid cluster");
-    let objective = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+    let objective = Objective::Makespan { execution: Execution::Ports };
     let graph = builder.build().expect("a valid graph");
     Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem")
 }

@@ -63,7 +63,7 @@ impl Solver for PipeDream {
 }
 
 fn missing(objective: &Objective) -> Option<&'static str> {
-    match objective.schedule {
+    match objective.rules().schedule {
         // The work that this schedule defers is in neither the balanced loads nor their memory.
         Schedule::ZeroBubble => Some("schedules other than gpipe and 1f1b"),
         _ => missing_for_contiguous_dp(objective),

@@ -58,7 +58,7 @@ impl UsageSpace {
             len = len.checked_mul(limit as usize + 1).filter(|&len| len <= most)?;
         }
         strides.reverse();
-        let max_replicas = problem.objective().max_replicas;
+        let max_replicas = problem.objective().rules().max_replicas;
         Some(UsageSpace { limits, strides, stage_levels, len, max_replicas })
     }
 
@@ -126,16 +126,16 @@ impl UsageSpace {
 
 /// Number of devices of each pool that a plan can use.
 fn needed(problem: &Problem, units: usize) -> Vec<u32> {
-    let most = u64::from(problem.objective().max_replicas) * units as u64;
+    let most = u64::from(problem.objective().rules().max_replicas) * units as u64;
     problem.pools().iter().map(|pool| u64::from(pool.count()).min(most) as u32).collect()
 }
 
 /// Number of values of the coordinate that counts stages; 1 if the devices in use determine it.
 fn stage_levels(problem: &Problem, limits: &[u32]) -> u32 {
     let objective = problem.objective();
-    if objective.memory_depends_on_stage() && objective.max_replicas > 1 {
+    if objective.memory_depends_on_stage() && objective.rules().max_replicas > 1 {
         let devices: u64 = limits.iter().map(|&limit| u64::from(limit)).sum();
-        (u64::from(objective.microbatches).min(devices) + 1) as u32
+        (u64::from(objective.rules().microbatches).min(devices) + 1) as u32
     } else {
         1
     }

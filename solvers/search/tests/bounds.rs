@@ -11,7 +11,7 @@ use stagewright_core::bound::{Bound, Fluid, HeaviestUnit};
 use stagewright_core::contract::Units;
 use stagewright_core::document::{Communication, Schedule, Split};
 use stagewright_core::meter::Meter;
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
 use stagewright_search::anchored::Effort;
@@ -25,10 +25,10 @@ const ANCHORED: Anchored = Anchored { effort: Effort::DEFAULT };
 fn problem(number: u64, size: Size, split: Split, serial: bool) -> Problem {
     let problem = random::problem(number, size);
     let given = *problem.objective();
-    let communication = if serial { Communication::Serial } else { given.communication };
+    let communication = if serial { Communication::Serial } else { given.rules().communication };
     let objective = match split {
-        Split::Contiguous => Objective { split, communication, ..given },
-        _ => Objective { split, communication, schedule: Schedule::None, microbatches: 1, ..given },
+        Split::Contiguous => Throughput { split, communication, ..given.rules() },
+        _ => Throughput { split, communication, schedule: Schedule::None, microbatches: 1, ..given.rules() },
     };
     problem.with_objective(objective).expect("a valid objective")
 }
@@ -66,7 +66,7 @@ fn no_bound_passes_the_best_placement() {
 fn anchored(problem: &Problem, units: &Units) -> Option<f64> {
     let mut least = vec![f64::INFINITY; units.len()];
     for (pool, spec) in problem.pools().iter().enumerate() {
-        let replicas = f64::from(problem.objective().max_replicas.min(spec.count()));
+        let replicas = f64::from(problem.objective().rules().max_replicas.min(spec.count()));
         let mut meter = Meter::new(units, problem.objective(), pool);
         for set in 1..1u32 << units.len() {
             let holds = |unit: &usize| set >> unit & 1 == 1;

@@ -9,8 +9,8 @@ use random::Size;
 use stagewright_core::bound::{Bound, CriticalPath};
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, KindDocument, LinkDocument, ObjectiveKind, OperatorDocument,
-    PinsDocument, TensorDocument,
+    CLUSTER_SCHEMA, ClusterDocument, KindDocument, LinkDocument, OperatorDocument, PinsDocument,
+    TensorDocument,
 };
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::graph::{GraphBuilder, OpId};
@@ -33,7 +33,7 @@ const SPARING: [Effort; 3] = [
 ];
 
 fn latency(calls: u32) -> Objective {
-    Objective { kind: ObjectiveKind::Latency, calls, ..Objective::default() }
+    Objective::Latency { calls }
 }
 
 fn problem(number: u64, operators: usize, devices: u32, calls: u32) -> Problem {
@@ -53,7 +53,7 @@ fn optimum(problem: &Problem) -> Option<Option<f64>> {
         .devices()
         .flat_map(|device| {
             let host = problem.pools()[problem.pool_of(device)].host;
-            (0..if host { 1 } else { problem.objective().calls }).map(move |call| (device, call))
+            (0..if host { 1 } else { problem.objective().calls() }).map(move |call| (device, call))
         })
         .collect();
     let count = problem.graph().operator_count();
@@ -151,8 +151,11 @@ impl<'p> Definition<'p> {
             let inputs = graph.predecessors(op).iter().map(|input| before[input.index()]);
             before[op.index()] = inputs.fold(1 << op.index(), |all, set| all | set);
         }
-        let calls =
-            problem.pools().iter().map(|pool| u64::from(pool.count() * problem.objective().calls)).collect();
+        let calls = problem
+            .pools()
+            .iter()
+            .map(|pool| u64::from(pool.count() * problem.objective().calls()))
+            .collect();
         let mut definition = Definition { offload: Offload::new(problem), before, known: BTreeMap::new() };
         let all = (1u32 << graph.operator_count()) - 1;
         definition.ready(all, &calls)

@@ -13,7 +13,7 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::Units;
 use stagewright_core::document::{Communication, Schedule, Split, Training};
 use stagewright_core::evaluate::evaluate;
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::Throughput;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -29,7 +29,8 @@ use stagewright_search::{Dpl, Local};
 fn problem(number: u64, size: Size) -> Problem {
     let problem = random::problem(number, size);
     let schedule = Schedule::None;
-    let objective = Objective { split: Split::Free, schedule, microbatches: 1, ..*problem.objective() };
+    let objective =
+        Throughput { split: Split::Free, schedule, microbatches: 1, ..problem.objective().rules() };
     problem.with_objective(objective).expect("a valid objective")
 }
 
@@ -94,7 +95,7 @@ fn the_state_is_what_evaluate_says_after_any_moves() {
             continue;
         }
         let objective = problem.objective();
-        let (communication, training) = (objective.communication, objective.training);
+        let (communication, training) = (objective.rules().communication, objective.rules().training);
         modes.insert((
             [Communication::Serial, Communication::Overlap, Communication::Duplex]
                 .iter()
@@ -194,7 +195,8 @@ fn never_worse_than_the_contiguous_seed() {
     for number in 0..40 {
         let problem = large(number);
         let solution = solve(&problem, 1, UNLIMITED, &mut Silent);
-        let objective = Objective { split: Split::Contiguous, max_replicas: 1, ..*problem.objective() };
+        let objective =
+            Throughput { split: Split::Contiguous, max_replicas: 1, ..problem.objective().rules() };
         let contiguous = problem.with_objective(objective).expect("a valid objective");
         let mut silent = Silent;
         let mut context = Context::new(UNLIMITED, Default::default(), &mut silent);

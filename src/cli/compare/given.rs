@@ -8,7 +8,6 @@ use stagewright::core::objective::Objective;
 use stagewright::formats::{PlanFile, import_plan};
 use stagewright::nearest::instead;
 use stagewright::report::comparison::Contender;
-use stagewright::report::document::objective_document;
 use stagewright_verify::check;
 
 use crate::cli::error::CliError;
@@ -196,7 +195,7 @@ impl PlanOfModel<'_> {
         let Input { label, bytes } = &self.input;
         let mut plan = import_plan(label, bytes, &documents.model)?;
         // Only the placement counts: the value that the plan claims was under its own rules.
-        plan.objective = objective_document(objective, None);
+        plan.objective = objective.to_document(None);
         plan.status = PlanStatus::Feasible;
         plan.bound = BoundDocument { value_s: None, source: "none".into(), certificate: None };
         plan.gap = None;

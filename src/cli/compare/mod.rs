@@ -130,12 +130,12 @@ fn write_page(
         return Ok(());
     };
     let Parts { label, graph, cluster, pins } = parts;
-    let objective = Objective { split: row.split.unwrap_or(objective.split), ..objective };
+    let objective = objective.with_split(row.split.unwrap_or(objective.rules().split));
     let problem =
         Problem::new(graph, cluster, objective, pins).map_err(|error| CliError::problem(&label, &error))?;
     let placement = placement(&problem, plan).map_err(|error| CliError::placement(&row.name, &error))?;
     let of_step = simulate::step_problem(&problem, &label)?;
-    let played = placement.as_step(problem.graph(), objective.kind);
+    let played = placement.as_step(problem.graph(), objective.kind());
     let step = Step::of(&of_step, &played);
     let page = Page {
         model: &plan::model_name(&problem, &label),

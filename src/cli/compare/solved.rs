@@ -42,9 +42,9 @@ pub(super) fn entrants(list: &[String], objective: &Objective) -> Result<Vec<Ent
         let (name, at) = entry.split_at(entry.find('@').unwrap_or(entry.len()));
         let split = match at.strip_prefix('@') {
             Some(split) => split_named(entry, split, objective)?,
-            None => objective.split,
+            None => objective.rules().split,
         };
-        let objective = Objective { split, ..*objective };
+        let objective = objective.with_split(split);
         let (names, is_group) = members(name, &objective);
         if names.is_empty() {
             let able = registry::able(&objective).join(", ");
@@ -72,8 +72,8 @@ pub(super) fn entrants(list: &[String], objective: &Objective) -> Result<Vec<Ent
 
 fn usual(objective: &Objective) -> Vec<String> {
     let mut list = vec!["auto".to_owned()];
-    let is_free = objective.kind != ObjectiveKind::Throughput || objective.split == Split::Free;
-    if !is_free && objective.schedule == Schedule::None {
+    let is_free = objective.kind() != ObjectiveKind::Throughput || objective.rules().split == Split::Free;
+    if !is_free && objective.rules().schedule == Schedule::None {
         list.push("auto@free".into());
     }
     list.push("baselines".into());
@@ -114,7 +114,7 @@ fn split_named(entry: &str, split: &str, objective: &Objective) -> Result<Split,
             .at("--solvers")
             .help("write NAME@contiguous, NAME@convex or NAME@free"))
     };
-    if objective.kind != ObjectiveKind::Throughput {
+    if objective.kind() != ObjectiveKind::Throughput {
         return wrong(format!("`{entry}` names a split, which only throughput reads"));
     }
     match split {
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn what_takes_all_the_time_is_asked_for_by_name_or_group() {
-        let step = Objective { kind: ObjectiveKind::Makespan, split: Split::Free, ..Objective::default() };
+        let step = Objective::from(ObjectiveKind::Makespan);
         let names = |list: &[&str], objective: &Objective| -> Option<Vec<String>> {
             let list: Vec<String> = list.iter().map(|entry| (*entry).to_owned()).collect();
             let found = entrants(&list, objective).ok()?;

@@ -22,7 +22,7 @@ impl Bound for CriticalPath {
     }
 
     fn applies(&self, problem: &Problem) -> bool {
-        matches!(problem.objective().kind, ObjectiveKind::Latency | ObjectiveKind::Makespan)
+        matches!(problem.objective().kind(), ObjectiveKind::Latency | ObjectiveKind::Makespan)
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {

@@ -30,13 +30,13 @@ impl Bound for Fluid {
     }
 
     fn applies(&self, problem: &Problem) -> bool {
-        matches!(problem.objective().kind, ObjectiveKind::Throughput | ObjectiveKind::Makespan)
+        matches!(problem.objective().kind(), ObjectiveKind::Throughput | ObjectiveKind::Makespan)
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
         let table = class_seconds(problem);
         let (column_of_kind, columns) = distinct_columns(problem, &table);
-        let (value, shares) = match problem.objective().kind {
+        let (value, shares) = match problem.objective().kind() {
             ObjectiveKind::Makespan => divided_quickly(&columns)?,
             _ => divided(&columns)?,
         };

@@ -23,7 +23,7 @@ impl Bound for HeaviestUnit {
     }
 
     fn applies(&self, problem: &Problem) -> bool {
-        matches!(problem.objective().kind, ObjectiveKind::Throughput | ObjectiveKind::Makespan)
+        matches!(problem.objective().kind(), ObjectiveKind::Throughput | ObjectiveKind::Makespan)
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
@@ -33,7 +33,8 @@ impl Bound for HeaviestUnit {
                 .into_iter()
                 .enumerate()
                 .filter_map(|(kind, seconds)| {
-                    let replicas = problem.objective().max_replicas.min(problem.cluster().kind(kind).count);
+                    let replicas =
+                        problem.objective().rules().max_replicas.min(problem.cluster().kind(kind).count);
                     Some(seconds? / f64::from(replicas))
                 })
                 .min_by(f64::total_cmp)?;

@@ -177,6 +177,17 @@ pub enum ObjectiveKind {
     Makespan,
 }
 
+impl ObjectiveKind {
+    /// Its name in documents and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            ObjectiveKind::Throughput => "throughput",
+            ObjectiveKind::Latency => "latency",
+            ObjectiveKind::Makespan => "makespan",
+        }
+    }
+}
+
 /// Rule for the sets of operators that may share a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

@@ -25,7 +25,7 @@ pub(super) fn check_colocation(problem: &Problem, placement: &Placement, violati
 }
 
 pub(super) fn check_replicas(problem: &Problem, devices: &[DeviceLoad], violations: &mut Vec<Violation>) {
-    let most = problem.objective().max_replicas;
+    let most = problem.objective().rules().max_replicas;
     for &DeviceLoad { device, replicas, .. } in devices {
         if replicas == 0 || replicas > most {
             let device = problem.cluster().device_name(device);

@@ -116,7 +116,7 @@ impl<'a> Calls<'a> {
             let PassSums { compute, sent, received, .. } = device.sums[0];
             device.pass_loads[0] = compute + sent + received;
             check_memory(self.problem, device, violations);
-            let (calls, most) = (self.count(at), self.problem.objective().calls);
+            let (calls, most) = (self.count(at), self.problem.objective().calls());
             if calls > most {
                 let device = cluster.device_name(device.device);
                 violations.push(Violation::Calls { device, calls, most });

@@ -220,7 +220,7 @@ pub enum Violation {
 /// # Panics
 /// If the placement was made for another graph or cluster.
 pub fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
-    match problem.objective().kind {
+    match problem.objective().kind() {
         ObjectiveKind::Latency => latency::evaluate(problem, placement),
         ObjectiveKind::Makespan => makespan::evaluate(problem, placement),
         ObjectiveKind::Throughput => throughput::evaluate(problem, placement),

@@ -53,7 +53,7 @@ pub fn pipeline(
     }
     Ok(Pipeline {
         schedule,
-        microbatches: problem.objective().microbatches,
+        microbatches: problem.objective().rules().microbatches,
         devices: used.len() as u32,
         stages,
         transfers: Vec::new(),

@@ -119,7 +119,7 @@ pub enum SteadyWork {
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum NoSteadyState {
     /// The objective is no pipeline.
-    #[error("a plan for {} is of one batch at a time", kind_name(.0))]
+    #[error("a plan for {} is of one batch at a time", .0.name())]
     OneBatch(ObjectiveKind),
     /// The value is an iteration.
     #[error("under a schedule the pipeline fills and drains in every iteration")]
@@ -132,14 +132,6 @@ pub enum NoSteadyState {
     NotFinite,
 }
 
-fn kind_name(kind: &ObjectiveKind) -> &'static str {
-    match kind {
-        ObjectiveKind::Throughput => "throughput",
-        ObjectiveKind::Latency => "latency",
-        ObjectiveKind::Makespan => "makespan",
-    }
-}
-
 /// The steady state of a placement, in O((operators + pins) log (operators + pins)).
 ///
 /// # Errors
@@ -149,8 +141,8 @@ fn kind_name(kind: &ObjectiveKind) -> &'static str {
 /// As for [`evaluate`].
 pub fn steady(problem: &Problem, placement: &Placement) -> Result<SteadyState, NoSteadyState> {
     let objective = problem.objective();
-    if objective.kind != ObjectiveKind::Throughput {
-        return Err(NoSteadyState::OneBatch(objective.kind));
+    if objective.kind() != ObjectiveKind::Throughput {
+        return Err(NoSteadyState::OneBatch(objective.kind()));
     }
     if objective.times_iteration() {
         return Err(NoSteadyState::Iteration);
@@ -286,7 +278,7 @@ impl<'a> Layout<'a> {
         let whole = (apart.is_none() && synchronised > 0.0)
             .then(|| self.modulo.window(None, self.evaluation.value - synchronised));
         self.windows.push(apart.map(|windows| windows[1]).or(whole).filter(|_| synchronised > 0.0));
-        let communication = self.problem.objective().communication;
+        let communication = self.problem.objective().rules().communication;
         let mut lane = |within| {
             let ranks = [0, 1].map(|pass| self.rank(pass, place, within));
             if let Some(window) = whole {

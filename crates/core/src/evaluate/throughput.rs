@@ -39,7 +39,7 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     check_replicas(problem, &devices, &mut violations);
     check_device_counts(problem, &devices, &mut violations);
     check_pools(problem, &devices, &mut violations);
-    match objective.split {
+    match objective.rules().split {
         Split::Contiguous => check_order(problem, placement, &slot, &mut violations),
         Split::Convex => check_convexity(problem, placement, &used, &mut violations),
         Split::Free => {}
@@ -147,7 +147,7 @@ fn combine(problem: &Problem, device: &mut DeviceLoad, parameter_bytes: f64, def
     let objective = problem.objective();
     let pool = &problem.pools()[problem.pool_of(device.device)];
     for pass in 0..objective.passes() {
-        device.pass_loads[pass] = objective.load(&device.sums[pass], device.replicas);
+        device.pass_loads[pass] = objective.rules().load(&device.sums[pass], device.replicas);
     }
     let synchronised = pool.synchronisation(parameter_bytes, device.replicas);
     let last = objective.passes() - 1;
@@ -171,9 +171,9 @@ pub(super) fn check_memory(problem: &Problem, device: &DeviceLoad, violations: &
 /// Iteration time. An uplink is a resource like a device and carries its load once per microbatch.
 fn iterate(objective: &Objective, devices: &[DeviceLoad], uplinks: &[[f64; 2]]) -> f64 {
     let stages: Vec<StageTimes> = devices.iter().map(|device| device.times).collect();
-    let microbatches = f64::from(objective.microbatches);
+    let microbatches = f64::from(objective.rules().microbatches);
     let carried = uplinks.iter().map(|load| microbatches * (load[0] + load[1])).fold(0.0, f64::max);
-    iteration(objective.schedule, &stages, objective.microbatches).max(carried)
+    iteration(objective.rules().schedule, &stages, objective.rules().microbatches).max(carried)
 }
 
 /// The largest load, or the largest forward load and the largest backward load.

@@ -29,8 +29,8 @@ impl StageTimes {
     ) -> StageTimes {
         let rest = PassSums { compute: (sums[1].compute - deferred).max(0.0), ..sums[1] };
         StageTimes {
-            forward: objective.load(&sums[0], replicas),
-            backward: objective.load(&rest, replicas) + synchronised,
+            forward: objective.rules().load(&sums[0], replicas),
+            backward: objective.rules().load(&rest, replicas) + synchronised,
             weight: deferred / f64::from(replicas),
         }
     }

@@ -98,7 +98,7 @@ impl<'p> Template<'p> {
         for tensor in graph.tensors() {
             self.spread(&mut flow, tensor, device_of);
             let readers = graph.consumers(tensor).len();
-            flow.leave_room(match problem.objective().execution {
+            flow.leave_room(match problem.objective().execution() {
                 Execution::Ports => readers.min(elsewhere),
                 Execution::ContentionFree => readers,
             });
@@ -110,7 +110,7 @@ impl<'p> Template<'p> {
     fn start(&self, device_of: &[DeviceId], ranks: &[u32], spare: Flow) -> FlowBuilder {
         let problem = self.problem;
         let devices = problem.cluster().device_count() as u32;
-        let (rules, ports) = match problem.objective().execution {
+        let (rules, ports) = match problem.objective().execution() {
             Execution::Ports => (Rules::PORTS, self.fabric.ports().count()),
             Execution::ContentionFree => (Rules::CONTENTION_FREE, 0),
         };
@@ -144,7 +144,7 @@ impl<'p> Template<'p> {
 
     /// Adds a tensor with its copies and transfers.
     pub(super) fn spread(&mut self, flow: &mut FlowBuilder, tensor: TensorId, device_of: &[DeviceId]) {
-        match self.problem.objective().execution {
+        match self.problem.objective().execution() {
             Execution::Ports => self.through_ports(flow, tensor, device_of),
             Execution::ContentionFree => self.send_to_every_reader(flow, tensor, device_of),
         }

@@ -4,8 +4,8 @@ use stagewright_core::bound::makespan::Reach;
 use stagewright_core::bound::{Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine, strongest};
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, LinkDocument, ObjectiveKind, OperatorDocument,
-    PinTargets, PinsDocument,
+    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, LinkDocument, OperatorDocument, PinTargets,
+    PinsDocument,
 };
 use stagewright_core::graph::{GraphBuilder, OpId};
 use stagewright_core::objective::Objective;
@@ -66,8 +66,7 @@ impl Small {
             groups: Vec::new(),
             matrix: None,
         });
-        let (kind, execution) = (ObjectiveKind::Makespan, self.execution);
-        let objective = Objective { kind, execution, ..Objective::default() };
+        let objective = Objective::Makespan { execution: self.execution };
         let graph = builder.build().expect("a sound graph");
         Problem::new(graph, cluster.expect("a sound cluster"), objective, self.pins).expect("a sound problem")
     }

@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
     CLUSTER_SCHEMA, ClusterDocument, Execution, GroupDocument, KindDocument, LinkDocument, MatrixDocument,
-    ObjectiveKind, OperatorDocument, PinTargets, PinsDocument, TensorDocument,
+    OperatorDocument, PinTargets, PinsDocument, TensorDocument,
 };
 use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::Objective;
@@ -65,7 +65,7 @@ pub(crate) fn problem(number: u64, operators: usize) -> Problem {
     }
     let pins = pins(rng, &cluster, operators);
     let execution = if rng.random_bool(0.2) { Execution::ContentionFree } else { Execution::Ports };
-    let objective = Objective { kind: ObjectiveKind::Makespan, execution, ..Objective::default() };
+    let objective = Objective::Makespan { execution };
     Problem::new(builder.build().expect("a sound graph"), cluster, objective, pins).expect("a sound problem")
 }
 

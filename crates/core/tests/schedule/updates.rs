@@ -9,7 +9,7 @@ use stagewright_core::document::{
 };
 use stagewright_core::evaluate::{evaluate, pipeline};
 use stagewright_core::graph::GraphBuilder;
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
@@ -74,7 +74,7 @@ fn cluster() -> Cluster {
 
 /// The value of one stage a device, the second on some replicas.
 fn value(readers: &[&str], replicas: u32, objective: Objective) -> f64 {
-    let problem = problem(readers, Objective { max_replicas: 2, ..objective });
+    let problem = problem(readers, Throughput { max_replicas: 2, ..objective.rules() }.into());
     let graph = problem.graph();
     let device_of =
         graph.operators().map(|op| DeviceId(u32::from(graph.operator(op).name.ends_with('1')))).collect();
@@ -90,8 +90,8 @@ fn every_holder_of_a_shared_parameter_sends_and_receives_its_gradient() {
     for readers in [["f0", "f1"], ["f1", "f0"]] {
         // 2 + 3 + 8 s of compute on the second device, then 2 (m − 1)/m of 4 bytes.
         for communication in [Communication::Serial, Communication::Overlap, Communication::Duplex] {
-            let objective = Objective { communication, ..Objective::default() };
-            assert_eq!(value(&readers, 1, objective), 13.0 + 4.0, "{readers:?} {communication:?}");
+            let objective = Throughput { communication, ..Throughput::default() };
+            assert_eq!(value(&readers, 1, objective.into()), 13.0 + 4.0, "{readers:?} {communication:?}");
         }
         // Each of two replicas synchronises the shared gradient, and with each other that and 2 bytes of their own.
         assert_eq!(value(&readers, 2, Objective::default()), 6.5 + 4.0 + 6.0, "{readers:?}");
@@ -102,7 +102,7 @@ fn every_holder_of_a_shared_parameter_sends_and_receives_its_gradient() {
 fn an_iteration_updates_once() {
     let iteration = |readers: &[&str], replicas, microbatches| {
         let schedule = Schedule::GPipe;
-        value(readers, replicas, Objective { schedule, microbatches, ..Objective::default() })
+        value(readers, replicas, Throughput { schedule, microbatches, ..Throughput::default() }.into())
     };
     // The backward pass of the second stage takes 3 s and its share of 8 s of updates and 4 s of synchronisation; that
     // of the first its share of the latter.
@@ -146,7 +146,7 @@ fn a_stage_that_never_holds_its_whole_stash_is_simulated() {
         });
     }
     builder.tensor("g", ["b2"], 4.0).tensor("h", ["b1"], 4.0).version_2();
-    let objective = Objective { schedule: Schedule::GPipe, microbatches: 3, ..Objective::default() };
+    let objective = Throughput { schedule: Schedule::GPipe, microbatches: 3, ..Throughput::default() };
     let problem = Problem::new(builder.build().expect("a graph"), cluster(), objective, Default::default());
     let problem = problem.expect("a problem");
     let device_of = problem
@@ -180,7 +180,7 @@ fn interleaved(readers: &[&str]) -> (Problem, Placement) {
         builder.tensor(from, [to], 0.0);
     }
     builder.parameter(tied(readers));
-    let objective = Objective { schedule: Schedule::OneFOneB, microbatches: 4, ..Objective::default() };
+    let objective = Throughput { schedule: Schedule::OneFOneB, microbatches: 4, ..Throughput::default() };
     let problem = Problem::new(builder.build().expect("a graph"), cluster(), objective, Default::default());
     let problem = problem.expect("a problem");
     let device_of = problem.graph().operators().map(|op| {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use stagewright_core::document::{
-    Communication, ObjectiveKind, PinTargets, PinsDocument, Schedule, Split, Training,
+    Communication, Execution, ObjectiveDocument, ObjectiveKind, PinTargets, PinsDocument, Schedule, Split,
+    Training,
 };
 use stagewright_core::evaluate::{Violation, evaluate};
 use stagewright_core::objective::{Objective, ObjectiveError};
@@ -101,27 +102,27 @@ fn a_priority_is_followed_where_it_counts() {
 }
 
 #[test]
-fn no_split_rule_is_read() {
-    let model = pair();
-    let (problem, back) = (model.problem(), Placement::new(devices(&[1, 0])));
-    for split in [Split::Contiguous, Split::Convex, Split::Free] {
-        let objective = Objective { split, ..*problem.objective() };
-        let problem = problem.with_objective(objective).expect("a sound problem");
-        assert_eq!((evaluate(&problem, &back).value, evaluate(&problem, &back).is_feasible()), (4.0, true));
-    }
-}
-
-#[test]
 fn rules_of_pipelines_are_refused() {
-    let makespan = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
-    assert_eq!(makespan.validate(), Ok(()));
-    let refused = |objective: Objective| match objective.validate() {
+    let step = Objective::from(ObjectiveKind::Makespan).to_document(None);
+
+    let objective = |change: &dyn Fn(&mut ObjectiveDocument)| {
+        let mut document = step.clone();
+        change(&mut document);
+        Objective::from_document(&document)
+    };
+    // The split rule is not read.
+    for split in [Split::Contiguous, Split::Convex, Split::Free] {
+        let objective = objective(&|document| document.split = split);
+        assert_eq!(objective, Ok(Objective::Makespan { execution: Execution::Ports }));
+    }
+    let refused = |change: &dyn Fn(&mut ObjectiveDocument)| match objective(change) {
         Err(error @ ObjectiveError::OnlyForThroughput(..)) => error.to_string().contains("makespan"),
         _ => false,
     };
-    assert!(refused(Objective { communication: Communication::Duplex, ..makespan }));
-    assert!(refused(Objective { training: Training::Separate, ..makespan }));
-    assert!(refused(Objective { schedule: Schedule::GPipe, ..makespan }));
-    assert!(refused(Objective { max_replicas: 2, ..makespan }));
-    assert_eq!(Objective { calls: 2, ..makespan }.validate(), Err(ObjectiveError::CallsWithoutLatency(2)));
+    assert!(refused(&|document| document.communication = Communication::Duplex));
+    assert!(refused(&|document| document.training = Training::Separate));
+    assert!(refused(&|document| document.schedule = Schedule::GPipe));
+    assert!(refused(&|document| document.max_replicas = Some(2)));
+    let calls = objective(&|document| document.calls = Some(2));
+    assert_eq!(calls, Err(ObjectiveError::CallsWithoutLatency(2)));
 }

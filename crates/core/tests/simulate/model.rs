@@ -3,7 +3,7 @@
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
     CLUSTER_SCHEMA, ClusterDocument, Execution, GroupDocument, KindDocument, LinkDocument, MatrixDocument,
-    ObjectiveKind, OperatorDocument, PinsDocument, TensorDocument,
+    OperatorDocument, PinsDocument, TensorDocument,
 };
 use stagewright_core::graph::{GraphBuilder, OpId};
 use stagewright_core::objective::Objective;
@@ -94,7 +94,7 @@ impl Model {
             groups: self.groups.clone(),
             matrix: self.matrix.clone(),
         };
-        let objective = Objective { kind: ObjectiveKind::Makespan, execution, ..Objective::default() };
+        let objective = Objective::Makespan { execution };
         let cluster = Cluster::from_document(cluster).expect("a sound cluster");
         Problem::new(builder.build().expect("a sound graph"), cluster, objective, self.pins.clone())
             .expect("a sound problem")

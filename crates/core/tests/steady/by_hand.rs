@@ -9,7 +9,7 @@ use stagewright_core::document::{
 };
 use stagewright_core::evaluate::{Place, SteadyState, SteadyWork, steady};
 use stagewright_core::graph::{GraphBuilder, OpId};
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
@@ -105,8 +105,8 @@ fn forward_and_backward_passes_alternate_as_under_1f1b() {
 #[test]
 fn communication_that_overlaps_keeps_several_batches_on_a_device() {
     let of = |communication| {
-        let objective = Objective { communication, ..Objective::default() };
-        state(&pipeline(&[(4.0, None), (3.0, None), (4.0, None)], 2.0, objective), 3, &[])
+        let objective = Throughput { communication, ..Throughput::default() };
+        state(&pipeline(&[(4.0, None), (3.0, None), (4.0, None)], 2.0, objective.into()), 3, &[])
     };
     // Two seconds to send, on the middle two to receive as well, side by side with the compute.
     let duplex = of(Communication::Duplex);
@@ -121,9 +121,9 @@ fn communication_that_overlaps_keeps_several_batches_on_a_device() {
 #[test]
 fn passes_lie_where_no_batch_waits() {
     for (communication, depth) in [(Communication::Serial, [2, 2, 1]), (Communication::Duplex, [2, 2, 2])] {
-        let objective = Objective { communication, ..Objective::default() };
+        let objective = Throughput { communication, ..Throughput::default() };
         let stages = [(1.0, Some(2.0)), (2.0, Some(1.0)), (10.0, Some(10.0))];
-        let state = state(&pipeline(&stages, 0.5, objective), 3, &[]);
+        let state = state(&pipeline(&stages, 0.5, objective.into()), 3, &[]);
         let moved = 2.0 * 2.0 * (0.5 + 0.5);
         assert_eq!(state.latency, 26.0 + moved, "{communication:?}");
         assert_eq!(in_flight(&state), depth, "{communication:?}");
@@ -132,8 +132,8 @@ fn passes_lie_where_no_batch_waits() {
 
 #[test]
 fn separate_passes_have_a_part_of_the_period_each() {
-    let objective = Objective { training: Training::Separate, ..Objective::default() };
-    let state = state(&pipeline(&[(3.0, Some(1.0)), (2.0, Some(4.0))], 0.0, objective), 2, &[]);
+    let objective = Throughput { training: Training::Separate, ..Throughput::default() };
+    let state = state(&pipeline(&[(3.0, Some(1.0)), (2.0, Some(4.0))], 0.0, objective.into()), 2, &[]);
     assert_eq!(state.period, 3.0 + 4.0);
     let starts: Vec<f64> =
         state.tasks.iter().filter(|task| task.seconds > 0.0).map(|task| task.start).collect();
@@ -145,8 +145,8 @@ fn separate_passes_have_a_part_of_the_period_each() {
 #[test]
 fn replicas_share_every_batch_and_synchronise_alone() {
     for communication in [Communication::Serial, Communication::Duplex] {
-        let objective = Objective { communication, max_replicas: 2, ..Objective::default() };
-        let state = state(&pipeline(&[(6.0, Some(4.0)), (2.0, Some(3.0))], 0.0, objective), 2, &[0]);
+        let objective = Throughput { communication, max_replicas: 2, ..Throughput::default() };
+        let state = state(&pipeline(&[(6.0, Some(4.0)), (2.0, Some(3.0))], 0.0, objective.into()), 2, &[0]);
         // Half of ten seconds, and twice half of four bytes in each direction.
         assert_eq!((state.period, state.devices[0].load, state.devices[0].synchronised), (9.0, 9.0, 4.0));
         let [forward, backward, sync] =

@@ -12,8 +12,8 @@ use stagewright_core::evaluate::{
     NoSteadyState, Place, SteadyState, SteadyTask, SteadyWork, evaluate, steady,
 };
 use stagewright_core::graph::{OpId, TensorId};
-use stagewright_core::objective::Objective;
 use stagewright_core::objective::PassSums;
+use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -103,7 +103,7 @@ impl Rules<'_> {
         let crossed = sum(|work| matches!(work, SteadyWork::Cross(_) | SteadyWork::CrossGradient(_)));
         let synchronised = sum(|work| work == SteadyWork::Synchronise);
         let sums = PassSums { compute, sent, received, synchronised };
-        self.problem.objective().load(&sums, 1) + crossed
+        self.problem.objective().rules().load(&sums, 1) + crossed
     }
 
     /// The longest load of any device or uplink.
@@ -114,7 +114,7 @@ impl Rules<'_> {
 
     fn assert_period(&self) {
         let value = evaluate(self.problem, self.placement).value;
-        let longest = match self.problem.objective().training {
+        let longest = match self.problem.objective().rules().training {
             Training::Combined => self.longest(None),
             Training::Separate => self.longest(Some(0)) + self.longest(Some(1)),
         };
@@ -122,7 +122,7 @@ impl Rules<'_> {
             assert!((found - value).abs() <= 1e-9 * value, "{}: {what} {found}, value {value}", self.case);
         }
         for (at, device) in self.state.devices.iter().enumerate() {
-            let load = match self.problem.objective().training {
+            let load = match self.problem.objective().rules().training {
                 Training::Combined => self.load(Place::Device(at), None),
                 Training::Separate => {
                     [0, 1].map(|pass| self.load(Place::Device(at), Some(pass))).iter().sum()
@@ -150,7 +150,7 @@ impl Rules<'_> {
 
     fn assert_resources(&self) {
         let places: BTreeSet<Place> = self.state.tasks.iter().map(|task| task.place).collect();
-        let lane = |work: SteadyWork| match (self.problem.objective().communication, work) {
+        let lane = |work: SteadyWork| match (self.problem.objective().rules().communication, work) {
             (_, SteadyWork::Synchronise) => None,
             (Communication::Serial, _) | (_, SteadyWork::Operator(_)) => Some(0),
             (Communication::Overlap, _) => Some(1),
@@ -312,7 +312,7 @@ fn every_placement_has_a_steady_state_that_keeps_the_rules() {
             for training in [Training::Combined, Training::Separate] {
                 let split = if number % 3 == 0 { Split::Free } else { Split::Contiguous };
                 let objective =
-                    Objective { split, communication, training, max_replicas: 2, ..Objective::default() };
+                    Throughput { split, communication, training, max_replicas: 2, ..Throughput::default() };
                 let problem = drawn.with_objective(objective).expect("a valid objective");
                 let state = steady(&problem, &placement).expect("every operator has a time");
                 let case = format!("problem {number} with {communication:?}, {training:?}");
@@ -351,11 +351,11 @@ fn what_is_no_pipeline_has_no_steady_state() {
             steady(&drawn.with_objective(objective).expect("a valid objective"), &placement)
         };
         for kind in [ObjectiveKind::Latency, ObjectiveKind::Makespan] {
-            let found = of(Objective { kind, ..Objective::default() });
+            let found = of(kind.into());
             assert_eq!(found, Err(NoSteadyState::OneBatch(kind)));
         }
-        let schedule = Objective { schedule: Schedule::OneFOneB, microbatches: 2, ..Objective::default() };
-        assert_eq!(of(schedule), Err(NoSteadyState::Iteration));
+        let schedule = Throughput { schedule: Schedule::OneFOneB, microbatches: 2, ..Throughput::default() };
+        assert_eq!(of(schedule.into()), Err(NoSteadyState::Iteration));
         // On no device at all nothing takes a finite time.
         let nowhere = placement.used().into_iter().map(|device| (device, 0)).collect();
         let device_of = drawn.graph().operators().map(|op| placement.device_of(op)).collect();

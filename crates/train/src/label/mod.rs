@@ -145,7 +145,7 @@ impl LabelError {
 /// If the effort is invalid or the problem cannot be labelled.
 pub fn label(problem: &Problem, effort: &Effort, work: &Work) -> Result<Option<Label>, LabelError> {
     effort.check()?;
-    let search = match problem.objective().kind {
+    let search = match problem.objective().kind() {
         ObjectiveKind::Throughput => throughput::search,
         ObjectiveKind::Makespan => makespan::search,
         ObjectiveKind::Latency => return Err(LabelError::Objective),

@@ -45,7 +45,7 @@ pub struct Lesson<'s, 'p> {
 impl<'s, 'p> Lesson<'s, 'p> {
     /// Prepares a problem, given the scene of its step.
     pub fn new(problem: &'p Problem, scene: &'s Scene<'p>) -> Lesson<'s, 'p> {
-        let is_throughput = problem.objective().kind == ObjectiveKind::Throughput;
+        let is_throughput = problem.objective().kind() == ObjectiveKind::Throughput;
         let subject = Subject::new(scene, MAX_UNITS, is_throughput);
         Lesson { problem, subject, judge: Judge::new(scene), bound: strongest(problem).value }
     }
@@ -59,7 +59,7 @@ impl<'s, 'p> Lesson<'s, 'p> {
         let teachers: Vec<Teacher> = label.plans.iter().map(teacher).collect();
         let schedule = base_schedule(Start::draw(rng), &self.subject, &teachers, stop, rng)?;
         let base = Base::new(&self.subject, &mut self.judge, &schedule);
-        let value = match self.problem.objective().kind {
+        let value = match self.problem.objective().kind() {
             ObjectiveKind::Throughput => bottleneck(self.problem, &schedule),
             ObjectiveKind::Makespan | ObjectiveKind::Latency => base.seconds,
         };

@@ -83,7 +83,7 @@ impl StoredPlan {
     fn new(problem: &Problem, plan: &Labelled) -> StoredPlan {
         let placement = &plan.placement;
         let indices = |devices: &[DeviceId]| devices.iter().map(|device| device.0).collect();
-        let is_makespan = problem.objective().kind == ObjectiveKind::Makespan;
+        let is_makespan = problem.objective().kind() == ObjectiveKind::Makespan;
         let priority = placement.priority();
         StoredPlan {
             value: plan.value,

@@ -8,8 +8,6 @@
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::Units;
-use stagewright_core::document::Split;
-use stagewright_core::objective::Objective;
 
 use super::super::scene::Scene;
 use super::level::Level;
@@ -31,8 +29,7 @@ impl<'s, 'p> Finest<'s, 'p> {
             Some(_) => None,
             None => {
                 classes.precede(&[]);
-                let objective = Objective { split: Split::Contiguous, ..*scene.problem().objective() };
-                scene.problem().with_objective(objective).ok().map(|problem| Units::new(&problem))
+                Some(Units::contiguous(scene.problem(), &[]))
             }
         };
         Finest { scene, classes, units }
@@ -141,7 +138,7 @@ mod tests {
             tensor(format!("b{to}"), format!("b{from}"));
             tensor(format!("f{to}"), format!("b{to}"));
         }
-        let objective = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+        let objective = ObjectiveKind::Makespan;
         Problem::new(builder.build().expect("a valid graph"), devices(3, None), objective, pins)
             .expect("a valid problem")
     }

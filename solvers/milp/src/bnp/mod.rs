@@ -12,7 +12,7 @@ mod root;
 use stagewright_core::bound::LowerBound;
 use stagewright_core::contract::Units;
 use stagewright_core::document::Split;
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{
@@ -182,10 +182,10 @@ fn contiguous_with_replicas(
     problem: &Problem,
     context: &mut Context<'_>,
 ) -> Result<Option<Plan>, SolveError> {
-    if problem.objective().max_replicas == 1 {
+    if problem.objective().rules().max_replicas == 1 {
         return Ok(None);
     }
-    let objective = Objective { split: Split::Contiguous, ..*problem.objective() };
+    let objective = Throughput { split: Split::Contiguous, ..problem.objective().rules() };
     let Ok(contiguous) = problem.with_objective(objective) else { return Ok(None) };
     // A warm start of the free problem need not be contiguous.
     context.warm_start = None;

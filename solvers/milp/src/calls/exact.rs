@@ -4,8 +4,8 @@ use stagewright_core::bits;
 use stagewright_core::bound::LowerBound;
 use stagewright_core::calls::assign_if_missing;
 use stagewright_core::contract::Units;
-use stagewright_core::document::{ObjectiveKind, Split};
-use stagewright_core::objective::Objective;
+use stagewright_core::document::Split;
+use stagewright_core::objective::Throughput;
 use stagewright_core::offload::{Call, Offload, Site};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -67,7 +67,7 @@ pub(crate) fn solve(
 fn run(problem: &Problem, search: &mut Search<'_>, context: &mut Context<'_>) {
     let offload = Offload::new(problem);
     let graph = problem.graph();
-    let blocks = if problem.objective().calls == 1 { graph.class_count() } else { graph.operator_count() };
+    let blocks = if problem.objective().calls() == 1 { graph.class_count() } else { graph.operator_count() };
     let few = |seats: &Seats| seats.len().saturating_mul(blocks) <= MAX_ENTRIES;
     let Some(seats) = Seats::new(problem).filter(few) else {
         search.reason = Some("the integer program would be too large to begin with".into());
@@ -122,16 +122,11 @@ impl Programs for Calls<'_> {
     fn why_infeasible(&self, stop: &Stop) -> String {
         let problem = self.scope.offload.problem();
         // Packing does not depend on the objective.
-        let objective = Objective {
-            kind: ObjectiveKind::Throughput,
-            split: Split::Free,
-            calls: 1,
-            ..*problem.objective()
-        };
+        let objective = Throughput { split: Split::Free, ..problem.objective().rules() };
         let packing = problem.with_objective(objective).ok();
         let set = packing.and_then(|packing| explained(&packing, &Units::new(&packing), stop));
         set.unwrap_or_else(|| {
-            let calls = problem.objective().calls;
+            let calls = problem.objective().calls();
             format!(
                 "no placement meets memory, colocation and pins with at most {calls} calls an accelerator"
             )

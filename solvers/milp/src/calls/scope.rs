@@ -405,7 +405,7 @@ fn blocks_of_class(
     domain: impl Fn(OpId) -> Vec<u32>,
 ) -> Option<Vec<Block>> {
     let members = offload.graph().class(class);
-    let parts: Vec<Vec<OpId>> = match offload.problem().objective().calls {
+    let parts: Vec<Vec<OpId>> = match offload.problem().objective().calls() {
         1 => vec![members.to_vec()],
         _ => members.iter().map(|&op| vec![op]).collect(),
     };

@@ -44,7 +44,7 @@ impl Seats {
         let graph = problem.graph();
         let most = graph.class_count().max(1);
         let operators = u32::try_from(graph.operator_count().max(1)).unwrap_or(u32::MAX);
-        let numbers = problem.objective().calls.min(operators);
+        let numbers = problem.objective().calls().min(operators);
         let all = problem.memory().of_all().total(1);
         let devices = problem.pools().iter().map(|pool| pool.devices.len().min(most)).sum::<usize>();
         if devices.saturating_mul(numbers as usize) > MAX_SEATS {

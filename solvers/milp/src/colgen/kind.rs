@@ -79,7 +79,7 @@ pub fn kinds(problem: &Problem, units: &Units) -> Vec<Kind> {
     for (pool, spec) in problem.pools().iter().enumerate() {
         let bytes: Vec<f64> = (0..units.len()).map(|unit| units.bytes(unit, 1)).collect();
         let memory_binds = bytes.iter().sum::<f64>() > spec.memory;
-        let most = objective.max_replicas.min(spec.count());
+        let most = objective.rules().max_replicas.min(spec.count());
         let mut next = 1;
         while next <= most {
             let replicas = next;
@@ -91,14 +91,14 @@ pub fn kinds(problem: &Problem, units: &Units) -> Vec<Kind> {
                 .collect();
             let allowed = (0..units.len()).map(|unit| units.supported(unit, pool)).collect();
             let compute = |unit: usize| units.seconds(unit, pool).unwrap_or(0.0) * share + synchronised[unit];
-            let serial = objective.communication == Communication::Serial;
+            let serial = objective.rules().communication == Communication::Serial;
             let first = Resource {
                 units: (0..units.len()).map(compute).collect(),
                 cut: if serial { share } else { 0.0 },
                 limit: Limit::Threshold,
             };
             let cut_alone = |cut: f64| Resource { units: synchronised.clone(), cut, limit: Limit::Threshold };
-            let second = match objective.communication {
+            let second = match objective.rules().communication {
                 Communication::Overlap if !spec.host => Some(cut_alone(share)),
                 Communication::Duplex if !spec.host => Some(cut_alone(0.5 * share)),
                 _ if memory_binds => Some(Resource {

@@ -124,7 +124,7 @@ impl CutNetModel {
         let pins: usize =
             (0..units.nets().len()).map(|net| units.pins(net).iter().filter(|&&pin| free(pin)).count()).sum();
         let places: usize = domains.iter().filter(|domain| domain.len() > 1).map(Vec::len).sum();
-        let paths = match problem.objective().split {
+        let paths = match problem.objective().rules().split {
             Split::Convex => problem.graph().operators().map(|op| problem.graph().successors(op).len()).sum(),
             _ => 0,
         };
@@ -240,7 +240,7 @@ impl<'a> Writer<'a> {
                 }
                 self.load(pool, device, &nets);
                 self.memory(pool, device);
-                if self.problem.objective().split == Split::Convex {
+                if self.problem.objective().rules().split == Split::Convex {
                     self.convex(device);
                 }
             }
@@ -282,7 +282,7 @@ impl<'a> Writer<'a> {
 
     fn merged_nets(&self) -> Vec<Net<'a>> {
         let units = self.units;
-        let communication = self.problem.objective().communication;
+        let communication = self.problem.objective().rules().communication;
         let groups = self.problem.cluster().group_count();
         let mut at_key: FxHashMap<NetKey<'a>, usize> = FxHashMap::default();
         let mut nets: Vec<Net<'a>> = Vec::new();
@@ -397,7 +397,7 @@ impl<'a> Writer<'a> {
                 }
             }
             let most = self.bottleneck[pass];
-            match self.problem.objective().communication {
+            match self.problem.objective().rules().communication {
                 Communication::Serial => self.rows.push(constraint!(compute + sent <= most)),
                 Communication::Overlap => {
                     for sum in [compute, sent] {

@@ -7,7 +7,7 @@ pub(crate) use stagewright_testing::random;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::{Schedule, Split};
 use stagewright_core::evaluate::evaluate;
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::Throughput;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
@@ -15,8 +15,9 @@ use stagewright_core::problem::Problem;
 pub(crate) fn problem(number: u64, size: random::Size, split: Split, replicas: bool) -> Problem {
     let problem = random::problem(number, size);
     let given = *problem.objective();
-    let max_replicas = if replicas { given.max_replicas } else { 1 };
-    let objective = Objective { split, schedule: Schedule::None, microbatches: 1, max_replicas, ..given };
+    let max_replicas = if replicas { given.rules().max_replicas } else { 1 };
+    let objective =
+        Throughput { split, schedule: Schedule::None, microbatches: 1, max_replicas, ..given.rules() };
     problem.with_objective(objective).expect("a valid objective")
 }
 

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use stagewright_core::bound::{LowerBound, strongest};
-use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver, Status};
@@ -137,14 +136,8 @@ impl<'s, 'p> Run<'s, 'p> {
         with_splits: bool,
         context: &mut Context<'_>,
     ) -> Result<(), SolveError> {
-        let rules = Objective {
-            kind: ObjectiveKind::Throughput,
-            split: Split::Contiguous,
-            execution: problem.objective().execution,
-            ..Objective::default()
-        };
         if with_splits
-            && let Ok(pipeline) = problem.with_objective(rules)
+            && let Ok(pipeline) = problem.with_objective(Objective::default())
             && let Some(plan) = Dpl.solve(&pipeline, &mut context.apart().part(LINEAR))?.plan
         {
             let schedule = Schedule::of_placement(self.scene, &plan.placement);

@@ -138,7 +138,7 @@ pub fn device() -> Result<Device, String> {
 }
 
 fn missing(objective: &Objective) -> Option<&'static str> {
-    match objective.kind {
+    match objective.kind() {
         ObjectiveKind::Makespan => None,
         ObjectiveKind::Throughput if objective.times_iteration() => Some("pipeline schedules"),
         ObjectiveKind::Throughput => missing_for_contiguous_dp(objective),
@@ -147,7 +147,7 @@ fn missing(objective: &Objective) -> Option<&'static str> {
 }
 
 fn missing_without_splits(objective: &Objective) -> Option<&'static str> {
-    match objective.kind {
+    match objective.kind() {
         ObjectiveKind::Makespan => None,
         _ => Some("objectives other than the makespan"),
     }
@@ -174,7 +174,7 @@ impl Solver for Policy {
             let place = if network.weights().device().is_cuda() { "the GPU" } else { "the CPU" };
             context.emit(Event::Phase { name: format!("the floor; the network is on {place}") });
         }
-        match problem.objective().kind {
+        match problem.objective().kind() {
             ObjectiveKind::Makespan => makespan::solve(self.name, problem, network, self.parts, context),
             _ => throughput::solve(self.name, problem, network, self.parts, context),
         }

@@ -139,7 +139,7 @@ impl Solver for Learned {
     }
 
     fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        match objective.kind {
+        match objective.kind() {
             ObjectiveKind::Makespan => None,
             _ => Some("objectives other than the makespan"),
         }

@@ -2,8 +2,7 @@
 
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, KindDocument, LinkDocument, ObjectiveKind, OperatorDocument,
-    PinsDocument,
+    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, LinkDocument, OperatorDocument, PinsDocument,
 };
 use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::Objective;
@@ -42,7 +41,7 @@ pub(super) fn graph(operators: usize, edges: &[(usize, usize)], devices: u32) ->
         matrix: None,
     };
     let cluster = Cluster::from_document(cluster).expect("a valid cluster");
-    let objective = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+    let objective = Objective::Makespan { execution: Execution::Ports };
     let graph = graph.build().expect("a valid graph");
     Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem")
 }

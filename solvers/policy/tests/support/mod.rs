@@ -31,7 +31,7 @@ pub(crate) fn small() -> Config {
 pub(crate) fn step(number: u64, operators: usize, devices: u32) -> Problem {
     let problem = random::problem(number, Size { operators, devices, groups: number.is_multiple_of(2) });
     let execution = if number % 3 == 1 { Execution::ContentionFree } else { Execution::Ports };
-    let objective = Objective { kind: ObjectiveKind::Makespan, execution, ..Objective::default() };
+    let objective = Objective::Makespan { execution };
     problem.with_objective(objective).expect("a valid objective")
 }
 
@@ -46,8 +46,7 @@ pub(crate) fn empty(kind: ObjectiveKind) -> Problem {
     let cluster = step(1, 2, 2).cluster().document().clone();
     let graph = GraphBuilder::new("nothing").build().expect("a valid graph");
     let cluster = Cluster::from_document(cluster).expect("a valid cluster");
-    let objective = Objective { kind, ..Objective::default() };
-    Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem")
+    Problem::new(graph, cluster, kind, PinsDocument::default()).expect("a valid problem")
 }
 
 /// A chain of operators of one second each, with transfers of 100 seconds each.
@@ -114,7 +113,7 @@ fn alike_operators(
         matrix: None,
     };
     let cluster = Cluster::from_document(cluster).expect("a valid cluster");
-    let objective = Objective { kind: ObjectiveKind::Makespan, ..Objective::default() };
+    let objective = Objective::Makespan { execution: Execution::Ports };
     let graph = graph.build().expect("a valid graph");
     Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem")
 }

@@ -61,7 +61,7 @@ const ELSEWHERE: u32 = u32::MAX;
 
 impl<'a> Around<'a> {
     pub(super) fn new(problem: &Problem, units: &'a Units, effort: Effort, stop: &Stop) -> Around<'a> {
-        let most = problem.objective().max_replicas;
+        let most = problem.objective().rules().max_replicas;
         let mut columns: Vec<Column> = Vec::new();
         // Columns by a hash of their costs: comparing all pairs of hundreds of kinds would be quadratic in them.
         let mut by_costs: FxHashMap<u64, Vec<usize>> = FxHashMap::default();

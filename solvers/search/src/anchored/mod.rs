@@ -38,5 +38,5 @@ impl Default for Effort {
 /// Whether a load is the sum of compute and communication, as the cuts assume.
 fn serial_throughput(problem: &Problem) -> bool {
     let objective = problem.objective();
-    objective.kind == ObjectiveKind::Throughput && objective.communication == Communication::Serial
+    objective.kind() == ObjectiveKind::Throughput && objective.rules().communication == Communication::Serial
 }

@@ -113,10 +113,10 @@ impl<'a> BoundaryCuts<'a> {
         threads: usize,
     ) -> Result<BoundaryCuts<'a>, NoCuts> {
         let objective = problem.objective();
-        let applies = objective.kind == ObjectiveKind::Throughput
-            && objective.split == Split::Contiguous
-            && objective.communication == Communication::Serial
-            && objective.max_replicas == 1;
+        let applies = objective.kind() == ObjectiveKind::Throughput
+            && objective.rules().split == Split::Contiguous
+            && objective.rules().communication == Communication::Serial
+            && objective.rules().max_replicas == 1;
         let devices: usize = problem.pools().iter().map(|pool| pool.devices.len()).sum();
         let (units, nets) = (boundaries.units.len(), boundaries.nets.len());
         let stages = devices.min(units);

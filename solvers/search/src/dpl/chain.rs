@@ -171,7 +171,7 @@ impl Chain<'_> {
         let objective = self.problem.objective();
         let memory = self.problem.pools()[pool].memory;
         let passes = objective.passes();
-        let most = objective.max_replicas.min(self.problem.pools()[pool].count());
+        let most = objective.rules().max_replicas.min(self.problem.pools()[pool].count());
         let least_in_flight = objective.in_flight(1);
         meter.clear();
         let from = self.positions[start] as usize;

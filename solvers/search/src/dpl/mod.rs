@@ -48,13 +48,13 @@ pub struct Dpl;
 
 /// First feature of an objective that the DPs for contiguous throughput lack, if any.
 pub fn missing_for_contiguous_dp(objective: &Objective) -> Option<&'static str> {
-    if objective.kind != ObjectiveKind::Throughput {
+    if objective.kind() != ObjectiveKind::Throughput {
         Some("objectives other than throughput")
-    } else if objective.split != Split::Contiguous {
+    } else if objective.rules().split != Split::Contiguous {
         Some("splits other than contiguous")
-    } else if objective.schedule == Schedule::Interleaved {
+    } else if objective.rules().schedule == Schedule::Interleaved {
         Some("several stages on a device")
-    } else if objective.schedule == Schedule::ZeroBubble && objective.max_replicas > 1 {
+    } else if objective.rules().schedule == Schedule::ZeroBubble && objective.rules().max_replicas > 1 {
         Some("replicated stages under zero-bubble")
     } else {
         None

@@ -119,7 +119,7 @@ mod tests {
     use rand::RngExt;
     use stagewright_core::document::{OperatorDocument, Schedule, TensorDocument};
     use stagewright_core::graph::GraphBuilder;
-    use stagewright_core::objective::Objective;
+    use stagewright_core::objective::{Objective, Throughput};
     use stagewright_core::seed;
     use stagewright_core::solver::{Context, Limits, Silent, Solver, Stop};
 
@@ -147,8 +147,9 @@ mod tests {
                 });
             }
         }
-        let objective = Objective { schedule, microbatches: 4, is_bottleneck: true, ..Objective::default() };
-        let objective = if schedule == Schedule::None { Objective::default() } else { objective };
+        let objective =
+            Throughput { schedule, microbatches: 4, is_bottleneck: true, ..Throughput::default() };
+        let objective = if schedule == Schedule::None { Objective::default() } else { objective.into() };
         let cluster = devices(4, Some(3.0 * count as f64));
         Problem::new(builder.build().expect("a graph"), cluster, objective, Default::default())
             .expect("a valid problem")

@@ -19,7 +19,7 @@ use stagewright_core::problem::Problem;
 pub(super) fn placement(problem: &Problem, device_of_class: &[DeviceId]) -> Result<Placement, String> {
     let graph = problem.graph();
     let device_of: Vec<DeviceId> = graph.operators().map(|op| device_of_class[graph.class_of(op)]).collect();
-    if problem.objective().split != Split::Contiguous {
+    if problem.objective().rules().split != Split::Contiguous {
         return Ok(Placement::new(device_of));
     }
     let units = Units::new(problem);

@@ -9,7 +9,6 @@ use std::ops::Range;
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::Units;
-use stagewright_core::document::Split;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -55,13 +54,9 @@ impl Chain {
         }
         pairs.sort_unstable();
         pairs.dedup();
-        let units = match problem.objective().split {
-            Split::Contiguous => Units::with_fused(problem, &pairs),
-            Split::Convex | Split::Free => {
-                let objective = Objective { split: Split::Contiguous, ..*problem.objective() };
-                let ordered = problem.with_objective(objective).map_err(|error| error.to_string())?;
-                Units::with_fused(&ordered, &pairs)
-            }
+        let units = match problem.objective() {
+            Objective::Latency { .. } => Units::with_fused(problem, &pairs),
+            Objective::Throughput(_) | Objective::Makespan { .. } => Units::contiguous(problem, &pairs),
         };
         let mut segments: Vec<Segment> = Vec::new();
         for unit in 0..units.len() {

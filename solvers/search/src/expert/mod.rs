@@ -54,7 +54,11 @@ pub use layer_per_device::LayerPerDevice;
 /// Every rule supports the makespan; latency, with calls assigned to its split; and the throughput of any split
 /// under schedules in which a device runs one stage.
 fn missing(objective: &Objective) -> Option<&'static str> {
-    if objective.schedule == Schedule::Interleaved { Some("several stages on a device") } else { None }
+    if objective.rules().schedule == Schedule::Interleaved {
+        Some("several stages on a device")
+    } else {
+        None
+    }
 }
 
 /// Result of a rule.

@@ -8,7 +8,7 @@ use stagewright_core::document::{
     OperatorDocument, PinsDocument, Split, TensorDocument,
 };
 use stagewright_core::graph::Graph;
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Plan, Silent, Solution, Solver, Status};
 
@@ -77,7 +77,7 @@ impl Model {
             matrix: None,
         });
         let graph = Graph::from_document(self.document.clone()).expect("a valid graph");
-        let objective = Objective { split: self.split, ..Objective::default() };
+        let objective = Throughput { split: self.split, ..Throughput::default() };
         Problem::new(graph, cluster.expect("a valid cluster"), objective, PinsDocument::default())
             .expect("a valid problem")
     }

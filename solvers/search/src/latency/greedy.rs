@@ -32,7 +32,7 @@ impl Solver for LatencyGreedy {
     }
 
     fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        (objective.kind != ObjectiveKind::Latency).then_some("objectives other than latency")
+        (objective.kind() != ObjectiveKind::Latency).then_some("objectives other than latency")
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

@@ -53,9 +53,9 @@ pub struct Local;
 
 /// First feature of an objective that free throughput lacks, if any; shared by solvers built on local search.
 pub fn missing_for_free_throughput(objective: &Objective) -> Option<&'static str> {
-    if objective.kind != ObjectiveKind::Throughput {
+    if objective.kind() != ObjectiveKind::Throughput {
         Some("objectives other than throughput")
-    } else if objective.split != Split::Free {
+    } else if objective.rules().split != Split::Free {
         Some("splits other than free")
     } else {
         None
@@ -72,7 +72,7 @@ impl Solver for Local {
     }
 
     fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        match objective.kind {
+        match objective.kind() {
             ObjectiveKind::Latency => None,
             _ => missing_for_free_throughput(objective),
         }
@@ -80,7 +80,7 @@ impl Solver for Local {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
-        if problem.objective().kind == ObjectiveKind::Latency {
+        if problem.objective().kind() == ObjectiveKind::Latency {
             return latency::local::solve(self.name(), problem, context);
         }
         let units = Units::new(problem);

@@ -8,7 +8,7 @@
 use rand::{Rng, RngExt};
 use stagewright_core::contract::Units;
 use stagewright_core::document::Split;
-use stagewright_core::objective::Objective;
+use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::Stop;
@@ -27,7 +27,7 @@ const BLUR: f64 = 0.3;
 /// The problem restricted to contiguous splits without replicas, whose plans are also plans of the free
 /// split, and its units.
 pub(super) fn contiguous(problem: &Problem) -> Option<(Problem, Units)> {
-    let objective = Objective { split: Split::Contiguous, max_replicas: 1, ..*problem.objective() };
+    let objective = Throughput { split: Split::Contiguous, max_replicas: 1, ..problem.objective().rules() };
     let contiguous = problem.with_objective(objective).ok()?;
     let units = Units::new(&contiguous);
     Some((contiguous, units))

@@ -340,7 +340,7 @@ impl<'a> Assignment<'a> {
     /// Load of a device in one pass, in seconds.
     #[inline]
     pub fn load(&self, device: u32, pass: usize) -> f64 {
-        self.problem.objective().load(&self.sums[device as usize][pass].value(), 1)
+        self.problem.objective().rules().load(&self.sums[device as usize][pass].value(), 1)
     }
 
     /// Load of a device after a change.
@@ -352,7 +352,7 @@ impl<'a> Assignment<'a> {
         sums.sent += by.sent;
         sums.received += by.received;
         sums.synchronised += by.synchronised;
-        self.problem.objective().load(&sums, 1)
+        self.problem.objective().rules().load(&sums, 1)
     }
 
     /// The group of a device, if any.

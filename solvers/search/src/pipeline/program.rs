@@ -72,15 +72,15 @@ impl<'a> Search<'a> {
     ) -> Found {
         let objective = self.problem.objective();
         let most = (0..self.units.pools()).map(|pool| self.space.limit(pool)).sum::<u32>();
-        let counts = match objective.schedule {
+        let counts = match objective.rules().schedule {
             Schedule::ZeroBubble => (1..=most.min(self.units.len() as u32)).map(Some).collect(),
             _ => vec![None],
         };
         let mut found = Found { stop: None, bound: f64::INFINITY, steps: 0 };
         for stages in counts {
             let rule = Rule {
-                schedule: objective.schedule,
-                microbatches: objective.microbatches,
+                schedule: objective.rules().schedule,
+                microbatches: objective.rules().microbatches,
                 stages: stages.unwrap_or(0),
             };
             let bytes = context.limits.memory.map_or(MAX_BYTES, |limit| (limit / SHARE).min(MAX_BYTES));

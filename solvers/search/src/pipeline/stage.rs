@@ -34,8 +34,9 @@ impl Times {
             // A unit that no pool supports ends the search elsewhere.
             times.min_by(f64::total_cmp).unwrap_or(0.0).max(0.0)
         };
-        let share =
-            |pool: usize| f64::from(problem.objective().max_replicas.min(problem.pools()[pool].count()));
+        let share = |pool: usize| {
+            f64::from(problem.objective().rules().max_replicas.min(problem.pools()[pool].count()))
+        };
         let total = |unit: usize, pool: usize| units.seconds(unit, pool).unwrap_or(0.0);
         Times {
             least: (0..units.len())

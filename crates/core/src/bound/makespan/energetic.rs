@@ -48,7 +48,7 @@ impl Bound for Energetic {
     }
 
     fn applies(&self, problem: &Problem) -> bool {
-        problem.objective().kind == ObjectiveKind::Makespan
+        problem.objective().kind() == ObjectiveKind::Makespan
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {

@@ -31,7 +31,7 @@ impl Bound for OneMachine {
     }
 
     fn applies(&self, problem: &Problem) -> bool {
-        problem.objective().kind == ObjectiveKind::Makespan
+        problem.objective().kind() == ObjectiveKind::Makespan
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {

@@ -148,7 +148,7 @@ impl<'p> Sites<'p> {
             }
             None => self.over_links(tensor, from_pool, to_pool),
         };
-        let has_ports = self.problem.objective().execution == Execution::Ports
+        let has_ports = self.problem.objective().execution() == Execution::Ports
             && !(self.matrix.is_some() && from_pool.host && to_pool.host);
         let each = tensors.iter().map(seconds);
         if has_ports { each.sum() } else { each.fold(0.0, f64::max) }

@@ -166,7 +166,7 @@ pub fn over_ideals(
     context: &mut Context<'_>,
 ) -> Result<Extent, SolveError> {
     let mut extent = Extent::Whole;
-    for calls in 1..=problem.objective().calls.min(MAX_CALLS) {
+    for calls in 1..=problem.objective().calls().min(MAX_CALLS) {
         let limits = Limits {
             stop: &context.stop().clone(),
             memory: context.limits.memory,

@@ -134,7 +134,7 @@ impl Bound for CallChains {
     }
 
     fn applies(&self, problem: &Problem) -> bool {
-        problem.objective().kind == ObjectiveKind::Latency
+        problem.objective().kind() == ObjectiveKind::Latency
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {

@@ -37,7 +37,7 @@ impl Groups {
     /// Groups the operators of a problem, in O(operators + edges) plus at most [`MAX_STEPS`]; `None` on stop.
     pub(super) fn new(offload: &Offload<'_>, stop: &Stop) -> Option<Groups> {
         let graph = offload.graph();
-        let (whole, mut budget) = (offload.problem().objective().calls == 1, MAX_STEPS);
+        let (whole, mut budget) = (offload.problem().objective().calls() == 1, MAX_STEPS);
         let mut members: Vec<Vec<OpId>> = Vec::new();
         for class in 0..graph.class_count() {
             if stop.reason().is_some() {
@@ -238,7 +238,7 @@ impl Nodes {
             };
             nodes.accelerators.push(Accelerator {
                 pool,
-                calls: u64::from(spec.count()) * u64::from(offload.problem().objective().calls),
+                calls: u64::from(spec.count()) * u64::from(offload.problem().objective().calls()),
                 memory: spec.memory,
                 seconds: nodes.members(groups).map(seconds).collect(),
                 transfer: tensors.iter().map(|&tensor| offload.transfer(tensor, pool)).collect(),

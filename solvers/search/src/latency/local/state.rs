@@ -30,7 +30,7 @@ impl Slots {
         let spread = (2 * most / accelerators.sum::<usize>().max(1)).max(2);
         let made =
             problem.graph().operators().map(|op| start.call_of(op)).max().unwrap_or(0).saturating_add(1);
-        let numbers = problem.objective().calls.min(u32::try_from(spread).unwrap_or(u32::MAX).max(made));
+        let numbers = problem.objective().calls().min(u32::try_from(spread).unwrap_or(u32::MAX).max(made));
         let mut slots = Slots { calls: Vec::new(), seats: Vec::new(), hosts: Hosts::new(problem) };
         for (pool, spec) in problem.pools().iter().enumerate().filter(|(_, spec)| !spec.host) {
             for &device in spec.devices.iter().take(most) {

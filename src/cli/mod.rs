@@ -15,7 +15,6 @@ mod error;
 mod exit;
 mod explain;
 mod export;
-mod exporter;
 mod files;
 mod interrupt;
 mod iteration;
@@ -105,7 +104,10 @@ fn run_command(command: Command, verbose: bool) -> Result<Exit, CliError> {
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
-        Command::Exporter(arguments) => exporter::run(&arguments),
+        Command::Exporter(arguments) => {
+            output::data(arguments.framework)?;
+            Ok(Exit::Done)
+        }
         Command::Compare(arguments) => compare::run(&arguments, verbose),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Train(arguments) => policy::train(&arguments),

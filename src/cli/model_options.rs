@@ -17,9 +17,7 @@ use stagewright::core::document::{
 use stagewright::formats::{CostRules, FORMATS, Format, Fusion, Gradients, ImportOptions, Tied, TimeUnit};
 use stagewright::nearest::instead;
 
-use super::args::{
-    CostRulesArgument, GradientsArgument, ImportArguments, SwitchArgument, TiedArgument, TimeUnitArgument,
-};
+use super::args::ImportArguments;
 use super::error::CliError;
 use super::{output, quantity};
 
@@ -57,21 +55,13 @@ fn typed(arguments: &ImportArguments, reserve: Option<&str>) -> Result<ModelOpti
         context: arguments.context,
         sequences: arguments.sequences,
         precision: arguments.precision,
-        tied_together: arguments.tied == Some(TiedArgument::Together),
-        without_fusion: arguments.fusion == Some(SwitchArgument::Off),
-        cost_rules: (arguments.cost_rules == Some(CostRulesArgument::One)).then_some(1),
-        time_unit: arguments.time_unit.map(|unit| match unit {
-            TimeUnitArgument::S => TimeUnitDocument::S,
-            TimeUnitArgument::Ms => TimeUnitDocument::Ms,
-            TimeUnitArgument::Us => TimeUnitDocument::Us,
-            TimeUnitArgument::Ns => TimeUnitDocument::Ns,
-        }),
+        tied_together: arguments.tied == Some(true),
+        without_fusion: arguments.fusion == Some(false),
+        cost_rules: (arguments.cost_rules == Some(CostRules::One)).then_some(1),
+        time_unit: arguments.time_unit,
         keep_input_costs: arguments.keep_input_costs,
         profile_class: arguments.profile_class.clone(),
-        gradients: arguments.gradients.map(|gradients| match gradients {
-            GradientsArgument::Mirrored => GradientsDocument::Mirrored,
-            GradientsArgument::Reversed => GradientsDocument::Reversed,
-        }),
+        gradients: arguments.gradients,
         memory_reserve: reserve.map(bytes).transpose()?,
     })
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use stagewright::clusters;
 use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{
-    BatchDocument, ClusterDocument, Communication, Execution, ModelOptionsDocument, ObjectiveDocument,
-    ObjectiveKind, PinsDocument, PlanDocument, Schedule, Split, Training,
+    BatchDocument, ClusterDocument, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, PinsDocument,
+    PlanDocument, Split,
 };
 use stagewright::core::graph::Graph;
 use stagewright::core::memory;
@@ -23,10 +23,7 @@ use stagewright::layers::keep_whole;
 use stagewright::nearest::{instead, nearest_three};
 use stagewright::{portfolio, registry};
 
-use super::args::{
-    AroundArguments, CommunicationArgument, ExecutionArgument, ImportArguments, KindArgument, ModelArguments,
-    ObjectiveArguments, ScheduleArgument, SolveArguments, SplitArgument, TrainingArgument,
-};
+use super::args::{AroundArguments, ImportArguments, ModelArguments, ObjectiveArguments, SolveArguments};
 use super::error::CliError;
 use super::files::{Input, Opened, at_most_one_standard, is_standard, open, read};
 use super::model_options::{Kept, ModelOptions};
@@ -309,48 +306,14 @@ pub(crate) fn override_objective(
     document: &mut ObjectiveDocument,
     arguments: &ObjectiveArguments,
 ) -> Result<(), CliError> {
-    if let Some(kind) = arguments.objective {
-        document.kind = match kind {
-            KindArgument::Throughput => ObjectiveKind::Throughput,
-            KindArgument::Latency => ObjectiveKind::Latency,
-            KindArgument::Makespan => ObjectiveKind::Makespan,
-        };
-    }
-    if let Some(split) = arguments.split {
-        document.split = match split {
-            SplitArgument::Contiguous => Split::Contiguous,
-            SplitArgument::Convex => Split::Convex,
-            SplitArgument::Free => Split::Free,
-        };
-    }
-    if let Some(communication) = arguments.communication {
-        document.communication = match communication {
-            CommunicationArgument::Serial => Communication::Serial,
-            CommunicationArgument::Overlap => Communication::Overlap,
-            CommunicationArgument::Duplex => Communication::Duplex,
-        };
-    }
-    if let Some(training) = arguments.training {
-        document.training = match training {
-            TrainingArgument::Combined => Training::Combined,
-            TrainingArgument::Separate => Training::Separate,
-        };
-    }
-    if let Some(execution) = arguments.execution {
-        document.execution = match execution {
-            ExecutionArgument::Ports => Execution::Ports,
-            ExecutionArgument::ContentionFree => Execution::ContentionFree,
-        };
-    }
-    if let Some(schedule) = arguments.schedule {
-        document.schedule = self::schedule(schedule);
-    }
-    if arguments.microbatches.is_some() {
-        document.microbatches = arguments.microbatches;
-    }
-    if arguments.max_replicas.is_some() {
-        document.max_replicas = arguments.max_replicas;
-    }
+    document.kind = arguments.objective.unwrap_or(document.kind);
+    document.split = arguments.split.unwrap_or(document.split);
+    document.communication = arguments.communication.unwrap_or(document.communication);
+    document.training = arguments.training.unwrap_or(document.training);
+    document.execution = arguments.execution.unwrap_or(document.execution);
+    document.schedule = arguments.schedule.unwrap_or(document.schedule);
+    document.microbatches = arguments.microbatches.or(document.microbatches);
+    document.max_replicas = arguments.max_replicas.or(document.max_replicas);
     if let Some(calls) = arguments.calls {
         let why = match (calls, document.kind) {
             (0, _) => "--calls is 0",
@@ -363,17 +326,6 @@ pub(crate) fn override_objective(
         document.calls = Some(calls);
     }
     Ok(())
-}
-
-/// The schedule of an argument.
-pub(crate) fn schedule(argument: ScheduleArgument) -> Schedule {
-    match argument {
-        ScheduleArgument::None => Schedule::None,
-        ScheduleArgument::GPipe => Schedule::GPipe,
-        ScheduleArgument::OneFOneB => Schedule::OneFOneB,
-        ScheduleArgument::Interleaved => Schedule::Interleaved,
-        ScheduleArgument::ZeroBubble => Schedule::ZeroBubble,
-    }
 }
 
 /// Maximum number of worker threads: more than the processors of any machine for one solve, and few enough to start

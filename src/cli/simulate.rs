@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit, CliError> {
         ("--trace", arguments.trace.as_deref()),
     ])?;
     let (documents, plan, label) = resolve::planned(&arguments.model, &arguments.plan)?;
-    if let Some(schedule) = arguments.schedule.map(resolve::schedule).filter(|&it| it != Schedule::None) {
+    if let Some(schedule) = arguments.schedule.filter(|&it| it != Schedule::None) {
         return iteration::run(arguments, schedule, documents, &plan, &label);
     }
     let problem = resolve::problem(documents, of_step(plan.objective.execution))?;

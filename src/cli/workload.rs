@@ -8,13 +8,9 @@ use stagewright::report::table::{WorkloadRow, workloads};
 use stagewright::report::units::flop;
 use stagewright::train::recipe::RecipeError;
 use stagewright::train::{Instance, Recipe, instance};
-use stagewright::workloads::{
-    CostRules, FAMILIES, Family, Figures, Granularity, Optimizer, Options, Precision, Size, Sizes, family,
-};
+use stagewright::workloads::{FAMILIES, Family, Figures, Optimizer, Options, Size, Sizes, family};
 
-use super::args::{
-    CostRulesArgument, GranularityArgument, OptimizerArgument, PrecisionArgument, WorkloadArguments,
-};
+use super::args::WorkloadArguments;
 use super::error::CliError;
 use super::exit::Exit;
 use super::files::{self, is_standard};
@@ -120,27 +116,11 @@ fn options(arguments: &WorkloadArguments) -> Options {
             sizes = sizes.with(size, value);
         }
     }
-    let optimizer = match arguments.optimizer {
-        Some(OptimizerArgument::Sgd) => Optimizer::Sgd,
-        Some(OptimizerArgument::Momentum) => Optimizer::Momentum,
-        Some(OptimizerArgument::Adam) | None => Optimizer::Adam,
-    };
     Options {
-        cost_rules: match arguments.cost_rules {
-            Some(CostRulesArgument::One) => CostRules::One,
-            Some(CostRulesArgument::Two) | None => CostRules::Two,
-        },
+        cost_rules: arguments.cost_rules.unwrap_or_default(),
         sizes,
-        training: arguments.training.then_some(optimizer),
-        precision: match arguments.precision {
-            PrecisionArgument::Fp32 => Precision::Fp32,
-            PrecisionArgument::Fp16 => Precision::Fp16,
-            PrecisionArgument::Bf16 => Precision::Bf16,
-            PrecisionArgument::Fp8 => Precision::Fp8,
-        },
-        granularity: match arguments.granularity {
-            GranularityArgument::Operator => Granularity::Operator,
-            GranularityArgument::Layer => Granularity::Layer,
-        },
+        training: arguments.training.then_some(arguments.optimizer.unwrap_or(Optimizer::Adam)),
+        precision: arguments.precision,
+        granularity: arguments.granularity,
     }
 }

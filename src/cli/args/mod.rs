@@ -8,9 +8,11 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
+use stagewright::core::document::Schedule;
+use stagewright::workloads::{CostRules, Granularity, Optimizer, Precision};
 
 pub(crate) use shared::*;
-pub(crate) use values::*;
+use values::*;
 
 /// Places every operator of a neural network on a device, with a proof of how good the placement is.
 #[derive(Debug, Parser)]
@@ -195,8 +197,8 @@ pub(crate) struct SimulateArguments {
     #[arg(long, value_name = "FILE", conflicts_with = "schedule")]
     pub(crate) trace: Option<PathBuf>,
     /// Simulate an iteration of a pipeline schedule, with the stages of the plan, instead of one step
-    #[arg(long, value_enum)]
-    pub(crate) schedule: Option<ScheduleArgument>,
+    #[arg(long, value_parser = schedule())]
+    pub(crate) schedule: Option<Schedule>,
     /// Number of microbatches of the iteration [default: as in the plan]
     #[arg(long, value_name = "M", requires = "schedule")]
     pub(crate) microbatches: Option<u32>,
@@ -358,18 +360,18 @@ pub(crate) struct WorkloadArguments {
     #[arg(long)]
     pub(crate) training: bool,
     /// Optimiser of the training step [default: adam]
-    #[arg(long, value_enum, requires = "training")]
-    pub(crate) optimizer: Option<OptimizerArgument>,
+    #[arg(long, value_parser = optimizer(), requires = "training")]
+    pub(crate) optimizer: Option<Optimizer>,
     /// Granularity of the graph's operators
-    #[arg(long, value_enum, default_value_t = GranularityArgument::Operator)]
-    pub(crate) granularity: GranularityArgument,
+    #[arg(long, value_parser = granularity(), default_value = "operator")]
+    pub(crate) granularity: Granularity,
     /// Cost rules of operators: kernels fused, weights shared, every tensor in memory (2), or the rules before that (1)
     /// [default: 2]
-    #[arg(long, value_enum)]
-    pub(crate) cost_rules: Option<CostRulesArgument>,
+    #[arg(long, value_parser = cost_rules())]
+    pub(crate) cost_rules: Option<CostRules>,
     /// Precision of weights and activations
-    #[arg(long, value_enum, default_value_t = PrecisionArgument::Fp32)]
-    pub(crate) precision: PrecisionArgument,
+    #[arg(long, value_parser = workload_precision(), default_value = "fp32")]
+    pub(crate) precision: Precision,
     /// Number of samples in a batch
     #[arg(long, value_name = "N", help_heading = "Sizes")]
     pub(crate) batch: Option<u64>,
@@ -417,6 +419,6 @@ pub(crate) struct ManArguments {
 #[derive(Debug, Args)]
 pub(crate) struct ExporterArguments {
     /// Framework of the model
-    #[arg(value_enum)]
-    pub(crate) framework: FrameworkArgument,
+    #[arg(value_parser = exporter())]
+    pub(crate) framework: &'static str,
 }

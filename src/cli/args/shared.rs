@@ -3,7 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use stagewright::core::document::Precision;
+use stagewright::core::document::{
+    Communication, Execution, GradientsDocument, ObjectiveKind, Precision, Schedule, Split, TimeUnitDocument,
+    Training,
+};
+use stagewright::workloads::CostRules;
 
 use super::values::*;
 
@@ -59,20 +63,20 @@ pub(crate) struct ImportArguments {
     pub(crate) precision: Option<Precision>,
     /// Placement of weights that several operators read: a copy on each device, or together with all their readers
     /// [default: copy]
-    #[arg(long, value_enum)]
-    pub(crate) tied: Option<TiedArgument>,
+    #[arg(long, value_parser = together())]
+    pub(crate) tied: Option<bool>,
     /// Fuse the operators that runtimes run in one kernel [default: on] (onnx, openvino)
-    #[arg(long, value_enum)]
-    pub(crate) fusion: Option<SwitchArgument>,
+    #[arg(long, value_parser = switch())]
+    pub(crate) fusion: Option<bool>,
     /// Cost rules of operators: 2, or 1 from before views were free and parameters shared [default: 2] (onnx, openvino)
-    #[arg(long, value_enum, value_name = "VERSION")]
-    pub(crate) cost_rules: Option<CostRulesArgument>,
+    #[arg(long, value_parser = cost_rules(), value_name = "VERSION")]
+    pub(crate) cost_rules: Option<CostRules>,
     /// Keep the operators of every layer on one device, as runtimes that divide layers require
     #[arg(long)]
     pub(crate) whole_layers: bool,
     /// Unit of the model's times; required for piper files, which do not state theirs
-    #[arg(long, value_enum, value_name = "UNIT")]
-    pub(crate) time_unit: Option<TimeUnitArgument>,
+    #[arg(long, value_parser = time_unit(), value_name = "UNIT")]
+    pub(crate) time_unit: Option<TimeUnitDocument>,
     /// Keep the profiled times of input nodes, which measure data loading (pipedream)
     #[arg(long)]
     pub(crate) keep_input_costs: bool,
@@ -80,8 +84,8 @@ pub(crate) struct ImportArguments {
     #[arg(long, value_name = "CLASS")]
     pub(crate) profile_class: Option<String>,
     /// Transfer of gradients, if a profile lists only forward edges (pipedream) [default: mirrored]
-    #[arg(long, value_enum)]
-    pub(crate) gradients: Option<GradientsArgument>,
+    #[arg(long, value_parser = gradients())]
+    pub(crate) gradients: Option<GradientsDocument>,
 }
 
 /// The objective and its rules. An omitted option has its default, or for `check` the value in the plan.
@@ -89,27 +93,27 @@ pub(crate) struct ImportArguments {
 #[command(next_help_heading = "Objective")]
 pub(crate) struct ObjectiveArguments {
     /// Objective to optimise [default: throughput]
-    #[arg(long, value_enum)]
-    pub(crate) objective: Option<KindArgument>,
+    #[arg(long, value_parser = objective())]
+    pub(crate) objective: Option<ObjectiveKind>,
     /// Sets of operators that may share a device [default: contiguous]
-    #[arg(long, value_enum)]
-    pub(crate) split: Option<SplitArgument>,
+    #[arg(long, value_parser = split())]
+    pub(crate) split: Option<Split>,
     /// Overlap of communication with compute [default: serial]
-    #[arg(long, value_enum)]
-    pub(crate) communication: Option<CommunicationArgument>,
+    #[arg(long, value_parser = communication())]
+    pub(crate) communication: Option<Communication>,
     /// Scoring of the passes of a training step [default: combined]
-    #[arg(long, value_enum)]
-    pub(crate) training: Option<TrainingArgument>,
+    #[arg(long, value_parser = training())]
+    pub(crate) training: Option<Training>,
     /// Maximum number of calls per accelerator, for latency [default: 1]
     #[arg(long, value_name = "Q")]
     pub(crate) calls: Option<u32>,
     /// Execution of a step, for makespan: transfers through ports, or contention-free as in GiPH's simulator
     /// [default: ports]
-    #[arg(long, value_enum)]
-    pub(crate) execution: Option<ExecutionArgument>,
+    #[arg(long, value_parser = execution())]
+    pub(crate) execution: Option<Execution>,
     /// Pipeline schedule: the value is the time of one iteration; also sets the activations in memory [default: none]
-    #[arg(long, value_enum)]
-    pub(crate) schedule: Option<ScheduleArgument>,
+    #[arg(long, value_parser = schedule())]
+    pub(crate) schedule: Option<Schedule>,
     /// Number of microbatches of the schedule
     #[arg(long, value_name = "M")]
     pub(crate) microbatches: Option<u32>,

@@ -1,117 +1,69 @@
-//! Values that options may take.
+//! Values that an option chooses by name.
 
-use clap::ValueEnum;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use stagewright::core::document::Precision;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use stagewright::core::document::{
+    Communication, Execution, GradientsDocument, ObjectiveKind, Precision, Schedule, Split, TimeUnitDocument,
+    Training,
+};
+use stagewright::workloads::{self, CostRules, Granularity, Optimizer};
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum FrameworkArgument {
-    Torch,
+/// Declares parsers of values by name.
+macro_rules! values {
+    ($($option:ident: $type:ty = $($name:literal => $value:expr),+;)+) => {$(
+        pub(crate) fn $option() -> impl TypedValueParser<Value = $type> {
+            one_of([$(($name, "", $value)),+])
+        }
+    )+};
 }
 
-/// Reads a precision by its name.
+values! {
+    objective: ObjectiveKind = "throughput" => ObjectiveKind::Throughput, "latency" => ObjectiveKind::Latency,
+        "makespan" => ObjectiveKind::Makespan;
+    split: Split = "contiguous" => Split::Contiguous, "convex" => Split::Convex, "free" => Split::Free;
+    communication: Communication = "serial" => Communication::Serial, "overlap" => Communication::Overlap,
+        "duplex" => Communication::Duplex;
+    training: Training = "combined" => Training::Combined, "separate" => Training::Separate;
+    execution: Execution = "ports" => Execution::Ports, "contention-free" => Execution::ContentionFree;
+    schedule: Schedule = "none" => Schedule::None, "gpipe" => Schedule::GPipe, "1f1b" => Schedule::OneFOneB,
+        "interleaved" => Schedule::Interleaved, "zero-bubble" => Schedule::ZeroBubble;
+    time_unit: TimeUnitDocument = "s" => TimeUnitDocument::S, "ms" => TimeUnitDocument::Ms,
+        "us" => TimeUnitDocument::Us, "ns" => TimeUnitDocument::Ns;
+    cost_rules: CostRules = "1" => CostRules::One, "2" => CostRules::Two;
+    optimizer: Optimizer = "sgd" => Optimizer::Sgd, "momentum" => Optimizer::Momentum, "adam" => Optimizer::Adam;
+    granularity: Granularity = "operator" => Granularity::Operator, "layer" => Granularity::Layer;
+    workload_precision: workloads::Precision = "fp32" => workloads::Precision::Fp32,
+        "fp16" => workloads::Precision::Fp16, "bf16" => workloads::Precision::Bf16,
+        "fp8" => workloads::Precision::Fp8;
+    together: bool = "copy" => false, "together" => true;
+    switch: bool = "on" => true, "off" => false;
+    exporter: &'static str = "torch" => stagewright::formats::torch::EXPORTER;
+}
+
+pub(crate) fn gradients() -> impl TypedValueParser<Value = GradientsDocument> {
+    one_of([
+        ("mirrored", "Like the activations, as in the NeurIPS 2020 package", GradientsDocument::Mirrored),
+        (
+            "reversed",
+            "From each reader back along its edge, in the order of a true backward pass",
+            GradientsDocument::Reversed,
+        ),
+    ])
+}
+
 pub(crate) fn precision() -> impl TypedValueParser<Value = Precision> {
-    PossibleValuesParser::new(Precision::ALL.map(Precision::name))
-        .try_map(|name| Precision::named(&name).ok_or("no precision has that name"))
+    one_of(Precision::ALL.map(|precision| (precision.name(), "", precision)))
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum, PartialEq, Eq)]
-pub(crate) enum TiedArgument {
-    Copy,
-    Together,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum, PartialEq, Eq)]
-pub(crate) enum SwitchArgument {
-    On,
-    Off,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum, PartialEq, Eq)]
-pub(crate) enum CostRulesArgument {
-    #[value(name = "1")]
-    One,
-    #[value(name = "2")]
-    Two,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum TimeUnitArgument {
-    S,
-    Ms,
-    Us,
-    Ns,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum GradientsArgument {
-    /// Like the activations, as in the NeurIPS 2020 package
-    Mirrored,
-    /// From each reader back along its edge, in the order of a true backward pass
-    Reversed,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum KindArgument {
-    Throughput,
-    Latency,
-    Makespan,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum SplitArgument {
-    Contiguous,
-    Convex,
-    Free,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum CommunicationArgument {
-    Serial,
-    Overlap,
-    Duplex,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum TrainingArgument {
-    Combined,
-    Separate,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum ExecutionArgument {
-    Ports,
-    ContentionFree,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum ScheduleArgument {
-    None,
-    #[value(name = "gpipe")]
-    GPipe,
-    #[value(name = "1f1b")]
-    OneFOneB,
-    Interleaved,
-    ZeroBubble,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum OptimizerArgument {
-    Sgd,
-    Momentum,
-    Adam,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum GranularityArgument {
-    Operator,
-    Layer,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum PrecisionArgument {
-    Fp32,
-    Fp16,
-    Bf16,
-    Fp8,
+/// Chooses among values, each with its name and its help.
+fn one_of<T, const N: usize>(values: [(&'static str, &'static str, T); N]) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    let names = values.map(|(name, help, _)| match help {
+        "" => PossibleValue::new(name),
+        help => PossibleValue::new(name).help(help),
+    });
+    PossibleValuesParser::new(names).try_map(move |chosen| {
+        values.iter().find(|(name, ..)| *name == chosen).map(|&(.., value)| value).ok_or("unknown value")
+    })
 }

@@ -13,8 +13,8 @@ use stagewright_makespan::{
 use stagewright_search::anchored::Effort;
 use stagewright_search::latency::bound::{self, CallChains};
 use stagewright_search::{
-    AccelerateBalanced, Anchored, AnchoredFluid, Dpl, EmbeddingsOnHost, EqualLayers, EqualParameters,
-    EqualTime, GraphPartition, LatencyGreedy, LayerPerDevice, Local, OneDevice, PipeDream,
+    ACCELERATE_BALANCED, Anchored, AnchoredFluid, Dpl, EMBEDDINGS_ON_HOST, EQUAL_LAYERS, EQUAL_PARAMETERS,
+    EQUAL_TIME, GRAPH_PARTITION, LAYER_PER_DEVICE, LatencyGreedy, Local, OneDevice, PipeDream,
 };
 
 use crate::integer::{Bnp, Lns, Milp};
@@ -64,13 +64,13 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &SmallCommunication, role: Role::Search },
     Entry { solver: &learned::POLICY, role: Role::Search },
     Entry { solver: &PipeDream, role: Role::Baseline },
-    Entry { solver: &EqualLayers, role: Role::Baseline },
-    Entry { solver: &EqualParameters, role: Role::Baseline },
-    Entry { solver: &AccelerateBalanced, role: Role::Baseline },
-    Entry { solver: &EqualTime, role: Role::Baseline },
-    Entry { solver: &LayerPerDevice, role: Role::Baseline },
-    Entry { solver: &EmbeddingsOnHost, role: Role::Baseline },
-    Entry { solver: &GraphPartition, role: Role::Baseline },
+    Entry { solver: &EQUAL_LAYERS, role: Role::Baseline },
+    Entry { solver: &EQUAL_PARAMETERS, role: Role::Baseline },
+    Entry { solver: &ACCELERATE_BALANCED, role: Role::Baseline },
+    Entry { solver: &EQUAL_TIME, role: Role::Baseline },
+    Entry { solver: &LAYER_PER_DEVICE, role: Role::Baseline },
+    Entry { solver: &EMBEDDINGS_ON_HOST, role: Role::Baseline },
+    Entry { solver: &GRAPH_PARTITION, role: Role::Baseline },
     Entry { solver: &LatencyGreedy, role: Role::Baseline },
     Entry { solver: &MaxLoadSplit, role: Role::Baseline },
     Entry { solver: &OneDevice, role: Role::Baseline },

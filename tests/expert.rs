@@ -20,19 +20,19 @@ use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Plan, Silent, Solution, Solver, Status};
 use stagewright_search::{
-    AccelerateBalanced, EmbeddingsOnHost, EqualLayers, EqualParameters, EqualTime, GraphPartition,
-    LayerPerDevice,
+    ACCELERATE_BALANCED, EMBEDDINGS_ON_HOST, EQUAL_LAYERS, EQUAL_PARAMETERS, EQUAL_TIME, GRAPH_PARTITION,
+    LAYER_PER_DEVICE,
 };
 use stagewright_verify::{BoundVerdict, check};
 
 const RULES: [&dyn Solver; 7] = [
-    &EqualLayers,
-    &EqualParameters,
-    &AccelerateBalanced,
-    &EqualTime,
-    &LayerPerDevice,
-    &EmbeddingsOnHost,
-    &GraphPartition,
+    &EQUAL_LAYERS,
+    &EQUAL_PARAMETERS,
+    &ACCELERATE_BALANCED,
+    &EQUAL_TIME,
+    &LAYER_PER_DEVICE,
+    &EMBEDDINGS_ON_HOST,
+    &GRAPH_PARTITION,
 ];
 
 fn solve(rule: &dyn Solver, problem: &Problem, threads: usize) -> Solution {
@@ -187,7 +187,7 @@ fn gpt_has_three_layers_on_each_of_four_devices() {
             for rule in RULES {
                 checked(rule, &problem);
             }
-            let plan = solve(&EqualLayers, &problem, 1).plan.expect("a plan");
+            let plan = solve(&EQUAL_LAYERS, &problem, 1).plan.expect("a plan");
             for device in 0..4 {
                 let first = 3 * device as usize;
                 assert_eq!(
@@ -206,7 +206,7 @@ fn gnmt_has_each_layer_on_its_own_device() {
     for rule in RULES {
         assert!(checked(rule, &problem).plan.is_some(), "{}", rule.name());
     }
-    let plan = solve(&LayerPerDevice, &problem, 1).plan.expect("a plan");
+    let plan = solve(&LAYER_PER_DEVICE, &problem, 1).plan.expect("a plan");
     for device in 0..4 {
         for half in ["encoder.layer", "decoder.layer"] {
             assert_eq!(layers_on(&problem, &plan, device, half), [device as usize]);
@@ -215,7 +215,7 @@ fn gnmt_has_each_layer_on_its_own_device() {
     assert_eq!(devices_of(&problem, &plan, "embedding"), [0]);
     assert_eq!(devices_of(&problem, &plan, "decoder.attention"), [3]);
     assert_eq!(devices_of(&problem, &plan, "classifier"), [3]);
-    let plan = solve(&EmbeddingsOnHost, &problem, 1).plan.expect("a plan");
+    let plan = solve(&EMBEDDINGS_ON_HOST, &problem, 1).plan.expect("a plan");
     assert_eq!(devices_of(&problem, &plan, "embedding"), [4]);
     assert_eq!(devices_of(&problem, &plan, "classifier"), [3]);
 }
@@ -224,7 +224,7 @@ fn gnmt_has_each_layer_on_its_own_device() {
 fn every_family_has_layers() {
     for family in stagewright::workloads::FAMILIES {
         let problem = model(family.name(), false, Granularity::Layer, Split::Contiguous, 4);
-        let solution = checked(&EqualLayers, &problem);
+        let solution = checked(&EQUAL_LAYERS, &problem);
         assert!(solution.plan.is_some(), "{}: {:?}", family.name(), solution.reason);
     }
 }

@@ -30,8 +30,8 @@ pub mod usage;
 pub use anchored::{Anchored, AnchoredFluid};
 pub use dpl::Dpl;
 pub use expert::{
-    AccelerateBalanced, EmbeddingsOnHost, EqualLayers, EqualParameters, EqualTime, GraphPartition,
-    LayerPerDevice,
+    ACCELERATE_BALANCED, EMBEDDINGS_ON_HOST, EQUAL_LAYERS, EQUAL_PARAMETERS, EQUAL_TIME, GRAPH_PARTITION,
+    LAYER_PER_DEVICE,
 };
 pub use latency::greedy::LatencyGreedy;
 pub use local::Local;

@@ -10,53 +10,37 @@
 //! differs in two points: accelerate continues with host memory and disk when the accelerators are full,
 //! which is not a plan for a pipeline; and the leaf modules here are the operators with parameters.
 
-use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
 use super::chain::{Chain, Segment};
-use super::{accelerators, outcome};
+use super::{ExpertRule, Placed, accelerators};
 
 /// Budget above an equal share, in units of the largest layer.
 const BUFFER: f64 = 1.25;
 
 /// The rule of accelerate's `balanced`.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct AccelerateBalanced;
+pub static ACCELERATE_BALANCED: ExpertRule = ExpertRule {
+    name: "accelerate-balanced",
+    summary: "accelerators filled in turn up to an equal share of parameters (accelerate; baseline)",
+    place,
+};
 
-impl Solver for AccelerateBalanced {
-    fn name(&self) -> &'static str {
-        "accelerate-balanced"
+fn place(problem: &Problem, _seed: u64) -> Result<Placed, String> {
+    let devices = accelerators(problem)?;
+    let chain = Chain::new(problem)?;
+    let bytes = chain.weights(|units, unit| units.weight_bytes(unit));
+    let total: f64 = bytes.iter().sum();
+    if total == 0.0 {
+        return Err("no operator has parameters to be spread".into());
     }
-
-    fn summary(&self) -> &'static str {
-        "accelerators filled in turn up to an equal share of parameters (accelerate; baseline)"
-    }
-
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        super::missing(objective)
-    }
-
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        outcome(self, problem, context, || {
-            let devices = accelerators(problem)?;
-            let chain = Chain::new(problem)?;
-            let bytes = chain.weights(|units, unit| units.weight_bytes(unit));
-            let total: f64 = bytes.iter().sum();
-            if total == 0.0 {
-                return Err("no operator has parameters to be spread".into());
-            }
-            let layer = |(segment, &bytes): (&Segment, &f64)| if segment.is_layer { bytes } else { 0.0 };
-            let largest_layer = chain.segments().iter().zip(&bytes).map(layer).fold(0.0, f64::max);
-            let budget =
-                total / devices.len() as f64 + BUFFER * largest_layer.max(total / leaves(problem) as f64);
-            let memory = |at: usize| problem.pools()[problem.pool_of(devices[at])].memory;
-            let budgets: Vec<f64> = (0..devices.len())
-                .map(|at| if at + 1 < devices.len() { budget.min(memory(at)) } else { memory(at) })
-                .collect();
-            Ok(chain.place(problem, &devices, &fill(&bytes, &budgets)?))
-        })
-    }
+    let layer = |(segment, &bytes): (&Segment, &f64)| if segment.is_layer { bytes } else { 0.0 };
+    let largest_layer = chain.segments().iter().zip(&bytes).map(layer).fold(0.0, f64::max);
+    let budget = total / devices.len() as f64 + BUFFER * largest_layer.max(total / leaves(problem) as f64);
+    let memory = |at: usize| problem.pools()[problem.pool_of(devices[at])].memory;
+    let budgets: Vec<f64> = (0..devices.len())
+        .map(|at| if at + 1 < devices.len() { budget.min(memory(at)) } else { memory(at) })
+        .collect();
+    Ok(chain.place(problem, &devices, &fill(&bytes, &budgets)?))
 }
 
 /// Number of operators with parameters.
@@ -104,7 +88,7 @@ mod tests {
         model.operator("embedding").parameter_bytes = 0.0;
         model.operator("head").parameter_bytes = 0.0;
         let problem = model.on(4);
-        let plan = plan(&AccelerateBalanced, &problem);
+        let plan = plan(&ACCELERATE_BALANCED, &problem);
         let counts: Vec<usize> = (0..4)
             .map(|device| {
                 names(&problem, &plan, device).iter().filter(|name| name.starts_with("layer")).count()
@@ -122,6 +106,6 @@ mod tests {
     fn full_accelerators_are_said() {
         let mut model = Model::layers(4);
         model.memory = Some(2.0);
-        assert!(reason(&AccelerateBalanced, &model.on(2)).contains("would go on to the host"));
+        assert!(reason(&ACCELERATE_BALANCED, &model.on(2)).contains("would go on to the host"));
     }
 }

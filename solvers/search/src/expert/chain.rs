@@ -107,7 +107,7 @@ impl Chain {
 
 #[cfg(test)]
 mod tests {
-    use super::super::EqualLayers;
+    use super::super::EQUAL_LAYERS;
     use super::super::support::{Model, names, plan, solve};
 
     #[test]
@@ -117,10 +117,10 @@ mod tests {
             model.operator(layer).colocation = Some("shared".into());
         }
         let problem = model.on(2);
-        let plan = plan(&EqualLayers, &problem);
+        let plan = plan(&EQUAL_LAYERS, &problem);
         assert_eq!(names(&problem, &plan, 0), ["embedding", "layer.0", "layer.1", "layer.2"]);
-        let note = solve(&EqualLayers, &problem).reason.expect("a note");
+        let note = solve(&EQUAL_LAYERS, &problem).reason.expect("a note");
         assert!(note.ends_with("the 4 of the graph count as 2"), "{note}");
-        assert_eq!(solve(&EqualLayers, &Model::layers(4).on(2)).reason, None);
+        assert_eq!(solve(&EQUAL_LAYERS, &Model::layers(4).on(2)).reason, None);
     }
 }

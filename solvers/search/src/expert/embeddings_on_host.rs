@@ -10,40 +10,25 @@
 //! them.
 
 use stagewright_core::document::OperatorDocument;
-use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
 use super::layer_per_device::deal_out;
-use super::{assignment, on, outcome};
+use super::{ExpertRule, Placed, assignment, on};
 
 /// Embeddings on the first host, layers on the accelerators in turn.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct EmbeddingsOnHost;
+pub static EMBEDDINGS_ON_HOST: ExpertRule = ExpertRule {
+    name: "embeddings-on-host",
+    summary: "embeddings on the host, each layer on its own accelerator, in turn (baseline)",
+    place,
+};
 
-impl Solver for EmbeddingsOnHost {
-    fn name(&self) -> &'static str {
-        "embeddings-on-host"
+fn place(problem: &Problem, _seed: u64) -> Result<Placed, String> {
+    let host = *on(problem, true).first().ok_or("the cluster has no host")?;
+    let mut device_of_class = deal_out(problem)?;
+    for class in embeddings(problem)? {
+        device_of_class[class] = host;
     }
-
-    fn summary(&self) -> &'static str {
-        "embeddings on the host, each layer on its own accelerator, in turn (baseline)"
-    }
-
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        super::missing(objective)
-    }
-
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        outcome(self, problem, context, || {
-            let host = *on(problem, true).first().ok_or("the cluster has no host")?;
-            let mut device_of_class = deal_out(problem)?;
-            for class in embeddings(problem)? {
-                device_of_class[class] = host;
-            }
-            Ok(assignment::placement(problem, &device_of_class)?.into())
-        })
-    }
+    Ok(assignment::placement(problem, &device_of_class)?.into())
 }
 
 /// Colocation classes with an embedding, and single-operator classes that only they read.
@@ -90,7 +75,7 @@ mod tests {
         model.document.operators.push(OperatorDocument { seconds, ..OperatorDocument::named("tokens") });
         model.document.tensors.push(tensor("tokens", "embedding"));
         let problem = model.on(2);
-        let plan = plan(&EmbeddingsOnHost, &problem);
+        let plan = plan(&EMBEDDINGS_ON_HOST, &problem);
         assert_eq!(names(&problem, &plan, 2), ["embedding", "tokens"]);
         assert_eq!(names(&problem, &plan, 0), ["layer.0"]);
         assert_eq!(names(&problem, &plan, 1), ["layer.1", "head"]);
@@ -101,9 +86,9 @@ mod tests {
     #[test]
     fn what_is_missing_is_said() {
         let mut model = Model::layers(2);
-        assert!(reason(&EmbeddingsOnHost, &model.on(2)).contains("no host"));
+        assert!(reason(&EMBEDDINGS_ON_HOST, &model.on(2)).contains("no host"));
         model.hosts = 1;
         model.operator("embedding").layer = None;
-        assert!(reason(&EmbeddingsOnHost, &model.on(2)).contains("no embeddings"));
+        assert!(reason(&EMBEDDINGS_ON_HOST, &model.on(2)).contains("no embeddings"));
     }
 }

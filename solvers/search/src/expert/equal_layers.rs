@@ -7,38 +7,23 @@
 //! rule counts like Megatron and distributes the remainder like torchtitan, which would by default count
 //! embeddings and head as one layer each.
 
-use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
 use super::chain::Chain;
-use super::{accelerators, outcome};
+use super::{ExpertRule, Placed, accelerators};
 
 /// Equal layers per stage, over all accelerators.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct EqualLayers;
+pub static EQUAL_LAYERS: ExpertRule = ExpertRule {
+    name: "equal-layers",
+    summary: "as many layers on every accelerator (Megatron-LM, torchtitan; baseline)",
+    place,
+};
 
-impl Solver for EqualLayers {
-    fn name(&self) -> &'static str {
-        "equal-layers"
-    }
-
-    fn summary(&self) -> &'static str {
-        "as many layers on every accelerator (Megatron-LM, torchtitan; baseline)"
-    }
-
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        super::missing(objective)
-    }
-
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        outcome(self, problem, context, || {
-            let devices = accelerators(problem)?;
-            let chain = Chain::new(problem)?;
-            let is_layer: Vec<bool> = chain.segments().iter().map(|segment| segment.is_layer).collect();
-            Ok(chain.place(problem, &devices, &stages(&is_layer, devices.len())))
-        })
-    }
+fn place(problem: &Problem, _seed: u64) -> Result<Placed, String> {
+    let devices = accelerators(problem)?;
+    let chain = Chain::new(problem)?;
+    let is_layer: Vec<bool> = chain.segments().iter().map(|segment| segment.is_layer).collect();
+    Ok(chain.place(problem, &devices, &stages(&is_layer, devices.len())))
 }
 
 /// The stage of each segment: the first `layers mod stages` stages have one layer more; other segments go
@@ -75,7 +60,7 @@ mod tests {
     #[test]
     fn twelve_layers_on_four_devices() {
         let problem = Model::layers(12).on(4);
-        let plan = plan(&EqualLayers, &problem);
+        let plan = plan(&EQUAL_LAYERS, &problem);
         for device in 0..4 {
             let mut expected: Vec<String> =
                 (3 * device..3 * device + 3).map(|layer| format!("layer.{layer}")).collect();
@@ -94,15 +79,15 @@ mod tests {
     #[test]
     fn fewer_layers_than_devices_use_as_many_devices() {
         let problem = Model::layers(2).on(4);
-        assert_eq!(plan(&EqualLayers, &problem).placement.used().len(), 2);
+        assert_eq!(plan(&EQUAL_LAYERS, &problem).placement.used().len(), 2);
     }
 
     #[test]
     fn what_does_not_fit_or_has_no_layers_is_said() {
         let mut model = Model::layers(4);
         model.memory = Some(2.0);
-        assert!(reason(&EqualLayers, &model.on(2)).contains("acc0 needs"));
+        assert!(reason(&EQUAL_LAYERS, &model.on(2)).contains("acc0 needs"));
         model.document.operators.iter_mut().for_each(|operator| operator.layer = None);
-        assert!(reason(&EqualLayers, &model.on(2)).contains("names no layers"));
+        assert!(reason(&EQUAL_LAYERS, &model.on(2)).contains("names no layers"));
     }
 }

@@ -4,42 +4,27 @@
 //! list of modules that minimise the largest number of parameters. Embeddings and head are modules of the
 //! list like the layers. accelerate spreads parameters by another rule, [`super::AccelerateBalanced`].
 
-use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
 use super::block_partition::block_partition;
 use super::chain::Chain;
-use super::{accelerators, outcome};
+use super::{ExpertRule, Placed, accelerators};
 
 /// Equal parameters per stage, over all accelerators.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct EqualParameters;
+pub static EQUAL_PARAMETERS: ExpertRule = ExpertRule {
+    name: "equal-parameters",
+    summary: "layers in stages of as equal parameters as can be (DeepSpeed; baseline)",
+    place,
+};
 
-impl Solver for EqualParameters {
-    fn name(&self) -> &'static str {
-        "equal-parameters"
+fn place(problem: &Problem, _seed: u64) -> Result<Placed, String> {
+    let devices = accelerators(problem)?;
+    let chain = Chain::new(problem)?;
+    let weights = chain.weights(|units, unit| units.weight_bytes(unit));
+    if weights.iter().all(|&weight| weight == 0.0) {
+        return Err("no operator has parameters to be spread".into());
     }
-
-    fn summary(&self) -> &'static str {
-        "layers in stages of as equal parameters as can be (DeepSpeed; baseline)"
-    }
-
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        super::missing(objective)
-    }
-
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        outcome(self, problem, context, || {
-            let devices = accelerators(problem)?;
-            let chain = Chain::new(problem)?;
-            let weights = chain.weights(|units, unit| units.weight_bytes(unit));
-            if weights.iter().all(|&weight| weight == 0.0) {
-                return Err("no operator has parameters to be spread".into());
-            }
-            Ok(chain.place(problem, &devices, &block_partition(&weights, devices.len())))
-        })
-    }
+    Ok(chain.place(problem, &devices, &block_partition(&weights, devices.len())))
 }
 
 #[cfg(test)]
@@ -52,7 +37,7 @@ mod tests {
         let mut model = Model::layers(4);
         model.operator("head").parameter_bytes = 4.0;
         let problem = model.on(2);
-        let plan = plan(&EqualParameters, &problem);
+        let plan = plan(&EQUAL_PARAMETERS, &problem);
         assert_eq!(names(&problem, &plan, 1), ["head"]);
     }
 
@@ -62,7 +47,7 @@ mod tests {
         model.operator("embedding").parameter_bytes = 0.0;
         model.operator("head").parameter_bytes = 0.0;
         let problem = model.on(4);
-        let plan = plan(&EqualParameters, &problem);
+        let plan = plan(&EQUAL_PARAMETERS, &problem);
         assert_eq!(names(&problem, &plan, 0), ["embedding", "layer.0", "layer.1"]);
         assert_eq!(names(&problem, &plan, 3), ["layer.6", "layer.7", "head"]);
     }
@@ -71,6 +56,6 @@ mod tests {
     fn a_graph_without_parameters_is_said() {
         let mut model = Model::layers(2);
         model.document.operators.iter_mut().for_each(|operator| operator.parameter_bytes = 0.0);
-        assert!(reason(&EqualParameters, &model.on(2)).contains("no operator has parameters"));
+        assert!(reason(&EQUAL_PARAMETERS, &model.on(2)).contains("no operator has parameters"));
     }
 }

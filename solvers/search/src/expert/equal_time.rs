@@ -6,44 +6,29 @@
 //! and head are modules of the sequence like the layers. An operator that this accelerator cannot run has no
 //! time.
 
-use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
 use super::block_partition::block_partition;
 use super::chain::Chain;
-use super::{accelerators, outcome};
+use super::{ExpertRule, Placed, accelerators};
 
 /// Equal time per stage, over all accelerators.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct EqualTime;
+pub static EQUAL_TIME: ExpertRule = ExpertRule {
+    name: "equal-time",
+    summary: "layers in stages of as equal compute time as can be (torchgpipe; baseline)",
+    place,
+};
 
-impl Solver for EqualTime {
-    fn name(&self) -> &'static str {
-        "equal-time"
+fn place(problem: &Problem, _seed: u64) -> Result<Placed, String> {
+    let devices = accelerators(problem)?;
+    let chain = Chain::new(problem)?;
+    let profiled = problem.pool_of(devices[0]);
+    let weights = chain.weights(|units, unit| units.seconds(unit, profiled).unwrap_or(0.0));
+    if weights.iter().all(|&weight| weight == 0.0) {
+        let first = problem.cluster().device_name(devices[0]);
+        return Err(format!("{first}, the first accelerator, can run no operator that takes time"));
     }
-
-    fn summary(&self) -> &'static str {
-        "layers in stages of as equal compute time as can be (torchgpipe; baseline)"
-    }
-
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        super::missing(objective)
-    }
-
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        outcome(self, problem, context, || {
-            let devices = accelerators(problem)?;
-            let chain = Chain::new(problem)?;
-            let profiled = problem.pool_of(devices[0]);
-            let weights = chain.weights(|units, unit| units.seconds(unit, profiled).unwrap_or(0.0));
-            if weights.iter().all(|&weight| weight == 0.0) {
-                let first = problem.cluster().device_name(devices[0]);
-                return Err(format!("{first}, the first accelerator, can run no operator that takes time"));
-            }
-            Ok(chain.place(problem, &devices, &block_partition(&weights, devices.len())))
-        })
-    }
+    Ok(chain.place(problem, &devices, &block_partition(&weights, devices.len())))
 }
 
 #[cfg(test)]
@@ -55,7 +40,7 @@ mod tests {
     fn a_slow_head_moves_the_cuts() {
         // 0.5 s, six times 1 s, 2 s: the minimum of the largest stage is 3 s.
         let problem = Model::layers(6).on(3);
-        let plan = plan(&EqualTime, &problem);
+        let plan = plan(&EQUAL_TIME, &problem);
         assert_eq!(names(&problem, &plan, 0), ["embedding", "layer.0", "layer.1"]);
         assert_eq!(names(&problem, &plan, 1), ["layer.2", "layer.3", "layer.4"]);
         assert_eq!(names(&problem, &plan, 2), ["layer.5", "head"]);
@@ -64,7 +49,7 @@ mod tests {
     fn an_accelerator_that_can_run_nothing_is_said() {
         let mut model = Model::layers(2);
         model.document.operators.iter_mut().for_each(|operator| operator.seconds.clear());
-        let reason = reason(&EqualTime, &model.on(2));
+        let reason = reason(&EQUAL_TIME, &model.on(2));
         assert_eq!(reason, "acc0, the first accelerator, can run no operator that takes time");
     }
 }

@@ -9,35 +9,21 @@
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::Units;
-use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
 use super::multilevel::WeightedGraph;
-use super::{accelerators, assignment, outcome};
+use super::{ExpertRule, Placed, accelerators, assignment};
 
 /// One part of the graph per accelerator.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct GraphPartition;
+pub static GRAPH_PARTITION: ExpertRule = ExpertRule {
+    name: "graph-partition",
+    summary: "parts of equal compute with few transfers between them (METIS; baseline)",
+    place,
+};
 
-impl Solver for GraphPartition {
-    fn name(&self) -> &'static str {
-        "graph-partition"
-    }
-
-    fn summary(&self) -> &'static str {
-        "parts of equal compute with few transfers between them (METIS; baseline)"
-    }
-
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        super::missing(objective)
-    }
-
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        let seed = context.seed;
-        outcome(self, problem, context, || Ok(partition(problem, seed)?.into()))
-    }
+fn place(problem: &Problem, seed: u64) -> Result<Placed, String> {
+    Ok(partition(problem, seed)?.into())
 }
 
 fn partition(problem: &Problem, seed: u64) -> Result<Placement, String> {
@@ -73,7 +59,7 @@ mod tests {
         for split in [Split::Free, Split::Contiguous] {
             model.split = split;
             let problem = model.on(3);
-            let plan = plan(&GraphPartition, &problem);
+            let plan = plan(&GRAPH_PARTITION, &problem);
             // Four layers on the middle device, and a transfer on either side.
             assert_eq!(plan.value(), 4.0 + 2.0 * 0.125);
         }
@@ -84,6 +70,6 @@ mod tests {
         let mut model = Model::layers(40);
         model.split = Split::Free;
         let problem = model.on(7);
-        assert_eq!(solve(&GraphPartition, &problem), solve(&GraphPartition, &problem));
+        assert_eq!(solve(&GRAPH_PARTITION, &problem), solve(&GRAPH_PARTITION, &problem));
     }
 }

@@ -10,36 +10,21 @@
 use rustc_hash::FxHashSet;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
-use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
 use super::layers::Layers;
-use super::{accelerators, assignment, outcome};
+use super::{ExpertRule, Placed, accelerators, assignment};
 
 /// Layers on the accelerators in turn.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct LayerPerDevice;
+pub static LAYER_PER_DEVICE: ExpertRule = ExpertRule {
+    name: "layer-per-device",
+    summary: "each layer on its own accelerator, in turn (expert placement of recurrent models; baseline)",
+    place,
+};
 
-impl Solver for LayerPerDevice {
-    fn name(&self) -> &'static str {
-        "layer-per-device"
-    }
-
-    fn summary(&self) -> &'static str {
-        "each layer on its own accelerator, in turn (expert placement of recurrent models; baseline)"
-    }
-
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        super::missing(objective)
-    }
-
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        outcome(self, problem, context, || {
-            let placement = assignment::placement(problem, &deal_out(problem)?)?;
-            Ok(placement.into())
-        })
-    }
+fn place(problem: &Problem, _seed: u64) -> Result<Placed, String> {
+    let placement = assignment::placement(problem, &deal_out(problem)?)?;
+    Ok(placement.into())
 }
 
 /// The device of every colocation class: the device of its first layer. A class without a layer goes with the
@@ -91,7 +76,7 @@ mod tests {
         let mut model = Model::layers(5);
         model.split = Split::Free;
         let problem = model.on(3);
-        let plan = plan(&LayerPerDevice, &problem);
+        let plan = plan(&LAYER_PER_DEVICE, &problem);
         assert_eq!(names(&problem, &plan, 0), ["embedding", "layer.0", "layer.3"]);
         assert_eq!(names(&problem, &plan, 1), ["layer.1", "layer.4", "head"]);
         assert_eq!(names(&problem, &plan, 2), ["layer.2"]);
@@ -102,7 +87,7 @@ mod tests {
     #[test]
     fn it_is_contiguous_only_while_no_device_has_two_layers() {
         let problem = Model::layers(3).on(3);
-        assert_eq!(names(&problem, &plan(&LayerPerDevice, &problem), 2), ["layer.2", "head"]);
-        assert!(reason(&LayerPerDevice, &Model::layers(3).on(2)).contains("not contiguous"));
+        assert_eq!(names(&problem, &plan(&LAYER_PER_DEVICE, &problem), 2), ["layer.2", "head"]);
+        assert!(reason(&LAYER_PER_DEVICE, &Model::layers(3).on(2)).contains("not contiguous"));
     }
 }

@@ -7,13 +7,13 @@
 //!
 //! | rule | method | source |
 //! | --- | --- | --- |
-//! | [`EqualLayers`] | the same number of layers per stage | Megatron-LM, torchtitan |
-//! | [`EqualParameters`] | minimises the largest stage in parameters | DeepSpeed |
-//! | [`AccelerateBalanced`] | fills devices in turn up to an equal share of the parameters | accelerate |
-//! | [`EqualTime`] | minimises the largest stage in measured time | torchgpipe |
-//! | [`LayerPerDevice`] | each layer on its own device, in turn | Sutskever et al. 2014, Wu et al. 2016 |
-//! | [`EmbeddingsOnHost`] | like [`LayerPerDevice`], with embeddings on the host | TensorFlow's language model |
-//! | [`GraphPartition`] | a general-purpose graph partitioner | METIS, in place of Scotch |
+//! | [`EQUAL_LAYERS`] | the same number of layers per stage | Megatron-LM, torchtitan |
+//! | [`EQUAL_PARAMETERS`] | minimises the largest stage in parameters | DeepSpeed |
+//! | [`ACCELERATE_BALANCED`] | fills devices in turn up to an equal share of the parameters | accelerate |
+//! | [`EQUAL_TIME`] | minimises the largest stage in measured time | torchgpipe |
+//! | [`LAYER_PER_DEVICE`] | each layer on its own device, in turn | Sutskever et al. 2014, Wu et al. 2016 |
+//! | [`EMBEDDINGS_ON_HOST`] | like [`LAYER_PER_DEVICE`], with embeddings on the host | TensorFlow's language model |
+//! | [`GRAPH_PARTITION`] | a general-purpose graph partitioner | METIS, in place of Scotch |
 //!
 //! The first four split a chain of layers, and their plans are valid under every split rule. The others place layers or
 //! operators freely; for a contiguous problem their plan is valid only if the devices happen to have an order.
@@ -43,21 +43,60 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Plan, Solution, SolveError, Solver, Status};
 
-pub use accelerate_balanced::AccelerateBalanced;
-pub use embeddings_on_host::EmbeddingsOnHost;
-pub use equal_layers::EqualLayers;
-pub use equal_parameters::EqualParameters;
-pub use equal_time::EqualTime;
-pub use graph_partition::GraphPartition;
-pub use layer_per_device::LayerPerDevice;
+pub use accelerate_balanced::ACCELERATE_BALANCED;
+pub use embeddings_on_host::EMBEDDINGS_ON_HOST;
+pub use equal_layers::EQUAL_LAYERS;
+pub use equal_parameters::EQUAL_PARAMETERS;
+pub use equal_time::EQUAL_TIME;
+pub use graph_partition::GRAPH_PARTITION;
+pub use layer_per_device::LAYER_PER_DEVICE;
 
-/// Every rule supports the makespan; latency, with calls assigned to its split; and the throughput of any split
-/// under schedules in which a device runs one stage.
-fn missing(objective: &Objective) -> Option<&'static str> {
-    if objective.rules().schedule == Schedule::Interleaved {
-        Some("several stages on a device")
-    } else {
-        None
+/// A rule as a solver.
+#[derive(Debug)]
+pub struct ExpertRule {
+    name: &'static str,
+    summary: &'static str,
+    /// The placement of a problem, with the seed of random choices, or the reason why there is none.
+    place: fn(&Problem, u64) -> Result<Placed, String>,
+}
+
+impl Solver for ExpertRule {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    /// Every rule supports the makespan; latency, with calls assigned to its split; and the throughput of any split
+    /// under schedules in which a device runs one stage.
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        (objective.rules().schedule == Schedule::Interleaved).then_some("several stages on a device")
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        SolveError::check(self, problem)?;
+        let bound = strongest(problem);
+        let placed = (self.place)(problem, context.seed).and_then(|Placed { placement, note }| {
+            let placement = assign_if_missing(problem, placement);
+            let evaluation = evaluate(problem, &placement);
+            match evaluation.violations.as_slice() {
+                [] => Ok((Plan { placement, evaluation }, note)),
+                [only] => Err(format!("the split does not fit: {only}")),
+                [first, others @ ..] => {
+                    Err(format!("the split does not fit: {first} (and {} more)", others.len()))
+                }
+            }
+        });
+        let stop = context.stop().reason();
+        Ok(match placed {
+            Ok((plan, note)) => {
+                let solution = Solution::with_plan(self.name, plan, bound, stop);
+                Solution { reason: note, ..solution }
+            }
+            Err(reason) => Solution::without_plan(self.name, Status::Unknown, bound, stop, reason),
+        })
     }
 }
 
@@ -72,36 +111,6 @@ impl From<Placement> for Placed {
     fn from(placement: Placement) -> Placed {
         Placed { placement, note: None }
     }
-}
-
-/// The outcome of a rule: its unmodified placement, or the reason why there is none.
-fn outcome(
-    rule: &dyn Solver,
-    problem: &Problem,
-    context: &Context<'_>,
-    place: impl FnOnce() -> Result<Placed, String>,
-) -> Result<Solution, SolveError> {
-    SolveError::check(rule, problem)?;
-    let bound = strongest(problem);
-    let placed = place().and_then(|Placed { placement, note }| {
-        let placement = assign_if_missing(problem, placement);
-        let evaluation = evaluate(problem, &placement);
-        match evaluation.violations.as_slice() {
-            [] => Ok((Plan { placement, evaluation }, note)),
-            [only] => Err(format!("the split does not fit: {only}")),
-            [first, others @ ..] => {
-                Err(format!("the split does not fit: {first} (and {} more)", others.len()))
-            }
-        }
-    });
-    let stop = context.stop().reason();
-    Ok(match placed {
-        Ok((plan, note)) => {
-            let solution = Solution::with_plan(rule.name(), plan, bound, stop);
-            Solution { reason: note, ..solution }
-        }
-        Err(reason) => Solution::without_plan(rule.name(), Status::Unknown, bound, stop, reason),
-    })
 }
 
 /// The accelerators, in the order of the cluster.

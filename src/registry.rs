@@ -7,8 +7,8 @@ use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
 use stagewright_dp::{Dp, MaxLoadSplit};
 use stagewright_makespan::{
-    Annealing, AnnealingFromRandom, Brkga, Cpop, EarliestTaskFirst, Heft, Multilevel, OrderSplit, Peft,
-    RandomPlacements, SmallCommunication, Tabu,
+    ANNEALING, ANNEALING_FROM_RANDOM, BRKGA, CPOP, EARLIEST_TASK_FIRST, HEFT, MULTILEVEL, OrderSplit, PEFT,
+    RANDOM_PLACEMENTS, SMALL_COMMUNICATION, TABU,
 };
 use stagewright_search::anchored::Effort;
 use stagewright_search::latency::bound::{self, CallChains};
@@ -52,16 +52,16 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &Dpl, role: Role::Search },
     Entry { solver: &Local, role: Role::Search },
     Entry { solver: &Lns, role: Role::Search },
-    Entry { solver: &Annealing, role: Role::Search },
-    Entry { solver: &Tabu, role: Role::Search },
-    Entry { solver: &Multilevel, role: Role::Search },
-    Entry { solver: &Brkga, role: Role::Search },
+    Entry { solver: &ANNEALING, role: Role::Search },
+    Entry { solver: &TABU, role: Role::Search },
+    Entry { solver: &MULTILEVEL, role: Role::Search },
+    Entry { solver: &BRKGA, role: Role::Search },
     Entry { solver: &OrderSplit, role: Role::Search },
-    Entry { solver: &Heft, role: Role::Search },
-    Entry { solver: &Peft, role: Role::Search },
-    Entry { solver: &Cpop, role: Role::Search },
-    Entry { solver: &EarliestTaskFirst, role: Role::Search },
-    Entry { solver: &SmallCommunication, role: Role::Search },
+    Entry { solver: &HEFT, role: Role::Search },
+    Entry { solver: &PEFT, role: Role::Search },
+    Entry { solver: &CPOP, role: Role::Search },
+    Entry { solver: &EARLIEST_TASK_FIRST, role: Role::Search },
+    Entry { solver: &SMALL_COMMUNICATION, role: Role::Search },
     Entry { solver: &learned::POLICY, role: Role::Search },
     Entry { solver: &PipeDream, role: Role::Baseline },
     Entry { solver: &EQUAL_LAYERS, role: Role::Baseline },
@@ -87,8 +87,8 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &learned::PLACETO_UNTRAINED, role: Role::Variant },
     Entry { solver: &learned::HSDAG_UNTRAINED, role: Role::Variant },
     Entry { solver: &learned::HDP_UNTRAINED, role: Role::Variant },
-    Entry { solver: &AnnealingFromRandom, role: Role::Variant },
-    Entry { solver: &RandomPlacements, role: Role::Variant },
+    Entry { solver: &ANNEALING_FROM_RANDOM, role: Role::Variant },
+    Entry { solver: &RANDOM_PLACEMENTS, role: Role::Variant },
 ];
 
 /// The bounds that need no solver, cheapest first.

@@ -12,7 +12,7 @@ use stagewright_core::solver::{
 use stagewright_core::tolerance;
 use stagewright_dp::{Dp, MaxLoadSplit};
 use stagewright_makespan::{
-    Annealing, Cpop, EarliestTaskFirst, Heft, Multilevel, OrderSplit, Peft, SmallCommunication, Tabu,
+    ANNEALING, CPOP, EARLIEST_TASK_FIRST, HEFT, MULTILEVEL, OrderSplit, PEFT, SMALL_COMMUNICATION, TABU,
 };
 use stagewright_search::{LatencyGreedy, Local, OneDevice};
 
@@ -77,7 +77,7 @@ static STEPS: Course = Course {
     missing: |objective| missing(&STEPS, ObjectiveKind::Makespan, objective),
     seed: schedulers,
     seed_shares: [0.1, 0.3],
-    turns: &[(&OrderSplit, 0.1), (&Multilevel, 0.45), (&Tabu, 0.5), (&Annealing, 1.0)],
+    turns: &[(&OrderSplit, 0.1), (&MULTILEVEL, 0.45), (&TABU, 0.5), (&ANNEALING, 1.0)],
 };
 
 /// All courses; each applies to any objective that one of its solvers supports.
@@ -162,7 +162,7 @@ fn baselines(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan
 fn schedulers(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
     let warm = context.warm_start.take();
     best_of(
-        &[&OneDevice, &Heft, &Peft, &Cpop, &EarliestTaskFirst, &SmallCommunication],
+        &[&OneDevice, &HEFT, &PEFT, &CPOP, &EARLIEST_TASK_FIRST, &SMALL_COMMUNICATION],
         problem,
         context,
         warm,

@@ -10,7 +10,7 @@ use stagewright_core::graph::Graph;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Plan, Silent, SolveError, Solver};
-use stagewright_makespan::Heft;
+use stagewright_makespan::HEFT;
 use stagewright_search::OneDevice;
 use stagewright_search::dpl::{Effort, best_over_orders};
 
@@ -87,7 +87,7 @@ pub(super) fn first_plan(problem: &Problem) -> Result<Option<Plan>, SolveError> 
     let limits = Limits { time: None, memory: Some(MEMORY), gap: 0.0, simulations: None };
     let mut context = Context::new(limits, Arc::new(AtomicBool::new(false)), &mut silent);
     if problem.objective().kind() == ObjectiveKind::Makespan {
-        let found = Heft.solve(problem, &mut context)?.plan;
+        let found = HEFT.solve(problem, &mut context)?.plan;
         return Ok(found.or(OneDevice.solve(problem, &mut context)?.plan));
     }
     let found = OneDevice.solve(problem, &mut context)?.plan;

@@ -11,16 +11,15 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use stagewright_core::bound::LowerBound;
-use stagewright_core::objective::Objective;
-use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+use stagewright_core::solver::{Context, SolveError};
 
 use super::guidance::Guidance;
 use super::moves::State;
 use super::rounds::{self, Ground};
 use super::scene::Scene;
 use super::schedule::{Best, Judge, Score, is_better};
-use super::search::{Goal, Search};
+use super::search::{Goal, Search, SearchSolver};
+use super::start::starts;
 
 /// Steps of each walk of the first round.
 pub(super) const FIRST_STEPS: u64 = 250;
@@ -45,14 +44,19 @@ pub fn anneal(
     let goal = Goal::new(bound, context);
     let mut search = Search { scene, judge: Judge::new(scene), starts: Vec::new(), best: start, goal };
     if scene.graph().operator_count() > 0 {
-        rounds::rounds(walk, FIRST_STEPS, guidance, &mut search, context)?;
+        rounds::run(walk, FIRST_STEPS, guidance, &mut search, context)?;
     }
     Ok(search.best)
 }
 
 /// Simulated annealing from list schedules.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Annealing;
+pub static ANNEALING: SearchSolver = SearchSolver {
+    name: "annealing",
+    summary: "simulated annealing on the simulator, from list schedules (makespan)",
+    counts_simulations: true,
+    begin: starts,
+    run: |search, context| rounds::run(walk, FIRST_STEPS, None, search, context),
+};
 
 pub(super) fn walk(
     ground: &Ground<'_, '_>,
@@ -115,26 +119,4 @@ fn usual_cost(
     }
     costs.sort_by(f64::total_cmp);
     costs.get(costs.len() / 2).copied().unwrap_or(0.0)
-}
-
-impl Solver for Annealing {
-    fn name(&self) -> &'static str {
-        "annealing"
-    }
-
-    fn summary(&self) -> &'static str {
-        "simulated annealing on the simulator, from list schedules (makespan)"
-    }
-
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        crate::missing(objective)
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { counts_simulations: true, ..Capabilities::default() }
-    }
-
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        rounds::solve(self, walk, FIRST_STEPS, problem, context)
-    }
 }

@@ -9,21 +9,20 @@
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
-use stagewright_core::objective::Objective;
-use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Solution, SolveError, Solver, Stop};
+use stagewright_core::solver::Stop;
 
 use super::chart::Chart;
-use super::list::{self, Rule, fill_in_order, ready_order};
+use super::list::{ListScheduler, fill_in_order, ready_order};
 use super::rank;
 use super::scene::Scene;
 
 /// The critical path on one device.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Cpop;
-
-/// The rule of CPOP.
-pub(super) const RULE: Rule = Rule { fill, is_one_pass: true };
+pub static CPOP: ListScheduler = ListScheduler {
+    name: "cpop",
+    summary: "critical path on a processor (makespan)",
+    fill,
+    is_one_pass: true,
+};
 
 /// Fills a chart by CPOP. O(operators · devices · (inputs + gaps)).
 fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
@@ -72,22 +71,4 @@ fn fastest(scene: &Scene<'_>, ops: &[OpId]) -> Option<DeviceId> {
         }
     }
     best.map(|(_, device)| device)
-}
-
-impl Solver for Cpop {
-    fn name(&self) -> &'static str {
-        "cpop"
-    }
-
-    fn summary(&self) -> &'static str {
-        "critical path on a processor (makespan)"
-    }
-
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        crate::missing(objective)
-    }
-
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        list::solve(self, RULE, problem, context)
-    }
 }

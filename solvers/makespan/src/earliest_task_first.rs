@@ -12,17 +12,11 @@ use std::collections::BinaryHeap;
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
-use stagewright_core::objective::Objective;
-use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Solution, SolveError, Solver, Stop};
+use stagewright_core::solver::Stop;
 
 use super::chart::Chart;
-use super::list::{self, BETWEEN_CHECKS, Rule, cheapest};
+use super::list::{BETWEEN_CHECKS, ListScheduler, cheapest};
 use super::rank;
-
-/// Earliest task first.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct EarliestTaskFirst;
 
 /// A ready operator with its last computed earliest start.
 #[derive(Debug, PartialEq)]
@@ -67,8 +61,13 @@ impl Earliest for AnyTime {
     fn took(&mut self, _: &Chart<'_, '_>, _: OpId, _: DeviceId) {}
 }
 
-/// The rule of m-ETF.
-pub(super) const RULE: Rule = Rule { fill, is_one_pass: false };
+/// Earliest task first.
+pub static EARLIEST_TASK_FIRST: ListScheduler = ListScheduler {
+    name: "m-etf",
+    summary: "earliest task first, with memory (makespan)",
+    fill,
+    is_one_pass: false,
+};
 
 /// Fills a chart by m-ETF.
 fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
@@ -118,22 +117,4 @@ pub(super) fn fill_by_start(chart: &mut Chart<'_, '_>, rule: &mut impl Earliest,
         }
     }
     Some(())
-}
-
-impl Solver for EarliestTaskFirst {
-    fn name(&self) -> &'static str {
-        "m-etf"
-    }
-
-    fn summary(&self) -> &'static str {
-        "earliest task first, with memory (makespan)"
-    }
-
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        crate::missing(objective)
-    }
-
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        list::solve(self, RULE, problem, context)
-    }
 }

@@ -7,42 +7,23 @@
 //! computing", IEEE TPDS 2002. With ports as in Sinnen and Sousa, "Communication contention in task scheduling",
 //! IEEE TPDS 2005.
 
-use stagewright_core::objective::Objective;
-use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Solution, SolveError, Solver, Stop};
+use stagewright_core::solver::Stop;
 
 use super::chart::Chart;
-use super::list::{self, Rule, fill_in_order};
+use super::list::{ListScheduler, fill_in_order};
 use super::rank;
 
 /// Earliest finish by upward rank.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Heft;
-
-/// The rule of HEFT.
-pub(super) const RULE: Rule = Rule { fill, is_one_pass: true };
+pub static HEFT: ListScheduler = ListScheduler {
+    name: "heft",
+    summary: "heterogeneous earliest finish time (makespan)",
+    fill,
+    is_one_pass: true,
+};
 
 /// Fills a chart by HEFT. O(operators · devices · (inputs + gaps)).
 fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
     let ranks = rank::upward(chart.scene());
     let order = rank::falling(chart.scene(), &ranks);
     fill_in_order(chart, &order, stop, |chart, op, device| chart.probe(op, device)[1])
-}
-
-impl Solver for Heft {
-    fn name(&self) -> &'static str {
-        "heft"
-    }
-
-    fn summary(&self) -> &'static str {
-        "heterogeneous earliest finish time (makespan)"
-    }
-
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        crate::missing(objective)
-    }
-
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        list::solve(self, RULE, problem, context)
-    }
 }

@@ -1,11 +1,11 @@
 //! The makespan of one step: schedulers and search on the simulator.
 //!
 //! A plan is a device for every operator and a priority among ready operators on a device; its cost is the simulated
-//! makespan. List schedulers build a plan in one pass over the operators: [`Heft`], [`Cpop`] and [`Peft`] by ranks,
-//! [`EarliestTaskFirst`] and [`SmallCommunication`] by earliest start. They place operators on a chart, whose estimates
-//! guide them. [`Multilevel`] moves clusters of operators along a hierarchy of partitions, [`Brkga`] breeds placements
-//! and priorities, [`Annealing`] and [`Tabu`] walk from schedule to schedule, and [`OrderSplit`] cuts linear orders.
-//! [`RandomPlacements`] and [`AnnealingFromRandom`] are baselines for comparison.
+//! makespan. List schedulers build a plan in one pass over the operators: [`HEFT`], [`CPOP`] and [`PEFT`] by ranks,
+//! [`EARLIEST_TASK_FIRST`] and [`SMALL_COMMUNICATION`] by earliest start. They place operators on a chart, whose estimates
+//! guide them. [`MULTILEVEL`] moves clusters of operators along a hierarchy of partitions, [`BRKGA`] breeds placements
+//! and priorities, [`ANNEALING`] and [`TABU`] walk from schedule to schedule, and [`OrderSplit`] cuts linear orders.
+//! [`RANDOM_PLACEMENTS`] and [`ANNEALING_FROM_RANDOM`] are baselines for comparison.
 
 mod annealing;
 pub mod assigned;
@@ -36,18 +36,20 @@ use stagewright_core::document::ObjectiveKind;
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
 
-pub use annealing::{Annealing, anneal};
-pub use cpop::Cpop;
-pub use earliest_task_first::EarliestTaskFirst;
-pub use genetic::Brkga;
-pub use heft::Heft;
-pub use multilevel::{Level, Multilevel, acyclic_level_of, level_of};
+pub use annealing::{ANNEALING, anneal};
+pub use cpop::CPOP;
+pub use earliest_task_first::EARLIEST_TASK_FIRST;
+pub use genetic::BRKGA;
+pub use heft::HEFT;
+pub use list::ListScheduler;
+pub use multilevel::{Level, MULTILEVEL, acyclic_level_of, level_of};
 pub use order_split::OrderSplit;
-pub use peft::Peft;
-pub use random::{AnnealingFromRandom, RandomPlacements};
-pub use small_communication::SmallCommunication;
+pub use peft::PEFT;
+pub use random::{ANNEALING_FROM_RANDOM, RANDOM_PLACEMENTS};
+pub use search::SearchSolver;
+pub use small_communication::SMALL_COMMUNICATION;
 pub use start::starts;
-pub use tabu::Tabu;
+pub use tabu::TABU;
 
 fn missing(objective: &Objective) -> Option<&'static str> {
     (objective.kind() != ObjectiveKind::Makespan).then_some("objectives other than makespan")
@@ -55,16 +57,16 @@ fn missing(objective: &Objective) -> Option<&'static str> {
 
 /// All makespan solvers of this module.
 pub const SOLVERS: &[&dyn Solver] = &[
-    &Heft,
-    &Cpop,
-    &Peft,
-    &EarliestTaskFirst,
-    &SmallCommunication,
+    &HEFT,
+    &CPOP,
+    &PEFT,
+    &EARLIEST_TASK_FIRST,
+    &SMALL_COMMUNICATION,
     &OrderSplit,
-    &Multilevel,
-    &Annealing,
-    &Tabu,
-    &Brkga,
-    &RandomPlacements,
-    &AnnealingFromRandom,
+    &MULTILEVEL,
+    &ANNEALING,
+    &TABU,
+    &BRKGA,
+    &RANDOM_PLACEMENTS,
+    &ANNEALING_FROM_RANDOM,
 ];

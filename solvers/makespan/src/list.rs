@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 use stagewright_core::bound::strongest;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{Graph, OpId};
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Solution, SolveError, Solver, Status, Stop};
 
@@ -22,48 +23,59 @@ pub(super) const BETWEEN_CHECKS: usize = 256;
 /// Fills a chart; `None` if stopped.
 pub(super) type Fill = fn(&mut Chart<'_, '_>, &Stop) -> Option<()>;
 
-/// The rule by which a list scheduler fills its charts.
-#[derive(Clone, Copy)]
-pub(super) struct Rule {
+/// A list scheduler.
+#[derive(Debug)]
+pub struct ListScheduler {
+    pub(super) name: &'static str,
+    pub(super) summary: &'static str,
     pub(super) fill: Fill,
     /// Whether it visits every operator once, so that the first chart is completed regardless of the deadline.
     pub(super) is_one_pass: bool,
 }
 
-/// The best schedule of a rule: one that fits, otherwise the one that lacks the least memory.
-pub(super) fn best(rule: Rule, judge: &mut Judge<'_, '_>, stop: &Stop) -> Option<Best> {
-    let mut best: Option<Best> = None;
-    for share in SHARES {
-        let mut chart = Chart::new(judge.scene(), share);
-        let is_patient = rule.is_one_pass && best.is_none();
-        let stop = if is_patient { &stop.without_deadline() } else { stop };
-        if (rule.fill)(&mut chart, stop).is_none() {
-            break;
+impl ListScheduler {
+    /// The best schedule: one that fits, otherwise the one that lacks the least memory.
+    pub(super) fn best(&self, judge: &mut Judge<'_, '_>, stop: &Stop) -> Option<Best> {
+        let mut best: Option<Best> = None;
+        for share in SHARES {
+            let mut chart = Chart::new(judge.scene(), share);
+            let is_patient = self.is_one_pass && best.is_none();
+            let stop = if is_patient { &stop.without_deadline() } else { stop };
+            if (self.fill)(&mut chart, stop).is_none() {
+                break;
+            }
+            best = Best::of(best, judge, chart.schedule());
+            if best.as_ref().is_some_and(|best| best.score.fits()) {
+                break;
+            }
         }
-        best = Best::of(best, judge, chart.schedule());
-        if best.as_ref().is_some_and(|best| best.score.fits()) {
-            break;
-        }
+        best
     }
-    best
 }
 
-/// Solves by a rule.
-pub(super) fn solve(
-    solver: &dyn Solver,
-    rule: Rule,
-    problem: &Problem,
-    context: &mut Context<'_>,
-) -> Result<Solution, SolveError> {
-    SolveError::check(solver, problem)?;
-    let bound = strongest(problem);
-    let scene = Scene::new(problem);
-    if let Some(reason) = scene.impossible() {
-        return Ok(Solution::without_plan(solver.name(), Status::Infeasible, bound, None, reason));
+impl Solver for ListScheduler {
+    fn name(&self) -> &'static str {
+        self.name
     }
-    let mut judge = Judge::new(&scene);
-    let best = best(rule, &mut judge, context.stop());
-    solution(solver.name(), &scene, best, bound, context)
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        crate::missing(objective)
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        SolveError::check(self, problem)?;
+        let bound = strongest(problem);
+        let scene = Scene::new(problem);
+        if let Some(reason) = scene.impossible() {
+            return Ok(Solution::without_plan(self.name, Status::Infeasible, bound, None, reason));
+        }
+        let best = self.best(&mut Judge::new(&scene), context.stop());
+        solution(self.name, &scene, best, bound, context)
+    }
 }
 
 /// Adds operators in an order, each on the device of minimum cost; ties go to the first device.

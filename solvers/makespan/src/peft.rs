@@ -15,20 +15,19 @@
 //! Arabnejad and Barbosa, "List scheduling algorithm for heterogeneous systems by an optimistic cost table", IEEE
 //! TPDS 2014.
 
-use stagewright_core::objective::Objective;
-use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Solution, SolveError, Solver, Stop};
+use stagewright_core::solver::Stop;
 
 use super::chart::Chart;
-use super::list::{self, Rule, fill_in_order, ready_order};
+use super::list::{ListScheduler, fill_in_order, ready_order};
 use super::scene::Scene;
 
 /// Earliest finish with an optimistic lookahead.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Peft;
-
-/// The rule of PEFT.
-pub(super) const RULE: Rule = Rule { fill, is_one_pass: true };
+pub static PEFT: ListScheduler = ListScheduler {
+    name: "peft",
+    summary: "predict earliest finish time, by an optimistic cost table (makespan)",
+    fill,
+    is_one_pass: true,
+};
 
 /// Fills a chart by PEFT. O(edges · pools + operators · devices · (inputs + gaps)).
 fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
@@ -72,22 +71,4 @@ fn mean(scene: &Scene<'_>, ahead: &[f64], op: usize) -> f64 {
     let homes = scene.homes(stagewright_core::graph::OpId(op as u32));
     let sum: f64 = homes.iter().map(|&device| row[scene.problem().pool_of(device)]).sum();
     if homes.is_empty() { 0.0 } else { sum / homes.len() as f64 }
-}
-
-impl Solver for Peft {
-    fn name(&self) -> &'static str {
-        "peft"
-    }
-
-    fn summary(&self) -> &'static str {
-        "predict earliest finish time, by an optimistic cost table (makespan)"
-    }
-
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        crate::missing(objective)
-    }
-
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        list::solve(self, RULE, problem, context)
-    }
 }

@@ -5,23 +5,31 @@
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::objective::Objective;
-use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Capabilities, Context, Solution, SolveError, Solver};
+use stagewright_core::solver::{Context, SolveError};
 
 use super::scene::Scene;
 use super::schedule::{Best, Judge, Schedule};
-use super::search::{self, Search, most_simulations};
+use super::search::{Search, SearchSolver, most_simulations};
 use super::{annealing, assigned, rounds};
 
 /// The best of random placements. Every colocation class is on a uniformly random device among those that may run it.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RandomPlacements;
+pub static RANDOM_PLACEMENTS: SearchSolver = SearchSolver {
+    name: "random",
+    summary: "the best of random placements (makespan, to compare with)",
+    counts_simulations: true,
+    begin: start,
+    run: draw,
+};
 
 /// Simulated annealing from a random placement.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct AnnealingFromRandom;
+pub static ANNEALING_FROM_RANDOM: SearchSolver = SearchSolver {
+    name: "annealing-from-random",
+    summary: "simulated annealing on the simulator, from a random placement (makespan, to compare with)",
+    counts_simulations: true,
+    begin: start,
+    run: |search, context| rounds::run(annealing::walk, annealing::FIRST_STEPS, None, search, context),
+};
 
 /// First random stream of placements, far from the streams of walks.
 const PLACEMENTS: u64 = 1 << 48;
@@ -60,50 +68,4 @@ fn draw(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), So
         }
     }
     Ok(())
-}
-
-impl Solver for RandomPlacements {
-    fn name(&self) -> &'static str {
-        "random"
-    }
-
-    fn summary(&self) -> &'static str {
-        "the best of random placements (makespan, to compare with)"
-    }
-
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        crate::missing(objective)
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { counts_simulations: true, ..Capabilities::default() }
-    }
-
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        search::solve(self, problem, context, start, draw)
-    }
-}
-
-impl Solver for AnnealingFromRandom {
-    fn name(&self) -> &'static str {
-        "annealing-from-random"
-    }
-
-    fn summary(&self) -> &'static str {
-        "simulated annealing on the simulator, from a random placement (makespan, to compare with)"
-    }
-
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        crate::missing(objective)
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { counts_simulations: true, ..Capabilities::default() }
-    }
-
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        search::solve(self, problem, context, start, |search, context| {
-            rounds::rounds(annealing::walk, annealing::FIRST_STEPS, None, search, context)
-        })
-    }
 }

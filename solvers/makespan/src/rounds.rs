@@ -9,17 +9,15 @@ use std::time::Instant;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use stagewright_core::graph::OpId;
-use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Solution, SolveError, Solver};
+use stagewright_core::solver::{Context, SolveError};
 
 use super::groups::Groups;
 use super::guidance::Guidance;
 use super::rank;
 use super::scene::Scene;
 use super::schedule::{Best, Judge, Score, is_better};
-use super::search::{self, Goal, Search, most_simulations};
-use super::start::starts;
+use super::search::{Goal, Search, most_simulations};
 
 /// Number of walks per round, independent of the number of threads.
 const WALKS: usize = 2;
@@ -47,21 +45,8 @@ impl Ground<'_, '_> {
 /// start.
 pub(super) type Walk = fn(&Ground<'_, '_>, &mut Judge<'_, '_>, &Best, u64, &mut ChaCha8Rng) -> Best;
 
-/// Solves by walks from list schedules, starting with `first_steps` steps.
-pub(super) fn solve(
-    solver: &dyn Solver,
-    walk: Walk,
-    first_steps: u64,
-    problem: &Problem,
-    context: &mut Context<'_>,
-) -> Result<Solution, SolveError> {
-    search::solve(solver, problem, context, starts, |search, context| {
-        rounds(walk, first_steps, None, search, context)
-    })
-}
-
 /// Rounds of walks from the best schedule of a search until it is over, starting with `first_steps` steps.
-pub(super) fn rounds(
+pub(super) fn run(
     walk: Walk,
     first_steps: u64,
     guidance: Option<&Guidance>,

@@ -3,8 +3,9 @@
 use std::time::Instant;
 
 use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver, Status, Stop};
+use stagewright_core::solver::{Capabilities, Context, Event, Solution, SolveError, Solver, Status, Stop};
 use stagewright_core::tolerance;
 
 use super::scene::Scene;
@@ -82,37 +83,58 @@ impl Search<'_, '_> {
     }
 }
 
-/// Makes the starting schedules of a search.
-pub(super) type Begin = fn(&mut Judge<'_, '_>, &mut Context<'_>) -> Vec<Best>;
+/// A search on the simulator.
+#[derive(Debug)]
+pub struct SearchSolver {
+    pub(super) name: &'static str,
+    pub(super) summary: &'static str,
+    /// Whether it respects a limit of simulations.
+    pub(super) counts_simulations: bool,
+    /// Makes the starting schedules.
+    pub(super) begin: fn(&mut Judge<'_, '_>, &mut Context<'_>) -> Vec<Best>,
+    /// Searches; skipped if a starting schedule already reaches the goal, or if the time is over.
+    pub(super) run: fn(&mut Search<'_, '_>, &mut Context<'_>) -> Result<(), SolveError>,
+}
 
-/// Solves by a search. It is skipped if a starting schedule already reaches the goal, or if the time is over.
-pub(super) fn solve(
-    solver: &dyn Solver,
-    problem: &Problem,
-    context: &mut Context<'_>,
-    begin: Begin,
-    run: impl FnOnce(&mut Search<'_, '_>, &mut Context<'_>) -> Result<(), SolveError>,
-) -> Result<Solution, SolveError> {
-    SolveError::check(solver, problem)?;
-    let bound = strongest(problem);
-    let scene = Scene::new(problem);
-    if let Some(reason) = scene.impossible() {
-        return Ok(Solution::without_plan(solver.name(), Status::Infeasible, bound, None, reason));
+impl Solver for SearchSolver {
+    fn name(&self) -> &'static str {
+        self.name
     }
-    let mut judge = Judge::new(&scene);
-    let starts = begin(&mut judge, context);
-    // A schedule that fits beats every one that does not, whatever its makespan.
-    let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
-    let Some(best) = starts.iter().cloned().reduce(better) else {
-        return solution(solver.name(), &scene, None, bound, context);
-    };
-    let goal = Goal::new(&bound, context);
-    let mut search = Search { scene: &scene, judge, starts, best, goal };
-    search.announce(context);
-    if problem.graph().operator_count() > 0 && !search.is_over() {
-        run(&mut search, context)?;
+
+    fn summary(&self) -> &'static str {
+        self.summary
     }
-    let runs = search.judge.runs;
-    let solution = solution(solver.name(), &scene, Some(search.best), bound, context)?;
-    Ok(Solution { statistics: vec![("simulations", runs)], ..solution })
+
+    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+        crate::missing(objective)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { counts_simulations: self.counts_simulations, ..Capabilities::default() }
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        SolveError::check(self, problem)?;
+        let bound = strongest(problem);
+        let scene = Scene::new(problem);
+        if let Some(reason) = scene.impossible() {
+            return Ok(Solution::without_plan(self.name, Status::Infeasible, bound, None, reason));
+        }
+        let mut judge = Judge::new(&scene);
+        let starts = (self.begin)(&mut judge, context);
+        // A schedule that fits beats every one that does not, whatever its makespan.
+        let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
+        let Some(best) = starts.iter().cloned().reduce(better) else {
+            return solution(self.name, &scene, None, bound, context);
+        };
+        let goal = Goal::new(&bound, context);
+        let mut search = Search { scene: &scene, judge, starts, best, goal };
+        search.announce(context);
+        if problem.graph().operator_count() > 0 && !search.is_over() {
+            (self.run)(&mut search, context)?;
+        }
+        let runs = search.judge.runs;
+        let solution = solution(self.name, &scene, Some(search.best), bound, context)?;
+        Ok(Solution { statistics: vec![("simulations", runs)], ..solution })
+    }
 }

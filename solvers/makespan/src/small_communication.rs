@@ -15,19 +15,13 @@
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{OpId, TensorId};
-use stagewright_core::objective::Objective;
-use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Solution, SolveError, Solver, Stop};
+use stagewright_core::solver::Stop;
 
 use super::chart::Chart;
 use super::earliest_task_first::{Earliest, fill_by_start};
-use super::list::{self, Rule};
+use super::list::ListScheduler;
 use super::rank;
 use super::scene::Scene;
-
-/// Earliest task first with favourite children.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SmallCommunication;
 
 /// Devices waiting for favourite children.
 struct Waiting {
@@ -51,8 +45,13 @@ impl Earliest for Waiting {
     }
 }
 
-/// The rule of m-SCT.
-pub(super) const RULE: Rule = Rule { fill, is_one_pass: false };
+/// Earliest task first with favourite children.
+pub static SMALL_COMMUNICATION: ListScheduler = ListScheduler {
+    name: "m-sct",
+    summary: "small communication times, with memory: devices wait for favourite children (makespan)",
+    fill,
+    is_one_pass: false,
+};
 
 /// Fills a chart by m-SCT.
 fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
@@ -82,22 +81,4 @@ fn favourites(scene: &Scene<'_>) -> Vec<Option<(OpId, TensorId)>> {
         }
     }
     favourites
-}
-
-impl Solver for SmallCommunication {
-    fn name(&self) -> &'static str {
-        "m-sct"
-    }
-
-    fn summary(&self) -> &'static str {
-        "small communication times, with memory: devices wait for favourite children (makespan)"
-    }
-
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        crate::missing(objective)
-    }
-
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        list::solve(self, RULE, problem, context)
-    }
 }

@@ -3,16 +3,20 @@
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::solver::Context;
 
-use super::list::{Rule, best};
+use super::cpop::CPOP;
+use super::earliest_task_first::EARLIEST_TASK_FIRST;
+use super::heft::HEFT;
+use super::list::ListScheduler;
+use super::peft::PEFT;
+use super::rank;
 use super::schedule::{Best, Judge, Schedule};
-use super::{cpop, earliest_task_first, heft, peft, rank, small_communication};
+use super::small_communication::SMALL_COMMUNICATION;
 
 /// Fraction of the time limit for all starts: if memory is short, list schedulers try repeatedly.
 const SHARE: f64 = 0.3;
 
 /// The list schedulers, best first.
-const RULES: [Rule; 5] =
-    [heft::RULE, peft::RULE, cpop::RULE, small_communication::RULE, earliest_task_first::RULE];
+const LISTS: [&ListScheduler; 5] = [&HEFT, &PEFT, &CPOP, &SMALL_COMMUNICATION, &EARLIEST_TASK_FIRST];
 
 /// The warm start if there is one, the list schedules, and everything on one device of each pool; best first. Ends
 /// early when stopped, but always returns at least one schedule.
@@ -29,9 +33,9 @@ pub fn starts(judge: &mut Judge<'_, '_>, context: &mut Context<'_>) -> Vec<Best>
     }
     let order = rank::falling(scene, &rank::upward(scene));
     let is_over = |starts: &[Best]| !starts.is_empty() && context.stop().reason().is_some();
-    for rule in RULES {
+    for list in LISTS {
         if !is_over(&starts) {
-            starts.extend(best(rule, judge, context.stop()));
+            starts.extend(list.best(judge, context.stop()));
         }
     }
     for pool in scene.problem().pools() {

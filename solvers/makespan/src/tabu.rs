@@ -10,13 +10,12 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::objective::Objective;
-use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
 use super::moves::{Move, State};
 use super::rounds::{self, Ground};
 use super::schedule::{Best, Judge, Score, is_better};
+use super::search::SearchSolver;
+use super::start::starts;
 
 /// Steps of each walk of the first round.
 const FIRST_STEPS: u64 = 25;
@@ -28,8 +27,13 @@ const TENURE: [u64; 2] = [8, 24];
 const PATIENCE: u64 = 200;
 
 /// Tabu search from list schedules.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Tabu;
+pub static TABU: SearchSolver = SearchSolver {
+    name: "tabu",
+    summary: "tabu search on the simulator, from list schedules (makespan)",
+    counts_simulations: false,
+    begin: starts,
+    run: |search, context| rounds::run(walk, FIRST_STEPS, None, search, context),
+};
 
 /// The tabu list: the step at which each prohibition ends.
 struct Forbidden {
@@ -114,22 +118,4 @@ fn walk(
         state.see(judge.settled(), graph);
     }
     best
-}
-
-impl Solver for Tabu {
-    fn name(&self) -> &'static str {
-        "tabu"
-    }
-
-    fn summary(&self) -> &'static str {
-        "tabu search on the simulator, from list schedules (makespan)"
-    }
-
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        crate::missing(objective)
-    }
-
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        rounds::solve(self, walk, FIRST_STEPS, problem, context)
-    }
 }

@@ -18,7 +18,7 @@ use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solver};
-use stagewright_makespan::{Annealing, Cpop, Heft, OrderSplit, Tabu};
+use stagewright_makespan::{ANNEALING, CPOP, HEFT, OrderSplit, TABU};
 
 /// Seconds of every task on every processor.
 const SECONDS: [[f64; 3]; 10] = [
@@ -109,14 +109,14 @@ fn value_within(solver: &dyn Solver, problem: &Problem, time: Option<Duration>) 
 #[test]
 fn list_schedulers_reach_what_is_published() {
     let problem = example(Execution::ContentionFree);
-    assert_eq!(value(&Heft, &problem), 80.0);
-    assert_eq!(value(&Cpop, &problem), 86.0);
+    assert_eq!(value(&HEFT, &problem), 80.0);
+    assert_eq!(value(&CPOP, &problem), 86.0);
 }
 
 #[test]
 fn search_beats_list_schedulers() {
     let problem = example(Execution::ContentionFree);
-    for solver in [&OrderSplit as &dyn Solver, &Annealing, &Tabu] {
+    for solver in [&OrderSplit as &dyn Solver, &ANNEALING, &TABU] {
         assert!(value(solver, &problem) < 80.0, "{}", solver.name());
     }
 }
@@ -124,7 +124,7 @@ fn search_beats_list_schedulers() {
 #[test]
 fn ports_take_longer_than_no_contention() {
     let [free, ports] = [Execution::ContentionFree, Execution::Ports].map(example);
-    for solver in [&Heft as &dyn Solver, &Annealing] {
+    for solver in [&HEFT as &dyn Solver, &ANNEALING] {
         assert!(value(solver, &free) <= value(solver, &ports), "{}", solver.name());
     }
 }
@@ -136,7 +136,7 @@ fn annealing_is_below_published_heft() {
     let mut ratios = [0.0; 2];
     for task in &tasks {
         let problem = task.problem();
-        for (ratio, solver) in ratios.iter_mut().zip([&Heft as &dyn Solver, &Annealing]) {
+        for (ratio, solver) in ratios.iter_mut().zip([&HEFT as &dyn Solver, &ANNEALING]) {
             *ratio += value_within(solver, &problem, None) / task.heft_makespan / 48.0;
         }
     }

@@ -25,11 +25,11 @@ use stagewright_core::tolerance::same;
 use stagewright_makespan::SOLVERS;
 use stagewright_makespan::scene::Scene;
 use stagewright_makespan::{
-    Annealing, AnnealingFromRandom, Brkga, Heft, Multilevel, Peft, RandomPlacements, Tabu,
+    ANNEALING, ANNEALING_FROM_RANDOM, BRKGA, HEFT, MULTILEVEL, PEFT, RANDOM_PLACEMENTS, TABU,
 };
 
 /// The searches that start from list schedules.
-const SEARCHES: [&dyn Solver; 4] = [&Multilevel, &Brkga, &Annealing, &Tabu];
+const SEARCHES: [&dyn Solver; 4] = [&MULTILEVEL, &BRKGA, &ANNEALING, &TABU];
 const SOME_TIME: Duration = Duration::from_millis(40);
 const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };
 
@@ -62,7 +62,7 @@ fn plans_are_feasible_and_what_their_evaluation_says() {
     for number in 0..150 {
         let problem = problem(number, 12, 5);
         let impossible = Scene::new(&problem).impossible();
-        let lists = [&Heft as &dyn Solver, &Peft].map(|solver| solve(solver, &problem).value());
+        let lists = [&HEFT as &dyn Solver, &PEFT].map(|solver| solve(solver, &problem).value());
         for (at, solver) in SEARCHES.into_iter().enumerate() {
             let solution = solve(solver, &problem);
             assert_eq!(solution.status == Status::Infeasible, impossible.is_some(), "{number}");
@@ -204,7 +204,7 @@ fn what_begins_with_nothing_is_the_same_whatever_the_threads_and_keeps_to_its_si
     let mut better = 0;
     for number in 0..12 {
         let problem = problem(number, 14, 6);
-        for solver in [&RandomPlacements as &dyn Solver, &AnnealingFromRandom] {
+        for solver in [&RANDOM_PLACEMENTS as &dyn Solver, &ANNEALING_FROM_RANDOM] {
             let played = |solution: &Solution| {
                 let count = solution.statistics.iter().find(|(name, _)| *name == "simulations");
                 count.map_or(0, |&(_, count)| count)
@@ -247,7 +247,7 @@ fn where_nothing_can_be_moved_walks_end() {
     let objective = Objective::Makespan { execution: Execution::Ports };
     let graph = builder.build().expect("a valid graph");
     let problem = Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem");
-    for solver in [&Annealing as &dyn Solver, &Tabu, &AnnealingFromRandom] {
+    for solver in [&ANNEALING as &dyn Solver, &TABU, &ANNEALING_FROM_RANDOM] {
         let solution = solve_as(solver, &problem, 1, UNLIMITED);
         let value = solution.value().expect("a plan");
         assert!(value > solution.bound.value * 1.01, "{}: a loop is tried", solver.name());
@@ -323,7 +323,7 @@ fn branches(width: usize, depth: usize, memory_bytes: Option<f64>) -> Problem {
 #[test]
 fn colocated_passes_on_cycles_are_partitioned() {
     let roomy = branches(8, 10, None);
-    let heft = solve(&Heft, &roomy).value().expect("a plan");
+    let heft = solve(&HEFT, &roomy).value().expect("a plan");
     for solver in SEARCHES {
         let limits = Limits { time: Some(Duration::from_secs(2)), ..UNLIMITED };
         let value = solve_as(solver, &roomy, 1, limits).value().expect("a plan");
@@ -343,7 +343,7 @@ fn no_time_ends_with_a_plan_at_once_and_loses_no_warm_start() {
             assert!(begin.elapsed() < Duration::from_secs(5), "{}", solver.name());
             assert!(solution.plan.is_some() && solution.stop == Some(StopReason::Time), "{}", solver.name());
         }
-        let warm = solve(&Peft, &problem).plan.expect("a plan");
+        let warm = solve(&PEFT, &problem).plan.expect("a plan");
         let mut silent = Silent;
         let limits = Limits { time: Some(Duration::ZERO), ..UNLIMITED };
         let mut context = Context::new(limits, Default::default(), &mut silent);

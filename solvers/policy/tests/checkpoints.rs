@@ -6,7 +6,7 @@ use crate::support;
 use candle_core::{DType, Device, Tensor};
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Silent, Solver};
-use stagewright_makespan::Heft;
+use stagewright_makespan::HEFT;
 use stagewright_makespan::scene::Scene;
 use stagewright_policy::checkpoint::{Card, CheckpointError};
 use stagewright_policy::learn::{AdamConfig, Example, Teacher, TrainError, Trainer, example};
@@ -95,7 +95,7 @@ fn examples() -> Vec<Example> {
         let mut silent = Silent;
         let limits = Limits { time: None, ..Limits::default() };
         let mut context = Context::new(limits, Default::default(), &mut silent);
-        let Some(plan) = Heft.solve(&problem, &mut context).expect("a solution").plan else { continue };
+        let Some(plan) = HEFT.solve(&problem, &mut context).expect("a solution").plan else { continue };
         let scene = Scene::new(&problem);
         let subject = Subject::new(&scene, usize::MAX, false);
         let teacher = Teacher { value: plan.value(), placement: plan.placement };

@@ -11,7 +11,7 @@ use stagewright_core::evaluate::evaluate;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status};
 use stagewright_core::tolerance::same;
-use stagewright_makespan::Heft;
+use stagewright_makespan::HEFT;
 use stagewright_policy::network::Config;
 use stagewright_policy::{Origin, Parts, Policy};
 use stagewright_search::Dpl;
@@ -45,7 +45,7 @@ fn assert_sound(problem: &Problem, solution: &Solution, number: u64) -> Option<f
 
 /// The first step for which a list schedule finds a plan.
 fn feasible(operators: usize, devices: u32) -> Problem {
-    let has_plan = |problem: &Problem| solve(&Heft, problem, UNLIMITED, 1).plan.is_some();
+    let has_plan = |problem: &Problem| solve(&HEFT, problem, UNLIMITED, 1).plan.is_some();
     (0..).map(|number| step(number, operators, devices)).find(has_plan).expect("there are many")
 }
 
@@ -55,7 +55,7 @@ fn plans_are_feasible_and_no_worse_than_the_floor() {
     let mut plans = 0;
     for number in 0..60 {
         let (problem, floor): (Problem, &dyn Solver) = match number % 2 {
-            0 => (step(number, 4 + number as usize % 20, 1 + number as u32 % 4), &Heft),
+            0 => (step(number, 4 + number as usize % 20, 1 + number as u32 % 4), &HEFT),
             _ => (split(number, 4 + number as usize % 12, 1 + number as u32 % 4), &Dpl),
         };
         let solution = solve(&policy, &problem, QUICK, 1);
@@ -134,7 +134,7 @@ fn a_network_of_absurd_numbers_is_an_error() {
     let mut silent = Silent;
     let mut context = Context::new(UNLIMITED, Default::default(), &mut silent);
     let problem = (0..).map(|number| step(number, 12, 3)).find(|problem| {
-        let floor = solve(&Heft, problem, UNLIMITED, 1);
+        let floor = solve(&HEFT, problem, UNLIMITED, 1);
         floor.plan.is_some() && floor.status != Status::Optimal
     });
     let error = policy.solve(&problem.expect("there are many"), &mut context);

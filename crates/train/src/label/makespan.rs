@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use stagewright_core::solver::{SolveError, Solver};
 use stagewright_makespan::{
-    Annealing, Cpop, EarliestTaskFirst, Heft, Multilevel, OrderSplit, Peft, SmallCommunication, Tabu,
+    ANNEALING, CPOP, EARLIEST_TASK_FIRST, HEFT, MULTILEVEL, OrderSplit, PEFT, SMALL_COMMUNICATION, TABU,
 };
 
 use super::best::Best;
@@ -15,12 +15,12 @@ use super::{Work, within};
 
 /// One-pass schedulers, each with its largest share of the time.
 const LISTS: [(&dyn Solver, f64); 5] =
-    [(&Heft, 0.05), (&Peft, 0.05), (&Cpop, 0.05), (&SmallCommunication, 0.05), (&EarliestTaskFirst, 0.05)];
+    [(&HEFT, 0.05), (&PEFT, 0.05), (&CPOP, 0.05), (&SMALL_COMMUNICATION, 0.05), (&EARLIEST_TASK_FIRST, 0.05)];
 /// Searches from scratch, each with its share of the time.
 const SEARCHES: [(&dyn Solver, f64); 5] =
-    [(&OrderSplit, 0.05), (&Multilevel, 0.22), (&Tabu, 0.15), (&Annealing, 0.15), (&Multilevel, 0.13)];
+    [(&OrderSplit, 0.05), (&MULTILEVEL, 0.22), (&TABU, 0.15), (&ANNEALING, 0.15), (&MULTILEVEL, 0.13)];
 /// Searches from the best plan so far, each with its share of the time.
-const REFINEMENTS: [(&dyn Solver, f64); 2] = [(&Tabu, 0.15), (&Annealing, 0.15)];
+const REFINEMENTS: [(&dyn Solver, f64); 2] = [(&TABU, 0.15), (&ANNEALING, 0.15)];
 
 /// Runs all solvers, each with its own seed.
 pub(super) fn search(best: &mut Best<'_>, time: Duration, work: &Work) -> Result<(), SolveError> {

@@ -21,15 +21,13 @@ mod chromosome;
 mod population;
 
 use rand::RngExt;
-use stagewright_core::objective::Objective;
-use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver};
+use stagewright_core::solver::{Context, Event, SolveError};
 
 use self::chromosome::Code;
 use self::population::{Individual, Population};
 use super::schedule::{Best, is_better};
-use super::search::{self, Search};
+use super::search::{Search, SearchSolver};
 use super::start::starts;
 
 /// Maximum number of groups of operators with keys of their own.
@@ -48,27 +46,13 @@ const PATIENCE: u32 = 400;
 const GENERATIONS: u64 = 10_000;
 
 /// The biased random-key genetic algorithm.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Brkga;
-
-impl Solver for Brkga {
-    fn name(&self) -> &'static str {
-        "brkga"
-    }
-
-    fn summary(&self) -> &'static str {
-        "genetic search over device affinities and priorities, on the simulator (makespan)"
-    }
-
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        crate::missing(objective)
-    }
-
-    /// Takes O(generations · individuals · operators log operators) in total, unless stopped.
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        search::solve(self, problem, context, starts, evolve)
-    }
-}
+pub static BRKGA: SearchSolver = SearchSolver {
+    name: "brkga",
+    summary: "genetic search over device affinities and priorities, on the simulator (makespan)",
+    counts_simulations: false,
+    begin: starts,
+    run: evolve,
+};
 
 /// Evolves generations until one of the limits.
 fn evolve(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), SolveError> {

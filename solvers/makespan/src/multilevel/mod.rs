@@ -30,10 +30,8 @@ mod refinement;
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::objective::Objective;
-use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Solution, SolveError, Solver, Stop};
+use stagewright_core::solver::{Context, SolveError, Stop};
 
 use self::climb::Climb;
 use self::coarsening::{Limits, hierarchy};
@@ -41,7 +39,7 @@ use self::finest::Finest;
 pub use self::level::Level;
 use super::scene::Scene;
 use super::schedule::{Best, Judge, Schedule, Score};
-use super::search::{self, Search};
+use super::search::{Search, SearchSolver};
 use super::start::starts;
 
 /// Number of clusters of the coarsest level per device, and its minimum in total.
@@ -66,8 +64,13 @@ const UNKICKED: u64 = 4;
 const PATIENCE: u32 = 300;
 
 /// Multilevel partitioning.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Multilevel;
+pub static MULTILEVEL: SearchSolver = SearchSolver {
+    name: "multilevel",
+    summary: "multilevel partitioning, judged by the simulator (makespan)",
+    counts_simulations: false,
+    begin: starts,
+    run: cycles,
+};
 
 /// The finest level with at most `most` clusters, or else the coarsest level reached: the colocation classes themselves
 /// if they are few enough, otherwise clusters of acyclic heavy-edge matching.
@@ -224,30 +227,8 @@ impl<'s, 'p> Cycles<'s, 'p> {
     }
 }
 
-impl Solver for Multilevel {
-    fn name(&self) -> &'static str {
-        "multilevel"
-    }
-
-    fn summary(&self) -> &'static str {
-        "multilevel partitioning, judged by the simulator (makespan)"
-    }
-
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        crate::missing(objective)
-    }
-
-    /// Takes O(effort · log operators) in total, unless stopped.
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        search::solve(self, problem, context, starts, |search, context| {
-            cycles(search, context);
-            Ok(())
-        })
-    }
-}
-
-/// A first descent, then cycles until one of the limits.
-fn cycles(search: &mut Search<'_, '_>, context: &mut Context<'_>) {
+/// A first descent, then cycles until one of the limits. O(effort · log operators) in total.
+fn cycles(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), SolveError> {
     let operators = search.scene.graph().operator_count() as u64;
     let levels = Cycles::new(search.scene, search.goal.target, search.goal.stop.clone());
     let until = search.judge.runs + (EFFORT / operators).clamp(SIMULATIONS[0], SIMULATIONS[1]);
@@ -265,4 +246,5 @@ fn cycles(search: &mut Search<'_, '_>, context: &mut Context<'_>) {
             idle = 0;
         }
     }
+    Ok(())
 }

@@ -6,7 +6,7 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, SolveError, Solver, Stop};
 use stagewright_makespan::schedule::Schedule;
-use stagewright_makespan::{Cpop, EarliestTaskFirst, Heft, Peft, SmallCommunication, assigned};
+use stagewright_makespan::{CPOP, EARLIEST_TASK_FIRST, HEFT, PEFT, SMALL_COMMUNICATION, assigned};
 use stagewright_search::OneDevice;
 
 use super::example::Teacher;
@@ -50,7 +50,7 @@ pub fn base_schedule(
     let homes = match start {
         Start::Scheduled => {
             let solvers: [&dyn Solver; 6] =
-                [&Heft, &Heft, &Peft, &Cpop, &SmallCommunication, &EarliestTaskFirst];
+                [&HEFT, &HEFT, &PEFT, &CPOP, &SMALL_COMMUNICATION, &EARLIEST_TASK_FIRST];
             let at = rng.random_range(0..=solvers.len());
             let solver = solvers.get(at).copied().unwrap_or(&OneDevice);
             if let Some(placement) = placed(solver, scene.problem(), stop)? {

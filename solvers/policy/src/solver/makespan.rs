@@ -9,7 +9,7 @@ use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver, Sta
 use stagewright_core::tolerance;
 use stagewright_makespan::scene::Scene;
 use stagewright_makespan::schedule::{Best, Judge, Schedule, is_better, solution};
-use stagewright_makespan::{Multilevel, anneal, assigned, starts};
+use stagewright_makespan::{MULTILEVEL, anneal, assigned, starts};
 use stagewright_search::dpl::Dpl;
 
 use super::{MAX_UNITS, Parts, Policy};
@@ -21,8 +21,8 @@ use crate::predict::Prediction;
 use crate::subject::{Base, Subject};
 
 /// Shares of the remaining time for the members of the floor that can take long.
-const MULTILEVEL: f64 = 0.3;
-const LINEAR: f64 = 0.1;
+const MULTILEVEL_SHARE: f64 = 0.3;
+const LINEAR_SHARE: f64 = 0.1;
 /// Most rounds in which the network improves on its own plan.
 const REFINEMENTS: u64 = 3;
 /// Evaluators among which draws are divided, independent of the number of threads.
@@ -138,7 +138,7 @@ impl<'s, 'p> Run<'s, 'p> {
     ) -> Result<(), SolveError> {
         if with_splits
             && let Ok(pipeline) = problem.with_objective(Objective::default())
-            && let Some(plan) = Dpl.solve(&pipeline, &mut context.apart().part(LINEAR))?.plan
+            && let Some(plan) = Dpl.solve(&pipeline, &mut context.apart().part(LINEAR_SHARE))?.plan
         {
             let schedule = Schedule::of_placement(self.scene, &plan.placement);
             if self.scene.admits(&schedule.device_of) {
@@ -148,9 +148,9 @@ impl<'s, 'p> Run<'s, 'p> {
                 self.take(found, context);
             }
         }
-        let mut part = context.part(MULTILEVEL);
+        let mut part = context.part(MULTILEVEL_SHARE);
         part.warm_start = self.best.as_ref().map(|best| best.schedule.placement());
-        if let Some(plan) = Multilevel.solve(problem, &mut part)?.plan {
+        if let Some(plan) = MULTILEVEL.solve(problem, &mut part)?.plan {
             let schedule = Schedule::of_placement(self.scene, &plan.placement);
             let found = Best::of(None, &mut self.judge, schedule);
             self.take(found, context);

@@ -1,8 +1,8 @@
 //! Automatic choice of a solver for a problem.
 
-mod in_turn;
+mod sequence;
 
-use in_turn::COURSES;
+use sequence::PORTFOLIOS;
 use stagewright_core::document::Split;
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
@@ -56,7 +56,7 @@ pub fn auto(objective: &Objective) -> Result<Choice, NoSolver> {
             .map(|entry| entry.solver)
             .find(|solver| solver.missing(objective).is_none())
     };
-    if let Some(solver) = COURSES.iter().find(|course| course.missing(objective).is_none()) {
+    if let Some(solver) = PORTFOLIOS.into_iter().find(|portfolio| portfolio.missing(objective).is_none()) {
         return Ok(Choice { solver, rule: "several solvers in turn, no one of them is best at it" });
     }
     if let Some(solver) = takes(Role::Exact) {

@@ -18,30 +18,20 @@ use stagewright_search::{LatencyGreedy, Local, OneDevice};
 
 use crate::integer::{Bnp, Lns, Milp};
 
-/// Returns the best plan and the best bound of several solvers.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct InTurn(&'static Course);
-
-/// A sequence of solvers.
-struct Course {
+/// A sequence of solvers with a common budget; returns the best plan and the best bound of all.
+pub(super) struct Portfolio {
+    /// The kind of objective that it is for.
+    kind: ObjectiveKind,
     summary: &'static str,
-    /// What the objective needs that it lacks; `None` if it supports the objective.
-    missing: fn(&Objective) -> Option<&'static str>,
     /// The plan to start from.
-    seed: Seed,
+    start: Start,
     /// Time share of the start plan, in small and in large graphs.
-    seed_shares: [f64; 2],
+    start_shares: [f64; 2],
     /// The solvers, each with its share of the remaining time.
-    turns: &'static [(&'static dyn Solver, f64)],
+    stages: &'static [(&'static dyn Solver, f64)],
 }
 
-type Seed = fn(&Problem, &mut Context<'_>) -> Result<Option<Plan>, SolveError>;
-
-impl std::fmt::Debug for Course {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.summary)
-    }
-}
+type Start = fn(&Problem, &mut Context<'_>) -> Result<Option<Plan>, SolveError>;
 
 /// Splits without a stage order.
 ///
@@ -51,37 +41,37 @@ impl std::fmt::Debug for Course {
 /// raises the bound where, with hundreds of small units, column generation's bound is hardly above that of the work
 /// alone, or where uplinks matter, which column generation ignores. In large graphs, methods that move single operators
 /// or replan a few devices hardly improve on the contiguous split, so it gets more time there.
-static SPLITS: Course = Course {
+static SPLITS: Portfolio = Portfolio {
+    kind: ObjectiveKind::Throughput,
     summary: "the contiguous splitter, local search, column generation, large neighbourhoods and the integer program in turn",
-    missing: |objective| missing(&SPLITS, ObjectiveKind::Throughput, objective),
-    seed: contiguous,
-    seed_shares: [0.15, 0.6],
-    turns: &[(&Local, 0.15), (&Bnp, 0.5), (&Lns, 0.35), (&Milp, 0.75), (&Lns, 1.0)],
+    start: contiguous,
+    start_shares: [0.15, 0.6],
+    stages: &[(&Local, 0.15), (&Bnp, 0.5), (&Lns, 0.35), (&Milp, 0.75), (&Lns, 1.0)],
 };
 
 /// Latency: the best order of blocks and the best chain of calls take milliseconds, and the chain often proves its plan
 /// optimal. Local search and large neighbourhoods find plans with further overlap, and the integer program is exact on
 /// small graphs.
-static CALLS: Course = Course {
+static CALLS: Portfolio = Portfolio {
+    kind: ObjectiveKind::Latency,
     summary: "the block program, local search, large neighbourhoods and the integer program in turn",
-    missing: |objective| missing(&CALLS, ObjectiveKind::Latency, objective),
-    seed: baselines,
-    seed_shares: [0.1, 0.3],
-    turns: &[(&Dp, 0.5), (&Local, 0.3), (&Lns, 0.5), (&Milp, 0.5), (&Local, 1.0)],
+    start: baselines,
+    start_shares: [0.1, 0.3],
+    stages: &[(&Dp, 0.5), (&Local, 0.3), (&Lns, 0.5), (&Milp, 0.5), (&Local, 1.0)],
 };
 
 /// Makespan: list schedulers within milliseconds, linear orders for steps that are nearly sequential, then multilevel
 /// partitioning, tabu search and annealing.
-static STEPS: Course = Course {
+static STEPS: Portfolio = Portfolio {
+    kind: ObjectiveKind::Makespan,
     summary: "list schedulers, splits of linear orders, multilevel partitioning, tabu search and annealing in turn",
-    missing: |objective| missing(&STEPS, ObjectiveKind::Makespan, objective),
-    seed: schedulers,
-    seed_shares: [0.1, 0.3],
-    turns: &[(&OrderSplit, 0.1), (&MULTILEVEL, 0.45), (&TABU, 0.5), (&ANNEALING, 1.0)],
+    start: schedulers,
+    start_shares: [0.1, 0.3],
+    stages: &[(&OrderSplit, 0.1), (&MULTILEVEL, 0.45), (&TABU, 0.5), (&ANNEALING, 1.0)],
 };
 
-/// All courses; each applies to any objective that one of its solvers supports.
-pub(super) static COURSES: [InTurn; 3] = [InTurn(&SPLITS), InTurn(&CALLS), InTurn(&STEPS)];
+/// All portfolios; each applies to any objective of its kind that one of its solvers supports.
+pub(super) static PORTFOLIOS: [&Portfolio; 3] = [&SPLITS, &CALLS, &STEPS];
 
 /// Source of the integer program's bounds, and the gap that counts as closed for them: its arithmetic resolves no less.
 const INTEGER_PROGRAM: &str = "milp";
@@ -89,30 +79,27 @@ const SOLVED: f64 = 2e-6;
 /// Number of operators above which a graph counts as large.
 const LARGE: usize = 10_000;
 
-/// The solvers of a course that support an objective.
-fn able(course: &Course, objective: &Objective) -> impl Iterator<Item = (&'static dyn Solver, f64)> {
-    let takes = |solver: &dyn Solver| solver.missing(objective).is_none();
-    course.turns.iter().copied().filter(move |&(solver, _)| takes(solver))
-}
-
-fn missing(course: &Course, kind: ObjectiveKind, objective: &Objective) -> Option<&'static str> {
-    if objective.kind() != kind {
-        return Some("objectives of another kind");
+impl Portfolio {
+    /// The solvers that support an objective.
+    fn able(&self, objective: &Objective) -> impl Iterator<Item = (&'static dyn Solver, f64)> {
+        self.stages.iter().copied().filter(|(solver, _)| solver.missing(objective).is_none())
     }
-    able(course, objective).next().is_none().then_some("what none of its solvers takes")
 }
 
-impl Solver for InTurn {
+impl Solver for Portfolio {
     fn name(&self) -> &'static str {
         "portfolio"
     }
 
     fn summary(&self) -> &'static str {
-        self.0.summary
+        self.summary
     }
 
     fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        (self.0.missing)(objective)
+        if objective.kind() != self.kind {
+            return Some("objectives of another kind");
+        }
+        self.able(objective).next().is_none().then_some("what none of its solvers takes")
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -122,16 +109,16 @@ impl Solver for InTurn {
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
         let large = usize::from(problem.graph().operator_count() > LARGE);
-        let seed = (self.0.seed)(problem, &mut context.part(self.0.seed_shares[large]))?;
-        let mut so_far = SoFar { plan: seed, ..SoFar::default() };
-        for (turn, (solver, share)) in (0..).zip(able(self.0, problem.objective())) {
+        let plan = (self.start)(problem, &mut context.part(self.start_shares[large]))?;
+        let mut so_far = SoFar { plan, ..SoFar::default() };
+        for (stage, (solver, share)) in (0..).zip(self.able(problem.objective())) {
             if so_far.is_enough(context) || (so_far.plan.is_some() && context.stop().reason().is_some()) {
                 break;
             }
             context.emit(Event::Phase { name: solver.name().into() });
             let mut part = context.part(share);
             // A different seed makes the second turn of a solver explore elsewhere.
-            part.seed = part.seed.wrapping_add(turn);
+            part.seed = part.seed.wrapping_add(stage);
             if let Some(plan) = &so_far.plan {
                 part.warm_start = Some(plan.placement.clone());
             }

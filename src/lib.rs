@@ -51,6 +51,8 @@
 //! All but `cuda` are on by default: `milp` adds integer programs on HiGHS, `policy` the learned policy on candle,
 //! `metis` a baseline, and `cuda` runs the policy on an NVIDIA GPU. Without the first three, a build needs Rust alone.
 
+#[cfg(not(all(feature = "milp", feature = "policy")))]
+mod absent;
 pub mod diagnose;
 pub mod explain;
 mod integer;

@@ -17,7 +17,7 @@ use stagewright_search::{
     EQUAL_TIME, GRAPH_PARTITION, LAYER_PER_DEVICE, LatencyGreedy, Local, OneDevice, PipeDream,
 };
 
-use crate::integer::{Bnp, Lns, Milp};
+use crate::integer::{BNP, LNS, MILP};
 use crate::learned;
 
 /// The purpose of a solver.
@@ -47,11 +47,11 @@ pub struct Entry {
 /// All solvers, in order of preference for `auto`.
 pub const SOLVERS: &[Entry] = &[
     Entry { solver: &Dp, role: Role::Exact },
-    Entry { solver: &Bnp, role: Role::Exact },
-    Entry { solver: &Milp, role: Role::Exact },
+    Entry { solver: &BNP, role: Role::Exact },
+    Entry { solver: &MILP, role: Role::Exact },
     Entry { solver: &Dpl, role: Role::Search },
     Entry { solver: &Local, role: Role::Search },
-    Entry { solver: &Lns, role: Role::Search },
+    Entry { solver: &LNS, role: Role::Search },
     Entry { solver: &ANNEALING, role: Role::Search },
     Entry { solver: &TABU, role: Role::Search },
     Entry { solver: &MULTILEVEL, role: Role::Search },

@@ -1,3 +1,7 @@
 //! The solvers that need HiGHS.
 
-pub(crate) use stagewright_milp::{Bnp, Lns, Milp};
+use stagewright_milp::{Bnp, Lns, Milp};
+
+pub(crate) static BNP: Bnp = Bnp;
+pub(crate) static LNS: Lns = Lns;
+pub(crate) static MILP: Milp = Milp;

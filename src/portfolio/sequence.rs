@@ -16,7 +16,7 @@ use stagewright_makespan::{
 };
 use stagewright_search::{LatencyGreedy, Local, OneDevice};
 
-use crate::integer::{Bnp, Lns, Milp};
+use crate::integer::{BNP, LNS, MILP};
 
 /// A sequence of solvers with a common budget; returns the best plan and the best bound of all.
 pub(super) struct Portfolio {
@@ -46,7 +46,7 @@ static SPLITS: Portfolio = Portfolio {
     summary: "the contiguous splitter, local search, column generation, large neighbourhoods and the integer program in turn",
     start: contiguous,
     start_shares: [0.15, 0.6],
-    stages: &[(&Local, 0.15), (&Bnp, 0.5), (&Lns, 0.35), (&Milp, 0.75), (&Lns, 1.0)],
+    stages: &[(&Local, 0.15), (&BNP, 0.5), (&LNS, 0.35), (&MILP, 0.75), (&LNS, 1.0)],
 };
 
 /// Latency: the best order of blocks and the best chain of calls take milliseconds, and the chain often proves its plan
@@ -57,7 +57,7 @@ static CALLS: Portfolio = Portfolio {
     summary: "the block program, local search, large neighbourhoods and the integer program in turn",
     start: baselines,
     start_shares: [0.1, 0.3],
-    stages: &[(&Dp, 0.5), (&Local, 0.3), (&Lns, 0.5), (&Milp, 0.5), (&Local, 1.0)],
+    stages: &[(&Dp, 0.5), (&Local, 0.3), (&LNS, 0.5), (&MILP, 0.5), (&Local, 1.0)],
 };
 
 /// Makespan: list schedulers within milliseconds, linear orders for steps that are nearly sequential, then multilevel

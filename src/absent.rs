@@ -1,0 +1,35 @@
+//! Stands for a solver that a build lacks: its name accepts no problem and says why.
+
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Solution, SolveError, Solver};
+
+/// A solver that is not in this build.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Absent {
+    /// Name of the solver.
+    pub(crate) name: &'static str,
+    /// What it does not take, and the feature that it needs.
+    pub(crate) why: &'static str,
+}
+
+impl Solver for Absent {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        "not in this build"
+    }
+
+    fn missing(&self, _: &Objective) -> Option<&'static str> {
+        Some(self.why)
+    }
+
+    /// # Errors
+    /// Always.
+    fn solve(&self, problem: &Problem, _: &mut Context<'_>) -> Result<Solution, SolveError> {
+        SolveError::check(self, problem)?;
+        Err(SolveError::Invariant("a solver that is not in this build was run".into()))
+    }
+}

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use stagewright::core::document::ClusterDocument;
 use stagewright::formats::reference::ACCELERATOR;
-use stagewright::formats::{Format, Imported};
+use stagewright::formats::Imported;
 use stagewright::nearest::{instead, nearest};
 
 use super::error::CliError;
@@ -22,7 +22,7 @@ pub(super) fn on(
     asked: Option<&str>,
     cluster: &ClusterDocument,
 ) -> Result<(), CliError> {
-    if !matches!(model.format, Format::PipeDream | Format::Piper | Format::CostGraph) {
+    if !model.format.has_option("profile_class") {
         return Ok(());
     }
     let classes: BTreeSet<&str> = cluster.kinds.iter().map(|kind| kind.class.as_str()).collect();

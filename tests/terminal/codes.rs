@@ -150,7 +150,7 @@ fn no_code_has_two_meanings() {
 #[test]
 fn a_code_is_explained_without_a_command_and_in_any_case() {
     let text = stdout(&run(&["--explain", "g004"]));
-    assert!(text.starts_with("error[G004]: a number that cannot be\n\nA time, a size"), "{text}");
+    assert!(text.starts_with("error[G004]: invalid number in a graph\n\nA time, a size"), "{text}");
     assert!(text.contains("\n    { \"name\": \"conv1\", \"seconds\": { \"gpu\": -1.0 } }\n"), "{text}");
     assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{text:?}");
     for code in sections() {

@@ -192,6 +192,11 @@ impl Format {
         FORMATS.iter().find(|entry| entry.format == self).unwrap_or(&FORMATS[0])
     }
 
+    /// Whether it uses an option, by its name in a plan's `model`.
+    pub fn has_option(self, name: &str) -> bool {
+        self.entry().options.contains(&name)
+    }
+
     /// Finds a format by name; `None` if there is no such format.
     ///
     /// ```

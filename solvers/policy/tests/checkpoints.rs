@@ -108,7 +108,7 @@ fn examples() -> Vec<Example> {
 #[test]
 fn a_training_that_goes_on_is_one_that_never_stopped() {
     let examples = examples();
-    let config = AdamConfig { rate: 3e-3, ..AdamConfig::default() };
+    let config = AdamConfig { learning_rate: 3e-3, ..AdamConfig::default() };
     let steps = |trainer: &mut Trainer, count: u64| {
         for _ in 0..count {
             let at = trainer.step() as usize;
@@ -145,7 +145,7 @@ fn a_training_that_goes_on_is_one_that_never_stopped() {
 fn imitation_learns_what_it_is_taught() {
     let examples = examples();
     let all: Vec<&Example> = examples.iter().collect();
-    let config = AdamConfig { rate: 1e-2, warmup: 5, ..AdamConfig::default() };
+    let config = AdamConfig { learning_rate: 1e-2, warmup: 5, ..AdamConfig::default() };
     let mut trainer = Trainer::new(network().0, config).expect("a training");
     let before = trainer.losses(&all).expect("losses");
     for step in 0..150 {

@@ -58,7 +58,7 @@ fn learn(
     let mut found = Vec::new();
     let scene = Scene::new(problem);
     let reading = Reading::new(&scene, agent.kind().most_units()).expect("few edges");
-    let rate = descent.config.rate;
+    let rate = descent.config.learning_rate;
     for number in episodes {
         let mut trials = Trials::new(&reading, Judge::new(&scene), u64::MAX, 0.0, endless());
         let mut rng = seed::stream(5, number);
@@ -240,7 +240,7 @@ fn each_learns_to_use_one_device_where_that_is_best() {
         let mut agent =
             (0..20).map(new).find(|agent| likeliest(agent, &problem) > 8.0).expect("some have not");
         // Faster than in the papers, for a graph of a few operators.
-        let config = AdamConfig { rate: 3e-3, ..kind.adam() };
+        let config = AdamConfig { learning_rate: 3e-3, ..kind.adam() };
         let mut descent = Descent::new(agent.weights(), config).expect("moments");
         learn(&mut agent, &mut descent, &problem, 0..120);
         let found = likeliest(&agent, &problem);
@@ -258,7 +258,7 @@ fn what_is_played_gets_better() {
     let problem = (0..).map(|number| step(number, 14, 3)).filter(is_large).nth(1).expect("there are many");
     for kind in [Kind::Gdp, Kind::Placeto, Kind::Hdp] {
         let mut agent = Agent::new(kind, small(kind, 3), 1).expect("a system");
-        let config = AdamConfig { rate: 3e-3, ..kind.adam() };
+        let config = AdamConfig { learning_rate: 3e-3, ..kind.adam() };
         let mut descent = Descent::new(agent.weights(), config).expect("moments");
         let found = learn(&mut agent, &mut descent, &problem, 0..120);
         let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;

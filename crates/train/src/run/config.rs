@@ -116,8 +116,8 @@ impl RunDocument {
             return Some(format!("the schema is `{}`, this version reads `{TRAINING_SCHEMA}`", self.schema));
         }
         let shares = [
-            ("adam.last", self.adam.last, 1.0),
-            ("adam.decay", self.adam.decay, 1.0),
+            ("adam.last", self.adam.final_lr_fraction, 1.0),
+            ("adam.decay", self.adam.weight_decay, 1.0),
             ("reinforce.entropy", self.reinforce.entropy, f64::MAX),
             ("data.seconds", self.data.seconds, Effort::MOST),
             ("held_out.seconds", self.held_out.seconds, Effort::MOST),
@@ -128,8 +128,8 @@ impl RunDocument {
             return Some(format!("`{field}` is {number}, it must be from 0 to {most}"));
         }
         let positive = [
-            ("adam.rate", self.adam.rate),
-            ("adam.clip", self.adam.clip),
+            ("adam.rate", self.adam.learning_rate),
+            ("adam.clip", self.adam.max_grad_norm),
             ("reinforce.clip", self.reinforce.clip),
             ("data.seconds", self.data.seconds),
             ("held_out.seconds", self.held_out.seconds),

@@ -59,27 +59,31 @@ pub struct SystemRunDocument {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdamOptions {
-    /// See [`AdamConfig::rate`].
-    pub rate: Option<f64>,
+    /// See [`AdamConfig::learning_rate`].
+    #[serde(rename = "rate")]
+    pub learning_rate: Option<f64>,
     /// See [`AdamConfig::warmup`].
     pub warmup: Option<u64>,
-    /// See [`AdamConfig::last`].
-    pub last: Option<f64>,
-    /// See [`AdamConfig::decay`].
-    pub decay: Option<f64>,
-    /// See [`AdamConfig::clip`].
-    pub clip: Option<f64>,
+    /// See [`AdamConfig::final_lr_fraction`].
+    #[serde(rename = "last")]
+    pub final_lr_fraction: Option<f64>,
+    /// See [`AdamConfig::weight_decay`].
+    #[serde(rename = "decay")]
+    pub weight_decay: Option<f64>,
+    /// See [`AdamConfig::max_grad_norm`].
+    #[serde(rename = "clip")]
+    pub max_grad_norm: Option<f64>,
 }
 
 impl From<AdamConfig> for AdamOptions {
     fn from(config: AdamConfig) -> AdamOptions {
-        let AdamConfig { rate, warmup, last, decay, clip } = config;
+        let AdamConfig { learning_rate: rate, warmup, final_lr_fraction: last, weight_decay: decay, max_grad_norm: clip } = config;
         AdamOptions {
-            rate: Some(rate),
+            learning_rate: Some(rate),
             warmup: Some(warmup),
-            last: Some(last),
-            decay: Some(decay),
-            clip: Some(clip),
+            final_lr_fraction: Some(last),
+            weight_decay: Some(decay),
+            max_grad_norm: Some(clip),
         }
     }
 }
@@ -111,11 +115,11 @@ impl SystemRunDocument {
     pub fn adam(&self) -> AdamConfig {
         let (own, paper) = (&self.adam, self.system.adam());
         AdamConfig {
-            rate: own.rate.unwrap_or(paper.rate),
+            learning_rate: own.learning_rate.unwrap_or(paper.learning_rate),
             warmup: own.warmup.unwrap_or(paper.warmup),
-            last: own.last.unwrap_or(paper.last),
-            decay: own.decay.unwrap_or(paper.decay),
-            clip: own.clip.unwrap_or(paper.clip),
+            final_lr_fraction: own.final_lr_fraction.unwrap_or(paper.final_lr_fraction),
+            weight_decay: own.weight_decay.unwrap_or(paper.weight_decay),
+            max_grad_norm: own.max_grad_norm.unwrap_or(paper.max_grad_norm),
         }
     }
 
@@ -151,13 +155,13 @@ impl SystemRunDocument {
             ));
         }
         let adam = self.adam();
-        let positive = [("adam.rate", adam.rate), ("adam.clip", adam.clip)];
+        let positive = [("adam.rate", adam.learning_rate), ("adam.clip", adam.max_grad_norm)];
         if let Some((field, number)) =
             positive.iter().find(|(_, number)| !(*number > 0.0 && number.is_finite()))
         {
             return Some(format!("`{field}` is {number}, it must be above 0 and finite"));
         }
-        if !(0.0..=1.0).contains(&adam.last) || !(0.0..=1.0).contains(&adam.decay) {
+        if !(0.0..=1.0).contains(&adam.final_lr_fraction) || !(0.0..=1.0).contains(&adam.weight_decay) {
             return Some("`adam.last` and `adam.decay` must be from 0 to 1".into());
         }
         self.settings.mistake(self.system)

@@ -16,20 +16,20 @@ use crate::weights::Weights;
 #[serde(deny_unknown_fields, default)]
 pub struct AdamConfig {
     /// Learning rate after the warm-up.
-    pub rate: f64,
+    pub learning_rate: f64,
     /// Warm-up steps, in which the learning rate rises linearly from zero.
     pub warmup: u64,
     /// Final fraction of the learning rate.
-    pub last: f64,
+    pub final_lr_fraction: f64,
     /// Weight decay.
-    pub decay: f64,
+    pub weight_decay: f64,
     /// Maximum norm of the gradient over all parameters.
-    pub clip: f64,
+    pub max_grad_norm: f64,
 }
 
 impl Default for AdamConfig {
     fn default() -> AdamConfig {
-        AdamConfig { rate: 1e-3, warmup: 100, last: 0.05, decay: 1e-4, clip: 1.0 }
+        AdamConfig { learning_rate: 1e-3, warmup: 100, final_lr_fraction: 0.05, weight_decay: 1e-4, max_grad_norm: 1.0 }
     }
 }
 
@@ -37,12 +37,12 @@ impl AdamConfig {
     /// Learning rate at `step` (from 0) of `steps`: a linear warm-up, then a cosine decay.
     pub fn rate_at(&self, step: u64, steps: u64) -> f64 {
         if step < self.warmup {
-            return self.rate * (step + 1) as f64 / self.warmup as f64;
+            return self.learning_rate * (step + 1) as f64 / self.warmup as f64;
         }
         let whole = steps.saturating_sub(self.warmup).max(1) as f64;
         let done = ((step - self.warmup) as f64 / whole).min(1.0);
         let cosine = 0.5 * (1.0 + (std::f64::consts::PI * done).cos());
-        self.rate * (self.last + (1.0 - self.last) * cosine)
+        self.learning_rate * (self.final_lr_fraction + (1.0 - self.final_lr_fraction) * cosine)
     }
 }
 
@@ -132,7 +132,7 @@ impl Adam {
         if !norm.is_finite() {
             return Ok(norm);
         }
-        let scale = if norm > config.clip { config.clip / norm } else { 1.0 };
+        let scale = if norm > config.max_grad_norm { config.max_grad_norm / norm } else { 1.0 };
         self.step += 1;
         let correct = BETA.map(|beta| 1.0 - beta.powf(self.step as f64));
         for (name, var) in weights.vars() {
@@ -143,7 +143,7 @@ impl Adam {
             *square = ((&*square * BETA[1])? + (gradient.sqr()? * (1.0 - BETA[1]))?)?;
             let deviation = ((&*square / correct[1])?.sqrt()? + EPSILON)?;
             let step = ((&*mean * (rate / correct[0]))? / deviation)?;
-            let kept = (var.as_tensor().detach() * (1.0 - rate * config.decay))?;
+            let kept = (var.as_tensor().detach() * (1.0 - rate * config.weight_decay))?;
             var.set(&(kept - step)?)?;
         }
         Ok(norm)

@@ -81,9 +81,9 @@ impl Kind {
     /// Optimiser settings of the paper or of the authors' program. The learning rates of GDP and HDP are chosen here,
     /// as is the gradient clipping of GDP and HSDAG at a norm of 1. Placeto's learning rate falls to a tenth.
     pub fn adam(self) -> AdamConfig {
-        let plain = AdamConfig { rate: 1e-3, warmup: 1, last: 1.0, decay: 0.0, clip: 1.0 };
+        let plain = AdamConfig { learning_rate: 1e-3, warmup: 1, final_lr_fraction: 1.0, weight_decay: 0.0, max_grad_norm: 1.0 };
         match self {
-            Kind::Placeto => AdamConfig { last: 0.1, clip: 1.25, ..plain },
+            Kind::Placeto => AdamConfig { final_lr_fraction: 0.1, max_grad_norm: 1.25, ..plain },
             Kind::Gdp | Kind::Hsdag | Kind::Hdp => plain,
         }
     }

@@ -25,10 +25,10 @@ pub(super) struct Memory {
 /// b × width.
 #[derive(Debug, Clone)]
 struct Gates {
-    keep: Tensor,
-    take: Tensor,
-    show: Tensor,
-    new: Tensor,
+    forget: Tensor,
+    input: Tensor,
+    output: Tensor,
+    candidate: Tensor,
     squashed: Tensor,
 }
 
@@ -38,12 +38,12 @@ impl Gates {
         let width = inputs.dim(1)? / 4;
         let part = |at: usize| inputs.narrow(1, at * width, width);
         // The bias of 1 lets the cell remember at first.
-        let (keep, take, show) = (sigmoid(&(part(0)? + 1.0)?)?, sigmoid(&part(1)?)?, sigmoid(&part(2)?)?);
-        let new = part(3)?.tanh()?;
-        let cell = ((&keep * &memory.cell)? + (&take * &new)?)?;
+        let (forget, input, output) = (sigmoid(&(part(0)? + 1.0)?)?, sigmoid(&part(1)?)?, sigmoid(&part(2)?)?);
+        let candidate = part(3)?.tanh()?;
+        let cell = ((&forget * &memory.cell)? + (&input * &candidate)?)?;
         let squashed = cell.tanh()?;
-        let hidden = (&show * &squashed)?;
-        Ok((Gates { keep, take, show, new, squashed }, Memory { hidden, cell }))
+        let hidden = (&output * &squashed)?;
+        Ok((Gates { forget, input, output, candidate, squashed }, Memory { hidden, cell }))
     }
 
     /// Backward pass of a step: gradients of the gate inputs, b × 4 width, and of the previous cell state, from those
@@ -51,12 +51,12 @@ impl Gates {
     fn back(&self, before: &Memory, shown: &Tensor, cell: &Tensor) -> Result<(Tensor, Tensor)> {
         let rest = |gate: &Tensor| gate.affine(-1.0, 1.0);
         let flat = |x: &Tensor| x.sqr()?.affine(-1.0, 1.0);
-        let cell = (cell + ((shown * &self.show)? * flat(&self.squashed)?)?)?;
-        let keep = (((&cell * &before.cell)? * &self.keep)? * rest(&self.keep)?)?;
-        let take = (((&cell * &self.new)? * &self.take)? * rest(&self.take)?)?;
-        let show = (((shown * &self.squashed)? * &self.show)? * rest(&self.show)?)?;
-        let new = ((&cell * &self.take)? * flat(&self.new)?)?;
-        Ok((Tensor::cat(&[keep, take, show, new], 1)?, (cell * &self.keep)?))
+        let cell = (cell + ((shown * &self.output)? * flat(&self.squashed)?)?)?;
+        let forget = (((&cell * &before.cell)? * &self.forget)? * rest(&self.forget)?)?;
+        let input = (((&cell * &self.candidate)? * &self.input)? * rest(&self.input)?)?;
+        let output = (((shown * &self.squashed)? * &self.output)? * rest(&self.output)?)?;
+        let candidate = ((&cell * &self.input)? * flat(&self.candidate)?)?;
+        Ok((Tensor::cat(&[forget, input, output, candidate], 1)?, (cell * &self.forget)?))
     }
 }
 

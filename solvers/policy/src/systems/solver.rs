@@ -185,7 +185,7 @@ impl Solver for Learned {
         while !trials.is_over() {
             // Separate streams: parameters use those of the seed itself.
             let mut rng = seed::stream(context.seed ^ EPISODES, episodes);
-            let rate = descent.config.rate * (1.0 - (1.0 - descent.config.last) * done_of(&trials, context));
+            let rate = descent.config.learning_rate * (1.0 - (1.0 - descent.config.final_lr_fraction) * done_of(&trials, context));
             let done = pool.install(|| match self.mode {
                 Mode::Learn => agent.learn(0, &reading, &mut trials, (&mut descent, rate), &mut rng),
                 Mode::Draw => agent.draw(&reading, &mut trials, &mut rng),

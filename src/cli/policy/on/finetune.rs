@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit, CliError> {
         limits: solving.limits,
         seed: solving.seed,
         threads: solving.threads,
-        adam: AdamConfig { rate: RATE, warmup: WARMUP, ..AdamConfig::default() },
+        adam: AdamConfig { learning_rate: RATE, warmup: WARMUP, ..AdamConfig::default() },
         interrupt: interrupt::watch(),
     };
     let Some(tuned) = finetune(&problem, network, &card, &how).map_err(|error| at(&label, error))? else {

@@ -35,7 +35,7 @@ impl Solver for Fill {
         for op in graph.work_order() {
             let device = DeviceId(((done / share) as u32).min(problem.cluster().device_count() as u32 - 1));
             // Operators that must share a device follow the first of them.
-            device_of[op.index()] = *device_of_class[graph.class_of(op)].get_or_insert(device);
+            device_of[op.index()] = *device_of_class[graph.class_of(op).index()].get_or_insert(device);
             done += seconds(op);
         }
         let bound = strongest(problem);

@@ -30,6 +30,6 @@ impl Solver for Absent {
     /// Always.
     fn solve(&self, problem: &Problem, _: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
-        Err(SolveError::Invariant("a solver that is not in this build was run".into()))
+        Err(SolveError::Invariant("a solver that is not in this build was called".into()))
     }
 }

@@ -108,7 +108,7 @@ impl Options {
 #[non_exhaustive]
 pub enum Error {
     /// No solver has this name.
-    #[error("there is no solver called `{name}`")]
+    #[error("unknown solver `{name}`")]
     UnknownSolver {
         /// The name.
         name: String,

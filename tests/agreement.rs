@@ -122,7 +122,7 @@ fn arbitrary_placement(problem: &Problem, rng: &mut impl Rng) -> Placement {
     let few: Vec<u32> = (0..rng.random_range(1..=2)).map(|_| rng.random_range(0..devices)).collect();
     let of_class: Vec<DeviceId> =
         (0..graph.class_count()).map(|_| DeviceId(few[rng.random_range(0..few.len())])).collect();
-    let device_of: Vec<DeviceId> = graph.operators().map(|op| of_class[graph.class_of(op)]).collect();
+    let device_of: Vec<DeviceId> = graph.operators().map(|op| of_class[graph.class_of(op).index()]).collect();
     let mut stages = device_of.clone();
     stages.sort_unstable();
     stages.dedup();

@@ -11,6 +11,7 @@ use rand::{Rng, RngExt};
 use random::Size;
 use stagewright::report::document::{Provenance, plan_document};
 use stagewright_core::document::{CertificateDocument, PlanDocument, Schedule, Split};
+use stagewright_core::graph::ClassId;
 use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -67,14 +68,14 @@ fn every_bound_of_column_generation_is_verified() {
 fn tampered(rng: &mut impl Rng, problem: &Problem, optimum: f64) -> CertificateDocument {
     let graph = problem.graph();
     let price = |rng: &mut _| f64::from(Rng::next_u32(rng) % 5);
-    let operator = |class: usize| graph.operator(graph.class(class)[0]).name.clone();
-    let classes = || 0..graph.class_count();
-    let seconds = |class: usize| {
+    let operator = |class: ClassId| graph.operator(graph.class(class)[0]).name.clone();
+    let classes = || graph.class_ids();
+    let seconds = |class: ClassId| {
         let op = graph.class(class)[0];
         (0..problem.pools().len()).filter_map(|pool| problem.seconds(op, pool)).fold(f64::INFINITY, f64::min)
     };
     let by_work = rng.random_bool(0.5);
-    let worth = |rng: &mut _, class: usize| match seconds(class) {
+    let worth = |rng: &mut _, class: ClassId| match seconds(class) {
         seconds if by_work && seconds.is_finite() => seconds,
         _ => price(rng),
     };

@@ -11,7 +11,7 @@ use stagewright::report::document::{Provenance, plan_document};
 use stagewright_core::bound::LowerBound;
 use stagewright_core::calls::assign;
 use stagewright_core::cluster::{Cluster, DeviceId};
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::{ClusterDocument, GraphDocument, PinsDocument, PlanDocument};
 use stagewright_core::evaluate::{Violation, evaluate};
 use stagewright_core::graph::Graph;
@@ -94,7 +94,7 @@ fn evaluation_and_checker_agree_on_random_calls() {
         let few: Vec<u32> = (0..rng.random_range(1..=3)).map(|_| rng.random_range(0..devices)).collect();
         let of_class: Vec<u32> =
             (0..graph.class_count()).map(|_| few[rng.random_range(0..few.len())]).collect();
-        let device_of = graph.operators().map(|op| DeviceId(of_class[graph.class_of(op)])).collect();
+        let device_of = graph.operators().map(|op| DeviceId(of_class[graph.class_of(op).index()])).collect();
         // Calls mostly follow the topological order, so that many are feasible.
         let most = problem.objective().calls() + 1;
         let mut call_of = vec![0; graph.operator_count()];
@@ -185,7 +185,7 @@ fn ideals_that_memory_cannot_hold_lose_no_plan() {
         {"name": "acc", "class": "gpu", "count": 1, "link": {"latency_s": 0.0, "bandwidth": 1.0}},
         {"name": "host", "class": "cpu", "count": 1, "host": true}]});
     let problem = problem(graph, cluster, 1);
-    let order: Vec<u32> = (0..200).collect();
+    let order = (0..200).map(UnitId).collect();
     let stop = Stop::new(None, Default::default());
     assert!(Ideals::all(&Units::new(&problem), order, Some(1 << 22), &stop).is_none());
     let mut silent = Silent;

@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit, Cli
         let solution = plan::solve(&problem, &chosen, &solving, &interrupt, verbose)?;
         if solution.status == Status::Infeasible {
             exit = Exit::Infeasible;
-            output::note("infeasible: there is no plan to bound; `plan` says why");
+            output::note("infeasible: there is no plan to bound; `plan` explains why");
         }
         let provenance = Provenance { solver: chosen.label.clone(), seconds: 0.0, seed: solving.seed };
         let mut proved = plan_document(&problem, &solution, provenance).bound;

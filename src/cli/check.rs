@@ -23,15 +23,13 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit, CliError> {
     let set_aside = !resolve::same_objective(&made_for, &plan.objective) && set_aside(&mut plan);
     let claimed = set_aside.then_some(&made_for);
     if assign_calls(&documents.model.graph, &documents.cluster, &mut plan) {
-        output::note(
-            "the split says nothing of calls: they were assigned, as few as the rule of calls finds",
-        );
+        output::note("the split does not list calls: they were assigned, as few as the rule of calls finds");
     }
     let report = check(&documents.model.graph, &documents.cluster, documents.pins.as_ref(), &plan).map_err(
         |error| {
             CliError::new(&format!("V:{}", error.code()), error.to_string())
                 .at(format!("{}, {}, {label}", documents.label, documents.cluster_label))
-                .help("correct the document that is named; the plan itself was not judged")
+                .help("correct the named document; the plan itself was not checked")
         },
     )?;
     match arguments.json {
@@ -64,8 +62,8 @@ fn text(
             let known = throughput(&plan.objective, value, documents.batch(), &documents.model.graph);
             table::value_line(&plan.objective, value, known.as_ref())
         }
-        None if plan.devices.is_empty() => "no plan to value".into(),
-        None => "none: the placement cannot be valued".into(),
+        None if plan.devices.is_empty() => "no plan to evaluate".into(),
+        None => "none: the placement cannot be evaluated".into(),
     };
     let mut lines = vec![("objective", table::objective(&plan.objective)), ("value", value)];
     let loads: Vec<f64> = report.devices.iter().map(|device| device.load_s).collect();
@@ -89,12 +87,11 @@ fn text(
     lines.push((
         "result",
         match report.violations.len() {
-            0 if plan.status == PlanStatus::Infeasible => "not verified: that there is no plan".into(),
+            0 if plan.status == PlanStatus::Infeasible => "not verified: infeasibility".into(),
             0 if claimed.is_some() => {
-                "the placement keeps the rules; what the plan says of another objective was not compared"
-                    .into()
+                "the placement is feasible; the plan's claims for another objective were not compared".into()
             }
-            0 => "the plan is what it says".into(),
+            0 => "the plan is feasible, and its claims hold".into(),
             1 => "1 violation".into(),
             count => format!("{count} violations"),
         },
@@ -139,7 +136,7 @@ fn verdict(bound: &BoundVerdict) -> String {
             format!("verified, {} proves {}", by.name(), seconds(*proved_s))
         }
         BoundVerdict::Refuted { by, limit_s: Some(limit) } => {
-            format!("refuted, by {} it is at most {}", by.name(), seconds(*limit))
+            format!("refuted, {} proves at most {}", by.name(), seconds(*limit))
         }
         BoundVerdict::Refuted { by, limit_s: None } => format!("refuted by {}", by.name()),
     }

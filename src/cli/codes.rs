@@ -46,9 +46,9 @@ pub(super) fn run(code: &str) -> Result<Exit, CliError> {
     let Some(section) = sections().find(|section| section.is_about(code)) else {
         let meant = nearest(&code.to_ascii_uppercase(), codes());
         let meant = meant.map(|code| format!("; did you mean `{code}`?")).unwrap_or_default();
-        return Err(CliError::new("U009", format!("no error has the code `{}`{meant}", code.escape_debug()))
+        return Err(CliError::new("U009", format!("unknown error code `{}`{meant}", code.escape_debug()))
             .at("--explain")
-            .help("give a code as it stands in brackets in an error, such as G004"));
+            .help("give a code as printed in the brackets of an error, such as G004"));
     };
     let text = format!("error[{}]: {}\n\n{}\n", section.code, section.title, section.text);
     output::result(&page(&text, output::width()))?;

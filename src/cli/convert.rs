@@ -100,11 +100,12 @@ fn model_text(opened: Opened, arguments: &ConvertArguments) -> Result<String, Cl
         "reference" => Ok(write_reference(&label, graph.document())?),
         "toml" => match &graph.document().cluster {
             Some(cluster) => cluster_text(&label, cluster.clone(), arguments),
-            None => {
-                Err(CliError::new("U002", "only clusters are written as TOML, and the model carries none")
-                    .at(label.clone())
-                    .help("write the model as .json"))
-            }
+            None => Err(CliError::new(
+                "U002",
+                "only clusters can be written as TOML, and the model contains none",
+            )
+            .at(label.clone())
+            .help("write the model as .json")),
         },
         other => Err(no_conversion(other, "a model", "native or reference, or toml for its cluster")),
     }

@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit, CliError> {
     if !explanation.value_s.is_finite() {
         return Err(CliError::new("U008", "the plan has no value to explain")
             .at(label)
-            .help("`check` lists what is wrong with it"));
+            .help("`check` lists every violation"));
     }
     let what_ifs = match arguments.no_what_if {
         true => Vec::new(),
@@ -78,7 +78,7 @@ fn ask(problem: &Problem, plan: &PlanDocument, solving: &Solving) -> Vec<WhatIf>
     let mut what_ifs = Vec::new();
     for (at, change) in changes.iter().enumerate() {
         if interrupt.load(Ordering::Relaxed) {
-            output::note("interrupted: what is left was not asked");
+            output::note("interrupted: the remaining what-ifs were skipped");
             break;
         }
         let changed = match change.apply(problem) {

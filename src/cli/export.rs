@@ -51,9 +51,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit, CliError> {
         output::note(&format!("note: {note}"));
     }
     if export.runs && plan.priority.is_some() {
-        output::note(
-            "note: the order in which operators of a device run is the runtime's, not that of the plan",
-        );
+        output::note("note: the runtime, not the plan, determines the order of the operators on a device");
     }
     Ok(Exit::Done)
 }

@@ -30,8 +30,9 @@ pub(crate) fn is_standard(path: &Path) -> bool {
 /// Rejects commands that read standard input more than once.
 pub(crate) fn at_most_one_standard(paths: &[Option<&Path>]) -> Result<(), CliError> {
     if paths.iter().flatten().filter(|path| is_standard(path)).count() > 1 {
-        return Err(CliError::new("I004", "two inputs are both `-`, standard input")
-            .help("give one of them as a file"));
+        return Err(
+            CliError::new("I004", "two inputs are `-`, standard input").help("give one of them as a file")
+        );
     }
     Ok(())
 }
@@ -60,9 +61,12 @@ pub(crate) fn outputs(outputs: &[(&str, Option<&Path>)]) -> Result<Outputs, CliE
     for (at, (option, path)) in given.iter().enumerate() {
         let is_special = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
         if let Some((other, _)) = given[..at].iter().find(|(_, earlier)| earlier == path && !is_special) {
-            return Err(CliError::new("U001", format!("{other} and {option} both write {}", path.display()))
-                .at(*option)
-                .help("give each a file of its own"));
+            return Err(CliError::new(
+                "U001",
+                format!("{other} and {option} both write to {}", path.display()),
+            )
+            .at(*option)
+            .help("give each its own file"));
         }
     }
     let is_standard = outputs.iter().any(|(_, path)| path.is_some_and(is_standard));
@@ -117,7 +121,7 @@ pub(crate) fn read(path: &Path) -> Result<Input, CliError> {
         Ok(bytes) => Ok(Input { label, bytes }),
         Err(error) => Err(CliError::new("I001", format!("cannot read the file: {error}"))
             .at(label)
-            .help("check the path and that you may read it")),
+            .help("check the path and its permissions")),
     }
 }
 
@@ -127,10 +131,10 @@ fn unpacked(label: String, packed: &[u8]) -> Result<Input, CliError> {
         Ok(_) if bytes.len() as u64 <= UNPACKED => Ok(Input { label, bytes }),
         Ok(_) => Err(CliError::new("I005", "the gzip file unpacks to more than 1 GiB")
             .at(label)
-            .help("unpack it with gunzip, and give the file that comes out")),
+            .help("unpack it with gunzip, and give the unpacked file")),
         Err(error) => Err(CliError::new("I005", format!("the gzip file cannot be unpacked: {error}"))
             .at(label)
-            .help("write it again: it is cut off, or damaged")),
+            .help("create it again: it is truncated or damaged")),
     }
 }
 
@@ -161,16 +165,16 @@ pub(crate) fn write_with(
     written.map_err(|error| {
         CliError::new("I002", format!("cannot write the file: {error}"))
             .at(path.display().to_string())
-            .help("check that the folder exists, that you may write to it and that there is room")
+            .help("check that the folder exists and is writable, and that the disk has space")
     })
 }
 
 /// Creates a folder and its parents, if they do not exist.
 pub(crate) fn make_folder(path: &Path) -> Result<(), CliError> {
     fs::create_dir_all(path).map_err(|error| {
-        CliError::new("I002", format!("cannot make the folder: {error}"))
+        CliError::new("I002", format!("cannot create the folder: {error}"))
             .at(path.display().to_string())
-            .help("check that you may write there")
+            .help("check the permissions of its parent folder")
     })
 }
 

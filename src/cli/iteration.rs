@@ -22,7 +22,7 @@ pub(crate) fn run(
     label: &str,
 ) -> Result<Exit, CliError> {
     let microbatches = arguments.microbatches.or(plan.objective.microbatches).ok_or_else(|| {
-        CliError::new("U001", "an iteration needs its microbatches, and the plan does not say how many")
+        CliError::new("U001", "an iteration needs a number of microbatches, and the plan does not state one")
             .at("--schedule")
             .help("add --microbatches M")
     })?;

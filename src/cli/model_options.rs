@@ -74,15 +74,15 @@ fn dims(typed: &[String]) -> Result<BTreeMap<String, u64>, CliError> {
         let (name, size) = match size {
             Some((name, size)) if !name.is_empty() && size > 0 => (name, size),
             _ => {
-                return Err(CliError::new("U001", format!("`{text}` gives no dimension a size"))
+                return Err(CliError::new("U001", format!("`{text}` is not a dimension with a size"))
                     .at("--dim")
                     .help("write NAME=N, as in --dim sequence_length=128"));
             }
         };
         if dims.insert(name.to_owned(), size).is_some_and(|other| other != size) {
-            return Err(CliError::new("U001", format!("`{name}` is given two sizes"))
+            return Err(CliError::new("U001", format!("`{name}` has two sizes"))
                 .at("--dim")
-                .help("give every name one size"));
+                .help("give every dimension one size"));
         }
     }
     Ok(dims)
@@ -91,7 +91,7 @@ fn dims(typed: &[String]) -> Result<BTreeMap<String, u64>, CliError> {
 /// Parses a memory reserve in bytes; `none` means 0.
 fn bytes(text: &str) -> Result<u64, CliError> {
     let size = quantity::size(text).map_err(|cause| {
-        CliError::new("U001", cause).at("--memory-reserve").help("none keeps nothing free")
+        CliError::new("U001", cause).at("--memory-reserve").help("give none to reserve no memory")
     })?;
     Ok(size.unwrap_or(0))
 }
@@ -115,11 +115,11 @@ impl ModelOptions {
             }
         }
         let document = serde_json::from_value(Value::Object(all)).map_err(|error| {
-            CliError::new("X001", format!("options of a plan cannot be put together: {error}"))
+            CliError::new("X001", format!("cannot merge the options of the plan: {error}"))
         })?;
         let options = ModelOptions { document, typed: names, plan };
         if options.document.batch == Some(0) {
-            let error = CliError::new("U001", "a batch of 0 is no batch").at(options.place("batch"));
+            let error = CliError::new("U001", "the batch must be at least 1").at(options.place("batch"));
             return Err(error.help("give at least 1"));
         }
         Ok(options)
@@ -153,7 +153,7 @@ impl ModelOptions {
         let ModelOptionsDocument { batch, context, sequences, keep_input_costs, .. } = self.document;
         for (name, size) in [("batch", batch), ("context", context), ("sequences", sequences)] {
             if size == Some(0) {
-                let message = format!("the {name} is 0");
+                let message = format!("the {name} must be at least 1");
                 return Err(CliError::new("U001", message).at(self.place(name)).help("give at least 1"));
             }
         }
@@ -170,7 +170,7 @@ impl ModelOptions {
                 None | Some(2) => CostRules::Two,
                 Some(1) => CostRules::One,
                 Some(other) => {
-                    let message = format!("there are no cost rules {other}");
+                    let message = format!("unknown cost rules {other}");
                     return Err(CliError::new("U001", message)
                         .at(self.place("cost_rules"))
                         .help("use 1 or 2"));
@@ -204,13 +204,14 @@ impl ModelOptions {
         for name in self.typed.iter().filter(|name| !takes(name)) {
             if let ("batch", Some(batch)) = (name.as_str(), self.document.batch) {
                 output::note(&format!(
-                    "note: costs are those of the file; --batch {batch} says how many samples they are for"
+                    "note: --batch {batch} does not change the costs of the file; it states how many samples they \
+                     are for"
                 ));
                 continue;
             }
             let others = FORMATS.iter().filter(|entry| entry.options.contains(&name.as_str()));
             let others: Vec<&str> = others.map(|entry| entry.name).collect();
-            let message = format!("the option has no effect on a model of the format {}", entry.name);
+            let message = format!("the option has no effect on models of the format {}", entry.name);
             return Err(CliError::new("U012", message)
                 .at(option(name))
                 .help(format!("leave it out; it is an option of {}", others.join(", "))));
@@ -223,9 +224,9 @@ impl ModelOptions {
         let Some(name) = self.document.format.as_deref() else { return Ok(None) };
         Format::named(name).map(Some).ok_or_else(|| {
             let known = FORMATS.iter().map(|entry| entry.name);
-            let error = CliError::new("U005", format!("there is no format of models called `{name}`"));
+            let error = CliError::new("U005", format!("unknown model format `{name}`"));
             let error = if self.typed.contains("format") { error } else { error.at(self.place("format")) };
-            error.help(format!("{}; without --format it is recognised", instead(name, known)))
+            error.help(format!("{}; omit --format to detect it", instead(name, known)))
         })
     }
 

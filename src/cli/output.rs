@@ -32,7 +32,7 @@ pub(crate) fn judged(written: io::Result<()>) -> Result<(), CliError> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(CliError::new("I003", format!("cannot write the result: {error}"))
             .at("standard output")
-            .help("make room, or send the output elsewhere")),
+            .help("free disk space, or redirect the output")),
     }
 }
 

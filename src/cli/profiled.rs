@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use stagewright::core::document::ClusterDocument;
-use stagewright::formats::reference::ACCELERATOR;
 use stagewright::formats::Imported;
+use stagewright::formats::reference::ACCELERATOR;
 use stagewright::nearest::{instead, nearest};
 
 use super::error::CliError;
@@ -44,7 +44,7 @@ pub(super) fn on(
             rename(model, only);
             Ok(())
         }
-        _ => Err(CliError::new("U011", "the profile does not say which class of device it was measured on")
+        _ => Err(CliError::new("U011", "the profile does not state the class of the measured device")
             .at("--profile-class")
             .help(instead("", classes.iter().copied()))),
     }

@@ -12,7 +12,7 @@ pub(crate) fn time(text: &str) -> Result<Option<Duration>, String> {
         return Ok(None);
     }
     let seconds = scaled(text, UNITS)
-        .ok_or_else(|| format!("`{text}` is no time; write 60s, 500ms, 2m, 1h or none"))?;
+        .ok_or_else(|| format!("`{text}` is not a duration (try 60s, 500ms, 2m, 1h or none)"))?;
     // Values too large for a `Duration` mean unlimited.
     Ok(Duration::try_from_secs_f64(seconds).ok())
 }
@@ -22,9 +22,9 @@ pub(crate) fn size(text: &str) -> Result<Option<u64>, String> {
     if text == "none" {
         return Ok(None);
     }
-    let bytes = bytes(text)
-        .or_else(|| scaled(text, &[("", 1.0)]))
-        .ok_or_else(|| format!("`{text}` is no size; write 8GiB, 512MiB, 1GB, a number of bytes, or none"))?;
+    let bytes = bytes(text).or_else(|| scaled(text, &[("", 1.0)])).ok_or_else(|| {
+        format!("`{text}` is not a size (try 8GiB, 512MiB, 1GB, a number of bytes, or none)")
+    })?;
     Ok(Some(bytes as u64))
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn size(text: &str) -> Result<Option<u64>, String> {
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     scaled(text, &[("%", 0.01), ("", 1.0)])
         .filter(|share| *share <= 1.0)
-        .ok_or_else(|| format!("`{text}` is no share from 0 to 1; write 1% or 0.01"))
+        .ok_or_else(|| format!("`{text}` is not a share from 0 to 1 (try 1% or 0.01)"))
 }
 
 /// Parses a finite, non-negative number and scales it by its unit.

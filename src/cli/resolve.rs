@@ -113,7 +113,7 @@ pub(crate) fn documents_of(
                 (label.clone(), cluster)
             }
             None => {
-                return Err(CliError::new("U002", "the model carries no cluster")
+                return Err(CliError::new("U002", "no cluster given, and the model contains none")
                     .at(label)
                     .help("give one with --cluster: a file, or a name such as dgx-a100 or 8xa100"));
             }
@@ -273,8 +273,10 @@ pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective, Cli
     let no_split = match document.kind {
         ObjectiveKind::Throughput => None,
         // Calls have their own rule, and hosts may run any operators between them.
-        ObjectiveKind::Latency => Some("latency does not read --split: its rule is that of the calls"),
-        ObjectiveKind::Makespan => Some("the makespan does not read --split: any operator may run anywhere"),
+        ObjectiveKind::Latency => Some("--split has no effect on latency, whose rule is that of the calls"),
+        ObjectiveKind::Makespan => {
+            Some("--split has no effect on the makespan: any operator may run on any device")
+        }
     };
     if let Some(why) = no_split {
         document.split = Split::Free;
@@ -337,19 +339,23 @@ pub(crate) fn count(option: &str, count: u64, range: RangeInclusive<u64>) -> Res
     if range.contains(&count) {
         return Ok(());
     }
-    let cause = format!("{option} is {count}, it must be from {} to {}", range.start(), range.end());
+    let cause = format!("{option} is {count}, expected {} to {}", range.start(), range.end());
     Err(CliError::new("U001", cause).at(option).help("correct the number"))
 }
 
 /// The number of worker threads: as requested, else one per processor.
 pub(crate) fn threads(asked: Option<usize>) -> Result<usize, CliError> {
     match asked {
-        Some(0) => Err(CliError::new("U001", "0 threads do nothing; give at least 1").at("--threads")),
-        Some(threads) if threads > MAX_THREADS => {
-            Err(CliError::new("U001", format!("{threads} threads take longer to start than they save"))
-                .at("--threads")
-                .help(format!("give at most {MAX_THREADS}")))
-        }
+        Some(0) => Err(CliError::new("U001", "0 threads, expected at least 1").at("--threads")),
+        Some(threads) if threads > MAX_THREADS => Err(CliError::new(
+            "U001",
+            format!(
+                "{threads} threads are too many: they take longer to start than they \
+                save"
+            ),
+        )
+        .at("--threads")
+        .help(format!("give at most {MAX_THREADS}"))),
         Some(threads) => Ok(threads),
         None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
     }
@@ -383,7 +389,7 @@ pub(crate) fn counts(chosen: &Chosen, solving: &Solving) -> Result<(), CliError>
         .filter(|solver| solver.capabilities().counts_simulations)
         .map(|solver| solver.name())
         .collect();
-    Err(CliError::new("U001", format!("`{}` counts no simulations", chosen.solver.name()))
+    Err(CliError::new("U001", format!("`{}` does not count simulations", chosen.solver.name()))
         .at("--simulations")
         .help(format!("leave it out, or use one of {}", counting.join(", "))))
 }
@@ -392,16 +398,16 @@ pub(crate) fn counts(chosen: &Chosen, solving: &Solving) -> Result<(), CliError>
 pub(crate) fn solver(name: &str, objective: &Objective) -> Result<Chosen, CliError> {
     if name == "auto" {
         let choice = portfolio::auto(objective).map_err(|error| {
-            CliError::new("U004", error.to_string())
-                .at("--solver auto")
-                .help("throughput of a contiguous split, without a schedule or under one, is solved exactly")
+            CliError::new("U004", error.to_string()).at("--solver auto").help(
+                "use throughput with a contiguous split, which is solved exactly, with or without a schedule",
+            )
         })?;
         let label = format!("{} (auto: {})", choice.solver.name(), choice.rule);
         return Ok(Chosen { solver: Arc::new(choice.solver), label });
     }
     let known = registry::SOLVERS.iter().map(|entry| entry.solver.name());
     let solver = registry::named(name).ok_or_else(|| {
-        CliError::new("U003", format!("there is no solver called `{name}`"))
+        CliError::new("U003", format!("unknown solver `{name}`"))
             .at("--solver")
             .help(format!("{}; auto chooses one", instead(name, known)))
     })?;
@@ -410,10 +416,10 @@ pub(crate) fn solver(name: &str, objective: &Objective) -> Result<Chosen, CliErr
         Some(what) => {
             let able = registry::able(objective);
             let help = match able.as_slice() {
-                [] => "no solver takes it yet".into(),
-                able => format!("solvers that take it: {}", able.join(", ")),
+                [] => "no solver supports it yet".into(),
+                able => format!("solvers that support it: {}", able.join(", ")),
             };
-            Err(CliError::new("U004", format!("solver `{name}` does not take {what}"))
+            Err(CliError::new("U004", format!("solver `{name}` does not support {what}"))
                 .at("--solver")
                 .help(help))
         }

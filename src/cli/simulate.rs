@@ -84,12 +84,12 @@ fn judge(problem: &Problem, placement: &Placement, label: &str) -> Result<(), Cl
     {
         return Err(CliError::new("U006", first.to_string())
             .at(label)
-            .help("a step of such a plan means nothing; `check` lists all that is wrong with it"));
+            .help("correct the plan: its step cannot be simulated; `check` lists every violation"));
     }
     let replicated =
         |violation: &&Violation| matches!(violation, Violation::Replicas { .. } | Violation::Devices { .. });
     if violations.iter().any(|violation| replicated(&violation)) {
-        output::note("note: a replicated stage runs on the one device that it names");
+        output::note("note: a replicated stage is simulated on the one device that it names");
     }
     let broken: Vec<&Violation> = violations.iter().filter(|violation| !replicated(violation)).collect();
     for violation in broken.iter().take(TOLD) {

@@ -31,7 +31,7 @@ pub(crate) fn tell(label: &str, graph: &GraphDocument) {
         told.push(format!("{} more kinds", kinds.len() - KINDS_NAMED));
     }
     output::note(&format!(
-        "note: {label}: operators without FLOP are priced by the bytes they move alone: {}",
+        "note: {label}: operators without FLOP are priced only by the bytes that they move: {}",
         told.join(", ")
     ));
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::graph::OpId;
 use stagewright_core::memory::reserve;
@@ -158,7 +158,8 @@ fn nowhere_to_run(problem: &Problem) -> Vec<Finding> {
 }
 
 fn nothing_in_common(problem: &Problem, units: &Units) -> Vec<Finding> {
-    (0..units.len())
+    units
+        .ids()
         .find(|&unit| (0..units.pools()).all(|pool| !units.supported(unit, pool)))
         .map(|unit| Finding::NothingInCommon { unit: describe(problem, units, unit) })
         .into_iter()
@@ -170,7 +171,7 @@ fn largest_misfit(problem: &Problem, units: &Units) -> Option<Finding> {
     // The last stage holds the fewest microbatches, so a unit that does not fit there fits nowhere.
     let in_flight = problem.objective().in_flight(1);
     let mut worst: Option<(f64, Finding)> = None;
-    for unit in 0..units.len() {
+    for unit in units.ids() {
         let need = match problem.objective().kind() {
             ObjectiveKind::Makespan => {
                 units.members(unit).iter().map(|&op| standing_bytes(problem, op)).sum()
@@ -258,7 +259,7 @@ fn standing_bytes(problem: &Problem, op: OpId) -> f64 {
 }
 
 /// Describes a unit by its colocation group, or else by its operators.
-fn describe(problem: &Problem, units: &Units, unit: usize) -> String {
+fn describe(problem: &Problem, units: &Units, unit: UnitId) -> String {
     let graph = problem.graph();
     let members = units.members(unit);
     let name = |op: &OpId| format!("`{}`", graph.operator(*op).name);
@@ -301,7 +302,7 @@ impl fmt::Display for Finding {
                     (classes, false) => {
                         write!(
                             f,
-                            "; there is a time for class {}, which the cluster has no device of",
+                            "; it has a time for class {}, of which the cluster has no device",
                             classes.join(", ")
                         )
                     }
@@ -310,7 +311,7 @@ impl fmt::Display for Finding {
             Finding::NothingInCommon { unit } => {
                 write!(
                     f,
-                    "no one device may run all of {unit}, although each operator has one that may run it"
+                    "no single device may run all of {unit}, although each operator has one that may run it"
                 )
             }
             Finding::UnitTooLarge { unit, bytes: need, limit, kind } => write!(
@@ -332,18 +333,18 @@ impl fmt::Display for Finding {
                 write!(f, "feasible from k = {count} devices of kind `{kind}`")
             }
             Finding::MoreDevices { kind, count, smallest: false } => {
-                write!(f, "feasible with {count} devices of kind `{kind}`; fewer may do")
+                write!(f, "feasible with {count} devices of kind `{kind}`; fewer may suffice")
             }
             Finding::MoreMemory { kind, bytes: enough, too_few } => {
                 write!(f, "feasible with {} on each device of kind `{kind}`", bytes_closely(*enough))?;
                 match too_few {
                     Some(too_few) => write!(f, ", not with {}", bytes_closely(*too_few)),
-                    None => write!(f, "; less may do"),
+                    None => write!(f, "; less may suffice"),
                 }
             }
             Finding::NothingHelps => write!(
                 f,
-                "neither more devices of a kind nor more memory on them was found to help in the time given"
+                "within the time limit, neither more devices of a kind nor more memory on them was found to help"
             ),
         }
     }

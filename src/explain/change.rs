@@ -36,8 +36,8 @@ impl Change {
             Change::Device { kind } => format!("one more {}", name(kind)),
             Change::Bandwidth => "twice the bandwidth".into(),
             Change::Memory => "twice the memory".into(),
-            Change::FreeSplit => "any split, not this rule alone".into(),
-            Change::Call => "one more call of each accelerator".into(),
+            Change::FreeSplit => "any split, not only this rule".into(),
+            Change::Call => "one more call per accelerator".into(),
         }
     }
 

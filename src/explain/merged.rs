@@ -6,9 +6,9 @@
 
 use serde::Serialize;
 use stagewright_core::bound::{Bound, HeaviestUnit};
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::Pass;
-use stagewright_core::graph::OpId;
+use stagewright_core::graph::{ClassId, OpId};
 use stagewright_core::problem::Problem;
 use stagewright_core::tolerance::round_down;
 
@@ -50,16 +50,17 @@ impl Merged {
         };
         let all: f64 = graph.operators().map(fastest).sum();
         let units = Units::new(problem);
-        let work = |unit: usize| units.members(unit).iter().map(|&op| fastest(op)).sum::<f64>();
-        let (unit, most) = (0..units.len())
+        let work = |unit: UnitId| units.members(unit).iter().map(|&op| fastest(op)).sum::<f64>();
+        let (unit, most) = units
+            .ids()
             .map(|unit| (unit, work(unit)))
             .max_by(|one, other| one.1.total_cmp(&other.1).then(other.0.cmp(&one.0)))?;
         let members = units.members(unit);
         let forward = members.iter().filter(|&&op| graph.operator(op).pass == Pass::Forward).count();
-        let mut classes: Vec<usize> = members.iter().map(|&op| graph.class_of(op)).collect();
+        let mut classes: Vec<ClassId> = members.iter().map(|&op| graph.class_of(op)).collect();
         classes.sort_unstable();
         classes.dedup();
-        let of_class = |class: usize| graph.class(class).iter().map(|&op| fastest(op)).sum::<f64>();
+        let of_class = |class: ClassId| graph.class(class).iter().map(|&op| fastest(op)).sum::<f64>();
         let heaviest = classes
             .iter()
             .filter(|&&class| graph.class(class).len() > 1)
@@ -96,7 +97,7 @@ impl Merged {
 }
 
 /// The bound of [`HeaviestUnit`], whose proof holds for any operators that share a device.
-fn bound(problem: &Problem, units: &Units, unit: usize) -> f64 {
+fn bound(problem: &Problem, units: &Units, unit: UnitId) -> f64 {
     let objective = problem.objective();
     let on = |(pool, spec): (usize, &stagewright_core::problem::Pool)| {
         let replicas = objective.rules().max_replicas.min(spec.count());

@@ -73,10 +73,10 @@ fn tight(tight: &Tight) -> String {
         Tight::Devices { kind, count: 1 } => format!("the only {} is in use", name(kind)),
         Tight::Devices { kind, count } => format!("all {count} {} are in use", name(kind)),
         Tight::Calls { device, calls: 1 } => {
-            format!("{} is called once, which is all it may be", name(device))
+            format!("{} has one call, the maximum", name(device))
         }
         Tight::Calls { device, calls } => {
-            format!("{} is called {calls} times, which is all it may be", name(device))
+            format!("{} has {calls} calls, the maximum", name(device))
         }
     }
 }

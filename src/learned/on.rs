@@ -13,28 +13,28 @@ const UNTRAINED_SEED: u64 = 1;
 
 pub(crate) static POLICY: Policy = Policy::new(
     NAME,
-    "a graph neural network that steers candidates and search (makespan and contiguous throughput)",
+    "a graph neural network that guides candidates and search (makespan and contiguous throughput)",
     Origin::Checkpoint(SHIPPED),
     Parts::ALL,
 );
 
 pub(crate) static UNTRAINED: Policy = Policy::new(
     "policy-untrained",
-    "the policy with a network that has learned nothing",
+    "the policy with an untrained network",
     Origin::Untrained(UNTRAINED_SEED),
     Parts::ALL,
 );
 
 pub(crate) static NO_NETWORK: Policy = Policy::new(
     "policy-no-network",
-    "the floor and the search of the policy without a network",
+    "the policy without its network: floor and search",
     Origin::Nothing,
     Parts::ALL,
 );
 
 pub(crate) static NO_SEARCH: Policy = Policy::new(
     "policy-no-search",
-    "the floor and the plans drawn from the network, without a search",
+    "the policy without its search: floor and plans sampled from the network",
     Origin::Checkpoint(SHIPPED),
     Parts { search: false, ..Parts::ALL },
 );
@@ -48,55 +48,43 @@ pub(crate) static NO_DP: Policy = Policy::new(
 
 pub(crate) static NETWORK: Policy = Policy::new(
     "policy-network",
-    "the network alone: its likeliest plan, no floor and no search",
+    "the network alone: its most likely plan, without floor and search",
     Origin::Checkpoint(SHIPPED),
     Parts { floor: false, draws: 1, search: false, ..Parts::ALL },
 );
 
 pub(crate) static GDP: Learned = Learned::new(
     "gdp",
-    "GDP: a graph embedding and attention place all at once, learning on the graph (makespan)",
+    "GDP: a graph embedding and attention place all operators at once, trained on the graph (makespan)",
     Kind::Gdp,
 );
 
 pub(crate) static PLACETO: Learned = Learned::new(
     "placeto",
-    "Placeto: re-places one group after the other, learning on the graph (makespan)",
+    "Placeto: re-places one group at a time, trained on the graph (makespan)",
     Kind::Placeto,
 );
 
 pub(crate) static HSDAG: Learned = Learned::new(
     "hsdag",
-    "HSDAG: learns groups together with where they go, on the graph (makespan)",
+    "HSDAG: learns grouping and placement jointly, trained on the graph (makespan)",
     Kind::Hsdag,
 );
 
 pub(crate) static HDP: Learned =
-    Learned::new("hdp", "HDP: a grouper and a recurrent placer, learning on the graph (makespan)", Kind::Hdp);
+    Learned::new("hdp", "HDP: a grouper and a recurrent placer, trained on the graph (makespan)", Kind::Hdp);
 
-pub(crate) static GDP_UNTRAINED: Learned = Learned::untrained(
-    "gdp-untrained",
-    "what GDP draws before it has learned anything (makespan)",
-    Kind::Gdp,
-);
+pub(crate) static GDP_UNTRAINED: Learned =
+    Learned::untrained("gdp-untrained", "samples of untrained GDP (makespan)", Kind::Gdp);
 
-pub(crate) static PLACETO_UNTRAINED: Learned = Learned::untrained(
-    "placeto-untrained",
-    "what Placeto draws before it has learned anything (makespan)",
-    Kind::Placeto,
-);
+pub(crate) static PLACETO_UNTRAINED: Learned =
+    Learned::untrained("placeto-untrained", "samples of untrained Placeto (makespan)", Kind::Placeto);
 
-pub(crate) static HSDAG_UNTRAINED: Learned = Learned::untrained(
-    "hsdag-untrained",
-    "what HSDAG draws before it has learned anything (makespan)",
-    Kind::Hsdag,
-);
+pub(crate) static HSDAG_UNTRAINED: Learned =
+    Learned::untrained("hsdag-untrained", "samples of untrained HSDAG (makespan)", Kind::Hsdag);
 
-pub(crate) static HDP_UNTRAINED: Learned = Learned::untrained(
-    "hdp-untrained",
-    "what HDP draws before it has learned anything (makespan)",
-    Kind::Hdp,
-);
+pub(crate) static HDP_UNTRAINED: Learned =
+    Learned::untrained("hdp-untrained", "samples of untrained HDP (makespan)", Kind::Hdp);
 
 /// The learned systems of the literature, as baselines.
 pub static SYSTEMS: [&Learned; 4] = [&GDP, &PLACETO, &HSDAG, &HDP];

@@ -20,7 +20,7 @@ pub struct Choice {
 
 /// No solver that `auto` may choose supports the objective.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("there is no solver for {what} yet{}", others(.able))]
+#[error("no solver supports {what} yet{}", others(.able))]
 pub struct NoSolver {
     /// The objective, for display.
     pub what: String,
@@ -32,7 +32,7 @@ fn others(able: &[&str]) -> String {
     if able.is_empty() {
         String::new()
     } else {
-        format!("; by name there are the baselines {}", able.join(", "))
+        format!("; the baselines are available by name: {}", able.join(", "))
     }
 }
 
@@ -57,13 +57,15 @@ pub fn auto(objective: &Objective) -> Result<Choice, NoSolver> {
             .find(|solver| solver.missing(objective).is_none())
     };
     if let Some(solver) = PORTFOLIOS.into_iter().find(|portfolio| portfolio.missing(objective).is_none()) {
-        return Ok(Choice { solver, rule: "several solvers in turn, no one of them is best at it" });
+        return Ok(Choice { solver, rule: "several solvers in turn, as no single one is best" });
     }
     if let Some(solver) = takes(Role::Exact) {
-        return Ok(Choice { solver, rule: "an exact solver takes the objective" });
+        return Ok(Choice { solver, rule: "an exact solver supports the objective" });
     }
     match takes(Role::Search) {
-        Some(solver) => Ok(Choice { solver, rule: "no exact solver takes the objective, a search does" }),
+        Some(solver) => {
+            Ok(Choice { solver, rule: "no exact solver supports the objective, but a search does" })
+        }
         None => Err(NoSolver { what: describe(objective), able: able(objective) }),
     }
 }

@@ -99,7 +99,7 @@ impl Solver for Portfolio {
         if objective.kind() != self.kind {
             return Some("objectives of another kind");
         }
-        self.able(objective).next().is_none().then_some("what none of its solvers takes")
+        self.able(objective).next().is_none().then_some("what none of its solvers supports")
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -128,7 +128,7 @@ impl Solver for Portfolio {
                     None => Ok(Solution { solver: self.name(), ..solution }),
                     Some(_) => {
                         let name = solver.name();
-                        Err(SolveError::Invariant(format!("`{name}` says infeasible where there is a plan")))
+                        Err(SolveError::Invariant(format!("`{name}` reports infeasible, but a plan exists")))
                     }
                 };
             }

@@ -193,7 +193,7 @@ fn a_plan_that_is_no_pipeline_says_why_it_has_no_steady_state() {
     let made =
         chain(&[("first", None), ("second", None)], 2, &["--objective", "makespan", "--solver", "heft"]);
     browser.open(&made.page);
-    assert_eq!(browser.text("#no-steady"), "No steady state: a plan for makespan is of one batch at a time.");
+    assert_eq!(browser.text("#no-steady"), "No steady state: a plan for makespan runs one batch at a time.");
     assert_eq!(browser.evaluate("document.querySelectorAll('#steady-view').length"), 0);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

@@ -10,7 +10,7 @@ fn options_of_the_model_need_not_be_given_again() {
     let plan = path(&folder, "plan.json");
     let made = plan_demo(&["--batch", "4", "--memory-reserve", "1MiB", "--out", &plan]);
     assert_eq!(code(&made), Some(0), "{}", stderr(&made));
-    assert!(stdout(&made).contains(" samples a second"), "{}", stdout(&made));
+    assert!(stdout(&made).contains(" samples per second"), "{}", stdout(&made));
     let text = std::fs::read_to_string(&plan).expect("the plan was written");
     let kept: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(kept["model"], json!({"batch": 4, "memory_reserve": 1048576}));
@@ -21,7 +21,7 @@ fn options_of_the_model_need_not_be_given_again() {
         command(&arguments).output().expect("the program starts")
     };
     let again = check(&[]);
-    assert!(stdout(&again).contains(" samples a second"), "{}", stdout(&again));
+    assert!(stdout(&again).contains(" samples per second"), "{}", stdout(&again));
     assert!(!stderr(&again).contains("was made with"), "{}", stderr(&again));
     let other = check(&["--batch", "8"]);
     assert!(stderr(&other).contains("note: --batch is 8"), "{}", stderr(&other));
@@ -47,7 +47,7 @@ fn options_that_a_format_has_no_use_for_are_refused() {
     }
     let told = plan_demo(&["--batch", "4"]);
     assert_eq!(code(&told), Some(0));
-    assert!(stderr(&told).contains("--batch 4 says how many samples they are for"), "{}", stderr(&told));
+    assert!(stderr(&told).contains("--batch 4 does not change the costs of the file"), "{}", stderr(&told));
 }
 
 #[test]

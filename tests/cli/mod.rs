@@ -131,7 +131,7 @@ fn a_drawing_has_every_operator_once() {
 #[test]
 fn auto_says_what_it_chose_and_why() {
     let solver = json(&plan_demo(&["--json"]))["solver"].as_str().map(str::to_owned);
-    assert_eq!(solver.as_deref(), Some("dp (auto: an exact solver takes the objective)"));
+    assert_eq!(solver.as_deref(), Some("dp (auto: an exact solver supports the objective)"));
     assert!(stderr(&plan_demo(&["-v"])).contains("solver: dp (auto"));
 }
 
@@ -311,7 +311,7 @@ fn latency_is_planned_with_its_calls_and_checked() {
     let output = run(&asked);
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     assert!(
-        stdout(&output).starts_with("objective  latency, one call of each accelerator"),
+        stdout(&output).starts_with("objective  latency, one call per accelerator"),
         "{}",
         stdout(&output)
     );
@@ -400,7 +400,7 @@ fn operators_whose_work_is_not_known_are_told_of() {
     for (file, count) in [("none.json", 2), ("one.json", 1)] {
         let output = run(&["convert", &path(&folder, file), &path(&folder, "out.json")]);
         assert_eq!(code(&output), Some(0), "{}", stderr(&output));
-        let told = format!("bytes they move alone: {count} Attention\\u{{1b}}[2J\n");
+        let told = format!("bytes that they move: {count} Attention\\u{{1b}}[2J\n");
         assert!(stderr(&output).ends_with(&told), "{}", stderr(&output));
     }
     assert_eq!(stderr(&plan_demo(&["--json"])), "", "the demo is priced");

@@ -114,10 +114,7 @@ fn what_is_no_cluster_says_so_and_exits_with_2() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let model = model();
     let cases: &[(&[&str], &str)] = &[
-        (
-            &["plan", &model, "--cluster", "8xb100"],
-            "error[N001]: no built-in cluster and no device is called `b100`",
-        ),
+        (&["plan", &model, "--cluster", "8xb100"], "error[N001]: unknown cluster or device `b100`"),
         (&["plan", &model, "--cluster", "missing"], "error[N001]"),
         (&["plan", &model, "--cluster", "missing.toml"], "error[I001]"),
         (&["plan", &model, "--cluster", "./8xa100"], "error[I001]"),

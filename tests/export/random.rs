@@ -150,7 +150,7 @@ fn drawings_and_affinities_have_every_operator_once_whatever_it_is_called() {
             expected.sort();
             assert_eq!(found, expected);
             let annotated = export("onnxruntime", &plan, model);
-            assert_eq!(annotated.is_ok(), accelerators.len() < 2, "one provider of a type");
+            assert_eq!(annotated.is_ok(), accelerators.len() < 2, "one provider per type");
             if let Ok(annotated) = annotated {
                 let Entries(found) = assigned(&annotated.text, "LAYER_ANN");
                 let settings: String = assigned(&annotated.text, "SETTINGS");

@@ -376,7 +376,7 @@ fn what_is_in_no_module_goes_with_a_neighbour_on_its_device() {
         assert_eq!((code, place.as_deref()), ("E021", Some("devices[1].ops[0]")), "{to}: {message}");
         assert_eq!(
             message,
-            "`alias` on acc1 is in no module, and what it reads and what reads it is on other devices"
+            "`alias` on acc1 is in no module, and its inputs and readers are on other devices"
         );
         assert!(export(to, &apart, Some(&model)).unwrap_err().help().contains("--pins"));
     }
@@ -473,7 +473,7 @@ fn layers_that_read_from_one_another_are_no_sequence() {
     for to in SEQUENCES {
         let (code, place, message) = refused(to, &plan, Some(&model));
         assert_eq!((code, place.as_deref()), ("E019", Some("devices[0].ops[0]")), "{to}: {message}");
-        assert!(message.starts_with("`a`, `b` and `c` read from one another"), "{message}");
+        assert!(message.starts_with("`a`, `b` and `c` form a cycle"), "{message}");
     }
 }
 
@@ -505,7 +505,7 @@ fn a_branch_is_no_chain() {
         assert!(named.iter().all(|part| message.contains(part)), "{message}");
         let (code, place, message) = refused(to, &plan, Some(&apart));
         assert_eq!((code, place.as_deref()), ("E020", Some("devices[0].ops[3]")), "{to}: {message}");
-        assert!(message.starts_with("`aux` reads nothing of `layers.0`"), "{message}");
+        assert!(message.starts_with("`aux` does not read `layers.0`"), "{message}");
     }
     for model in [&masked, &skip, &apart] {
         text("pipedream", &plan, Some(model));

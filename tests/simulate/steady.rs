@@ -70,8 +70,8 @@ fn the_period_is_the_value_and_devices_are_busy_for_their_load() {
 fn plans_that_are_no_pipelines_say_why_they_have_no_steady_state() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let cases: [(&[&str], &str); 3] = [
-        (&["--objective", "latency", "--solver", "dp"], "a plan for latency is of one batch at a time"),
-        (&["--objective", "makespan", "--solver", "heft"], "a plan for makespan is of one batch at a time"),
+        (&["--objective", "latency", "--solver", "dp"], "a plan for latency runs one batch at a time"),
+        (&["--objective", "makespan", "--solver", "heft"], "a plan for makespan runs one batch at a time"),
         (&["--schedule", "1f1b", "--microbatches", "4"], "the pipeline fills and drains in every iteration"),
     ];
     for (more, why) in cases {

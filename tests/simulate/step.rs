@@ -61,7 +61,7 @@ fn the_document_is_the_whole_timeline() {
         let document: Value =
             serde_json::to_value(StepDocument::of(&step, &names, &steady)).expect("a document");
         assert_eq!(document["steady_state"], Value::Null);
-        assert_eq!(document["no_steady_state"], "a plan for makespan is of one batch at a time");
+        assert_eq!(document["no_steady_state"], "a plan for makespan runs one batch at a time");
         let list = |field: &str| document[field].as_array().expect("a list").clone();
         assert_eq!(document["makespan_s"].as_f64(), Some(step.makespan()));
         assert_eq!(list("operators").len(), problem.graph().operator_count());

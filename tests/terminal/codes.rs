@@ -188,7 +188,7 @@ fn an_unknown_code_is_an_error_with_the_nearest_one() {
         let output = run(&["--explain", typed]);
         assert_eq!(output.status.code(), Some(2), "{typed}");
         let story = stderr(&output);
-        assert!(story.starts_with(&format!("error[U009]: no error has the code `{typed}`")), "{story}");
+        assert!(story.starts_with(&format!("error[U009]: unknown error code `{typed}`")), "{story}");
         assert_eq!(story.contains("did you mean"), meant.is_some(), "{story}");
         assert!(story.contains(meant.unwrap_or("help: ")), "{story}");
     }

@@ -39,5 +39,5 @@ fn a_folder_that_cannot_be_made_is_an_error() {
     let file = tempfile::NamedTempFile::new().expect("there is room for a file");
     let output = run(&["man", &file.path().join("man1").display().to_string()]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).starts_with("error[I002]: cannot make the folder"), "{}", stderr(&output));
+    assert!(stderr(&output).starts_with("error[I002]: cannot create the folder"), "{}", stderr(&output));
 }

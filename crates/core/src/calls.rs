@@ -6,6 +6,8 @@
 
 use crate::document::ObjectiveKind;
 use crate::graph::OpId;
+use crate::id;
+use crate::ids::Keyed;
 use crate::placement::Placement;
 use crate::problem::Problem;
 
@@ -21,7 +23,7 @@ pub fn assign(problem: &Problem, placement: &Placement) -> Placement {
     let device_of: Vec<_> = graph.operators().map(|op| placement.device_of(op)).collect();
     let mut rounds = Rounds::new(problem, placement);
     while rounds.run_hosts() || rounds.run_a_call() {}
-    Placement::with_calls(device_of, rounds.call_of)
+    Placement::with_calls(device_of, rounds.call_of.into())
 }
 
 /// Assigns calls if the objective is latency and the placement has none.
@@ -32,20 +34,24 @@ pub fn assign_if_missing(problem: &Problem, placement: Placement) -> Placement {
     assign(problem, &placement)
 }
 
+id! {
+    /// Index of a device among those in use.
+    QueueId;
+}
+
 struct Rounds<'p> {
     problem: &'p Problem,
-    /// Index into `ready` by operator.
-    queue_of: Vec<u32>,
+    queue_of: Keyed<OpId, QueueId>,
     /// Whether a queue belongs to a host.
-    host: Vec<bool>,
+    host: Keyed<QueueId, bool>,
     /// Predecessors of each operator that have not run.
-    waiting: Vec<u32>,
-    /// Ready operators, by device in use.
-    ready: Vec<Vec<OpId>>,
-    /// Number of operators that have not run, by device in use.
-    left: Vec<usize>,
-    calls: Vec<u32>,
-    call_of: Vec<u32>,
+    waiting: Keyed<OpId, usize>,
+    /// Ready operators.
+    ready: Keyed<QueueId, Vec<OpId>>,
+    /// Number of operators that have not run.
+    left: Keyed<QueueId, usize>,
+    calls: Keyed<QueueId, u32>,
+    call_of: Keyed<OpId, u32>,
 }
 
 impl<'p> Rounds<'p> {
@@ -57,18 +63,18 @@ impl<'p> Rounds<'p> {
         let queue = |op| used.binary_search(&placement.device_of(op)).expect("every device in use is listed");
         let mut rounds = Rounds {
             problem,
-            queue_of: graph.operators().map(|op| queue(op) as u32).collect(),
+            queue_of: graph.operators().map(|op| QueueId::new(queue(op))).collect(),
             host: used.iter().map(|&device| problem.pools()[problem.pool_of(device)].host).collect(),
-            waiting: graph.operators().map(|op| graph.predecessors(op).len() as u32).collect(),
-            ready: vec![Vec::new(); used.len()],
-            left: vec![0; used.len()],
-            calls: vec![0; used.len()],
-            call_of: vec![0; graph.operator_count()],
+            waiting: graph.operators().map(|op| graph.predecessors(op).len()).collect(),
+            ready: Keyed::filled(Vec::new(), used.len()),
+            left: Keyed::filled(0, used.len()),
+            calls: Keyed::filled(0, used.len()),
+            call_of: Keyed::filled(0, graph.operator_count()),
         };
         for op in graph.operators() {
-            let queue = rounds.queue_of[op.index()] as usize;
+            let queue = rounds.queue_of[op];
             rounds.left[queue] += 1;
-            if rounds.waiting[op.index()] == 0 {
+            if rounds.waiting[op] == 0 {
                 rounds.ready[queue].push(op);
             }
         }
@@ -78,7 +84,7 @@ impl<'p> Rounds<'p> {
     /// Runs all ready operators of the hosts; returns whether there were any.
     fn run_hosts(&mut self) -> bool {
         let mut any = false;
-        for queue in 0..self.ready.len() {
+        for queue in self.ready.ids() {
             while let Some(op) = self.host[queue].then(|| self.ready[queue].pop()).flatten() {
                 self.done(op, None);
                 any = true;
@@ -89,8 +95,8 @@ impl<'p> Rounds<'p> {
 
     /// Runs one call; returns whether any operators were left to call.
     fn run_a_call(&mut self) -> bool {
-        let mut best: Option<(usize, Vec<OpId>)> = None;
-        for queue in 0..self.ready.len() {
+        let mut best: Option<(QueueId, Vec<OpId>)> = None;
+        for queue in self.ready.ids() {
             if self.ready[queue].is_empty() {
                 continue;
             }
@@ -106,7 +112,7 @@ impl<'p> Rounds<'p> {
         let Some((queue, members)) = best else { return false };
         self.ready[queue].clear();
         for op in members {
-            self.call_of[op.index()] = self.calls[queue];
+            self.call_of[op] = self.calls[queue];
             self.done(op, Some(queue));
         }
         self.calls[queue] += 1;
@@ -114,15 +120,15 @@ impl<'p> Rounds<'p> {
     }
 
     /// All operators that a device can run without waiting for another device.
-    fn closure(&mut self, queue: usize) -> Vec<OpId> {
+    fn closure(&mut self, queue: QueueId) -> Vec<OpId> {
         let graph = self.problem.graph();
         let mut members = self.ready[queue].clone();
         let mut at = 0;
         while at < members.len() {
             for &next in graph.successors(members[at]) {
-                if self.queue_of[next.index()] as usize == queue {
-                    self.waiting[next.index()] -= 1;
-                    if self.waiting[next.index()] == 0 {
+                if self.queue_of[next] == queue {
+                    self.waiting[next] -= 1;
+                    if self.waiting[next] == 0 {
                         members.push(next);
                     }
                 }
@@ -132,8 +138,8 @@ impl<'p> Rounds<'p> {
         // Nothing has run yet: restore the counts.
         for &op in &members {
             for &next in graph.successors(op) {
-                if self.queue_of[next.index()] as usize == queue {
-                    self.waiting[next.index()] += 1;
+                if self.queue_of[next] == queue {
+                    self.waiting[next] += 1;
                 }
             }
         }
@@ -141,12 +147,12 @@ impl<'p> Rounds<'p> {
     }
 
     /// Marks an operator as run; `within` is the device of its call, if the members of that call are already known.
-    fn done(&mut self, op: OpId, within: Option<usize>) {
-        self.left[self.queue_of[op.index()] as usize] -= 1;
+    fn done(&mut self, op: OpId, within: Option<QueueId>) {
+        self.left[self.queue_of[op]] -= 1;
         for &next in self.problem.graph().successors(op) {
-            self.waiting[next.index()] -= 1;
-            let queue = self.queue_of[next.index()] as usize;
-            if self.waiting[next.index()] == 0 && Some(queue) != within {
+            self.waiting[next] -= 1;
+            let queue = self.queue_of[next];
+            if self.waiting[next] == 0 && Some(queue) != within {
                 self.ready[queue].push(next);
             }
         }

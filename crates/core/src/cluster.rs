@@ -9,19 +9,15 @@ use thiserror::Error;
 use crate::document::{
     CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GroupDocument, KindDocument, LinkDocument, MatrixDocument,
 };
+use crate::id;
+use crate::ids::Keyed;
 
 /// Maximum number of devices of a cluster; a larger count is taken for a typo.
 pub const MAX_DEVICES: u64 = 1_000_000;
 
-/// Index of a device in its cluster: the devices of the first kind, then those of the second, and so on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DeviceId(pub u32);
-
-impl DeviceId {
-    /// As an array index.
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
+id! {
+    /// Index of a device in its cluster: the devices of the first kind, then those of the second, and so on.
+    pub DeviceId;
 }
 
 /// Invalid cluster document.
@@ -118,8 +114,7 @@ impl ClusterError {
             ClusterError::NoDevices => "give at least one kind a count of at least 1",
             ClusterError::TooManyDevices { .. } => "correct the counts",
             ClusterError::BadName { .. } => {
-                "name every kind and group, each differently, and so that the device names (kind name plus \
-                 number) differ too"
+                "give every kind and group a unique name; the device names (kind name plus number) must be unique too"
             }
             ClusterError::UnknownGroup { .. } => "add the group under `groups` or correct the name",
             ClusterError::BadNumber { .. } => "correct the number",
@@ -203,9 +198,9 @@ impl ClusterBuilder {
 #[derive(Debug, Clone)]
 pub struct Cluster {
     document: Arc<ClusterDocument>,
-    first_device: Vec<u32>,
-    kind_of: Vec<u32>,
-    group_of_kind: Vec<Option<u32>>,
+    first_device: Vec<DeviceId>,
+    kind_of: Keyed<DeviceId, usize>,
+    group_of_kind: Vec<Option<usize>>,
 }
 
 impl Cluster {
@@ -225,7 +220,7 @@ impl Cluster {
         let groups = group_numbers(&document)?;
         let mut names: FxHashMap<&str, ()> = FxHashMap::default();
         let mut first_device = Vec::with_capacity(document.kinds.len() + 1);
-        let mut kind_of = Vec::with_capacity(count as usize);
+        let mut kind_of: Keyed<DeviceId, usize> = Vec::with_capacity(count as usize).into();
         let mut group_of_kind = Vec::with_capacity(document.kinds.len());
         for (at, kind) in document.kinds.iter().enumerate() {
             let path = format!("kinds[{at}]");
@@ -233,10 +228,10 @@ impl Cluster {
             check_name("kind", &kind.name, is_new, &path)?;
             check_kind(kind, &path)?;
             group_of_kind.push(group_number(kind, &groups, &path)?);
-            first_device.push(kind_of.len() as u32);
-            kind_of.extend(std::iter::repeat_n(at as u32, kind.count as usize));
+            first_device.push(kind_of.next_id());
+            kind_of.extend(std::iter::repeat_n(at, kind.count as usize));
         }
-        first_device.push(kind_of.len() as u32);
+        first_device.push(kind_of.next_id());
         if let Some(matrix) = &document.matrix {
             check_matrix(matrix, kind_of.len())?;
         }
@@ -274,7 +269,7 @@ impl Cluster {
 
     /// All devices, by index.
     pub fn devices(&self) -> impl ExactSizeIterator<Item = DeviceId> + use<> {
-        (0..self.kind_of.len() as u32).map(DeviceId)
+        self.kind_of.ids()
     }
 
     /// Number of kinds.
@@ -289,18 +284,18 @@ impl Cluster {
 
     /// The kind of a device.
     pub fn kind_of(&self, device: DeviceId) -> usize {
-        self.kind_of[device.index()] as usize
+        self.kind_of[device]
     }
 
     /// The devices of a kind.
     pub fn devices_of(&self, kind: usize) -> impl ExactSizeIterator<Item = DeviceId> + use<> {
-        (self.first_device[kind]..self.first_device[kind + 1]).map(DeviceId)
+        (self.first_device[kind].0..self.first_device[kind + 1].0).map(DeviceId)
     }
 
     /// The name of a device: its kind's name and its number within the kind.
     pub fn device_name(&self, device: DeviceId) -> String {
         let kind = self.kind_of(device);
-        format!("{}{}", self.kind(kind).name, device.0 - self.first_device[kind])
+        format!("{}{}", self.kind(kind).name, device.0 - self.first_device[kind].0)
     }
 
     /// Memory of a device of a kind; infinite if the document sets no limit.
@@ -315,15 +310,14 @@ impl Cluster {
 
     /// The group of a kind.
     pub fn group_of_kind(&self, kind: usize) -> Option<usize> {
-        self.group_of_kind[kind].map(|group| group as usize)
+        self.group_of_kind[kind]
     }
 
     /// The device with the given name.
     pub fn device_named(&self, name: &str) -> Option<DeviceId> {
         (0..self.kind_count()).find_map(|kind| {
             let digits = name.strip_prefix(self.kind(kind).name.as_str())?;
-            let number: u32 = digits.parse().ok()?;
-            let device = self.devices_of(kind).nth(number as usize)?;
+            let device = self.devices_of(kind).nth(digits.parse().ok()?)?;
             // `acc+1` and `acc01` parse as numbers but are not device names.
             (self.device_name(device) == name).then_some(device)
         })
@@ -359,11 +353,11 @@ fn count_devices(document: &ClusterDocument) -> Result<u64, ClusterError> {
 }
 
 /// Number of every group by name; checks the groups.
-fn group_numbers(document: &ClusterDocument) -> Result<FxHashMap<&str, u32>, ClusterError> {
-    let mut numbers: FxHashMap<&str, u32> = FxHashMap::default();
+fn group_numbers(document: &ClusterDocument) -> Result<FxHashMap<&str, usize>, ClusterError> {
+    let mut numbers: FxHashMap<&str, usize> = FxHashMap::default();
     for (at, group) in document.groups.iter().enumerate() {
         let path = format!("groups[{at}]");
-        let is_new = numbers.insert(&group.name, at as u32).is_none();
+        let is_new = numbers.insert(&group.name, at).is_none();
         check_name("group", &group.name, is_new, &path)?;
         check_link(&group.uplink, &format!("{path}.uplink"))?;
     }
@@ -373,9 +367,9 @@ fn group_numbers(document: &ClusterDocument) -> Result<FxHashMap<&str, u32>, Clu
 /// Number of the group of a kind.
 fn group_number(
     kind: &KindDocument,
-    groups: &FxHashMap<&str, u32>,
+    groups: &FxHashMap<&str, usize>,
     path: &str,
-) -> Result<Option<u32>, ClusterError> {
+) -> Result<Option<usize>, ClusterError> {
     let Some(group) = &kind.group else { return Ok(None) };
     let unknown = || ClusterError::UnknownGroup {
         kind: kind.name.clone(),

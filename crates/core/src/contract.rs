@@ -23,6 +23,8 @@
 //! The construction is that of the NeurIPS 2020 reference code (Tarnawski et al., "Efficient Algorithms for
 //! Device Placement of DNN Graph Operators", Appendix B), so that values agree with it.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use petgraph::algo::kosaraju_scc;
@@ -31,16 +33,27 @@ use rustc_hash::FxHashMap;
 
 use crate::csr::Csr;
 use crate::document::{ObjectiveKind, Pass, Split};
-use crate::graph::{OpId, TensorId};
+use crate::graph::{ClassId, OpId, TensorId};
+use crate::id;
+use crate::ids::{Id, Keyed};
 use crate::memory::{DeviceBytes, Memory};
 use crate::objective::{Objective, Throughput};
 use crate::problem::Problem;
+
+id! {
+    /// Index of a unit.
+    pub UnitId;
+    /// Index of a net.
+    pub NetId;
+    /// Index of a parameter that several units share, among these.
+    pub SharedId;
+}
 
 /// A net: a contracted tensor (or several of one producer, pass and pin set).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Net {
     /// The sending unit, or [`Net::GRADIENT`].
-    pub producer: u32,
+    pub producer: UnitId,
     /// 0, or 1 for a backward net under `separate` training.
     pub pass: u8,
     first_pin: u32,
@@ -49,7 +62,7 @@ pub struct Net {
 
 impl Net {
     /// Stands for the producer of the gradient of a shared parameter, which every holder sends and receives.
-    pub const GRADIENT: u32 = u32::MAX;
+    pub const GRADIENT: UnitId = UnitId(u32::MAX);
 
     /// Whether it is the gradient of a shared parameter.
     #[inline]
@@ -62,13 +75,13 @@ impl Net {
 /// first operator (free).
 #[derive(Debug, Clone)]
 pub struct Units {
-    unit_of: Vec<u32>,
+    unit_of: Vec<UnitId>,
     members: Csr<OpId>,
-    nets: Vec<Net>,
-    pins: Vec<u32>,
-    nets_of: Csr<u32>,
-    successors: Csr<u32>,
-    predecessors: Csr<u32>,
+    nets: Keyed<NetId, Net>,
+    pins: Vec<UnitId>,
+    nets_of: Csr<NetId>,
+    successors: Csr<UnitId>,
+    predecessors: Csr<UnitId>,
     pools: usize,
     passes: usize,
     /// `[pool][pass][unit]`; unsupported units hold zero, see `supported`.
@@ -79,23 +92,23 @@ pub struct Units {
     transfer: Vec<f64>,
     /// `[group][net]`.
     uplink: Vec<f64>,
-    fixed_bytes: Vec<f64>,
-    activation_bytes: Vec<f64>,
-    parameter_bytes: Vec<f64>,
+    fixed_bytes: Keyed<UnitId, f64>,
+    activation_bytes: Keyed<UnitId, f64>,
+    parameter_bytes: Keyed<UnitId, f64>,
     /// Bytes of parameters, whether or not replicas synchronise them; a shared one counts at the first unit that reads
     /// it.
-    weight_bytes: Vec<f64>,
+    weight_bytes: Keyed<UnitId, f64>,
     memory: Arc<Memory>,
     /// Bytes of tensors and workspace that an operator of the unit needs while it runs, maximised over its operators.
-    working_bytes: Vec<f64>,
+    working_bytes: Keyed<UnitId, f64>,
     /// Declared activations, without held tensors.
-    declared_bytes: Vec<f64>,
+    declared_bytes: Keyed<UnitId, f64>,
     /// Upper bound on the bytes that a unit adds to a device with one microbatch in flight, without shared parameters.
-    most_bytes: Vec<f64>,
+    most_bytes: Keyed<UnitId, f64>,
     /// Upper bound on the bytes that every further microbatch in flight adds.
-    most_stash: Vec<f64>,
-    shared: Vec<Shared>,
-    shared_of: Csr<u32>,
+    most_stash: Keyed<UnitId, f64>,
+    shared: Keyed<SharedId, Shared>,
+    shared_of: Csr<SharedId>,
     always_fits: bool,
 }
 
@@ -120,7 +133,7 @@ impl Units {
     ///
     /// # Panics
     /// If a pair names a class that the graph does not have.
-    pub fn with_fused(problem: &Problem, pairs: &[(u32, u32)]) -> Units {
+    pub fn with_fused(problem: &Problem, pairs: &[(ClassId, ClassId)]) -> Units {
         match problem.objective() {
             Objective::Latency { .. } => Units::of_classes(problem, tensors_between_classes(problem), pairs),
             Objective::Throughput(Throughput { split: Split::Contiguous, .. }) => {
@@ -133,20 +146,24 @@ impl Units {
     }
 
     /// As [`Units::with_fused`], but in the order of a contiguous split, whatever the problem's own rule.
-    pub fn contiguous(problem: &Problem, pairs: &[(u32, u32)]) -> Units {
+    pub fn contiguous(problem: &Problem, pairs: &[(ClassId, ClassId)]) -> Units {
         Units::of_classes(problem, order_of_classes(problem), pairs)
     }
 
     /// Contracts the classes on cycles of an order.
-    fn of_classes(problem: &Problem, mut class_edges: Vec<(u32, u32)>, pairs: &[(u32, u32)]) -> Units {
+    fn of_classes(
+        problem: &Problem,
+        mut class_edges: Vec<(ClassId, ClassId)>,
+        pairs: &[(ClassId, ClassId)],
+    ) -> Units {
         // Two classes that come before each other are on a cycle.
         class_edges.extend(pairs.iter().flat_map(|&(one, other)| [(one, other), (other, one)]));
         let graph = problem.graph();
         let (class_unit, unit_count, edges) = fuse_components(graph.class_count(), &class_edges);
-        let unit_of: Vec<u32> = graph.operators().map(|op| class_unit[graph.class_of(op)]).collect();
-        let members: Vec<(u32, OpId)> = graph.operators().map(|op| (unit_of[op.index()], op)).collect();
-        let reversed: Vec<(u32, u32)> = {
-            let mut reversed: Vec<(u32, u32)> = edges.iter().map(|&(from, to)| (to, from)).collect();
+        let unit_of: Vec<UnitId> = graph.operators().map(|op| class_unit[graph.class_of(op)]).collect();
+        let members: Vec<(UnitId, OpId)> = graph.operators().map(|op| (unit_of[op.index()], op)).collect();
+        let reversed = {
+            let mut reversed: Vec<(UnitId, UnitId)> = edges.iter().map(|&(from, to)| (to, from)).collect();
             reversed.sort_unstable();
             reversed
         };
@@ -158,22 +175,22 @@ impl Units {
             passes: problem.objective().passes(),
             seconds: Vec::new(),
             supported: Vec::new(),
-            nets: Vec::new(),
+            nets: Keyed::default(),
             pins: Vec::new(),
             nets_of: Csr::default(),
             transfer: Vec::new(),
             uplink: Vec::new(),
-            fixed_bytes: vec![0.0; unit_count],
-            activation_bytes: vec![0.0; unit_count],
-            parameter_bytes: vec![0.0; unit_count],
-            weight_bytes: vec![0.0; unit_count],
+            fixed_bytes: Keyed::filled(0.0, unit_count),
+            activation_bytes: Keyed::filled(0.0, unit_count),
+            parameter_bytes: Keyed::filled(0.0, unit_count),
+            weight_bytes: Keyed::filled(0.0, unit_count),
             memory: problem.memory().clone(),
-            working_bytes: vec![0.0; unit_count],
-            declared_bytes: vec![0.0; unit_count],
-            most_bytes: vec![0.0; unit_count],
-            most_stash: vec![0.0; unit_count],
-            shared: Vec::new(),
-            shared_of: Csr::from_pairs(unit_count, &[]),
+            working_bytes: Keyed::filled(0.0, unit_count),
+            declared_bytes: Keyed::filled(0.0, unit_count),
+            most_bytes: Keyed::filled(0.0, unit_count),
+            most_stash: Keyed::filled(0.0, unit_count),
+            shared: Keyed::default(),
+            shared_of: Csr::from_pairs(unit_count, &[] as &[(UnitId, SharedId)]),
             always_fits: false,
             unit_of,
         };
@@ -193,7 +210,7 @@ impl Units {
         self.seconds = vec![0.0; self.pools * self.passes * count];
         self.supported = vec![true; self.pools * count];
         for op in graph.operators() {
-            let unit = self.unit_of[op.index()] as usize;
+            let unit = self.unit_of[op.index()];
             let document = graph.operator(op);
             let workspace = if self.memory.is_sum() { document.workspace_bytes } else { 0.0 };
             self.fixed_bytes[unit] += document.parameter_bytes + document.optimizer_bytes + workspace;
@@ -204,9 +221,9 @@ impl Units {
             for pool in 0..self.pools {
                 match problem.seconds(op, pool) {
                     Some(seconds) => {
-                        self.seconds[(pool * self.passes + pass) * count + unit] += seconds;
+                        self.seconds[(pool * self.passes + pass) * count + unit.index()] += seconds;
                     }
-                    None => self.supported[pool * count + unit] = false,
+                    None => self.supported[pool * count + unit.index()] = false,
                 }
             }
         }
@@ -214,9 +231,9 @@ impl Units {
 
     fn add_up_tensors(&mut self, problem: &Problem) {
         let graph = problem.graph();
-        let mut net_of: FxHashMap<(u32, u8, Vec<u32>), u32> = FxHashMap::default();
-        let mut times: Vec<(u32, Carried)> = Vec::new();
-        let mut incidence: Vec<(u32, u32)> = Vec::new();
+        let mut net_of: FxHashMap<(UnitId, u8, Vec<UnitId>), NetId> = FxHashMap::default();
+        let mut times: Vec<(NetId, Carried)> = Vec::new();
+        let mut incidence: Vec<(UnitId, NetId)> = Vec::new();
         let tensors = graph.tensors().map(|tensor| {
             let pass = u8::from(self.passes == 2 && !graph.is_forward(graph.producer(tensor)));
             (Carried::Tensor(tensor), graph.pins(tensor), pass)
@@ -230,7 +247,7 @@ impl Units {
             (Carried::Gradient(parameter), graph.readers(parameter), u8::from(self.passes == 2))
         });
         for (carried, pins, pass) in tensors.chain(gradients) {
-            let mut pins: Vec<u32> = pins.iter().map(|op| self.unit_of[op.index()]).collect();
+            let mut pins: Vec<UnitId> = pins.iter().map(|op| self.unit_of[op.index()]).collect();
             let producer = match carried {
                 Carried::Tensor(_) => pins[0],
                 Carried::Gradient(_) => Net::GRADIENT,
@@ -240,9 +257,8 @@ impl Units {
             if pins.len() < 2 {
                 continue;
             }
-            let fresh = self.nets.len() as u32;
             let net = *net_of.entry((producer, pass, pins)).or_insert_with_key(|(_, _, pins)| {
-                self.nets.push(Net {
+                let fresh = self.nets.push(Net {
                     producer,
                     pass,
                     first_pin: self.pins.len() as u32,
@@ -259,7 +275,7 @@ impl Units {
         self.transfer = vec![0.0; self.pools * nets];
         for (pool, spec) in problem.pools().iter().enumerate() {
             for &(net, carried) in &times {
-                self.transfer[pool * nets + net as usize] += match carried {
+                self.transfer[pool * nets + net.index()] += match carried {
                     Carried::Tensor(tensor) => costs.transfer(tensor, spec.kind),
                     Carried::Gradient(parameter) => costs.gradient(parameter, spec.kind),
                 };
@@ -269,7 +285,7 @@ impl Units {
         self.uplink = vec![0.0; groups * nets];
         for group in 0..groups {
             for &(net, carried) in &times {
-                self.uplink[group * nets + net as usize] += match carried {
+                self.uplink[group * nets + net.index()] += match carried {
                     Carried::Tensor(tensor) => costs.uplink(tensor, group),
                     Carried::Gradient(parameter) => costs.gradient_uplink(parameter, group),
                 };
@@ -280,21 +296,21 @@ impl Units {
     /// Adds parameters of a single unit to its own bytes; parameters of several units are shared.
     fn share_parameters(&mut self, problem: &Problem) {
         let graph = problem.graph();
-        let mut incidence: Vec<(u32, u32)> = Vec::new();
+        let mut incidence: Vec<(UnitId, SharedId)> = Vec::new();
         for (parameter, document) in graph.parameters().iter().enumerate() {
-            let mut units: Vec<u32> =
+            let mut units: Vec<UnitId> =
                 graph.readers(parameter).iter().map(|op| self.unit_of[op.index()]).collect();
             units.sort_unstable();
             units.dedup();
             let bytes = document.bytes + document.optimizer_bytes;
             let synchronised = if document.trained && graph.has_backward() { document.bytes } else { 0.0 };
-            self.weight_bytes[units[0] as usize] += if document.trained { document.bytes } else { 0.0 };
+            self.weight_bytes[units[0]] += if document.trained { document.bytes } else { 0.0 };
             if let [unit] = units[..] {
-                self.fixed_bytes[unit as usize] += bytes;
-                self.parameter_bytes[unit as usize] += synchronised;
+                self.fixed_bytes[unit] += bytes;
+                self.parameter_bytes[unit] += synchronised;
             } else {
-                incidence.extend(units.iter().map(|&unit| (unit, self.shared.len() as u32)));
-                self.shared.push(Shared { bytes, synchronised });
+                let shared = self.shared.push(Shared { bytes, synchronised });
+                incidence.extend(units.iter().map(|&unit| (unit, shared)));
             }
         }
         self.shared_of = Csr::from_pairs(self.len(), &incidence);
@@ -304,17 +320,17 @@ impl Units {
     fn hold_tensors(&mut self, problem: &Problem) {
         let graph = problem.graph();
         self.declared_bytes.clone_from(&self.activation_bytes);
-        let mut workspace = vec![0.0; self.len()];
+        let mut workspace = Keyed::filled(0.0, self.len());
         for op in graph.operators() {
             let tensors = graph.inputs(op).iter().chain(graph.outputs(op));
             let own = graph.operator(op).workspace_bytes;
             let needed = own + tensors.map(|&tensor| graph.bytes(tensor)).sum::<f64>();
-            let unit = self.unit_of[op.index()] as usize;
+            let unit = self.unit_of[op.index()];
             self.working_bytes[unit] = f64::max(self.working_bytes[unit], needed);
             workspace[unit] = f64::max(workspace[unit], own);
         }
-        let mut touching: Vec<u32> = Vec::new();
-        let mut holding: Vec<u32> = Vec::new();
+        let mut touching: Vec<UnitId> = Vec::new();
+        let mut holding: Vec<UnitId> = Vec::new();
         for tensor in graph.tensors() {
             let bytes = graph.bytes(tensor);
             touching.clear();
@@ -322,7 +338,7 @@ impl Units {
             touching.sort_unstable();
             touching.dedup();
             for &unit in &touching {
-                self.most_bytes[unit as usize] += bytes;
+                self.most_bytes[unit] += bytes;
             }
             if !graph.is_forward(graph.producer(tensor)) {
                 continue;
@@ -336,15 +352,15 @@ impl Units {
             later.sort_unstable();
             later.dedup();
             for &unit in &later {
-                self.most_stash[unit as usize] += bytes;
+                self.most_stash[unit] += bytes;
             }
             holding.clear();
             holding.extend(later.iter().filter(|unit| forward.contains(unit)));
             if let [unit] = holding[..] {
-                self.activation_bytes[unit as usize] += bytes;
+                self.activation_bytes[unit] += bytes;
             }
         }
-        for (unit, workspace) in workspace.into_iter().enumerate() {
+        for (unit, &workspace) in workspace.enumerate() {
             self.most_bytes[unit] += self.fixed_bytes[unit] + self.declared_bytes[unit] + workspace;
             self.most_stash[unit] += self.declared_bytes[unit];
         }
@@ -367,39 +383,44 @@ impl Units {
         self.len() == 0
     }
 
+    /// The units.
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = UnitId> + ExactSizeIterator + Clone + use<> {
+        UnitId::first(self.len())
+    }
+
     /// The unit of an operator.
-    pub fn unit_of(&self, op: OpId) -> usize {
-        self.unit_of[op.index()] as usize
+    pub fn unit_of(&self, op: OpId) -> UnitId {
+        self.unit_of[op.index()]
     }
 
     /// The operators of a unit, by index.
-    pub fn members(&self, unit: usize) -> &[OpId] {
+    pub fn members(&self, unit: UnitId) -> &[OpId] {
         self.members.row(unit)
     }
 
     /// Units that must not come before `unit`; empty for a free split.
-    pub fn successors(&self, unit: usize) -> &[u32] {
+    pub fn successors(&self, unit: UnitId) -> &[UnitId] {
         self.successors.row(unit)
     }
 
     /// Units that must not come after `unit`; empty for a free split.
-    pub fn predecessors(&self, unit: usize) -> &[u32] {
+    pub fn predecessors(&self, unit: UnitId) -> &[UnitId] {
         self.predecessors.row(unit)
     }
 
     /// The nets.
-    pub fn nets(&self) -> &[Net] {
+    pub fn nets(&self) -> &Keyed<NetId, Net> {
         &self.nets
     }
 
     /// The pins of a net: at least two units, ascending.
-    pub fn pins(&self, net: usize) -> &[u32] {
+    pub fn pins(&self, net: NetId) -> &[UnitId] {
         let Net { first_pin, pin_count, .. } = self.nets[net];
         &self.pins[first_pin as usize..(first_pin + pin_count) as usize]
     }
 
     /// The nets with a pin on a unit.
-    pub fn nets_of(&self, unit: usize) -> &[u32] {
+    pub fn nets_of(&self, unit: UnitId) -> &[NetId] {
         self.nets_of.row(unit)
     }
 
@@ -414,83 +435,83 @@ impl Units {
     }
 
     /// Whether every operator of a unit may run on a pool.
-    pub fn supported(&self, unit: usize, pool: usize) -> bool {
-        self.supported[pool * self.len() + unit]
+    pub fn supported(&self, unit: UnitId, pool: usize) -> bool {
+        self.supported[pool * self.len() + unit.index()]
     }
 
     /// Seconds of a unit on a pool in one pass; meaningless if it is not supported.
-    pub fn pass_seconds(&self, unit: usize, pool: usize, pass: usize) -> f64 {
-        self.seconds[(pool * self.passes + pass) * self.len() + unit]
+    pub fn pass_seconds(&self, unit: UnitId, pool: usize, pass: usize) -> f64 {
+        self.seconds[(pool * self.passes + pass) * self.len() + unit.index()]
     }
 
     /// Seconds of a unit on a pool over all passes; `None` if it is not supported.
-    pub fn seconds(&self, unit: usize, pool: usize) -> Option<f64> {
+    pub fn seconds(&self, unit: UnitId, pool: usize) -> Option<f64> {
         let total = || (0..self.passes).map(|pass| self.pass_seconds(unit, pool, pass)).sum();
         self.supported(unit, pool).then(total)
     }
 
     /// Seconds to move a net once over the link of a pool; zero for hosts.
-    pub fn transfer(&self, net: usize, pool: usize) -> f64 {
-        self.transfer[pool * self.nets.len() + net]
+    pub fn transfer(&self, net: NetId, pool: usize) -> f64 {
+        self.transfer[pool * self.nets.len() + net.index()]
     }
 
     /// Seconds that a net takes over the uplink of a group.
-    pub fn uplink(&self, net: usize, group: usize) -> f64 {
-        self.uplink[group * self.nets.len() + net]
+    pub fn uplink(&self, net: NetId, group: usize) -> f64 {
+        self.uplink[group * self.nets.len() + net.index()]
     }
 
     /// Bytes of a unit for any number of microbatches in flight: parameters and optimiser state that no other unit
     /// shares, and in version 1 workspace.
-    pub fn fixed_bytes(&self, unit: usize) -> f64 {
+    pub fn fixed_bytes(&self, unit: UnitId) -> f64 {
         self.fixed_bytes[unit]
     }
 
     /// Activation bytes of a unit per microbatch. In version 2 they include tensors that a device with the unit holds
     /// from the forward to the backward pass, if no other unit holds them.
-    pub fn activation_bytes(&self, unit: usize) -> f64 {
+    pub fn activation_bytes(&self, unit: UnitId) -> f64 {
         self.activation_bytes[unit]
     }
 
     /// Bytes of a unit with `in_flight` microbatches of activations. The sum over its units is a lower bound on the
     /// memory of a device, exact in version 1.
-    pub fn bytes(&self, unit: usize, in_flight: u32) -> f64 {
+    pub fn bytes(&self, unit: UnitId, in_flight: u32) -> f64 {
         self.fixed_bytes[unit] + f64::from(in_flight) * self.activation_bytes[unit]
     }
 
     /// Bytes of a unit's unshared parameters, which replicas of a stage synchronise.
-    pub fn parameter_bytes(&self, unit: usize) -> f64 {
+    pub fn parameter_bytes(&self, unit: UnitId) -> f64 {
         self.parameter_bytes[unit]
     }
 
     /// Bytes of the parameters of a unit, whether or not replicas synchronise them. A parameter that several units
     /// share counts at the first of them.
-    pub fn weight_bytes(&self, unit: usize) -> f64 {
+    pub fn weight_bytes(&self, unit: UnitId) -> f64 {
         self.weight_bytes[unit]
     }
 
     /// The parameters that units share.
-    pub fn shared(&self) -> &[Shared] {
+    pub fn shared(&self) -> &Keyed<SharedId, Shared> {
         &self.shared
     }
 
     /// The shared parameters that a unit reads.
-    pub fn shared_of(&self, unit: usize) -> &[u32] {
+    pub fn shared_of(&self, unit: UnitId) -> &[SharedId] {
         self.shared_of.row(unit)
     }
 
     /// Lower bound on the bytes of tensors and workspace that a device needs while the operators of the unit run.
-    pub fn working_bytes(&self, unit: usize) -> f64 {
+    pub fn working_bytes(&self, unit: UnitId) -> f64 {
         self.working_bytes[unit]
     }
 
     /// The declared part of [`Units::activation_bytes`]; the rest are tensors.
-    pub fn declared_bytes(&self, unit: usize) -> f64 {
+    pub fn declared_bytes(&self, unit: UnitId) -> f64 {
         self.declared_bytes[unit]
     }
 
     /// Upper bound on the bytes that a unit adds to a device with `in_flight` microbatches in flight, without shared
     /// parameters.
-    pub fn most_bytes(&self, unit: usize, in_flight: u32) -> f64 {
+    pub fn most_bytes(&self, unit: UnitId, in_flight: u32) -> f64 {
         self.most_bytes[unit] + (f64::from(in_flight) - 1.0) * self.most_stash[unit]
     }
 
@@ -505,7 +526,7 @@ impl Units {
     }
 
     /// Whether a unit never takes memory, regardless of the other units on its device.
-    pub fn takes_no_memory(&self, unit: usize) -> bool {
+    pub fn takes_no_memory(&self, unit: UnitId) -> bool {
         match self.bytes_are_sums() {
             true => self.bytes(unit, 1) == 0.0,
             false => self.most_bytes(unit, 2) == 0.0 && self.shared_of(unit).is_empty(),
@@ -513,7 +534,7 @@ impl Units {
     }
 
     /// Memory of a device with these units, each named once. O(n log n + pins) in the operators of the units.
-    pub fn device_bytes(&self, units: impl IntoIterator<Item = usize>) -> DeviceBytes {
+    pub fn device_bytes(&self, units: impl IntoIterator<Item = UnitId>) -> DeviceBytes {
         let ops = units.into_iter().flat_map(|unit| self.members(unit).iter().copied());
         self.memory.of(ops)
     }
@@ -528,12 +549,12 @@ enum Carried {
 }
 
 /// The order that calls must respect, as edges between colocation classes.
-fn tensors_between_classes(problem: &Problem) -> Vec<(u32, u32)> {
+fn tensors_between_classes(problem: &Problem) -> Vec<(ClassId, ClassId)> {
     let graph = problem.graph();
     let mut edges = Vec::new();
     for tensor in graph.tensors() {
-        let from = graph.class_of(graph.producer(tensor)) as u32;
-        let consumers = graph.consumers(tensor).iter().map(|&op| graph.class_of(op) as u32);
+        let from = graph.class_of(graph.producer(tensor));
+        let consumers = graph.consumers(tensor).iter().map(|&op| graph.class_of(op));
         edges.extend(consumers.filter(|&to| to != from).map(|to| (from, to)));
     }
     edges.sort_unstable();
@@ -542,9 +563,9 @@ fn tensors_between_classes(problem: &Problem) -> Vec<(u32, u32)> {
 }
 
 /// The order that a contiguous split must respect, as edges between colocation classes.
-fn order_of_classes(problem: &Problem) -> Vec<(u32, u32)> {
+fn order_of_classes(problem: &Problem) -> Vec<(ClassId, ClassId)> {
     let graph = problem.graph();
-    let mut has_forward = vec![false; graph.class_count()];
+    let mut has_forward = Keyed::filled(false, graph.class_count());
     for op in graph.operators().filter(|&op| graph.is_forward(op)) {
         has_forward[graph.class_of(op)] = true;
     }
@@ -558,9 +579,9 @@ fn order_of_classes(problem: &Problem) -> Vec<(u32, u32)> {
                 continue;
             }
             match (graph.operator(producer).pass, graph.operator(consumer).pass) {
-                (Pass::Forward, Pass::Forward) => edges.push((from as u32, to as u32)),
+                (Pass::Forward, Pass::Forward) => edges.push((from, to)),
                 (Pass::Backward, Pass::Backward) if !(has_forward[from] && has_forward[to]) => {
-                    edges.push((to as u32, from as u32));
+                    edges.push((to, from));
                 }
                 _ => {}
             }
@@ -573,29 +594,32 @@ fn order_of_classes(problem: &Problem) -> Vec<(u32, u32)> {
 
 /// Fuses strongly connected classes. Returns the unit of each class, the number of units, and the sorted edges
 /// between units; units are numbered topologically, ties by the smallest class.
-fn fuse_components(classes: usize, edges: &[(u32, u32)]) -> (Vec<u32>, usize, Vec<(u32, u32)>) {
+fn fuse_components(
+    classes: usize,
+    edges: &[(ClassId, ClassId)],
+) -> (Keyed<ClassId, UnitId>, usize, Vec<(UnitId, UnitId)>) {
     if edges.is_empty() {
-        return ((0..classes as u32).collect(), classes, Vec::new());
+        return (UnitId::first(classes).collect(), classes, Vec::new());
     }
     let mut digraph: DiGraph<(), (), u32> = DiGraph::with_capacity(classes, edges.len());
     for _ in 0..classes {
         digraph.add_node(());
     }
     for &(from, to) in edges {
-        digraph.add_edge(NodeIndex::new(from as usize), NodeIndex::new(to as usize), ());
+        digraph.add_edge(NodeIndex::new(from.index()), NodeIndex::new(to.index()), ());
     }
-    let components = kosaraju_scc(&digraph);
-    let mut component_of = vec![0u32; classes];
-    let mut smallest = vec![u32::MAX; components.len()];
-    for (at, component) in components.iter().enumerate() {
-        for class in component {
-            component_of[class.index()] = at as u32;
-            smallest[at] = smallest[at].min(class.index() as u32);
+    let components: Keyed<u32, _> = kosaraju_scc(&digraph).into();
+    let mut component_of = Keyed::filled(0, classes);
+    let mut smallest = Keyed::filled(usize::MAX, components.len());
+    for (component, members) in components.enumerate() {
+        for class in members {
+            component_of[ClassId::new(class.index())] = component;
+            smallest[component] = smallest[component].min(class.index());
         }
     }
     let mut between: Vec<(u32, u32)> = edges
         .iter()
-        .map(|&(from, to)| (component_of[from as usize], component_of[to as usize]))
+        .map(|&(from, to)| (component_of[from], component_of[to]))
         .filter(|(from, to)| from != to)
         .collect();
     between.sort_unstable();
@@ -603,29 +627,29 @@ fn fuse_components(classes: usize, edges: &[(u32, u32)]) -> (Vec<u32>, usize, Ve
 
     // Kahn's algorithm with a heap, so that the numbering follows the file wherever the order permits.
     let successors = Csr::from_pairs(components.len(), &between);
-    let mut waiting = vec![0u32; components.len()];
+    let mut waiting: Keyed<u32, usize> = Keyed::filled(0, components.len());
     for &(_, to) in &between {
-        waiting[to as usize] += 1;
+        waiting[to] += 1;
     }
-    let mut ready: std::collections::BinaryHeap<std::cmp::Reverse<(u32, u32)>> = (0..components.len())
-        .filter(|&at| waiting[at] == 0)
-        .map(|at| std::cmp::Reverse((smallest[at], at as u32)))
+    let mut ready: BinaryHeap<Reverse<(usize, u32)>> = components
+        .ids()
+        .filter(|&component| waiting[component] == 0)
+        .map(|component| Reverse((smallest[component], component)))
         .collect();
-    let mut number = vec![0u32; components.len()];
+    let mut number = Keyed::filled(UnitId(0), components.len());
     let mut next = 0;
-    while let Some(std::cmp::Reverse((_, at))) = ready.pop() {
-        number[at as usize] = next;
+    while let Some(Reverse((_, component))) = ready.pop() {
+        number[component] = UnitId(next);
         next += 1;
-        for &to in successors.row(at as usize) {
-            waiting[to as usize] -= 1;
-            if waiting[to as usize] == 0 {
-                ready.push(std::cmp::Reverse((smallest[to as usize], to)));
+        for &to in successors.row(component) {
+            waiting[to] -= 1;
+            if waiting[to] == 0 {
+                ready.push(Reverse((smallest[to], to)));
             }
         }
     }
-    let unit_of_class = component_of.iter().map(|&component| number[component as usize]).collect();
-    let mut unit_edges: Vec<(u32, u32)> =
-        between.iter().map(|&(from, to)| (number[from as usize], number[to as usize])).collect();
+    let unit_of_class = component_of.iter().map(|&component| number[component]).collect();
+    let mut unit_edges: Vec<_> = between.iter().map(|&(from, to)| (number[from], number[to])).collect();
     unit_edges.sort_unstable();
     (unit_of_class, components.len(), unit_edges)
 }

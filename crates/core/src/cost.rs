@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use crate::cluster::Cluster;
 use crate::document::{ClassDocument, LinkDocument, OperatorDocument, Pass};
+use crate::graph::ClassId;
 use crate::graph::{Graph, OpId, TensorId};
 
 /// Error in the derivation of costs.
@@ -45,7 +46,7 @@ pub enum CostError {
         parameter: String,
     },
     /// Finite costs or bytes whose sum exceeds [`LARGEST_SUM`](crate::tolerance::LARGEST_SUM).
-    #[error("{what} sum to {sum:e}, the most of it from {largest}")]
+    #[error("{what} sum to {sum:e}, mostly from {largest}")]
     Overflow {
         /// The summed quantity.
         what: String,
@@ -176,7 +177,7 @@ fn gradient_bytes(graph: &Graph, parameter: usize) -> Option<f64> {
     if !document.trained || !graph.has_backward() {
         return None;
     }
-    let mut classes: Vec<usize> = graph.readers(parameter).iter().map(|&op| graph.class_of(op)).collect();
+    let mut classes: Vec<ClassId> = graph.readers(parameter).iter().map(|&op| graph.class_of(op)).collect();
     classes.sort_unstable();
     classes.dedup();
     let copies = classes.len() as f64;

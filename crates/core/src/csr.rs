@@ -1,5 +1,7 @@
 //! Csr sparse rows.
 
+use crate::ids::Id;
+
 /// Csr sparse rows: the lists of all rows in one array.
 #[derive(Debug, Clone, Default)]
 pub struct Csr<T> {
@@ -9,17 +11,17 @@ pub struct Csr<T> {
 
 impl<T: Copy> Csr<T> {
     /// Rows from (row, item) pairs, each row in the order of the pairs.
-    pub fn from_pairs(rows: usize, pairs: &[(u32, T)]) -> Self {
+    pub fn from_pairs(rows: usize, pairs: &[(impl Id, T)]) -> Self {
         let mut compressed = Csr { offsets: Vec::new(), items: Vec::new() };
         compressed.refill(rows, pairs.iter().copied());
         compressed
     }
 
     /// Rows from (row, item) pairs in the order of the rows.
-    pub fn from_sorted(rows: usize, pairs: impl Iterator<Item = (u32, T)>) -> Self {
+    pub fn from_sorted(rows: usize, pairs: impl Iterator<Item = (impl Id, T)>) -> Self {
         let mut offsets = vec![0u32; rows + 1];
         let items = pairs.map(|(row, item)| {
-            offsets[row as usize + 1] += 1;
+            offsets[row.index() + 1] += 1;
             item
         });
         let items = items.collect();
@@ -40,20 +42,20 @@ impl<T: Copy> Csr<T> {
     }
 
     /// Rebuilds the rows, reusing the memory.
-    pub fn refill(&mut self, rows: usize, pairs: impl Iterator<Item = (u32, T)> + Clone) {
+    pub fn refill(&mut self, rows: usize, pairs: impl Iterator<Item = (impl Id, T)> + Clone) {
         // The insertion position of a row is kept one entry late, where it ends as the offset of the next row.
         self.offsets.clear();
         self.offsets.resize(rows + 2, 0);
         self.items.clear();
         self.items.extend(pairs.clone().map(|(row, item)| {
-            self.offsets[row as usize + 2] += 1;
+            self.offsets[row.index() + 2] += 1;
             item
         }));
         for row in 2..rows + 2 {
             self.offsets[row] += self.offsets[row - 1];
         }
         for (row, item) in pairs {
-            let next = &mut self.offsets[row as usize + 1];
+            let next = &mut self.offsets[row.index() + 1];
             self.items[*next as usize] = item;
             *next += 1;
         }
@@ -62,13 +64,13 @@ impl<T: Copy> Csr<T> {
 
     /// The items of a row.
     #[inline]
-    pub fn row(&self, row: usize) -> &[T] {
+    pub fn row(&self, row: impl Id) -> &[T] {
         self.items(self.range(row))
     }
 
     /// Range of a row's items, for frequent lookups.
-    pub fn range(&self, row: usize) -> [u32; 2] {
-        [self.offsets[row], self.offsets[row + 1]]
+    pub fn range(&self, row: impl Id) -> [u32; 2] {
+        [self.offsets[row.index()], self.offsets[row.index() + 1]]
     }
 
     /// The items of all rows.
@@ -83,8 +85,9 @@ impl<T: Copy> Csr<T> {
     }
 
     /// The items of a row, mutably.
-    pub fn row_mut(&mut self, row: usize) -> &mut [T] {
-        &mut self.items[self.offsets[row] as usize..self.offsets[row + 1] as usize]
+    pub fn row_mut(&mut self, row: impl Id) -> &mut [T] {
+        let [first, last] = self.range(row);
+        &mut self.items[first as usize..last as usize]
     }
 
     /// Number of rows.

@@ -5,7 +5,8 @@
 
 use std::cell::Cell;
 
-use crate::contract::Units;
+use crate::contract::{SharedId, UnitId, Units};
+use crate::ids::Keyed;
 use crate::memory::DeviceBytes;
 use crate::tolerance;
 
@@ -28,9 +29,9 @@ pub struct Held {
 pub struct Holdings<'a> {
     units: &'a Units,
     held: Held,
-    members: Vec<u32>,
+    members: Vec<UnitId>,
     /// Number of units in the set that read each shared parameter.
-    readers: Vec<u32>,
+    readers: Keyed<SharedId, u32>,
     exact: Cell<Option<DeviceBytes>>,
 }
 
@@ -41,7 +42,7 @@ impl<'a> Holdings<'a> {
             units,
             held: Held::default(),
             members: Vec::new(),
-            readers: vec![0; units.shared().len()],
+            readers: Keyed::filled(0, units.shared().len()),
             exact: Cell::new(None),
         }
     }
@@ -49,8 +50,8 @@ impl<'a> Holdings<'a> {
     /// Empties the set.
     pub fn clear(&mut self) {
         for unit in self.members.drain(..) {
-            for &shared in self.units.shared_of(unit as usize) {
-                self.readers[shared as usize] = 0;
+            for &shared in self.units.shared_of(unit) {
+                self.readers[shared] = 0;
             }
         }
         self.held = Held::default();
@@ -64,7 +65,7 @@ impl<'a> Holdings<'a> {
 
     /// Adds a unit that is not in the set.
     #[inline]
-    pub fn add(&mut self, unit: usize) {
+    pub fn add(&mut self, unit: UnitId) {
         let units = self.units;
         self.held.fixed += units.fixed_bytes(unit);
         self.held.activations += units.activation_bytes(unit);
@@ -76,23 +77,23 @@ impl<'a> Holdings<'a> {
 
     /// Adds the terms beyond plain sums. A separate function, so that the sums are inlined into the search loops of
     /// all solvers.
-    fn add_beyond_sums(&mut self, unit: usize) {
+    fn add_beyond_sums(&mut self, unit: UnitId) {
         let units = self.units;
         self.held.declared += units.declared_bytes(unit);
         self.held.working = self.held.working.max(units.working_bytes(unit));
         self.held.most += units.most_bytes(unit, 1);
         self.held.most_waiting += units.most_bytes(unit, 2) - units.most_bytes(unit, 1);
         for &shared in units.shared_of(unit) {
-            let readers = &mut self.readers[shared as usize];
+            let readers = &mut self.readers[shared];
             *readers += 1;
             if *readers == 1 {
-                let shared = units.shared()[shared as usize];
+                let shared = units.shared()[shared];
                 self.held.fixed += shared.bytes;
                 self.held.most += shared.bytes;
                 self.held.synchronised += shared.synchronised;
             }
         }
-        self.members.push(unit as u32);
+        self.members.push(unit);
         self.exact.set(None);
     }
 
@@ -100,8 +101,8 @@ impl<'a> Holdings<'a> {
     pub fn undo(&mut self, before: Held) {
         self.held = before;
         if let Some(unit) = self.members.pop() {
-            for &shared in self.units.shared_of(unit as usize) {
-                self.readers[shared as usize] -= 1;
+            for &shared in self.units.shared_of(unit) {
+                self.readers[shared] -= 1;
             }
         }
         self.exact.set(None);
@@ -121,7 +122,7 @@ impl<'a> Holdings<'a> {
                 synchronised: self.held.synchronised,
                 ..DeviceBytes::default()
             },
-            false => self.units.device_bytes(self.members.iter().map(|&unit| unit as usize)),
+            false => self.units.device_bytes(self.members.iter().copied()),
         };
         let bytes = self.exact.get().unwrap_or_else(exact);
         self.exact.set(Some(bytes));

@@ -1,6 +1,6 @@
 //! The core of Stagewright: documents, graph, cluster, cost model, problem, placement and evaluation.
 //!
-//! Each module imports only those before it in this order: `bits`, `csr`, `text`, `document`, `tolerance`, `seed`,
+//! Each module imports only those before it in this order: `bits`, `ids`, `csr`, `text`, `document`, `tolerance`, `seed`,
 //! `stop`, `graph`, `cluster`, `objective`, `cost`, `memory`, `magnitude`, `problem`, `contract`, `placement`, `holdings`, `meter`,
 //! `offload`, `simulate`, `schedule`, `evaluate`, `calls`, `certificate`, `bound`, `solver`.
 
@@ -16,6 +16,7 @@ pub mod document;
 pub mod evaluate;
 pub mod graph;
 pub mod holdings;
+pub mod ids;
 mod magnitude;
 pub mod memory;
 pub mod meter;

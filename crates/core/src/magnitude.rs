@@ -185,14 +185,11 @@ mod tests {
         const HUGE: f64 = f64::MAX;
         assert_eq!(after(|_| {}), None);
         let seconds = |pair: &mut Pair| pair.operator.seconds = [("acc".into(), HUGE)].into();
-        assert!(refused("slowest kind, sum to inf, the most of it from operator `a`", seconds));
+        assert!(refused("slowest kind, sum to inf, mostly from operator `a`", seconds));
         let one = |pair: &mut Pair| pair.operator.seconds = [("acc".into(), 0.9 * HUGE / 2.0)].into();
         assert!(refused("slowest kind", one), "finite in all, but not twice");
         let transfer = |pair: &mut Pair| pair.tensor.seconds = [("acc".into(), HUGE)].into();
-        assert!(refused(
-            "slowest link, sum to 1.7976931348623157e308, the most of it from tensor 0 (ab)",
-            transfer
-        ));
+        assert!(refused("slowest link, sum to 1.7976931348623157e308, mostly from tensor 0 (ab)", transfer));
         assert!(refused("uplink of group `box`", |pair| pair.tensor.bytes = HUGE));
         let narrow = |pair: &mut Pair| pair.cluster.groups[0].uplink.bandwidth = 1e-305;
         assert!(refused("uplink of group `box`", narrow));

@@ -29,6 +29,7 @@ use std::sync::Arc;
 use crate::cluster::Cluster;
 use crate::document::{GraphDocument, KindDocument};
 use crate::graph::{Graph, OpId, TensorId};
+use crate::ids::Keyed;
 
 /// Memory of a device by component.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -59,7 +60,7 @@ impl DeviceBytes {
 pub struct Memory {
     graph: Arc<Graph>,
     /// Position of every operator in the work order; empty in version 1.
-    rank: Vec<u32>,
+    rank: Keyed<OpId, u32>,
 }
 
 thread_local! {
@@ -69,23 +70,23 @@ thread_local! {
 /// Buffers of [`Memory::of`], reused for one graph after the other.
 #[derive(Debug, Default)]
 struct Scratch {
-    order: Vec<OpId>,
+    order: Keyed<u32, OpId>,
     /// Stamp and position in `order`, valid if the stamp is that of the current call.
-    place: Vec<(u32, u32)>,
-    seen_tensor: Vec<u32>,
-    seen_parameter: Vec<u32>,
+    place: Keyed<OpId, (u32, u32)>,
+    seen_tensor: Keyed<TensorId, u32>,
+    seen_parameter: Keyed<u32, u32>,
     /// Change of the live bytes at every position.
-    change: Vec<f64>,
+    change: Keyed<u32, f64>,
     stamp: u32,
 }
 
 impl Memory {
     pub(crate) fn new(graph: Arc<Graph>) -> Memory {
-        let mut rank = Vec::new();
+        let mut rank = Keyed::default();
         if graph.is_version_2() {
-            rank = vec![0; graph.operator_count()];
+            rank = Keyed::filled(0, graph.operator_count());
             for (at, op) in (0..).zip(graph.work_order()) {
-                rank[op.index()] = at;
+                rank[op] = at;
             }
         }
         Memory { graph, rank }
@@ -129,14 +130,14 @@ impl Memory {
         let mut bytes = DeviceBytes::default();
         scratch.begin(graph, ops, &self.rank);
         let stamp = scratch.stamp;
-        for at in 0..scratch.order.len() {
+        for at in scratch.order.ids() {
             let op = scratch.order[at];
             let document = graph.operator(op);
             bytes.fixed += document.parameter_bytes + document.optimizer_bytes;
             bytes.activations += document.activation_bytes;
             bytes.synchronised += graph.synchronised_bytes(op);
             for &parameter in graph.parameters_of(op) {
-                if std::mem::replace(&mut scratch.seen_parameter[parameter as usize], stamp) != stamp {
+                if std::mem::replace(&mut scratch.seen_parameter[parameter], stamp) != stamp {
                     let shared = &graph.parameters()[parameter as usize];
                     bytes.fixed += shared.bytes + shared.optimizer_bytes;
                     bytes.synchronised +=
@@ -144,13 +145,13 @@ impl Memory {
                 }
             }
             for &tensor in graph.inputs(op).iter().chain(graph.outputs(op)) {
-                if std::mem::replace(&mut scratch.seen_tensor[tensor.index()], stamp) != stamp {
+                if std::mem::replace(&mut scratch.seen_tensor[tensor], stamp) != stamp {
                     bytes.stash += scratch.hold(graph, tensor, at);
                 }
             }
         }
         let mut live = 0.0;
-        for (at, &op) in scratch.order.iter().enumerate() {
+        for (at, &op) in scratch.order.enumerate() {
             live += scratch.change[at];
             bytes.peak = f64::max(bytes.peak, live + graph.operator(op).workspace_bytes);
         }
@@ -159,23 +160,23 @@ impl Memory {
 }
 
 impl Scratch {
-    fn begin(&mut self, graph: &Graph, ops: impl IntoIterator<Item = OpId>, rank: &[u32]) {
+    fn begin(&mut self, graph: &Graph, ops: impl IntoIterator<Item = OpId>, rank: &Keyed<OpId, u32>) {
         let fresh = graph.operator_count() != self.place.len()
             || graph.tensor_count() != self.seen_tensor.len()
             || graph.parameters().len() != self.seen_parameter.len()
             || self.stamp == u32::MAX;
         if fresh {
-            self.place = vec![(0, 0); graph.operator_count()];
-            self.seen_tensor = vec![0; graph.tensor_count()];
-            self.seen_parameter = vec![0; graph.parameters().len()];
+            self.place = Keyed::filled((0, 0), graph.operator_count());
+            self.seen_tensor = Keyed::filled(0, graph.tensor_count());
+            self.seen_parameter = Keyed::filled(0, graph.parameters().len());
             self.stamp = 0;
         }
         self.stamp += 1;
         self.order.clear();
         self.order.extend(ops);
-        self.order.sort_unstable_by_key(|op| rank[op.index()]);
-        for (at, op) in self.order.iter().enumerate() {
-            self.place[op.index()] = (self.stamp, at as u32);
+        self.order.sort_unstable_by_key(|&op| rank[op]);
+        for (at, &op) in self.order.enumerate() {
+            self.place[op] = (self.stamp, at);
         }
         self.change.clear();
         self.change.resize(self.order.len() + 1, 0.0);
@@ -183,21 +184,21 @@ impl Scratch {
 
     /// Makes a tensor live from `first`, its first pin here, to its last pin; returns its bytes if it waits for the
     /// backward pass, else 0.
-    fn hold(&mut self, graph: &Graph, tensor: TensorId, first: usize) -> f64 {
+    fn hold(&mut self, graph: &Graph, tensor: TensorId, first: u32) -> f64 {
         let bytes = graph.bytes(tensor);
         if bytes == 0.0 {
             return 0.0;
         }
         let (mut last, mut waits) = (first, false);
         for &reader in graph.consumers(tensor) {
-            let (stamp, place) = self.place[reader.index()];
+            let (stamp, place) = self.place[reader];
             if stamp == self.stamp {
-                last = last.max(place as usize);
+                last = last.max(place);
                 waits |= !graph.is_forward(reader);
             }
         }
         if graph.consumers(tensor).is_empty() {
-            last = self.order.len() - 1;
+            last = self.order.next_id() - 1;
         }
         self.change[first] += bytes;
         self.change[last + 1] -= bytes;

@@ -5,8 +5,9 @@
 //! pins, so a [`Meter`] grows a set by one unit in time proportional to the number of the unit's nets, independent of
 //! the size of the set.
 
-use crate::contract::Units;
+use crate::contract::{NetId, UnitId, Units};
 use crate::holdings::{Held, Holdings};
+use crate::ids::Keyed;
 use crate::objective::{Objective, PassSums, Throughput};
 
 /// A compensated sum from which items can also be removed. The rounding error is kept separately (Neumaier,
@@ -60,8 +61,8 @@ pub struct Meter<'a> {
     units: &'a Units,
     rules: Throughput,
     pool: usize,
-    inside: Vec<u32>,
-    touched: Vec<u32>,
+    inside: Keyed<NetId, u32>,
+    touched: Vec<NetId>,
     sums: [Growing; 2],
     holdings: Holdings<'a>,
     supported: bool,
@@ -74,7 +75,7 @@ impl<'a> Meter<'a> {
             units,
             rules: objective.rules(),
             pool,
-            inside: vec![0; units.nets().len()],
+            inside: Keyed::filled(0, units.nets().len()),
             touched: Vec::new(),
             sums: Default::default(),
             holdings: Holdings::new(units),
@@ -85,7 +86,7 @@ impl<'a> Meter<'a> {
     /// Empties the set, in time proportional to the nets it touched.
     pub fn clear(&mut self) {
         for net in self.touched.drain(..) {
-            self.inside[net as usize] = 0;
+            self.inside[net] = 0;
         }
         self.sums = Default::default();
         self.holdings.clear();
@@ -99,9 +100,9 @@ impl<'a> Meter<'a> {
 
     /// Removes the unit that was added last; `before` is the mark made before it was added. Restores the earlier state
     /// to the last bit.
-    pub fn undo(&mut self, unit: usize, before: Mark) {
+    pub fn undo(&mut self, unit: UnitId, before: Mark) {
         for &net in self.units.nets_of(unit) {
-            let inside = &mut self.inside[net as usize];
+            let inside = &mut self.inside[net];
             *inside -= 1;
             if *inside == 0 {
                 // Nets were touched in this order, those of this unit last.
@@ -115,14 +116,13 @@ impl<'a> Meter<'a> {
     }
 
     /// Adds a unit that is not in the set.
-    pub fn add(&mut self, unit: usize) {
+    pub fn add(&mut self, unit: UnitId) {
         self.supported &= self.units.supported(unit, self.pool);
         for pass in 0..self.units.passes() {
             self.sums[pass].compute += self.units.pass_seconds(unit, self.pool, pass);
         }
         self.holdings.add(unit);
-        for &net in self.units.nets_of(unit) {
-            let at = net as usize;
+        for &at in self.units.nets_of(unit) {
             let pins = self.units.pins(at).len() as u32;
             let seconds = self.units.transfer(at, self.pool);
             let net = self.units.nets()[at];
@@ -130,7 +130,7 @@ impl<'a> Meter<'a> {
             self.inside[at] += 1;
             let inside = self.inside[at];
             if inside == 1 {
-                self.touched.push(at as u32);
+                self.touched.push(at);
             }
             if net.is_gradient() {
                 if inside == 1 {
@@ -138,7 +138,7 @@ impl<'a> Meter<'a> {
                 } else if inside == pins {
                     sums.synchronised.add(-seconds);
                 }
-            } else if net.producer == unit as u32 {
+            } else if net.producer == unit {
                 if inside > 1 {
                     sums.received.add(-seconds);
                 }

@@ -100,9 +100,7 @@ pub enum ObjectiveError {
     #[error("a pipeline schedule needs a contiguous split: a {0:?} split has no order of stages")]
     ScheduleWithoutOrder(Split),
     /// More microbatches than an iteration may have.
-    #[error(
-        "{count} microbatches, at most {most} are scheduled: the bubble of that many is the bottleneck alone"
-    )]
+    #[error("{count} microbatches, expected at most {most}: with that many, the bubble is negligible")]
     TooManyMicrobatches {
         /// The given count.
         count: u32,
@@ -111,23 +109,23 @@ pub enum ObjectiveError {
     },
     /// Separately scored passes under a schedule, which determines their order itself.
     #[error(
-        "a pipeline schedule runs both passes in its own order: training with separate passes is for no schedule"
+        "a pipeline schedule orders both passes itself: training with separate passes needs the schedule none"
     )]
     SeparateUnderSchedule,
     /// Interleaved 1F1B, which runs several stages on a device.
     #[error(
-        "interleaved 1f1b runs several stages on a device, which a plan cannot say yet; \
-         plan under 1f1b, and let `simulate` divide its stages"
+        "a plan cannot express the several stages per device of interleaved 1f1b yet; plan under 1f1b, and let \
+         `simulate` divide its stages"
     )]
     InterleavedPlan,
     /// A pipeline rule for an objective other than throughput.
-    #[error("{0} is a rule of pipelines, which {kind} does not have", kind = .1.name())]
+    #[error("{0} applies only to pipelines, not to {kind}", kind = .1.name())]
     OnlyForThroughput(&'static str, ObjectiveKind),
     /// An execution model for an objective other than the makespan.
-    #[error("the execution is a rule of the makespan, which {kind} does not have", kind = .0.name())]
+    #[error("the execution applies only to the makespan, not to {kind}", kind = .0.name())]
     ExecutionWithoutMakespan(ObjectiveKind),
     /// Several calls per accelerator for an objective other than latency.
-    #[error("{0} calls an accelerator are for latency alone")]
+    #[error("{0} calls per accelerator apply only to latency")]
     CallsWithoutLatency(u32),
 }
 
@@ -163,6 +161,7 @@ impl Throughput {
     }
 
     /// Whether the value is the time of an iteration under a schedule.
+    #[inline]
     fn times_iteration(&self) -> bool {
         self.schedule != Schedule::None && !self.is_bottleneck
     }
@@ -303,8 +302,9 @@ impl Objective {
     }
 
     /// Whether the value is the time of an iteration under a schedule.
+    #[inline]
     pub fn times_iteration(&self) -> bool {
-        self.rules().times_iteration()
+        matches!(self, Objective::Throughput(rules) if rules.times_iteration())
     }
 
     /// Lower bound on the ratio between the value and the smallest possible bottleneck load of a placement: an
@@ -332,6 +332,7 @@ impl Objective {
 
     /// Number of microbatches whose activations a stage keeps; `from_last` counts from the last stage, which is 1. With
     /// more stages before it the number is at least as large.
+    #[inline]
     pub fn in_flight(&self, from_last: u32) -> u32 {
         self.in_flight_of(from_last, from_last)
     }
@@ -342,8 +343,9 @@ impl Objective {
     /// 1F1B: min(j, m) (Narayanan et al., "Memory-efficient pipeline-parallel DNN training", ICML 2021). GPipe: m
     /// (Huang et al., NeurIPS 2019). Zero-bubble: min(p, m) on every stage, which includes the tensors that weight
     /// gradients still need (Qi et al., ICLR 2024).
+    #[inline]
     pub fn in_flight_of(&self, from_last: u32, stages: u32) -> u32 {
-        let Throughput { schedule, microbatches, .. } = self.rules();
+        let Objective::Throughput(Throughput { schedule, microbatches, .. }) = *self else { return 1 };
         match schedule {
             Schedule::None => 1,
             Schedule::GPipe => microbatches,
@@ -353,14 +355,17 @@ impl Objective {
     }
 
     /// Whether a stage's memory depends on its distance from the last stage.
+    #[inline]
     pub fn memory_depends_on_stage(&self) -> bool {
         self.in_flight(1) != self.in_flight(u32::MAX)
     }
 
     /// Number of separately scored loads: 2 (forward, backward) with `separate` training or if a schedule runs the
     /// passes, else 1.
+    #[inline]
     pub fn passes(&self) -> usize {
-        if self.rules().training == Training::Separate || self.times_iteration() { 2 } else { 1 }
+        let Objective::Throughput(rules) = self else { return 1 };
+        if rules.training == Training::Separate || rules.times_iteration() { 2 } else { 1 }
     }
 }
 

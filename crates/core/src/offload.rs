@@ -14,6 +14,7 @@
 //! dependencies together with the order of each accelerator's calls are acyclic; then every call is convex as well.
 
 use crate::graph::{Graph, OpId, TensorId};
+use crate::ids::Keyed;
 use crate::problem::Problem;
 
 /// Flat tables of operator and transfer seconds by pool, and the problem that they belong to.
@@ -21,7 +22,7 @@ use crate::problem::Problem;
 pub struct Offload<'p> {
     problem: &'p Problem,
     /// Row of each pool in the tables.
-    row: Vec<u32>,
+    row: Vec<usize>,
     /// `[row][operator]`; NaN if the pool cannot run the operator.
     seconds: Vec<f64>,
     /// `[row][tensor]`; zero for hosts.
@@ -71,7 +72,9 @@ impl CallSums {
     }
 }
 
-const NONE: u32 = u32::MAX;
+const NONE: OpId = OpId(u32::MAX);
+const NO_CALL: u32 = u32::MAX;
+const NO_TENSOR: TensorId = TensorId(u32::MAX);
 
 impl<'p> Offload<'p> {
     /// Builds the tables, in O(pools · (operators + tensors)).
@@ -82,8 +85,8 @@ impl<'p> Offload<'p> {
     /// Builds the tables of `pools`, the only pools that may be queried, in O(pools · (operators + tensors)).
     pub fn of_pools(problem: &'p Problem, pools: &[usize]) -> Offload<'p> {
         let graph = problem.graph();
-        let mut row = vec![u32::MAX; problem.pools().len()];
-        for (at, &pool) in (0..).zip(pools) {
+        let mut row = vec![usize::MAX; problem.pools().len()];
+        for (at, &pool) in pools.iter().enumerate() {
             row[pool] = at;
         }
         let seconds = pools
@@ -110,39 +113,39 @@ impl<'p> Offload<'p> {
     /// Seconds of an operator on a pool; `None` if it cannot or must not run there.
     #[inline]
     pub fn seconds(&self, op: OpId, pool: usize) -> Option<f64> {
-        let seconds = self.seconds[self.row[pool] as usize * self.graph().operator_count() + op.index()];
+        let seconds = self.seconds[self.row[pool] * self.graph().operator_count() + op.index()];
         (!seconds.is_nan()).then_some(seconds)
     }
 
     /// Seconds that a tensor takes over the link of a pool; zero for hosts.
     #[inline]
     pub fn transfer(&self, tensor: TensorId, pool: usize) -> f64 {
-        self.transfer[self.row[pool] as usize * self.graph().tensor_count() + tensor.index()]
+        self.transfer[self.row[pool] * self.graph().tensor_count() + tensor.index()]
     }
 }
 
 /// The longest path over calls and host operators, with the buffers to recompute it without allocating.
 #[derive(Debug, Clone)]
 pub struct Timeline {
-    calls: Vec<CallSums>,
-    ready: Vec<f64>,
+    calls: Keyed<u32, CallSums>,
+    ready: Keyed<OpId, f64>,
     /// Operators of each call as a linked list: the first of the call, and the next after each operator.
-    first: Vec<u32>,
-    next: Vec<u32>,
+    first: Keyed<u32, OpId>,
+    next: Keyed<OpId, OpId>,
     /// Number of inputs that an operator on a host, or a call, still waits for.
-    waiting_ops: Vec<u32>,
-    waiting_calls: Vec<u32>,
+    waiting_ops: Keyed<OpId, u32>,
+    waiting_calls: Keyed<u32, u32>,
     /// The next call of the same accelerator.
-    following: Vec<u32>,
+    following: Keyed<u32, u32>,
     /// The last tensor that each call has received.
-    received: Vec<u32>,
+    received: Keyed<u32, TensorId>,
     open: Vec<Node>,
 }
 
 /// An operator on a host, or a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Node {
-    Op(u32),
+    Op(OpId),
     Call(u32),
 }
 
@@ -151,14 +154,14 @@ impl Timeline {
     pub fn new(graph: &Graph) -> Timeline {
         let operators = graph.operator_count();
         Timeline {
-            calls: Vec::new(),
-            ready: vec![0.0; operators],
-            first: Vec::new(),
-            next: vec![NONE; operators],
-            waiting_ops: vec![0; operators],
-            waiting_calls: Vec::new(),
-            following: Vec::new(),
-            received: Vec::new(),
+            calls: Keyed::default(),
+            ready: Keyed::filled(0.0, operators),
+            first: Keyed::default(),
+            next: Keyed::filled(NONE, operators),
+            waiting_ops: Keyed::filled(0, operators),
+            waiting_calls: Keyed::default(),
+            following: Keyed::default(),
+            received: Keyed::default(),
             open: Vec::new(),
         }
     }
@@ -170,17 +173,17 @@ impl Timeline {
 
     /// Seconds until the result of an operator is ready, as last scheduled.
     pub fn ready(&self, op: OpId) -> f64 {
-        self.ready[op.index()]
+        self.ready[op]
     }
 
     /// The operators of a call as last scheduled, the last one first.
-    pub fn members(&self, call: usize) -> impl Iterator<Item = OpId> + '_ {
-        let some = |op: u32| (op != NONE).then_some(op);
-        std::iter::successors(some(self.first[call]), move |&op| some(self.next[op as usize])).map(OpId)
+    pub fn members(&self, call: u32) -> impl Iterator<Item = OpId> + '_ {
+        let some = |op: OpId| (op != NONE).then_some(op);
+        std::iter::successors(some(self.first[call]), move |&op| some(self.next[op]))
     }
 
     /// Whether a call is on a cycle or behind one, if the last schedule failed.
-    pub fn is_stuck(&self, call: usize) -> bool {
+    pub fn is_stuck(&self, call: u32) -> bool {
         self.waiting_calls[call] > 0
     }
 
@@ -195,36 +198,34 @@ impl Timeline {
         let mut value = 0.0f64;
         let mut left = calls.len();
         self.open.clear();
-        let roots = offload.graph().operators().map(|op| op.0);
-        self.open.extend(roots.filter_map(|op| {
-            let free = matches!(sites[op as usize], Site::Host(_)) && self.waiting_ops[op as usize] == 0;
+        self.open.extend(offload.graph().operators().filter_map(|op| {
+            let free = matches!(sites[op.index()], Site::Host(_)) && self.waiting_ops[op] == 0;
             free.then_some(Node::Op(op))
         }));
         left += sites.iter().filter(|site| matches!(site, Site::Host(_))).count();
-        let free_calls = (0..calls.len() as u32).filter(|&call| self.waiting_calls[call as usize] == 0);
+        let free_calls = self.calls.ids().filter(|&call| self.waiting_calls[call] == 0);
         self.open.extend(free_calls.map(Node::Call));
         while let Some(node) = self.open.pop() {
             left -= 1;
             match node {
                 Node::Op(op) => {
-                    let Site::Host(pool) = sites[op as usize] else { unreachable!("calls are other nodes") };
-                    let at = op as usize;
-                    let seconds = offload.seconds(OpId(op), pool as usize).unwrap_or(0.0);
-                    self.ready[at] += seconds;
-                    value = value.max(self.ready[at]);
-                    self.release(offload, sites, OpId(op));
+                    let Site::Host(pool) = sites[op.index()] else { unreachable!("calls are other nodes") };
+                    let seconds = offload.seconds(op, pool as usize).unwrap_or(0.0);
+                    self.ready[op] += seconds;
+                    value = value.max(self.ready[op]);
+                    self.release(offload, sites, op);
                 }
                 Node::Call(call) => {
-                    let finish = self.calls[call as usize].finish();
+                    let finish = self.calls[call].finish();
                     value = value.max(finish);
-                    let mut member = self.first[call as usize];
+                    let mut member = self.first[call];
                     while member != NONE {
-                        self.ready[member as usize] = finish;
-                        self.release(offload, sites, OpId(member));
-                        member = self.next[member as usize];
+                        self.ready[member] = finish;
+                        self.release(offload, sites, member);
+                        member = self.next[member];
                     }
-                    if let Some(&next) = self.following.get(call as usize).filter(|&&next| next != NONE) {
-                        self.arrive(Node::Call(next), finish);
+                    if self.following[call] != NO_CALL {
+                        self.arrive(Node::Call(self.following[call]), finish);
                     }
                 }
             }
@@ -235,27 +236,29 @@ impl Timeline {
     /// Computes the sums of the calls, and the number of inputs that every node waits for.
     fn gather(&mut self, offload: &Offload<'_>, sites: &[Site], calls: &[Call]) {
         let graph = offload.graph();
-        for table in [&mut self.first, &mut self.following, &mut self.received] {
-            table.clear();
-            table.resize(calls.len(), NONE);
-        }
+        self.first.clear();
+        self.first.resize(calls.len(), NONE);
+        self.following.clear();
+        self.following.resize(calls.len(), NO_CALL);
+        self.received.clear();
+        self.received.resize(calls.len(), NO_TENSOR);
         self.calls.clear();
         self.calls.resize(calls.len(), CallSums::default());
         self.waiting_calls.clear();
         self.waiting_calls.resize(calls.len(), 0);
         self.waiting_ops.fill(0);
         self.ready.fill(0.0);
+        let pool_of = |call: u32| calls[call as usize].pool as usize;
         for (at, call) in (0..).zip(calls) {
             if let Some(after) = call.after {
-                self.following[after as usize] = at;
-                self.waiting_calls[at as usize] += 1;
+                self.following[after] = at;
+                self.waiting_calls[at] += 1;
             }
         }
         for op in graph.operators() {
             if let Site::Call(call) = sites[op.index()] {
-                let pool = calls[call as usize].pool as usize;
-                self.calls[call as usize].compute += offload.seconds(op, pool).unwrap_or(0.0);
-                self.next[op.index()] = std::mem::replace(&mut self.first[call as usize], op.0);
+                self.calls[call].compute += offload.seconds(op, pool_of(call)).unwrap_or(0.0);
+                self.next[op] = std::mem::replace(&mut self.first[call], op);
             }
         }
         for tensor in graph.tensors() {
@@ -263,21 +266,19 @@ impl Timeline {
             let mut leaves = false;
             for &consumer in graph.consumers(tensor) {
                 match sites[consumer.index()] {
-                    Site::Host(_) => self.waiting_ops[consumer.index()] += 1,
+                    Site::Host(_) => self.waiting_ops[consumer] += 1,
                     here if here == from => continue,
                     Site::Call(call) => {
-                        self.waiting_calls[call as usize] += 1;
-                        if std::mem::replace(&mut self.received[call as usize], tensor.0) != tensor.0 {
-                            let pool = calls[call as usize].pool as usize;
-                            self.calls[call as usize].received += offload.transfer(tensor, pool);
+                        self.waiting_calls[call] += 1;
+                        if std::mem::replace(&mut self.received[call], tensor) != tensor {
+                            self.calls[call].received += offload.transfer(tensor, pool_of(call));
                         }
                     }
                 }
                 leaves = true;
             }
             if let (true, Site::Call(call)) = (leaves, from) {
-                let pool = calls[call as usize].pool as usize;
-                self.calls[call as usize].sent += offload.transfer(tensor, pool);
+                self.calls[call].sent += offload.transfer(tensor, pool_of(call));
             }
         }
     }
@@ -285,11 +286,11 @@ impl Timeline {
     /// Delivers the result of an operator to its readers elsewhere.
     fn release(&mut self, offload: &Offload<'_>, sites: &[Site], op: OpId) {
         let graph = offload.graph();
-        let (from, ready) = (sites[op.index()], self.ready[op.index()]);
+        let (from, ready) = (sites[op.index()], self.ready[op]);
         for &tensor in graph.outputs(op) {
             for &consumer in graph.consumers(tensor) {
                 match sites[consumer.index()] {
-                    Site::Host(_) => self.arrive(Node::Op(consumer.0), ready),
+                    Site::Host(_) => self.arrive(Node::Op(consumer), ready),
                     here if here == from => {}
                     Site::Call(call) => self.arrive(Node::Call(call), ready),
                 }
@@ -299,10 +300,8 @@ impl Timeline {
 
     fn arrive(&mut self, node: Node, at: f64) {
         let (waiting, since) = match node {
-            Node::Op(op) => (&mut self.waiting_ops[op as usize], &mut self.ready[op as usize]),
-            Node::Call(call) => {
-                (&mut self.waiting_calls[call as usize], &mut self.calls[call as usize].start)
-            }
+            Node::Op(op) => (&mut self.waiting_ops[op], &mut self.ready[op]),
+            Node::Call(call) => (&mut self.waiting_calls[call], &mut self.calls[call].start),
         };
         *since = since.max(at);
         *waiting -= 1;

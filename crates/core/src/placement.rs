@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cluster::DeviceId;
-use crate::contract::Units;
+use crate::contract::{UnitId, Units};
 use crate::document::ObjectiveKind;
 use crate::graph::{Graph, OpId};
 use crate::problem::Problem;
@@ -35,7 +35,7 @@ pub struct StageAssignment {
     /// Number of devices that run it.
     pub replicas: u32,
     /// Its units.
-    pub units: Vec<u32>,
+    pub units: Vec<UnitId>,
 }
 
 impl Placement {
@@ -100,7 +100,7 @@ impl Placement {
                 replicas.insert(device, stage.replicas);
             }
             for &unit in &stage.units {
-                for op in units.members(unit as usize) {
+                for op in units.members(unit) {
                     device_of[op.index()] = device;
                 }
             }

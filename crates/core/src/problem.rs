@@ -12,6 +12,7 @@ use crate::cluster::{Cluster, DeviceId};
 use crate::cost::{CostError, CostTable};
 use crate::document::{Pass, PinsDocument, Schedule};
 use crate::graph::{Graph, OpId, weight_gradients};
+use crate::ids::Keyed;
 use crate::magnitude;
 use crate::memory::{self, Memory};
 use crate::objective::{Objective, ObjectiveError, synchronisation};
@@ -27,13 +28,13 @@ pub enum ProblemError {
     #[error(transparent)]
     Objective(#[from] ObjectiveError),
     /// A pin of an operator that is not in the graph.
-    #[error("a pin names the operator `{name}`, which the graph does not have")]
+    #[error("a pin names the operator `{name}`, which is not in the graph")]
     UnknownPinnedOperator {
         /// The name.
         name: String,
     },
     /// A pin to something the cluster does not have.
-    #[error("the pin of `{operator}` names `{target}`, which is no device, kind or class of the cluster")]
+    #[error("the pin of `{operator}` names `{target}`, which is not a device, kind or class of the cluster")]
     UnknownPinTarget {
         /// The pinned operator.
         operator: String,
@@ -53,9 +54,7 @@ pub enum ProblemError {
         kind: String,
     },
     /// A schedule that splits the backward pass, for a graph whose backward pass is not split.
-    #[error(
-        "no operator of the backward pass computes gradients of weights alone, so zero-bubble has nothing to put off"
-    )]
+    #[error("no backward operator computes only weight gradients, so zero-bubble has nothing to defer")]
     WholeBackward,
 }
 
@@ -92,7 +91,7 @@ impl ProblemError {
             ProblemError::EmptyPin { .. } => "name a device, a kind or a class, or drop the pin",
             ProblemError::NoLinkForReplicas { .. } => "give the kind a link, or do not allow replicas",
             ProblemError::WholeBackward => {
-                "use 1f1b, or give the gradient of the weights an operator of its own beside that of the inputs"
+                "use 1f1b, or compute weight gradients and input gradients in separate operators"
             }
         }
     }
@@ -141,7 +140,7 @@ pub struct Problem {
     objective: Objective,
     pins: PinsDocument,
     pools: Vec<Pool>,
-    pool_of: Vec<u32>,
+    pool_of: Keyed<DeviceId, usize>,
     /// Pools that each operator may use; `None` without a pin.
     allowed: Vec<Option<Box<[bool]>>>,
     /// Whether the schedule defers each operator; empty if it defers none.
@@ -183,7 +182,7 @@ impl Problem {
         for (op, devices) in targets {
             let mut mask = vec![false; pools.len()].into_boxed_slice();
             for device in devices {
-                mask[pool_of[device.index()] as usize] = true;
+                mask[pool_of[device]] = true;
             }
             allowed[op.index()] = Some(mask);
         }
@@ -247,7 +246,7 @@ impl Problem {
 
     /// The pool of a device.
     pub fn pool_of(&self, device: DeviceId) -> usize {
-        self.pool_of[device.index()] as usize
+        self.pool_of[device]
     }
 
     /// Whether the pins allow an operator on a pool.
@@ -324,29 +323,29 @@ fn pools(
     cluster: &Cluster,
     targets: &[(OpId, Vec<DeviceId>)],
     microbatches: u32,
-) -> (Vec<Pool>, Vec<u32>) {
+) -> (Vec<Pool>, Keyed<DeviceId, usize>) {
     // Refine one partition by every distinct target set: devices stay together unless a set separates them.
-    let mut part: Vec<u32> = cluster.devices().map(|device| cluster.kind_of(device) as u32).collect();
+    let mut part: Keyed<DeviceId, usize> = cluster.devices().map(|device| cluster.kind_of(device)).collect();
     let mut sets: Vec<&Vec<DeviceId>> = targets.iter().map(|(_, devices)| devices).collect();
     sets.sort_unstable();
     sets.dedup();
     for set in sets {
-        let mut keys: Vec<(u32, bool)> = part.iter().map(|&part| (part, false)).collect();
-        for device in set {
-            keys[device.index()].1 = true;
+        let mut keys: Keyed<DeviceId, (usize, bool)> = part.iter().map(|&part| (part, false)).collect();
+        for &device in set {
+            keys[device].1 = true;
         }
         let mut distinct = keys.clone();
         distinct.sort_unstable();
         distinct.dedup();
         for (part, key) in part.iter_mut().zip(&keys) {
-            *part = distinct.binary_search(key).expect("every key is listed") as u32;
+            *part = distinct.binary_search(key).expect("every key is listed");
         }
     }
     let mut pools: Vec<Pool> = Vec::new();
-    let mut pool_of_part: std::collections::BTreeMap<u32, usize> = Default::default();
-    let mut pool_of = Vec::with_capacity(part.len());
+    let mut pool_of_part: std::collections::BTreeMap<usize, usize> = Default::default();
+    let mut pool_of = Keyed::from(Vec::with_capacity(part.len()));
     for device in cluster.devices() {
-        let pool = *pool_of_part.entry(part[device.index()]).or_insert_with(|| {
+        let pool = *pool_of_part.entry(part[device]).or_insert_with(|| {
             let kind = cluster.kind_of(device);
             let spec = cluster.kind(kind);
             let bandwidth = match (&spec.link, spec.host) {
@@ -365,7 +364,7 @@ fn pools(
             pools.len() - 1
         });
         pools[pool].devices.push(device);
-        pool_of.push(pool as u32);
+        pool_of.push(pool);
     }
     (pools, pool_of)
 }

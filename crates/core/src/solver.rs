@@ -387,7 +387,7 @@ impl Solution {
 #[non_exhaustive]
 pub enum SolveError {
     /// A problem outside the solver's capabilities.
-    #[error("solver `{solver}` does not take {what}")]
+    #[error("solver `{solver}` does not support {what}")]
     Unsupported {
         /// The solver.
         solver: &'static str,

@@ -10,8 +10,8 @@ use stagewright_report::units::name as shown;
 
 /// Advice for plans that cut layers.
 const WHOLE_LAYERS: &str = "plan with --whole-layers, which keeps the operators of every layer together; or give \
-                            them one `colocation` in the model or pin them to one device; of a workload at \
-                            `--granularity layer` that is two operators a layer";
+                            them one `colocation` in the model, or pin them to one device; a workload at \
+                            `--granularity layer` has two operators per layer";
 
 /// An operator with its place in a plan, for error messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Sited {
 #[non_exhaustive]
 pub enum ExportError {
     /// No target has this name.
-    #[error("there is no target called `{}`{}", shown(.name), suggestion(.nearest))]
+    #[error("unknown target `{}`{}", shown(.name), suggestion(.nearest))]
     UnknownTarget {
         /// The name.
         name: String,
@@ -48,7 +48,7 @@ pub enum ExportError {
     #[error("the model has no operator `{}`", shown(&.0.operator))]
     UnknownOperator(Sited),
     /// Some operators have no device.
-    #[error("{count} operators of the model are placed nowhere, the first of them `{}`", shown(.first))]
+    #[error("{count} operators of the model are not placed, the first is `{}`", shown(.first))]
     NotPlaced {
         /// The first of them.
         first: String,
@@ -67,7 +67,7 @@ pub enum ExportError {
         why: &'static str,
     },
     /// The runtime does not support data-parallel stages.
-    #[error("{} stands for {count} devices, and {runtime} has no stages of several devices in this notation", shown(.device))]
+    #[error("{} stands for {count} devices, but {runtime} has no replicated stages in this notation", shown(.device))]
     Replicas {
         /// The runtime.
         runtime: &'static str,
@@ -79,7 +79,7 @@ pub enum ExportError {
         at: String,
     },
     /// A device of a latency plan has more than one call.
-    #[error("{} is called {count} times, and {runtime} runs what is on a device in one go", shown(.device))]
+    #[error("{} has {count} calls, but {runtime} runs each device once per step", shown(.device))]
     Calls {
         /// The runtime.
         runtime: &'static str,
@@ -91,14 +91,14 @@ pub enum ExportError {
         at: String,
     },
     /// The devices have no pipeline order.
-    #[error("the devices of the plan have no pipeline order, and {runtime} runs pipelines alone")]
+    #[error("the devices of the plan have no pipeline order, but {runtime} runs only pipelines")]
     NoOrder {
         /// The runtime.
         runtime: &'static str,
     },
     /// A tensor goes against the pipeline order.
     #[error(
-        "`{}` on {} reads `{}` on {}, a later stage, and {runtime} runs pipelines alone",
+        "`{}` on {} reads `{}` on {}, a later stage, but {runtime} runs only pipelines",
         shown(&.reader.operator), shown(&.reader.device), shown(&.producer.operator), shown(&.producer.device)
     )]
     Backwards {
@@ -124,7 +124,7 @@ pub enum ExportError {
     },
     /// A backward or update operator is not on the device of its forward operator.
     #[error(
-        "`{}` is on {} and its forward operator `{}` on {}: the runtime runs them in one place",
+        "`{}` is on {} and its forward operator `{}` on {}, but the runtime runs both on one device",
         shown(&.operator.operator), shown(&.operator.device), shown(&.forward.operator), shown(&.forward.device)
     )]
     Apart {
@@ -134,11 +134,11 @@ pub enum ExportError {
         forward: Box<Sited>,
     },
     /// A backward or update operator has no forward operator.
-    #[error("`{}` is a backward or update operator, and no forward operator is known to be its own", shown(&.0.operator))]
+    #[error("`{}` is a backward or update operator without a known forward operator", shown(&.0.operator))]
     Orphan(Sited),
     /// An operator belongs to no part of a module that is on several devices.
     #[error(
-        "`{}` on {} belongs to no part of `{}`, which is on several devices, {why}",
+        "`{}` on {} is in no submodule of `{}`, which is on several devices, {why}",
         shown(&.operator.operator), shown(&.operator.device), shown(.module)
     )]
     Loose {
@@ -151,12 +151,12 @@ pub enum ExportError {
     },
     /// An operator belongs to no module.
     #[error(
-        "`{}` on {} is in no module, and what it reads and what reads it is on other devices",
+        "`{}` on {} is in no module, and its inputs and readers are on other devices",
         shown(&.0.operator), shown(&.0.device)
     )]
     NoModule(Sited),
     /// The model has no single stack of layers that can be counted.
-    #[error("{runtime} counts the layers of one stack, and {why}")]
+    #[error("{runtime} counts the layers of one stack, but {why}")]
     NoStack {
         /// The runtime.
         runtime: &'static str,
@@ -164,7 +164,7 @@ pub enum ExportError {
         why: String,
     },
     /// A layer is in a stage where the runtime does not run it.
-    #[error("`{}` is on {}, stage {stage} of {stages}, and {rule}", shown(&.operator.operator), shown(&.operator.device))]
+    #[error("`{}` is on {}, stage {stage} of {stages}, but {rule}", shown(&.operator.operator), shown(&.operator.device))]
     Misplaced {
         /// The operator.
         operator: Box<Sited>,
@@ -178,7 +178,7 @@ pub enum ExportError {
         help: &'static str,
     },
     /// The plan uses devices that the runtime does not have.
-    #[error("the plan uses {what}, and {rule}")]
+    #[error("the plan uses {what}, but {rule}")]
     Devices {
         /// The devices.
         what: String,
@@ -186,7 +186,7 @@ pub enum ExportError {
         rule: &'static str,
     },
     /// The runtime does not accept these numbers of layers per stage.
-    #[error("the stages have {} layers, and {rule}", listed(.counts))]
+    #[error("the stages have {} layers, but {rule}", listed(.counts))]
     Counts {
         /// Layers of each stage.
         counts: Vec<usize>,
@@ -196,7 +196,7 @@ pub enum ExportError {
         help: &'static str,
     },
     /// Layers read from one another in a cycle.
-    #[error("{} read from one another in a ring, so they cannot run one after the other", shown_all(.layers))]
+    #[error("{} form a cycle, so they cannot run in sequence", shown_all(.layers))]
     Ring {
         /// The layers, each read by the next and the last by the first.
         layers: Vec<String>,
@@ -205,7 +205,7 @@ pub enum ExportError {
     },
     /// A layer reads another layer than the previous one.
     #[error(
-        "`{}` reads `{}` of `{}` and comes after `{}`: {runtime} gives each layer what the one before it returns",
+        "`{}` reads `{}` of `{}` and comes after `{}`: {runtime} passes each layer the output of the previous one",
         shown(.layer), shown(.tensor), shown(.producer), shown(.before)
     )]
     Skip {
@@ -224,7 +224,7 @@ pub enum ExportError {
     },
     /// A layer does not read the previous one.
     #[error(
-        "`{}` reads nothing of `{}`, which comes before it: {runtime} gives each layer what the one before it returns",
+        "`{}` does not read `{}`, the previous layer: {runtime} passes each layer the output of the previous one",
         shown(.layer), shown(.before)
     )]
     Start {
@@ -304,19 +304,19 @@ impl ExportError {
     pub fn help(&self) -> String {
         match self {
             ExportError::UnknownTarget { name, known, .. } => {
-                format!("{}; `stagewright export --list` tells of each", instead(name, known.iter().copied()))
+                format!("{}; `stagewright export --list` describes each", instead(name, known.iter().copied()))
             }
             ExportError::NoPlan { .. } => "give a document with a plan, as `plan --out` writes it".into(),
             ExportError::UnknownOperator(_) | ExportError::NotPlaced { .. } => {
-                "give the model that the plan was made for; `check` lists all that does not fit".into()
+                "give the model that the plan was made for; `check` lists every mismatch".into()
             }
-            ExportError::PlacedTwice(_) => "keep one of the two; `check` lists all that is wrong".into(),
+            ExportError::PlacedTwice(_) => "keep one of the two; `check` lists every violation".into(),
             ExportError::NeedsModel { .. } => "give the model that the plan was made for with --model".into(),
             ExportError::Replicas { .. } => {
-                "plan with --max-replicas 1, or export to pipedream, which has such stages".into()
+                "plan with --max-replicas 1, or export to pipedream, which supports replicas".into()
             }
             ExportError::Calls { .. } => {
-                "plan with --calls 1 or for throughput, or export to dot to look at it".into()
+                "plan with --calls 1 or for throughput, or export to dot to view the plan".into()
             }
             ExportError::NoOrder { .. } => {
                 "plan for throughput with --split contiguous; for a split of the reference package give --model".into()
@@ -333,7 +333,7 @@ impl ExportError {
                 "give the operators of the module one `colocation` in the model and plan again".into()
             }
             ExportError::NoModule(_) => {
-                "pin it to the device of what it reads with --pins, or give it the `layer` of the module that runs it in \
+                "pin it to the device of its inputs with --pins, or give it the `layer` of the module that runs it in \
                  the model"
                     .into()
             }

@@ -138,7 +138,7 @@ fn check_loose(
         })
     };
     let (Some(graph), Some(document)) = (placed.graph, operator.document) else {
-        return loose("and without the model it is not known where its inputs are");
+        return loose("and without the model, the devices of its inputs are unknown");
     };
     // It runs on the device of its forward operator.
     if at != home {
@@ -147,12 +147,12 @@ fn check_loose(
     if document.parameter_bytes > 0.0 {
         return loose("and it has parameters");
     }
-    let read = graph.predecessors(OpId(at as u32));
+    let read = graph.predecessors(OpId::new(at));
     if read.is_empty() && main != Some(operator.device) {
-        return loose("and it reads nothing whose device it would follow");
+        return loose("and it has no input whose device it could follow");
     }
     match read.iter().all(|from| placed.operators[from.index()].device == operator.device) {
         true => Ok(()),
-        false => loose("and it reads what is on another device"),
+        false => loose("and it has an input on another device"),
     }
 }

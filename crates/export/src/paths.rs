@@ -130,7 +130,7 @@ impl Paths {
 
     /// The source of the names, for display.
     pub fn source(&self) -> Option<String> {
-        self.published.map(|published| format!("modules are called as in {}", published.class))
+        self.published.map(|published| format!("modules are named as in {}", published.class))
     }
 }
 
@@ -186,7 +186,7 @@ fn adopted(placed: &Placed, bare: &[bool]) -> Vec<Option<usize>> {
         let mut open: VecDeque<usize> = (0..bare.len()).filter(is_known).collect();
         while let Some(at) = open.pop_front() {
             let module = beside[at].unwrap_or(at);
-            for next in beyond(graph, OpId(at as u32)).iter().map(|op| op.index()) {
+            for next in beyond(graph, OpId::new(at)).iter().map(|op| op.index()) {
                 let here = placed.operators[next].device == placed.operators[at].device;
                 if here && bare[next] && beside[next].is_none() {
                     beside[next] = Some(module);

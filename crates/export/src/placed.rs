@@ -158,7 +158,7 @@ impl<'a> Placed<'a> {
         let (Some(graph), Some(document)) = (self.graph, self.operators[at].document) else { return false };
         document.kind.as_deref() == Some(INPUT)
             && document.parameter_bytes == 0.0
-            && graph.predecessors(OpId(at as u32)).is_empty()
+            && graph.predecessors(OpId::new(at)).is_empty()
     }
 
     /// Refuses stages of several devices and devices that are called more than once.

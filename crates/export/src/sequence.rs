@@ -19,7 +19,7 @@ use super::pipeline::{Pipeline, forward_edges};
 use super::placed::Placed;
 
 /// Why a plan alone does not determine a sequence.
-const WHY: &str = "which operators are inputs, and in which order layers run, is not in the plan";
+const WHY: &str = "the plan does not state which operators are inputs, and in which order layers run";
 
 /// A sequence of layers divided among stages.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Sequence {
                 found.push((stage, layer));
             } else if !pipeline.is_end(stage) {
                 let rule = (
-                    "inputs are given to the first stage or the last",
+                    "inputs go to the first stage or the last",
                     "pin the input to the device of the first stage with --pins, and plan again",
                 );
                 return Err(pipeline.misplaced(placed, layer.operators[0], rule));
@@ -229,7 +229,7 @@ fn reads(placed: &Placed, layer_of: &[Option<usize>]) -> impl Iterator<Item = (u
 /// The name of the first tensor from one operator to another.
 fn tensor(placed: &Placed, from: usize, to: usize) -> Option<String> {
     let graph = placed.graph?;
-    let reader = OpId(to as u32);
+    let reader = OpId::new(to);
     let read = |tensor: &&TensorId| graph.consumers(**tensor).contains(&reader);
-    graph.outputs(OpId(from as u32)).iter().find(read).map(|&tensor| graph.tensor_name(tensor))
+    graph.outputs(OpId::new(from)).iter().find(read).map(|&tensor| graph.tensor_name(tensor))
 }

@@ -17,8 +17,8 @@ use super::placed::Placed;
 use stagewright_report::units::name as shown;
 
 /// Hint for an embedding or a head in the wrong stage.
-const PIN_ENDS: &str = "pin what is before the stack to the device of the first stage and what is after it to that of \
-                        the last with --pins, and plan again";
+const PIN_ENDS: &str = "with --pins, pin operators before the stack to the device of the first stage and operators \
+                        after it to that of the last, and plan again";
 
 /// A stack divided among the stages of a pipeline.
 #[derive(Debug)]
@@ -66,8 +66,7 @@ impl Stack {
         }
         for pair in stages.windows(2) {
             if pipeline.stage(placed, pair[0].1) > pipeline.stage(placed, pair[1].1) {
-                let rule =
-                    "the layer before it is in a later stage: a stage runs one contiguous run of layers";
+                let rule = "the previous layer is in a later stage: a stage runs consecutive layers";
                 let help = "plan for throughput with --split contiguous, which keeps layers in the order of the tensors";
                 return Err(pipeline.misplaced(placed, pair[1].1, (rule, help)));
             }
@@ -76,7 +75,8 @@ impl Stack {
             for &at in &layer.operators {
                 let stage = pipeline.stage(placed, at);
                 if !pipeline.is_end(stage) {
-                    let rule = ("what is no numbered layer is in the first stage or the last", PIN_ENDS);
+                    let rule =
+                        ("operators outside of numbered layers run in the first stage or the last", PIN_ENDS);
                     return Err(pipeline.misplaced(placed, at, rule));
                 }
                 if !placed.is_input(at) {
@@ -118,7 +118,7 @@ impl Stack {
         if placed.graph.is_none() {
             if last > 0 && self.others.keys().any(|&stage| self.counts[stage] > 0) {
                 let why =
-                    "whether what is beside layers of the stack is before or after it is not in the plan";
+                    "the plan does not state whether operators outside of the stack run before or after it";
                 placed.model(runtime, why)?;
             }
             return Ok((0..placed.operators.len()).map(|at| stage(at) == last && last > 0).collect());
@@ -140,11 +140,11 @@ impl Stack {
         let before = reached(placed, &stack, Graph::predecessors);
         for at in (0..beside.len()).filter(|&at| beside[at] && last > 0) {
             if after[at] && stage(at) == 0 {
-                let rule = ("what is after the stack is in the last stage", PIN_ENDS);
+                let rule = ("operators after the stack run in the last stage", PIN_ENDS);
                 return Err(self.pipeline.misplaced(placed, at, rule));
             }
             if before[at] && stage(at) == last {
-                let rule = ("what is before the stack is in the first stage", PIN_ENDS);
+                let rule = ("operators before the stack run in the first stage", PIN_ENDS);
                 return Err(self.pipeline.misplaced(placed, at, rule));
             }
         }
@@ -180,7 +180,7 @@ fn reached(placed: &Placed, from: &[usize], beyond: fn(&Graph, OpId) -> &[OpId])
     let Some(graph) = placed.graph else { return reached };
     let mut open = from.to_vec();
     while let Some(at) = open.pop() {
-        for next in beyond(graph, OpId(at as u32)).iter().map(|op| op.index()) {
+        for next in beyond(graph, OpId::new(at)).iter().map(|op| op.index()) {
             if placed.operators[next].is_forward() && !std::mem::replace(&mut reached[next], true) {
                 open.push(next);
             }

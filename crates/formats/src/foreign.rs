@@ -60,7 +60,7 @@ impl Foreign {
     pub fn refused(self, label: &str) -> InputError {
         let (message, help) = match self {
             Foreign::Program => (
-                "a program saved by torch.export.save, which PyTorch has to read",
+                "a program saved by torch.export.save, which only PyTorch can read",
                 format!(
                     "`stagewright exporter torch > stagewright_exporter.py`, then `python3 stagewright_exporter.py {} \
                      --out model.json`, and plan model.json",
@@ -68,16 +68,14 @@ impl Foreign {
                 ),
             ),
             Foreign::Checkpoint => (
-                "weights saved by torch.save, or a TorchScript module: neither says what the model computes in a way \
-                 that is read here",
+                "weights saved by torch.save, or a TorchScript module: neither contains a graph that can be imported",
                 format!("build the model and load them; then {SAVE}"),
             ),
-            Foreign::Safetensors => (
-                "a safetensors file: weights by name, without what the model computes",
-                format!("{PRETRAINED}{SAVE}"),
-            ),
+            Foreign::Safetensors => {
+                ("a safetensors file: weights by name, without a graph", format!("{PRETRAINED}{SAVE}"))
+            }
             Foreign::Folder => (
-                "a folder of Hugging Face: weights and a configuration, without what the model computes",
+                "a Hugging Face folder: weights and a configuration, without a graph",
                 format!("{PRETRAINED}{SAVE}"),
             ),
         };

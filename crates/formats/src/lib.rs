@@ -233,7 +233,7 @@ pub fn detect(label: &str, bytes: &[u8]) -> Result<Format, InputError> {
             text?;
             let known: Vec<&str> = FORMATS.iter().map(|entry| entry.description).collect();
             let help = format!("give a model in one of these formats: {}", known.join("; "));
-            let message = "the content is of no format of models that is known here";
+            let message = "unrecognised model format";
             Err(InputError::new("F006", label, At::Whole, message, help))
         }
     }
@@ -301,7 +301,7 @@ pub fn import_file(
 }
 
 fn unreadable(label: &str, error: &std::io::Error) -> InputError {
-    let help = "check the path, and that you may read the file to its end";
+    let help = "check the path and the permissions of the file";
     InputError::new("F011", label, At::Whole, format!("the file cannot be read: {error}"), help)
 }
 

@@ -71,9 +71,9 @@ pub(super) fn expect_schema(label: &str, path: &str, found: &str, expected: &str
         "this version of stagewright does not read that version of the schema: convert the document or use the \
          version that wrote it"
     } else {
-        "check that the files were given in the right order, and that each is what its option asks for"
+        "check the order of the files, and that each is of the type that its option expects"
     };
-    let message = format!("the document is `{found}` where `{expected}` is expected");
+    let message = format!("the document is `{found}`, expected `{expected}`");
     Err(InputError::at_path("F007", label, path, message, help))
 }
 
@@ -99,14 +99,16 @@ fn json_error(label: &str, path: &str, error: &serde_json::Error) -> InputError 
     };
     let line = At::Line { line: clamp(error.line()), column: clamp(error.column()) };
     if message == "number out of range" {
-        let help = "a number has to be smaller than about 1.8e308";
+        let help = "write a number below about 1.8e308";
         return InputError::new("F010", label, line, message, help);
     }
     if !error.is_data() {
         let help = match message {
-            "recursion limit exceeded" => "no format nests this deeply: check what wrote the file",
-            _ if error.is_eof() => "the file ends too early: check that the program that wrote it finished",
-            _ => "the file has to be JSON, which knows no comments, trailing commas, NaN or infinity",
+            "recursion limit exceeded" => {
+                "no format nests this deeply: check the program that wrote the file"
+            }
+            _ if error.is_eof() => "the file is truncated: check that the program that wrote it finished",
+            _ => "write valid JSON, which has no comments, trailing commas, NaN or infinity",
         };
         return InputError::new("F002", label, line, message, help);
     }
@@ -164,11 +166,11 @@ fn shape_code(message: &str) -> Option<&'static str> {
 
 fn shape_help(code: &str) -> &'static str {
     match code {
-        "F002" => "the file has to be TOML (or JSON, starting with a brace)",
+        "F002" => "write valid TOML (or JSON, starting with a brace)",
         "F003" => "add the field",
-        "F004" => "mend the spelling or take the field out",
+        "F004" => "correct the spelling or remove the field",
         "F009" => "keep one of the two",
-        "F010" => "write a finite number; leave the field out where the value is not known or not limited",
+        "F010" => "write a finite number, or omit the field if the value is unknown or unlimited",
         _ => "write a value as the message says",
     }
 }

@@ -25,9 +25,10 @@ pub fn import_pins(label: &str, bytes: &[u8]) -> Result<PinsDocument, InputError
     let read: Result<UniquePins, InputError> = Notation::of(text).read(label, text);
     read.map(|pins| pins.0).map_err(|mut error| {
         if error.message.starts_with("data did not match any variant") {
-            "a pin has to be the name of a device, kind or class, or a list of such names"
+            "expected the name of a device, kind or class, or a list of such names"
                 .clone_into(&mut error.message);
-            "write \"name\" = \"acc0\" or \"name\" = [\"acc0\", \"cpu\"]; in TOML a name with dots needs its quotes"
+            "write \"name\" = \"acc0\" or \"name\" = [\"acc0\", \"cpu\"]; TOML requires quotes around a name with \
+             dots"
                 .clone_into(&mut error.help);
         }
         error

@@ -175,16 +175,16 @@ fn parse<'a>(label: &str, text: &'a str) -> Result<(Vec<Node<'a>>, Vec<Edge<'a>>
             (true, &[from, to]) => edges.push(Edge { ends: [from, to], line, text: content }),
             (false, &[name, description, figures] | &[name, description, figures, _]) => {
                 if let Some(first) = line_of.insert(name, line) {
-                    let message = format!("`{name}` stands on line {} already", first + 1);
-                    let help = "give every node an id of its own";
+                    let message = format!("`{name}` is already defined on line {}", first + 1);
+                    let help = "give every node a unique id";
                     return Err(InputError::new("M001", label, position(line, content, name), message, help));
                 }
                 nodes.push(node(label, (line, content), [name, description, figures])?);
             }
             (edge, _) => {
-                let message = if edge { "this is no edge" } else { "this is no node" };
-                let help = "a node is `id -- description -- figures`, an edge a tab and `id -- id`; check that the \
-                            file is whole";
+                let message = if edge { "not an edge" } else { "not a node" };
+                let help = "write a node as `id -- description -- figures`, an edge as a tab and `id -- id`; check \
+                            that the file is complete";
                 return Err(InputError::new("M006", label, position(line, content, content), message, help));
             }
         }
@@ -221,7 +221,8 @@ fn node<'a>(
         }
         *slot = sum(value).ok_or_else(|| {
             let message = format!("{field} of `{name}` is `{value}`");
-            let help = "write a finite number that is not negative; several sizes stand in brackets, as in [8.0; 4.0]";
+            let help =
+                "write a finite number that is not negative, or several sizes in brackets, as in [8.0; 4.0]";
             InputError::new("M003", label, position(line, content, value), message, help)
         })?;
         missing.iter_mut().filter(|missing| **missing == field).for_each(|found| *found = "");
@@ -229,7 +230,7 @@ fn node<'a>(
     match missing.iter().find(|missing| !missing.is_empty()) {
         None => Ok(node),
         Some(field) => {
-            let help = "add the figure; check that the file is whole";
+            let help = "add the figure; check that the file is complete";
             let message = format!("`{name}` has no {field}");
             Err(InputError::new("F003", label, position(line, content, figures), message, help))
         }
@@ -253,7 +254,7 @@ fn readers(label: &str, nodes: &[Node<'_>], edges: &[Edge<'_>]) -> Result<Reader
             by_name.get(name).copied().ok_or_else(|| {
                 let place = position(edge.line, edge.text, name);
                 let message = format!("there is no node `{name}`");
-                InputError::new("M002", label, place, message, "add the node or take the edge out")
+                InputError::new("M002", label, place, message, "add the node or remove the edge")
             })
         };
         readers.add(end(edge.ends[0])?, 0, end(edge.ends[1])?);

@@ -102,8 +102,8 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
     let mut by_id = BTreeMap::new();
     for (i, node) in file.nodes.iter().enumerate() {
         if let Some(first) = by_id.insert(node.id, i) {
-            let message = format!("the id {} belongs to nodes[{first}] already", node.id);
-            let help = "give every node an id of its own";
+            let message = format!("the id {} is already used by nodes[{first}]", node.id);
+            let help = "give every node a unique id";
             return Err(InputError::at_path("M001", label, format!("nodes[{i}].id"), message, help));
         }
     }
@@ -119,7 +119,7 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
     let cluster = cluster(label, &file, options)?;
     let Some(unit) = options.time_unit else {
         let help = "give it with --time-unit s, ms, us or ns; the published BERT-32 profile is in s";
-        let message = "the format does not say in which unit its times are";
+        let message = "the format does not state the unit of its times";
         return Err(InputError::new("M005", label, At::Whole, message, help));
     };
     let operator = |((node, name), way): ((&Node, &String), &Way)| OperatorDocument {
@@ -151,8 +151,9 @@ fn single<'a>(label: &str, i: usize, node: &'a Node) -> Result<(&'a str, &'a Way
     match one.and_then(|(degree, ways)| Some((degree.as_str(), ways.first()?))) {
         Some(way) => Ok(way),
         None => {
-            let message = format!("the node {} has no way to run on one device", node.id);
-            let help = "profile it on one device too and add that under \"1\": a plan puts an operator on one device";
+            let message = format!("the node {} has no profile for one device", node.id);
+            let help = "profile it on one device too and add that under \"1\": a plan places an operator on one \
+                        device";
             Err(InputError::at_path("M012", label, format!("nodes[{i}].TMPCs"), message, help))
         }
     }
@@ -179,14 +180,14 @@ fn check_way(
         let path = format!("{path}.{field}.{other}");
         if !joined.contains(&edge) {
             let message = format!("there is no edge from {} to {}", edge.0, edge.1);
-            let help = "syncTimeFw is keyed by predecessors and syncTimeBw by successors: mend the id or add the edge";
+            let help = "correct the id or add the edge: syncTimeFw is keyed by predecessors and syncTimeBw by \
+                        successors";
             return Err(InputError::at_path("M002", label, path, message, help));
         }
         not_negative(label, &path, time)?;
         if time > 0.0 {
-            let message = format!("the node {id} synchronises with {other} though it runs on one device");
-            let help =
-                "only nodes that are spread over several devices have something to synchronise: write 0";
+            let message = format!("the node {id} synchronises with {other}, but runs on one device");
+            let help = "write 0: only nodes on several devices synchronise";
             return Err(InputError::at_path("M012", label, path, message, help));
         }
     }
@@ -207,7 +208,7 @@ fn tensors(
         let end = |field: &str, id: i64| {
             by_id.get(&id).copied().ok_or_else(|| {
                 let message = format!("no node has the id {id}");
-                let help = "add the node or take the edge out";
+                let help = "add the node or remove the edge";
                 InputError::at_path("M002", label, format!("edges[{i}].{field}"), message, help)
             })
         };

@@ -22,7 +22,7 @@ pub enum PlacementError {
     #[error("the cluster has no device `{0}`")]
     UnknownDevice(String),
     /// The model does not have this operator.
-    #[error("{place} names operator `{operator}`, which the model lacks")]
+    #[error("{place} names operator `{operator}`, which is not in the model")]
     UnknownOperator {
         /// The operator.
         operator: String,
@@ -33,7 +33,7 @@ pub enum PlacementError {
     #[error("operator `{0}` is placed twice")]
     PlacedTwice(String),
     /// Some operators have no device.
-    #[error("{count} operators are placed nowhere, the first of them `{first}`")]
+    #[error("{count} operators are not placed, the first is `{first}`")]
     NotPlaced {
         /// The first of them.
         first: String,
@@ -41,7 +41,7 @@ pub enum PlacementError {
         count: usize,
     },
     /// A call of a device runs an operator of another device.
-    #[error("a call of {device} runs operator `{operator}`, which is placed elsewhere")]
+    #[error("a call of {device} runs operator `{operator}`, which is on another device")]
     Elsewhere {
         /// The operator.
         operator: String,
@@ -67,13 +67,13 @@ impl PlacementError {
         match self {
             PlacementError::UnknownDevice(_) => "give the cluster that the plan was made for",
             PlacementError::UnknownOperator { .. } | PlacementError::PlacedTwice(_) => {
-                "give the model that the plan was made for; `check` lists all that does not fit"
+                "give the model that the plan was made for; `check` lists every mismatch"
             }
             PlacementError::NotPlaced { .. } => {
-                "give a plan that places every operator of the model; `check` lists all that does not fit"
+                "give a plan that places every operator of the model; `check` lists every mismatch"
             }
             PlacementError::Elsewhere { .. } => {
-                "a call runs operators of its device alone; `check` lists the others"
+                "list only operators of the device in its calls; `check` lists the others"
             }
         }
     }

@@ -72,7 +72,7 @@ pub fn import_plan_alone(label: &str, bytes: &[u8]) -> Result<PlanDocument, Inpu
         PlanFile::Native(plan) => Ok(*plan),
         PlanFile::Split { label, .. } => {
             let help = "give the model in the reference format that the split was made for";
-            let message = "this is a split by node ids, which mean nothing without the model";
+            let message = "the split lists node ids, which need the model";
             Err(InputError::new("S006", label, At::Whole, message, help))
         }
     }

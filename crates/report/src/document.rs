@@ -73,11 +73,11 @@ fn devices(problem: &Problem, plan: &Plan) -> Vec<DeviceDocument> {
     plan.evaluation
         .devices
         .iter()
-        .enumerate()
-        .map(|(at, load)| DeviceDocument {
+        .zip(0..)
+        .map(|(load, at)| DeviceDocument {
             name: cluster.device_name(load.device),
             kind: cluster.kind(cluster.kind_of(load.device)).name.clone(),
-            stage: ordered.then_some(at as u32),
+            stage: ordered.then_some(at),
             replicas: load.replicas,
             calls: std::mem::take(&mut calls[load.device.index()]),
             load_s: load.load(),

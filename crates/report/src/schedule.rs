@@ -109,10 +109,10 @@ impl IterationReport {
         let each = self.iteration_s / f64::from(self.microbatches.max(1));
         let schedule = super::table::schedule(self.schedule).unwrap_or("none");
         let stages =
-            if self.chunks > 1 { format!(", {} stages a device", self.chunks) } else { String::new() };
+            if self.chunks > 1 { format!(", {} stages per device", self.chunks) } else { String::new() };
         let lines = [
             ("schedule", format!("{schedule} with {} microbatches{stages}", self.microbatches)),
-            ("iteration", format!("{}, {} a microbatch", seconds(self.iteration_s), seconds(each))),
+            ("iteration", format!("{}, {} per microbatch", seconds(self.iteration_s), seconds(each))),
             ("bubble", percent(self.bubble)),
         ];
         let mut grid = Grid::new([

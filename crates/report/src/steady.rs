@@ -30,7 +30,7 @@ impl<'p> Steady<'p> {
     /// As for [`steady`].
     pub fn of(problem: &'p Problem, placement: &Placement) -> Steady<'p> {
         let state = steady(problem, placement).map_err(|why| match why {
-            NoSteadyState::Iteration => format!("{why}, which `simulate --schedule` plays"),
+            NoSteadyState::Iteration => format!("{why}, which `simulate --schedule` simulates"),
             _ => why.to_string(),
         });
         Steady { problem, state }
@@ -190,7 +190,7 @@ pub(super) fn in_flight(state: &SteadyState) -> String {
 /// What the memory of a plan leaves out in the steady state, if anything.
 pub(super) fn memory(state: &SteadyState) -> Option<&'static str> {
     let is_deep = state.devices.iter().any(|device| device.in_flight > 1);
-    is_deep.then_some("the plan counts one batch on each device; what further batches hold comes on top")
+    is_deep.then_some("the plan counts one batch per device; further batches need additional memory")
 }
 
 /// What `simulate --json` says of the steady state. Times are in seconds since the period began.

@@ -225,8 +225,8 @@ pub fn replicated(name: &str, replicas: u32) -> String {
 pub fn objective(objective: &ObjectiveDocument) -> String {
     match (objective.kind, objective.calls.unwrap_or(1)) {
         (ObjectiveKind::Throughput, _) => throughput(objective),
-        (ObjectiveKind::Latency, 1) => "latency, one call of each accelerator".into(),
-        (ObjectiveKind::Latency, calls) => format!("latency, at most {calls} calls of each accelerator"),
+        (ObjectiveKind::Latency, 1) => "latency, one call per accelerator".into(),
+        (ObjectiveKind::Latency, calls) => format!("latency, at most {calls} calls per accelerator"),
         (ObjectiveKind::Makespan, _) => "makespan of one step".into(),
     }
 }
@@ -248,14 +248,14 @@ fn throughput(objective: &ObjectiveDocument) -> String {
         .to_owned(),
     ];
     if objective.training == Training::Separate {
-        words.push("forward and backward scored apart".into());
+        words.push("forward and backward scored separately".into());
     }
     if let Some(schedule) = schedule(objective.schedule) {
         words[0] =
             format!("iteration under {schedule} with {} microbatches", objective.microbatches.unwrap_or(1));
     }
     if let Some(most) = objective.max_replicas {
-        words.push(format!("at most {most} devices a stage"));
+        words.push(format!("at most {most} devices per stage"));
     }
     words.join(", ")
 }

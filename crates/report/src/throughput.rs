@@ -45,12 +45,12 @@ pub(super) fn rate(
     let batch = if objective.schedule == Schedule::None { "batches" } else { "microbatches" };
     let Some(known) = known else {
         let of = if objective.schedule == Schedule::None { "" } else { " microbatches" };
-        return Some(format!("{batches:.4}{of} a second"));
+        return Some(format!("{batches:.4}{of} per second"));
     };
     let rates = [(known.samples_per_s, "samples"), (known.tokens_per_s, "tokens")];
     let words: Vec<String> =
-        rates.iter().filter_map(|&(rate, of)| Some(format!("{} {of} a second", figure(rate?)))).collect();
-    Some(if words.is_empty() { format!("{} {batch} a second", figure(batches)) } else { words.join(", ") })
+        rates.iter().filter_map(|&(rate, of)| Some(format!("{} {of} per second", figure(rate?)))).collect();
+    Some(if words.is_empty() { format!("{} {batch} per second", figure(batches)) } else { words.join(", ") })
 }
 
 /// Formats a rate with enough digits to distinguish plans.
@@ -106,10 +106,10 @@ mod tests {
         let samples = of(8, None);
         let tokens = of(8, NonZeroU64::new(128));
         let said = |batch, schema| words(&plain, 0.5, batch, schema).expect("a rate");
-        assert_eq!(said(None, GRAPH_SCHEMA), "2.0000 a second");
-        assert_eq!(said(None, GRAPH_SCHEMA_2), "2.0000 batches a second");
-        assert_eq!(said(samples, GRAPH_SCHEMA), "16.0000 samples a second");
-        assert_eq!(said(tokens, GRAPH_SCHEMA_2), "16.0000 samples a second, 2048.00 tokens a second");
+        assert_eq!(said(None, GRAPH_SCHEMA), "2.0000 per second");
+        assert_eq!(said(None, GRAPH_SCHEMA_2), "2.0000 batches per second");
+        assert_eq!(said(samples, GRAPH_SCHEMA), "16.0000 samples per second");
+        assert_eq!(said(tokens, GRAPH_SCHEMA_2), "16.0000 samples per second, 2048.00 tokens per second");
     }
 
     #[test]
@@ -117,9 +117,9 @@ mod tests {
         let schedule = Throughput { schedule: Schedule::OneFOneB, microbatches: 4, ..Throughput::default() };
         let batch = of(2, None);
         let said = |batch, schema| words(&schedule.into(), 2.0, batch, schema).expect("a rate");
-        assert_eq!(said(None, GRAPH_SCHEMA), "2.0000 microbatches a second");
-        assert_eq!(said(None, GRAPH_SCHEMA_2), "2.0000 microbatches a second");
-        assert_eq!(said(batch, GRAPH_SCHEMA), "4.0000 samples a second");
+        assert_eq!(said(None, GRAPH_SCHEMA), "2.0000 microbatches per second");
+        assert_eq!(said(None, GRAPH_SCHEMA_2), "2.0000 microbatches per second");
+        assert_eq!(said(batch, GRAPH_SCHEMA), "4.0000 samples per second");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use stagewright_core::problem::Problem;
 pub fn optimum(problem: &Problem) -> Option<f64> {
     let classes = problem.graph().class_count();
     let devices = problem.cluster().device_count();
-    let mut choice = vec![0usize; classes];
+    let mut choice = vec![0; classes];
     let mut best: Option<f64> = None;
     loop {
         for_each_order(problem, &choice, &mut best);
@@ -25,8 +25,9 @@ pub fn optimum(problem: &Problem) -> Option<f64> {
 }
 
 fn for_each_order(problem: &Problem, choice: &[usize], best: &mut Option<f64>) {
+    let graph = problem.graph();
     let device_of: Vec<DeviceId> =
-        problem.graph().operators().map(|op| DeviceId(choice[problem.graph().class_of(op)] as u32)).collect();
+        graph.operators().map(|op| DeviceId::new(choice[graph.class_of(op).index()])).collect();
     let mut used = device_of.clone();
     used.sort_unstable();
     used.dedup();

@@ -13,24 +13,26 @@ const MAX_PLACEMENTS: f64 = 50_000.0;
 pub fn replicated_optimum(problem: &Problem) -> Option<Option<f64>> {
     let graph = problem.graph();
     let (devices, most) = (problem.cluster().device_count(), problem.objective().rules().max_replicas);
-    let (classes, levels) = (graph.class_count(), most as usize);
-    if (devices as f64).powi(classes as i32) * (levels as f64).powi(devices as i32) > MAX_PLACEMENTS {
+    let classes = graph.class_count();
+    if (devices as f64).powi(classes as i32) * f64::from(most).powi(devices as i32) > MAX_PLACEMENTS {
         return None;
     }
-    let mut choice = vec![0u32; classes + devices];
+    let devices = devices as u32;
+    // The device of every class, and one less than the number of replicas of every device.
+    let mut choice = vec![0u32; classes + problem.cluster().device_count()];
     let mut best: Option<f64> = None;
     loop {
-        let device_of = graph.operators().map(|op| DeviceId(choice[graph.class_of(op)])).collect();
-        let used = Placement::new(device_of).used();
-        let device_of = graph.operators().map(|op| DeviceId(choice[graph.class_of(op)])).collect();
+        let device_of: Vec<DeviceId> =
+            graph.operators().map(|op| DeviceId(choice[graph.class_of(op).index()])).collect();
+        let used = Placement::new(device_of.clone()).used();
         let replicas = used.iter().map(|&device| (device, choice[classes + device.index()] + 1));
         let replicas = replicas.filter(|&(_, replicas)| replicas > 1).collect();
         let evaluation = evaluate(problem, &Placement::with_stages(device_of, Vec::new(), replicas));
         if evaluation.is_feasible() && best.is_none_or(|best| evaluation.value < best) {
             best = Some(evaluation.value);
         }
-        let size = |at: usize| if at < classes { devices } else { levels };
-        let Some(at) = (0..choice.len()).find(|&at| choice[at] as usize + 1 < size(at)) else {
+        let size = |at: usize| if at < classes { devices } else { most };
+        let Some(at) = (0..choice.len()).find(|&at| choice[at] + 1 < size(at)) else {
             return Some(best);
         };
         choice[at] += 1;

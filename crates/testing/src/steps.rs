@@ -4,7 +4,8 @@ use crate::random::{self, Size};
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{Execution, GroupDocument, LinkDocument, MatrixDocument};
-use stagewright_core::graph::{Graph, OpId};
+use stagewright_core::graph::{ClassId, Graph, OpId};
+use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -49,7 +50,8 @@ pub fn placed(problem: &Problem, number: u64) -> Placement {
     let mut rng = seed::stream(0x57EA, number);
     let graph = problem.graph();
     let devices: Vec<DeviceId> = problem.cluster().devices().collect();
-    let of_class: Vec<DeviceId> = (0..graph.class_count())
+    let of_class: Keyed<ClassId, DeviceId> = graph
+        .class_ids()
         .map(|class| {
             let runs = |device: &DeviceId| {
                 let pool = problem.pool_of(*device);

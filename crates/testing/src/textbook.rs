@@ -3,9 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::ids::Keyed;
 use stagewright_core::meter::Meter;
 use stagewright_core::problem::Problem;
+
+/// Whether each unit is in the ideal.
+type Ideal = Keyed<UnitId, bool>;
 
 /// Optimum over chains of ideals; `None` if nothing fits. Panics above `most` ideals.
 pub fn optimum(problem: &Problem, most: usize) -> Option<f64> {
@@ -31,7 +35,7 @@ pub fn optimum(problem: &Problem, most: usize) -> Option<f64> {
                 let mut before = usage.clone();
                 before[pool] -= 1;
                 for (sub, smaller) in ideals[..at].iter().enumerate() {
-                    if smaller.iter().zip(ideal).any(|(&smaller, &ideal)| smaller && !ideal) {
+                    if smaller.iter().zip(ideal.iter()).any(|(&smaller, &ideal)| smaller && !ideal) {
                         continue;
                     }
                     if let Some(&known) = value.get(&(before.clone(), sub))
@@ -54,9 +58,9 @@ pub fn optimum(problem: &Problem, most: usize) -> Option<f64> {
     best
 }
 
-fn load(problem: &Problem, units: &Units, pool: usize, smaller: &[bool], ideal: &[bool]) -> Option<f64> {
+fn load(problem: &Problem, units: &Units, pool: usize, smaller: &Ideal, ideal: &Ideal) -> Option<f64> {
     let mut meter = Meter::new(units, problem.objective(), pool);
-    for unit in (0..units.len()).filter(|&unit| ideal[unit] && !smaller[unit]) {
+    for unit in units.ids().filter(|&unit| ideal[unit] && !smaller[unit]) {
         meter.add(unit);
     }
     let fits = meter.holdings().fits(problem.objective().in_flight(1), problem.pools()[pool].memory);
@@ -69,14 +73,14 @@ pub fn count_ideals(units: &Units, most: usize) -> Option<usize> {
 }
 
 /// All ideals by ascending size, from the empty to the full one; `None` if there are more than `most`.
-fn ideals(units: &Units, most: usize) -> Option<Vec<Vec<bool>>> {
-    let mut all = vec![vec![false; units.len()]];
+fn ideals(units: &Units, most: usize) -> Option<Vec<Ideal>> {
+    let mut all = vec![Ideal::filled(false, units.len())];
     let mut level = all.clone();
     while !level.is_empty() {
         let mut next = Vec::new();
         for ideal in &level {
-            for unit in (0..units.len()).filter(|&unit| !ideal[unit]) {
-                if units.predecessors(unit).iter().all(|&before| ideal[before as usize]) {
+            for unit in units.ids().filter(|&unit| !ideal[unit]) {
+                if units.predecessors(unit).iter().all(|&before| ideal[before]) {
                     let mut larger = ideal.clone();
                     larger[unit] = true;
                     next.push(larger);

@@ -111,7 +111,7 @@ pub enum RecipeError {
         at: Option<[usize; 2]>,
     },
     /// An unknown family name.
-    #[error("no family of graphs is called `{name}`")]
+    #[error("unknown graph family `{name}`")]
     UnknownFamily {
         /// The list that contains it.
         field: &'static str,
@@ -183,8 +183,8 @@ impl RecipeError {
     pub fn help(&self) -> String {
         match self {
             RecipeError::Shape { .. } => {
-                "a recipe is TOML with seed, operators, devices, objectives and, if wanted, families, except, communication, \
-                 room and alike"
+                "write TOML with seed, operators, devices, objectives and, optionally, families, except, \
+                 communication, room and alike"
                     .into()
             }
             RecipeError::UnknownFamily { name, .. } => {
@@ -192,7 +192,7 @@ impl RecipeError {
             }
             RecipeError::Range { .. } => "correct the numbers".into(),
             RecipeError::NoGraphs { .. } => "widen `operators`, or leave the family out".into(),
-            RecipeError::Empty { .. } => "name at least one, or leave `families` out for all of them".into(),
+            RecipeError::Empty { .. } => "name at least one, or omit `families` for all of them".into(),
         }
     }
 }

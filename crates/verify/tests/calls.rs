@@ -73,7 +73,10 @@ fn no_calls() {
 fn too_many_calls() {
     for most in [Some(1), None] {
         let case = after(|case| case.plan.objective.calls = most);
-        assert_eq!(only(&case), (acc0(), "device \"acc0\" makes 2 calls, but may make at most 1".to_owned()));
+        assert_eq!(
+            only(&case),
+            (acc0(), "device \"acc0\" has 2 calls, but at most 1 are allowed".to_owned())
+        );
         assert_eq!(case.report().value_s, Some(14.5), "what it would take, if it were allowed");
     }
 }
@@ -109,7 +112,7 @@ fn an_operator_in_two_calls() {
 fn an_operator_of_another_device_or_of_none() {
     for stranger in ["a", "z"] {
         let case = after(|case| calls(&mut case.plan.devices[1], &[&["b"], &["d", stranger]]));
-        let message = format!("call 1 of \"acc0\" runs {stranger:?}, which is no operator of this device");
+        let message = format!("call 1 of \"acc0\" runs {stranger:?}, which is not on this device");
         assert_eq!(only(&case), (operator(stranger), message));
         assert_eq!(case.report().value_s, None);
     }
@@ -119,7 +122,7 @@ fn an_operator_of_another_device_or_of_none() {
 fn a_host_with_calls() {
     for given in [vec![], vec![vec!["a".to_owned(), "c".to_owned()]]] {
         let case = after(|case| case.plan.devices[0].calls = Some(given));
-        let message = "device \"host0\" has calls, but it is a host and makes none";
+        let message = "device \"host0\" is a host, but has calls";
         assert_eq!(only(&case), (Subject::Device("host0".to_owned()), message.to_owned()));
     }
 }

@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 use stagewright_core::document::{OperatorDocument, Pass};
+use stagewright_core::graph::{OpId, TensorId};
+use stagewright_core::ids::Keyed;
 
 use super::draft::{Draft, Edge, Shared};
 use stagewright_formats::CostRules;
@@ -25,11 +27,11 @@ pub(super) fn layers(draft: Draft) -> Draft {
         CostRules::Two => draft.fused(|a, b| layer_of[a] == layer_of[b]),
     };
     let mut merged = Draft { rules, ..Draft::default() };
-    let mut index: BTreeMap<(u32, Pass), u32> = BTreeMap::new();
-    let mut target = Vec::with_capacity(draft.operators.len());
+    let mut index: BTreeMap<(usize, Pass), OpId> = BTreeMap::new();
+    let mut target = Keyed::from(Vec::with_capacity(draft.operators.len()));
     for (operator, &layer) in draft.operators.iter().zip(&layer_of) {
         let at = *index.entry((layer, operator.pass)).or_insert_with(|| {
-            let name = &names[layer as usize];
+            let name = &names[layer];
             let whole = match operator.pass {
                 Pass::Forward => name.clone(),
                 Pass::Backward => format!("{name}.backward"),
@@ -45,16 +47,16 @@ pub(super) fn layers(draft: Draft) -> Draft {
                 ..OperatorDocument::named(whole)
             })
         });
-        add(&mut merged.operators[at as usize], operator);
+        add(&mut merged.operators[at], operator);
         target.push(at);
     }
     if rules == CostRules::Two {
-        for (operator, bytes) in merged.operators.iter_mut().zip(inside(&draft, &target)) {
-            operator.workspace_bytes = bytes;
+        for (operator, bytes) in merged.operators.iter_mut().zip(&inside(&draft, &target)) {
+            operator.workspace_bytes = *bytes;
         }
     }
     let readers = |shared: &Shared| {
-        let mut readers: Vec<u32> = shared.readers.iter().map(|&op| target[op as usize]).collect();
+        let mut readers: Vec<OpId> = shared.readers.iter().map(|&op| target[op]).collect();
         readers.sort_unstable();
         readers.dedup();
         readers
@@ -66,22 +68,21 @@ pub(super) fn layers(draft: Draft) -> Draft {
 }
 
 /// Peak bytes per merged operator of workspace and inner tensors while its operators run in order.
-fn inside(draft: &Draft, target: &[u32]) -> Vec<f64> {
+fn inside(draft: &Draft, target: &Keyed<OpId, OpId>) -> Keyed<OpId, f64> {
     // Bytes allocated and freed at each operator; an inner tensor lives from its producer to its last reader.
-    let mut comes = vec![0.0; target.len()];
-    let mut goes = vec![0.0; target.len()];
+    let mut comes = Keyed::filled(0.0, target.len());
+    let mut goes = Keyed::filled(0.0, target.len());
     for edge in &draft.edges {
-        let producer = edge.producer as usize;
-        let stays = edge.consumers.iter().all(|&consumer| target[consumer as usize] == target[producer]);
+        let producer = edge.producer;
+        let stays = edge.consumers.iter().all(|&consumer| target[consumer] == target[producer]);
         if let (Some(&last), true) = (edge.consumers.iter().max(), stays && !edge.is_output) {
             comes[producer] += edge.bytes;
-            goes[last as usize] += edge.bytes;
+            goes[last] += edge.bytes;
         }
     }
-    let merged = target.iter().max().map_or(0, |&last| last as usize + 1);
-    let (mut live, mut most) = (vec![0.0; merged], vec![0.0; merged]);
-    for (op, &at) in target.iter().enumerate() {
-        let at = at as usize;
+    let merged = target.iter().max().map_or(0, |&last| last.index() + 1);
+    let (mut live, mut most) = (Keyed::filled(0.0, merged), Keyed::filled(0.0, merged));
+    for (op, &at) in target.enumerate() {
         live[at] += comes[op];
         most[at] = f64::max(most[at], live[at] + draft.operators[op].workspace_bytes);
         live[at] -= goes[op];
@@ -105,34 +106,34 @@ fn add(sum: &mut OperatorDocument, part: &OperatorDocument) {
 }
 
 /// The layer of each operator, and the names of the layers in order of first appearance.
-fn acyclic_layers(draft: &Draft) -> (Vec<u32>, Vec<String>) {
-    let mut by_name: BTreeMap<&str, u32> = BTreeMap::new();
+fn acyclic_layers(draft: &Draft) -> (Vec<usize>, Vec<String>) {
+    let mut by_name: BTreeMap<&str, NodeIndex> = BTreeMap::new();
     let mut names: Vec<&str> = Vec::new();
     let mut graph: DiGraph<(), ()> = DiGraph::new();
-    let mut layer_of = Vec::with_capacity(draft.operators.len());
+    let mut layer_of: Keyed<OpId, NodeIndex> = Keyed::default();
     for operator in &draft.operators {
         // An operator without a layer forms one of its own, together with the operators colocated with it.
         let own = operator.colocation.as_deref().unwrap_or(&operator.name);
         let name = operator.layer.as_deref().unwrap_or(own);
         layer_of.push(*by_name.entry(name).or_insert_with(|| {
             names.push(name);
-            graph.add_node(()).index() as u32
+            graph.add_node(())
         }));
     }
-    let pass = |op: u32| draft.operators[op as usize].pass;
+    let pass = |op: OpId| draft.operators[op].pass;
     for edge in &draft.edges {
         for &consumer in edge.consumers.iter().filter(|&&consumer| pass(consumer) == pass(edge.producer)) {
-            let (mut from, mut to) = (layer_of[edge.producer as usize], layer_of[consumer as usize]);
+            let (mut from, mut to) = (layer_of[edge.producer], layer_of[consumer]);
             if pass(consumer) == Pass::Backward {
                 (from, to) = (to, from);
             }
             if from != to {
-                graph.update_edge(NodeIndex::new(from as usize), NodeIndex::new(to as usize), ());
+                graph.update_edge(from, to, ());
             }
         }
     }
     let mut component_of = vec![0; names.len()];
-    let mut joined: Vec<(u32, String)> = Vec::new();
+    let mut joined: Vec<(usize, String)> = Vec::new();
     for component in kosaraju_scc(&graph) {
         let mut members: Vec<usize> = component.iter().map(|node| node.index()).collect();
         members.sort_unstable();
@@ -140,28 +141,27 @@ fn acyclic_layers(draft: &Draft) -> (Vec<u32>, Vec<String>) {
             component_of[member] = joined.len();
         }
         let parts: Vec<&str> = members.iter().map(|&member| names[member]).collect();
-        joined.push((members.first().map_or(0, |&first| first as u32), parts.join("+")));
+        joined.push((members.first().copied().unwrap_or(0), parts.join("+")));
     }
     // Components are numbered by their first layer, independently of the order in which they were found.
     let mut order: Vec<usize> = (0..joined.len()).collect();
     order.sort_unstable_by_key(|&component| joined[component].0);
     let mut rank = vec![0; joined.len()];
     for (at, &component) in order.iter().enumerate() {
-        rank[component] = at as u32;
+        rank[component] = at;
     }
-    let layer_of = layer_of.into_iter().map(|layer| rank[component_of[layer as usize]]).collect();
+    let layer_of = layer_of.iter().map(|layer| rank[component_of[layer.index()]]).collect();
     let names = order.into_iter().map(|component| std::mem::take(&mut joined[component].1)).collect();
     (layer_of, names)
 }
 
 /// The tensors between merged operators; tensors with the same pins become one.
-fn edges(edges: &[Edge], target: &[u32]) -> Vec<Edge> {
-    let mut merged: Vec<Edge> = Vec::new();
-    let mut index: BTreeMap<(u32, Vec<u32>, bool), usize> = BTreeMap::new();
+fn edges(edges: &[Edge], target: &Keyed<OpId, OpId>) -> Keyed<TensorId, Edge> {
+    let mut merged: Keyed<TensorId, Edge> = Keyed::default();
+    let mut index: BTreeMap<(OpId, Vec<OpId>, bool), TensorId> = BTreeMap::new();
     for edge in edges {
-        let producer = target[edge.producer as usize];
-        let mut consumers: Vec<u32> =
-            edge.consumers.iter().map(|&consumer| target[consumer as usize]).collect();
+        let producer = target[edge.producer];
+        let mut consumers: Vec<OpId> = edge.consumers.iter().map(|&consumer| target[consumer]).collect();
         consumers.retain(|&consumer| consumer != producer);
         consumers.sort_unstable();
         consumers.dedup();
@@ -169,10 +169,9 @@ fn edges(edges: &[Edge], target: &[u32]) -> Vec<Edge> {
             continue;
         }
         let is_output = edge.is_output;
-        let at = *index.entry((producer, consumers.clone(), is_output)).or_insert_with(|| {
-            merged.push(Edge { producer, consumers, bytes: 0.0, is_output });
-            merged.len() - 1
-        });
+        let at = *index
+            .entry((producer, consumers.clone(), is_output))
+            .or_insert_with(|| merged.push(Edge { producer, consumers, bytes: 0.0, is_output }));
         merged[at].bytes += edge.bytes;
     }
     merged
@@ -204,14 +203,14 @@ mod tests {
         let merged = layers(step::inference(&braid(), CostRules::One));
         let names: Vec<&str> = merged.operators.iter().map(|operator| operator.name.as_str()).collect();
         assert_eq!(names, ["x", "left+right", "head"]);
-        assert_eq!(merged.operators[1].parameter_bytes, 6.0 * 4.0 * 20.0);
+        assert_eq!(merged.operators[OpId(1)].parameter_bytes, 6.0 * 4.0 * 20.0);
         assert_eq!(merged.edges.len(), 2, "what stays inside vanishes");
     }
 
     #[test]
     fn a_layer_stashes_one_tensor_for_its_backward_pass() {
         let merged = layers(step::training(&braid(), Optimizer::Sgd, CostRules::One).unwrap());
-        let at = |name: &str| merged.operators.iter().position(|op| op.name == name).unwrap() as u32;
+        let at = |name: &str| merged.operators.ids().find(|&op| merged.operators[op].name == name).unwrap();
         let (forward, backward) = (at("left+right"), at("left+right.backward"));
         let stash: Vec<f64> = merged
             .edges

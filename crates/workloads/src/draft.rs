@@ -3,6 +3,8 @@
 use stagewright_core::document::{
     GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, Pass, TensorDocument,
 };
+use stagewright_core::graph::{OpId, TensorId};
+use stagewright_core::ids::Keyed;
 
 use stagewright_formats::CostRules;
 use stagewright_formats::fusion::{self, Role, role};
@@ -10,8 +12,8 @@ use stagewright_formats::fusion::{self, Role, role};
 /// A tensor, by indices of operators.
 #[derive(Debug, Clone)]
 pub(super) struct Edge {
-    pub(super) producer: u32,
-    pub(super) consumers: Vec<u32>,
+    pub(super) producer: OpId,
+    pub(super) consumers: Vec<OpId>,
     pub(super) bytes: f64,
     /// Whether it is an output of the model, which is kept even if nothing reads it.
     pub(super) is_output: bool,
@@ -22,10 +24,10 @@ pub(super) struct Edge {
 pub(super) struct Shared {
     pub(super) name: String,
     /// The operator of the tape that owns the parameters.
-    pub(super) owner: u32,
+    pub(super) owner: OpId,
     pub(super) bytes: f64,
     pub(super) optimizer_bytes: f64,
-    pub(super) readers: Vec<u32>,
+    pub(super) readers: Vec<OpId>,
 }
 
 /// Operators and the tensors between them.
@@ -33,28 +35,26 @@ pub(super) struct Shared {
 pub(super) struct Draft {
     /// Cost rules for pricing operators; they also determine the version of the document.
     pub(super) rules: CostRules,
-    pub(super) operators: Vec<OperatorDocument>,
-    pub(super) edges: Vec<Edge>,
+    pub(super) operators: Keyed<OpId, OperatorDocument>,
+    pub(super) edges: Keyed<TensorId, Edge>,
     /// Only under the second rules.
     pub(super) shared: Vec<Shared>,
 }
 
 impl Draft {
     /// Adds an operator.
-    pub(super) fn operator(&mut self, operator: OperatorDocument) -> u32 {
-        self.operators.push(operator);
-        self.operators.len() as u32 - 1
+    pub(super) fn operator(&mut self, operator: OperatorDocument) -> OpId {
+        self.operators.push(operator)
     }
 
     /// Adds a tensor that nothing reads yet.
-    pub(super) fn edge(&mut self, producer: u32, bytes: f64) -> u32 {
-        self.edges.push(Edge { producer, consumers: Vec::new(), bytes, is_output: false });
-        self.edges.len() as u32 - 1
+    pub(super) fn edge(&mut self, producer: OpId, bytes: f64) -> TensorId {
+        self.edges.push(Edge { producer, consumers: Vec::new(), bytes, is_output: false })
     }
 
     /// Adds a reader to a tensor. Each operator must add all its reads before the next one adds any.
-    pub(super) fn read(&mut self, edge: u32, reader: u32) {
-        let consumers = &mut self.edges[edge as usize].consumers;
+    pub(super) fn read(&mut self, edge: TensorId, reader: OpId) {
+        let consumers = &mut self.edges[edge].consumers;
         if consumers.last() != Some(&reader) {
             consumers.push(reader);
         }
@@ -63,24 +63,24 @@ impl Draft {
     /// Removes operators together with their output tensors, and moves the updates behind all other operators: all
     /// gradients exist until the end of the step.
     pub(super) fn ordered(mut self, is_left_out: impl Fn(&OperatorDocument) -> bool) -> Draft {
-        let mut order: Vec<usize> =
-            (0..self.operators.len()).filter(|&at| !is_left_out(&self.operators[at])).collect();
+        let mut order: Keyed<OpId, OpId> =
+            self.operators.ids().filter(|&at| !is_left_out(&self.operators[at])).collect();
         order.sort_by_key(|&at| self.operators[at].pass == Pass::Update);
-        let mut target = vec![None; self.operators.len()];
-        for (to, &from) in order.iter().enumerate() {
-            target[from] = Some(to as u32);
+        let mut target = Keyed::filled(None, self.operators.len());
+        for (to, &from) in order.enumerate() {
+            target[from] = Some(to);
         }
-        let moved = |ops: &[u32]| ops.iter().filter_map(|&op| target[op as usize]).collect::<Vec<u32>>();
+        let moved = |ops: &[OpId]| ops.iter().filter_map(|&op| target[op]).collect::<Vec<OpId>>();
         let moved_edge = |edge: Edge| {
-            let producer = target[edge.producer as usize]?;
+            let producer = target[edge.producer]?;
             Some(Edge { producer, consumers: moved(&edge.consumers), ..edge })
         };
-        self.edges = self.edges.into_iter().filter_map(moved_edge).collect();
+        self.edges = Vec::from(self.edges).into_iter().filter_map(moved_edge).collect();
         for shared in &mut self.shared {
             shared.readers = moved(&shared.readers);
         }
-        let mut operators: Vec<_> = self.operators.into_iter().map(Some).collect();
-        self.operators = order.into_iter().filter_map(|at| operators[at].take()).collect();
+        let mut operators: Keyed<OpId, _> = Vec::from(self.operators).into_iter().map(Some).collect();
+        self.operators = order.iter().filter_map(|&at| operators[at].take()).collect();
         self
     }
 
@@ -91,13 +91,13 @@ impl Draft {
         let roles: Vec<Role> = self.operators.iter().map(role_of).collect();
         self.edges.retain(Edge::is_there);
         let tensors = self.tensors();
-        let operators = std::mem::take(&mut self.operators);
+        let operators = std::mem::take(&mut self.operators).into();
         let mut graph = GraphDocument { operators, tensors, ..empty(self.rules) };
         fusion::fuse(&mut graph, &roles, together);
         for (edge, tensor) in self.edges.iter_mut().zip(&graph.tensors) {
             edge.bytes = tensor.bytes;
         }
-        self.operators = graph.operators;
+        self.operators = graph.operators.into();
         self
     }
 
@@ -108,13 +108,13 @@ impl Draft {
             name,
             tensors: self.tensors(),
             parameters,
-            operators: self.operators,
+            operators: self.operators.into(),
             ..empty(self.rules)
         }
     }
 
     fn tensors(&self) -> Vec<TensorDocument> {
-        let of = |op: u32| self.operators[op as usize].name.clone();
+        let of = |op: OpId| self.operators[op].name.clone();
         let tensor = |edge: &Edge| TensorDocument {
             name: None,
             producer: of(edge.producer),
@@ -129,14 +129,14 @@ impl Draft {
     fn parameters(&mut self) -> Vec<ParameterDocument> {
         let mut parameters = Vec::new();
         for shared in std::mem::take(&mut self.shared) {
-            let class = |&op: &u32| self.operators[op as usize].colocation.as_deref();
+            let class = |&op: &OpId| self.operators[op].colocation.as_deref();
             let first = shared.readers.first().map(class);
             let is_one = shared.readers.len() == 1
                 || first.is_some_and(|first| {
                     first.is_some() && shared.readers.iter().all(|op| class(op) == first)
                 });
             if is_one {
-                let operator = &mut self.operators[shared.readers[0] as usize];
+                let operator = &mut self.operators[shared.readers[0]];
                 operator.parameter_bytes += shared.bytes;
                 operator.optimizer_bytes += shared.optimizer_bytes;
             } else if !shared.readers.is_empty() {
@@ -144,11 +144,7 @@ impl Draft {
                     name: shared.name,
                     bytes: shared.bytes,
                     optimizer_bytes: shared.optimizer_bytes,
-                    readers: shared
-                        .readers
-                        .iter()
-                        .map(|&op| self.operators[op as usize].name.clone())
-                        .collect(),
+                    readers: shared.readers.iter().map(|&op| self.operators[op].name.clone()).collect(),
                     trained: true,
                     together: false,
                 });

@@ -10,7 +10,7 @@ use stagewright_formats::nearest::instead;
 #[non_exhaustive]
 pub enum WorkloadError {
     /// No family has this name.
-    #[error("no family of workloads is called `{name}`")]
+    #[error("unknown workload family `{name}`")]
     UnknownFamily {
         /// The name.
         name: String,
@@ -104,11 +104,11 @@ impl WorkloadError {
     pub fn help(&self) -> String {
         match self {
             WorkloadError::UnknownFamily { name, known } => {
-                format!("{}; `stagewright workload --list` has all", instead(name, known.iter().copied()))
+                format!("{}; `stagewright workload --list` lists all", instead(name, known.iter().copied()))
             }
             WorkloadError::UnknownVariant { name, known, family } => {
                 format!(
-                    "{}; `stagewright workload {family} --list` has all",
+                    "{}; `stagewright workload {family} --list` lists all",
                     instead(name, known.iter().copied())
                 )
             }
@@ -117,7 +117,7 @@ impl WorkloadError {
                 format!("leave it out; the sizes of this family are {}", known.join(", "))
             }
             WorkloadError::OutOfRange { .. } | WorkloadError::NotAMultiple { .. } => {
-                "give another size, or leave it out for that of the variant".into()
+                "give another size, or leave it out to use that of the variant".into()
             }
             WorkloadError::ImageTooSmall { .. } => "give a larger image".into(),
             WorkloadError::TooManyOperators { .. } => {

@@ -6,11 +6,13 @@
 //! sides of a sum, for example). The two products of a bilinear operator are separate pieces, since schedules
 //! such as zero-bubble run the gradient of the weights apart from that of the inputs.
 
+use stagewright_core::graph::OpId;
+
 use super::tensor::Tensor;
 
 /// An operator with parameters, referenced by operators that share them.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Owner(pub(super) u32);
+pub(crate) struct Owner(pub(super) OpId);
 
 /// A tensor that a piece reads besides the gradients of the outputs.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -24,6 +24,8 @@
 use std::collections::BTreeMap;
 
 use stagewright_core::document::{OperatorDocument, Pass, Precision};
+use stagewright_core::graph::{OpId, TensorId};
+use stagewright_core::ids::Keyed;
 
 use super::draft::{Draft, Shared};
 use super::error::WorkloadError;
@@ -39,7 +41,7 @@ pub(super) fn inference(tape: &Tape, rules: CostRules) -> Draft {
         return draft;
     }
     for &output in tape.operators.iter().flat_map(|operator| &operator.outputs) {
-        let edge = &mut draft.edges[output as usize];
+        let edge = &mut draft.edges[output];
         edge.is_output = edge.consumers.is_empty();
     }
     draft.ordered(is_variable)
@@ -69,9 +71,9 @@ fn forward(tape: &Tape, rules: CostRules) -> Draft {
     for value in &tape.values {
         draft.edge(value.producer, value.bytes);
     }
-    for (at, operator) in tape.operators.iter().enumerate() {
+    for (at, operator) in tape.operators.enumerate() {
         for &input in &operator.inputs {
-            draft.read(input, at as u32);
+            draft.read(input, at);
         }
     }
     if !first {
@@ -82,17 +84,16 @@ fn forward(tape: &Tape, rules: CostRules) -> Draft {
 
 /// Turns parameters with several readers into shared parameters.
 fn share(tape: &Tape, draft: &mut Draft) {
-    let mut readers: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for (at, operator) in (0..).zip(&tape.operators) {
+    let mut readers: BTreeMap<OpId, Vec<OpId>> = BTreeMap::new();
+    for (at, operator) in tape.operators.enumerate() {
         if operator.kind == VARIABLE {
-            let value = operator.outputs[0] as usize;
-            readers.insert(at, draft.edges[value].consumers.clone());
+            readers.insert(at, draft.edges[operator.outputs[0]].consumers.clone());
         } else if operator.owner != at {
             readers.entry(operator.owner).or_insert_with(|| vec![operator.owner]).push(at);
         }
     }
     for (owner, readers) in readers {
-        let operator = &mut draft.operators[owner as usize];
+        let operator = &mut draft.operators[owner];
         let bytes = std::mem::take(&mut operator.parameter_bytes);
         let name = match is_variable(operator) {
             true => operator.name.clone(),
@@ -108,18 +109,18 @@ fn share(tape: &Tape, draft: &mut Draft) {
 /// If there are more than [`MAX_OPERATORS`] operators.
 pub(super) fn training(tape: &Tape, optimizer: Optimizer, rules: CostRules) -> Result<Draft, WorkloadError> {
     let mut draft = forward(tape, rules);
-    for operator in &mut draft.operators {
+    for operator in draft.operators.iter_mut() {
         operator.colocation = Some(operator.name.clone());
     }
     let mut step = Step {
         tape,
         optimizer,
         draft,
-        gradients: vec![Vec::new(); tape.values.len()],
-        of_parameters: vec![Vec::new(); tape.operators.len()],
-        stashed_by: vec![None; tape.values.len()],
+        gradients: Keyed::filled(Vec::new(), tape.values.len()),
+        of_parameters: Keyed::filled(Vec::new(), tape.operators.len()),
+        stashed_by: Keyed::filled(None, tape.values.len()),
     };
-    for at in (0..tape.operators.len()).rev() {
+    for at in tape.operators.ids().rev() {
         step.backward(at);
         if step.draft.operators.len() > MAX_OPERATORS {
             return Err(WorkloadError::TooManyOperators { most: MAX_OPERATORS });
@@ -128,9 +129,9 @@ pub(super) fn training(tape: &Tape, optimizer: Optimizer, rules: CostRules) -> R
     if rules == CostRules::Two {
         return Ok(step.draft.ordered(is_variable));
     }
-    for (value, by) in step.stashed_by.iter().enumerate() {
+    for (value, &by) in step.stashed_by.enumerate() {
         if let Some(by) = by {
-            step.draft.operators[*by as usize].activation_bytes += tape.values[value].bytes;
+            step.draft.operators[by].activation_bytes += tape.values[value].bytes;
         }
     }
     Ok(step.draft)
@@ -142,16 +143,16 @@ fn layer_of(operator: &Operator) -> Option<String> {
 
 /// Whether parameters depend on the output of a piece.
 fn wanted(tape: &Tape, operator: &Operator, piece: &Piece) -> bool {
-    let needs = |&input: &usize| tape.values[operator.inputs[input] as usize].differentiable;
+    let needs = |&input: &usize| tape.values[operator.inputs[input]].differentiable;
     piece.parameters.is_some() || piece.inputs.iter().any(needs)
 }
 
 /// A gradient: an edge of the draft, its bytes, and the forward operator whose backward pass contributes it.
 #[derive(Debug, Clone, Copy)]
 struct Gradient {
-    edge: u32,
+    edge: TensorId,
     bytes: f64,
-    from: u32,
+    from: OpId,
 }
 
 struct Step<'a> {
@@ -159,16 +160,16 @@ struct Step<'a> {
     optimizer: Optimizer,
     draft: Draft,
     /// Per value, the contributions of its readers.
-    gradients: Vec<Vec<Gradient>>,
+    gradients: Keyed<TensorId, Vec<Gradient>>,
     /// Per operator, the contributions to the gradient of its parameters.
-    of_parameters: Vec<Vec<Gradient>>,
+    of_parameters: Keyed<OpId, Vec<Gradient>>,
     /// Per value, the first operator whose gradient needs it.
-    stashed_by: Vec<Option<u32>>,
+    stashed_by: Keyed<TensorId, Option<OpId>>,
 }
 
 impl Step<'_> {
     /// Records the backward pass of one operator. All its readers have been visited.
-    fn backward(&mut self, at: usize) {
+    fn backward(&mut self, at: OpId) {
         let tape = self.tape;
         let operator = &tape.operators[at];
         let outputs: Vec<Gradient> = operator
@@ -176,7 +177,7 @@ impl Step<'_> {
             .iter()
             .enumerate()
             .filter_map(|(place, &value)| {
-                let parts = std::mem::take(&mut self.gradients[value as usize]);
+                let parts = std::mem::take(&mut self.gradients[value]);
                 let name = match operator.outputs.len() {
                     1 => "grad_sum".to_owned(),
                     _ => format!("grad_sum.{place}"),
@@ -191,7 +192,7 @@ impl Step<'_> {
                 }
                 // Beside the first reader, so that a single gradient goes back to the producer instead of all
                 // contributions.
-                let home = parts.iter().map(|part| part.from).min()? as usize;
+                let home = parts.iter().map(|part| part.from).min()?;
                 self.sum(at, home, &name, parts)
             })
             .collect();
@@ -202,9 +203,9 @@ impl Step<'_> {
                 self.piece(at, piece, &outputs);
             }
             for &input in &operator.pass_through {
-                let value = operator.inputs[input] as usize;
+                let value = operator.inputs[input];
                 if tape.values[value].differentiable {
-                    let passed = outputs.first().map(|gradient| Gradient { from: at as u32, ..*gradient });
+                    let passed = outputs.first().map(|gradient| Gradient { from: at, ..*gradient });
                     self.gradients[value].extend(passed);
                 }
             }
@@ -220,43 +221,43 @@ impl Step<'_> {
             return;
         }
         // The gradient, and with it the update, is on the device of the copy.
-        let mut by_reader: BTreeMap<u32, Vec<Gradient>> = BTreeMap::new();
+        let mut by_reader: BTreeMap<OpId, Vec<Gradient>> = BTreeMap::new();
         for part in parts {
             by_reader.entry(part.from).or_default().push(part);
         }
         for (reader, parts) in by_reader {
-            if let Some(gradient) = self.sum(reader as usize, reader as usize, "grad_weight_sum", parts) {
-                self.update(at, reader as usize, gradient.bytes, &[gradient]);
+            if let Some(gradient) = self.sum(reader, reader, "grad_weight_sum", parts) {
+                self.update(at, reader, gradient.bytes, &[gradient]);
             }
         }
     }
 
     /// Sums the gradient of a variable in place: every step after the first computed one reads the current sum and adds
     /// to it. The update waits for all of them.
-    fn sum_in_place(&mut self, at: usize, parts: &[Gradient]) {
+    fn sum_in_place(&mut self, at: OpId, parts: &[Gradient]) {
         let Some(home) = parts.iter().map(|part| part.from).min() else { return };
         for (place, part) in parts.iter().enumerate() {
-            let edge = &mut self.draft.edges[part.edge as usize];
+            let edge = &mut self.draft.edges[part.edge];
             edge.bytes = 0.0;
-            let piece = &mut self.draft.operators[edge.producer as usize];
+            let piece = &mut self.draft.operators[edge.producer];
             if place > 0 {
                 piece.flop = piece.flop.map(|flop| flop + part.bytes / self.tape.width);
                 piece.bytes_moved = piece.bytes_moved.map(|moved| moved + part.bytes);
             }
         }
         let bytes = parts.iter().map(|part| part.bytes).fold(0.0, f64::max);
-        self.update(at, home as usize, bytes, parts);
+        self.update(at, home, bytes, parts);
         if let Some(shared) = self.shared(at) {
             shared.optimizer_bytes += bytes;
         }
     }
 
     /// The shared parameter owned by an operator.
-    fn shared(&mut self, owner: usize) -> Option<&mut Shared> {
-        self.draft.shared.iter_mut().find(|shared| shared.owner as usize == owner)
+    fn shared(&mut self, owner: OpId) -> Option<&mut Shared> {
+        self.draft.shared.iter_mut().find(|shared| shared.owner == owner)
     }
 
-    fn piece(&mut self, at: usize, piece: &Piece, outputs: &[Gradient]) {
+    fn piece(&mut self, at: OpId, piece: &Piece, outputs: &[Gradient]) {
         let tape = self.tape;
         let operator = &tape.operators[at];
         let own = self.beside(at, at, piece.suffix, Pass::Backward);
@@ -278,38 +279,38 @@ impl Step<'_> {
                     continue;
                 }
             };
-            let bytes = tape.values[value as usize].bytes;
+            let bytes = tape.values[value].bytes;
             moved += bytes;
             self.draft.read(value, own);
             // Weights of a variable are not activations. Operators come in reverse order, so the last to read the value
             // is the first.
-            if tape.operators[tape.values[value as usize].producer as usize].kind != VARIABLE {
-                self.stashed_by[value as usize] = Some(at as u32);
+            if tape.operators[tape.values[value].producer].kind != VARIABLE {
+                self.stashed_by[value] = Some(at);
             }
         }
         for &input in &piece.inputs {
-            let value = operator.inputs[input] as usize;
+            let value = operator.inputs[input];
             if tape.values[value].differentiable {
                 let bytes = tape.values[value].bytes;
                 moved += bytes;
                 let edge = self.draft.edge(own, bytes);
-                self.gradients[value].push(Gradient { edge, bytes, from: at as u32 });
+                self.gradients[value].push(Gradient { edge, bytes, from: at });
             }
         }
         if let Some(elements) = piece.parameters {
             let bytes = elements * tape.width;
             moved += bytes;
             let edge = self.draft.edge(own, bytes);
-            self.of_parameters[operator.owner as usize].push(Gradient { edge, bytes, from: at as u32 });
+            self.of_parameters[operator.owner].push(Gradient { edge, bytes, from: at });
         }
-        let document = &mut self.draft.operators[own as usize];
+        let document = &mut self.draft.operators[own];
         document.flop = Some(piece.flop);
         document.bytes_moved = Some(moved);
         document.workspace_bytes = piece.workspace;
     }
 
     /// Sums the contributions to the gradient of an operator, in an operator beside `home` if there are several.
-    fn sum(&mut self, at: usize, home: usize, name: &str, parts: Vec<Gradient>) -> Option<Gradient> {
+    fn sum(&mut self, at: OpId, home: OpId, name: &str, parts: Vec<Gradient>) -> Option<Gradient> {
         let (&first, more) = parts.split_first()?;
         if more.is_empty() {
             return Some(first);
@@ -320,29 +321,29 @@ impl Step<'_> {
         for part in &parts {
             self.draft.read(part.edge, own);
         }
-        let document = &mut self.draft.operators[own as usize];
+        let document = &mut self.draft.operators[own];
         document.kind = Some("accumulate".into());
         document.flop = Some((read - bytes) / self.tape.width);
         document.bytes_moved = Some(read + bytes);
         let edge = self.draft.edge(own, bytes);
-        Some(Gradient { edge, bytes, from: home as u32 })
+        Some(Gradient { edge, bytes, from: home })
     }
 
     /// Sums the contributions to the gradient of a variable, with one addition beside each further reader: the steps of
     /// an unrolled layer add to the sum of the steps after them, so a split between steps sends one sum instead of all
     /// contributions.
-    fn running_sum(&mut self, at: usize, parts: Vec<Gradient>) -> Option<Gradient> {
+    fn running_sum(&mut self, at: OpId, parts: Vec<Gradient>) -> Option<Gradient> {
         let (&first, more) = parts.split_first()?;
         let sum = more.iter().enumerate().fold(first, |sum, (place, &part)| {
             let name = format!("grad_sum.{place}");
-            self.sum(at, part.from as usize, &name, vec![sum, part]).unwrap_or(part)
+            self.sum(at, part.from, &name, vec![sum, part]).unwrap_or(part)
         });
         Some(sum)
     }
 
     /// Records the update of the parameters of `owner` beside an operator that reads them, once their gradient is
     /// available.
-    fn update(&mut self, owner: usize, reader: usize, gradient_bytes: f64, gradients: &[Gradient]) {
+    fn update(&mut self, owner: OpId, reader: OpId, gradient_bytes: f64, gradients: &[Gradient]) {
         let width = self.tape.width;
         let own = match self.tape.operators[owner].kind {
             VARIABLE => self.beside(owner, reader, "update", Pass::Update),
@@ -356,7 +357,7 @@ impl Step<'_> {
         // Rows of an embedding without an index have no gradient and are left alone.
         let touched = gradient_bytes / width;
         let first = self.draft.rules == CostRules::One;
-        let document = &mut self.draft.operators[own as usize];
+        let document = &mut self.draft.operators[own];
         document.kind = Some(self.optimizer.name().into());
         document.flop = Some(self.optimizer.flop() * touched);
         document.bytes_moved = Some(gradient_bytes + touched * 2.0 * (width + state));
@@ -368,12 +369,12 @@ impl Step<'_> {
         document.precision = Some(Precision::Fp32);
         match self.shared(owner) {
             Some(shared) => shared.optimizer_bytes = held,
-            None => self.draft.operators[own as usize].optimizer_bytes = held,
+            None => self.draft.operators[own].optimizer_bytes = held,
         }
     }
 
     /// A new operator derived from a forward operator and colocated with `home`.
-    fn beside(&mut self, at: usize, home: usize, suffix: &str, pass: Pass) -> u32 {
+    fn beside(&mut self, at: OpId, home: OpId, suffix: &str, pass: Pass) -> OpId {
         let (operator, home) = (&self.tape.operators[at], &self.tape.operators[home]);
         self.draft.operator(OperatorDocument {
             kind: Some(format!("{}_{suffix}", operator.kind)),
@@ -418,9 +419,9 @@ mod tests {
 
     /// Names of the readers of each output of an operator.
     fn readers(draft: &Draft, name: &str) -> Vec<Vec<String>> {
-        let edges = draft.edges.iter().filter(|edge| draft.operators[edge.producer as usize].name == name);
-        let names = |consumers: &[u32]| {
-            consumers.iter().map(|&op| draft.operators[op as usize].name.clone()).collect::<Vec<_>>()
+        let edges = draft.edges.iter().filter(|edge| draft.operators[edge.producer].name == name);
+        let names = |consumers: &[OpId]| {
+            consumers.iter().map(|&op| draft.operators[op].name.clone()).collect::<Vec<_>>()
         };
         edges.map(|edge| names(&edge.consumers)).collect()
     }
@@ -428,7 +429,8 @@ mod tests {
     #[test]
     fn a_residual_sums_its_gradients_and_passes_through_its_sum() {
         let draft = training(&residual(), Optimizer::Adam, CostRules::One).unwrap();
-        let names: Vec<&str> = draft.operators[5..].iter().map(|operator| operator.name.as_str()).collect();
+        let names: Vec<&str> =
+            draft.operators.iter().skip(5).map(|operator| operator.name.as_str()).collect();
         assert_eq!(names, ["loss.grad", "b.grad", "a.grad_sum", "a.grad_weight", "a.update"]);
         // One gradient of the sum serves both its sides; the gradient of the input is not needed.
         assert_eq!(readers(&draft, "loss.grad"), [["b.grad", "a.grad_sum"]]);

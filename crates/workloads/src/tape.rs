@@ -13,6 +13,8 @@ use std::fmt::Display;
 use std::num::NonZeroU64;
 
 use stagewright_core::document::{self, BatchDocument};
+use stagewright_core::graph::{OpId, TensorId};
+use stagewright_core::ids::Keyed;
 
 use super::Precision;
 use super::error::WorkloadError;
@@ -25,7 +27,7 @@ pub(crate) const MAX_OPERATORS: usize = 1_000_000;
 /// Data between operators.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Value {
-    pub(crate) producer: u32,
+    pub(crate) producer: OpId,
     pub(crate) bytes: f64,
     /// Whether it depends on parameters.
     pub(crate) differentiable: bool,
@@ -38,19 +40,19 @@ pub(crate) struct Operator {
     pub(crate) kind: &'static str,
     /// Length of the prefix of the name that is the layer path.
     pub(crate) layer: usize,
-    pub(crate) inputs: Vec<u32>,
-    pub(crate) outputs: Vec<u32>,
+    pub(crate) inputs: Vec<TensorId>,
+    pub(crate) outputs: Vec<TensorId>,
     /// Number of elements of its parameters.
     pub(crate) parameters: f64,
     /// The operator that owns the parameters it reads.
-    pub(crate) owner: u32,
+    pub(crate) owner: OpId,
     pub(crate) flop: f64,
     pub(crate) moved: f64,
     pub(crate) workspace: f64,
     /// Bytes of its copy of another operator's parameters.
     pub(crate) copy: f64,
     /// Value saved for the backward pass besides inputs and outputs.
-    pub(crate) saved: Option<u32>,
+    pub(crate) saved: Option<TensorId>,
     pub(crate) pass_through: Vec<usize>,
     pub(crate) pieces: Vec<Piece>,
     /// Bytes moved by reading the parameters.
@@ -66,8 +68,8 @@ pub(crate) struct Tape {
     pub(crate) precision: document::Precision,
     /// Whether losses are recorded.
     pub(crate) training: bool,
-    pub(crate) operators: Vec<Operator>,
-    pub(crate) values: Vec<Value>,
+    pub(crate) operators: Keyed<OpId, Operator>,
+    pub(crate) values: Keyed<TensorId, Value>,
     /// What a batch holds. Of an encoder and a decoder, tokens are the encoder's.
     pub(crate) batch: Option<BatchDocument>,
     path: String,
@@ -88,8 +90,8 @@ impl Tape {
                 Precision::Fp8 => document::Precision::Fp8,
             },
             training,
-            operators: Vec::new(),
-            values: Vec::new(),
+            operators: Keyed::default(),
+            values: Keyed::default(),
             batch: None,
             path: String::new(),
             layer: 0,
@@ -202,26 +204,26 @@ impl Tape {
         shapes: &[Shape],
         sizes: &[f64],
     ) -> (Vec<Tensor>, Owner) {
-        let own = self.operators.len() as u32;
+        let own = self.operators.next_id();
         if self.operators.len() >= self.most() {
             self.fail(WorkloadError::TooManyOperators { most: MAX_OPERATORS });
         }
         if self.failure.is_some() {
             // Operators built on these tensors record nothing either.
-            return (shapes.iter().map(|&shape| Tensor { value: 0, shape }).collect(), Owner(0));
+            return (
+                shapes.iter().map(|&shape| Tensor { value: TensorId(0), shape }).collect(),
+                Owner(OpId(0)),
+            );
         }
         let differentiable = record.parameters > 0.0
             || record.shared.is_some()
-            || record.inputs.iter().any(|input| self.values[input.value as usize].differentiable);
-        let mut value = |bytes| {
-            self.values.push(Value { producer: own, bytes, differentiable });
-            self.values.len() as u32 - 1
-        };
-        let outputs: Vec<u32> = sizes.iter().map(|&bytes| value(bytes)).collect();
+            || record.inputs.iter().any(|input| self.values[input.value].differentiable);
+        let mut value = |bytes| self.values.push(Value { producer: own, bytes, differentiable });
+        let outputs: Vec<TensorId> = sizes.iter().map(|&bytes| value(bytes)).collect();
         let saved = (record.saved > 0.0).then(|| value(record.saved));
         let copy = record.shared.map_or(0.0, |(_, elements)| elements * self.width);
         let weight_bytes = record.parameters * self.width + copy;
-        let read: f64 = record.inputs.iter().map(|input| self.values[input.value as usize].bytes).sum();
+        let read: f64 = record.inputs.iter().map(|input| self.values[input.value].bytes).sum();
         let written: f64 = sizes.iter().sum();
         let full = self.full_name(name);
         self.operators.push(Operator {

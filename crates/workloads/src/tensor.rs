@@ -1,5 +1,7 @@
 //! Tensors and their shapes.
 
+use stagewright_core::graph::TensorId;
+
 /// Maximum number of dimensions of a tensor.
 const RANK: usize = 5;
 
@@ -56,7 +58,7 @@ impl Shape {
 /// An output of an operator, viewed with a shape.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Tensor {
-    pub(crate) value: u32,
+    pub(crate) value: TensorId,
     pub(crate) shape: Shape,
 }
 

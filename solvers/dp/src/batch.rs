@@ -9,7 +9,7 @@ use crate::allowance::Halt;
 use crate::catalogue::Catalogue;
 use crate::scan::Scanner;
 use crate::stage::{Arrival, Found, Rules, Source};
-use crate::table::{New, Table, hash};
+use crate::table::{EntryId, IdealId, New, Table, hash};
 use crate::uplink::{Labels, Uplinks};
 use crate::walk::Walker;
 
@@ -42,7 +42,7 @@ struct FoundSet {
 #[derive(Clone, Copy)]
 pub(crate) struct Completed {
     pub(crate) value: f64,
-    pub(crate) parent: u32,
+    pub(crate) parent: EntryId,
     pub(crate) pool: u16,
     pub(crate) replicas: u32,
 }
@@ -85,9 +85,9 @@ pub(crate) fn expand_batch(
     rules: &Rules<'_>,
     catalogue: Option<&Catalogue>,
     table: &Table,
-    ideals: &[u32],
+    ideals: &[IdealId],
 ) -> Vec<Batch> {
-    let work = |expander: &mut Expander<'_>, ideals: &[u32]| {
+    let work = |expander: &mut Expander<'_>, ideals: &[IdealId]| {
         let mut batch = Batch::default();
         let mut alive = Vec::new();
         let before = expander.steps();
@@ -129,7 +129,7 @@ impl Batch {
         for &arrival in found.arrivals {
             match rules.uplinks {
                 None => {
-                    let value = known.and_then(|ideal| table.value(ideal, arrival.usage as usize));
+                    let value = known.and_then(|ideal| table.value(ideal, arrival.usage));
                     if found.full {
                         self.complete(rules, found, arrival);
                     } else if value.is_none_or(|value| arrival.value < value) {
@@ -158,7 +158,7 @@ impl Batch {
         rules: &Rules<'_>,
         uplinks: &Uplinks,
         table: &Table,
-        (found, known): (&Found<'_>, Option<u32>),
+        (found, known): (&Found<'_>, Option<IdealId>),
         arrival: Arrival,
     ) {
         let Some(label) = table.label(arrival.parent) else { return };

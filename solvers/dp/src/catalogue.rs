@@ -6,9 +6,10 @@
 use std::ops::Range;
 
 use stagewright_core::bits;
+use stagewright_core::ids::Keyed;
 use stagewright_core::solver::Stop;
 
-use crate::lattice::Lattice;
+use crate::lattice::{Lattice, LocalNet, Position};
 use crate::weight::Weights;
 use crate::window::Interval;
 
@@ -22,7 +23,7 @@ const IDEALS_BETWEEN_CHECKS: usize = 4096;
 /// A net that crosses an ideal, with pins on both sides.
 #[derive(Clone, Copy)]
 pub(crate) struct CrossingNet {
-    pub(crate) net: u32,
+    pub(crate) net: LocalNet,
     /// Number of pins inside the ideal.
     pub(crate) inside: u32,
 }
@@ -57,17 +58,17 @@ impl Catalogue {
         let mut unit = 0;
         loop {
             // Find the next unit to add, or backtrack.
-            while unit < lattice.len && listing.waiting[unit] > 0 {
+            while listing.waiting.get(unit).is_some_and(|&waiting| waiting > 0) {
                 unit += 1;
             }
             if unit == lattice.len {
                 match listing.remove_last() {
-                    Some(last) => unit = last + 1,
+                    Some(last) => unit = last.index() + 1,
                     None => return Some(listing.sorted()),
                 }
                 continue;
             }
-            listing.add(unit);
+            listing.add(Position::new(unit));
             unit += 1;
             let count = listing.ideals.len();
             if count > MAX_IDEALS
@@ -135,8 +136,7 @@ impl Catalogue {
 
     #[inline]
     pub(crate) fn crossing(&self, ideal: usize) -> &[CrossingNet] {
-        let (from, to) = self.crossing_of[ideal];
-        &self.crossing[from as usize..to as usize]
+        &self.crossing[range(self.crossing_of[ideal])]
     }
 
     /// Sum of the least transfer times of the crossing nets, per pass.
@@ -144,6 +144,12 @@ impl Catalogue {
     pub(crate) fn crossing_seconds(&self, ideal: usize) -> [f64; 2] {
         self.crossing_seconds[ideal]
     }
+}
+
+/// The range of an ideal in the crossing nets.
+#[inline]
+fn range((from, to): (u32, u32)) -> Range<usize> {
+    from as usize..to as usize
 }
 
 /// One ideal of a listing; sets, weights and counts are in parallel arrays.
@@ -158,10 +164,10 @@ struct Listing<'a> {
     lattice: &'a Lattice,
     weights: &'a Weights,
     /// Units of the current ideal in the order of addition, each with the ideal that it completed.
-    path: Vec<(usize, usize)>,
+    path: Vec<(Position, usize)>,
     set: Vec<u64>,
-    waiting: Vec<u32>,
-    pins_inside: Vec<u32>,
+    waiting: Keyed<Position, u32>,
+    pins_inside: Keyed<LocalNet, u32>,
     ideals: Vec<Listed>,
     sets: Vec<u64>,
     weight: Vec<f64>,
@@ -177,7 +183,7 @@ impl<'a> Listing<'a> {
             path: Vec::new(),
             set: vec![0; lattice.words],
             waiting: lattice.predecessor_count.clone(),
-            pins_inside: vec![0; lattice.net_count()],
+            pins_inside: Keyed::filled(0, lattice.net_count()),
             ideals: Vec::new(),
             sets: Vec::new(),
             weight: Vec::new(),
@@ -195,12 +201,12 @@ impl<'a> Listing<'a> {
     }
 
     /// Adds a unit to the current ideal and lists the result.
-    fn add(&mut self, unit: usize) {
+    fn add(&mut self, unit: Position) {
         let Listing { lattice, weights, .. } = *self;
         let before = self.path.last().map(|&(_, ideal)| ideal);
-        bits::insert(&mut self.set, unit);
+        bits::insert(&mut self.set, unit.index());
         for &next in lattice.successors(unit) {
-            self.waiting[next as usize] -= 1;
+            self.waiting[next] -= 1;
         }
         let at = self.ideals.len();
         self.path.push((unit, at));
@@ -215,44 +221,44 @@ impl<'a> Listing<'a> {
         }
         let crossing = self.cross(before, unit);
         let mut crossing_seconds = [0.0; 2];
-        for &CrossingNet { net, .. } in &self.crossing[crossing.0 as usize..crossing.1 as usize] {
-            let pass = usize::from(lattice.net_pass[net as usize]);
-            crossing_seconds[pass] += lattice.least_transfer[net as usize];
+        for &CrossingNet { net, .. } in &self.crossing[range(crossing)] {
+            let pass = usize::from(lattice.net_pass[net]);
+            crossing_seconds[pass] += lattice.least_transfer[net];
         }
         self.ideals.push(Listed { size: self.path.len() as u32, crossing_seconds, crossing });
     }
 
     /// Lists the nets that cross the ideal `before` with `unit` added: earlier ones that still cross, and new
     /// ones.
-    fn cross(&mut self, before: Option<usize>, unit: usize) -> (u32, u32) {
+    fn cross(&mut self, before: Option<usize>, unit: Position) -> (u32, u32) {
         let lattice = self.lattice;
         let from = self.crossing.len();
         for &net in lattice.nets_of(unit) {
-            self.pins_inside[net as usize] += 1;
+            self.pins_inside[net] += 1;
         }
         let old = before.map_or((0, 0), |ideal| self.ideals[ideal].crossing);
-        for at in old.0 as usize..old.1 as usize {
+        for at in range(old) {
             let net = self.crossing[at].net;
-            let inside = self.pins_inside[net as usize];
-            if (inside as usize) < lattice.pins(net as usize).len() {
+            let inside = self.pins_inside[net];
+            if lattice.crosses(net, inside) {
                 self.crossing.push(CrossingNet { net, inside });
             }
         }
-        let begins = |net: &&u32| self.pins_inside[**net as usize] == 1;
+        let begins = |&&net: &&LocalNet| self.pins_inside[net] == 1;
         let new = lattice.nets_of(unit).iter().filter(begins);
         self.crossing.extend(new.map(|&net| CrossingNet { net, inside: 1 }));
         (from as u32, self.crossing.len() as u32)
     }
 
     /// Removes the unit added last and returns it.
-    fn remove_last(&mut self) -> Option<usize> {
+    fn remove_last(&mut self) -> Option<Position> {
         let (unit, _) = self.path.pop()?;
-        bits::remove(&mut self.set, unit);
+        bits::remove(&mut self.set, unit.index());
         for &next in self.lattice.successors(unit) {
-            self.waiting[next as usize] += 1;
+            self.waiting[next] += 1;
         }
         for &net in self.lattice.nets_of(unit) {
-            self.pins_inside[net as usize] -= 1;
+            self.pins_inside[net] -= 1;
         }
         Some(unit)
     }

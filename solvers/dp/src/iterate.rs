@@ -63,7 +63,8 @@ pub(crate) fn solve(
         }
     };
     if solution.stop == Some(StopReason::Memory) {
-        let what = "the splits below the best value have more labels, or uses of the devices, than there is room for";
+        let what = "the splits below the best value have too many labels, or uses of the devices, for the memory \
+                    limit";
         solution.reason = Some(what.into());
     }
     solution.statistics = vec![("steps", steps)];

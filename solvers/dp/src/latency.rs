@@ -74,7 +74,7 @@ pub(crate) fn solve(
             Solution::without_plan(name, Status::Infeasible, LowerBound::TRIVIAL, None, why.into())
         }
         None => {
-            let why = "no chain of blocks that was tried fits the devices";
+            let why = "no chain of blocks found fits the devices";
             Solution::without_plan(name, Status::Unknown, bound, stop, why.into())
         }
     };

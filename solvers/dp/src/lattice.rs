@@ -19,8 +19,9 @@
 
 use rustc_hash::FxHashMap;
 use stagewright_core::bits;
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{NetId, UnitId, Units};
 use stagewright_core::csr::Csr;
+use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::placement::StageAssignment;
 use stagewright_core::problem::Problem;
 use stagewright_core::tolerance;
@@ -28,8 +29,13 @@ use stagewright_search::order;
 
 /// Maximum number of predecessors that a removed unit passes on.
 const MAX_HANDED_ON: usize = 8;
-/// Position of a unit or net that is left out.
-const ABSENT: u32 = u32::MAX;
+
+stagewright_core::id! {
+    /// Position of a unit in the enumeration order.
+    pub(crate) Position;
+    /// Index of a net among those of the lattice.
+    pub(crate) LocalNet;
+}
 
 /// The units of a problem in enumeration order, with their nets and costs.
 pub(crate) struct Lattice {
@@ -38,35 +44,35 @@ pub(crate) struct Lattice {
     /// 64-bit words of a set of units.
     pub(crate) words: usize,
     /// Original unit of each position.
-    pub(crate) unit_at: Vec<u32>,
+    pub(crate) unit_at: Keyed<Position, UnitId>,
     /// Original index of each net.
-    pub(crate) unit_net: Vec<u32>,
+    pub(crate) unit_net: Keyed<LocalNet, NetId>,
     /// Weightless units in topological order, each with its predecessors.
-    weightless: Vec<(u32, Vec<u32>)>,
-    successors: Csr<u32>,
-    pub(crate) predecessor_count: Vec<u32>,
-    nets_of: Csr<u32>,
-    pins: Csr<u32>,
+    weightless: Vec<(UnitId, Vec<UnitId>)>,
+    successors: Csr<Position>,
+    pub(crate) predecessor_count: Keyed<Position, u32>,
+    nets_of: Csr<LocalNet>,
+    pins: Csr<Position>,
     /// Position of each net's producer; `None` for the gradient of a shared parameter.
-    pub(crate) producer: Vec<Option<u32>>,
-    pub(crate) net_pass: Vec<u8>,
-    pub(crate) fixed_bytes: Vec<f64>,
-    pub(crate) activation_bytes: Vec<f64>,
-    pub(crate) parameter_bytes: Vec<f64>,
+    pub(crate) producer: Keyed<LocalNet, Option<Position>>,
+    pub(crate) net_pass: Keyed<LocalNet, u8>,
+    pub(crate) fixed_bytes: Keyed<Position, f64>,
+    pub(crate) activation_bytes: Keyed<Position, f64>,
+    pub(crate) parameter_bytes: Keyed<Position, f64>,
     pub(crate) passes: usize,
     pub(crate) pools: Vec<PoolCosts>,
     /// Least transfer time of each net over the pools that pay for communication.
-    pub(crate) least_transfer: Vec<f64>,
+    pub(crate) least_transfer: Keyed<LocalNet, f64>,
 }
 
 /// Costs on one pool.
 pub(crate) struct PoolCosts {
     pub(crate) host: bool,
     /// `[pass][position]`.
-    pub(crate) seconds: [Vec<f64>; 2],
-    pub(crate) supported: Vec<bool>,
+    pub(crate) seconds: [Keyed<Position, f64>; 2],
+    pub(crate) supported: Keyed<Position, bool>,
     /// Per net.
-    pub(crate) transfer: Vec<f64>,
+    pub(crate) transfer: Keyed<LocalNet, f64>,
 }
 
 impl PoolCosts {
@@ -76,26 +82,26 @@ impl PoolCosts {
         units: &Units,
         cap: f64,
         pool: usize,
-        unit_at: &[u32],
-        nets: &[u32],
+        unit_at: &[UnitId],
+        nets: &[NetId],
     ) -> PoolCosts {
         let (objective, spec, passes) = (problem.objective(), &problem.pools()[pool], units.passes());
         // Maximum load of a stage, summed over its replicas.
         let most = cap * f64::from(objective.rules().max_replicas);
-        let seconds = |pass: usize| -> Vec<f64> {
-            let here = |&unit: &u32| units.pass_seconds(unit as usize, pool, pass);
-            if pass < passes { unit_at.iter().map(here).collect() } else { Vec::new() }
+        let seconds = |pass: usize| -> Keyed<Position, f64> {
+            let here = |&unit: &UnitId| units.pass_seconds(unit, pool, pass);
+            if pass < passes { unit_at.iter().map(here).collect() } else { Keyed::default() }
         };
-        let supported = |unit: usize| {
+        let supported = |&unit: &UnitId| {
             units.supported(unit, pool)
                 && (0..passes).all(|pass| units.pass_seconds(unit, pool, pass) < most)
                 && tolerance::fits(units.bytes(unit, objective.in_flight(1)), spec.memory)
         };
-        let transfer = |&net: &u32| units.transfer(net as usize, pool).min(2.0 * most);
+        let transfer = |&net: &NetId| units.transfer(net, pool).min(2.0 * most);
         PoolCosts {
             host: spec.host,
             seconds: [seconds(0), seconds(1)],
-            supported: unit_at.iter().map(|&unit| supported(unit as usize)).collect(),
+            supported: unit_at.iter().map(supported).collect(),
             transfer: nets.iter().map(transfer).collect(),
         }
     }
@@ -107,8 +113,8 @@ impl Lattice {
         let order = order::depth_first(units);
         let (predecessors, weightless) = leave_out_weightless(problem, units, &order);
         let reversed = problem.objective().memory_depends_on_stage();
-        let mut unit_at: Vec<u32> =
-            order.iter().copied().filter(|&unit| predecessors[unit as usize].is_some()).collect();
+        let mut unit_at: Keyed<Position, UnitId> =
+            order.iter().copied().filter(|&unit| predecessors[unit].is_some()).collect();
         if reversed {
             unit_at.reverse();
         }
@@ -116,32 +122,29 @@ impl Lattice {
         let position = inverse(&unit_at, units.len());
         let (predecessor_count, successors) = edges(&unit_at, &position, &predecessors, reversed);
         // Nets with a weightless pin take no time: leave them out.
-        let nets: Vec<u32> = (0..units.nets().len() as u32)
-            .filter(|&net| units.pins(net as usize).iter().all(|&unit| position[unit as usize] != ABSENT))
-            .collect();
+        let is_kept = |&net: &NetId| units.pins(net).iter().all(|&unit| position[unit].is_some());
+        let nets: Keyed<LocalNet, NetId> = units.nets().ids().filter(is_kept).collect();
         let net_at = inverse(&nets, units.nets().len());
         let pools: Vec<PoolCosts> = (0..problem.pools().len())
             .map(|pool| PoolCosts::new(problem, units, cap, pool, &unit_at, &nets))
             .collect();
-        let producer = |&net: &u32| {
-            let net = units.nets()[net as usize];
-            (!net.is_gradient()).then(|| position[net.producer as usize])
+        let producer = |&net: &NetId| {
+            let net = units.nets()[net];
+            if net.is_gradient() { None } else { position[net.producer] }
         };
+        let nets_of = |&unit: &UnitId| units.nets_of(unit).iter().filter_map(|&net| net_at[net]).collect();
         Lattice {
             len,
             words: bits::words(len),
             predecessor_count,
             successors,
-            nets_of: Csr::from_rows(unit_at.iter().map(|&unit| {
-                let nets = units.nets_of(unit as usize).iter().map(|&net| net_at[net as usize]);
-                nets.filter(|&net| net != ABSENT).collect()
-            })),
-            pins: Csr::from_rows(nets.iter().map(|&net| sorted(units.pins(net as usize), &position))),
+            nets_of: Csr::from_rows(unit_at.iter().map(nets_of)),
+            pins: Csr::from_rows(nets.iter().map(|&net| sorted(units.pins(net), &position))),
             producer: nets.iter().map(producer).collect(),
-            net_pass: nets.iter().map(|&net| units.nets()[net as usize].pass).collect(),
-            fixed_bytes: unit_at.iter().map(|&unit| units.fixed_bytes(unit as usize)).collect(),
-            activation_bytes: unit_at.iter().map(|&unit| units.activation_bytes(unit as usize)).collect(),
-            parameter_bytes: unit_at.iter().map(|&unit| units.parameter_bytes(unit as usize)).collect(),
+            net_pass: nets.iter().map(|&net| units.nets()[net].pass).collect(),
+            fixed_bytes: unit_at.iter().map(|&unit| units.fixed_bytes(unit)).collect(),
+            activation_bytes: unit_at.iter().map(|&unit| units.activation_bytes(unit)).collect(),
+            parameter_bytes: unit_at.iter().map(|&unit| units.parameter_bytes(unit)).collect(),
             passes: units.passes(),
             least_transfer: least_transfers(&pools, nets.len()),
             pools,
@@ -153,20 +156,26 @@ impl Lattice {
 
     /// Successors of a position.
     #[inline]
-    pub(crate) fn successors(&self, at: usize) -> &[u32] {
+    pub(crate) fn successors(&self, at: Position) -> &[Position] {
         self.successors.row(at)
     }
 
     /// Nets with a pin at a position.
     #[inline]
-    pub(crate) fn nets_of(&self, at: usize) -> &[u32] {
+    pub(crate) fn nets_of(&self, at: Position) -> &[LocalNet] {
         self.nets_of.row(at)
     }
 
     /// Pins of a net, ascending.
     #[inline]
-    pub(crate) fn pins(&self, net: usize) -> &[u32] {
+    pub(crate) fn pins(&self, net: LocalNet) -> &[Position] {
         self.pins.row(net)
+    }
+
+    /// Whether a net with this number of pins in an ideal crosses it.
+    #[inline]
+    pub(crate) fn crosses(&self, net: LocalNet, inside: u32) -> bool {
+        inside > 0 && (inside as usize) < self.pins(net).len()
     }
 
     /// Adds every weightless unit to the stage of its last predecessor.
@@ -174,7 +183,7 @@ impl Lattice {
         if self.weightless.is_empty() {
             return;
         }
-        let mut stage_of: FxHashMap<u32, usize> = FxHashMap::default();
+        let mut stage_of: FxHashMap<UnitId, usize> = FxHashMap::default();
         for (at, stage) in stages.iter().enumerate() {
             stage_of.extend(stage.units.iter().map(|&unit| (unit, at)));
         }
@@ -196,52 +205,56 @@ impl Lattice {
     pub(crate) fn net_count(&self) -> usize {
         self.producer.len()
     }
+
+    /// The positions.
+    pub(crate) fn positions(&self) -> impl DoubleEndedIterator<Item = Position> + Clone + use<> {
+        self.unit_at.ids()
+    }
 }
 
-/// Position of every number in a list, [`ABSENT`] for the others.
-fn inverse(list: &[u32], numbers: usize) -> Vec<u32> {
-    let mut position = vec![ABSENT; numbers];
-    for (at, &number) in list.iter().enumerate() {
-        position[number as usize] = at as u32;
+/// Position of every number in a list, `None` for the others.
+fn inverse<I: Id, N: Id>(list: &Keyed<I, N>, numbers: usize) -> Keyed<N, Option<I>> {
+    let mut position = Keyed::filled(None, numbers);
+    for (at, &number) in list.enumerate() {
+        position[number] = Some(at);
     }
     position
 }
 
 /// Positions of some units, ascending.
-fn sorted(units: &[u32], position: &[u32]) -> Vec<u32> {
-    let mut positions: Vec<u32> = units.iter().map(|&unit| position[unit as usize]).collect();
+fn sorted(units: &[UnitId], position: &Keyed<UnitId, Option<Position>>) -> Vec<Position> {
+    let mut positions: Vec<Position> = units.iter().filter_map(|&unit| position[unit]).collect();
     positions.sort_unstable();
     positions
 }
 
 /// Number of predecessors and the successors of every position.
 fn edges(
-    unit_at: &[u32],
-    position: &[u32],
-    predecessors: &[Option<Vec<u32>>],
+    unit_at: &Keyed<Position, UnitId>,
+    position: &Keyed<UnitId, Option<Position>>,
+    predecessors: &Keyed<UnitId, Option<Vec<UnitId>>>,
     reversed: bool,
-) -> (Vec<u32>, Csr<u32>) {
-    let mut before = vec![0; unit_at.len()];
-    let mut after: Vec<Vec<u32>> = vec![Vec::new(); unit_at.len()];
-    for &unit in unit_at {
-        let to = position[unit as usize];
-        for from in sorted(predecessors[unit as usize].as_deref().unwrap_or_default(), position) {
+) -> (Keyed<Position, u32>, Csr<Position>) {
+    let mut before = Keyed::filled(0, unit_at.len());
+    let mut after: Keyed<Position, Vec<Position>> = Keyed::filled(Vec::new(), unit_at.len());
+    for (to, &unit) in unit_at.enumerate() {
+        for from in sorted(predecessors[unit].as_deref().unwrap_or_default(), position) {
             let (from, to) = if reversed { (to, from) } else { (from, to) };
-            after[from as usize].push(to);
-            before[to as usize] += 1;
+            after[from].push(to);
+            before[to] += 1;
         }
     }
-    (before, Csr::from_rows(after.into_iter()))
+    (before, Csr::from_rows(after.drain(..)))
 }
 
 /// Least transfer time of each net over the pools that pay for communication; zero if there are only hosts.
-fn least_transfers(pools: &[PoolCosts], nets: usize) -> Vec<f64> {
-    let least = |net: usize| {
+fn least_transfers(pools: &[PoolCosts], nets: usize) -> Keyed<LocalNet, f64> {
+    let least = |net: LocalNet| {
         let paying = pools.iter().filter(|pool| !pool.host).map(|pool| pool.transfer[net]);
         let least = paying.fold(f64::INFINITY, f64::min);
         if least.is_finite() { least } else { 0.0 }
     };
-    (0..nets).map(least).collect()
+    LocalNet::first(nets).map(least).collect()
 }
 
 /// Predecessors of every kept unit among the kept ones (`None` for a removed unit), and the removed units in order,
@@ -250,37 +263,36 @@ fn least_transfers(pools: &[PoolCosts], nets: usize) -> Vec<f64> {
 fn leave_out_weightless(
     problem: &Problem,
     units: &Units,
-    order: &[u32],
-) -> (Vec<Option<Vec<u32>>>, Vec<(u32, Vec<u32>)>) {
+    order: &[UnitId],
+) -> (Keyed<UnitId, Option<Vec<UnitId>>>, Vec<(UnitId, Vec<UnitId>)>) {
     let pools = 0..problem.pools().len();
     let groups = 0..problem.cluster().group_count();
-    let is_weightless = |unit: usize| {
+    let is_weightless = |unit: UnitId| {
         units.takes_no_memory(unit)
             && pools.clone().all(|pool| units.seconds(unit, pool) == Some(0.0))
-            && units.nets_of(unit).iter().map(|&net| net as usize).all(|net| {
+            && units.nets_of(unit).iter().all(|&net| {
                 pools.clone().all(|pool| units.transfer(net, pool) == 0.0)
                     && groups.clone().all(|group| units.uplink(net, group) == 0.0)
             })
     };
-    let mut kept: Vec<Option<Vec<u32>>> = vec![None; units.len()];
+    let mut kept = Keyed::filled(None, units.len());
     let mut weightless = Vec::new();
     // Units that each unit passes on to its successors as predecessors.
-    let mut handed: Vec<Vec<u32>> = vec![Vec::new(); units.len()];
+    let mut handed: Keyed<UnitId, Vec<UnitId>> = Keyed::filled(Vec::new(), units.len());
     for &unit in order {
-        let at = unit as usize;
-        let mut before: Vec<u32> =
-            units.predecessors(at).iter().flat_map(|&from| handed[from as usize].iter().copied()).collect();
+        let mut before: Vec<UnitId> =
+            units.predecessors(unit).iter().flat_map(|&from| handed[from].iter().copied()).collect();
         before.sort_unstable();
         before.dedup();
         // Removing a unit must not add many edges.
-        let successors = units.successors(at).len();
+        let successors = units.successors(unit).len();
         let grows = before.len() * successors > before.len() + successors;
-        if is_weightless(at) && !grows && before.len() <= MAX_HANDED_ON {
-            weightless.push((unit, units.predecessors(at).to_vec()));
-            handed[at] = before;
+        if is_weightless(unit) && !grows && before.len() <= MAX_HANDED_ON {
+            weightless.push((unit, units.predecessors(unit).to_vec()));
+            handed[unit] = before;
         } else {
-            handed[at] = vec![unit];
-            kept[at] = Some(before);
+            handed[unit] = vec![unit];
+            kept[unit] = Some(before);
         }
     }
     (kept, weightless)

@@ -21,7 +21,7 @@ impl Solver for MaxLoadSplit {
     }
 
     fn summary(&self) -> &'static str {
-        "the contiguous split of least bottleneck load, one call each (latency baseline)"
+        "the contiguous split of minimum bottleneck, one call per device (latency baseline)"
     }
 
     fn missing(&self, objective: &Objective) -> Option<&'static str> {
@@ -48,7 +48,7 @@ impl Solver for MaxLoadSplit {
             Ok(plan) => Ok(Solution::with_plan(self.name(), plan, bound, split.stop)),
             // The split respects the order of the forward operators only.
             Err(broken) => {
-                without(bound, split.stop, format!("the split of least load does not fit: {broken}"))
+                without(bound, split.stop, format!("the split of minimum load does not fit: {broken}"))
             }
         }
     }

@@ -24,7 +24,7 @@ use stagewright_search::usage::UsageSpace;
 use crate::allowance::{Allowance, Budget, Halt};
 use crate::batch::{Batch, Completed, expand_batch};
 use crate::catalogue::Catalogue;
-use crate::lattice::Lattice;
+use crate::lattice::{Lattice, Position};
 use crate::stage::Rules;
 use crate::table::Table;
 use crate::uplink::Uplinks;
@@ -187,7 +187,7 @@ fn reconstruct(problem: &Problem, lattice: &Lattice, table: &Table, last: Comple
         stages.push(StageAssignment {
             pool: usize::from(pool),
             replicas,
-            units: members(&difference).map(|at| lattice.unit_at[at]).collect(),
+            units: members(&difference).map(|at| lattice.unit_at[Position::new(at)]).collect(),
         });
         if before.iter().all(|&word| word == 0) {
             break;

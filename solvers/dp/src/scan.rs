@@ -15,9 +15,11 @@
 
 use stagewright_core::bits::{contains, difference, members, within};
 use stagewright_core::document::Communication;
+use stagewright_core::ids::Keyed;
 
 use crate::allowance::Halt;
 use crate::catalogue::{Catalogue, CrossingNet};
+use crate::lattice::{LocalNet, Position};
 use crate::stage::{Arrival, Demands, Found, Ideal, Rules, Source, StageSums};
 use crate::table::Table;
 use crate::window::Measures;
@@ -34,13 +36,13 @@ pub(crate) struct Scanner<'a> {
     /// Ideals reached so far.
     table: &'a Table,
     /// `[net]`: number of its pins in J.
-    pins_before: Vec<u32>,
+    pins_before: Keyed<LocalNet, u32>,
     /// Nets that cross J.
-    crossing: Vec<u32>,
+    crossing: Vec<LocalNet>,
     /// Sum of their least transfer times, per pass.
     crossing_seconds: [f64; 2],
     /// `[net]`: the last pair in which it crossed both ideals.
-    crossed_both: Vec<u64>,
+    crossed_both: Keyed<LocalNet, u64>,
     weights: Vec<f64>,
     unsupported: Vec<u32>,
     arrivals: Vec<Arrival>,
@@ -54,10 +56,10 @@ impl<'a> Scanner<'a> {
             rules,
             catalogue,
             table,
-            pins_before: vec![0; lattice.net_count()],
+            pins_before: Keyed::filled(0, lattice.net_count()),
             crossing: Vec::new(),
             crossing_seconds: [0.0; 2],
-            crossed_both: vec![0; lattice.net_count()],
+            crossed_both: Keyed::filled(0, lattice.net_count()),
             weights: Vec::new(),
             unsupported: Vec::new(),
             arrivals: Vec::new(),
@@ -94,10 +96,10 @@ impl<'a> Scanner<'a> {
         self.unsupported.clear();
         self.unsupported.resize(lattice.pools.len(), 0);
         let mut size = 0;
-        for at in members(source.set) {
+        for at in members(source.set).map(Position::new) {
             size += 1;
             for &net in lattice.nets_of(at) {
-                self.pins_before[net as usize] += 1;
+                self.pins_before[net] += 1;
             }
             for (sum, weight) in self.weights.iter_mut().zip(windows.weights.of(at)) {
                 *sum += weight;
@@ -107,13 +109,10 @@ impl<'a> Scanner<'a> {
             }
         }
         self.crossing.clear();
-        let crosses = |net: &u32| {
-            let inside = self.pins_before[*net as usize];
-            inside > 0 && (inside as usize) < lattice.pins(*net as usize).len()
-        };
-        self.crossing.extend((0..lattice.net_count() as u32).filter(crosses));
+        let crosses = |&net: &LocalNet| lattice.crosses(net, self.pins_before[net]);
+        self.crossing.extend(self.pins_before.ids().filter(crosses));
         self.crossing_seconds = [0.0; 2];
-        for net in self.crossing.iter().map(|&net| net as usize) {
+        for &net in &self.crossing {
             self.crossing_seconds[usize::from(lattice.net_pass[net])] += lattice.least_transfer[net];
         }
         size
@@ -166,7 +165,7 @@ impl<'a> Scanner<'a> {
             };
             // With uplinks, a value alone does not decide which entry is better.
             let reached = self.table.find(set, ideal as u64).filter(|_| self.rules.uplinks.is_none());
-            let known = |usage| reached.and_then(|reached| self.table.value(reached, usage as usize));
+            let known = |usage| reached.and_then(|reached| self.table.value(reached, usage));
             if !demands.any_improves(self.rules, superset, compute[self.rules.pass], known) {
                 continue;
             }
@@ -201,7 +200,7 @@ impl<'a> Scanner<'a> {
         let lattice = self.rules.lattice;
         let transfer = &lattice.pools[pool].transfer;
         let duplex = self.rules.objective.rules().communication == Communication::Duplex;
-        let mut add = |net: usize| {
+        let mut add = |net: LocalNet| {
             let pass = usize::from(lattice.net_pass[net]);
             let Some(producer) = lattice.producer[net] else {
                 sums.synchronised[pass] += transfer[net];
@@ -209,7 +208,7 @@ impl<'a> Scanner<'a> {
             };
             sums.cut[pass] += transfer[net];
             if duplex {
-                let producer = producer as usize;
+                let producer = producer.index();
                 match contains(set, producer) && !contains(before, producer) {
                     true => sums.sent[pass] += transfer[net],
                     false => sums.received[pass] += transfer[net],
@@ -219,7 +218,6 @@ impl<'a> Scanner<'a> {
         // The step count grows with every pair, so it identifies the pair.
         let pair = self.steps;
         for &CrossingNet { net, inside } in crossing {
-            let net = net as usize;
             let inside_before = self.pins_before[net];
             if inside_before > 0 {
                 self.crossed_both[net] = pair;
@@ -229,8 +227,8 @@ impl<'a> Scanner<'a> {
             }
         }
         for &net in &self.crossing {
-            if self.crossed_both[net as usize] != pair {
-                add(net as usize);
+            if self.crossed_both[net] != pair {
+                add(net);
             }
         }
     }
@@ -240,7 +238,7 @@ impl<'a> Scanner<'a> {
     fn add_units(&self, sums: &mut StageSums, set: &[u64], before: &[u64], pool: usize) {
         let lattice = self.rules.lattice;
         let seconds = &lattice.pools[pool].seconds;
-        for unit in difference(set, before) {
+        for unit in difference(set, before).map(Position::new) {
             for (compute, seconds) in sums.compute.iter_mut().zip(seconds).take(lattice.passes) {
                 *compute += seconds[unit];
             }

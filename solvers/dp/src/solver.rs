@@ -6,7 +6,7 @@
 //! time limit interrupts is the hardest.
 
 use stagewright_core::bound::{LowerBound, strongest};
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{NetId, UnitId, Units};
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::StageAssignment;
@@ -98,11 +98,11 @@ impl Solver for Dp {
         let (groups, usages) = (problem.cluster().group_count(), UsageSpace::size(problem, units.len()));
         if solution.status == Status::Feasible && usages > MAX_USAGES as f64 {
             solution.reason = Some(format!(
-                "the devices can be used in {usages:.1e} ways, and more than {MAX_USAGES} are not searched"
+                "the devices can be used in {usages:.1e} ways, more than the {MAX_USAGES} that the search supports"
             ));
         } else if solution.status == Status::Feasible && solution.stop.is_none() && groups > MAX_GROUPS {
             solution.reason = Some(format!(
-                "the uplinks of {groups} groups are scored, but those of more than {MAX_GROUPS} are not searched"
+                "the uplinks of {groups} groups are scored, more than the {MAX_GROUPS} that the search supports"
             ));
         }
         solution.statistics =
@@ -287,14 +287,14 @@ impl Search<'_> {
 fn above_every_load(problem: &Problem, units: &Units) -> f64 {
     let pools = 0..problem.pools().len();
     let slowest =
-        |unit: usize| pools.clone().filter_map(|pool| units.seconds(unit, pool)).fold(0.0, f64::max);
-    let dearest = |net: usize| pools.clone().map(|pool| units.transfer(net, pool)).fold(0.0, f64::max);
-    let compute: f64 = (0..units.len()).map(slowest).sum();
-    let transfer: f64 = (0..units.nets().len()).map(dearest).sum();
+        |unit: UnitId| pools.clone().filter_map(|pool| units.seconds(unit, pool)).fold(0.0, f64::max);
+    let dearest = |net: NetId| pools.clone().map(|pool| units.transfer(net, pool)).fold(0.0, f64::max);
+    let compute: f64 = units.ids().map(slowest).sum();
+    let transfer: f64 = units.nets().ids().map(dearest).sum();
     let synchronised = match problem.objective().rules().max_replicas {
         0 | 1 => 0.0,
         _ => {
-            let own: f64 = (0..units.len()).map(|unit| units.parameter_bytes(unit)).sum();
+            let own: f64 = units.ids().map(|unit| units.parameter_bytes(unit)).sum();
             let parameters = own + units.shared().iter().map(|shared| shared.synchronised).sum::<f64>();
             let slowest_link =
                 problem.pools().iter().map(|pool| pool.bandwidth).fold(f64::INFINITY, f64::min);

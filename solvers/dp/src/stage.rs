@@ -14,8 +14,8 @@ use stagewright_core::tolerance;
 use stagewright_search::usage::UsageSpace;
 
 use crate::allowance::{Allowance, Halt};
-use crate::lattice::Lattice;
-use crate::table::Alive;
+use crate::lattice::{Lattice, Position};
+use crate::table::{Alive, EntryId};
 use crate::uplink::Uplinks;
 use crate::window::{Interval, Measures, Windows};
 
@@ -60,7 +60,7 @@ pub(crate) struct Found<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Arrival {
     pub(crate) usage: u32,
-    pub(crate) parent: u32,
+    pub(crate) parent: EntryId,
     pub(crate) value: f64,
 }
 
@@ -108,14 +108,14 @@ pub(crate) struct Ideal<'a> {
 impl Ideal<'_> {
     /// Memory that the stage needs.
     fn stage_bytes(&self, rules: &Rules<'_>) -> DeviceBytes {
-        let units = difference(self.set, self.before).map(|at| rules.lattice.unit_at[at] as usize);
+        let units = difference(self.set, self.before).map(|at| rules.lattice.unit_at[Position::new(at)]);
         rules.units.device_bytes(units)
     }
 }
 
 /// Extension of an entry by a stage on some number of devices.
 struct Move {
-    entry: u32,
+    entry: EntryId,
     value: f64,
     /// Usage after the stage.
     usage: u32,

@@ -8,26 +8,35 @@ use std::hash::Hasher;
 
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
+use stagewright_core::ids::Keyed;
 use stagewright_search::usage::UsageSpace;
 
 use crate::uplink::{Label, Labels};
 
-const NONE: u32 = u32::MAX;
+const NONE: EntryId = EntryId(u32::MAX);
+const UNREACHED: IdealId = IdealId(u32::MAX);
 /// Maximum number of entries of one ideal that are compared with each other.
 const MAX_COMPARED: usize = 256;
 /// Number of usages up to which the entries of an ideal are searched linearly.
 const FEW_USAGES: usize = 64;
+
+stagewright_core::id! {
+    /// Index of an ideal that was reached.
+    pub(crate) IdealId;
+    /// Index of an entry.
+    pub(crate) EntryId;
+}
 
 /// One way to reach an ideal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) value: f64,
     pub(crate) usage: u32,
-    pub(crate) ideal: u32,
+    pub(crate) ideal: IdealId,
     /// The entry before the last stage.
-    pub(crate) parent: u32,
+    pub(crate) parent: EntryId,
     /// Next entry of the same ideal.
-    next: u32,
+    next: EntryId,
     /// Pool of the last stage.
     pub(crate) pool: u16,
     /// Replicas of the last stage.
@@ -39,7 +48,7 @@ pub(crate) struct Entry {
 pub(crate) struct New {
     pub(crate) usage: u32,
     pub(crate) value: f64,
-    pub(crate) parent: u32,
+    pub(crate) parent: EntryId,
     pub(crate) pool: u16,
     pub(crate) replicas: u32,
 }
@@ -47,7 +56,7 @@ pub(crate) struct New {
 /// An entry that is worth expanding.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Alive {
-    pub(crate) entry: u32,
+    pub(crate) entry: EntryId,
     pub(crate) usage: usize,
     pub(crate) value: f64,
 }
@@ -56,21 +65,21 @@ pub(crate) struct Alive {
 pub(crate) struct Table {
     words: usize,
     sets: Vec<u64>,
-    first: Vec<u32>,
-    entries: Vec<Entry>,
+    first: Keyed<IdealId, EntryId>,
+    entries: Keyed<EntryId, Entry>,
     /// Ideals by number of units.
-    levels: Vec<Vec<u32>>,
+    levels: Vec<Vec<IdealId>>,
     index: Index,
     /// Label of each entry, if uplinks are modelled.
     labels: Option<Labels>,
     /// Entries by ideal and usage, if an ideal can have many and there are no labels to distinguish them.
-    by_usage: Option<HashTable<u32>>,
+    by_usage: Option<HashTable<EntryId>>,
 }
 
 /// Index of ideals by *key*: the hash of the set, or its index in a catalogue.
 enum Index {
-    Hashed(HashTable<u32>),
-    Listed(Vec<u32>),
+    Hashed(HashTable<IdealId>),
+    Listed(Vec<IdealId>),
 }
 
 /// Hash of a set.
@@ -82,8 +91,8 @@ pub(crate) fn hash(set: &[u64]) -> u64 {
     hasher.finish()
 }
 
-fn hash_pair(ideal: u32, usage: u32) -> u64 {
-    hash(&[u64::from(ideal) << 32 | u64::from(usage)])
+fn hash_pair(ideal: IdealId, usage: u32) -> u64 {
+    hash(&[u64::from(ideal.0) << 32 | u64::from(usage)])
 }
 
 impl Table {
@@ -101,13 +110,13 @@ impl Table {
         let mut table = Table {
             words,
             sets: Vec::new(),
-            first: Vec::new(),
-            entries: Vec::new(),
+            first: Keyed::default(),
+            entries: Keyed::default(),
             levels: vec![Vec::new(); len + 1],
             index: match listed {
                 None => Index::Hashed(HashTable::new()),
                 // The empty set follows the listed ones.
-                Some(count) => Index::Listed(vec![NONE; count + 1]),
+                Some(count) => Index::Listed(vec![UNREACHED; count + 1]),
             },
             by_usage: (usages > FEW_USAGES && labels.is_none()).then(HashTable::new),
             labels,
@@ -123,57 +132,57 @@ impl Table {
     }
 
     /// Ideals with `size` units, in the order in which they were found.
-    pub(crate) fn level(&self, size: usize) -> &[u32] {
+    pub(crate) fn level(&self, size: usize) -> &[IdealId] {
         &self.levels[size]
     }
 
-    pub(crate) fn set(&self, ideal: u32) -> &[u64] {
-        &self.sets[ideal as usize * self.words..(ideal as usize + 1) * self.words]
+    pub(crate) fn set(&self, ideal: IdealId) -> &[u64] {
+        &self.sets[ideal.index() * self.words..(ideal.index() + 1) * self.words]
     }
 
-    pub(crate) fn entry(&self, entry: u32) -> Entry {
-        self.entries[entry as usize]
+    pub(crate) fn entry(&self, entry: EntryId) -> Entry {
+        self.entries[entry]
     }
 
-    fn entries_of(&self, ideal: u32) -> impl Iterator<Item = (u32, &Entry)> {
-        let mut next = self.first[ideal as usize];
+    fn entries_of(&self, ideal: IdealId) -> impl Iterator<Item = (EntryId, &Entry)> {
+        let mut next = self.first[ideal];
         std::iter::from_fn(move || {
             let at = next;
-            let entry = self.entries.get(at as usize)?;
+            let entry = self.entries.get(at.index())?;
             next = entry.next;
             Some((at, entry))
         })
     }
 
     #[inline]
-    pub(crate) fn find(&self, set: &[u64], key: u64) -> Option<u32> {
+    pub(crate) fn find(&self, set: &[u64], key: u64) -> Option<IdealId> {
         match &self.index {
             Index::Hashed(index) => index.find(key, |&ideal| self.set(ideal) == set).copied(),
-            Index::Listed(index) => Some(index[key as usize]).filter(|&ideal| ideal != NONE),
+            Index::Listed(index) => Some(index[key as usize]).filter(|&ideal| ideal != UNREACHED),
         }
     }
 
     /// Value with which an ideal was reached with a usage; `None` if it was not.
-    pub(crate) fn value(&self, ideal: u32, usage: usize) -> Option<f64> {
-        self.entry_of(ideal, usage as u32).map(|at| self.entries[at as usize].value)
+    pub(crate) fn value(&self, ideal: IdealId, usage: u32) -> Option<f64> {
+        self.entry_of(ideal, usage).map(|at| self.entries[at].value)
     }
 
     /// Entry of an ideal with a usage; the first if labels distinguish several.
-    fn entry_of(&self, ideal: u32, usage: u32) -> Option<u32> {
+    fn entry_of(&self, ideal: IdealId, usage: u32) -> Option<EntryId> {
         match &self.by_usage {
             Some(index) => index.find(hash_pair(ideal, usage), |&at| self.is_of(at, ideal, usage)).copied(),
             None => self.entries_of(ideal).find(|(_, entry)| entry.usage == usage).map(|(at, _)| at),
         }
     }
 
-    fn is_of(&self, at: u32, ideal: u32, usage: u32) -> bool {
-        let entry = &self.entries[at as usize];
+    fn is_of(&self, at: EntryId, ideal: IdealId, usage: u32) -> bool {
+        let entry = &self.entries[at];
         entry.ideal == ideal && entry.usage == usage
     }
 
     /// Collects the entries of an ideal below a cap that no other entry dominates; all below the cap if there are
     /// more than [`MAX_COMPARED`].
-    pub(crate) fn alive(&self, ideal: u32, cap: f64, space: &UsageSpace, alive: &mut Vec<Alive>) {
+    pub(crate) fn alive(&self, ideal: IdealId, cap: f64, space: &UsageSpace, alive: &mut Vec<Alive>) {
         let below = self.entries_of(ideal).filter(|(_, entry)| entry.value < cap);
         alive.clear();
         alive.extend(below.map(|(at, entry)| Alive {
@@ -198,13 +207,13 @@ impl Table {
     }
 
     /// Returns the index of a set, adding it if new.
-    pub(crate) fn ideal(&mut self, set: &[u64], key: u64) -> u32 {
+    pub(crate) fn ideal(&mut self, set: &[u64], key: u64) -> IdealId {
         if let Some(ideal) = self.find(set, key) {
             return ideal;
         }
         let Table { words, sets, first, levels, index, .. } = self;
-        let ideal = first.len() as u32;
-        let at = |ideal: u32| &sets[ideal as usize * *words..(ideal as usize + 1) * *words];
+        let ideal = first.push(NONE);
+        let at = |ideal: IdealId| &sets[ideal.index() * *words..(ideal.index() + 1) * *words];
         match index {
             Index::Hashed(index) => {
                 index.insert_unique(key, ideal, |&ideal| hash(at(ideal)));
@@ -212,16 +221,15 @@ impl Table {
             Index::Listed(index) => index[key as usize] = ideal,
         }
         sets.extend_from_slice(set);
-        first.push(NONE);
         let size: u32 = set.iter().map(|word| word.count_ones()).sum();
         levels[size as usize].push(ideal);
         ideal
     }
 
     /// Lowers the value of an ideal with a usage; ties go to the first.
-    pub(crate) fn improve(&mut self, ideal: u32, new: New) {
+    pub(crate) fn improve(&mut self, ideal: IdealId, new: New) {
         if let Some(at) = self.entry_of(ideal, new.usage) {
-            let entry = &mut self.entries[at as usize];
+            let entry = &mut self.entries[at];
             if new.value < entry.value {
                 let New { value, parent, pool, replicas, .. } = new;
                 *entry = Entry { value, parent, pool, replicas, ..*entry };
@@ -232,7 +240,7 @@ impl Table {
     }
 
     /// Adds an entry with a label, unless an entry of equal usage dominates it.
-    pub(crate) fn improve_labelled(&mut self, ideal: u32, new: New, label: Label<'_>) {
+    pub(crate) fn improve_labelled(&mut self, ideal: IdealId, new: New, label: Label<'_>) {
         if !self.dominated(ideal, new.usage, new.value, label)
             && let Some(labels) = &mut self.labels
         {
@@ -242,7 +250,7 @@ impl Table {
     }
 
     /// Whether an entry of equal usage has no greater value and a label that dominates `label`.
-    pub(crate) fn dominated(&self, ideal: u32, usage: u32, value: f64, label: Label<'_>) -> bool {
+    pub(crate) fn dominated(&self, ideal: IdealId, usage: u32, value: f64, label: Label<'_>) -> bool {
         self.entries_of(ideal).any(|(at, entry)| {
             entry.usage == usage
                 && entry.value <= value
@@ -251,18 +259,18 @@ impl Table {
     }
 
     /// Label of an entry, if uplinks are modelled.
-    pub(crate) fn label(&self, entry: u32) -> Option<Label<'_>> {
-        self.labels.as_ref().map(|labels| labels.get(entry as usize))
+    pub(crate) fn label(&self, entry: EntryId) -> Option<Label<'_>> {
+        self.labels.as_ref().map(|labels| labels.get(entry.index()))
     }
 
-    fn append(&mut self, ideal: u32, new: New) {
+    fn append(&mut self, ideal: IdealId, new: New) {
         let New { usage, value, parent, pool, replicas } = new;
-        let at = self.entries.len() as u32;
-        let next = std::mem::replace(&mut self.first[ideal as usize], at);
-        self.entries.push(Entry { value, usage, ideal, parent, next, pool, replicas });
+        let next = self.first[ideal];
+        let at = self.entries.push(Entry { value, usage, ideal, parent, next, pool, replicas });
+        self.first[ideal] = at;
         let entries = &self.entries;
         if let Some(index) = &mut self.by_usage {
-            let hash = |&at: &u32| hash_pair(entries[at as usize].ideal, entries[at as usize].usage);
+            let hash = |&at: &EntryId| hash_pair(entries[at].ideal, entries[at].usage);
             index.insert_unique(hash_pair(ideal, usage), at, hash);
         }
     }
@@ -284,7 +292,7 @@ impl Table {
     /// Whether indices suffice for `entries` more entries whose labels have `spreads` spreads in total.
     pub(crate) fn has_room_for(&self, entries: usize, spreads: usize) -> bool {
         let used = self.labels.as_ref().map_or(0, Labels::spreads);
-        let fits = |used: usize, more: usize| used.saturating_add(more) < NONE as usize;
+        let fits = |used: usize, more: usize| used.saturating_add(more) < NONE.index();
         fits(self.entries.len(), entries) && fits(used, spreads)
     }
 }

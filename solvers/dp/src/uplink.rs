@@ -16,9 +16,10 @@
 
 use stagewright_core::bits::{contains, members};
 use stagewright_core::contract::Units;
+use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 
-use crate::lattice::Lattice;
+use crate::lattice::{Lattice, LocalNet, Position};
 
 /// Maximum number of groups: one bit of a word each, and one bit for the devices outside every group.
 pub(crate) const MAX_GROUPS: usize = 63;
@@ -30,7 +31,7 @@ pub(crate) struct Uplinks {
     /// `[net][group]`.
     seconds: Vec<f64>,
     /// `[net]`: whether it takes time on any uplink.
-    counts: Vec<bool>,
+    counts: Keyed<LocalNet, bool>,
     /// `[pool]`: its group as a bit.
     bit: Vec<u64>,
 }
@@ -38,7 +39,7 @@ pub(crate) struct Uplinks {
 /// Groups that hold pins of a crossing net.
 #[derive(Clone, Copy, PartialEq)]
 struct Spread {
-    net: u32,
+    net: LocalNet,
     groups: u64,
 }
 
@@ -123,10 +124,9 @@ impl Uplinks {
             return None;
         }
         let nets = lattice.net_count();
-        let seconds: Vec<f64> = (0..nets)
-            .flat_map(|net| (0..groups).map(move |group| units.uplink(lattice.unit_net[net] as usize, group)))
-            .collect();
-        let counts: Vec<bool> = (0..nets)
+        let uplinks = |&net| (0..groups).map(move |group| units.uplink(net, group));
+        let seconds: Vec<f64> = lattice.unit_net.iter().flat_map(uplinks).collect();
+        let counts: Keyed<LocalNet, bool> = (0..nets)
             .map(|net| seconds[net * groups..(net + 1) * groups].iter().any(|&time| time > 0.0))
             .collect();
         let bit = problem.pools().iter().map(|pool| 1 << pool.group.unwrap_or(groups)).collect();
@@ -150,8 +150,9 @@ impl Uplinks {
     ) {
         let bit = self.bit[pool];
         let stage: Vec<u64> = set.iter().zip(before).map(|(set, before)| set & !before).collect();
-        let mut touched: Vec<u32> = members(&stage).flat_map(|unit| lattice.nets_of(unit)).copied().collect();
-        touched.retain(|&net| self.counts[net as usize]);
+        let mut touched: Vec<LocalNet> =
+            members(&stage).flat_map(|unit| lattice.nets_of(Position::new(unit))).copied().collect();
+        touched.retain(|&net| self.counts[net]);
         touched.sort_unstable();
         touched.dedup();
         let from = labels.loads.len();
@@ -162,14 +163,8 @@ impl Uplinks {
                 labels.spreads.push(untouched);
             }
             let groups = old.next_if(|spread| spread.net == net).map_or(0, |spread| spread.groups);
-            self.load(
-                &mut labels.loads[from..],
-                net as usize,
-                usize::from(lattice.net_pass[net as usize]),
-                groups,
-                bit,
-            );
-            if lattice.pins(net as usize).iter().any(|&pin| !contains(set, pin as usize)) {
+            self.load(&mut labels.loads[from..], net, usize::from(lattice.net_pass[net]), groups, bit);
+            if lattice.pins(net).iter().any(|&pin| !contains(set, pin.index())) {
                 labels.spreads.push(Spread { net, groups: groups | bit });
             }
         }
@@ -178,13 +173,13 @@ impl Uplinks {
     }
 
     /// Adds the load that a net causes when a group joins those that hold its pins.
-    fn load(&self, loads: &mut [f64], net: usize, pass: usize, groups: u64, bit: u64) {
+    fn load(&self, loads: &mut [f64], net: LocalNet, pass: usize, groups: u64, bit: u64) {
         if groups == 0 || groups & bit != 0 {
             return;
         }
         let newly = if groups.is_power_of_two() { groups | bit } else { bit };
         for group in (0..self.groups).filter(|group| newly >> group & 1 == 1) {
-            loads[group * self.passes + pass] += self.seconds[net * self.groups + group];
+            loads[group * self.passes + pass] += self.seconds[net.index() * self.groups + group];
         }
     }
 }

@@ -16,10 +16,11 @@
 use stagewright_core::bits;
 use stagewright_core::bits::{contains, members};
 use stagewright_core::document::Communication;
+use stagewright_core::ids::Keyed;
 use stagewright_core::meter::Compensated;
 
 use crate::allowance::Halt;
-use crate::lattice::Lattice;
+use crate::lattice::{Lattice, LocalNet, Position};
 use crate::stage::{Arrival, Demands, Found, Ideal, Rules, Source, StageSums};
 use crate::window::Measures;
 
@@ -32,8 +33,8 @@ const MOVES_PER_STEP: u64 = 8;
 #[derive(Clone, Copy)]
 struct OpenNet {
     /// Its first pin outside the ideal; lists are sorted by it.
-    first: u32,
-    net: u32,
+    first: Position,
+    net: LocalNet,
     /// Index of that pin among the net's pins.
     place: u32,
     /// Whether all its pins in the ideal are in the stage, so that it is free once closed.
@@ -59,7 +60,7 @@ struct Sums {
 impl Sums {
     /// Adds a net that is cut for good.
     #[inline]
-    fn settle(&mut self, lattice: &Lattice, net: usize, transfer: &[f64]) {
+    fn settle(&mut self, lattice: &Lattice, net: LocalNet, transfer: &Keyed<LocalNet, f64>) {
         let pass = usize::from(lattice.net_pass[net]);
         match lattice.producer[net] {
             Some(_) => self.settled[pass] += transfer[net],
@@ -69,7 +70,8 @@ impl Sums {
 }
 
 struct Frame {
-    unit: usize,
+    /// The unit added last; `None` at the root.
+    unit: Option<Position>,
     next: usize,
     /// Sums of the stage, including the nets settled by units skipped since.
     sums: Sums,
@@ -85,9 +87,9 @@ pub(crate) struct Walker<'a> {
     set: Vec<u64>,
     before: Vec<u64>,
     ready: Vec<u64>,
-    waiting: Vec<u32>,
-    pins_before: Vec<u32>,
-    pins_in_stage: Vec<u32>,
+    waiting: Keyed<Position, u32>,
+    pins_before: Keyed<LocalNet, u32>,
+    pins_in_stage: Keyed<LocalNet, u32>,
     /// `[position][weight]`: total weight of the positions from this one on that are not in J.
     rest: Vec<f64>,
     frames: Vec<Frame>,
@@ -106,9 +108,9 @@ impl<'a> Walker<'a> {
             set: vec![0; lattice.words],
             before: vec![0; lattice.words],
             ready: vec![0; lattice.words],
-            waiting: vec![0; lattice.len],
-            pins_before: vec![0; lattice.net_count()],
-            pins_in_stage: vec![0; lattice.net_count()],
+            waiting: Keyed::filled(0, lattice.len),
+            pins_before: Keyed::filled(0, lattice.net_count()),
+            pins_in_stage: Keyed::filled(0, lattice.net_count()),
             rest: vec![0.0; (lattice.len + 1) * rules.windows.weights.count],
             frames: Vec::new(),
             nets: Vec::new(),
@@ -151,28 +153,28 @@ impl<'a> Walker<'a> {
         self.pins_before.fill(0);
         self.weights.clear();
         self.weights.resize(count, 0.0);
-        for at in members(source.set) {
+        for at in members(source.set).map(Position::new) {
             for &next in lattice.successors(at) {
-                self.waiting[next as usize] -= 1;
+                self.waiting[next] -= 1;
             }
             for &net in lattice.nets_of(at) {
-                self.pins_before[net as usize] += 1;
+                self.pins_before[net] += 1;
             }
             for (sum, weight) in self.weights.iter_mut().zip(weights.of(at)) {
                 *sum += weight;
             }
         }
         self.ready.fill(0);
-        for at in 0..lattice.len {
-            if self.waiting[at] == 0 && !contains(source.set, at) {
-                bits::insert(&mut self.ready, at);
+        for at in lattice.positions() {
+            if self.waiting[at] == 0 && !contains(source.set, at.index()) {
+                bits::insert(&mut self.ready, at.index());
             }
         }
-        for at in (0..lattice.len).rev() {
-            let inside = contains(source.set, at);
+        for at in lattice.positions().rev() {
+            let inside = contains(source.set, at.index());
             for (weight, &own) in weights.of(at).iter().enumerate() {
                 let own = if inside { 0.0 } else { own };
-                self.rest[at * count + weight] = self.rest[(at + 1) * count + weight] + own;
+                self.rest[at.index() * count + weight] = self.rest[(at.index() + 1) * count + weight] + own;
             }
         }
     }
@@ -181,27 +183,21 @@ impl<'a> Walker<'a> {
     fn open_crossing(&mut self) {
         let lattice = self.rules.lattice;
         self.nets.clear();
-        for net in 0..lattice.net_count() {
-            let pins = lattice.pins(net);
-            if self.pins_before[net] == 0 || self.pins_before[net] as usize == pins.len() {
-                continue;
+        for (net, &inside) in self.pins_before.enumerate() {
+            if lattice.crosses(net, inside) {
+                let place = self.first_outside(net, 0);
+                let first = lattice.pins(net)[place];
+                self.nets.push(OpenNet { first, net, place: place as u32, stage_only: false });
             }
-            let place = self.first_outside(net, 0);
-            self.nets.push(OpenNet {
-                first: pins[place as usize],
-                net: net as u32,
-                place,
-                stage_only: false,
-            });
         }
         self.nets.sort_unstable_by_key(|open| (open.first, open.net));
     }
 
     /// Index of the first pin, from `place` on, that is not in J.
-    fn first_outside(&self, net: usize, place: usize) -> u32 {
+    fn first_outside(&self, net: LocalNet, place: usize) -> usize {
         let pins = self.rules.lattice.pins(net);
-        let outside = pins[place..].iter().position(|&pin| !contains(&self.before, pin as usize));
-        outside.map_or(pins.len(), |skipped| place + skipped) as u32
+        let outside = pins[place..].iter().position(|&pin| !contains(&self.before, pin.index()));
+        outside.map_or(pins.len(), |skipped| place + skipped)
     }
 
     fn expand_on(
@@ -214,7 +210,7 @@ impl<'a> Walker<'a> {
         self.open_crossing();
         self.frames.clear();
         let (sums, open_to) = (Sums::default(), self.nets.len());
-        self.frames.push(Frame { unit: usize::MAX, next: 0, sums, open_from: 0, open_to, cursor: 0 });
+        self.frames.push(Frame { unit: None, next: 0, sums, open_from: 0, open_to, cursor: 0 });
         let mut unspent = 0;
         let mut halt = Ok(());
         while let Some(top) = self.frames.len().checked_sub(1) {
@@ -224,7 +220,7 @@ impl<'a> Walker<'a> {
                 self.pop();
                 continue;
             };
-            self.frames[top].next = unit + 1;
+            self.frames[top].next = unit.index() + 1;
             // Each move from a superset is work too.
             unspent += 1 + demands.moves() as u64 / MOVES_PER_STEP;
             if unspent >= STEPS_BETWEEN_CHECKS {
@@ -248,13 +244,13 @@ impl<'a> Walker<'a> {
     }
 
     /// Adds a unit to the stage of the top frame, if some superset of the result can still be a stage.
-    fn try_add(&mut self, top: usize, unit: usize, pool: usize, demands: &Demands) -> Added {
+    fn try_add(&mut self, top: usize, unit: Position, pool: usize, demands: &Demands) -> Added {
         let Rules { lattice, windows, caps, .. } = *self.rules;
         let costs = &lattice.pools[pool];
         let count = windows.weights.count;
         let base = self.weights.len() - count;
         // Only this unit and later ones can still be added.
-        let rest = &self.rest[unit * count..(unit + 1) * count];
+        let rest = &self.rest[unit.index() * count..(unit.index() + 1) * count];
         if (0..count).any(|at| self.weights[base + at] + rest[at] < demands.weights[at].low) {
             return Added::NoneAfter;
         }
@@ -284,14 +280,14 @@ impl<'a> Walker<'a> {
         let mut sums = Sums { compute, fixed, activations, parameters, ..*skipped };
         let (cursor, open_to) = (*cursor, *open_to);
         let mark = self.nets.len();
-        let here = self.nets[cursor..open_to].iter().take_while(|open| open.first as usize == unit).count();
+        let here = self.nets[cursor..open_to].iter().take_while(|open| open.first == unit).count();
         self.nets.extend_from_within(cursor + here..open_to);
         for at in cursor..cursor + here {
             let open = self.nets[at];
             self.advance(open, mark);
         }
         for &net in lattice.nets_of(unit) {
-            self.touch(&mut sums, net as usize, unit, mark, &costs.transfer);
+            self.touch(&mut sums, net, unit, mark, &costs.transfer);
         }
         if exceeded(demands, &sums, compute, caps) {
             self.nets.truncate(mark);
@@ -301,31 +297,30 @@ impl<'a> Walker<'a> {
             self.weights.push(self.weights[base + at] + added);
         }
         for &net in lattice.nets_of(unit) {
-            self.pins_in_stage[net as usize] += 1;
+            self.pins_in_stage[net] += 1;
         }
         for &next in lattice.successors(unit) {
-            let waiting = &mut self.waiting[next as usize];
+            let waiting = &mut self.waiting[next];
             *waiting -= 1;
             if *waiting == 0 {
-                bits::insert(&mut self.ready, next as usize);
+                bits::insert(&mut self.ready, next.index());
             }
         }
-        bits::insert(&mut self.set, unit);
+        bits::insert(&mut self.set, unit.index());
         self.size += 1;
         let open_to = self.nets.len();
-        self.frames.push(Frame { unit, next: unit + 1, sums, open_from: mark, open_to, cursor: mark });
+        let next = unit.index() + 1;
+        self.frames.push(Frame { unit: Some(unit), next, sums, open_from: mark, open_to, cursor: mark });
         Added::Yes
     }
 
     /// Settles the open nets of a frame whose first outside pin is before `unit` and so has been skipped.
     #[inline]
-    fn settle_before(&mut self, top: usize, unit: usize, transfer: &[f64]) {
+    fn settle_before(&mut self, top: usize, unit: Position, transfer: &Keyed<LocalNet, f64>) {
         let lattice = self.rules.lattice;
         let frame = &mut self.frames[top];
-        while let Some(open) =
-            self.nets[..frame.open_to].get(frame.cursor).filter(|open| (open.first as usize) < unit)
-        {
-            let net = open.net as usize;
+        while let Some(open) = self.nets[..frame.open_to].get(frame.cursor).filter(|open| open.first < unit) {
+            let net = open.net;
             let pass = usize::from(lattice.net_pass[net]);
             frame.sums.crossing_settled[pass] += lattice.least_transfer[net];
             if open.stage_only {
@@ -337,10 +332,9 @@ impl<'a> Walker<'a> {
 
     /// Moves an open net to its next outside pin; a net without one is closed.
     fn advance(&mut self, open: OpenNet, mark: usize) {
-        let net = open.net as usize;
-        let place = self.first_outside(net, open.place as usize + 1);
-        if let Some(&first) = self.rules.lattice.pins(net).get(place as usize) {
-            self.insert(OpenNet { first, place, ..open }, mark);
+        let place = self.first_outside(open.net, open.place as usize + 1);
+        if let Some(&first) = self.rules.lattice.pins(open.net).get(place) {
+            self.insert(OpenNet { first, place: place as u32, ..open }, mark);
         }
     }
 
@@ -351,7 +345,14 @@ impl<'a> Walker<'a> {
     }
 
     /// Updates the sums for a net of the unit being added. Nets in the open list have been advanced already.
-    fn touch(&mut self, sums: &mut Sums, net: usize, unit: usize, mark: usize, transfer: &[f64]) {
+    fn touch(
+        &mut self,
+        sums: &mut Sums,
+        net: LocalNet,
+        unit: Position,
+        mark: usize,
+        transfer: &Keyed<LocalNet, f64>,
+    ) {
         let lattice = self.rules.lattice;
         let pins = lattice.pins(net);
         let pass = usize::from(lattice.net_pass[net]);
@@ -359,8 +360,8 @@ impl<'a> Walker<'a> {
         if inside == 0 {
             if before > 0 {
                 sums.settle(lattice, net, transfer);
-            } else if pins[0] as usize == unit {
-                self.insert(OpenNet { first: pins[1], net: net as u32, place: 1, stage_only: true }, mark);
+            } else if pins[0] == unit {
+                self.insert(OpenNet { first: pins[1], net, place: 1, stage_only: true }, mark);
             } else {
                 sums.settle(lattice, net, transfer);
                 sums.crossing_settled[pass] += lattice.least_transfer[net];
@@ -369,7 +370,7 @@ impl<'a> Walker<'a> {
         let Some(producer) = lattice.producer[net] else { return };
         if self.rules.objective.rules().communication == Communication::Duplex {
             let all = inside as usize + 1 == pins.len();
-            if producer as usize == unit {
+            if producer == unit {
                 if inside > 0 {
                     sums.received[pass].add(-transfer[net]);
                 }
@@ -386,22 +387,18 @@ impl<'a> Walker<'a> {
 
     fn pop(&mut self) {
         let lattice = self.rules.lattice;
-        let Some(frame) = self.frames.pop() else { return };
-        if frame.unit == usize::MAX {
-            return;
-        }
-        let unit = frame.unit;
-        self.nets.truncate(frame.open_from);
+        let Some(Frame { unit: Some(unit), open_from, .. }) = self.frames.pop() else { return };
+        self.nets.truncate(open_from);
         self.weights.truncate(self.weights.len() - self.rules.windows.weights.count);
-        bits::remove(&mut self.set, unit);
+        bits::remove(&mut self.set, unit.index());
         self.size -= 1;
         for &net in lattice.nets_of(unit) {
-            self.pins_in_stage[net as usize] -= 1;
+            self.pins_in_stage[net] -= 1;
         }
         for &next in lattice.successors(unit) {
-            let waiting = &mut self.waiting[next as usize];
+            let waiting = &mut self.waiting[next];
             if *waiting == 0 {
-                bits::remove(&mut self.ready, next as usize);
+                bits::remove(&mut self.ready, next.index());
             }
             *waiting += 1;
         }
@@ -420,7 +417,7 @@ impl<'a> Walker<'a> {
         let mut crossing = sums.crossing_settled;
         let mut cut = Sums { settled: sums.settled, synchronised: sums.synchronised, ..Sums::default() };
         for open in &self.nets[*cursor..*open_to] {
-            let net = open.net as usize;
+            let net = open.net;
             let pass = usize::from(lattice.net_pass[net]);
             crossing[pass] += lattice.least_transfer[net];
             if open.stage_only {
@@ -476,7 +473,7 @@ fn exceeded(demands: &Demands, sums: &Sums, compute: [f64; 2], caps: [f64; 2]) -
 
 /// First member of a set at or after a position.
 #[inline]
-fn next_member(set: &[u64], from: usize) -> Option<usize> {
+fn next_member(set: &[u64], from: usize) -> Option<Position> {
     let mut word = from / 64;
     if word >= set.len() {
         return None;
@@ -484,7 +481,7 @@ fn next_member(set: &[u64], from: usize) -> Option<usize> {
     let mut bits = set[word] & (u64::MAX << (from % 64));
     loop {
         if bits != 0 {
-            return Some(word * 64 + bits.trailing_zeros() as usize);
+            return Some(Position::new(word * 64 + bits.trailing_zeros() as usize));
         }
         word += 1;
         bits = *set.get(word)?;

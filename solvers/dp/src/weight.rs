@@ -7,9 +7,10 @@
 use stagewright_core::bound::{Bound, Fluid};
 use stagewright_core::certificate::Certificate;
 use stagewright_core::document::ObjectiveKind;
+use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 
-use crate::lattice::Lattice;
+use crate::lattice::{Lattice, Position};
 
 /// Device resource that limits a weight.
 #[derive(PartialEq, Clone, Copy)]
@@ -40,8 +41,8 @@ impl Weights {
     /// Computes the weights of a lattice in O(weights · pools · n log n), plus the fluid bound.
     pub(crate) fn new(problem: &Problem, lattice: &Lattice) -> Weights {
         let mut chosen = Chosen { weights: Vec::new() };
-        let positions = 0..lattice.len;
-        let least_over = |position: usize, pass: usize, wanted: &dyn Fn(usize) -> bool| {
+        let positions = lattice.positions();
+        let least_over = |position: Position, pass: usize, wanted: &dyn Fn(usize) -> bool| {
             let times = (0..lattice.pools.len())
                 .filter(|&pool| wanted(pool) && lattice.pools[pool].supported[position])
                 .map(|pool| lattice.pools[pool].seconds[pass][position]);
@@ -74,7 +75,7 @@ impl Weights {
         }
         if problem.pools().iter().all(|pool| pool.memory.is_finite()) {
             let in_flight = f64::from(problem.objective().in_flight(1));
-            let bytes = |at| lattice.fixed_bytes[at] + in_flight * lattice.activation_bytes[at];
+            let bytes = |at: Position| lattice.fixed_bytes[at] + in_flight * lattice.activation_bytes[at];
             chosen.add(positions.map(bytes).collect(), Resource::Memory);
         }
         chosen.finish(lattice, own, least)
@@ -82,8 +83,8 @@ impl Weights {
 
     /// The weights of a position.
     #[inline]
-    pub(crate) fn of(&self, position: usize) -> &[f64] {
-        &self.values[position * self.count..(position + 1) * self.count]
+    pub(crate) fn of(&self, position: Position) -> &[f64] {
+        &self.values[position.index() * self.count..(position.index() + 1) * self.count]
     }
 
     /// Total weight of all units.
@@ -104,13 +105,14 @@ impl Weights {
 
 /// Distinct weights.
 struct Chosen {
-    weights: Vec<(Vec<f64>, Resource)>,
+    weights: Vec<(Keyed<Position, f64>, Resource)>,
 }
 
 impl Chosen {
     /// Returns the index of a weight, adding it if new.
-    fn add(&mut self, values: Vec<f64>, resource: Resource) -> usize {
-        let same = |(other, budget): &(Vec<f64>, Resource)| *budget == resource && *other == values;
+    fn add(&mut self, values: Keyed<Position, f64>, resource: Resource) -> usize {
+        let same =
+            |(other, budget): &(Keyed<Position, f64>, Resource)| *budget == resource && *other == values;
         self.weights.iter().position(same).unwrap_or_else(|| {
             self.weights.push((values, resource));
             self.weights.len() - 1
@@ -119,12 +121,13 @@ impl Chosen {
 
     fn finish(self, lattice: &Lattice, own: Vec<[usize; 2]>, least: [usize; 2]) -> Weights {
         let Chosen { weights } = self;
-        let knapsacks = |(values, resource): &(Vec<f64>, Resource)| {
+        let knapsacks = |(values, resource): &(Keyed<Position, f64>, Resource)| {
             (0..lattice.pools.len()).map(|pool| Knapsack::new(lattice, values, *resource, pool)).collect()
         };
         Weights {
             count: weights.len(),
-            values: (0..lattice.len)
+            values: lattice
+                .positions()
                 .flat_map(|at| weights.iter().map(move |(values, _)| values[at]))
                 .collect(),
             own,
@@ -148,17 +151,17 @@ fn fluid_prices(problem: &Problem) -> Option<Vec<f64>> {
 }
 
 /// min_c λ_c p_c at given prices.
-fn fluid_weight(problem: &Problem, lattice: &Lattice, prices: &[f64], pass: usize) -> Vec<f64> {
+fn fluid_weight(problem: &Problem, lattice: &Lattice, prices: &[f64], pass: usize) -> Keyed<Position, f64> {
     let price = |pool: usize| prices[problem.pools()[pool].kind];
     // The scale is arbitrary; values of the same magnitude as the other weights keep the slack relative.
     let scale = 1.0 / prices.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-    let weight = |at: usize| {
+    let weight = |at: Position| {
         (0..lattice.pools.len())
             .filter(|&pool| lattice.pools[pool].supported[at])
             .map(|pool| scale * price(pool) * lattice.pools[pool].seconds[pass][at])
             .fold(f64::INFINITY, f64::min)
     };
-    (0..lattice.len).map(weight).collect()
+    lattice.positions().map(weight).collect()
 }
 
 /// Fractional knapsack: the maximum weight that fits into a budget of one pool's seconds or bytes.
@@ -168,9 +171,10 @@ struct Knapsack {
 }
 
 impl Knapsack {
-    fn new(lattice: &Lattice, values: &[f64], resource: Resource, pool: usize) -> Knapsack {
+    fn new(lattice: &Lattice, values: &Keyed<Position, f64>, resource: Resource, pool: usize) -> Knapsack {
         let costs = &lattice.pools[pool];
-        let mut items: Vec<(f64, f64)> = (0..lattice.len)
+        let mut items: Vec<(f64, f64)> = lattice
+            .positions()
             .filter(|&at| costs.supported[at] && values[at] > 0.0)
             .map(|at| match resource {
                 Resource::Pass(pass) => (costs.seconds[pass][at], values[at]),

@@ -5,12 +5,12 @@
 //! For each solver and budget the bench prints means over the graphs: makespan divided by the longest path with every
 //! operator on its fastest device, makespan divided by the published one, and solve time:
 //!
-//!     STAGEWRIGHT_SHARED=… cargo bench -p stagewright-search --bench makespan               # all, 10 ms to 1 s
-//!     STAGEWRIGHT_SHARED=… cargo bench -p stagewright-search --bench makespan -- 100 heft   # milliseconds, names
+//!     STAGEWRIGHT_SHARED=… cargo bench -p stagewright-makespan --bench makespan               # all, 10 ms to 1 s
+//!     STAGEWRIGHT_SHARED=… cargo bench -p stagewright-makespan --bench makespan -- 100 heft   # milliseconds, names
 //!
 //! Native graphs that contain their cluster are solved instead if they are given, one by one and with ports:
 //!
-//!     cargo bench -p stagewright-search --bench makespan -- 10000 model.json
+//!     cargo bench -p stagewright-makespan --bench makespan -- 10000 model.json
 
 #![allow(clippy::print_stdout, reason = "a bench prints its table")]
 

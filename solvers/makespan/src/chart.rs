@@ -6,7 +6,8 @@
 //! their readers are on the chart. So a chart only guides; the simulator decides.
 
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::graph::{OpId, TensorId};
+use stagewright_core::graph::{ClassId, OpId, TensorId};
+use stagewright_core::ids::Keyed;
 use stagewright_core::tolerance;
 
 use super::scene::Scene;
@@ -19,26 +20,26 @@ const NOWHERE: DeviceId = DeviceId(u32::MAX);
 pub(super) struct Chart<'s, 'p> {
     scene: &'s Scene<'p>,
     /// Memory of every device available to the chart.
-    room: Vec<f64>,
-    used: Vec<f64>,
-    device_of: Vec<DeviceId>,
-    home_of_class: Vec<DeviceId>,
-    span: Vec<[f64; 2]>,
+    room: Keyed<DeviceId, f64>,
+    used: Keyed<DeviceId, f64>,
+    device_of: Keyed<OpId, DeviceId>,
+    home_of_class: Keyed<ClassId, DeviceId>,
+    span: Keyed<OpId, [f64; 2]>,
     /// Idle intervals of every device, in order; the last never ends.
-    gaps: Vec<Vec<[f64; 2]>>,
+    gaps: Keyed<DeviceId, Vec<[f64; 2]>>,
     /// Devices that each tensor has been sent to, with arrival times.
-    copies: Vec<Vec<(DeviceId, f64)>>,
+    copies: Keyed<TensorId, Vec<(DeviceId, f64)>>,
     /// Times at which the ports become free.
-    ports: Vec<f64>,
+    ports: Keyed<u32, f64>,
     /// Number of readers of each tensor that are not on the chart yet.
-    unread: Vec<u32>,
+    unread: Keyed<TensorId, usize>,
     /// Inputs of the current operator, by the end of their producers.
     inputs: Vec<(f64, TensorId)>,
     /// When the ports are free after the inputs of that operator that come before; zero for ports not in `touched`.
-    taken: Vec<f64>,
+    taken: Keyed<u32, f64>,
     touched: Vec<u32>,
     /// Devices that have an operator.
-    is_busy: Vec<bool>,
+    is_busy: Keyed<DeviceId, bool>,
 }
 
 impl<'s, 'p> Chart<'s, 'p> {
@@ -46,23 +47,22 @@ impl<'s, 'p> Chart<'s, 'p> {
     pub(super) fn new(scene: &'s Scene<'p>, share: f64) -> Chart<'s, 'p> {
         let graph = scene.graph();
         let devices = scene.device_count();
-        let every = (0..devices as u32).map(DeviceId);
         let ports = scene.fabric().ports().count() as usize;
         Chart {
             scene,
-            room: every.map(|device| scene.memory(device) * share).collect(),
-            used: vec![0.0; devices],
-            device_of: vec![NOWHERE; graph.operator_count()],
-            home_of_class: vec![NOWHERE; graph.class_count()],
-            span: vec![[0.0; 2]; graph.operator_count()],
-            gaps: vec![vec![[0.0, f64::INFINITY]]; devices],
-            copies: vec![Vec::new(); graph.tensor_count()],
-            ports: vec![0.0; ports],
-            unread: graph.tensors().map(|tensor| graph.consumers(tensor).len() as u32).collect(),
+            room: scene.problem().cluster().devices().map(|device| scene.memory(device) * share).collect(),
+            used: Keyed::filled(0.0, devices),
+            device_of: Keyed::filled(NOWHERE, graph.operator_count()),
+            home_of_class: Keyed::filled(NOWHERE, graph.class_count()),
+            span: Keyed::filled([0.0; 2], graph.operator_count()),
+            gaps: Keyed::filled(vec![[0.0, f64::INFINITY]], devices),
+            copies: Keyed::filled(Vec::new(), graph.tensor_count()),
+            ports: Keyed::filled(0.0, ports),
+            unread: graph.tensors().map(|tensor| graph.consumers(tensor).len()).collect(),
             inputs: Vec::new(),
-            taken: vec![0.0; ports],
+            taken: Keyed::filled(0.0, ports),
             touched: Vec::new(),
-            is_busy: vec![false; devices],
+            is_busy: Keyed::filled(false, devices),
         }
     }
 
@@ -84,7 +84,7 @@ impl<'s, 'p> Chart<'s, 'p> {
         let mut empty_seen = vec![false; self.scene.pool_count()];
         let is_twin = |device: DeviceId, empty_seen: &mut Vec<bool>| {
             let pool = self.scene.pool_of(device);
-            !self.is_busy[device.index()]
+            !self.is_busy[device]
                 && self.scene.pools_are_uniform()
                 && std::mem::replace(&mut empty_seen[pool], true)
         };
@@ -99,8 +99,8 @@ impl<'s, 'p> Chart<'s, 'p> {
 
     /// Bytes that a device lacks for an operator and the parameters of its class; zero or less if it has room.
     fn lack(&self, op: OpId, device: DeviceId) -> f64 {
-        let (graph, at) = (self.scene.graph(), device.index());
-        if self.room[at] == f64::INFINITY {
+        let graph = self.scene.graph();
+        if self.room[device] == f64::INFINITY {
             return 0.0;
         }
         let class = graph.class_of(op);
@@ -111,19 +111,19 @@ impl<'s, 'p> Chart<'s, 'p> {
         let made: f64 = graph.outputs(op).iter().map(|&tensor| graph.bytes(tensor)).sum();
         let is_away = |tensor: &&TensorId| !self.is_on(**tensor, device);
         let brought: f64 = graph.inputs(op).iter().filter(is_away).map(|&tensor| graph.bytes(tensor)).sum();
-        let needs = self.used[at] + fixed + made + brought + graph.operator(op).workspace_bytes;
-        if tolerance::fits(needs, self.room[at]) { 0.0 } else { needs - self.room[at] }
+        let needs = self.used[device] + fixed + made + brought + graph.operator(op).workspace_bytes;
+        if tolerance::fits(needs, self.room[device]) { 0.0 } else { needs - self.room[device] }
     }
 
     /// Whether a device already holds a shared parameter.
     fn is_held(&self, parameter: u32, device: DeviceId) -> bool {
         let readers = self.scene.graph().readers(parameter as usize);
-        readers.iter().any(|reader| self.device_of[reader.index()] == device)
+        readers.iter().any(|&reader| self.device_of[reader] == device)
     }
 
     fn is_on(&self, tensor: TensorId, device: DeviceId) -> bool {
-        self.device_of[self.scene.graph().producer(tensor).index()] == device
-            || self.copies[tensor.index()].iter().any(|copy| copy.0 == device)
+        self.device_of[self.scene.graph().producer(tensor)] == device
+            || self.copies[tensor].iter().any(|copy| copy.0 == device)
     }
 
     /// Time at which all inputs of an operator can be on a device. Its producers must be on the chart.
@@ -133,7 +133,7 @@ impl<'s, 'p> Chart<'s, 'p> {
 
     /// Start of an operator that is ready at a time and takes `seconds`: the first gap that it fits.
     fn start(&self, device: DeviceId, ready: f64, seconds: f64) -> f64 {
-        let gaps = &self.gaps[device.index()];
+        let gaps = &self.gaps[device];
         let first = gaps.partition_point(|gap| gap[1] < ready);
         let fits = |gap: &&[f64; 2]| gap[0].max(ready) + seconds <= gap[1];
         gaps[first..].iter().find(fits).map_or(ready, |gap| gap[0].max(ready))
@@ -149,12 +149,12 @@ impl<'s, 'p> Chart<'s, 'p> {
 
     /// The end of an operator on the chart.
     pub(super) fn end(&self, op: OpId) -> f64 {
-        self.span[op.index()][1]
+        self.span[op][1]
     }
 
     /// The device of an operator on the chart.
     pub(super) fn device(&self, op: OpId) -> Option<DeviceId> {
-        Some(self.device_of[op.index()]).filter(|&device| device != NOWHERE)
+        Some(self.device_of[op]).filter(|&device| device != NOWHERE)
     }
 
     /// Adds an operator, whose producers are on the chart, to a device, and returns its end.
@@ -164,32 +164,32 @@ impl<'s, 'p> Chart<'s, 'p> {
         let seconds = scene.seconds(op, device);
         let start = self.start(device, ready, seconds);
         self.fill(device, start, start + seconds);
-        self.span[op.index()] = [start, start + seconds];
+        self.span[op] = [start, start + seconds];
         for &parameter in graph.parameters_of(op) {
             if !self.is_held(parameter, device) {
-                self.used[device.index()] += scene.shared_bytes(parameter);
+                self.used[device] += scene.shared_bytes(parameter);
             }
         }
-        self.device_of[op.index()] = device;
-        self.is_busy[device.index()] = true;
+        self.device_of[op] = device;
+        self.is_busy[device] = true;
         let class = graph.class_of(op);
         if self.home_of_class[class] == NOWHERE {
             self.home_of_class[class] = device;
-            self.used[device.index()] += scene.fixed_bytes(class);
+            self.used[device] += scene.fixed_bytes(class);
         }
         for &tensor in graph.outputs(op) {
-            if self.unread[tensor.index()] > 0 {
-                self.used[device.index()] += graph.bytes(tensor);
+            if self.unread[tensor] > 0 {
+                self.used[device] += graph.bytes(tensor);
             }
         }
         for &tensor in graph.inputs(op) {
-            let unread = &mut self.unread[tensor.index()];
+            let unread = &mut self.unread[tensor];
             *unread -= 1;
             if *unread == 0 {
                 let bytes = graph.bytes(tensor);
-                self.used[self.device_of[graph.producer(tensor).index()].index()] -= bytes;
-                for &(device, _) in &self.copies[tensor.index()] {
-                    self.used[device.index()] -= bytes;
+                self.used[self.device_of[graph.producer(tensor)]] -= bytes;
+                for &(device, _) in &self.copies[tensor] {
+                    self.used[device] -= bytes;
                 }
             }
         }
@@ -204,10 +204,10 @@ impl<'s, 'p> Chart<'s, 'p> {
         self.inputs.clear();
         for &tensor in graph.inputs(op) {
             let producer = graph.producer(tensor);
-            let made = self.span[producer.index()][1];
-            if self.device_of[producer.index()] == device {
+            let made = self.span[producer][1];
+            if self.device_of[producer] == device {
                 ready = ready.max(made);
-            } else if let Some(copy) = self.copies[tensor.index()].iter().find(|copy| copy.0 == device) {
+            } else if let Some(copy) = self.copies[tensor].iter().find(|copy| copy.0 == device) {
                 ready = ready.max(copy.1);
             } else {
                 self.inputs.push((made, tensor));
@@ -216,41 +216,41 @@ impl<'s, 'p> Chart<'s, 'p> {
         self.inputs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         for at in 0..self.inputs.len() {
             let (made, tensor) = self.inputs[at];
-            let from = self.device_of[graph.producer(tensor).index()];
+            let from = self.device_of[graph.producer(tensor)];
             let route = self.scene.fabric().route(tensor, from, device);
             let mut leaves = made;
             if self.scene.has_ports() {
                 for port in route.ports() {
-                    leaves = leaves.max(self.ports[port as usize]).max(self.taken[port as usize]);
+                    leaves = leaves.max(self.ports[port]).max(self.taken[port]);
                 }
             }
             let arrives = leaves + route.seconds;
             ready = ready.max(arrives);
             if keep {
-                self.copies[tensor.index()].push((device, arrives));
-                self.used[device.index()] += graph.bytes(tensor);
+                self.copies[tensor].push((device, arrives));
+                self.used[device] += graph.bytes(tensor);
             }
             if !self.scene.has_ports() {
                 continue;
             }
             for port in route.ports() {
                 match keep {
-                    true => self.ports[port as usize] = arrives,
+                    true => self.ports[port] = arrives,
                     false => {
-                        self.taken[port as usize] = arrives;
+                        self.taken[port] = arrives;
                         self.touched.push(port);
                     }
                 }
             }
         }
         for port in self.touched.drain(..) {
-            self.taken[port as usize] = 0.0;
+            self.taken[port] = 0.0;
         }
         ready
     }
 
     fn fill(&mut self, device: DeviceId, start: f64, end: f64) {
-        let gaps = &mut self.gaps[device.index()];
+        let gaps = &mut self.gaps[device];
         let at = gaps.partition_point(|gap| gap[1] < end).min(gaps.len() - 1);
         let [from, to] = gaps[at];
         let left = (from < start).then_some([from, start]);
@@ -265,7 +265,7 @@ impl<'s, 'p> Chart<'s, 'p> {
     pub(super) fn schedule(&self) -> Schedule {
         assert!(self.device_of.iter().all(|&device| device != NOWHERE), "every operator is on the chart");
         let mut order = self.scene.graph().topological().to_vec();
-        order.sort_by(|a, b| self.span[a.index()][0].total_cmp(&self.span[b.index()][0]));
-        Schedule::by_order(self.device_of.clone(), &order)
+        order.sort_by(|&a, &b| self.span[a][0].total_cmp(&self.span[b][0]));
+        Schedule::by_order(self.device_of.to_vec(), &order)
     }
 }

@@ -12,6 +12,7 @@ use std::collections::BinaryHeap;
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::solver::Stop;
 
 use super::chart::Chart;
@@ -80,7 +81,7 @@ fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
 pub(super) fn fill_by_start(chart: &mut Chart<'_, '_>, rule: &mut impl Earliest, stop: &Stop) -> Option<()> {
     let graph = chart.scene().graph();
     let ranks = rank::upward(chart.scene());
-    let mut waits: Vec<usize> = graph.operators().map(|op| graph.predecessors(op).len()).collect();
+    let mut waits: Keyed<OpId, usize> = graph.operators().map(|op| graph.predecessors(op).len()).collect();
     let mut devices = Vec::new();
     let mut offers: BinaryHeap<Reverse<Offer>> = BinaryHeap::new();
     let offer = |start, op: OpId| Reverse(Offer { start, rank: ranks[op.index()], op });
@@ -108,8 +109,8 @@ pub(super) fn fill_by_start(chart: &mut Chart<'_, '_>, rule: &mut impl Earliest,
         chart.add(op, device);
         rule.took(chart, op, device);
         for &next in graph.successors(op) {
-            waits[next.index()] -= 1;
-            if waits[next.index()] == 0 {
+            waits[next] -= 1;
+            if waits[next] == 0 {
                 // A lower bound on its start on every device.
                 let made = graph.predecessors(next).iter().map(|&before| chart.end(before));
                 offers.push(offer(made.fold(0.0, f64::max), next));

@@ -1,24 +1,26 @@
 //! Communication between sets of operators, as one edge for each pair of sets.
 
+use stagewright_core::graph::ClassId;
+
 use super::scene::Scene;
 
 /// From, to, and mean seconds of communication.
-pub(super) type Edge = (u32, u32, f64);
+pub(super) type Edge<I> = (I, I, f64);
 
 /// An edge between colocation classes for each reader of each tensor, from the class of its producer to its own.
-pub(super) fn between_classes(scene: &Scene<'_>) -> Vec<Edge> {
+pub(super) fn between_classes(scene: &Scene<'_>) -> Vec<Edge<ClassId>> {
     let graph = scene.graph();
     let mut edges = Vec::new();
     for tensor in graph.tensors() {
-        let from = graph.class_of(graph.producer(tensor)) as u32;
-        let readers = graph.consumers(tensor).iter().map(|&op| graph.class_of(op) as u32);
+        let from = graph.class_of(graph.producer(tensor));
+        let readers = graph.consumers(tensor).iter().map(|&op| graph.class_of(op));
         edges.extend(readers.map(|to| (from, to, scene.mean_transfer(tensor))));
     }
     edges
 }
 
 /// Sorts edges and merges parallel ones by adding their seconds. O(edges log edges).
-pub(super) fn merge_parallel(edges: &mut Vec<Edge>) {
+pub(super) fn merge_parallel<I: Copy + Ord>(edges: &mut Vec<Edge<I>>) {
     // Stable, so that sums do not depend on the sort.
     edges.sort_by_key(|edge| (edge.0, edge.1));
     edges.dedup_by(|next, kept| {

@@ -6,9 +6,11 @@
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::ClassId;
+use stagewright_core::ids::{Id, Keyed};
 
 use super::groups::Groups;
-use super::multilevel::Level;
+use super::multilevel::{ClusterId, Level};
 use super::scene::Scene;
 
 /// Weights from which moves are drawn.
@@ -17,9 +19,9 @@ pub struct Guidance {
     /// Prefix sums of the weights of units to move.
     picks: Vec<f64>,
     /// One class of every unit.
-    class_of: Vec<u32>,
+    class_of: Keyed<ClusterId, ClassId>,
     /// The unit of every class.
-    unit_of: Vec<u32>,
+    unit_of: Keyed<ClassId, ClusterId>,
     devices: usize,
     /// Prefix sums of the weights of devices, by unit.
     targets: Vec<f64>,
@@ -39,19 +41,19 @@ impl Guidance {
         level: &Level,
         picks: &[f64],
         targets: &[f64],
-        together: &[(u32, u32, f64)],
+        together: &[(ClusterId, ClusterId, f64)],
     ) -> Guidance {
         let (units, devices) = (level.len(), scene.device_count());
         assert_eq!(picks.len(), units, "a weight for every unit");
         assert_eq!(targets.len(), units * devices, "a weight for every unit and device");
-        let classes = scene.graph().class_count();
-        let mut class_of = vec![0; units];
-        for class in (0..classes).rev() {
-            class_of[level.cluster_of(class)] = class as u32;
+        let classes = scene.graph().class_ids();
+        let mut class_of = Keyed::filled(ClassId(0), units);
+        for class in classes.clone().rev() {
+            class_of[level.cluster_of(class)] = class;
         }
-        let unit_of: Vec<u32> = (0..classes).map(|class| level.cluster_of(class) as u32).collect();
-        let kept = |a: u32, b: u32| {
-            let [a, b] = [a, b].map(|class| unit_of[class as usize]);
+        let unit_of: Keyed<ClassId, ClusterId> = classes.map(|class| level.cluster_of(class)).collect();
+        let kept = |a: ClassId, b: ClassId| {
+            let [a, b] = [a, b].map(|class| unit_of[class]);
             let of = |from, to| {
                 let at = together.binary_search_by_key(&(from, to), |&(from, to, _)| (from, to));
                 at.map_or(0.0, |at| weight(together[at].2))
@@ -75,14 +77,14 @@ impl Guidance {
     }
 
     /// A class to move; `None` if no unit has a positive weight.
-    pub(super) fn pick(&self, rng: &mut impl Rng) -> Option<u32> {
-        draw(&self.picks, rng).map(|unit| self.class_of[unit])
+    pub(super) fn pick(&self, rng: &mut impl Rng) -> Option<ClassId> {
+        draw(&self.picks, rng).map(|unit: ClusterId| self.class_of[unit])
     }
 
     /// A device for a class; `None` if no device has a positive weight.
-    pub(super) fn target(&self, class: usize, rng: &mut impl Rng) -> Option<DeviceId> {
-        let first = self.unit_of[class] as usize * self.devices;
-        draw(&self.targets[first..first + self.devices], rng).map(|device| DeviceId(device as u32))
+    pub(super) fn target(&self, class: ClassId, rng: &mut impl Rng) -> Option<DeviceId> {
+        let first = self.unit_of[class].index() * self.devices;
+        draw(&self.targets[first..first + self.devices], rng)
     }
 }
 
@@ -103,11 +105,11 @@ fn running(weights: &[f64]) -> Vec<f64> {
 }
 
 /// A random index with probability proportional to its weight, given the prefix sums.
-fn draw(sums: &[f64], rng: &mut impl Rng) -> Option<usize> {
+fn draw<I: Id>(sums: &[f64], rng: &mut impl Rng) -> Option<I> {
     let all = *sums.last()?;
     if all <= 0.0 {
         return None;
     }
     let at = rng.random_range(0.0..all);
-    Some(sums.partition_point(|&sum| sum <= at).min(sums.len() - 1))
+    Some(I::new(sums.partition_point(|&sum| sum <= at).min(sums.len() - 1)))
 }

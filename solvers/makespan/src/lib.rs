@@ -42,7 +42,7 @@ pub use earliest_task_first::EARLIEST_TASK_FIRST;
 pub use genetic::BRKGA;
 pub use heft::HEFT;
 pub use list::ListScheduler;
-pub use multilevel::{Level, MULTILEVEL, acyclic_level_of, level_of};
+pub use multilevel::{ClusterId, Level, MULTILEVEL, acyclic_level_of, level_of};
 pub use order_split::OrderSplit;
 pub use peft::PEFT;
 pub use random::{ANNEALING_FROM_RANDOM, RANDOM_PLACEMENTS};

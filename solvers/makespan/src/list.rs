@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 use stagewright_core::bound::strongest;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{Graph, OpId};
+use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Solution, SolveError, Solver, Status, Stop};
@@ -119,7 +120,7 @@ pub(super) fn cheapest(
 pub(super) struct Ready<'a> {
     graph: &'a Graph,
     priority: &'a [f64],
-    waits: Vec<u32>,
+    waits: Keyed<OpId, usize>,
     heap: BinaryHeap<Waiting>,
 }
 
@@ -146,7 +147,7 @@ impl Ord for Waiting {
 impl<'a> Ready<'a> {
     /// Starts with the operators without producers.
     pub(super) fn new(graph: &'a Graph, priority: &'a [f64]) -> Ready<'a> {
-        let waits = graph.operators().map(|op| graph.predecessors(op).len() as u32).collect();
+        let waits = graph.operators().map(|op| graph.predecessors(op).len()).collect();
         let mut ready = Ready { graph, priority, waits, heap: BinaryHeap::new() };
         for op in graph.operators().filter(|&op| graph.predecessors(op).is_empty()) {
             ready.push(op);
@@ -166,8 +167,8 @@ impl<'a> Ready<'a> {
     /// Marks `op` as taken; operators that waited only for it become ready.
     pub(super) fn took(&mut self, op: OpId) {
         for &next in self.graph.successors(op) {
-            self.waits[next.index()] -= 1;
-            if self.waits[next.index()] == 0 {
+            self.waits[next] -= 1;
+            if self.waits[next] == 0 {
                 self.push(next);
             }
         }

@@ -6,7 +6,8 @@
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::graph::{Graph, OpId};
+use stagewright_core::graph::{ClassId, Graph, OpId};
+use stagewright_core::ids::Keyed;
 use stagewright_core::simulate::{Activity, Change, Flow, Timeline};
 
 use super::groups::Groups;
@@ -31,9 +32,9 @@ const FARTHEST: usize = 32;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Move {
     /// Moved classes with their previous devices.
-    devices: Vec<(u32, DeviceId)>,
+    devices: Vec<(ClassId, DeviceId)>,
     /// Two exchanged positions in the order of the queues.
-    swapped: Option<(u32, u32)>,
+    swapped: Option<(usize, usize)>,
 }
 
 /// A schedule changed by moves, with its queues as an order.
@@ -41,7 +42,7 @@ pub(super) struct Move {
 pub(super) struct State {
     pub(super) schedule: Schedule,
     /// The device of every class.
-    homes: Vec<DeviceId>,
+    homes: Keyed<ClassId, DeviceId>,
     /// The operators by rank.
     order: Vec<OpId>,
     /// Operators on the critical path, or at one end of a tensor on it.
@@ -50,12 +51,12 @@ pub(super) struct State {
 
 impl Move {
     /// The moved classes, each with its previous device.
-    pub(super) fn homes(&self) -> &[(u32, DeviceId)] {
+    pub(super) fn homes(&self) -> &[(ClassId, DeviceId)] {
         &self.devices
     }
 
     /// The moved classes.
-    pub(super) fn classes(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn classes(&self) -> impl Iterator<Item = ClassId> + '_ {
         self.devices.iter().map(|&(class, _)| class)
     }
 }
@@ -70,7 +71,7 @@ impl State {
         let graph = scene.graph();
         let home = |class| schedule.device_of[graph.class(class)[0].index()];
         State {
-            homes: (0..graph.class_count()).map(home).collect(),
+            homes: graph.class_ids().map(home).collect(),
             schedule: Schedule::by_order(schedule.device_of.clone(), &by_rank),
             order: by_rank,
             critical: Vec::new(),
@@ -78,13 +79,13 @@ impl State {
     }
 
     /// The device of a class.
-    pub(super) fn home(&self, class: u32) -> DeviceId {
-        self.homes[class as usize]
+    pub(super) fn home(&self, class: ClassId) -> DeviceId {
+        self.homes[class]
     }
 
     /// The two operators that a move has exchanged.
     pub(super) fn swapped(&self, made: &Move) -> Option<[OpId; 2]> {
-        made.swapped.map(|(a, b)| [a, b].map(|place| self.order[place as usize]))
+        made.swapped.map(|(a, b)| [a, b].map(|place| self.order[place]))
     }
 
     /// Changes of the schedule by a move that has been made.
@@ -93,12 +94,13 @@ impl State {
         made: &'a Move,
         graph: &'a Graph,
     ) -> impl Iterator<Item = Change> + 'a {
-        let moved = |class: u32| {
+        let moved = |class: ClassId| {
             let home = self.home(class);
-            graph.class(class as usize).iter().map(move |&op| Change::Device(op, home))
+            graph.class(class).iter().map(move |&op| Change::Device(op, home))
         };
-        let swapped = made.swapped.into_iter().flat_map(<[u32; 2]>::from);
-        let swapped = swapped.map(|place| Change::Rank(self.order[place as usize], place));
+        let swapped = made.swapped.into_iter().flat_map(<[usize; 2]>::from);
+        let ranked = |op: OpId| Change::Rank(op, self.schedule.ranks[op.index()]);
+        let swapped = swapped.map(move |place| ranked(self.order[place]));
         made.classes().flat_map(moved).chain(swapped)
     }
 
@@ -140,7 +142,7 @@ impl State {
         }
         match guidance.filter(|_| rng.random_bool(GUIDED)) {
             Some(guidance) => {
-                let class = guidance.pick(rng)? as usize;
+                let class = guidance.pick(rng)?;
                 let to = guidance.target(class, rng)?;
                 self.shift(around(guidance.groups(), class, rng), to, scene)
             }
@@ -172,11 +174,11 @@ impl State {
     }
 
     /// Moves classes to a device, skipping those that cannot run there.
-    fn shift(&mut self, classes: &[u32], to: DeviceId, scene: &Scene<'_>) -> Option<Move> {
+    fn shift(&mut self, classes: &[ClassId], to: DeviceId, scene: &Scene<'_>) -> Option<Move> {
         let mut made = Move::default();
         for &class in classes {
             let from = self.home(class);
-            let first = scene.graph().class(class as usize)[0];
+            let first = scene.graph().class(class)[0];
             if from != to && scene.seconds(first, to).is_finite() {
                 made.devices.push((class, from));
                 self.settle(class, to, scene);
@@ -185,9 +187,9 @@ impl State {
         (!made.devices.is_empty()).then_some(made)
     }
 
-    fn settle(&mut self, class: u32, to: DeviceId, scene: &Scene<'_>) {
-        self.homes[class as usize] = to;
-        for op in scene.graph().class(class as usize) {
+    fn settle(&mut self, class: ClassId, to: DeviceId, scene: &Scene<'_>) {
+        self.homes[class] = to;
+        for op in scene.graph().class(class) {
             self.schedule.device_of[op.index()] = to;
         }
     }
@@ -202,20 +204,18 @@ impl State {
             true => (at.saturating_sub(far)..at).find(is_here),
             false => (at + 1..(at + 1 + far).min(self.order.len())).rfind(is_here),
         }?;
-        self.exchange(at as u32, other as u32);
-        Some(Move { devices: Vec::new(), swapped: Some((at as u32, other as u32)) })
+        self.exchange(at, other);
+        Some(Move { devices: Vec::new(), swapped: Some((at, other)) })
     }
 
-    fn exchange(&mut self, a: u32, b: u32) {
-        self.order.swap(a as usize, b as usize);
-        for place in [a, b] {
-            self.schedule.ranks[self.order[place as usize].index()] = place;
-        }
+    fn exchange(&mut self, a: usize, b: usize) {
+        self.order.swap(a, b);
+        self.schedule.ranks.swap(self.order[a].index(), self.order[b].index());
     }
 
     /// Undoes a move. Undoing the returned move redoes it.
     pub(super) fn undo(&mut self, made: &Move, scene: &Scene<'_>) -> Move {
-        let back = |&(class, _): &(u32, DeviceId)| (class, self.home(class));
+        let back = |&(class, _): &(ClassId, DeviceId)| (class, self.home(class));
         let redo = Move { devices: made.devices.iter().map(back).collect(), swapped: made.swapped };
         for &(class, from) in &made.devices {
             self.settle(class, from, scene);
@@ -228,7 +228,7 @@ impl State {
 }
 
 /// The classes of the group around a class, at a random level.
-fn around<'g>(groups: &'g Groups, class: usize, rng: &mut impl Rng) -> &'g [u32] {
+fn around<'g>(groups: &'g Groups, class: ClassId, rng: &mut impl Rng) -> &'g [ClassId] {
     let mut level = 0;
     while level + 1 < groups.level_count() && rng.random_bool(HIGHER) {
         level += 1;

@@ -9,7 +9,8 @@
 
 use stagewright_core::bound::strongest;
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::graph::{Graph, OpId};
+use stagewright_core::graph::{ClassId, Graph, OpId};
+use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver, Status, Stop};
@@ -21,7 +22,7 @@ use super::schedule::{Best, Judge, Schedule, is_better, solution};
 use super::search::most_simulations;
 
 /// Maximum number of other devices tried for an interval.
-const MAX_DEVICES: u32 = 16;
+const MAX_DEVICES: usize = 16;
 /// Number of intervals per device.
 const INTERVALS: [usize; 3] = [1, 2, 4];
 
@@ -40,7 +41,7 @@ struct Split {
 
 /// A line of classes with their work, and the corresponding queue order.
 struct Line {
-    classes: Vec<u32>,
+    classes: Vec<ClassId>,
     /// Mean seconds before each class, and in total.
     before: Vec<f64>,
     order: Vec<OpId>,
@@ -50,18 +51,18 @@ impl Line {
     /// The classes in the order of their first operators.
     fn new(scene: &Scene<'_>, order: Vec<OpId>) -> Line {
         let graph = scene.graph();
-        let mut is_in = vec![false; graph.class_count()];
+        let mut is_in = Keyed::filled(false, graph.class_count());
         let mut classes = Vec::with_capacity(graph.class_count());
         for &op in &order {
             let class = graph.class_of(op);
             if !std::mem::replace(&mut is_in[class], true) {
-                classes.push(class as u32);
+                classes.push(class);
             }
         }
         let mut before = vec![0.0];
         let mut sum = 0.0;
         for &class in &classes {
-            sum += graph.class(class as usize).iter().map(|&op| scene.mean_seconds(op)).sum::<f64>();
+            sum += graph.class(class).iter().map(|&op| scene.mean_seconds(op)).sum::<f64>();
             before.push(sum);
         }
         Line { classes, before, order }
@@ -76,7 +77,7 @@ impl Line {
         };
         Split {
             cuts: (0..intervals).map(cut).collect(),
-            homes: (0..intervals).map(|at| DeviceId((at % devices) as u32)).collect(),
+            homes: (0..intervals).map(|at| DeviceId::new(at % devices)).collect(),
         }
     }
 
@@ -88,9 +89,9 @@ impl Line {
         for (at, &device) in split.homes.iter().enumerate() {
             let end = split.cuts.get(at + 1).copied().unwrap_or(self.classes.len());
             for &class in &self.classes[split.cuts[at].min(end)..end] {
-                let homes = scene.homes_of_class(class as usize);
+                let homes = scene.homes_of_class(class);
                 let home = if homes.contains(&device) { device } else { homes[0] };
-                for op in graph.class(class as usize) {
+                for op in graph.class(class) {
                     device_of[op.index()] = home;
                 }
             }
@@ -106,8 +107,8 @@ impl Line {
         loop {
             let mut is_new = false;
             for at in 0..split.cuts.len() {
-                let devices = scene.device_count() as u32;
-                let after = |by: u32| DeviceId((split.homes[at].0 + by) % devices);
+                let devices = scene.device_count();
+                let after = |by: usize| DeviceId::new((split.homes[at].index() + by) % devices);
                 let mut tries: Vec<Split> = Vec::new();
                 for home in (1..devices.min(MAX_DEVICES + 1)).map(after) {
                     let mut other = split.clone();
@@ -161,15 +162,15 @@ fn orders(scene: &Scene<'_>) -> Vec<Vec<OpId>> {
 
 /// Depth first: the operator that became ready last is next.
 fn depth_first(graph: &Graph) -> Vec<OpId> {
-    let mut waits: Vec<usize> = graph.operators().map(|op| graph.predecessors(op).len()).collect();
-    let mut stack: Vec<OpId> = graph.operators().filter(|op| waits[op.index()] == 0).collect();
+    let mut waits: Keyed<OpId, usize> = graph.operators().map(|op| graph.predecessors(op).len()).collect();
+    let mut stack: Vec<OpId> = graph.operators().filter(|&op| waits[op] == 0).collect();
     stack.reverse();
     let mut order = Vec::with_capacity(graph.operator_count());
     while let Some(op) = stack.pop() {
         order.push(op);
         for &next in graph.successors(op).iter().rev() {
-            waits[next.index()] -= 1;
-            if waits[next.index()] == 0 {
+            waits[next] -= 1;
+            if waits[next] == 0 {
                 stack.push(next);
             }
         }

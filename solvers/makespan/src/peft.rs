@@ -15,6 +15,7 @@
 //! Arabnejad and Barbosa, "List scheduling algorithm for heterogeneous systems by an optimistic cost table", IEEE
 //! TPDS 2014.
 
+use stagewright_core::graph::OpId;
 use stagewright_core::solver::Stop;
 
 use super::chart::Chart;
@@ -34,7 +35,7 @@ fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
     let scene = chart.scene();
     let pools = scene.pool_count();
     let ahead = optimistic(scene);
-    let priority: Vec<f64> = scene.graph().operators().map(|op| mean(scene, &ahead, op.index())).collect();
+    let priority: Vec<f64> = scene.graph().operators().map(|op| mean(scene, &ahead, op)).collect();
     let order = ready_order(scene.graph(), &priority);
     fill_in_order(chart, &order, stop, |chart, op, device| {
         chart.probe(op, device)[1] + ahead[op.index() * pools + scene.problem().pool_of(device)]
@@ -66,9 +67,9 @@ fn optimistic(scene: &Scene<'_>) -> Vec<f64> {
 }
 
 /// Mean of an operator's row over the devices that may run it.
-fn mean(scene: &Scene<'_>, ahead: &[f64], op: usize) -> f64 {
-    let row = &ahead[op * scene.pool_count()..(op + 1) * scene.pool_count()];
-    let homes = scene.homes(stagewright_core::graph::OpId(op as u32));
+fn mean(scene: &Scene<'_>, ahead: &[f64], op: OpId) -> f64 {
+    let row = &ahead[op.index() * scene.pool_count()..(op.index() + 1) * scene.pool_count()];
+    let homes = scene.homes(op);
     let sum: f64 = homes.iter().map(|&device| row[scene.problem().pool_of(device)]).sum();
     if homes.is_empty() { 0.0 } else { sum / homes.len() as f64 }
 }

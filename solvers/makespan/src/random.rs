@@ -16,7 +16,7 @@ use super::{annealing, assigned, rounds};
 /// The best of random placements. Every colocation class is on a uniformly random device among those that may run it.
 pub static RANDOM_PLACEMENTS: SearchSolver = SearchSolver {
     name: "random",
-    summary: "the best of random placements (makespan, to compare with)",
+    summary: "the best of random placements (makespan, for comparison)",
     counts_simulations: true,
     begin: start,
     run: draw,
@@ -25,7 +25,7 @@ pub static RANDOM_PLACEMENTS: SearchSolver = SearchSolver {
 /// Simulated annealing from a random placement.
 pub static ANNEALING_FROM_RANDOM: SearchSolver = SearchSolver {
     name: "annealing-from-random",
-    summary: "simulated annealing on the simulator, from a random placement (makespan, to compare with)",
+    summary: "simulated annealing on the simulator, from a random placement (makespan, for comparison)",
     counts_simulations: true,
     begin: start,
     run: |search, context| rounds::run(annealing::walk, annealing::FIRST_STEPS, None, search, context),
@@ -38,7 +38,7 @@ const PLACEMENTS: u64 = 1 << 48;
 fn drawn(scene: &Scene<'_>, rng: &mut impl Rng) -> Schedule {
     let graph = scene.graph();
     let mut device_of = vec![DeviceId(0); graph.operator_count()];
-    for class in 0..graph.class_count() {
+    for class in graph.class_ids() {
         let members = graph.class(class);
         let homes = scene.homes(members[0]);
         let home = homes[rng.random_range(0..homes.len())];

@@ -2,7 +2,8 @@
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::Execution;
-use stagewright_core::graph::{Graph, OpId, TensorId};
+use stagewright_core::graph::{ClassId, Graph, OpId, TensorId};
+use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::simulate::Fabric;
 use stagewright_core::tolerance;
@@ -13,17 +14,17 @@ pub struct Scene<'p> {
     problem: &'p Problem,
     fabric: Fabric<'p>,
     pools: usize,
-    pool_of: Vec<u32>,
+    pool_of: Keyed<DeviceId, usize>,
     /// Seconds by operator and pool; infinite if the operator or its class cannot run there.
     seconds: Vec<f64>,
     /// The devices that may run a class, by class.
-    homes: Vec<Vec<DeviceId>>,
+    homes: Keyed<ClassId, Vec<DeviceId>>,
     /// Bytes of a class that are always on its device.
-    fixed: Vec<f64>,
+    fixed: Keyed<ClassId, f64>,
     /// Mean seconds of an operator over the devices that may run it.
-    mean: Vec<f64>,
+    mean: Keyed<OpId, f64>,
     /// Mean seconds of a tensor over all pairs of different devices.
-    transfer: Vec<f64>,
+    transfer: Keyed<TensorId, f64>,
 }
 
 impl<'p> Scene<'p> {
@@ -32,7 +33,7 @@ impl<'p> Scene<'p> {
         let (graph, cluster, pools) = (problem.graph(), problem.cluster(), problem.pools().len());
         let mut seconds = vec![f64::INFINITY; graph.operator_count() * pools];
         let mut homes = Vec::with_capacity(graph.class_count());
-        for class in 0..graph.class_count() {
+        for class in graph.class_ids() {
             let members = graph.class(class);
             let can = |pool: usize| members.iter().all(|&op| problem.seconds(op, pool).is_some());
             let able: Vec<bool> = (0..pools).map(can).collect();
@@ -43,7 +44,7 @@ impl<'p> Scene<'p> {
             }
             homes.push(cluster.devices().filter(|&device| able[problem.pool_of(device)]).collect());
         }
-        let fixed = |class: usize| {
+        let fixed = |class: ClassId| {
             let bytes = |&op: &OpId| {
                 let operator = graph.operator(op);
                 operator.parameter_bytes + operator.optimizer_bytes
@@ -54,12 +55,12 @@ impl<'p> Scene<'p> {
             problem,
             fabric: Fabric::new(problem),
             pools,
-            pool_of: cluster.devices().map(|device| problem.pool_of(device) as u32).collect(),
+            pool_of: cluster.devices().map(|device| problem.pool_of(device)).collect(),
             seconds,
-            homes,
-            fixed: (0..graph.class_count()).map(fixed).collect(),
-            mean: Vec::new(),
-            transfer: Vec::new(),
+            homes: homes.into(),
+            fixed: graph.class_ids().map(fixed).collect(),
+            mean: Keyed::default(),
+            transfer: Keyed::default(),
         };
         scene.mean = graph.operators().map(|op| scene.mean_over_homes(op)).collect();
         scene.transfer = scene.mean_transfers();
@@ -72,7 +73,7 @@ impl<'p> Scene<'p> {
         if homes.is_empty() { 0.0 } else { sum / homes.len() as f64 }
     }
 
-    fn mean_transfers(&self) -> Vec<f64> {
+    fn mean_transfers(&self) -> Keyed<TensorId, f64> {
         let (graph, cluster) = (self.graph(), self.problem.cluster());
         // Devices of a kind differ only under a matrix, whose mean is linear in the bytes.
         let tensors = graph.tensors();
@@ -149,7 +150,7 @@ impl<'p> Scene<'p> {
 
     /// The pool of a device.
     pub fn pool_of(&self, device: DeviceId) -> usize {
-        self.pool_of[device.index()] as usize
+        self.pool_of[device]
     }
 
     /// Whether nothing tells the devices of a pool apart: a matrix may give each pair links of its own.
@@ -164,13 +165,13 @@ impl<'p> Scene<'p> {
 
     /// Memory of a device.
     pub fn memory(&self, device: DeviceId) -> f64 {
-        self.problem.pools()[self.pool_of[device.index()] as usize].memory
+        self.problem.pools()[self.pool_of[device]].memory
     }
 
     /// Seconds of an operator on a device; infinite if it or its colocation class cannot run there.
     #[inline]
     pub fn seconds(&self, op: OpId, device: DeviceId) -> f64 {
-        self.seconds_on(op, self.pool_of[device.index()] as usize)
+        self.seconds_on(op, self.pool_of[device])
     }
 
     /// Seconds of an operator on any device of a pool.
@@ -187,12 +188,12 @@ impl<'p> Scene<'p> {
 
     /// Mean seconds of an operator over the devices that may run it.
     pub fn mean_seconds(&self, op: OpId) -> f64 {
-        self.mean[op.index()]
+        self.mean[op]
     }
 
     /// Mean seconds of a tensor over all pairs of different devices.
     pub fn mean_transfer(&self, tensor: TensorId) -> f64 {
-        self.transfer[tensor.index()]
+        self.transfer[tensor]
     }
 
     /// The devices that may run an operator and its colocation class, by index.
@@ -201,7 +202,7 @@ impl<'p> Scene<'p> {
     }
 
     /// The devices that may run a colocation class.
-    pub fn homes_of_class(&self, class: usize) -> &[DeviceId] {
+    pub fn homes_of_class(&self, class: ClassId) -> &[DeviceId] {
         &self.homes[class]
     }
 
@@ -217,7 +218,7 @@ impl<'p> Scene<'p> {
     }
 
     /// Bytes of a colocation class that are always on its device.
-    pub fn fixed_bytes(&self, class: usize) -> f64 {
+    pub fn fixed_bytes(&self, class: ClassId) -> f64 {
         self.fixed[class]
     }
 
@@ -232,16 +233,16 @@ impl<'p> Scene<'p> {
     /// hold.
     pub fn impossible(&self) -> Option<String> {
         let graph = self.graph();
-        for class in 0..graph.class_count() {
+        for class in graph.class_ids() {
             let name = || graph.operator(graph.class(class)[0]).name.as_str();
             let homes = &self.homes[class];
             if homes.is_empty() {
-                return Some(format!("no device can run `{}` and what is colocated with it", name()));
+                return Some(format!("no device can run `{}` with its colocated operators", name()));
             }
             if !homes.iter().any(|&device| tolerance::fits(self.fixed[class], self.memory(device))) {
                 let name = name();
                 return Some(format!(
-                    "no device that can run `{name}` and what is colocated with it has room for them"
+                    "no device that can run `{name}` with its colocated operators has memory for them"
                 ));
             }
         }

@@ -4,6 +4,7 @@ use stagewright_core::bound::LowerBound;
 use stagewright_core::bound::makespan::Reach;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
+use stagewright_core::ids::Id;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::simulate::{Change, Flow, Rerun, Simulator, Template, Timeline};
@@ -50,7 +51,7 @@ impl Schedule {
         if self.ranks.is_empty() {
             return Placement::new(self.device_of.clone());
         }
-        let mut order: Vec<OpId> = (0..self.device_of.len() as u32).map(OpId).collect();
+        let mut order: Vec<OpId> = OpId::first(self.device_of.len()).collect();
         order.sort_by_key(|op| self.ranks[op.index()]);
         Placement::with_priority(self.device_of.clone(), order)
     }
@@ -232,10 +233,8 @@ pub fn solution(
         Ok(Solution::without_plan(name, Status::Unknown, bound.clone(), stop, reason.to_string()))
     };
     match best {
-        None => lacking("no schedule was finished"),
-        Some(best) if !best.score.fits() => {
-            lacking("no schedule that was tried fits the memory of the devices")
-        }
+        None => lacking("no schedule was completed"),
+        Some(best) if !best.score.fits() => lacking("no schedule found fits the memory of the devices"),
         Some(best) => {
             let plan = Plan::new(scene.problem(), best.schedule.placement())?;
             let stop = match context.gap_reached(plan.value(), bound.value) {

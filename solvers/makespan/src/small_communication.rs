@@ -15,6 +15,7 @@
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{OpId, TensorId};
+use stagewright_core::ids::Keyed;
 use stagewright_core::solver::Stop;
 
 use super::chart::Chart;
@@ -25,15 +26,15 @@ use super::scene::Scene;
 
 /// Devices waiting for favourite children.
 struct Waiting {
-    favourites: Vec<Option<(OpId, TensorId)>>,
+    favourites: Keyed<OpId, Option<(OpId, TensorId)>>,
     /// For every device, the child that it waits for and until when.
-    waits_for: Vec<Option<(OpId, f64)>>,
+    waits_for: Keyed<DeviceId, Option<(OpId, f64)>>,
 }
 
 impl Earliest for Waiting {
     fn start(&mut self, chart: &mut Chart<'_, '_>, op: OpId, device: DeviceId) -> f64 {
         let start = chart.probe(op, device)[0];
-        match self.waits_for[device.index()] {
+        match self.waits_for[device] {
             Some((child, until)) if child != op && chart.device(child).is_none() => start.max(until),
             _ => start,
         }
@@ -41,7 +42,7 @@ impl Earliest for Waiting {
 
     fn took(&mut self, chart: &Chart<'_, '_>, op: OpId, device: DeviceId) {
         let until = |(child, tensor)| (child, chart.end(op) + chart.scene().mean_transfer(tensor));
-        self.waits_for[device.index()] = self.favourites[op.index()].map(until);
+        self.waits_for[device] = self.favourites[op].map(until);
     }
 }
 
@@ -55,13 +56,13 @@ pub static SMALL_COMMUNICATION: ListScheduler = ListScheduler {
 
 /// Fills a chart by m-SCT.
 fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
-    let waits_for = vec![None; chart.scene().device_count()];
+    let waits_for = Keyed::filled(None, chart.scene().device_count());
     let mut rule = Waiting { favourites: favourites(chart.scene()), waits_for };
     fill_by_start(chart, &mut rule, stop)
 }
 
 /// The favourite child of every operator, with the tensor between them.
-fn favourites(scene: &Scene<'_>) -> Vec<Option<(OpId, TensorId)>> {
+fn favourites(scene: &Scene<'_>) -> Keyed<OpId, Option<(OpId, TensorId)>> {
     let graph = scene.graph();
     let (up, down) = (rank::upward(scene), rank::downward(scene));
     let mut edges: Vec<(f64, OpId, OpId, TensorId)> = Vec::new();
@@ -72,12 +73,12 @@ fn favourites(scene: &Scene<'_>) -> Vec<Option<(OpId, TensorId)>> {
         edges.extend(graph.consumers(tensor).iter().map(longest));
     }
     edges.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| (a.1, a.2, a.3).cmp(&(b.1, b.2, b.3))));
-    let mut favourites = vec![None; graph.operator_count()];
-    let mut is_favourite = vec![false; graph.operator_count()];
+    let mut favourites = Keyed::filled(None, graph.operator_count());
+    let mut is_favourite = Keyed::<OpId, _>::filled(false, graph.operator_count());
     for (_, producer, reader, tensor) in edges {
-        if favourites[producer.index()].is_none() && !is_favourite[reader.index()] {
-            favourites[producer.index()] = Some((reader, tensor));
-            is_favourite[reader.index()] = true;
+        if favourites[producer].is_none() && !is_favourite[reader] {
+            favourites[producer] = Some((reader, tensor));
+            is_favourite[reader] = true;
         }
     }
     favourites

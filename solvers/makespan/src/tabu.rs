@@ -9,7 +9,8 @@
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::{ClassId, OpId};
+use stagewright_core::ids::Keyed;
 
 use super::moves::{Move, State};
 use super::rounds::{self, Ground};
@@ -41,23 +42,23 @@ struct Forbidden {
     /// By class and device: the class may not move there.
     homes: Vec<u64>,
     /// By operator: its queue position may not be exchanged.
-    places: Vec<u64>,
+    places: Keyed<OpId, u64>,
 }
 
 impl Forbidden {
     fn allows(&self, made: &Move, state: &State, step: u64) -> bool {
-        let here = |class: u32| state.home(class).index();
-        made.classes().all(|class| self.homes[class as usize * self.devices + here(class)] <= step)
-            && state.swapped(made).into_iter().flatten().all(|op| self.places[op.index()] <= step)
+        let here = |class: ClassId| state.home(class).index();
+        made.classes().all(|class| self.homes[class.index() * self.devices + here(class)] <= step)
+            && state.swapped(made).into_iter().flatten().all(|op| self.places[op] <= step)
     }
 
     /// Forbids reversing a move.
     fn forbid(&mut self, made: &Move, state: &State, until: u64) {
-        for &(class, DeviceId(from)) in made.homes() {
-            self.homes[class as usize * self.devices + from as usize] = until;
+        for &(class, from) in made.homes() {
+            self.homes[class.index() * self.devices + from.index()] = until;
         }
         for op in state.swapped(made).into_iter().flatten() {
-            self.places[op.index()] = until;
+            self.places[op] = until;
         }
     }
 }
@@ -74,7 +75,7 @@ fn walk(
     let mut forbidden = Forbidden {
         devices,
         homes: vec![0; graph.class_count() * devices],
-        places: vec![0; graph.operator_count()],
+        places: Keyed::filled(0, graph.operator_count()),
     };
     let mut best = start.clone();
     let mut state = State::new(&start.schedule, &ground.order, ground.scene);

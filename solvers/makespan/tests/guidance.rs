@@ -52,8 +52,9 @@ fn guided_walks_are_sound_whatever_the_guidance() {
         let devices = scene.device_count();
         // Zero, negative and non-finite weights, and devices that cannot run a unit.
         for weight in [0.0, f64::NAN, -1.0, f64::INFINITY, f64::MAX, 1.0] {
-            let edges: Vec<_> = (0..level.len())
-                .flat_map(|from| level.next(from).iter().map(move |&(to, _)| (from as u32, to, weight)))
+            let edges: Vec<_> = level
+                .ids()
+                .flat_map(|from| level.next(from).iter().map(move |&(to, _)| (from, to, weight)))
                 .collect();
             let picks = vec![weight; level.len()];
             let targets = vec![weight; level.len() * devices];

@@ -14,6 +14,7 @@ use stagewright_core::document::{
 };
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::graph::{GraphBuilder, OpId};
+use stagewright_core::ids::Id;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -94,11 +95,11 @@ fn optimum(problem: &Problem) -> Option<f64> {
     let graph = problem.graph();
     let devices = problem.cluster().device_count();
     let orders = orders(graph.operator_count());
-    let mut choice = vec![0u32; graph.class_count()];
+    let mut choice = vec![0; graph.class_count()];
     let mut best: Option<f64> = None;
     loop {
         let device_of: Vec<DeviceId> =
-            graph.operators().map(|op| DeviceId(choice[graph.class_of(op)])).collect();
+            graph.operators().map(|op| DeviceId::new(choice[graph.class_of(op).index()])).collect();
         let with = orders.iter().map(|order| Placement::with_priority(device_of.clone(), order.clone()));
         for placement in with.chain([Placement::new(device_of.clone())]) {
             let evaluation = evaluate(problem, &placement);
@@ -106,7 +107,7 @@ fn optimum(problem: &Problem) -> Option<f64> {
                 best = Some(evaluation.value);
             }
         }
-        let Some(at) = choice.iter().position(|&device| device as usize + 1 < devices) else { return best };
+        let Some(at) = choice.iter().position(|&device| device + 1 < devices) else { return best };
         choice[at] += 1;
         choice[..at].fill(0);
     }
@@ -115,7 +116,7 @@ fn optimum(problem: &Problem) -> Option<f64> {
 /// All orders of `count` operators.
 fn orders(count: usize) -> Vec<Vec<OpId>> {
     let mut orders = vec![Vec::new()];
-    for op in (0..count as u32).map(OpId) {
+    for op in OpId::first(count) {
         let longer = |order: &Vec<OpId>| -> Vec<Vec<OpId>> {
             let with = |at| {
                 let mut order = order.clone();

@@ -5,22 +5,22 @@ use good_lp::{Expression, Variable};
 
 /// The columns of the choices.
 #[derive(Debug, Clone, Default)]
-pub struct Choices {
+pub struct Choices<C> {
     /// `[item]`: choices with their columns; empty if there is only one choice.
-    pub(crate) columns: Vec<Vec<(u32, usize)>>,
+    pub(crate) columns: Vec<Vec<(C, usize)>>,
     /// `[item]`: its first choice.
-    pub(crate) first: Vec<u32>,
+    pub(crate) first: Vec<C>,
 }
 
-impl Choices {
+impl<C: Copy + Eq> Choices<C> {
     /// Whether every item has only one choice.
     pub(crate) fn are_made(&self) -> bool {
         self.columns.iter().all(Vec::is_empty)
     }
 
     /// Choices in a solution.
-    pub(crate) fn read(&self, values: &[f64]) -> Vec<u32> {
-        let chosen = |(columns, first): (&Vec<(u32, usize)>, &u32)| {
+    pub(crate) fn read(&self, values: &[f64]) -> Vec<C> {
+        let chosen = |(columns, first): (&Vec<(C, usize)>, &C)| {
             let largest = columns.iter().max_by(|a, b| values[a.1].total_cmp(&values[b.1]));
             largest.map_or(*first, |&(choice, _)| choice)
         };
@@ -28,7 +28,7 @@ impl Choices {
     }
 
     /// Sets the column of the choice of each item.
-    pub(crate) fn write(&self, chosen: &[u32], values: &mut [f64]) {
+    pub(crate) fn write(&self, chosen: &[C], values: &mut [f64]) {
         for (columns, choice) in self.columns.iter().zip(chosen) {
             for &(_, column) in columns.iter().filter(|(at, _)| at == choice) {
                 values[column] = 1.0;

@@ -15,9 +15,11 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 use stagewright_core::bound::LowerBound;
-use stagewright_core::contract::Units;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::evaluate::Evaluation;
+use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -79,7 +81,7 @@ impl Solver for Lns {
             First::Impossible(why) => return Ok(without(Status::Infeasible, None, why)),
             First::Plan(None) => {
                 let stop = context.stop().reason();
-                return Ok(without(Status::Unknown, stop, "no plan was found to begin with".into()));
+                return Ok(without(Status::Unknown, stop, "no initial plan was found".into()));
             }
             First::Plan(Some(plan)) => plan,
         };
@@ -169,7 +171,7 @@ struct Search<'a> {
     problem: &'a Problem,
     units: &'a Units,
     domains: &'a Domains,
-    device_of: Vec<u32>,
+    device_of: Keyed<UnitId, DeviceId>,
     /// Loads of the devices, largest first.
     loads: Vec<f64>,
     best: Plan,
@@ -191,7 +193,7 @@ impl Search<'_> {
             self.batch(SHAPES[shape], rng).into_iter().map(|devices| self.around(&devices, rng)).collect();
         let stop = context.stop().clone();
         let seed = rng.random_range(0..1 << 31);
-        let found: Vec<Option<Vec<u32>>> = pool.install(|| {
+        let found: Vec<Option<Keyed<UnitId, DeviceId>>> = pool.install(|| {
             batch.par_iter().map(|neighbourhood| self.plan_anew(neighbourhood, seed, &stop)).collect()
         });
         self.solved += batch.len() as u64;
@@ -200,7 +202,7 @@ impl Search<'_> {
             let Some(found) = found else { continue };
             let mut device_of = self.device_of.clone();
             for &unit in &neighbourhood.free {
-                device_of[unit as usize] = found[unit as usize];
+                device_of[unit] = found[unit];
             }
             let placement = placement(self.problem, self.units, &device_of);
             if let Ok(plan) = Plan::new(self.problem, placement) {
@@ -212,40 +214,37 @@ impl Search<'_> {
     }
 
     /// Draws disjoint sets of devices.
-    fn batch(&self, shape: Shape, rng: &mut impl Rng) -> Vec<Vec<u32>> {
-        let mut devices: Vec<u32> = (0..self.problem.cluster().device_count() as u32).collect();
+    fn batch(&self, shape: Shape, rng: &mut impl Rng) -> Vec<Vec<DeviceId>> {
+        let mut devices: Vec<DeviceId> = self.problem.cluster().devices().collect();
         for at in (1..devices.len()).rev() {
             devices.swap(at, rng.random_range(0..=at));
         }
         if shape.bottleneck {
             let loads = &self.best.evaluation.devices;
             let largest = loads.iter().max_by(|a, b| a.load().total_cmp(&b.load()));
-            let bottleneck = largest.map(|load| load.device.index() as u32);
+            let bottleneck = largest.map(|load| load.device);
             devices.sort_by_key(|&device| Some(device) != bottleneck);
         }
         let size = shape.devices.min(devices.len());
-        devices.chunks_exact(size.max(1)).take(BATCH).map(<[u32]>::to_vec).collect()
+        devices.chunks_exact(size.max(1)).take(BATCH).map(<[DeviceId]>::to_vec).collect()
     }
 
     /// Neighbourhood of some devices: all their movable units, or the units nearest to a random one next to a
     /// cut.
-    fn around(&self, devices: &[u32], rng: &mut impl Rng) -> Neighbourhood {
-        let is_here = |unit: u32| devices.contains(&self.device_of[unit as usize]);
-        let movable = |unit: u32| {
-            let domain = &self.domains[unit as usize];
+    fn around(&self, devices: &[DeviceId], rng: &mut impl Rng) -> Neighbourhood {
+        let is_here = |unit: UnitId| devices.contains(&self.device_of[unit]);
+        let movable = |unit: UnitId| {
+            let domain = &self.domains[unit];
             devices.iter().filter(|&device| domain.contains(device)).count() > 1
         };
-        let mut free: Vec<u32> =
-            (0..self.units.len() as u32).filter(|&unit| is_here(unit) && movable(unit)).collect();
+        let mut free: Vec<UnitId> = self.units.ids().filter(|&unit| is_here(unit) && movable(unit)).collect();
         if free.len() > MAX_FREE {
-            let next_to_cut = |unit: &u32| {
-                let nets = self.units.nets_of(*unit as usize).iter();
-                let mut pins = nets.flat_map(|&net| self.units.pins(net as usize));
-                pins.any(|&pin| {
-                    is_here(pin) && self.device_of[pin as usize] != self.device_of[*unit as usize]
-                })
+            let next_to_cut = |unit: &UnitId| {
+                let nets = self.units.nets_of(*unit).iter();
+                let mut pins = nets.flat_map(|&net| self.units.pins(net));
+                pins.any(|&pin| is_here(pin) && self.device_of[pin] != self.device_of[*unit])
             };
-            let cut: Vec<u32> = free.iter().copied().filter(next_to_cut).collect();
+            let cut: Vec<UnitId> = free.iter().copied().filter(next_to_cut).collect();
             let roots = if cut.is_empty() { &free } else { &cut };
             free = self.nearest(roots[rng.random_range(0..roots.len())], &free);
         }
@@ -253,14 +252,14 @@ impl Search<'_> {
     }
 
     /// Candidates nearest to a root along nets, breadth first.
-    fn nearest(&self, root: u32, candidates: &[u32]) -> Vec<u32> {
-        let candidates: FxHashSet<u32> = candidates.iter().copied().collect();
-        let mut seen: FxHashSet<u32> = [root].into_iter().collect();
+    fn nearest(&self, root: UnitId, candidates: &[UnitId]) -> Vec<UnitId> {
+        let candidates: FxHashSet<UnitId> = candidates.iter().copied().collect();
+        let mut seen: FxHashSet<UnitId> = [root].into_iter().collect();
         let mut queue = vec![root];
         let mut next = 0;
         while next < queue.len() && queue.len() < MAX_FREE {
-            for &net in self.units.nets_of(queue[next] as usize) {
-                for &pin in self.units.pins(net as usize) {
+            for &net in self.units.nets_of(queue[next]) {
+                for &pin in self.units.pins(net) {
                     if candidates.contains(&pin) && seen.insert(pin) {
                         queue.push(pin);
                     }
@@ -274,18 +273,23 @@ impl Search<'_> {
     }
 
     /// Solves a neighbourhood; returns a device for every unit if a solution was found.
-    fn plan_anew(&self, neighbourhood: &Neighbourhood, seed: u64, stop: &Stop) -> Option<Vec<u32>> {
+    fn plan_anew(
+        &self,
+        neighbourhood: &Neighbourhood,
+        seed: u64,
+        stop: &Stop,
+    ) -> Option<Keyed<UnitId, DeviceId>> {
         let mut domains: Domains = self.device_of.iter().map(|&device| vec![device]).collect();
         for &unit in &neighbourhood.free {
-            let allowed = &self.domains[unit as usize];
-            domains[unit as usize] =
+            let allowed = &self.domains[unit];
+            domains[unit] =
                 neighbourhood.devices.iter().copied().filter(|device| allowed.contains(device)).collect();
         }
         if CutNetModel::size(self.problem, self.units, &domains) > MAX_ENTRIES {
             return None;
         }
         let loads = self.best.evaluation.devices.iter();
-        let chosen = loads.filter(|load| neighbourhood.devices.contains(&(load.device.index() as u32)));
+        let chosen = loads.filter(|load| neighbourhood.devices.contains(&load.device));
         let high = chosen.map(|load| load.load()).fold(0.0, f64::max);
         let uplinks = self.best.evaluation.uplinks.iter().map(|uplink| uplink[0] + uplink[1]);
         let range = Range { low: 0.0, high: uplinks.fold(high, f64::max) };
@@ -294,7 +298,7 @@ impl Search<'_> {
         let effort = Effort { time: None, nodes: Some(NODES), gap: GAP, seed };
         let start = model.start(&self.device_of);
         // A failed run counts as a neighbourhood without a better plan.
-        solve(model, Some(start), effort, stop).ok()?.chosen
+        solve(model, Some(start), effort, stop).ok()?.chosen.map(Keyed::from)
     }
 
     /// Keeps a plan if its loads are smaller; returns whether they are.
@@ -315,8 +319,8 @@ impl Search<'_> {
 
 /// Devices, and their units that are re-optimised.
 struct Neighbourhood {
-    devices: Vec<u32>,
-    free: Vec<u32>,
+    devices: Vec<DeviceId>,
+    free: Vec<UnitId>,
 }
 
 fn sorted_loads(evaluation: &Evaluation) -> Vec<f64> {

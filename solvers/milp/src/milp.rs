@@ -1,6 +1,7 @@
 //! The integer programs as a solver: cut nets for throughput, calls for latency.
 
-use stagewright_core::contract::Units;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
@@ -84,11 +85,11 @@ impl Solver for Milp {
 fn run(problem: &Problem, units: &Units, search: &mut Search<'_>, context: &mut Context<'_>) {
     let devices: usize = problem.pools().iter().map(|pool| pool.devices.len()).sum();
     if units.len().saturating_mul(devices) > MAX_ENTRIES {
-        search.reason = Some("the integer program would be too large to begin with".into());
+        search.reason = Some("the integer program would be too large to start".into());
         return;
     }
     let Some(mut domains) = domains(problem, units) else {
-        search.infeasible = Some("some unit can run on no device".into());
+        search.infeasible = Some("a unit cannot run on any device".into());
         return;
     };
     let leaders = leaders(problem, units);
@@ -102,14 +103,16 @@ fn run(problem: &Problem, units: &Units, search: &mut Search<'_>, context: &mut 
 struct CutNets<'a> {
     problem: &'a Problem,
     units: &'a Units,
-    leaders: Vec<u32>,
+    leaders: Vec<UnitId>,
     domains: Domains,
     /// Covers separated from the choices of earlier runs.
     covers: Vec<Cover>,
 }
 
 impl Programs for CutNets<'_> {
-    fn run(&mut self, known: Known<'_>, effort: Effort, stop: &Stop) -> Result<Outcome, RunError> {
+    type Choice = DeviceId;
+
+    fn run(&mut self, known: Known<'_>, effort: Effort, stop: &Stop) -> Result<Outcome<DeviceId>, RunError> {
         let range = Range { low: known.bound, high: known.plan.map_or(f64::INFINITY, Plan::value) };
         let (domains, covers) = (&self.domains, &self.covers);
         let model = CutNetModel::new(self.problem, self.units, domains, covers, range, Minimise::All, stop);
@@ -121,12 +124,12 @@ impl Programs for CutNets<'_> {
         solve(model, start, effort, stop)
     }
 
-    fn placement(&self, chosen: &[u32]) -> Placement {
-        placement(self.problem, self.units, chosen)
+    fn placement(&self, chosen: &[DeviceId]) -> Placement {
+        placement(self.problem, self.units, &chosen.to_vec().into())
     }
 
-    fn complete(&mut self, chosen: &[u32]) -> bool {
-        let covers = covers(self.problem, self.units, chosen);
+    fn complete(&mut self, chosen: &[DeviceId]) -> bool {
+        let covers = covers(self.problem, self.units, &chosen.to_vec().into());
         let any = !covers.is_empty();
         self.covers.extend(covers);
         any

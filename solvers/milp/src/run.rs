@@ -31,11 +31,14 @@ const GRACE: Duration = Duration::from_millis(300);
 
 /// An integer program over choices that minimises a time.
 pub trait Model: Send + 'static {
+    /// A choice of an item.
+    type Choice: Copy + Eq + Send + 'static;
+
     /// The program for HiGHS.
     fn into_highs(self) -> HighsProblem;
 
     /// The choices.
-    fn choices(&self) -> &Choices;
+    fn choices(&self) -> &Choices<Self::Choice>;
 
     /// Whether there are no integer columns, for choices or otherwise.
     fn is_linear(&self) -> bool {
@@ -51,7 +54,7 @@ pub trait Model: Send + 'static {
 
 /// Failure of HiGHS.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("HiGHS answered {0}")]
+#[error("HiGHS returned {0}")]
 pub struct RunError(pub String);
 
 /// Limits and parameters of a run.
@@ -82,21 +85,20 @@ pub enum Ending {
 
 /// Result of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct Outcome<C> {
     /// Termination status.
     pub ending: Ending,
     /// A lower bound on the value, seconds, lowered by [`TOLERANCE`].
     pub bound: Option<f64>,
     /// The choices of the best plan.
-    pub chosen: Option<Vec<u32>>,
+    pub chosen: Option<Vec<C>>,
     /// Number of nodes of the search tree.
     pub nodes: u64,
 }
 
-impl Outcome {
+impl<C> Outcome<C> {
     /// Result of a run that its limit ended before it began.
-    pub(crate) const NOTHING: Outcome =
-        Outcome { ending: Ending::Limit, bound: None, chosen: None, nodes: 0 };
+    pub(crate) const NOTHING: Self = Outcome { ending: Ending::Limit, bound: None, chosen: None, nodes: 0 };
 }
 
 /// Solves a model, from the columns of a plan if given. Only the integer columns count; HiGHS completes the
@@ -104,12 +106,12 @@ impl Outcome {
 ///
 /// # Errors
 /// If HiGHS rejects the model or fails.
-pub fn solve(
-    model: impl Model,
+pub fn solve<M: Model>(
+    model: M,
     start: Option<Vec<f64>>,
     effort: Effort,
     stop: &Stop,
-) -> Result<Outcome, RunError> {
+) -> Result<Outcome<M::Choice>, RunError> {
     let time = match (effort.time, stop.remaining()) {
         (Some(time), Some(left)) => Some(time.min(left)),
         (time, left) => time.or(left),
@@ -138,12 +140,12 @@ pub fn solve(
     }
 }
 
-fn run(
-    model: impl Model,
+fn run<M: Model>(
+    model: M,
     start: Option<Vec<f64>>,
     effort: Effort,
     deadline: Option<Instant>,
-) -> Result<Outcome, RunError> {
+) -> Result<Outcome<M::Choice>, RunError> {
     let (choices, unit_seconds, is_linear) =
         (model.choices().clone(), model.unit_seconds(), model.is_linear());
     let slack = PER_COLUMN * model.columns() as f64;

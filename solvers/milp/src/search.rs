@@ -33,18 +33,26 @@ pub(crate) fn most_entries(memory: Option<u64>) -> usize {
 
 /// The integer programs of one problem.
 pub(crate) trait Programs {
+    /// A choice of an item.
+    type Choice;
+
     /// Runs a program from the known plan, if any, for values above the bound and up to the plan's.
     ///
     /// # Errors
     /// If HiGHS fails.
-    fn run(&mut self, known: Known<'_>, effort: Effort, stop: &Stop) -> Result<Outcome, RunError>;
+    fn run(
+        &mut self,
+        known: Known<'_>,
+        effort: Effort,
+        stop: &Stop,
+    ) -> Result<Outcome<Self::Choice>, RunError>;
 
     /// Placement of the choices.
-    fn placement(&self, chosen: &[u32]) -> Placement;
+    fn placement(&self, chosen: &[Self::Choice]) -> Placement;
 
     /// Adds the rows that a run lacked, after it returned a placement that is not a plan; returns whether
     /// there are any.
-    fn complete(&mut self, chosen: &[u32]) -> bool;
+    fn complete(&mut self, chosen: &[Self::Choice]) -> bool;
 
     /// Explanation of infeasibility.
     fn why_infeasible(&self, stop: &Stop) -> String;
@@ -90,7 +98,7 @@ impl<'a> Search<'a> {
     }
 
     /// Runs until a proof or a limit.
-    pub(crate) fn run(&mut self, programs: &mut dyn Programs, context: &mut Context<'_>) {
+    pub(crate) fn run<C>(&mut self, programs: &mut dyn Programs<Choice = C>, context: &mut Context<'_>) {
         let mut time = context.stop().remaining().map(|left| left.mul_f64(FIRST_SHARE));
         let mut nodes = FIRST_NODES;
         while !self.done(context) {
@@ -116,7 +124,7 @@ impl<'a> Search<'a> {
             if ending == Ending::Abandoned {
                 // It may still hold its thread and its memory: start no other run beside it.
                 if !stop.is_interrupted() {
-                    self.reason = Some("HiGHS did not end with its time and was given up".into());
+                    self.reason = Some("HiGHS exceeded its time limit and was abandoned".into());
                 }
                 return;
             }
@@ -150,7 +158,12 @@ impl<'a> Search<'a> {
     }
 
     /// Keeps the results of a run; returns whether rows were missing, so that another run can find more.
-    fn take(&mut self, outcome: Outcome, programs: &mut dyn Programs, context: &mut Context<'_>) -> bool {
+    fn take<C>(
+        &mut self,
+        outcome: Outcome<C>,
+        programs: &mut dyn Programs<Choice = C>,
+        context: &mut Context<'_>,
+    ) -> bool {
         let Outcome { ending, bound, chosen, nodes } = outcome;
         self.nodes += nodes;
         let high = self.plan.as_ref().map_or(f64::INFINITY, Plan::value);
@@ -166,17 +179,18 @@ impl<'a> Search<'a> {
             _ if rejected => {
                 let why = match Units::new(self.problem).bytes_are_sums() {
                     true => {
-                        "the plan of the integer program breaks a limit by less than its arithmetic resolves"
+                        "the plan of the integer program violates a limit by less than its numerical tolerance"
                     }
                     false => {
-                        "the plan of the integer program does not fit: its rows bound live tensors from below"
+                        "the plan of the integer program does not fit: its constraints only bound live tensors from \
+                         below"
                     }
                 };
                 self.reason = Some(why.into());
             }
             (Ending::Optimal | Ending::Infeasible, Some(_)) => {
                 self.reason = Some(format!(
-                    "the integer program is solved, to the tolerance of {TOLERANCE:.0e} of its arithmetic"
+                    "the integer program is solved, to its numerical tolerance of {TOLERANCE:.0e}"
                 ));
             }
             _ => {}

@@ -12,9 +12,10 @@ use columns::resources;
 use rand::{Rng, RngExt};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use replicated::replicated_optimum;
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::{Split, Training};
 use stagewright_core::evaluate::evaluate;
+use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::Stop;
@@ -166,7 +167,7 @@ fn the_same_tree_whatever_the_threads() {
         let problem = problem(number, 12, 5);
         let total: f64 = {
             let units = Units::new(&problem);
-            (0..units.len()).filter_map(|unit| units.seconds(unit, 0)).sum()
+            units.ids().filter_map(|unit| units.seconds(unit, 0)).sum()
         };
         let found: Vec<tree::Verdict> =
             pools.iter().map(|pool| search(&problem, total + 0.1, 60, pool)).collect();
@@ -177,19 +178,19 @@ fn the_same_tree_whatever_the_threads() {
 }
 
 /// Random rules over the units and kinds of a problem.
-fn rules(rng: &mut impl Rng, units: usize, kinds: usize) -> Rules {
+fn rules(rng: &mut impl Rng, units: u32, kinds: usize) -> Rules {
     let mut rules = Rules::default();
     for _ in 0..rng.random_range(0..5) {
-        let pair = [rng.random_range(0..units as u32), rng.random_range(0..units as u32)];
+        let pair = [rng.random_range(0..units), rng.random_range(0..units)].map(UnitId);
         if pair[0] != pair[1] {
             rules.pairs.push(Pair { units: pair, together: rng.random_bool(0.5) });
         }
     }
     for _ in 0..rng.random_range(0..3) {
-        rules.bars.push(Bar { kind: rng.random_range(0..kinds), unit: rng.random_range(0..units as u32) });
+        rules.bars.push(Bar { kind: rng.random_range(0..kinds), unit: UnitId(rng.random_range(0..units)) });
     }
     if rng.random_bool(0.3) {
-        let units: Vec<u32> = (0..units as u32).filter(|_| rng.random_bool(0.2)).collect();
+        let units: Vec<UnitId> = (0..units).map(UnitId).filter(|_| rng.random_bool(0.2)).collect();
         rules.placed.push(Column { kind: rng.random_range(0..kinds), units: units.into(), needs: 0.0 });
     }
     rules
@@ -206,21 +207,21 @@ fn pricing_under_rules_is_what_every_admitted_set_says() {
         }
         let mut rng = seed::stream(0xA9A47, number);
         let root = Preparation::new(&problem, &units, STATES, &never()).expect("a small problem");
-        let rules = rules(&mut rng, units.len(), root.kinds.len());
+        let rules = rules(&mut rng, u32::new(units.len()), root.kinds.len());
         let node = root.under(&rules, STATES).expect("few states");
         // The prices of a partition have any sign.
-        let prices: Vec<f64> = (0..units.len()).map(|_| rng.random_range(-0.4..1.0)).collect();
-        let total: f64 = (0..units.len()).filter_map(|unit| units.seconds(unit, 0)).sum();
+        let prices: Keyed<UnitId, f64> = units.ids().map(|_| rng.random_range(-0.4..1.0)).collect();
+        let total: f64 = units.ids().filter_map(|unit| units.seconds(unit, 0)).sum();
         let threshold = total * rng.random_range(0.05..1.2) + 0.01;
         for (at, kind) in root.kinds.iter().enumerate() {
             let second = kind.second.as_ref().map_or(f64::INFINITY, |second| second.limit.at(threshold));
             let (mut best, mut free) = (0.0f64, 0.0f64);
             for set in 0..1u32 << units.len() {
-                let held: Vec<u32> = (0..units.len() as u32).filter(|unit| set >> unit & 1 == 1).collect();
-                let profit: f64 = held.iter().map(|&unit| prices[unit as usize]).sum();
+                let held: Vec<UnitId> = units.ids().filter(|unit| set >> unit.0 & 1 == 1).collect();
+                let profit: f64 = held.iter().map(|&unit| prices[unit]).sum();
                 let taken = resources(&units, kind, set);
                 let fits = taken[0] <= kind.first.limit.at(threshold) && taken[1] <= second;
-                if fits && held.iter().all(|&unit| kind.allowed[unit as usize]) {
+                if fits && held.iter().all(|&unit| kind.allowed[unit]) {
                     let column = Column { kind: at, units: held.into(), needs: 0.0 };
                     free = free.max(profit);
                     best = if rules.admit(&column) { best.max(profit) } else { best };

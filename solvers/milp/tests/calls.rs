@@ -9,7 +9,8 @@ use stagewright_core::document::{
     TensorDocument,
 };
 use stagewright_core::evaluate::{Violation, evaluate};
-use stagewright_core::graph::{Graph, GraphBuilder};
+use stagewright_core::graph::{ClassId, Graph, GraphBuilder};
+use stagewright_core::ids::Id;
 use stagewright_core::objective::Objective;
 use stagewright_core::offload::Offload;
 use stagewright_core::placement::Placement;
@@ -19,7 +20,7 @@ use stagewright_core::solver::{Context, Limits, Plan, Silent, Solution, Solver, 
 use stagewright_milp::calls::model::{CallsModel, Range, Rows};
 use stagewright_milp::calls::reach::Reach;
 use stagewright_milp::calls::scope::Scope;
-use stagewright_milp::calls::seats::Seats;
+use stagewright_milp::calls::seats::{SeatId, Seats};
 use stagewright_milp::run::{Effort, Ending, Outcome, solve};
 use stagewright_milp::{Lns, Milp};
 
@@ -99,7 +100,7 @@ fn problem(number: u64) -> Problem {
     let mut pins = PinsDocument::default();
     for op in graph.operators() {
         if rng.random_bool(0.08) {
-            let device = DeviceId(rng.random_range(0..cluster.device_count() as u32));
+            let device = DeviceId(rng.random_range(0..u32::new(cluster.device_count())));
             let target = match rng.random_bool(0.5) {
                 true => cluster.device_name(device),
                 false => cluster.kind(cluster.kind_of(device)).name.clone(),
@@ -183,7 +184,7 @@ fn never() -> Stop {
     Stop::new(None, Default::default())
 }
 
-fn solved(model: Option<CallsModel>) -> Outcome {
+fn solved(model: Option<CallsModel>) -> Outcome<SeatId> {
     let effort = Effort { time: None, nodes: None, gap: 0.0, seed: 0 };
     solve(model.expect("there is no limit"), None, effort, &never()).expect("HiGHS takes the model")
 }
@@ -236,22 +237,23 @@ fn a_part_of_a_plan_is_what_every_placement_of_it_says() {
         let graph = problem.graph();
         let mut rng = seed::stream(0xBA27, number);
         let random = (0..50).find_map(|_| {
-            let plan: Vec<u32> = graph.operators().map(|_| rng.random_range(0..seats.len() as u32)).collect();
+            let all = u32::new(seats.len());
+            let plan: Vec<SeatId> = graph.operators().map(|_| SeatId(rng.random_range(0..all))).collect();
             let plan = Plan::new(&problem, seats.placement(&plan)).ok().filter(|plan| plan.value() > 0.0)?;
             Some((plan.value(), seats.of_placement(&problem, &plan.placement)?))
         });
         let Some((value, plan)) = random else { continue };
-        let is_call = |&seat: &u32| seats.seat(seat).call.is_some();
-        let open: Vec<u32> =
-            (0..seats.len() as u32).filter(is_call).filter(|_| rng.random_bool(0.6)).collect();
-        let free: Vec<u32> = (0..graph.class_count() as u32).filter(|_| rng.random_bool(0.6)).collect();
+        let is_call = |&seat: &SeatId| seats.seat(seat).call.is_some();
+        let open: Vec<SeatId> =
+            SeatId::first(seats.len()).filter(is_call).filter(|_| rng.random_bool(0.6)).collect();
+        let free: Vec<ClassId> = graph.class_ids().filter(|_| rng.random_bool(0.6)).collect();
         let Some(scope) = Scope::around(&offload, &seats, &plan, &open, &free) else { continue };
         // Every choice of the scope's own domains.
         let mut least = value;
         let domains = scope.domains();
         let mut at = vec![0usize; domains.len()];
         loop {
-            let chosen: Vec<u32> = at.iter().zip(&domains).map(|(&at, domain)| domain[at]).collect();
+            let chosen: Vec<SeatId> = at.iter().zip(&domains).map(|(&at, domain)| domain[at]).collect();
             let evaluation = evaluate(&problem, &seats.placement(&scope.seats_of(&chosen, Some(&plan))));
             if evaluation.is_feasible() {
                 least = least.min(evaluation.value);
@@ -271,7 +273,7 @@ fn a_part_of_a_plan_is_what_every_placement_of_it_says() {
             let found = scope.seats_of(&outcome.chosen.expect("the plan at least"), Some(&plan));
             let moved = graph.operators().filter(|op| found[op.index()] != plan[op.index()]);
             for op in moved {
-                assert!(free.contains(&(graph.class_of(op) as u32)), "{number}");
+                assert!(free.contains(&graph.class_of(op)), "{number}");
             }
             let evaluation = evaluate(&problem, &seats.placement(&found));
             if !positions && matches!(evaluation.violations[..], [Violation::CallOrder { .. }]) {

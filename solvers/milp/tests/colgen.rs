@@ -11,9 +11,10 @@ use std::time::Duration;
 use columns::resources;
 use rand::RngExt;
 use replicated::replicated_optimum;
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::Split;
 use stagewright_core::evaluate::evaluate;
+use stagewright_core::ids::Keyed;
 use stagewright_core::meter::Meter;
 use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
@@ -65,8 +66,8 @@ fn pricing_is_what_every_set_says() {
         let preparation = Preparation::new(&problem, &units, 1 << 20, &never()).expect("a small problem");
         let mut rng = seed::stream(number, 3);
         // Negative prices too: the program does not rely on their sign.
-        let prices: Vec<f64> = (0..units.len()).map(|_| rng.random_range(-0.2..1.0)).collect();
-        let total: f64 = (0..units.len()).filter_map(|unit| units.seconds(unit, 0)).sum();
+        let prices: Keyed<UnitId, f64> = units.ids().map(|_| rng.random_range(-0.2..1.0)).collect();
+        let total: f64 = units.ids().filter_map(|unit| units.seconds(unit, 0)).sum();
         let threshold = total * rng.random_range(0.05..1.2) + 0.01;
         for kind in &preparation.kinds {
             let states = preparation.states(kind);
@@ -76,11 +77,10 @@ fn pricing_is_what_every_set_says() {
             ];
             let mut best = 0.0f64;
             for set in 0..1u32 << units.len() {
-                let allowed = (0..units.len()).all(|unit| set >> unit & 1 == 0 || kind.allowed[unit]);
+                let allowed = units.ids().all(|unit| set >> unit.0 & 1 == 0 || kind.allowed[unit]);
                 let taken = resources(&units, kind, set);
                 if allowed && taken[0] <= limits[0] && taken[1] <= limits[1] {
-                    let profit =
-                        (0..units.len()).filter(|unit| set >> unit & 1 == 1).map(|unit| prices[unit]);
+                    let profit = units.ids().filter(|unit| set >> unit.0 & 1 == 1).map(|unit| prices[unit]);
                     best = best.max(profit.sum());
                 }
             }
@@ -91,7 +91,7 @@ fn pricing_is_what_every_set_says() {
                 let answer = pricing.best(question, &mut Vec::new(), &never()).expect("time enough");
                 assert!(answer.most >= best - 1e-12, "{number}: {} is no bound on {best}", answer.most);
                 for column in &answer.columns {
-                    let set = column.units.iter().fold(0, |set, unit| set | 1 << unit);
+                    let set = column.units.iter().fold(0, |set, unit| set | 1 << unit.0);
                     let taken = resources(&units, kind, set);
                     assert!((taken[0] - column.first).abs() < 1e-9, "{number}");
                     assert!((taken[1] - column.second).abs() < 1e-9 * (1.0 + taken[1]), "{number}");
@@ -122,7 +122,7 @@ fn a_load_within_the_threshold_is_a_column() {
             let mut meter = Meter::new(&units, problem.objective(), kind.pool);
             for set in 1..1u32 << units.len() {
                 meter.clear();
-                (0..units.len()).filter(|unit| set >> unit & 1 == 1).for_each(|unit| meter.add(unit));
+                units.ids().filter(|unit| set >> unit.0 & 1 == 1).for_each(|unit| meter.add(unit));
                 let load: f64 = (0..units.passes()).map(|pass| meter.load(pass, 1)).sum();
                 let taken = resources(&units, kind, set);
                 let within = |taken: f64| taken <= load * (1.0 + 1e-12) + 1e-12;
@@ -278,7 +278,7 @@ fn a_relaxed_state_graph_bounds_from_above() {
         let Some((small, Some(_))) = States::relaxed(&order, &cuts, pools, full.len() / 2, &never()) else {
             continue;
         };
-        let prices = vec![1.0; units.len()];
+        let prices = Keyed::filled(1.0, units.len());
         let preparation = Preparation::new(&problem, &units, 1 << 20, &never()).expect("a small problem");
         for kind in &preparation.kinds {
             let most = |states: &States| {

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use stagewright_core::cluster::Cluster;
-use stagewright_core::contract::Units;
+use stagewright_core::cluster::{Cluster, DeviceId};
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::{
     CLUSTER_SCHEMA, ClusterDocument, KindDocument, OperatorDocument, Split, TensorDocument,
 };
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::graph::{Graph, GraphBuilder};
+use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, Stop};
@@ -44,7 +45,7 @@ fn small(number: u64) -> Problem {
     )
 }
 
-fn run(problem: &Problem, units: &Units, domains: &Domains, start: Option<&[u32]>) -> Outcome {
+fn run(problem: &Problem, units: &Units, domains: &Domains, start: Option<&[DeviceId]>) -> Outcome<DeviceId> {
     let mut known: Vec<Cover> = Vec::new();
     loop {
         let model = CutNetModel::new(problem, units, domains, &known, NO_START, Minimise::All, &never());
@@ -52,7 +53,7 @@ fn run(problem: &Problem, units: &Units, domains: &Domains, start: Option<&[u32]
         let effort = Effort { time: None, nodes: None, gap: 0.0, seed: 0 };
         let start = start.map(|device_of| model.start(device_of));
         let outcome = solve(model, start, effort, &never()).expect("HiGHS takes the model");
-        let found = outcome.chosen.as_deref().map(|chosen| covers(problem, units, chosen));
+        let found = outcome.chosen.clone().map(|chosen| covers(problem, units, &chosen.into()));
         match found {
             Some(found) if !found.is_empty() => known.extend(found),
             _ => return outcome,
@@ -90,7 +91,7 @@ fn the_model_is_what_every_placement_says() {
             };
             assert_eq!(outcome.ending, Ending::Optimal, "{number}");
             let bound = outcome.bound.expect("a bound");
-            let device_of = outcome.chosen.expect("a plan");
+            let device_of = outcome.chosen.expect("a plan").into();
             let evaluation = evaluate(&problem, &placement(&problem, &units, &device_of));
             assert!(evaluation.is_feasible(), "{number}: {:?}", evaluation.violations);
             assert!(bound <= optimum, "{number}: bound {bound} > {optimum}");
@@ -265,18 +266,18 @@ fn renaming_devices_keeps_the_value() {
         let problem = small(number);
         let units = Units::new(&problem);
         let Some(domains) = domains(&problem, &units) else { continue };
-        let device_of: Vec<u32> =
+        let device_of: Keyed<UnitId, DeviceId> =
             domains.iter().enumerate().map(|(at, domain)| domain[(7 * at) % domain.len()]).collect();
         let leaders = leaders(&problem, &units);
         let renamed = canonical(&problem, &leaders, &device_of);
-        let value = |device_of: &[u32]| evaluate(&problem, &placement(&problem, &units, device_of));
+        let value = |device_of| evaluate(&problem, &placement(&problem, &units, device_of));
         let (before, after) = (value(&device_of), value(&renamed));
         assert!((before.value - after.value).abs() <= 1e-12 * before.value.max(1.0), "{number}");
         assert_eq!(before.violations.len(), after.violations.len(), "{number}");
         let mut restricted = domains.clone();
         restrict(&problem, &leaders, &mut restricted);
-        for (unit, domain) in restricted.iter().enumerate() {
-            assert!(domain.contains(&renamed[unit]), "{number}: unit {unit}");
+        for (unit, domain) in restricted.enumerate() {
+            assert!(domain.contains(&renamed[unit]), "{number}: {unit:?}");
         }
         checked += 1;
     }
@@ -290,18 +291,15 @@ fn an_irreducible_set_has_nothing_superfluous() {
         let problem = small(number);
         let units = Units::new(&problem);
         let Some(set) = irreducible(&problem, &units, &never()) else { continue };
-        let fits = |chosen: &[u32]| {
+        let fits = |chosen: &[UnitId]| {
             // Every assignment of the chosen units.
-            let devices = problem.cluster().device_count() as u32;
-            let mut choice = vec![0u32; chosen.len()];
+            let last = problem.cluster().devices().last().expect("a device");
+            let mut choice = vec![DeviceId(0); chosen.len()];
             loop {
                 let fit = problem.pools().iter().enumerate().all(|(pool, spec)| {
                     spec.devices.iter().all(|device| {
-                        let here = chosen
-                            .iter()
-                            .zip(&choice)
-                            .filter(|(_, at)| **at == device.index() as u32)
-                            .map(|(&unit, _)| unit as usize);
+                        let here =
+                            chosen.iter().zip(&choice).filter(|(_, at)| *at == device).map(|(&unit, _)| unit);
                         let bytes: f64 = here.clone().map(|unit| units.bytes(unit, 1)).sum();
                         bytes <= spec.memory * (1.0 + 1e-9)
                             && here.into_iter().all(|unit| units.supported(unit, pool))
@@ -310,9 +308,9 @@ fn an_irreducible_set_has_nothing_superfluous() {
                 if fit {
                     return true;
                 }
-                let Some(at) = choice.iter().position(|&device| device + 1 < devices) else { return false };
-                choice[at] += 1;
-                choice[..at].fill(0);
+                let Some(at) = choice.iter().position(|&device| device < last) else { return false };
+                choice[at].0 += 1;
+                choice[..at].fill(DeviceId(0));
             }
         };
         assert!(!fits(&set), "{number}: {set:?} fits");

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use candle_core::{DType, Device, Result, Tensor};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use rand::RngExt;
+use stagewright_core::ids::Id;
 use stagewright_core::seed::stream;
 use stagewright_policy::rows::Rows;
 
@@ -42,8 +43,8 @@ impl Input {
     fn new(edges: usize, device: &Device) -> Result<Self> {
         let nodes = edges / 2;
         let mut rng = stream(0, edges as u64);
-        let node_of: Vec<u32> = (0..edges).map(|_| rng.random_range(0..nodes as u32)).collect();
-        let from: Vec<u32> = (0..edges).map(|_| rng.random_range(0..nodes as u32)).collect();
+        let node_of: Vec<u32> = (0..edges).map(|_| rng.random_range(0..u32::new(nodes))).collect();
+        let from: Vec<u32> = (0..edges).map(|_| rng.random_range(0..u32::new(nodes))).collect();
         let mut items = |count: usize| {
             let numbers: Vec<f32> = (0..count * WIDTH).map(|_| rng.random()).collect();
             Tensor::from_vec(numbers, (count, WIDTH), device)
@@ -67,7 +68,7 @@ impl Input {
 fn messages(nodes: usize, from: &[u32], to: &[u32]) -> Rows {
     let mut edges: Vec<(u32, u32)> = to.iter().copied().zip(from.iter().copied()).collect();
     edges.sort_unstable();
-    let offsets = (0..=nodes).map(|node| edges.partition_point(|&(to, _)| (to as usize) < node) as u32);
+    let offsets = u32::first(nodes + 1).map(|node| u32::new(edges.partition_point(|&(to, _)| to < node)));
     let from = edges.iter().map(|&(_, from)| from).collect();
     Rows::new(nodes, offsets.collect(), from).expect("edges that are sorted are compressed rows")
 }

@@ -49,16 +49,16 @@ impl Card {
 #[non_exhaustive]
 pub enum CheckpointError {
     /// Not a safetensors file, or truncated.
-    #[error("this is no safetensors file, or it was cut short: {0}")]
+    #[error("not a safetensors file, or a truncated one: {0}")]
     Unreadable(SafeTensorError),
     /// A safetensors file of another kind.
-    #[error("this is no checkpoint of the policy or of a learned system: {0}")]
+    #[error("not a checkpoint of the policy or of a learned system: {0}")]
     Foreign(String),
     /// A schema that this version does not read.
     #[error("the checkpoint has the schema `{0}`, expected `{1}`")]
     Schema(String, &'static str),
     /// A checkpoint of another learned system than requested.
-    #[error("the file is of the system `{found}`, not of `{wanted}`")]
+    #[error("the checkpoint is of the system `{found}`, not of `{wanted}`")]
     OtherSystem {
         /// System of the checkpoint.
         found: &'static str,
@@ -69,16 +69,16 @@ pub enum CheckpointError {
     #[error("the checkpoint was trained on version {0} of the features, this version computes {FEATURES}")]
     Features(u32),
     /// An invalid network size.
-    #[error("the checkpoint describes no network: {0}")]
+    #[error("the checkpoint does not describe a network: {0}")]
     Size(String),
     /// Parameters that do not match the declared network.
     #[error("the checkpoint does not hold the network that it describes: {0}")]
     Weights(#[from] WeightsError),
     /// A non-finite number.
-    #[error("the parameter `{0}` of the checkpoint has a number in it that is not finite")]
+    #[error("the parameter `{0}` of the checkpoint has a value that is not finite")]
     NotFinite(String),
     /// Parameters that are not 32-bit floats.
-    #[error("the parameter `{0}` of the checkpoint is not of 32-bit floating-point numbers")]
+    #[error("the parameter `{0}` of the checkpoint is not in fp32")]
     Type(String),
 }
 
@@ -100,22 +100,22 @@ impl CheckpointError {
     /// A hint for fixing the error.
     pub fn help(&self) -> &'static str {
         match self {
-            CheckpointError::Unreadable(_) => "copy the file again, or train anew",
+            CheckpointError::Unreadable(_) => "copy the file again, or retrain",
             CheckpointError::Foreign(_) => {
                 "give a file that `stagewright train` or `stagewright finetune` wrote"
             }
             CheckpointError::Schema(..) => {
-                "give a file of the solver that it is for, or train anew if another version wrote it"
+                "give a checkpoint of this solver, or retrain if another version wrote it"
             }
-            CheckpointError::OtherSystem { .. } => "give it with the `--solver` that it is of",
-            CheckpointError::Features(_) => "use the version that wrote it, or train anew with this one",
+            CheckpointError::OtherSystem { .. } => "use it with the `--solver` that it was trained for",
+            CheckpointError::Features(_) => "use the version that wrote it, or retrain with this one",
             CheckpointError::Size(_) | CheckpointError::Weights(_) => {
-                "the file was changed by hand or by a defect; train anew"
+                "retrain: the file was edited or damaged"
             }
             CheckpointError::NotFinite(_) => {
-                "training diverged, or the file was damaged; use an earlier checkpoint or a lower learning rate"
+                "use an earlier checkpoint or a lower learning rate: training diverged, or the file was damaged"
             }
-            CheckpointError::Type(_) => "convert the parameters to 32-bit numbers",
+            CheckpointError::Type(_) => "convert the parameters to fp32",
         }
     }
 }
@@ -173,14 +173,15 @@ pub fn read(bytes: &[u8]) -> Result<(BTreeMap<String, Tensor>, String), Checkpoi
 /// # Errors
 /// If the metadata are of another kind, another schema or other features.
 pub fn card(metadata: &str) -> Result<Card, CheckpointError> {
-    let foreign =
-        |error: serde_json::Error| CheckpointError::Foreign(format!("its metadata do not read: {error}"));
+    let foreign = |error: serde_json::Error| {
+        CheckpointError::Foreign(format!("its metadata cannot be parsed: {error}"))
+    };
     // The schema comes first: the other fields depend on it.
     let value: serde_json::Value = serde_json::from_str(metadata).map_err(foreign)?;
     match value.get("schema").and_then(|schema| schema.as_str()) {
         Some(CHECKPOINT_SCHEMA) => {}
         Some(other) => return Err(CheckpointError::Schema(other.into(), CHECKPOINT_SCHEMA)),
-        None => return Err(CheckpointError::Foreign("its metadata name no schema".into())),
+        None => return Err(CheckpointError::Foreign("its metadata have no schema".into())),
     }
     let card: Card = serde_json::from_value(value).map_err(foreign)?;
     if card.features != FEATURES {

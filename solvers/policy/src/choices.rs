@@ -3,6 +3,7 @@
 use candle_core::{D, DType, Device, Result, Tensor};
 use candle_nn::ops::log_softmax;
 use rand::{Rng, RngExt};
+use stagewright_core::ids::Id;
 
 /// Log-probabilities, n × choices, of logits of the same shape.
 pub(crate) fn log_probabilities(logits: &Tensor) -> Result<Tensor> {
@@ -15,12 +16,12 @@ pub(crate) fn probabilities(log: &Tensor) -> Result<Vec<Vec<f64>>> {
 }
 
 /// Samples a choice with the given probabilities.
-pub(crate) fn draw(shares: &[f64], rng: &mut impl Rng) -> u32 {
+pub(crate) fn draw<C: Id>(shares: &[f64], rng: &mut impl Rng) -> C {
     let mut at = rng.random_range(0.0..1.0);
     for (choice, share) in shares.iter().enumerate() {
         at -= share;
         if at < 0.0 {
-            return choice as u32;
+            return C::new(choice);
         }
     }
     // Probability lost to rounding goes to the most likely choice.
@@ -28,22 +29,23 @@ pub(crate) fn draw(shares: &[f64], rng: &mut impl Rng) -> u32 {
 }
 
 /// The most likely choice; ties go to the first.
-pub(crate) fn likeliest(shares: &[f64]) -> u32 {
+pub(crate) fn likeliest<C: Id>(shares: &[f64]) -> C {
     let mut best = 0;
     for choice in 1..shares.len() {
         if shares[choice] > shares[best] {
             best = choice;
         }
     }
-    best as u32
+    C::new(best)
 }
 
 /// Log-probabilities of the chosen entries: n × 1 of n × choices.
-pub(crate) fn chosen(log: &Tensor, choices: &[u32]) -> Result<Tensor> {
-    log.gather(&Tensor::from_slice(choices, (choices.len(), 1), &Device::Cpu)?, 1)
+pub(crate) fn chosen(log: &Tensor, choices: &[impl Id]) -> Result<Tensor> {
+    let numbers = choices.iter().map(|choice| u32::new(choice.index())).collect();
+    log.gather(&Tensor::from_vec(numbers, (choices.len(), 1), &Device::Cpu)?, 1)
 }
 
 /// The most likely choice if greedy, otherwise a sample.
-pub(crate) fn pick(shares: &[f64], is_greedy: bool, rng: &mut impl Rng) -> u32 {
+pub(crate) fn pick<C: Id>(shares: &[f64], is_greedy: bool, rng: &mut impl Rng) -> C {
     if is_greedy { likeliest(shares) } else { draw(shares, rng) }
 }

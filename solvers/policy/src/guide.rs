@@ -1,5 +1,6 @@
 //! Search moves guided by a prediction.
 
+use stagewright_makespan::ClusterId;
 use stagewright_makespan::guidance::Guidance;
 
 use crate::predict::Prediction;
@@ -12,16 +13,16 @@ pub(crate) fn guidance(subject: &Subject<'_, '_>, base: &Base, prediction: &Pred
     let mut targets = prediction.affinity.clone();
     let mut picks = Vec::with_capacity(subject.unit_count());
     for (unit, &home) in base.home.iter().enumerate() {
-        let at = unit * devices + home as usize;
+        let at = unit * devices + home.index();
         picks.push(1.0 - targets[at]);
         // Staying put is not a move.
         targets[at] = 0.0;
     }
-    let together: Vec<(u32, u32, f64)> = subject
+    let together: Vec<(ClusterId, ClusterId, f64)> = subject
         .edges()
         .iter()
         .zip(&prediction.together)
-        .map(|(&(from, to, _), &likely)| (from, to, likely))
+        .map(|(&(from, to, _), &likely)| (ClusterId(from), ClusterId(to), likely))
         .collect();
     Guidance::new(subject.scene(), subject.level(), &picks, &targets, &together)
 }

@@ -28,7 +28,7 @@ impl Prediction {
         let all = [&output.priority, &output.together, &output.affinity, &output.value];
         for part in all {
             if !numbers(part)?.iter().all(|number| number.is_finite()) {
-                return Err(candle_core::Error::Msg("it answers with numbers that are not finite".into()));
+                return Err(candle_core::Error::Msg("its outputs are not finite".into()));
             }
         }
         let logits = numbers(&output.affinity)?;

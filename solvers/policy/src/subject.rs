@@ -6,13 +6,15 @@
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::ObjectiveKind;
+use stagewright_core::graph::OpId;
+use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::{Problem, ProblemError};
 use stagewright_core::seed;
 use stagewright_core::simulate::Activity;
 use stagewright_makespan::scene::Scene;
 use stagewright_makespan::schedule::{Judge, Schedule};
-use stagewright_makespan::{Level, acyclic_level_of};
+use stagewright_makespan::{ClusterId, Level, acyclic_level_of};
 
 /// The units of a problem with everything that does not depend on the plan. A unit is a cluster of operators: see
 /// [`Level`].
@@ -25,9 +27,9 @@ pub struct Subject<'s, 'p> {
     /// The units by decreasing bottom level, each after its predecessors.
     pub(crate) order: Vec<u32>,
     /// Top level: longest path from the start to a unit, excluding its own seconds.
-    pub(crate) top: Vec<f64>,
+    pub(crate) top: Keyed<u32, f64>,
     /// Bottom level: longest path from a unit to the end, including its own seconds.
-    pub(crate) bottom: Vec<f64>,
+    pub(crate) bottom: Keyed<u32, f64>,
     /// Whether the objective is throughput.
     pub(crate) is_throughput: bool,
 }
@@ -51,24 +53,22 @@ impl<'s, 'p> Subject<'s, 'p> {
     pub fn new(scene: &'s Scene<'p>, most_units: usize, is_throughput: bool) -> Subject<'s, 'p> {
         let level = acyclic_level_of(scene, most_units, &mut seed::stream(0, 0));
         let units = level.len();
-        let row = |from: usize| level.next(from).iter().map(move |&(to, seconds)| (from as u32, to, seconds));
-        let edges: Vec<(u32, u32, f64)> = (0..units).flat_map(row).collect();
-        let topological = level.order().unwrap_or_else(|| (0..units as u32).collect());
-        let (mut top, mut bottom) = (vec![0.0f64; units], vec![0.0f64; units]);
+        let row =
+            |from: ClusterId| level.next(from).iter().map(move |&(to, seconds)| (from.0, to.0, seconds));
+        let edges: Vec<(u32, u32, f64)> = level.ids().flat_map(row).collect();
+        let topological = level.order().unwrap_or_else(|| level.ids().collect());
+        let (mut top, mut bottom) = (Keyed::filled(0.0, units), Keyed::filled(0.0, units));
         for &unit in &topological {
-            let unit = unit as usize;
-            let before =
-                |&(from, seconds): &(u32, f64)| top[from as usize] + level.mean(from as usize) + seconds;
-            top[unit] = level.previous(unit).iter().map(before).fold(0.0, f64::max);
+            let before = |&(from, seconds): &(ClusterId, f64)| top[from.0] + level.mean(from) + seconds;
+            top[unit.0] = level.previous(unit).iter().map(before).fold(0.0, f64::max);
         }
         for &unit in topological.iter().rev() {
-            let unit = unit as usize;
-            let after = |&(to, seconds): &(u32, f64)| bottom[to as usize] + seconds;
-            bottom[unit] = level.mean(unit) + level.next(unit).iter().map(after).fold(0.0, f64::max);
+            let after = |&(to, seconds): &(ClusterId, f64)| bottom[to.0] + seconds;
+            bottom[unit.0] = level.mean(unit) + level.next(unit).iter().map(after).fold(0.0, f64::max);
         }
-        let mut order = topological;
+        let mut order: Vec<u32> = topological.iter().map(|unit| unit.0).collect();
         // The sort is stable: units of equal level stay in topological order.
-        order.sort_by(|&a, &b| bottom[b as usize].total_cmp(&bottom[a as usize]));
+        order.sort_by(|&a, &b| bottom[b].total_cmp(&bottom[a]));
         Subject { scene, level, edges, order, top, bottom, is_throughput }
     }
 
@@ -98,18 +98,18 @@ impl<'s, 'p> Subject<'s, 'p> {
     }
 
     /// Whether a unit can run on a device.
-    pub fn can_run(&self, unit: usize, device: DeviceId) -> bool {
-        self.level.seconds(unit, self.scene.problem().pool_of(device)).is_finite()
+    pub fn can_run(&self, unit: impl Id, device: DeviceId) -> bool {
+        self.level.seconds(ClusterId::new(unit.index()), self.scene.problem().pool_of(device)).is_finite()
     }
 
     /// The device of every unit given those of the operators: the one with most of its work.
-    pub fn devices_of(&self, device_of: &[DeviceId]) -> Vec<u32> {
+    pub fn devices_of(&self, device_of: &[DeviceId]) -> Keyed<u32, DeviceId> {
         let (graph, devices) = (self.scene.graph(), self.scene.device_count());
         let mut work = vec![0.0f64; self.unit_count() * devices];
         for op in graph.operators() {
             let unit = self.level.cluster_of(graph.class_of(op));
             // Operators that take no time decide only if no other operator does.
-            work[unit * devices + device_of[op.index()].index()] +=
+            work[unit.index() * devices + device_of[op.index()].index()] +=
                 self.scene.mean_seconds(op) + f64::MIN_POSITIVE;
         }
         let most = |row: &[f64]| {
@@ -119,7 +119,7 @@ impl<'s, 'p> Subject<'s, 'p> {
                     best = device;
                 }
             }
-            best as u32
+            DeviceId::new(best)
         };
         work.chunks(devices.max(1)).map(most).collect()
     }
@@ -129,7 +129,7 @@ impl<'s, 'p> Subject<'s, 'p> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Base {
     /// The device of every unit.
-    pub home: Vec<u32>,
+    pub home: Keyed<u32, DeviceId>,
     /// Mean start time of a unit's operators, as a share of the step.
     pub start: Vec<f64>,
     /// Share of a unit's seconds on the critical path.
@@ -137,9 +137,9 @@ pub struct Base {
     /// Length of the step in seconds.
     pub seconds: f64,
     /// Busy seconds of every device.
-    pub busy: Vec<f64>,
+    pub busy: Keyed<DeviceId, f64>,
     /// Peak memory of every device in bytes.
-    pub peak: Vec<f64>,
+    pub peak: Keyed<DeviceId, f64>,
 }
 
 impl Base {
@@ -152,26 +152,26 @@ impl Base {
         let mut count = vec![0.0f64; level.len()];
         let unit_of = |op| level.cluster_of(graph.class_of(op));
         for (op, span) in graph.operators().zip(timeline.operators()) {
-            start[unit_of(op)] += span.start;
-            count[unit_of(op)] += 1.0;
+            start[unit_of(op).index()] += span.start;
+            count[unit_of(op).index()] += 1.0;
         }
         for step in timeline.critical_path(flow) {
             if let Activity::Operator(op) = step.activity {
-                let op = stagewright_core::graph::OpId(op);
-                critical[unit_of(op)] += subject.scene.mean_seconds(op);
+                let op = OpId(op);
+                critical[unit_of(op).index()] += subject.scene.mean_seconds(op);
             }
         }
         for unit in 0..level.len() {
             start[unit] = ratio(start[unit], count[unit] * seconds);
-            critical[unit] = ratio(critical[unit], level.mean(unit)).min(1.0);
+            critical[unit] = ratio(critical[unit], level.mean(ClusterId::new(unit))).min(1.0);
         }
         Base {
             home: subject.devices_of(&schedule.device_of),
             start,
             critical,
             seconds,
-            busy: flow.device_seconds(),
-            peak: timeline.peak_bytes().to_vec(),
+            busy: flow.device_seconds().into(),
+            peak: timeline.peak_bytes().to_vec().into(),
         }
     }
 }

@@ -15,7 +15,7 @@ pub enum WeightsError {
     #[error("the parameter `{0}` is missing")]
     Missing(String),
     /// A parameter has another shape.
-    #[error("the parameter `{name}` has the shape {found:?}, the network needs {needed:?}")]
+    #[error("the parameter `{name}` has the shape {found:?}, expected {needed:?}")]
     Shape {
         /// Its name.
         name: String,

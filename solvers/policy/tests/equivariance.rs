@@ -5,14 +5,15 @@ use crate::support;
 
 use candle_core::{DType, Device};
 use rand::seq::SliceRandom;
+use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::seed;
 use stagewright_policy::features::Input;
 use stagewright_policy::network::Network;
 use stagewright_policy::predict::Prediction;
 use support::{all_of, figures, random_network, small, step};
 
-fn permutation(count: usize, number: u64) -> Vec<u32> {
-    let mut to: Vec<u32> = (0..count as u32).collect();
+fn permutation<I: Id>(count: usize, number: u64) -> Keyed<I, I> {
+    let mut to: Keyed<I, I> = I::first(count).collect();
     to.shuffle(&mut seed::stream(8, number));
     to
 }
@@ -35,7 +36,7 @@ fn assert_renamed(network: &Network, input: &Input, number: u64) {
         for (device, &device_to) in device_to.iter().enumerate() {
             let (a, b) = (
                 was.devices_of(unit, input.devices)[device],
-                is.devices_of(to, input.devices)[device_to as usize],
+                is.devices_of(to, input.devices)[device_to.index()],
             );
             assert!(close(a, b), "{unit} on {device}: {a} and {b}");
         }

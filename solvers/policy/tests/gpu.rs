@@ -32,7 +32,7 @@ fn inputs() -> Vec<Input> {
 fn taught(input: Input) -> Example {
     let mut affinity = vec![0.0; input.units * input.devices];
     for (unit, &home) in input.home.iter().enumerate() {
-        affinity[unit * input.devices + home as usize] = 1.0;
+        affinity[unit * input.devices + home.index()] = 1.0;
     }
     let edges = input.edges.len();
     let targets = Targets {

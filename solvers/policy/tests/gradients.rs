@@ -94,7 +94,7 @@ fn targets(input: &Input, number: u64) -> Targets {
         unit_weight: shares(input.units),
         together: shares(input.edges.len()),
         affinity,
-        before: (1..input.units as u32).map(|unit| (unit - 1, unit)).collect(),
+        before: (1..).take(input.units - 1).map(|unit| (unit - 1, unit)).collect(),
         value: 0.3,
     }
 }

@@ -2,6 +2,7 @@
 
 use candle_core::{DType, Device, Error, Result, Tensor, Var};
 use rand::{Rng, RngExt};
+use stagewright_core::ids::Id;
 use stagewright_core::seed::stream;
 use stagewright_policy::rows::{Rows, RowsError};
 
@@ -17,12 +18,12 @@ fn case(rng: &mut impl Rng, rows: usize, columns: usize, entries: usize) -> Case
     let mut dense = vec![vec![0.0; columns]; rows];
     for _ in 0..entries {
         let (row, column) = (rng.random_range(0..rows), rng.random_range(0..columns));
-        indices[row].push(column as u32);
+        indices[row].push(u32::new(column));
         dense[row][column] += 1.0;
     }
     let mut offsets = vec![0];
     for row in &indices {
-        offsets.push(offsets[offsets.len() - 1] + row.len() as u32);
+        offsets.push(offsets[offsets.len() - 1] + u32::new(row.len()));
     }
     Case { rows: Rows::new(columns, offsets, indices.concat()).unwrap(), dense }
 }

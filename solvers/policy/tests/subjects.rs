@@ -77,7 +77,7 @@ fn said(problem: &Problem) -> Vec<(String, f64, Vec<f64>)> {
     let mut said: Vec<_> = graph
         .operators()
         .map(|op| {
-            let unit = subject.level().cluster_of(graph.class_of(op));
+            let unit = subject.level().cluster_of(graph.class_of(op)).index();
             let mut shares = prediction.devices_of(unit, figures.devices).to_vec();
             shares.sort_by(f64::total_cmp);
             (graph.operator(op).name.clone(), prediction.priority[unit], shares)

@@ -22,7 +22,7 @@ impl Solver for OneDevice {
     }
 
     fn summary(&self) -> &'static str {
-        "everything on the fastest single device that holds it (baseline)"
+        "the whole model on the fastest single device that holds it (baseline)"
     }
 
     fn missing(&self, _: &Objective) -> Option<&'static str> {

@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{NetId, UnitId, Units};
+use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 
 /// The plain orders, most promising first.
@@ -34,7 +35,7 @@ impl Rule {
     }
 
     /// The order by this rule. O((edges + pins) log units); for the narrow frontier, times the nets of a unit.
-    pub fn order(self, problem: &Problem, units: &Units) -> Vec<u32> {
+    pub fn order(self, problem: &Problem, units: &Units) -> Vec<UnitId> {
         match self {
             Rule::DepthFirst => depth_first(units),
             Rule::BreadthFirst => breadth_first(units),
@@ -66,11 +67,11 @@ impl Ord for Key {
 }
 
 /// The topological order that always takes the ready unit of lowest priority value, ties by index.
-pub fn by_priority(units: &Units, priority: impl Fn(usize) -> f64) -> Vec<u32> {
-    let mut ready: BinaryHeap<Reverse<(Key, u32)>> = BinaryHeap::new();
+pub fn by_priority(units: &Units, priority: impl Fn(UnitId) -> f64) -> Vec<UnitId> {
+    let mut ready: BinaryHeap<Reverse<(Key, UnitId)>> = BinaryHeap::new();
     walk(units, |event| match event {
         Step::Ready(unit) => {
-            ready.push(Reverse((Key(priority(unit as usize)), unit)));
+            ready.push(Reverse((Key(priority(unit)), unit)));
             None
         }
         Step::Next => ready.pop().map(|Reverse((_, unit))| unit),
@@ -78,7 +79,7 @@ pub fn by_priority(units: &Units, priority: impl Fn(usize) -> f64) -> Vec<u32> {
 }
 
 /// Depth first: a stack of ready units.
-pub fn depth_first(units: &Units) -> Vec<u32> {
+pub fn depth_first(units: &Units) -> Vec<UnitId> {
     let mut ready = Vec::new();
     walk(units, |event| match event {
         Step::Ready(unit) => {
@@ -89,7 +90,7 @@ pub fn depth_first(units: &Units) -> Vec<u32> {
     })
 }
 
-fn breadth_first(units: &Units) -> Vec<u32> {
+fn breadth_first(units: &Units) -> Vec<UnitId> {
     let mut ready = std::collections::VecDeque::new();
     walk(units, |event| match event {
         Step::Ready(unit) => {
@@ -101,22 +102,22 @@ fn breadth_first(units: &Units) -> Vec<u32> {
 }
 
 enum Step {
-    Ready(u32),
+    Ready(UnitId),
     Next,
 }
 
 /// Kahn's algorithm; `queue` accepts ready units and returns the next one.
-fn walk(units: &Units, mut queue: impl FnMut(Step) -> Option<u32>) -> Vec<u32> {
-    let mut waiting: Vec<u32> = (0..units.len()).map(|unit| units.predecessors(unit).len() as u32).collect();
+fn walk(units: &Units, mut queue: impl FnMut(Step) -> Option<UnitId>) -> Vec<UnitId> {
+    let mut waiting: Keyed<UnitId, usize> = units.ids().map(|unit| units.predecessors(unit).len()).collect();
     let mut order = Vec::with_capacity(units.len());
-    for unit in (0..units.len()).rev().filter(|&unit| waiting[unit] == 0) {
-        queue(Step::Ready(unit as u32));
+    for unit in units.ids().rev().filter(|&unit| waiting[unit] == 0) {
+        queue(Step::Ready(unit));
     }
     while let Some(unit) = queue(Step::Next) {
         order.push(unit);
-        for &next in units.successors(unit as usize).iter().rev() {
-            waiting[next as usize] -= 1;
-            if waiting[next as usize] == 0 {
+        for &next in units.successors(unit).iter().rev() {
+            waiting[next] -= 1;
+            if waiting[next] == 0 {
                 queue(Step::Ready(next));
             }
         }
@@ -125,13 +126,13 @@ fn walk(units: &Units, mut queue: impl FnMut(Step) -> Option<u32>) -> Vec<u32> {
 }
 
 /// Bottom level of each unit: the longest path to a sink, in seconds on the fastest pool.
-fn bottom_levels(problem: &Problem, units: &Units) -> Vec<f64> {
+fn bottom_levels(problem: &Problem, units: &Units) -> Keyed<UnitId, f64> {
     let pools = problem.pools().len();
-    let mut level = vec![0.0f64; units.len()];
+    let mut level = Keyed::filled(0.0f64, units.len());
     // Units are numbered topologically.
-    for unit in (0..units.len()).rev() {
+    for unit in units.ids().rev() {
         let own = (0..pools).filter_map(|pool| units.seconds(unit, pool)).fold(f64::INFINITY, f64::min);
-        let behind = units.successors(unit).iter().map(|&next| level[next as usize]).fold(0.0, f64::max);
+        let behind = units.successors(unit).iter().map(|&next| level[next]).fold(0.0, f64::max);
         level[unit] = behind + if own.is_finite() { own } else { 0.0 };
     }
     level
@@ -141,19 +142,19 @@ fn bottom_levels(problem: &Problem, units: &Units) -> Vec<f64> {
 ///
 /// The increase from a unit changes only when one of its nets gets its first pin, or all but the last. The unit then
 /// enters the queue again, and its outdated entries are skipped when popped.
-fn narrow_frontier(problem: &Problem, units: &Units) -> Vec<u32> {
+fn narrow_frontier(problem: &Problem, units: &Units) -> Vec<UnitId> {
     Frontier::new(problem, units).order()
 }
 
 struct Frontier<'a> {
     units: &'a Units,
     /// Transfer time of each net.
-    seconds: Vec<f64>,
+    seconds: Keyed<NetId, f64>,
     /// Number of pins of each net already in the order.
-    placed: Vec<u32>,
+    placed: Keyed<NetId, usize>,
     /// For each ready unit: when it became ready, and its increase.
-    ready: Vec<Option<(u32, f64)>>,
-    queue: BinaryHeap<Reverse<(Key, Reverse<u32>, u32)>>,
+    ready: Keyed<UnitId, Option<(u32, f64)>>,
+    queue: BinaryHeap<Reverse<(Key, Reverse<u32>, UnitId)>>,
     /// Number of nets visited while computing increases.
     added_up: usize,
 }
@@ -163,19 +164,19 @@ impl<'a> Frontier<'a> {
         let pool = (0..problem.pools().len()).find(|&pool| !problem.pools()[pool].host).unwrap_or(0);
         Frontier {
             units,
-            seconds: (0..units.nets().len()).map(|net| units.transfer(net, pool)).collect(),
-            placed: vec![0; units.nets().len()],
-            ready: vec![None; units.len()],
+            seconds: units.nets().ids().map(|net| units.transfer(net, pool)).collect(),
+            placed: Keyed::filled(0, units.nets().len()),
+            ready: Keyed::filled(None, units.len()),
             queue: BinaryHeap::new(),
             added_up: 0,
         }
     }
 
-    fn order(&mut self) -> Vec<u32> {
+    fn order(&mut self) -> Vec<UnitId> {
         let mut count = 0;
         walk(self.units, |event| match event {
             Step::Ready(unit) => {
-                self.ready[unit as usize] = Some((count, f64::NAN));
+                self.ready[unit] = Some((count, f64::NAN));
                 self.update(unit);
                 count += 1;
                 None
@@ -185,12 +186,12 @@ impl<'a> Frontier<'a> {
     }
 
     /// Increase of the open transfer time if a unit comes next.
-    fn growth(&mut self, unit: u32) -> f64 {
-        self.added_up += self.units.nets_of(unit as usize).len();
-        let nets = self.units.nets_of(unit as usize).iter().map(|&net| net as usize);
-        nets.map(|net| {
+    fn growth(&mut self, unit: UnitId) -> f64 {
+        self.added_up += self.units.nets_of(unit).len();
+        let nets = self.units.nets_of(unit).iter();
+        nets.map(|&net| {
             let opens = if self.placed[net] == 0 { self.seconds[net] } else { 0.0 };
-            let last = self.placed[net] as usize + 1 == self.units.pins(net).len();
+            let last = self.placed[net] + 1 == self.units.pins(net).len();
             opens - if last { self.seconds[net] } else { 0.0 }
         })
         .sum()
@@ -198,12 +199,12 @@ impl<'a> Frontier<'a> {
 
     /// Queues a unit if it is ready and its increase has changed. The increase of other units is not needed yet: a unit
     /// with very many nets would be summed up each time one of them changes.
-    fn update(&mut self, unit: u32) {
-        if self.ready[unit as usize].is_none() {
+    fn update(&mut self, unit: UnitId) {
+        if self.ready[unit].is_none() {
             return;
         }
         let growth = self.growth(unit);
-        if let Some((since, known)) = &mut self.ready[unit as usize]
+        if let Some((since, known)) = &mut self.ready[unit]
             && *known != growth
         {
             *known = growth;
@@ -212,21 +213,21 @@ impl<'a> Frontier<'a> {
     }
 
     /// Pops the next unit and updates the units affected by it.
-    fn next(&mut self) -> Option<u32> {
+    fn next(&mut self) -> Option<UnitId> {
         let unit = loop {
             let Reverse((Key(growth), _, unit)) = self.queue.pop()?;
-            if self.ready[unit as usize].is_some_and(|(_, known)| known == growth) {
+            if self.ready[unit].is_some_and(|(_, known)| known == growth) {
                 break unit;
             }
         };
-        self.ready[unit as usize] = None;
+        self.ready[unit] = None;
         let units = self.units;
         let mut changed = Vec::new();
-        for net in units.nets_of(unit as usize).iter().map(|&net| net as usize) {
+        for &net in units.nets_of(unit) {
             self.placed[net] += 1;
-            if self.placed[net] == 1 || self.placed[net] as usize + 1 == units.pins(net).len() {
+            if self.placed[net] == 1 || self.placed[net] + 1 == units.pins(net).len() {
                 let pins = units.pins(net).iter().copied();
-                changed.extend(pins.filter(|&pin| self.ready[pin as usize].is_some()));
+                changed.extend(pins.filter(|&pin| self.ready[pin].is_some()));
             }
         }
         // Many nets may lead to the same unit, which is updated once.
@@ -274,11 +275,11 @@ mod tests {
     }
 
     /// Increase of the open transfer time if a unit comes next, computed from scratch.
-    fn growth(units: &Units, placed: &[bool], unit: u32) -> f64 {
-        let nets = units.nets_of(unit as usize).iter().map(|&net| net as usize);
-        nets.map(|net| {
+    fn growth(units: &Units, placed: &Keyed<UnitId, bool>, unit: UnitId) -> f64 {
+        let nets = units.nets_of(unit).iter();
+        nets.map(|&net| {
             let pins = units.pins(net);
-            let inside = pins.iter().filter(|&&pin| placed[pin as usize]).count();
+            let inside = pins.iter().filter(|&&pin| placed[pin]).count();
             let crosses = |inside: usize| f64::from(u8::from(inside > 0 && inside < pins.len()));
             units.transfer(net, 0) * (crosses(inside + 1) - crosses(inside))
         })
@@ -292,12 +293,12 @@ mod tests {
             let units = Units::new(&problem);
             for rule in PLAIN {
                 let order = rule.order(&problem, &units);
-                let mut place = vec![usize::MAX; units.len()];
-                order.iter().enumerate().for_each(|(at, &unit)| place[unit as usize] = at);
+                let mut place = Keyed::filled(usize::MAX, units.len());
+                order.iter().enumerate().for_each(|(at, &unit)| place[unit] = at);
                 assert_eq!(order.len(), units.len(), "{number} {}", rule.name());
-                let before = |unit: usize, from: &u32| place[*from as usize] < place[unit];
-                let ordered = (0..units.len())
-                    .all(|unit| units.predecessors(unit).iter().all(|from| before(unit, from)));
+                let before = |unit: UnitId, from: &UnitId| place[*from] < place[unit];
+                let ordered =
+                    units.ids().all(|unit| units.predecessors(unit).iter().all(|from| before(unit, from)));
                 assert!(ordered, "{number} {}", rule.name());
             }
         }
@@ -323,10 +324,10 @@ mod tests {
         let problem = Problem::new(graph, devices(2, None), Objective::default(), Default::default())
             .expect("a valid problem");
         let units = Units::new(&problem);
-        let hub = (0..units.len()).max_by_key(|&unit| units.nets_of(unit).len()).expect("units");
+        let hub = units.ids().max_by_key(|&unit| units.nets_of(unit).len()).expect("units");
         let mut frontier = Frontier::new(&problem, &units);
         let order = frontier.order();
-        assert_eq!(order.last(), Some(&(hub as u32)));
+        assert_eq!(order.last(), Some(&hub));
         assert!(frontier.added_up <= 4 * LEAVES, "{} nets were looked at", frontier.added_up);
     }
 
@@ -335,15 +336,15 @@ mod tests {
         for number in 0..300 {
             let problem = problem(number);
             let units = Units::new(&problem);
-            let mut placed = vec![false; units.len()];
+            let mut placed = Keyed::filled(false, units.len());
             for unit in narrow_frontier(&problem, &units) {
-                let ready = (0..units.len() as u32).filter(|&other| {
-                    let before = units.predecessors(other as usize);
-                    !placed[other as usize] && before.iter().all(|&from| placed[from as usize])
+                let ready = units.ids().filter(|&other| {
+                    let before = units.predecessors(other);
+                    !placed[other] && before.iter().all(|&from| placed[from])
                 });
                 let least = ready.map(|other| growth(&units, &placed, other)).fold(f64::INFINITY, f64::min);
                 assert_eq!(growth(&units, &placed, unit), least, "{number}");
-                placed[unit as usize] = true;
+                placed[unit] = true;
             }
         }
     }

@@ -13,6 +13,8 @@ use rustc_hash::FxHashSet;
 use stagewright_core::bound::strongest;
 use stagewright_core::contract::Units;
 use stagewright_core::document::Schedule;
+use stagewright_core::graph::ClassId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Solution, SolveError, Solver};
@@ -58,7 +60,7 @@ impl Solver for PipeDream {
             .map(|(_, stages)| plan_of(problem, &units, &stages))
             .transpose()?;
         let stop = context.stop().reason();
-        Ok(room.solution(self.name(), best, bound, stop, "no split of the merged chain fits"))
+        Ok(room.solution(self.name(), best, bound, stop, "no split of the merged chain fits the devices"))
     }
 }
 
@@ -71,14 +73,14 @@ fn missing(objective: &Objective) -> Option<&'static str> {
 }
 
 /// Pairs of colocation classes that share a device because both send inside one biconnected component.
-fn merged_classes(problem: &Problem) -> Vec<(u32, u32)> {
+fn merged_classes(problem: &Problem) -> Vec<(ClassId, ClassId)> {
     let graph = problem.graph();
     // A node is a colocation class in one pass: forward and backward halves are merged separately.
-    let node = |op| 2 * graph.class_of(op) as u32 + u32::from(!graph.is_forward(op));
+    let node = |op| 2 * graph.class_of(op).0 + u32::from(!graph.is_forward(op));
     let skips: FxHashSet<&str> = graph.document().pipedream_skips.iter().map(String::as_str).collect();
     let skipped: FxHashSet<u32> =
         graph.operators().filter(|&op| skips.contains(graph.operator(op).name.as_str())).map(node).collect();
-    let mut edges: Vec<(u32, u32)> = Vec::new();
+    let mut edges: Keyed<u32, (u32, u32)> = Keyed::default();
     for tensor in graph.tensors() {
         let from = node(graph.producer(tensor));
         if skipped.contains(&from) {
@@ -92,7 +94,7 @@ fn merged_classes(problem: &Problem) -> Vec<(u32, u32)> {
 
     let mut pairs = Vec::new();
     for component in biconnected_components(2 * graph.class_count(), &edges) {
-        let mut senders = component.iter().map(|&edge| edges[edge as usize].0 / 2);
+        let mut senders = component.iter().map(|&edge| ClassId(edges[edge].0 / 2));
         if let Some(first) = senders.next() {
             pairs.extend(senders.filter(|&sender| sender != first).map(|sender| (first, sender)));
         }
@@ -106,47 +108,47 @@ fn merged_classes(problem: &Problem) -> Vec<(u32, u32)> {
 /// O(nodes + edges).
 fn biconnected_components(nodes: usize, edges: &[(u32, u32)]) -> Vec<Vec<u32>> {
     const UNSEEN: u32 = u32::MAX;
-    let mut adjacent: Vec<Vec<(u32, u32)>> = vec![Vec::new(); nodes];
-    for (at, &(from, to)) in edges.iter().enumerate() {
-        adjacent[from as usize].push((to, at as u32));
-        adjacent[to as usize].push((from, at as u32));
+    let mut adjacent: Keyed<u32, Vec<(u32, u32)>> = Keyed::filled(Vec::new(), nodes);
+    for (at, &(from, to)) in (0..).zip(edges) {
+        adjacent[from].push((to, at));
+        adjacent[to].push((from, at));
     }
-    let mut entry = vec![UNSEEN; nodes];
-    let mut low = vec![UNSEEN; nodes];
-    let mut seen_edge = vec![false; edges.len()];
+    let mut entry = Keyed::filled(UNSEEN, nodes);
+    let mut low = entry.clone();
+    let mut seen_edge = Keyed::filled(false, edges.len());
     let mut time = 0;
     let mut open: Vec<u32> = Vec::new();
     let mut components = Vec::new();
     // (node, next neighbour to visit, length of `open` below the edge that led here)
     let mut stack: Vec<(u32, usize, usize)> = Vec::new();
-    for root in 0..nodes as u32 {
-        if entry[root as usize] != UNSEEN {
+    for root in adjacent.ids() {
+        if entry[root] != UNSEEN {
             continue;
         }
-        (entry[root as usize], low[root as usize]) = (time, time);
+        (entry[root], low[root]) = (time, time);
         time += 1;
         stack.push((root, 0, 0));
         while let Some(&mut (node, ref mut next, below)) = stack.last_mut() {
-            if let Some(&(neighbour, edge)) = adjacent[node as usize].get(*next) {
+            if let Some(&(neighbour, edge)) = adjacent[node].get(*next) {
                 *next += 1;
-                if std::mem::replace(&mut seen_edge[edge as usize], true) {
+                if std::mem::replace(&mut seen_edge[edge], true) {
                     continue;
                 }
                 let depth = open.len();
                 open.push(edge);
-                if entry[neighbour as usize] == UNSEEN {
-                    (entry[neighbour as usize], low[neighbour as usize]) = (time, time);
+                if entry[neighbour] == UNSEEN {
+                    (entry[neighbour], low[neighbour]) = (time, time);
                     time += 1;
                     stack.push((neighbour, 0, depth));
                 } else {
-                    low[node as usize] = low[node as usize].min(entry[neighbour as usize]);
+                    low[node] = low[node].min(entry[neighbour]);
                 }
                 continue;
             }
             stack.pop();
             if let Some(&(parent, _, _)) = stack.last() {
-                low[parent as usize] = low[parent as usize].min(low[node as usize]);
-                if low[node as usize] >= entry[parent as usize] {
+                low[parent] = low[parent].min(low[node]);
+                if low[node] >= entry[parent] {
                     components.push(open.split_off(below));
                 }
             }

@@ -11,7 +11,7 @@ use stagewright_core::problem::Problem;
 pub struct UsageSpace {
     limits: Vec<u32>,
     strides: Vec<usize>,
-    stage_levels: u32,
+    stage_levels: usize,
     len: usize,
     max_replicas: u32,
 }
@@ -52,7 +52,7 @@ impl UsageSpace {
     fn with_limits(problem: &Problem, limits: Vec<u32>, most: usize) -> Option<UsageSpace> {
         let stage_levels = stage_levels(problem, &limits);
         let mut strides = Vec::with_capacity(limits.len());
-        let mut len = Some(stage_levels as usize).filter(|&len| len <= most)?;
+        let mut len = Some(stage_levels).filter(|&len| len <= most)?;
         for &limit in limits.iter().rev() {
             strides.push(len);
             len = len.checked_mul(limit as usize + 1).filter(|&len| len <= most)?;
@@ -65,7 +65,7 @@ impl UsageSpace {
     /// Size of the space that [`UsageSpace::new`] would make without a limit.
     pub fn size(problem: &Problem, units: usize) -> f64 {
         let limits = needed(problem, units);
-        let levels = f64::from(stage_levels(problem, &limits));
+        let levels = stage_levels(problem, &limits) as f64;
         limits.iter().map(|&limit| f64::from(limit) + 1.0).product::<f64>() * levels
     }
 
@@ -102,7 +102,7 @@ impl UsageSpace {
     /// The usage after one more stage on a pool, which must have enough devices left.
     pub fn after(&self, usage: usize, pool: usize, replicas: u32) -> usize {
         let mut next = usage + self.strides[pool] * replicas as usize;
-        if self.stage_levels > 1 && (usage as u32) % self.stage_levels + 1 < self.stage_levels {
+        if self.stage_levels > 1 && usage % self.stage_levels + 1 < self.stage_levels {
             next += 1;
         }
         next
@@ -117,7 +117,7 @@ impl UsageSpace {
     /// Number of stages so far, as in-flight memory counts them (see the module head).
     pub fn stages(&self, usage: usize) -> u32 {
         if self.stage_levels > 1 {
-            usage as u32 % self.stage_levels
+            (usage % self.stage_levels) as u32
         } else {
             (0..self.limits.len()).map(|pool| self.count(usage, pool)).sum()
         }
@@ -131,11 +131,11 @@ fn needed(problem: &Problem, units: usize) -> Vec<u32> {
 }
 
 /// Number of values of the coordinate that counts stages; 1 if the devices in use determine it.
-fn stage_levels(problem: &Problem, limits: &[u32]) -> u32 {
+fn stage_levels(problem: &Problem, limits: &[u32]) -> usize {
     let objective = problem.objective();
     if objective.memory_depends_on_stage() && objective.rules().max_replicas > 1 {
         let devices: u64 = limits.iter().map(|&limit| u64::from(limit)).sum();
-        (u64::from(objective.rules().microbatches).min(devices) + 1) as u32
+        (u64::from(objective.rules().microbatches).min(devices) + 1) as usize
     } else {
         1
     }

@@ -8,8 +8,9 @@ use std::sync::atomic::AtomicBool;
 
 use random::Size;
 use stagewright_core::bound::{Bound, Fluid, HeaviestUnit};
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::{Communication, Schedule, Split};
+use stagewright_core::ids::Keyed;
 use stagewright_core::meter::Meter;
 use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
@@ -64,21 +65,21 @@ fn no_bound_passes_the_best_placement() {
 
 /// max_u min_c A_c(u) / R_c by trying every set on every pool.
 fn anchored(problem: &Problem, units: &Units) -> Option<f64> {
-    let mut least = vec![f64::INFINITY; units.len()];
+    let mut least = Keyed::filled(f64::INFINITY, units.len());
     for (pool, spec) in problem.pools().iter().enumerate() {
         let replicas = f64::from(problem.objective().rules().max_replicas.min(spec.count()));
         let mut meter = Meter::new(units, problem.objective(), pool);
         for set in 1..1u32 << units.len() {
-            let holds = |unit: &usize| set >> unit & 1 == 1;
+            let holds = |unit: &UnitId| set >> unit.0 & 1 == 1;
             meter.clear();
-            (0..units.len()).filter(holds).for_each(|unit| meter.add(unit));
+            units.ids().filter(holds).for_each(|unit| meter.add(unit));
             if meter.supported() {
                 let load = (0..units.passes()).map(|pass| meter.load(pass, 1)).sum::<f64>() / replicas;
-                (0..units.len()).filter(holds).for_each(|unit| least[unit] = least[unit].min(load));
+                units.ids().filter(holds).for_each(|unit| least[unit] = least[unit].min(load));
             }
         }
     }
-    let largest = least.into_iter().fold(0.0, f64::max);
+    let largest = least.iter().copied().fold(0.0, f64::max);
     // An iteration under a schedule takes this time for each microbatch.
     largest.is_finite().then_some(problem.objective().repetitions() * largest)
 }

@@ -14,6 +14,7 @@ use stagewright_core::document::{
 };
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::graph::{GraphBuilder, OpId};
+use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::offload::Offload;
 use stagewright_core::placement::Placement;
@@ -78,7 +79,7 @@ fn optimum(problem: &Problem) -> Option<Option<f64>> {
 fn no_bound_passes_the_best_placement() {
     let (mut attacked, mut reached, mut planned, mut sparing, mut stronger) = ([0; 2], 0, 0, 0, 0);
     for number in 0..2500 {
-        for calls in [1, 2] {
+        for (at, calls) in [(0, 1), (1, 2)] {
             let problem = problem(number, 3 + number as usize % 4, 2 + (number / 4) as u32 % 3, calls);
             let Some(Some(optimum)) = optimum(&problem) else { continue };
             let path = CriticalPath.compute(&problem).expect("a feasible problem has bounds").value;
@@ -101,7 +102,7 @@ fn no_bound_passes_the_best_placement() {
                 assert!(less <= full * (1.0 + 1e-8), "{number} {calls} {effort:?}: {less} > {full}");
                 sparing += u32::from(0.0 < less && less < full * (1.0 - 1e-6));
             }
-            attacked[calls as usize - 1] += 1;
+            attacked[at] += 1;
             reached += u32::from(full >= optimum * (1.0 - 1e-6));
         }
     }
@@ -139,17 +140,17 @@ fn a_call_waits_for_no_more_of_a_class_than_it_reads() {
 struct Definition<'p> {
     offload: Offload<'p>,
     /// The ancestors of each operator, including itself.
-    before: Vec<u32>,
-    known: BTreeMap<(usize, Vec<u64>), f64>,
+    before: Keyed<OpId, u32>,
+    known: BTreeMap<(OpId, Vec<u64>), f64>,
 }
 
 impl<'p> Definition<'p> {
     fn value(problem: &'p Problem) -> f64 {
         let graph = problem.graph();
-        let mut before = vec![0u32; graph.operator_count()];
+        let mut before = Keyed::filled(0u32, graph.operator_count());
         for &op in graph.topological() {
-            let inputs = graph.predecessors(op).iter().map(|input| before[input.index()]);
-            before[op.index()] = inputs.fold(1 << op.index(), |all, set| all | set);
+            let inputs = graph.predecessors(op).iter().map(|&input| before[input]);
+            before[op] = inputs.fold(1 << op.0, |all, set| all | set);
         }
         let calls = problem
             .pools()
@@ -162,25 +163,23 @@ impl<'p> Definition<'p> {
     }
 
     fn ready(&mut self, set: u32, calls: &Vec<u64>) -> f64 {
-        let inside = (0..self.before.len()).filter(|op| set >> op & 1 == 1);
+        let inside = self.before.ids().filter(|op| set >> op.0 & 1 == 1);
         inside.map(|op| self.operator(op, calls)).fold(0.0, f64::max)
     }
 
-    fn operator(&mut self, op: usize, calls: &Vec<u64>) -> f64 {
+    fn operator(&mut self, op: OpId, calls: &Vec<u64>) -> f64 {
         if let Some(&known) = self.known.get(&(op, calls.clone())) {
             return known;
         }
-        let (problem, waits) = (self.offload.problem(), self.ready(self.before[op] & !(1 << op), calls));
+        let (problem, waits) = (self.offload.problem(), self.ready(self.before[op] & !(1 << op.0), calls));
         let mut best = f64::INFINITY;
         for (pool, spec) in problem.pools().iter().enumerate() {
             if spec.host {
-                best = best.min(
-                    self.offload.seconds(OpId(op as u32), pool).map_or(f64::INFINITY, |own| waits + own),
-                );
+                best = best.min(self.offload.seconds(op, pool).map_or(f64::INFINITY, |own| waits + own));
             } else if calls[pool] > 0 {
                 let mut left = calls.clone();
                 left[pool] -= 1;
-                for set in (1..1u32 << self.before.len()).filter(|set| set >> op & 1 == 1) {
+                for set in (1..1u32 << self.before.len()).filter(|set| set >> op.0 & 1 == 1) {
                     let Some(load) = self.load(set, pool) else { continue };
                     best = best.min(load + self.ready(self.below(set), &left));
                 }
@@ -192,15 +191,15 @@ impl<'p> Definition<'p> {
 
     /// The ancestors of a set outside it.
     fn below(&self, set: u32) -> u32 {
-        let inside = (0..self.before.len()).filter(|op| set >> op & 1 == 1);
+        let inside = self.before.ids().filter(|op| set >> op.0 & 1 == 1);
         inside.fold(0, |all, op| all | self.before[op]) & !set
     }
 
     fn load(&self, set: u32, pool: usize) -> Option<f64> {
         let (graph, spec) = (self.offload.graph(), &self.offload.problem().pools()[pool]);
-        let holds = |op: &OpId| set >> op.index() & 1 == 1;
+        let holds = |op: &OpId| set >> op.0 & 1 == 1;
         let below = self.below(set);
-        if graph.operators().any(|op| below >> op.index() & 1 == 1 && self.before[op.index()] & set != 0) {
+        if graph.operators().any(|op| below >> op.0 & 1 == 1 && self.before[op] & set != 0) {
             return None;
         }
         let members: Vec<OpId> = graph.operators().filter(holds).collect();

@@ -10,9 +10,10 @@ use std::time::Duration;
 use rand::RngExt;
 use random::Size;
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::{Communication, Schedule, Split, Training};
 use stagewright_core::evaluate::evaluate;
+use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Throughput;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -22,7 +23,7 @@ use stagewright_core::solver::{
 };
 use stagewright_core::tolerance::{self, same};
 use stagewright_search::dpl::{Effort, best_over_orders};
-use stagewright_search::local::{Assignment, polish};
+use stagewright_search::local::{Assignment, GroupId, polish};
 use stagewright_search::{Dpl, Local};
 
 /// The free split of a random problem.
@@ -60,10 +61,10 @@ fn check_state(at: &Assignment<'_>, number: u64) {
     let evaluation = evaluate(at.problem(), &at.placement());
     let passes = at.units().passes();
     assert!(close(at.value(), evaluation.value), "{number}: {} {}", at.value(), evaluation.value);
-    let mut used = vec![false; at.devices()];
+    let mut used = Keyed::filled(false, at.devices());
     for load in &evaluation.devices {
-        let device = load.device.0;
-        used[load.device.index()] = true;
+        let device = load.device;
+        used[device] = true;
         for pass in 0..passes {
             assert!(close(at.load(device, pass), load.pass_loads[pass]), "{number}");
         }
@@ -73,11 +74,11 @@ fn check_state(at: &Assignment<'_>, number: u64) {
         assert!(!at.units().bytes_are_sums() || close(least, needed), "{number}: {least} {needed}");
         assert_eq!(at.fits(device), tolerance::fits(needed, at.memory(device)), "{number}");
     }
-    for device in (0..at.devices()).filter(|&device| !used[device]) {
-        assert!((0..passes).all(|pass| close(at.load(device as u32, pass), 0.0)), "{number}");
-        assert!(close(at.least_bytes(device as u32), 0.0), "{number}");
+    for device in used.ids().filter(|&device| !used[device]) {
+        assert!((0..passes).all(|pass| close(at.load(device, pass), 0.0)), "{number}");
+        assert!(close(at.least_bytes(device), 0.0), "{number}");
     }
-    for (group, uplink) in evaluation.uplinks.iter().enumerate() {
+    for (group, uplink) in (0..).map(GroupId).zip(&evaluation.uplinks) {
         assert!((0..passes).all(|pass| close(at.uplink(group, pass), uplink[pass])), "{number}");
     }
     assert_eq!(at.supported() && at.all_fit(), evaluation.is_feasible(), "{number}");
@@ -90,7 +91,7 @@ fn the_state_is_what_evaluate_says_after_any_moves() {
         let problem = large(number);
         let units = Units::new(&problem);
         let mut rng = seed::stream(number, 1);
-        let devices = problem.cluster().device_count() as u32;
+        let devices = problem.cluster().device_count();
         if devices < 2 {
             continue;
         }
@@ -104,13 +105,13 @@ fn the_state_is_what_evaluate_says_after_any_moves() {
             problem.pools().iter().any(|pool| pool.host),
             problem.pools().iter().any(|pool| pool.group.is_some()),
         ));
-        let start = (0..units.len()).map(|_| rng.random_range(0..devices)).collect();
+        let start = (0..units.len()).map(|_| DeviceId::new(rng.random_range(0..devices))).collect();
         let mut at = Assignment::new(&problem, &units, start);
         check_state(&at, number);
         for step in 0..2000 {
-            let unit = rng.random_range(0..units.len());
+            let unit = UnitId::new(rng.random_range(0..units.len()));
             let from = at.device_of(unit);
-            let to = rng.random_range(0..devices);
+            let to = DeviceId::new(rng.random_range(0..devices));
             if to == from {
                 continue;
             }
@@ -139,18 +140,17 @@ fn the_state_is_what_evaluate_says_after_any_moves() {
 fn optimum(problem: &Problem) -> Option<f64> {
     let graph = problem.graph();
     let devices = problem.cluster().device_count();
-    let mut choice = vec![0u32; graph.class_count()];
+    let mut choice = Keyed::filled(DeviceId(0), graph.class_count());
     let mut best: Option<f64> = None;
     loop {
-        let placement =
-            Placement::new(graph.operators().map(|op| DeviceId(choice[graph.class_of(op)])).collect());
+        let placement = Placement::new(graph.operators().map(|op| choice[graph.class_of(op)]).collect());
         let evaluation = evaluate(problem, &placement);
         if evaluation.is_feasible() && best.is_none_or(|best| evaluation.value < best) {
             best = Some(evaluation.value);
         }
-        let Some(at) = choice.iter().position(|&device| device as usize + 1 < devices) else { return best };
-        choice[at] += 1;
-        choice[..at].fill(0);
+        let Some(at) = choice.iter().position(|device| device.index() + 1 < devices) else { return best };
+        choice.as_mut_slice()[at].0 += 1;
+        choice.as_mut_slice()[..at].fill(DeviceId(0));
     }
 }
 
@@ -287,8 +287,8 @@ fn polish_is_pure_and_never_worse() {
         let problem = large(number);
         let units = Units::new(&problem);
         let mut rng = seed::stream(number, 2);
-        let devices = problem.cluster().device_count() as u32;
-        let device_of: Vec<u32> = (0..units.len()).map(|_| rng.random_range(0..devices)).collect();
+        let devices = problem.cluster().device_count();
+        let device_of = (0..units.len()).map(|_| DeviceId::new(rng.random_range(0..devices))).collect();
         let start = Assignment::new(&problem, &units, device_of).placement();
         let polish = |start: &Placement| polish(&problem, &units, start, (number, 5), 2000, &never);
         let Some(plan) = polish(&start) else { continue };
@@ -311,7 +311,7 @@ fn what_cannot_run_is_infeasible_with_a_reason() {
         let solution = solve(&problem, 1, limits, &mut Silent);
         if solution.status == Status::Infeasible {
             let reason = solution.reason.expect("a reason");
-            let kind = ["no device can run", "has room for them", "all devices together"];
+            let kind = ["no device can run", "has memory for them", "all devices together"];
             let kind = kind.iter().find(|kind| reason.contains(*kind)).copied();
             *reasons.entry(kind.unwrap_or_else(|| panic!("{reason}"))).or_insert(0) += 1;
         }

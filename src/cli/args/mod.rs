@@ -28,9 +28,8 @@ pub(crate) struct Arguments {
     pub(crate) verbose: bool,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 check found a violation, 2 bad usage or input, 3 proved infeasible, \
-4 a plan but not the --gap asked for, or a table of bench that was interrupted, 5 a limit or an interrupt ended the work with \
-no result";
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 check found a violation, 2 invalid usage or input, 3 proved infeasible, \
+4 a plan that missed --gap, or a table of bench that was interrupted, 5 stopped by a limit or an interrupt without a result";
 
 /// The request: a command, or an error code to explain.
 #[derive(Debug)]
@@ -52,7 +51,7 @@ impl Arguments {
             (Some(command), None) => Ok(Asked::Command(Box::new(command))),
             (None, Some(code)) => Ok(Asked::Code(code)),
             (Some(_), Some(_)) => {
-                wrong(ErrorKind::ArgumentConflict, "--explain CODE stands without a command")
+                wrong(ErrorKind::ArgumentConflict, "--explain CODE cannot be combined with a command")
             }
             (None, None) => wrong(ErrorKind::MissingSubcommand, "a command is missing"),
         }

@@ -168,7 +168,8 @@ impl Case {
         };
         let given = self.variant.as_ref().and_then(|variant| variant.checkpoint.as_deref());
         let checkpoint = adapted.as_ref().map(|file| file.path()).or(given);
-        let watched = suite.convergence.as_ref().map(|_| self.file("how a run converges")).transpose()?;
+        let watched =
+            suite.convergence.as_ref().map(|_| self.file("the convergence of a run")).transpose()?;
         let mut call = self.plan(suite);
         call.extend(checkpoint.map(|file| option("checkpoint", file.display())));
         call.extend(watched.as_ref().map(|file| option("convergence", file.path().display())));
@@ -199,10 +200,10 @@ impl Case {
                 if let Some(file) = &watched {
                     row.moments = convergence::read(file.path())?;
                     if row.value_s.is_some() && row.moments.is_empty() {
-                        let cause = format!("a run has not told how it converged: {}", story.trim_end());
+                        let cause = format!("a run has not reported its convergence: {}", story.trim_end());
                         return Err(CliError::new("B004", cause)
                             .at(self.input.clone())
-                            .help("make room for temporary files"));
+                            .help("free disk space for temporary files"));
                     }
                 }
             }
@@ -236,7 +237,7 @@ impl Case {
     /// Creates a temporary file, which is removed when dropped.
     fn file(&self, what: &str) -> Result<NamedTempFile, CliError> {
         NamedTempFile::new().map_err(|error| {
-            CliError::new("B004", format!("cannot make a file for {what}: {error}")).at(self.input.clone())
+            CliError::new("B004", format!("cannot create a file for {what}: {error}")).at(self.input.clone())
         })
     }
 

@@ -48,7 +48,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Moment>, CliError> {
         value_s: Option<f64>,
     }
     let failed = |error: csv::Error| {
-        CliError::new("B004", format!("cannot read how a run converged: {error}"))
+        CliError::new("B004", format!("cannot read the convergence of a run: {error}"))
             .at(path.display().to_string())
     };
     let mut moments = Vec::new();

@@ -70,13 +70,13 @@ impl Journal {
             CliError::new("B005", cause).at(label.clone()).help("give a journal of `bench`, or a new file")
         };
         if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-            return Err(bad("this is no file".into()));
+            return Err(bad("not a regular file".into()));
         }
         let opened = OpenOptions::new().read(true).append(true).create(true).open(path);
         let file = opened.map_err(|error| bad(format!("cannot open the journal: {error}")))?;
         let locked = lock::take(file).map_err(|error| bad(format!("cannot lock the journal: {error}")))?;
         let Some(mut file) = locked else {
-            return Err(CliError::new("B006", "another bench is writing this journal")
+            return Err(CliError::new("B006", "another `bench` process is writing this journal")
                 .at(label)
                 .help("wait for it to end, or give another file"));
         };
@@ -84,7 +84,7 @@ impl Journal {
         file.read_to_end(&mut bytes).map_err(|error| bad(format!("cannot read the journal: {error}")))?;
         let end = match bytes.strip_prefix(HEAD) {
             None if bytes.is_empty() => HEAD,
-            None => return Err(bad("this is no journal".into())),
+            None => return Err(bad("not a journal of `bench`".into())),
             Some(lines) if lines.is_empty() || lines.ends_with(b"\n") => b"",
             // The next entry then starts on a new line.
             Some(_) => CUT_OFF,
@@ -116,7 +116,7 @@ impl Journal {
         let failed = |cause: String| {
             CliError::new("B005", format!("cannot write the journal: {cause}"))
                 .at(self.label.clone())
-                .help("make room; the cases that it holds are not lost")
+                .help("free disk space; finished cases are not lost")
         };
         let line = serde_json::to_string(&Line { case, row: row.clone() });
         let line = line.map_err(|error| failed(error.to_string()))? + "\n";

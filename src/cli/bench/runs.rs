@@ -51,7 +51,7 @@ impl Runs {
             (result, story.join().unwrap_or_else(|_| Err(io::Error::other("its reader failed"))))
         });
         let child = locked(&self.children).remove(&id);
-        let status = child.ok_or_else(|| io::Error::other("the process is not known"))?.wait()?;
+        let status = child.ok_or_else(|| io::Error::other("unknown process"))?.wait()?;
         let output = Output { status, stdout: stdout?, stderr: stderr? };
         Ok((!self.are_ended()).then_some(output))
     }

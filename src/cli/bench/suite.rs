@@ -127,7 +127,7 @@ impl Suite {
             [("repeat", suite.repeat, MAX_RUNS), ("threads", suite.threads, MAX_THREADS)]
         {
             if !(1..=most).contains(&count) {
-                let cause = format!("{field} is {count}, it must be from 1 to {most}");
+                let cause = format!("{field} is {count}, expected 1 to {most}");
                 return Err(at(format!("{}: {field}", input.label), cause));
             }
         }
@@ -172,25 +172,25 @@ impl Suite {
             || self.objectives.is_empty()
             || self.seeds.is_empty()
         {
-            return Some("inputs, solvers, objectives and seeds each have to have one at least".into());
+            return Some("inputs, solvers, objectives and seeds each need at least one entry".into());
         }
         if let Some(looked_at) = self.look_at.as_ref().filter(|name| !self.solvers.contains(name)) {
-            return Some(format!("look_at is `{looked_at}`, which is none of the solvers"));
+            return Some(format!("look_at is `{looked_at}`, which is not one of the solvers"));
         }
         let mut seconds = self.convergence.iter().flat_map(|asked| &asked.seconds);
         if seconds.any(|&limit| !(limit.is_finite() && limit > 0.0)) {
-            return Some("the seconds of convergence are above 0".into());
+            return Some("the seconds of convergence must be above 0".into());
         }
         let reaches = self.convergence.iter().flat_map(|asked| &asked.reaches);
         if let Some(unknown) = reaches.into_iter().find(|name| !self.solvers.contains(name)) {
-            return Some(format!("convergence reaches `{unknown}`, which is none of the solvers"));
+            return Some(format!("convergence reaches `{unknown}`, which is not one of the solvers"));
         }
         self.variants.iter().enumerate().find_map(|(at, variant)| {
             let name = &variant.name;
             let is_twice = self.variants[..at].iter().any(|other| other.name == *name);
-            let twice = is_twice.then(|| format!("there are two variants called `{name}`"));
+            let twice = is_twice.then(|| format!("the variant `{name}` is defined twice"));
             let is_unused = !self.solvers.contains(name);
-            let unused = is_unused.then(|| format!("the variant `{name}` is none of the solvers"));
+            let unused = is_unused.then(|| format!("the variant `{name}` is not one of the solvers"));
             variant.mistake().or(twice).or(unused)
         })
     }
@@ -208,7 +208,7 @@ impl Suite {
         let files: Vec<String> =
             found.filter_map(Result::ok).map(|path| path.display().to_string()).collect();
         if files.is_empty() {
-            return Err(none("there is no such file".into()));
+            return Err(none("no such file".into()));
         }
         Ok(files)
     }

@@ -34,10 +34,7 @@ impl Variant {
             return Some(format!("the variant `{name}` has the name of a solver"));
         }
         if registry::named(&self.solver).is_none() {
-            return Some(format!(
-                "there is no solver called `{}`, which the variant `{name}` is of",
-                self.solver
-            ));
+            return Some(format!("unknown solver `{}` of the variant `{name}`", self.solver));
         }
         if self.zero_shot && self.checkpoint.is_none() {
             return Some(format!("the variant `{name}` is zero-shot and has no checkpoint"));
@@ -56,10 +53,10 @@ impl Variant {
         if let Some(file) = checkpoint.as_ref().filter(|file| !file.is_file()) {
             return Err(CliError::new(
                 "B001",
-                format!("the variant `{}` has no checkpoint there", self.name),
+                format!("the checkpoint of the variant `{}` does not exist", self.name),
             )
             .at(file.display().to_string())
-            .help("correct the suite, or make the checkpoint"));
+            .help("correct the path, or create the checkpoint"));
         }
         Ok(Variant { checkpoint, ..self })
     }

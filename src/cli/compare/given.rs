@@ -46,7 +46,7 @@ impl Given {
                 None => (None, name),
             };
             if path.is_empty() || name == Some("") {
-                let cause = format!("`{text}` names no plan");
+                let cause = format!("`{text}` does not name a plan");
                 return Err(CliError::new("U001", cause).at("--plan").help("write [MODEL:][NAME=]FILE"));
             }
             let own = Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned());
@@ -61,13 +61,13 @@ impl Given {
         for plan in &self.plans {
             let unknown = plan.model.as_ref().filter(|model| !models.contains(model));
             if let Some(model) = unknown {
-                return Err(CliError::new("U001", format!("`{model}` is none of the models"))
+                return Err(CliError::new("U001", format!("`{model}` is not one of the models"))
                     .at("--plan")
                     .help(instead(model, models.iter().map(String::as_str))));
             }
             let of_any = models.iter().any(|model| plan.file(model).is_some());
             if !of_any {
-                return Err(CliError::new("U001", format!("no file fits `{}`", plan.path))
+                return Err(CliError::new("U001", format!("no file matches `{}`", plan.path))
                     .at("--plan")
                     .help("{} stands for the name of a model, or for what follows an underscore in it"));
             }
@@ -124,7 +124,7 @@ impl Files<'_> {
         let first = all.next()?;
         for other in all.filter(|other| other.options != first.options) {
             output::note(&format!(
-                "note: {} and {} were made with other options of the model: those of the first hold",
+                "note: {} and {} were made with different options of the model; those of the first apply",
                 first.label, other.label
             ));
         }
@@ -218,7 +218,7 @@ impl PlanOfModel<'_> {
         let mut breaks: Vec<String> = broken.map(|violation| violation.kind.name().to_owned()).collect();
         breaks.sort_unstable();
         breaks.dedup();
-        plan.reason = report.value_s.is_none().then(|| "the placement cannot be valued".to_owned());
+        plan.reason = report.value_s.is_none().then(|| "the placement cannot be evaluated".to_owned());
         Ok(Contender { name: self.plan.name.clone(), plan, given: Some(breaks) })
     }
 }

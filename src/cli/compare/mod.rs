@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit, C
     given.fit(&arguments.models.iter().map(|model| stem(model)).collect::<Vec<_>>())?;
     let baseline = baseline(arguments, &entrants, &given)?;
     if arguments.html.is_some() && arguments.models.len() > 1 {
-        return Err(CliError::new("U001", "a page shows one model")
+        return Err(CliError::new("U001", "an HTML page shows one model")
             .at("--html")
             .help("give one model, or leave --html out"));
     }
@@ -159,7 +159,7 @@ fn baseline(
     const USUAL: &str = "one-device";
     let mut names: Vec<&str> = entrants.iter().map(|entrant| entrant.name.as_str()).collect();
     if let Some(twice) = given.names().find(|name| names.contains(name)) {
-        return Err(CliError::new("U001", format!("`{twice}` is a solver that takes part, and a plan"))
+        return Err(CliError::new("U001", format!("`{twice}` is the name of both a solver and a plan"))
             .at("--plan")
             .help("give the plan another name: --plan NAME=FILE"));
     }
@@ -171,7 +171,7 @@ fn baseline(
     if names.contains(&asked.as_str()) {
         return Ok(Some(asked.clone()));
     }
-    Err(CliError::new("U007", format!("`{asked}` does not take part"))
+    Err(CliError::new("U007", format!("`{asked}` is not part of the comparison"))
         .at("--baseline")
         .help(instead(asked, names.into_iter())))
 }

@@ -50,7 +50,7 @@ pub(super) fn entrants(list: &[String], objective: &Objective) -> Result<Vec<Ent
             let able = registry::able(&objective).join(", ");
             return Err(CliError::new(
                 "U004",
-                format!("no solver of the group `{name}` takes the objective"),
+                format!("no solver of the group `{name}` supports the objective"),
             )
             .at("--solvers")
             .help(format!("use some of {able}, or another --objective")));
@@ -115,13 +115,13 @@ fn split_named(entry: &str, split: &str, objective: &Objective) -> Result<Split,
             .help("write NAME@contiguous, NAME@convex or NAME@free"))
     };
     if objective.kind() != ObjectiveKind::Throughput {
-        return wrong(format!("`{entry}` names a split, which only throughput reads"));
+        return wrong(format!("`{entry}` names a split, which applies only to throughput"));
     }
     match split {
         "contiguous" => Ok(Split::Contiguous),
         "convex" => Ok(Split::Convex),
         "free" => Ok(Split::Free),
-        other => wrong(format!("there is no split rule `{other}`")),
+        other => wrong(format!("unknown split rule `{other}`")),
     }
 }
 
@@ -165,6 +165,6 @@ mod tests {
             names(&["learned"], &step),
             Some(slow[..4].iter().map(|name| (*name).to_owned()).collect())
         );
-        assert_eq!(names(&["learned"], &Objective::default()), None, "none of them takes it");
+        assert_eq!(names(&["learned"], &Objective::default()), None, "none of them supports it");
     }
 }

@@ -8,7 +8,7 @@ use crate::cli::exit::Exit;
 use crate::cli::resolve::Chosen;
 
 fn absent() -> CliError {
-    CliError::new("U010", "the learned policy is not in this build")
+    CliError::new("U010", "this build does not include the learned policy")
         .help("build with the feature `policy`, which is on by default")
 }
 

@@ -28,11 +28,11 @@ impl Bound for HeaviestUnit {
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
         let mut best = LowerBound::TRIVIAL;
-        for (class, row) in class_seconds(problem).into_iter().enumerate() {
+        for (class, row) in class_seconds(problem).enumerate() {
             let least = row
-                .into_iter()
+                .iter()
                 .enumerate()
-                .filter_map(|(kind, seconds)| {
+                .filter_map(|(kind, &seconds)| {
                     let replicas =
                         problem.objective().rules().max_replicas.min(problem.cluster().kind(kind).count);
                     Some(seconds? / f64::from(replicas))

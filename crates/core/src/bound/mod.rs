@@ -15,6 +15,8 @@ pub use heaviest_unit::HeaviestUnit;
 pub use makespan::{Energetic, OneMachine};
 
 use crate::certificate::Certificate;
+use crate::graph::ClassId;
+use crate::ids::Keyed;
 use crate::problem::Problem;
 use crate::stop::Stop;
 
@@ -79,11 +81,11 @@ pub fn strongest_of(bounds: &[&dyn Bound], problem: &Problem) -> LowerBound {
 
 /// Seconds of every colocation class on every kind: `[class][kind]`, `None` if no pool of the kind may run the
 /// whole class. O(pools · operators).
-pub(crate) fn class_seconds(problem: &Problem) -> Vec<Vec<Option<f64>>> {
+pub(crate) fn class_seconds(problem: &Problem) -> Keyed<ClassId, Vec<Option<f64>>> {
     let graph = problem.graph();
     let kinds = problem.cluster().kind_count();
-    let mut table = vec![vec![None; kinds]; graph.class_count()];
-    for (class, row) in table.iter_mut().enumerate() {
+    let mut table = Keyed::filled(vec![None; kinds], graph.class_count());
+    for (class, row) in graph.class_ids().zip(table.iter_mut()) {
         for (pool, spec) in problem.pools().iter().enumerate() {
             if row[spec.kind].is_none() {
                 row[spec.kind] = graph.class(class).iter().map(|&op| problem.seconds(op, pool)).sum();

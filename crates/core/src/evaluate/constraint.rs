@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use super::{DeviceLoad, Violation};
 use crate::cluster::DeviceId;
 use crate::document::Pass;
+use crate::ids::Keyed;
 use crate::placement::Placement;
 use crate::problem::Problem;
 
 pub(super) fn check_colocation(problem: &Problem, placement: &Placement, violations: &mut Vec<Violation>) {
     let graph = problem.graph();
-    for class in 0..graph.class_count() {
+    for class in graph.class_ids() {
         let members = graph.class(class);
         let first = members[0];
         if let Some(&second) =
@@ -72,19 +73,19 @@ pub(super) fn check_pools(problem: &Problem, devices: &[DeviceLoad], violations:
 pub(super) fn check_order(
     problem: &Problem,
     placement: &Placement,
-    slot: &[u32],
+    slot: &Keyed<DeviceId, usize>,
     violations: &mut Vec<Violation>,
 ) {
     let graph = problem.graph();
-    let mut has_forward = vec![false; graph.class_count()];
+    let mut has_forward = Keyed::filled(false, graph.class_count());
     for op in graph.operators().filter(|&op| graph.is_forward(op)) {
         has_forward[graph.class_of(op)] = true;
     }
     for tensor in graph.tensors() {
         let producer = graph.producer(tensor);
         for &consumer in graph.consumers(tensor) {
-            let from = slot[placement.device_of(producer).index()];
-            let to = slot[placement.device_of(consumer).index()];
+            let from = slot[placement.device_of(producer)];
+            let to = slot[placement.device_of(consumer)];
             let against = match (graph.operator(producer).pass, graph.operator(consumer).pass) {
                 (Pass::Forward, Pass::Forward) => from > to,
                 (Pass::Backward, Pass::Backward) => {

@@ -5,6 +5,7 @@ use super::throughput::check_memory;
 use super::{CallTimes, DeviceLoad, Evaluation, Violation, slots};
 use crate::cluster::DeviceId;
 use crate::graph::OpId;
+use crate::ids::Keyed;
 use crate::objective::PassSums;
 use crate::offload::{Call, Offload, Site, Timeline};
 use crate::placement::Placement;
@@ -39,18 +40,18 @@ struct Calls<'a> {
     problem: &'a Problem,
     placement: &'a Placement,
     used: Vec<DeviceId>,
-    slot: Vec<u32>,
+    slot: Keyed<DeviceId, usize>,
     /// Index of the device in `used`, and number, of every call; sorted.
-    numbers: Vec<(usize, u32)>,
+    numbers: Keyed<u32, (usize, u32)>,
 }
 
 impl<'a> Calls<'a> {
     fn new(problem: &'a Problem, placement: &'a Placement) -> Calls<'a> {
         let used = placement.used();
         let slot = slots(problem, &used);
-        let mut calls = Calls { problem, placement, used, slot, numbers: Vec::new() };
+        let mut calls = Calls { problem, placement, used, slot, numbers: Keyed::default() };
         let on_accelerators = problem.graph().operators().filter(|&op| !calls.is_host(calls.slot_of(op)));
-        let mut numbers: Vec<(usize, u32)> =
+        let mut numbers: Keyed<u32, (usize, u32)> =
             on_accelerators.map(|op| (calls.slot_of(op), placement.call_of(op))).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -59,7 +60,7 @@ impl<'a> Calls<'a> {
     }
 
     fn slot_of(&self, op: OpId) -> usize {
-        self.slot[self.placement.device_of(op).index()] as usize
+        self.slot[self.placement.device_of(op)]
     }
 
     fn pool_of(&self, slot: usize) -> usize {
@@ -73,8 +74,8 @@ impl<'a> Calls<'a> {
     /// Schedules the calls and the operators on hosts. Returns the value; `None` if there is a cycle.
     fn schedule(&self, timeline: &mut Timeline) -> Option<f64> {
         let mut calls: Vec<Call> = Vec::with_capacity(self.numbers.len());
-        for (at, &(slot, _)) in (0u32..).zip(&self.numbers) {
-            let same = at.checked_sub(1).filter(|&before| self.numbers[before as usize].0 == slot);
+        for (at, &(slot, _)) in self.numbers.enumerate() {
+            let same = at.checked_sub(1).filter(|&before| self.numbers[before].0 == slot);
             calls.push(Call { pool: self.pool_of(slot) as u32, after: same });
         }
         let sites = self.problem.graph().operators().map(|op| match self.slot_of(op) {
@@ -127,13 +128,13 @@ impl<'a> Calls<'a> {
 
     /// Number of calls of a device.
     fn count(&self, slot: usize) -> u32 {
-        let first = self.numbers.partition_point(|number| number.0 < slot);
-        self.numbers[first..].partition_point(|number| number.0 == slot) as u32
+        let before = |next: usize| self.numbers.partition_point(|number| number.0 < next);
+        (before(slot + 1) - before(slot)) as u32
     }
 
     /// The violation of a call that waits forever.
     fn cycle(&self, timeline: &Timeline) -> Option<Violation> {
-        let stuck = (0..self.numbers.len()).find(|&call| timeline.is_stuck(call))?;
+        let stuck = self.numbers.ids().find(|&call| timeline.is_stuck(call))?;
         Some(Violation::CallOrder {
             device: self.problem.cluster().device_name(self.used[self.numbers[stuck].0]),
             operator: self.problem.graph().operator(timeline.members(stuck).last()?).name.clone(),

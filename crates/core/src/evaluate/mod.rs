@@ -17,6 +17,7 @@ use thiserror::Error;
 use crate::cluster::DeviceId;
 use crate::document::ObjectiveKind;
 use crate::graph::OpId;
+use crate::ids::Keyed;
 use crate::memory::DeviceBytes;
 use crate::objective::PassSums;
 use crate::placement::Placement;
@@ -155,7 +156,7 @@ pub enum Violation {
         operator: String,
     },
     /// More devices of a kind in use than the cluster has.
-    #[error("{used} devices of kind `{kind}` in use, of {count}")]
+    #[error("the plan uses {used} devices of kind `{kind}`, which has {count}")]
     Devices {
         /// The kind.
         kind: String,
@@ -176,8 +177,8 @@ pub enum Violation {
     },
     /// Replicated stages that need more devices than their pool has.
     #[error(
-        "the stages on {devices} need {used} devices, replicas included, but only {count} are in their pool: \
-         a pin tells the others of their kind apart"
+        "the stages on {devices} need {used} devices, replicas included, but their pool has only {count}: pins \
+         separate the others of the kind"
     )]
     Pool {
         /// The named devices of the stages, joined by commas.
@@ -188,7 +189,7 @@ pub enum Violation {
         count: u32,
     },
     /// More calls of an accelerator than the objective allows.
-    #[error("{device} is called {calls} times, but at most {most} may be")]
+    #[error("{device} has {calls} calls, but at most {most} are allowed")]
     Calls {
         /// The device.
         device: String,
@@ -198,7 +199,7 @@ pub enum Violation {
         most: u32,
     },
     /// Calls that wait for one another in a cycle.
-    #[error("the call of {device} with `{operator}` waits for what itself has to come before")]
+    #[error("the call of {device} with `{operator}` is on a cycle of calls")]
     CallOrder {
         /// A device of the cycle.
         device: String,
@@ -206,7 +207,7 @@ pub enum Violation {
         operator: String,
     },
     /// A priority that does not name every operator exactly once.
-    #[error("the priority names `{operator}` {times} times, but has to name every operator once")]
+    #[error("the priority lists `{operator}` {times} times, but must list every operator once")]
     Priority {
         /// The operator.
         operator: String,
@@ -228,13 +229,13 @@ pub fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
 }
 
 /// Entry of an unused device in [`slots`].
-const UNUSED: u32 = u32::MAX;
+const UNUSED: usize = usize::MAX;
 
 /// Index of each device among the devices in use, or [`UNUSED`].
-fn slots(problem: &Problem, used: &[DeviceId]) -> Vec<u32> {
-    let mut slot = vec![UNUSED; problem.cluster().device_count()];
-    for (at, device) in used.iter().enumerate() {
-        slot[device.index()] = at as u32;
+fn slots(problem: &Problem, used: &[DeviceId]) -> Keyed<DeviceId, usize> {
+    let mut slot = Keyed::filled(UNUSED, problem.cluster().device_count());
+    for (at, &device) in used.iter().enumerate() {
+        slot[device] = at;
     }
     slot
 }

@@ -2,7 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::contract::{Shared, Units};
+use crate::contract::{NetId, Shared, SharedId, UnitId, Units};
 use crate::document::Schedule;
 use crate::meter::Meter;
 use crate::placement::Placement;
@@ -66,18 +66,18 @@ fn chunks_of(
     placement: &Placement,
     units: &Units,
     chunks: usize,
-) -> Result<Vec<Vec<u32>>, ScheduleError> {
+) -> Result<Vec<Vec<UnitId>>, ScheduleError> {
     let used = placement.used();
     let slot = super::slots(problem, &used);
-    let mut of_stage: Vec<Vec<u32>> = vec![Vec::new(); used.len()];
-    for unit in 0..units.len() {
+    let mut of_stage: Vec<Vec<UnitId>> = vec![Vec::new(); used.len()];
+    for unit in units.ids() {
         let members = units.members(unit);
         let device = placement.device_of(members[0]);
         if let Some(&other) = members.iter().find(|&&op| placement.device_of(op) != device) {
             let operator = problem.graph().operator(other).name.clone();
             return Err(ScheduleError::Parted { operator });
         }
-        of_stage[slot[device.index()] as usize].push(unit as u32);
+        of_stage[slot[device]].push(unit);
     }
     let mut all = Vec::new();
     for (&device, own) in used.iter().zip(&of_stage) {
@@ -86,7 +86,7 @@ fn chunks_of(
             return Err(ScheduleError::FewUnits { device, units: own.len(), chunks });
         }
         let pool = problem.pool_of(device);
-        let seconds = |unit: u32| units.seconds(unit as usize, pool).unwrap_or(0.0);
+        let seconds = |unit: UnitId| units.seconds(unit, pool).unwrap_or(0.0);
         let total: f64 = own.iter().map(|&unit| seconds(unit)).sum();
         let (mut from, mut at, mut before) = (0, 0, 0.0);
         for chunk in 1..=chunks {
@@ -111,27 +111,27 @@ fn chunks_of(
 #[derive(Debug, Clone, Default)]
 struct OnDevice {
     /// Units on the device by the gradient that they have a pin in.
-    readers: FxHashMap<u32, usize>,
-    gradients: FxHashSet<u32>,
-    parameters: FxHashSet<u32>,
+    readers: FxHashMap<NetId, usize>,
+    gradients: FxHashSet<NetId>,
+    parameters: FxHashSet<SharedId>,
 }
 
 impl OnDevice {
-    fn count_readers(&mut self, units: &Units, part: &[u32]) {
-        for net in part.iter().flat_map(|&unit| units.nets_of(unit as usize)) {
-            if units.nets()[*net as usize].is_gradient() {
+    fn count_readers(&mut self, units: &Units, part: &[UnitId]) {
+        for net in part.iter().flat_map(|&unit| units.nets_of(unit)) {
+            if units.nets()[*net].is_gradient() {
                 *self.readers.entry(*net).or_default() += 1;
             }
         }
     }
 
     /// Parameters of a chunk that an earlier chunk of the device holds.
-    fn parameters(&mut self, units: &Units, part: &[u32]) -> Shared {
+    fn parameters(&mut self, units: &Units, part: &[UnitId]) -> Shared {
         let mut held = Shared { bytes: 0.0, synchronised: 0.0 };
         let mut own = FxHashSet::default();
-        for &parameter in part.iter().flat_map(|&unit| units.shared_of(unit as usize)) {
+        for &parameter in part.iter().flat_map(|&unit| units.shared_of(unit)) {
             if own.insert(parameter) && !self.parameters.insert(parameter) {
-                let shared = units.shared()[parameter as usize];
+                let shared = units.shared()[parameter];
                 held.bytes += shared.bytes;
                 held.synchronised += shared.synchronised;
             }
@@ -140,12 +140,12 @@ impl OnDevice {
     }
 
     /// Seconds to synchronise the gradients that a chunk is the first of the device to read, with other devices.
-    fn gradients(&mut self, units: &Units, part: &[u32], pool: usize) -> f64 {
+    fn gradients(&mut self, units: &Units, part: &[UnitId], pool: usize) -> f64 {
         let mut seconds = 0.0;
-        for &net in part.iter().flat_map(|&unit| units.nets_of(unit as usize)) {
+        for &net in part.iter().flat_map(|&unit| units.nets_of(unit)) {
             let Some(&readers) = self.readers.get(&net) else { continue };
-            if readers < units.pins(net as usize).len() && self.gradients.insert(net) {
-                seconds += units.transfer(net as usize, pool);
+            if readers < units.pins(net).len() && self.gradients.insert(net) {
+                seconds += units.transfer(net, pool);
             }
         }
         seconds
@@ -155,7 +155,7 @@ impl OnDevice {
 fn stage(
     problem: &Problem,
     units: &Units,
-    part: &[u32],
+    part: &[UnitId],
     pool: usize,
     replicas: u32,
     on_device: &mut OnDevice,
@@ -165,8 +165,8 @@ fn stage(
     let mut stage = Stage::default();
     let mut deferred = 0.0;
     for &unit in part {
-        meter.add(unit as usize);
-        for &op in units.members(unit as usize) {
+        meter.add(unit);
+        for &op in units.members(unit) {
             let document = graph.operator(op);
             let Some(seconds) = problem.seconds(op, pool) else {
                 let device = problem.cluster().device_name(spec.devices[0]);

@@ -20,6 +20,7 @@ use super::{Evaluation, Violation, evaluate, slots};
 use crate::cluster::DeviceId;
 use crate::document::{Communication, ObjectiveKind};
 use crate::graph::{OpId, TensorId};
+use crate::ids::Keyed;
 use crate::placement::Placement;
 use crate::problem::Problem;
 use crate::schedule::Modulo;
@@ -119,7 +120,7 @@ pub enum SteadyWork {
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum NoSteadyState {
     /// The objective is no pipeline.
-    #[error("a plan for {} is of one batch at a time", .0.name())]
+    #[error("a plan for {} runs one batch at a time", .0.name())]
     OneBatch(ObjectiveKind),
     /// The value is an iteration.
     #[error("under a schedule the pipeline fills and drains in every iteration")]
@@ -187,7 +188,7 @@ struct Layout<'a> {
     problem: &'a Problem,
     evaluation: &'a Evaluation,
     /// The place of each device among those in use.
-    slot: Vec<u32>,
+    slot: Keyed<DeviceId, usize>,
     placement: &'a Placement,
     /// Seconds of each pass that is scored apart.
     passes: [f64; 2],
@@ -199,7 +200,7 @@ struct Layout<'a> {
     /// Per group and pass a window, and a lane once something crosses.
     uplinks: Vec<[(usize, Option<usize>); 2]>,
     /// When the devices in use get their first operators.
-    turns: Vec<u32>,
+    turns: Vec<usize>,
     known: Vec<Known>,
     /// Gradients, with the places that have to be done before.
     gradients: Vec<(Known, Vec<usize>)>,
@@ -235,13 +236,13 @@ impl<'a> Layout<'a> {
     }
 
     fn place_of(&self, op: OpId) -> usize {
-        self.slot[self.placement.device_of(op).index()] as usize
+        self.slot[self.placement.device_of(op)]
     }
 
     /// The places of the devices in the order of the pipeline, else in that of their first operators.
-    fn turns_of(&self, used: usize) -> Vec<u32> {
+    fn turns_of(&self, used: usize) -> Vec<usize> {
         if !self.placement.stages().is_empty() {
-            return (0..used as u32).collect();
+            return (0..used).collect();
         }
         let mut turns = vec![None; used];
         let mut next = 0;
@@ -255,8 +256,8 @@ impl<'a> Layout<'a> {
     }
 
     /// Lanes in the direction of the pass; of those of a device, what has to be there first.
-    fn rank(&self, pass: usize, place: usize, within: u32) -> u32 {
-        let count = self.turns.len() as u32;
+    fn rank(&self, pass: usize, place: usize, within: usize) -> usize {
+        let count = self.turns.len();
         let turn = if pass == 0 { self.turns[place] } else { 2 * count - 1 - self.turns[place] };
         4 * turn + within
     }
@@ -329,7 +330,7 @@ impl<'a> Layout<'a> {
     /// Operators in the order of the model, with what they need from elsewhere before them and what others need after them.
     fn operators(&mut self) {
         let (problem, graph) = (self.problem, self.problem.graph());
-        let mut task_of = vec![0; graph.operator_count()];
+        let mut task_of = Keyed::filled(0, graph.operator_count());
         // What the receiver of a tensor waits for, and then the task that receives it.
         let mut sent: FxHashMap<(TensorId, usize), Vec<u32>> = FxHashMap::default();
         let mut received: FxHashMap<(TensorId, usize), u32> = FxHashMap::default();
@@ -339,7 +340,7 @@ impl<'a> Layout<'a> {
             for &tensor in graph.inputs(op) {
                 let producer = graph.producer(tensor);
                 if self.place_of(producer) == place {
-                    inputs.push(task_of[producer.index()]);
+                    inputs.push(task_of[producer]);
                     continue;
                 }
                 let arrival = match received.get(&(tensor, place)) {
@@ -359,7 +360,7 @@ impl<'a> Layout<'a> {
             let lane = self.lanes[place].computes[pass];
             let task = self.task(lane, Place::Device(place), SteadyWork::Operator(op), seconds);
             inputs.iter().for_each(|&on| self.modulo.wait(task, on));
-            task_of[op.index()] = task;
+            task_of[op] = task;
             for &tensor in graph.outputs(op) {
                 for (reader, waits) in self.send(tensor, place, task) {
                     sent.insert((tensor, reader), waits);

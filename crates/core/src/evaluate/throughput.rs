@@ -18,7 +18,7 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     let objective = problem.objective();
     let used = placement.used();
     let slot = slots(problem, &used);
-    let slot_of = |op| slot[placement.device_of(op).index()] as usize;
+    let slot_of = |op| slot[placement.device_of(op)];
 
     let mut devices: Vec<DeviceLoad> =
         used.iter().map(|&device| DeviceLoad::new(placement, device)).collect();

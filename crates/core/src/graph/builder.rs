@@ -7,11 +7,12 @@ use petgraph::unionfind::UnionFind;
 use rustc_hash::FxHashMap;
 use thiserror::Error;
 
-use super::{Graph, OpId, TensorId};
+use super::{ClassId, Graph, OpId, TensorId};
 use crate::csr::Csr;
 use crate::document::{
     GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, Pass, TensorDocument,
 };
+use crate::ids::{Id, Keyed};
 
 /// Invalid graph document. Each variant names the operator or tensor, and [`GraphError::place`] gives the JSON path.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -175,10 +176,10 @@ impl GraphError {
             GraphError::Schema { .. } => {
                 "set schema to stagewright.graph/2, or name the format with --format"
             }
-            GraphError::DuplicateOperator { .. } => "give every operator its own name",
+            GraphError::DuplicateOperator { .. } => "give every operator a unique name",
             GraphError::EmptyName { .. } => "give the operator a name",
             GraphError::BadNumber { .. } => {
-                "correct the number; an operator that a class cannot run is listed under `unsupported`"
+                "correct the number; list an operator that a class cannot run under `unsupported`"
             }
             GraphError::UnknownOperator { .. } => "correct the name or add the operator",
             GraphError::RepeatedPin { .. } => {
@@ -295,32 +296,29 @@ pub(super) fn build(document: Arc<GraphDocument>) -> Result<Graph, GraphError> {
     check_size("tensors", document.tensors.len())?;
     check_size("parameters", document.parameters.len())?;
     let names = check_operators(&document)?;
-    let (pin_offsets, pins) = resolve_pins(&document, &names)?;
+    let pins = resolve_pins(&document, &names)?;
 
     let count = document.operators.len();
     let mut outputs = Vec::with_capacity(document.tensors.len());
-    let mut inputs = Vec::with_capacity(pins.len());
-    let mut edges = Vec::with_capacity(pins.len());
-    for tensor in 0..document.tensors.len() {
-        let (&producer, consumers) = pins[pin_offsets[tensor] as usize..pin_offsets[tensor + 1] as usize]
-            .split_first()
-            .expect("every tensor has a producer");
-        outputs.push((producer.0, TensorId(tensor as u32)));
+    let mut inputs = Vec::with_capacity(pins.all().len());
+    let mut edges = Vec::with_capacity(pins.all().len());
+    for tensor in TensorId::first(document.tensors.len()) {
+        let (&producer, consumers) = pins.row(tensor).split_first().expect("every tensor has a producer");
+        outputs.push((producer, tensor));
         for &consumer in consumers {
-            inputs.push((consumer.0, TensorId(tensor as u32)));
-            edges.push((producer.0, consumer));
+            inputs.push((consumer, tensor));
+            edges.push((producer, consumer));
         }
     }
     edges.sort_unstable();
     edges.dedup();
-    let mut reversed: Vec<(u32, OpId)> = edges.iter().map(|&(from, to)| (to.0, OpId(from))).collect();
+    let mut reversed: Vec<(OpId, OpId)> = edges.iter().map(|&(from, to)| (to, from)).collect();
     reversed.sort_unstable();
 
     let readers = resolve_readers(&document, &names)?;
     let (colocation, members) = colocation_classes(&document, &readers);
-    let class_count = colocation.iter().max().map_or(0, |&last| last as usize + 1);
+    let class_count = colocation.iter().max().map_or(0, |&last| last.index() + 1);
     let mut graph = Graph {
-        pin_offsets,
         pins,
         outputs: Csr::from_pairs(count, &outputs),
         inputs: Csr::from_pairs(count, &inputs),
@@ -330,7 +328,7 @@ pub(super) fn build(document: Arc<GraphDocument>) -> Result<Graph, GraphError> {
         classes: Csr::from_pairs(class_count, &members),
         topological: Vec::new(),
         has_backward: document.operators.iter().any(|operator| operator.pass == Pass::Backward),
-        parameters: Csr::from_pairs(count, &readers.iter().map(|&(at, op)| (op.0, at)).collect::<Vec<_>>()),
+        parameters: Csr::from_pairs(count, &readers.iter().map(|&(at, op)| (op, at)).collect::<Vec<_>>()),
         readers: Csr::from_pairs(document.parameters.len(), &readers),
         document,
     };
@@ -346,17 +344,17 @@ fn check_size(what: &'static str, count: usize) -> Result<(), GraphError> {
 }
 
 /// Checks names and numbers of the operators; returns their indices by name.
-fn check_operators(document: &GraphDocument) -> Result<FxHashMap<&str, u32>, GraphError> {
+fn check_operators(document: &GraphDocument) -> Result<FxHashMap<&str, OpId>, GraphError> {
     let mut names = FxHashMap::default();
     names.reserve(document.operators.len());
     for (at, operator) in document.operators.iter().enumerate() {
         if operator.name.is_empty() {
             return Err(GraphError::EmptyName { at });
         }
-        if let Some(first) = names.insert(operator.name.as_str(), at as u32) {
+        if let Some(first) = names.insert(operator.name.as_str(), OpId::new(at)) {
             return Err(GraphError::DuplicateOperator {
                 name: operator.name.clone(),
-                first: first as usize,
+                first: first.index(),
                 second: at,
             });
         }
@@ -389,19 +387,15 @@ fn check_number(value: f64, field: &str, owner: impl FnOnce() -> (String, String
     Err(GraphError::BadNumber { owner, path: format!("{path}.{field}"), field: field.into(), value })
 }
 
-/// The pins of every tensor as operator indices, producer first, with the offset of each tensor.
-fn resolve_pins(
-    document: &GraphDocument,
-    names: &FxHashMap<&str, u32>,
-) -> Result<(Vec<u32>, Vec<OpId>), GraphError> {
+/// The pins of every tensor, producer first.
+fn resolve_pins(document: &GraphDocument, names: &FxHashMap<&str, OpId>) -> Result<Csr<OpId>, GraphError> {
     let total: usize = document.tensors.iter().map(|tensor| tensor.consumers.len() + 1).sum();
     check_size("pins", total)?;
-    let mut offsets = Vec::with_capacity(document.tensors.len() + 1);
-    let mut pins = Vec::with_capacity(total);
-    offsets.push(0);
+    let mut pins: Vec<(TensorId, OpId)> = Vec::with_capacity(total);
     // The tensor that last named an operator, to find repetitions without sorting.
-    let mut seen = vec![u32::MAX; document.operators.len()];
+    let mut seen: Keyed<OpId, usize> = Keyed::filled(usize::MAX, document.operators.len());
     for (at, tensor) in document.tensors.iter().enumerate() {
+        let mut producer = None;
         let measured = tensor.seconds.iter().map(|(class, &value)| (format!("seconds.{class}"), value));
         for (field, value) in std::iter::once(("bytes".to_owned(), tensor.bytes)).chain(measured) {
             check_number(value, &field, || {
@@ -418,12 +412,12 @@ fn resolve_pins(
             let Some(&op) = names.get(name.as_str()) else {
                 return Err(GraphError::UnknownOperator { at, path: path(), role, name: name.clone() });
             };
-            if std::mem::replace(&mut seen[op as usize], at as u32) == at as u32 {
+            if std::mem::replace(&mut seen[op], at) == at {
                 return Err(GraphError::RepeatedPin { at, path: path(), name: name.clone() });
             }
-            pins.push(OpId(op));
-            let producer = pins[*offsets.last().expect("starts with 0") as usize];
-            if document.operators[op as usize].pass == crate::document::Pass::Forward
+            pins.push((TensorId::new(at), op));
+            let producer = *producer.get_or_insert(op);
+            if document.operators[op.index()].pass == crate::document::Pass::Forward
                 && document.operators[producer.index()].pass != crate::document::Pass::Forward
             {
                 return Err(GraphError::BackwardToForward {
@@ -433,19 +427,18 @@ fn resolve_pins(
                 });
             }
         }
-        offsets.push(pins.len() as u32);
     }
-    Ok((offsets, pins))
+    Ok(Csr::from_sorted(document.tensors.len(), pins.into_iter()))
 }
 
 /// (parameter, reader) pairs in document order.
 fn resolve_readers(
     document: &GraphDocument,
-    names: &FxHashMap<&str, u32>,
+    names: &FxHashMap<&str, OpId>,
 ) -> Result<Vec<(u32, OpId)>, GraphError> {
     check_size("readers", document.parameters.iter().map(|parameter| parameter.readers.len()).sum())?;
     let mut pairs = Vec::new();
-    let mut seen = vec![u32::MAX; document.operators.len()];
+    let mut seen: Keyed<OpId, usize> = Keyed::filled(usize::MAX, document.operators.len());
     for (at, parameter) in document.parameters.iter().enumerate() {
         for (field, value) in [("bytes", parameter.bytes), ("optimizer_bytes", parameter.optimizer_bytes)] {
             check_number(value, field, || {
@@ -461,10 +454,10 @@ fn resolve_readers(
             let Some(&op) = names.get(reader.as_str()) else {
                 return Err(GraphError::UnknownReader { name: name(), path: path(), reader: reader_name() });
             };
-            if std::mem::replace(&mut seen[op as usize], at as u32) == at as u32 {
+            if std::mem::replace(&mut seen[op], at) == at {
                 return Err(GraphError::RepeatedReader { name: name(), path: path(), reader: reader_name() });
             }
-            pairs.push((at as u32, OpId(op)));
+            pairs.push((at as u32, op));
         }
     }
     Ok(pairs)
@@ -472,7 +465,10 @@ fn resolve_readers(
 
 /// Class per operator, numbered by first appearance, and (class, operator) pairs in operator order. Operators with
 /// the same colocation name share a class, and so do the readers of a parameter marked `together`.
-fn colocation_classes(document: &GraphDocument, readers: &[(u32, OpId)]) -> (Vec<u32>, Vec<(u32, OpId)>) {
+fn colocation_classes(
+    document: &GraphDocument,
+    readers: &[(u32, OpId)],
+) -> (Keyed<OpId, ClassId>, Vec<(ClassId, OpId)>) {
     let mut joined: UnionFind<u32> = UnionFind::new(document.operators.len());
     let mut by_name: FxHashMap<&str, u32> = FxHashMap::default();
     for (at, operator) in (0..).zip(&document.operators) {
@@ -485,14 +481,14 @@ fn colocation_classes(document: &GraphDocument, readers: &[(u32, OpId)]) -> (Vec
             joined.union(pair[0].1.0, pair[1].1.0);
         }
     }
-    let mut number: FxHashMap<u32, u32> = FxHashMap::default();
-    let mut class_of = Vec::with_capacity(document.operators.len());
+    let mut number: FxHashMap<u32, ClassId> = FxHashMap::default();
+    let mut class_of = Keyed::default();
     let mut members = Vec::with_capacity(document.operators.len());
-    for at in 0..document.operators.len() as u32 {
-        let fresh = number.len() as u32;
-        let class = *number.entry(joined.find(at)).or_insert(fresh);
+    for op in OpId::first(document.operators.len()) {
+        let fresh = ClassId::new(number.len());
+        let class = *number.entry(joined.find(op.0)).or_insert(fresh);
         class_of.push(class);
-        members.push((class, OpId(at)));
+        members.push((class, op));
     }
     (class_of, members)
 }

@@ -19,41 +19,29 @@ pub use weights::weight_gradients;
 
 use crate::csr::Csr;
 use crate::document::{GraphDocument, OperatorDocument, ParameterDocument, Pass};
+use crate::id;
+use crate::ids::{Id, Keyed};
 
-/// Index of an operator in its graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct OpId(pub u32);
-
-/// Index of a tensor in its graph.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TensorId(pub u32);
-
-impl OpId {
-    /// As an array index.
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl TensorId {
-    /// As an array index.
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
+id! {
+    /// Index of an operator in its graph.
+    pub OpId;
+    /// Index of a tensor in its graph.
+    pub TensorId;
+    /// Index of a colocation class in its graph.
+    pub ClassId;
 }
 
 /// A checked, immutable model graph.
 #[derive(Debug, Clone)]
 pub struct Graph {
     document: Arc<GraphDocument>,
-    /// The pins of tensor t are `pins[pin_offsets[t]..pin_offsets[t + 1]]`, producer first.
-    pin_offsets: Vec<u32>,
-    pins: Vec<OpId>,
+    /// The pins of every tensor, producer first.
+    pins: Csr<OpId>,
     outputs: Csr<TensorId>,
     inputs: Csr<TensorId>,
     successors: Csr<OpId>,
     predecessors: Csr<OpId>,
-    colocation: Vec<u32>,
+    colocation: Keyed<OpId, ClassId>,
     classes: Csr<OpId>,
     topological: Vec<OpId>,
     has_backward: bool,
@@ -94,12 +82,12 @@ impl Graph {
 
     /// All operators, by index.
     pub fn operators(&self) -> impl ExactSizeIterator<Item = OpId> + use<> {
-        (0..self.operator_count() as u32).map(OpId)
+        OpId::first(self.operator_count())
     }
 
     /// All tensors, by index.
     pub fn tensors(&self) -> impl ExactSizeIterator<Item = TensorId> + use<> {
-        (0..self.tensor_count() as u32).map(TensorId)
+        TensorId::first(self.tensor_count())
     }
 
     /// Document of an operator.
@@ -137,28 +125,27 @@ impl Graph {
 
     /// Producer and consumers of a tensor, the producer first.
     pub fn pins(&self, tensor: TensorId) -> &[OpId] {
-        let at = tensor.index();
-        &self.pins[self.pin_offsets[at] as usize..self.pin_offsets[at + 1] as usize]
+        self.pins.row(tensor)
     }
 
     /// The tensors that an operator produces.
     pub fn outputs(&self, op: OpId) -> &[TensorId] {
-        self.outputs.row(op.index())
+        self.outputs.row(op)
     }
 
     /// The tensors that an operator reads.
     pub fn inputs(&self, op: OpId) -> &[TensorId] {
-        self.inputs.row(op.index())
+        self.inputs.row(op)
     }
 
     /// The operators that read an output of `op`, without repetition, by index.
     pub fn successors(&self, op: OpId) -> &[OpId] {
-        self.successors.row(op.index())
+        self.successors.row(op)
     }
 
     /// The operators whose outputs `op` reads, without repetition, by index.
     pub fn predecessors(&self, op: OpId) -> &[OpId] {
-        self.predecessors.row(op.index())
+        self.predecessors.row(op)
     }
 
     /// Number of colocation classes; an operator without a colocation name is a class of its own.
@@ -166,13 +153,18 @@ impl Graph {
         self.classes.rows()
     }
 
+    /// The colocation classes.
+    pub fn class_ids(&self) -> impl DoubleEndedIterator<Item = ClassId> + ExactSizeIterator + Clone + use<> {
+        ClassId::first(self.class_count())
+    }
+
     /// The colocation class of an operator; classes are numbered by their first operator.
-    pub fn class_of(&self, op: OpId) -> usize {
-        self.colocation[op.index()] as usize
+    pub fn class_of(&self, op: OpId) -> ClassId {
+        self.colocation[op]
     }
 
     /// The operators of a colocation class, by index.
-    pub fn class(&self, class: usize) -> &[OpId] {
+    pub fn class(&self, class: ClassId) -> &[OpId] {
         self.classes.row(class)
     }
 
@@ -198,7 +190,7 @@ impl Graph {
 
     /// The shared parameters that an operator reads.
     pub fn parameters_of(&self, op: OpId) -> &[u32] {
-        self.parameters.row(op.index())
+        self.parameters.row(op)
     }
 
     /// Lower bound on the bytes that an operator adds to its device's memory with one microbatch in flight; exact in
@@ -223,16 +215,17 @@ impl Graph {
     /// The operators in execution order of a device: a topological order in which the forward pass comes first and
     /// ties go to the operator that comes first in the document. O((operators + edges) log operators).
     pub fn work_order(&self) -> Vec<OpId> {
-        let mut waiting: Vec<u32> = self.operators().map(|op| self.predecessors(op).len() as u32).collect();
+        let mut waiting: Keyed<OpId, usize> =
+            self.operators().map(|op| self.predecessors(op).len()).collect();
         let key = |op: OpId| std::cmp::Reverse((!self.is_forward(op), op));
         let mut ready: std::collections::BinaryHeap<_> =
-            self.operators().filter(|op| waiting[op.index()] == 0).map(key).collect();
+            self.operators().filter(|&op| waiting[op] == 0).map(key).collect();
         let mut order = Vec::with_capacity(self.operator_count());
         while let Some(std::cmp::Reverse((_, op))) = ready.pop() {
             order.push(op);
             for &next in self.successors(op) {
-                waiting[next.index()] -= 1;
-                if waiting[next.index()] == 0 {
+                waiting[next] -= 1;
+                if waiting[next] == 0 {
                     ready.push(key(next));
                 }
             }

@@ -8,6 +8,7 @@ use petgraph::visit::{
 use petgraph::{Directed, Direction};
 
 use super::{Graph, OpId};
+use crate::ids::Keyed;
 
 impl GraphBase for Graph {
     type NodeId = OpId;
@@ -34,17 +35,17 @@ impl NodeIndexable for Graph {
     }
 
     fn from_index(&self, index: usize) -> OpId {
-        OpId(index as u32)
+        OpId::new(index)
     }
 }
 
 impl NodeCompactIndexable for Graph {}
 
 impl IntoNodeIdentifiers for &Graph {
-    type NodeIdentifiers = std::iter::Map<std::ops::Range<u32>, fn(u32) -> OpId>;
+    type NodeIdentifiers = std::iter::Map<std::ops::Range<usize>, fn(usize) -> OpId>;
 
     fn node_identifiers(self) -> Self::NodeIdentifiers {
-        (0..self.operator_count() as u32).map(OpId as fn(u32) -> OpId)
+        (0..self.operator_count()).map(OpId::new as fn(usize) -> OpId)
     }
 }
 
@@ -69,19 +70,19 @@ impl<'a> IntoNeighborsDirected for &'a Graph {
 
 /// Operators that a traversal has visited.
 #[derive(Debug, Clone)]
-pub struct Visited(Vec<bool>);
+pub struct Visited(Keyed<OpId, bool>);
 
 impl VisitMap<OpId> for Visited {
     fn visit(&mut self, op: OpId) -> bool {
-        !std::mem::replace(&mut self.0[op.index()], true)
+        !std::mem::replace(&mut self.0[op], true)
     }
 
     fn is_visited(&self, op: &OpId) -> bool {
-        self.0[op.index()]
+        self.0[*op]
     }
 
     fn unvisit(&mut self, op: OpId) -> bool {
-        std::mem::replace(&mut self.0[op.index()], false)
+        std::mem::replace(&mut self.0[op], false)
     }
 }
 
@@ -89,7 +90,7 @@ impl Visitable for Graph {
     type Map = Visited;
 
     fn visit_map(&self) -> Visited {
-        Visited(vec![false; self.operator_count()])
+        Visited(Keyed::filled(false, self.operator_count()))
     }
 
     fn reset_map(&self, map: &mut Visited) {

@@ -12,7 +12,7 @@ pub enum ScheduleError {
     #[error("a pipeline needs at least one stage and one microbatch")]
     Empty,
     /// No schedule.
-    #[error("there is no schedule to run")]
+    #[error("the schedule is none: there is nothing to run")]
     NoSchedule,
     /// Several stages per device under a schedule that allows only one.
     #[error("{stages} stages on {devices} devices: only interleaved 1f1b runs several stages on a device")]
@@ -23,7 +23,7 @@ pub enum ScheduleError {
         devices: u32,
     },
     /// Stages that cannot be divided evenly among the devices.
-    #[error("{stages} stages cannot be dealt out evenly to {devices} devices")]
+    #[error("{stages} stages cannot be distributed evenly over {devices} devices")]
     Uneven {
         /// Stages.
         stages: usize,
@@ -32,7 +32,7 @@ pub enum ScheduleError {
     },
     /// Microbatches that interleaved 1F1B cannot run in whole rounds.
     #[error(
-        "interleaved 1f1b takes microbatches in rounds of {devices}, and {microbatches} is no multiple of that"
+        "interleaved 1f1b takes microbatches in rounds of {devices}, and {microbatches} is not a multiple of that"
     )]
     Rounds {
         /// Microbatches.
@@ -51,9 +51,7 @@ pub enum ScheduleError {
         most: usize,
     },
     /// Transfer times for a wrong number of boundaries.
-    #[error(
-        "{given} pairs of transfer times for {stages} stages, expected one for each boundary between two"
-    )]
+    #[error("{given} pairs of transfer times for {stages} stages, expected one per stage boundary")]
     Transfers {
         /// Pairs given.
         given: usize,
@@ -61,13 +59,13 @@ pub enum ScheduleError {
         stages: usize,
     },
     /// Invalid number of chunks.
-    #[error("{chunks} stages on each device: at least 1, and more than that only under interleaved 1f1b")]
+    #[error("{chunks} stages per device, expected at least 1, and more than 1 only under interleaved 1f1b")]
     Chunks {
         /// Stages on each device.
         chunks: u32,
     },
     /// Operators of one stage on several devices.
-    #[error("operator `{operator}` is on another device than what has to share its stage")]
+    #[error("operator `{operator}` is on another device than the operators that must share its stage")]
     Parted {
         /// One of them.
         operator: String,
@@ -81,7 +79,7 @@ pub enum ScheduleError {
         device: String,
     },
     /// A stage too small to be divided.
-    #[error("the stage of {device} is {units} inseparable parts and cannot be divided into {chunks}")]
+    #[error("the stage of {device} has {units} units and cannot be divided into {chunks} chunks")]
     FewUnits {
         /// The device.
         device: String,
@@ -117,19 +115,19 @@ impl ScheduleError {
     /// Suggested fix.
     pub fn help(&self) -> &'static str {
         match self {
-            ScheduleError::Empty => "give a plan with a stage, and at least one microbatch",
-            ScheduleError::NoSchedule => "name gpipe, 1f1b, interleaved or zero-bubble",
+            ScheduleError::Empty => "give a plan with at least one stage, and at least one microbatch",
+            ScheduleError::NoSchedule => "use gpipe, 1f1b, interleaved or zero-bubble",
             ScheduleError::OneStageEach { .. } => "use interleaved 1f1b, or one stage for each device",
             ScheduleError::Uneven { .. } => "give every device the same number of stages",
             ScheduleError::Rounds { .. } => "use a multiple of the number of devices",
             ScheduleError::TooMany { .. } => "simulate fewer microbatches: after a few rounds they repeat",
-            ScheduleError::Transfers { .. } => "give a pair for each boundary, or none at all",
-            ScheduleError::Chunks { .. } => "leave the chunks out, or use the schedule interleaved",
+            ScheduleError::Transfers { .. } => "give one pair per boundary, or none",
+            ScheduleError::Chunks { .. } => "omit the chunks, or use the interleaved schedule",
             ScheduleError::Parted { .. } => {
-                "give a contiguous split: `check` says what is wrong with this one"
+                "give a contiguous split; `check` lists every violation of this one"
             }
             ScheduleError::Unsupported { .. } => {
-                "interleaved 1f1b deals the stages out to all devices, so each has to run any of them"
+                "let every device run every operator: interleaved 1f1b assigns the stages to all devices"
             }
             ScheduleError::FewUnits { .. } => "use fewer chunks, or fewer devices",
             ScheduleError::Figure(_) => "correct the figures: times are in seconds, sizes in bytes",

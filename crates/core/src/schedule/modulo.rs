@@ -16,6 +16,7 @@
 use std::collections::BTreeSet;
 
 use crate::csr::Csr;
+use crate::ids::Keyed;
 use crate::tolerance::VALUE_RELATIVE;
 
 /// The part of the period that is left to some lanes.
@@ -31,7 +32,7 @@ struct Window {
 #[derive(Debug, Clone, Default)]
 struct Lane {
     window: usize,
-    rank: u32,
+    rank: usize,
     /// In the order in which they run.
     tasks: Vec<u32>,
     seconds: f64,
@@ -55,7 +56,7 @@ pub(crate) struct Modulo {
     period: f64,
     windows: Vec<Window>,
     lanes: Vec<Lane>,
-    tasks: Vec<Task>,
+    tasks: Keyed<u32, Task>,
     /// A task, and one that it waits for.
     waits: Vec<(u32, u32)>,
 }
@@ -80,7 +81,7 @@ impl Modulo {
     }
 
     /// A lane in a window. Of the lanes that have something to do, that of the lowest rank is laid first.
-    pub(crate) fn lane(&mut self, window: usize, rank: u32) -> usize {
+    pub(crate) fn lane(&mut self, window: usize, rank: usize) -> usize {
         self.lanes.push(Lane { window, rank, ..Lane::default() });
         self.lanes.len() - 1
     }
@@ -96,9 +97,8 @@ impl Modulo {
     }
 
     fn push(&mut self, lane: usize, seconds: f64, is_last: bool) -> u32 {
-        let number = self.tasks.len() as u32;
         let of = &mut self.lanes[lane];
-        self.tasks.push(Task { lane, offset: of.seconds, seconds, is_last, start: None });
+        let number = self.tasks.push(Task { lane, offset: of.seconds, seconds, is_last, start: None });
         of.seconds += seconds;
         of.tasks.push(number);
         number
@@ -111,12 +111,12 @@ impl Modulo {
 
     /// When a task starts, in seconds from the beginning of its batch.
     pub(crate) fn start(&self, task: u32) -> f64 {
-        self.tasks[task as usize].start.unwrap_or(0.0)
+        self.tasks[task].start.unwrap_or(0.0)
     }
 
     /// When a task ends.
     pub(crate) fn end(&self, task: u32) -> f64 {
-        self.start(task) + self.tasks[task as usize].seconds
+        self.start(task) + self.tasks[task].seconds
     }
 
     /// Schedules all tasks but the last ones, in O((tasks + waits) log lanes). The waits have no cycle.
@@ -125,22 +125,21 @@ impl Modulo {
         let inputs = Csr::from_pairs(count, &self.waits);
         let reversed: Vec<(u32, u32)> = self.waits.iter().map(|&(task, on)| (on, task)).collect();
         let readers = Csr::from_pairs(count, &reversed);
-        let mut missing: Vec<usize> = (0..count).map(|task| inputs.row(task).len()).collect();
-        let mut ready: Vec<u32> = (0..count as u32)
-            .filter(|&task| missing[task as usize] == 0 && !self.tasks[task as usize].is_last)
-            .collect();
+        let mut missing: Keyed<u32, usize> = self.tasks.ids().map(|task| inputs.row(task).len()).collect();
+        let is_free = |&task: &u32| missing[task] == 0 && !self.tasks[task].is_last;
+        let mut ready: Vec<u32> = self.tasks.ids().filter(is_free).collect();
         let mut open = BTreeSet::new();
         loop {
             while let Some(task) = ready.pop() {
-                let lane = self.tasks[task as usize].lane;
-                if self.tasks[task as usize].start.is_some() {
+                let lane = self.tasks[task].lane;
+                if self.tasks[task].start.is_some() {
                     continue;
                 }
                 if self.lanes[lane].start.is_none() {
                     open.insert((self.lanes[lane].rank, lane));
                     continue;
                 }
-                let from = inputs.row(task as usize).iter().map(|&on| self.end(on)).fold(0.0, f64::max);
+                let from = inputs.row(task).iter().map(|&on| self.end(on)).fold(0.0, f64::max);
                 self.finish(task, from);
                 release(task, &readers, &mut missing, &mut ready);
             }
@@ -157,12 +156,12 @@ impl Modulo {
         let mut is_known = rustc_hash::FxHashSet::default();
         let mut start: f64 = 0.0;
         for &task in &self.lanes[lane].tasks {
-            let row = inputs.row(task as usize);
-            let is_there = |on: &u32| self.tasks[*on as usize].start.is_some() || is_known.contains(on);
-            if self.tasks[task as usize].is_last || !row.iter().all(is_there) {
+            let row = inputs.row(task);
+            let is_there = |on: &u32| self.tasks[*on].start.is_some() || is_known.contains(on);
+            if self.tasks[task].is_last || !row.iter().all(is_there) {
                 continue;
             }
-            let offset = self.tasks[task as usize].offset;
+            let offset = self.tasks[task].offset;
             let outside = row.iter().filter(|&on| !is_known.contains(on));
             start = outside.map(|&on| self.end(on) - offset).fold(start, f64::max);
             is_known.insert(task);
@@ -170,7 +169,7 @@ impl Modulo {
         }
         let start = self.fit(lane, start);
         for &task in &known {
-            let task = &mut self.tasks[task as usize];
+            let task = &mut self.tasks[task];
             task.start = Some(start + task.offset);
         }
         known
@@ -201,12 +200,12 @@ impl Modulo {
 
     /// Starts a task in the first turn of its lane that is not before `from`.
     pub(crate) fn finish(&mut self, task: u32, from: f64) {
-        let Task { lane, offset, .. } = self.tasks[task as usize];
+        let Task { lane, offset, .. } = self.tasks[task];
         let start = match self.lanes[lane].start {
             Some(start) => start,
             None => self.fit(lane, (from - offset).max(0.0)),
         };
-        self.tasks[task as usize].start = Some(self.turn(start + offset, from));
+        self.tasks[task].start = Some(self.turn(start + offset, from));
     }
 
     /// The first moment from `from` on that is `first` or whole periods after it.
@@ -227,10 +226,10 @@ impl Modulo {
 }
 
 /// Takes a task from what its readers wait for.
-fn release(task: u32, readers: &Csr<u32>, missing: &mut [usize], ready: &mut Vec<u32>) {
-    for &reader in readers.row(task as usize) {
-        missing[reader as usize] -= 1;
-        if missing[reader as usize] == 0 {
+fn release(task: u32, readers: &Csr<u32>, missing: &mut Keyed<u32, usize>, ready: &mut Vec<u32>) {
+    for &reader in readers.row(task) {
+        missing[reader] -= 1;
+        if missing[reader] == 0 {
             ready.push(reader);
         }
     }

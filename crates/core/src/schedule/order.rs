@@ -57,10 +57,11 @@ pub fn orders(
     if tasks.is_none() {
         return Err(ScheduleError::TooMany { stages, microbatches, most: MAX_TASKS });
     }
-    if schedule != Schedule::Interleaved && stages != devices as usize {
+    let each = devices as usize;
+    if schedule != Schedule::Interleaved && stages != each {
         return Err(ScheduleError::OneStageEach { stages, devices });
     }
-    if !stages.is_multiple_of(devices as usize) {
+    if !stages.is_multiple_of(each) {
         return Err(ScheduleError::Uneven { stages, devices });
     }
     let each_device = 0..devices;

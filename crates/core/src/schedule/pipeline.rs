@@ -4,6 +4,7 @@ use super::ScheduleError;
 use super::iteration::{StageTimes, bubble};
 use super::order::{Task, Work, orders};
 use crate::document::Schedule;
+use crate::ids::Keyed;
 use crate::simulate::{Flow, FlowBuilder, Operator, Rules, Simulator, Span, Timeline};
 
 /// A stage of a pipeline.
@@ -90,17 +91,15 @@ impl Pipeline {
     /// Builds the flow. The order of a device is a chain of tensors of zero bytes; the activations of a microbatch are
     /// a tensor from its forward pass to its backward pass, or to the weight gradient if that is separate.
     fn flow(&self, orders: &[Vec<Task>]) -> Result<Flow, ScheduleError> {
-        let (count, microbatches) = (self.stages.len(), self.microbatches as usize);
+        let (count, microbatches) = (self.stages.len() as u32, self.microbatches);
         let mut flow = FlowBuilder::new(Rules::PORTS, self.devices, 2 * self.devices, false);
-        let mut number = vec![0; 3 * count * microbatches];
-        let place = |task: Task| {
-            (task.work as usize * count + task.stage as usize) * microbatches + task.microbatch as usize
-        };
-        let mut holds_fixed = vec![true; count];
+        let mut number = Keyed::filled(0, (3 * count * microbatches) as usize);
+        let place = |task: Task| (task.work as u32 * count + task.stage) * microbatches + task.microbatch;
+        let mut holds_fixed = Keyed::filled(true, self.stages.len());
         for (device, order) in (0..).zip(orders) {
             for &task in order {
-                let stage = &self.stages[task.stage as usize];
-                let fixed = std::mem::take(&mut holds_fixed[task.stage as usize]);
+                let stage = self.stage(task);
+                let fixed = std::mem::take(&mut holds_fixed[task.stage]);
                 number[place(task)] = flow.operator(Operator {
                     device,
                     seconds: self.seconds(task),
@@ -120,10 +119,10 @@ impl Pipeline {
                 let same = |work| number[place(Task { work, ..task })];
                 match task.work {
                     Work::Forward => {
-                        let bytes = self.stages[task.stage as usize].activation_bytes;
+                        let bytes = self.stage(task).activation_bytes;
                         let weight = is_split.then(|| same(Work::Weight));
                         flow.tensor(own, bytes, [same(Work::Backward)].into_iter().chain(weight));
-                        if (task.stage as usize) + 1 < count {
+                        if task.stage + 1 < count {
                             let next = Task { stage: task.stage + 1, ..task };
                             self.send(&mut flow, own, task, (next, number[place(next)]));
                         }
@@ -158,8 +157,12 @@ impl Pipeline {
         flow.copy(there, [to]);
     }
 
+    fn stage(&self, task: Task) -> &Stage {
+        &self.stages[task.stage as usize]
+    }
+
     fn seconds(&self, task: Task) -> f64 {
-        let StageTimes { forward, backward, weight } = self.stages[task.stage as usize].times;
+        let StageTimes { forward, backward, weight } = self.stage(task).times;
         match task.work {
             Work::Forward => forward,
             Work::Backward if self.schedule == Schedule::ZeroBubble => backward,

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::Rules;
-use super::error::{FlowError, runnable};
+use super::error::{FlowError, known, runnable};
 use super::flow::{Copy, Flow, MOST, Operator, Shared, Task, Tensor, Transfer};
+use crate::ids::Id;
 use crate::tolerance::LARGEST_SUM;
 
 /// Adds operators, tensors and transfers to a flow, in that order: all operators first, and the copies and
@@ -55,8 +56,7 @@ impl FlowBuilder {
 
     /// Adds an operator and returns its index.
     pub fn operator(&mut self, operator: Operator) -> u32 {
-        self.flow.tasks.push(Task { operator, ..Task::default() });
-        self.flow.tasks.len() as u32 - 1
+        self.flow.tasks.push(Task { operator, ..Task::default() })
     }
 
     /// Adds a tensor of an operator that has been added, with its readers on the same device, and returns its
@@ -65,7 +65,7 @@ impl FlowBuilder {
     /// # Panics
     /// If there is no such operator.
     pub fn tensor(&mut self, producer: u32, bytes: f64, readers: impl IntoIterator<Item = u32>) -> u32 {
-        self.tensor_on(self.flow.tasks[producer as usize].operator.device, producer, bytes, readers)
+        self.tensor_on(self.flow.tasks[producer].operator.device, producer, bytes, readers)
     }
 
     /// As [`FlowBuilder::tensor`], for a known device of the producer.
@@ -76,11 +76,10 @@ impl FlowBuilder {
         bytes: f64,
         readers: impl IntoIterator<Item = u32>,
     ) -> u32 {
-        let home = self.flow.copies.len() as u32;
-        let transfers = [self.flow.transfers.len() as u32; 2];
-        self.flow.tensors.push(Tensor { producer, home, transfers, announced: false });
+        let home = self.flow.copies.next_id();
+        let transfers = [self.flow.transfers.next_id(); 2];
         self.add_copy(device, bytes, readers);
-        self.flow.tensors.len() as u32 - 1
+        self.flow.tensors.push(Tensor { producer, home, transfers, announced: false })
     }
 
     /// Adds a transfer of the tensor added last and returns its index. It holds its ports for `seconds`,
@@ -91,16 +90,14 @@ impl FlowBuilder {
     /// If there is no tensor.
     pub fn transfer(&mut self, seconds: f64, gap: f64, ports: impl IntoIterator<Item = u32>) -> u32 {
         let flow = &mut self.flow;
-        let last = flow.tensors.last_mut().expect("a transfer is of the tensor added last");
-        last.transfers[1] += 1;
-        let Tensor { producer, home, transfers: [_, next], .. } = *last;
-        let tensor = flow.tensors.len() as u32 - 1;
-        let copies = [flow.copies.len() as u32; 2];
-        let first_port = flow.ports.len() as u32;
+        let tensor = flow.tensors.ids().next_back().expect("a transfer is of the tensor added last");
+        flow.tensors[tensor].transfers[1] += 1;
+        let Tensor { producer, home, .. } = flow.tensors[tensor];
+        let copies = [flow.copies.next_id(); 2];
+        let first_port = flow.ports.next_id();
         flow.ports.extend(ports);
-        let ports = [first_port, flow.ports.len() as u32];
-        flow.transfers.push(Transfer { tensor, producer, home, copies, ports, seconds, gap });
-        next - 1
+        let ports = [first_port, flow.ports.next_id()];
+        flow.transfers.push(Transfer { tensor, producer, home, copies, ports, seconds, gap })
     }
 
     /// Adds a copy that the transfer added last delivers, with its readers.
@@ -109,9 +106,9 @@ impl FlowBuilder {
     /// If there is no transfer.
     pub fn copy(&mut self, device: u32, readers: impl IntoIterator<Item = u32>) {
         let transfer = self.flow.transfers.last().expect("a copy is brought by the transfer added last");
-        let bytes = self.flow.copies[transfer.home as usize].bytes;
+        let bytes = self.flow.copies[transfer.home].bytes;
         self.add_copy(device, bytes, readers);
-        let last = self.flow.copies.len() as u32;
+        let last = self.flow.copies.next_id();
         self.flow.transfers.last_mut().expect("asked for above").copies[1] = last;
     }
 
@@ -122,14 +119,14 @@ impl FlowBuilder {
     /// If there is no transfer, or another one already releases the home copy.
     pub fn announce(&mut self) {
         let transfer = self.flow.transfers.last_mut().expect("what is announced is the tensor added last");
-        let tensor = &mut self.flow.tensors[transfer.tensor as usize];
+        let tensor = &mut self.flow.tensors[transfer.tensor];
         assert!(!tensor.announced, "a tensor is announced once");
         tensor.announced = true;
         transfer.copies = [transfer.home, transfer.home + 1];
     }
 
     fn add_copy(&mut self, device: u32, bytes: f64, readers: impl IntoIterator<Item = u32>) {
-        let first_reader = self.flow.readers.len() as u32;
+        let first_reader = self.flow.readers.next_id();
         self.flow.copies.push(Copy { device, first_reader, bytes });
         self.flow.readers.extend(readers);
     }
@@ -159,9 +156,9 @@ impl FlowBuilder {
 
     fn end_tables(&mut self) {
         let flow = &mut self.flow;
-        let [copies, transfers] = [flow.copies.len(), flow.transfers.len()].map(|length| length as u32);
-        flow.tensors.push(Tensor { producer: 0, home: copies, transfers: [transfers; 2], announced: false });
-        flow.copies.push(Copy { device: 0, first_reader: flow.readers.len() as u32, bytes: 0.0 });
+        let (home, transfers) = (flow.copies.next_id(), [flow.transfers.next_id(); 2]);
+        flow.tensors.push(Tensor { producer: 0, home, transfers, announced: false });
+        flow.copies.push(Copy { device: 0, first_reader: flow.readers.next_id(), bytes: 0.0 });
     }
 
     /// Computes the derived tables.
@@ -172,31 +169,31 @@ impl FlowBuilder {
         flow.waits.clear();
         flow.waits.resize(operators, 0);
         for &reader in &flow.readers {
-            flow.waits[reader as usize] += 1;
+            flow.waits[reader] += 1;
         }
         flow.holds.clear();
         flow.holds.extend(flow.copies.windows(2).map(|two| two[1].first_reader - two[0].first_reader));
-        let tensors = flow.tensors.len() as u32 - 1;
+        let tensors = u32::first(flow.tensors.len() - 1);
         flow.events = operators as u32;
-        for at in 0..tensors {
-            let tensor = flow.tensors[at as usize];
+        for at in tensors.clone() {
+            let tensor = flow.tensors[at];
             let transfers = tensor.transfers[1] - tensor.transfers[0];
             flow.events += transfers;
-            flow.holds[tensor.home as usize] += flow.holds_at_home(at, transfers);
+            flow.holds[tensor.home] += flow.holds_at_home(at, transfers);
         }
-        let made = (0..tensors).zip(&flow.tensors).map(|(at, tensor)| (tensor.producer, at));
+        let made = tensors.zip(&flow.tensors).map(|(at, tensor)| (tensor.producer, at));
         flow.outputs.refill(operators, made);
         let copies = (0..).zip(flow.copies.windows(2));
         let read = copies.flat_map(|(copy, two)| {
-            let [first, last] = [0, 1].map(|at| two[at].first_reader as usize);
-            flow.readers[first..last].iter().map(move |&reader| (reader, copy))
+            let readers = flow.readers.range([two[0].first_reader, two[1].first_reader]);
+            readers.iter().map(move |&reader| (reader, copy))
         });
         flow.inputs.refill(operators, read);
         for (op, task) in flow.tasks.iter_mut().enumerate() {
             task.inputs = flow.inputs.range(op);
             task.outputs = flow.outputs.range(op);
-            let made = flow.outputs.row(op).iter().map(|&tensor| &flow.tensors[tensor as usize]);
-            let bytes = made.map(|tensor| flow.copies[tensor.home as usize].bytes);
+            let made = flow.outputs.row(op).iter().map(|&tensor| &flow.tensors[tensor]);
+            let bytes = made.map(|tensor| flow.copies[tensor.home].bytes);
             task.start_bytes = bytes.fold(task.operator.workspace_bytes, |sum, bytes| sum + bytes);
         }
         flow
@@ -230,27 +227,21 @@ impl FlowBuilder {
         for (at, transfer) in flow.transfers.iter().enumerate() {
             figure("seconds of transfer", at, transfer.seconds, 0)?;
             figure("gap of transfer", at, transfer.gap, 0)?;
-            for &port in flow.ports_of(at as u32) {
+            for &port in flow.ports.range(transfer.ports) {
                 known("port of transfer", at, port, flow.port_count())?;
             }
         }
-        for (at, copy) in flow.copies[..flow.copies.len() - 1].iter().enumerate() {
+        for (at, two) in flow.copies.windows(2).enumerate() {
+            let copy = &two[0];
             figure("bytes of copy", at, copy.bytes, 1)?;
             known("device of copy", at, copy.device, flow.fixed.len())?;
-            for &reader in flow.readers_of(at as u32) {
+            for &reader in flow.readers.range([copy.first_reader, two[1].first_reader]) {
                 known("reader of copy", at, reader, flow.operator_count())?;
-                if flow.tasks[reader as usize].operator.device != copy.device {
+                if flow.tasks[reader].operator.device != copy.device {
                     return Err(FlowError::Elsewhere { reader, copy: at });
                 }
             }
         }
         Ok(())
-    }
-}
-
-fn known(what: &'static str, at: usize, index: u32, count: usize) -> Result<(), FlowError> {
-    match (index as usize) < count {
-        true => Ok(()),
-        false => Err(FlowError::Unknown { what, at, index, count }),
     }
 }

@@ -142,3 +142,9 @@ impl Clone for Clock {
 pub(super) fn above(high: u32, low: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
+
+/// The lower half of two packed numbers.
+#[inline]
+pub(super) fn low(packed: u64) -> u32 {
+    packed as u32
+}

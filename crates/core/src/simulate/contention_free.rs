@@ -6,7 +6,7 @@
 //! waiting one before the outputs of the finished one are sent, in the order of the edges.
 
 use super::builder::FlowBuilder;
-use super::error::{FlowError, count};
+use super::error::{FlowError, count, known};
 use super::flow::{Flow, Operator};
 use super::rules::Rules;
 
@@ -39,21 +39,12 @@ impl ContentionFree<'_> {
         }
         let mut flow = FlowBuilder::new(Rules::CONTENTION_FREE, devices as u32, 0, false);
         for (at, (&device, &seconds)) in self.placement.iter().zip(self.seconds).enumerate() {
-            if device as usize >= devices {
-                return Err(FlowError::Unknown {
-                    what: "device of operator",
-                    at,
-                    index: device,
-                    count: devices,
-                });
-            }
+            known("device of operator", at, device, devices)?;
             flow.operator(Operator { device, seconds, ..Operator::default() });
         }
         for (at, &(from, to, bytes)) in self.edges.iter().enumerate() {
             for index in [from, to] {
-                if index as usize >= operators {
-                    return Err(FlowError::Unknown { what: "end of edge", at, index, count: operators });
-                }
+                known("end of edge", at, index, operators)?;
             }
             let [home, there] = [from, to].map(|op| self.placement[op as usize]);
             flow.tensor(from, bytes, (home == there).then_some(to));

@@ -1,7 +1,7 @@
 //! The event loop.
 
 use super::ahead;
-use super::clock::{Event, Kind, above};
+use super::clock::{Event, Kind, above, low};
 use super::flow::Flow;
 use super::queue::Queue;
 use super::rules::Instant;
@@ -145,8 +145,8 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
 
     /// Marks operators without inputs as ready.
     fn begin(&mut self) {
-        for op in 0..self.flow.operator_count() as u32 {
-            if self.state.waits[op as usize] == 0 {
+        for op in self.flow.tasks.ids() {
+            if self.state.waits[op] == 0 {
                 self.ready(op, None);
             }
         }
@@ -197,7 +197,7 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
     #[inline]
     fn start_some_operator(&mut self) -> bool {
         while let Some(device) = self.idle.pop() {
-            if self.start_operator(device as u32) {
+            if self.start_operator(low(device)) {
                 return true;
             }
         }
@@ -207,7 +207,7 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
     #[inline]
     fn start_some_transfer(&mut self) -> bool {
         while let Some(transfer) = self.movable.pop() {
-            if self.start_transfer(transfer as u32) {
+            if self.start_transfer(low(transfer)) {
                 return true;
             }
         }
@@ -242,17 +242,17 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
 
     fn operator_ends(&mut self, op: u32) {
         let flow = self.flow;
-        let task = &flow.tasks[op as usize];
+        let task = &flow.tasks[op];
         let operator = &task.operator;
-        let mut bytes = self.state.devices[operator.device as usize].bytes - operator.workspace_bytes;
+        let mut bytes = self.state.devices[operator.device].bytes - operator.workspace_bytes;
         for &copy in flow.inputs_of(task) {
             bytes -= self.let_go(copy);
         }
         // Outputs without readers are freed before the device continues.
         for &tensor in flow.outputs_of(task) {
-            bytes -= self.let_go(flow.tensors[tensor as usize].home);
+            bytes -= self.let_go(flow.tensors[tensor].home);
         }
-        self.state.devices[operator.device as usize].bytes = bytes;
+        self.state.devices[operator.device].bytes = bytes;
         if operator.pause > 0.0 {
             let tie = self.tie(op);
             self.state.clock.foresee(operator.pause, tie, Kind::DeviceRested(op));
@@ -260,7 +260,7 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
             self.device_is_free(operator.device);
         }
         for &tensor in flow.outputs_of(task) {
-            let about = &flow.tensors[tensor as usize];
+            let about = &flow.tensors[tensor];
             if !about.announced {
                 self.deliver(about.home);
             }
@@ -274,16 +274,16 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
     /// Drops one holder of a copy; returns the bytes freed (0 until the last).
     #[inline]
     fn let_go(&mut self, copy: u32) -> f64 {
-        let holds = &mut self.state.holds[copy as usize];
+        let holds = &mut self.state.holds[copy];
         *holds -= 1;
         // Branch-free, because the branch would be unpredictable.
         let mask = u64::from(*holds == 0).wrapping_neg();
-        f64::from_bits(self.flow.copies[copy as usize].bytes.to_bits() & mask)
+        f64::from_bits(self.flow.copies[copy].bytes.to_bits() & mask)
     }
 
     fn deliver(&mut self, copy: u32) {
         for &reader in self.flow.readers_of(copy) {
-            let waits = &mut self.state.waits[reader as usize];
+            let waits = &mut self.state.waits[reader];
             *waits -= 1;
             if *waits == 0 {
                 self.woken.push(reader);
@@ -306,20 +306,20 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
 
     fn ready(&mut self, op: u32, by: Option<Activity>) {
         let operator = self.flow.operator(op);
-        self.timeline.arrived_by[op as usize] = by;
+        self.timeline.arrived_by[op] = by;
         let key = match self.flow.has_priority {
             true => above(operator.rank, op),
             false => self.state.clock.stamp(self.flow.rules.ties, op),
         };
-        self.state.queues[operator.device as usize].push(key);
-        if !self.state.devices[operator.device as usize].is_busy {
+        self.state.queues[operator.device].push(key);
+        if !self.state.devices[operator.device].is_busy {
             self.wake(operator.device);
         }
     }
 
     fn device_is_free(&mut self, device: u32) {
-        self.state.devices[device as usize].is_busy = false;
-        if self.state.queues[device as usize].first().is_some() {
+        self.state.devices[device].is_busy = false;
+        if self.state.queues[device].first().is_some() {
             self.wake(device);
         }
     }
@@ -335,20 +335,20 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
     /// Starts the first operator in the queue of a device, if there is one and the device is free.
     #[inline(never)]
     fn start_operator(&mut self, device: u32) -> bool {
-        let state = &mut self.state.devices[device as usize];
+        let state = &mut self.state.devices[device];
         if state.is_busy {
             return false;
         }
-        let Some(key) = self.state.queues[device as usize].pop() else { return false };
-        let op = key as u32;
+        let Some(key) = self.state.queues[device].pop() else { return false };
+        let op = low(key);
         state.is_busy = true;
-        let task = &self.flow.tasks[op as usize];
+        let task = &self.flow.tasks[op];
         state.take(task.start_bytes);
-        self.timeline.ran_before[op as usize] = state.ran.replace(op);
+        self.timeline.ran_before[op] = state.ran.replace(op);
         let start = self.state.clock.now;
         let tie = self.tie(op);
         let end = self.state.clock.foresee(task.operator.seconds, tie, Kind::OperatorEnds(op));
-        self.timeline.operators[op as usize] = Span { start, end };
+        self.timeline.operators[op] = Span { start, end };
         if let Some(tail) = self.tails.get(op as usize) {
             self.state.least = self.state.least.max(end + tail);
         }
@@ -386,25 +386,25 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
             return false;
         }
         let left = ports.iter().map(|&port| self.state.lines.take(port)).fold(0, u64::max);
-        self.timeline.left_by[transfer as usize] = if left > 0 { left as u32 } else { NOBODY };
-        let about = &flow.transfers[transfer as usize];
+        self.timeline.left_by[transfer] = if left > 0 { low(left) } else { NOBODY };
+        let about = &flow.transfers[transfer];
         if about.copies[0] != about.home {
-            for copy in &flow.copies[about.copies[0] as usize..about.copies[1] as usize] {
-                self.state.devices[copy.device as usize].take(copy.bytes);
+            for copy in flow.copies.range(about.copies) {
+                self.state.devices[copy.device].take(copy.bytes);
             }
         }
         let start = self.state.clock.now;
         let tie = self.tie(about.producer);
         let end = self.state.clock.foresee(about.seconds, tie, Kind::TransferArrives(transfer));
-        self.timeline.transfers[transfer as usize] = Span { start, end };
+        self.timeline.transfers[transfer] = Span { start, end };
         true
     }
 
     fn transfer_arrives(&mut self, transfer: u32) {
         let flow = self.flow;
-        let about = &flow.transfers[transfer as usize];
-        let home = flow.copies[about.home as usize].device;
-        self.state.devices[home as usize].bytes -= self.let_go(about.home);
+        let about = &flow.transfers[transfer];
+        let home = flow.copies[about.home].device;
+        self.state.devices[home].bytes -= self.let_go(about.home);
         for copy in about.copies[0]..about.copies[1] {
             self.deliver(copy);
         }

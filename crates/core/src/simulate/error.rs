@@ -20,7 +20,7 @@ pub enum FlowError {
         value: f64,
     },
     /// Finite values whose sum exceeds [`LARGEST_SUM`].
-    #[error("with the {what} {at} the sum is above {LARGEST_SUM:e}")]
+    #[error("the sum with {what} {at} exceeds {LARGEST_SUM:e}")]
     Overflow {
         /// The quantity.
         what: &'static str,
@@ -28,7 +28,7 @@ pub enum FlowError {
         at: usize,
     },
     /// Index out of range.
-    #[error("{what} {at} is {index}, of {count}")]
+    #[error("{what} {at} is {index}, expected less than {count}")]
     Unknown {
         /// Kind of the index.
         what: &'static str,
@@ -81,19 +81,26 @@ pub(super) fn count(what: &'static str, found: usize, expected: usize) -> Result
     }
 }
 
+/// Checks that an index is below the number of valid ones.
+pub(super) fn known(what: &'static str, at: usize, index: u32, count: usize) -> Result<(), FlowError> {
+    match (index as usize) < count {
+        true => Ok(()),
+        false => Err(FlowError::Unknown { what, at, index, count }),
+    }
+}
+
 /// Number of operators that can run: those neither on a cycle nor behind one.
 pub(super) fn runnable(flow: &Flow) -> usize {
     let mut waits = flow.waits.clone();
-    let mut open: Vec<u32> =
-        (0..waits.len() as u32).filter(|&operator| waits[operator as usize] == 0).collect();
+    let mut open: Vec<u32> = waits.ids().filter(|&operator| waits[operator] == 0).collect();
     let mut ran = 0;
     while let Some(operator) = open.pop() {
         ran += 1;
-        for &tensor in flow.outputs.row(operator as usize) {
+        for &tensor in flow.outputs.row(operator) {
             for copy in flow.copies_of(tensor) {
                 for &reader in flow.readers_of(copy) {
-                    waits[reader as usize] -= 1;
-                    if waits[reader as usize] == 0 {
+                    waits[reader] -= 1;
+                    if waits[reader] == 0 {
                         open.push(reader);
                     }
                 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use super::Rules;
 use crate::csr::Csr;
+use crate::ids::Keyed;
 
 /// Maximum number of operators, and of transfers, of a flow: an event packs an index and two bits for its kind into one
 /// word.
@@ -75,7 +76,7 @@ pub(super) struct Shared {
     pub(super) bytes: f64,
     pub(super) readers: Vec<u32>,
     /// Seconds by device to synchronise its gradient if several devices hold it.
-    pub(super) seconds: Vec<f64>,
+    pub(super) seconds: Keyed<u32, f64>,
 }
 
 /// A transfer of a tensor.
@@ -100,16 +101,16 @@ pub struct Flow {
     pub(super) port_count: u32,
     /// Number of operators and transfers in use, which is the number of events apart from pauses and gaps.
     pub(super) events: u32,
-    pub(super) tasks: Vec<Task>,
-    pub(super) tensors: Vec<Tensor>,
-    pub(super) transfers: Vec<Transfer>,
-    pub(super) copies: Vec<Copy>,
+    pub(super) tasks: Keyed<u32, Task>,
+    pub(super) tensors: Keyed<u32, Tensor>,
+    pub(super) transfers: Keyed<u32, Transfer>,
+    pub(super) copies: Keyed<u32, Copy>,
     /// Number of holders of each copy: its readers, and of a home copy also the producer and the transfers.
-    pub(super) holds: Vec<u32>,
-    pub(super) readers: Vec<u32>,
-    pub(super) ports: Vec<u32>,
+    pub(super) holds: Keyed<u32, u32>,
+    pub(super) readers: Keyed<u32, u32>,
+    pub(super) ports: Keyed<u32, u32>,
     /// Resident bytes by device.
-    pub(super) fixed: Vec<f64>,
+    pub(super) fixed: Keyed<u32, f64>,
     /// The parameters that operators share.
     pub(super) shared: Arc<[Shared]>,
     /// Seconds after the last operator until every device has synchronised the gradients of the parameters that it
@@ -122,7 +123,7 @@ pub struct Flow {
     /// Copies that each operator reads.
     pub(super) inputs: Csr<u32>,
     /// Number of copies that each operator waits for.
-    pub(super) waits: Vec<u32>,
+    pub(super) waits: Keyed<u32, u32>,
 }
 
 impl Default for Flow {
@@ -133,20 +134,20 @@ impl Default for Flow {
             has_priority: false,
             port_count: 0,
             events: 0,
-            tasks: Vec::new(),
-            tensors: Vec::new(),
-            transfers: Vec::new(),
-            copies: Vec::new(),
-            holds: Vec::new(),
-            readers: Vec::new(),
-            ports: Vec::new(),
-            fixed: Vec::new(),
+            tasks: Keyed::default(),
+            tensors: Keyed::default(),
+            transfers: Keyed::default(),
+            copies: Keyed::default(),
+            holds: Keyed::default(),
+            readers: Keyed::default(),
+            ports: Keyed::default(),
+            fixed: Keyed::default(),
             shared: Arc::default(),
             synchronisation: 0.0,
             keeps_outputs: false,
             outputs: Csr::default(),
             inputs: Csr::default(),
-            waits: Vec::new(),
+            waits: Keyed::default(),
         }
     }
 }
@@ -179,56 +180,54 @@ impl Flow {
 
     /// An operator as it was added.
     pub fn operator(&self, op: u32) -> &Operator {
-        &self.tasks[op as usize].operator
+        &self.tasks[op].operator
     }
 
     /// The tensor that a transfer brings.
     pub fn tensor_of(&self, transfer: u32) -> u32 {
-        self.transfers[transfer as usize].tensor
+        self.transfers[transfer].tensor
     }
 
     /// The operator whose output a transfer brings.
     pub fn producer_of(&self, transfer: u32) -> u32 {
-        self.transfers[transfer as usize].producer
+        self.transfers[transfer].producer
     }
 
     /// Seconds until a transfer has arrived, and seconds of the gap of its ports after that.
     pub fn transfer_seconds(&self, transfer: u32) -> [f64; 2] {
-        let transfer = &self.transfers[transfer as usize];
+        let transfer = &self.transfers[transfer];
         [transfer.seconds, transfer.gap]
     }
 
     /// Destination devices of a transfer.
     pub fn destinations(&self, transfer: u32) -> impl ExactSizeIterator<Item = u32> + '_ {
-        let [first, last] = self.transfers[transfer as usize].copies;
-        self.copies[first as usize..last as usize].iter().map(|copy| copy.device)
+        self.copies.range(self.transfers[transfer].copies).iter().map(|copy| copy.device)
     }
 
     /// The ports that a transfer holds.
     #[inline]
     pub fn ports_of(&self, transfer: u32) -> &[u32] {
-        let [first, last] = self.transfers[transfer as usize].ports;
-        &self.ports[first as usize..last as usize]
+        self.ports.range(self.transfers[transfer].ports)
     }
 
     /// Compute seconds of every device, without pauses.
     pub fn device_seconds(&self) -> Vec<f64> {
-        let mut seconds = vec![0.0; self.device_count()];
+        let mut seconds = Keyed::filled(0.0, self.device_count());
         for Task { operator, .. } in &self.tasks {
-            seconds[operator.device as usize] += operator.seconds;
+            seconds[operator.device] += operator.seconds;
         }
-        seconds
+        seconds.into()
     }
 
     /// Transfer seconds of every port, without gaps.
     pub fn port_seconds(&self) -> Vec<f64> {
-        let mut seconds = vec![0.0; self.port_count()];
-        for transfer in 0..self.transfer_count() as u32 {
-            for &port in self.ports_of(transfer) {
-                seconds[port as usize] += self.transfers[transfer as usize].seconds;
+        let mut seconds = Keyed::filled(0.0, self.port_count());
+        for transfer in &self.transfers {
+            for &port in self.ports.range(transfer.ports) {
+                seconds[port] += transfer.seconds;
             }
         }
-        seconds
+        seconds.into()
     }
 
     /// Resident bytes of every device, shared parameters included.
@@ -240,29 +239,29 @@ impl Flow {
     pub(super) fn add_up_fixed(&mut self) {
         self.fixed.fill(0.0);
         for Task { operator, .. } in &self.tasks {
-            self.fixed[operator.device as usize] += operator.fixed_bytes;
+            self.fixed[operator.device] += operator.fixed_bytes;
         }
         let mut devices: Vec<u32> = Vec::new();
-        let mut synchronising = vec![0.0; if self.shared.is_empty() { 0 } else { self.fixed.len() }];
+        let mut synchronising = Keyed::filled(0.0, if self.shared.is_empty() { 0 } else { self.fixed.len() });
         for shared in &*self.shared {
             devices.clear();
-            devices.extend(shared.readers.iter().map(|&op| self.tasks[op as usize].operator.device));
+            devices.extend(shared.readers.iter().map(|&op| self.tasks[op].operator.device));
             devices.sort_unstable();
             devices.dedup();
             for &device in &devices {
-                self.fixed[device as usize] += shared.bytes;
+                self.fixed[device] += shared.bytes;
                 if devices.len() > 1 {
-                    synchronising[device as usize] += shared.seconds[device as usize];
+                    synchronising[device] += shared.seconds[device];
                 }
             }
         }
-        self.synchronisation = synchronising.into_iter().fold(0.0, f64::max);
+        self.synchronisation = synchronising.iter().copied().fold(0.0, f64::max);
     }
 
     /// Number of holders of a tensor's home copy besides its readers: its producer, its transfers and, for a kept
     /// output without readers, the model.
     pub(super) fn holds_at_home(&self, tensor: u32, transfers: u32) -> u32 {
-        let Tensor { home, .. } = self.tensors[tensor as usize];
+        let Tensor { home, .. } = self.tensors[tensor];
         let is_output = self.keeps_outputs && transfers == 0 && self.readers_of(home).is_empty();
         1 + transfers + u32::from(is_output)
     }
@@ -270,8 +269,7 @@ impl Flow {
     /// The readers of a copy.
     #[inline]
     pub(super) fn readers_of(&self, copy: u32) -> &[u32] {
-        let [first, last] = [0, 1].map(|next| self.copies[copy as usize + next].first_reader as usize);
-        &self.readers[first..last]
+        self.readers.range([copy, copy + 1].map(|copy| self.copies[copy].first_reader))
     }
 
     /// The copies that an operator reads.
@@ -289,12 +287,12 @@ impl Flow {
     /// The transfers of a tensor.
     #[inline]
     pub(super) fn transfers_of(&self, tensor: u32) -> Range<u32> {
-        let [first, last] = self.tensors[tensor as usize].transfers;
+        let [first, last] = self.tensors[tensor].transfers;
         first..last
     }
 
     /// The copies of a tensor.
     pub(super) fn copies_of(&self, tensor: u32) -> Range<u32> {
-        self.tensors[tensor as usize].home..self.tensors[tensor as usize + 1].home
+        self.tensors[tensor].home..self.tensors[tensor + 1].home
     }
 }

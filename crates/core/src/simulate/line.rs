@@ -1,12 +1,13 @@
 //! Queues of the ports.
 
-use super::clock::above;
+use super::clock::{above, low};
 use super::queue::Queue;
+use crate::ids::Keyed;
 
 /// The ports with their queues.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    ports: Vec<Port>,
+    ports: Keyed<u32, Port>,
 }
 
 #[derive(Debug, Default)]
@@ -21,18 +22,19 @@ struct Port {
 impl Lines {
     /// Empties all queues, for `ports` ports.
     pub(super) fn reset(&mut self, ports: usize) {
-        for port in &mut self.ports {
+        for port in self.ports.iter_mut() {
             port.is_held = false;
             port.left = 0;
             port.line.clear();
         }
-        self.ports.resize_with(self.ports.len().max(ports), Port::default);
+        let ports = self.ports.len().max(ports);
+        self.ports.resize_with(ports, Port::default);
     }
 
     /// Adds a transfer to the queue of a port, behind all lower keys.
     #[inline]
     pub(super) fn join(&mut self, port: u32, key: u64) {
-        self.ports[port as usize].line.push(key);
+        self.ports[port].line.push(key);
     }
 
     /// Whether a transfer is first in the queue of an idle port.
@@ -44,15 +46,15 @@ impl Lines {
     /// The first transfer in the queue of an idle port.
     #[inline]
     pub(super) fn next(&self, port: u32) -> Option<u32> {
-        let port = &self.ports[port as usize];
-        port.line.first().filter(|_| !port.is_held).map(|key| key as u32)
+        let port = &self.ports[port];
+        port.line.first().filter(|_| !port.is_held).map(low)
     }
 
     /// Gives the port to the first transfer in its queue. Returns the key of the transfer that left the port
     /// last, greater for later times; zero if the port was never held.
     #[inline]
     pub(super) fn take(&mut self, port: u32) -> u64 {
-        let port = &mut self.ports[port as usize];
+        let port = &mut self.ports[port];
         port.line.pop();
         port.is_held = true;
         port.left
@@ -61,7 +63,7 @@ impl Lines {
     /// Releases a port.
     #[inline]
     pub(super) fn leave(&mut self, port: u32, instant: u32, transfer: u32) {
-        let port = &mut self.ports[port as usize];
+        let port = &mut self.ports[port];
         port.is_held = false;
         port.left = above(instant + 1, transfer);
     }

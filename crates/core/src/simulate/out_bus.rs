@@ -8,7 +8,7 @@
 //! buses start, then operators, each by device. The makespan includes the last gap.
 
 use super::builder::FlowBuilder;
-use super::error::{FlowError, count};
+use super::error::{FlowError, count, known};
 use super::flow::{Flow, Operator};
 use super::rules::Rules;
 
@@ -68,9 +68,7 @@ impl OutBus<'_> {
         let mut order: Vec<usize> = (0..self.edges.len()).collect();
         for (at, &(from, to, _)) in self.edges.iter().enumerate() {
             for index in [from, to] {
-                if index as usize >= operators {
-                    return Err(FlowError::Unknown { what: "end of edge", at, index, count: operators });
-                }
+                known("end of edge", at, index, operators)?;
             }
         }
         let pair = |at: usize| (self.edges[at].0, self.edges[at].1);
@@ -95,19 +93,12 @@ impl OutBus<'_> {
         let (stay, leave): (Vec<_>, Vec<_>) =
             edges.iter().partition(|edge| self.placement[edge.0 as usize] == home);
         for (_, output) in leave.into_iter().chain(stay) {
-            let Some(seen) = seen.get_mut(output as usize) else {
-                let count = self.output_bytes[op].len();
-                return Err(FlowError::Unknown {
-                    what: "output read of operator",
-                    at: op,
-                    index: output,
-                    count,
-                });
-            };
-            if std::mem::replace(seen, true) {
+            known("output read of operator", op, output, seen.len())?;
+            let at = output as usize;
+            if std::mem::replace(&mut seen[at], true) {
                 continue;
             }
-            let bytes = self.output_bytes[op][output as usize];
+            let bytes = self.output_bytes[op][at];
             let mut readers: Vec<(u32, u32)> = edges
                 .iter()
                 .filter(|edge| edge.1 == output)

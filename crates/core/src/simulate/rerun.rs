@@ -235,7 +235,7 @@ impl<'p> Rerun<'p> {
             Change::Rank(op, _) => self.settled.ready(op.0),
             Change::Device(op, _) => {
                 let graph = self.template.problem().graph();
-                let ends = graph.predecessors(op).iter().map(|op| self.settled.operators[op.index()].end);
+                let ends = graph.predecessors(op).iter().map(|op| self.settled.operators[op.0].end);
                 ends.reduce(f64::min).unwrap_or(0.0)
             }
         }
@@ -246,13 +246,13 @@ impl<'p> Rerun<'p> {
         match change {
             Change::Rank(op, rank) => {
                 assert!(self.flow.has_priority, "a schedule without ranks");
-                let operator = &mut self.flow.tasks[op.index()].operator;
+                let operator = &mut self.flow.tasks[op.0].operator;
                 Change::Rank(op, std::mem::replace(&mut operator.rank, rank))
             }
             Change::Device(op, to) => {
                 let graph = self.template.problem().graph();
                 let from = std::mem::replace(&mut self.device_of[op.index()], to);
-                let operator = &mut self.flow.tasks[op.index()].operator;
+                let operator = &mut self.flow.tasks[op.0].operator;
                 operator.device = to.0;
                 operator.seconds = self.template.seconds(op, to);
                 for &tensor in graph.inputs(op).iter().chain(graph.outputs(op)) {
@@ -322,40 +322,40 @@ impl<'p> Rerun<'p> {
 /// change may be later than the effect of a second one.)
 fn adapt(state: &mut State, flow: &Flow, settled: &Timeline, touched: &[TensorId]) {
     let is_to_come = |tensor: &&TensorId| {
-        let producer = flow.tensors[tensor.index()].producer;
-        settled.operators[producer as usize].end > state.clock.now
+        let producer = flow.tensors[tensor.0].producer;
+        settled.operators[producer].end > state.clock.now
     };
     for tensor in touched.iter().filter(is_to_come) {
         let copies = flow.copies_of(tensor.0);
-        let copies = copies.start as usize..copies.end as usize;
-        state.holds[copies.clone()].copy_from_slice(&flow.holds[copies]);
+        let copies = [copies.start, copies.end];
+        state.holds.range_mut(copies).copy_from_slice(flow.holds.range(copies));
     }
 }
 
 /// Marks the unused transfers of a tensor as never starting.
 fn never(timeline: &mut Timeline, flow: &Flow, tensor: TensorId) {
     let unused = flow.unused_of(tensor.0);
-    timeline.transfers[unused.start as usize..unused.end as usize].fill(NEVER);
+    timeline.transfers.range_mut([unused.start, unused.end]).fill(NEVER);
 }
 
 impl Timeline {
     /// Time at which an operator became ready.
     fn ready(&self, op: u32) -> f64 {
-        self.arrived_by[op as usize].map_or(0.0, |by| self.span(by).end)
+        self.arrived_by[op].map_or(0.0, |by| self.span(by).end)
     }
 
     /// Copies everything up to a moment from another timeline.
     fn begin_as(&mut self, other: &Timeline, until: f64) {
-        for op in 0..self.operators.len() {
+        for op in self.operators.ids() {
             if other.operators[op].start <= until {
                 self.operators[op] = other.operators[op];
                 self.ran_before[op] = other.ran_before[op];
                 self.arrived_by[op] = other.arrived_by[op];
-            } else if other.ready(op as u32) <= until {
+            } else if other.ready(op) <= until {
                 self.arrived_by[op] = other.arrived_by[op];
             }
         }
-        for (transfer, span) in other.transfers.iter().enumerate() {
+        for (transfer, span) in other.transfers.enumerate() {
             if span.start <= until {
                 self.transfers[transfer] = *span;
                 self.left_by[transfer] = other.left_by[transfer];

@@ -28,15 +28,15 @@ impl FlowBuilder {
     /// with one copy. All tensors before it must already have room.
     pub(super) fn leave_room(&mut self, transfers: usize) {
         let flow = &mut self.flow;
-        let number = flow.tensors.len() as u32 - 1;
-        let tensor = flow.tensors[number as usize];
+        let number = flow.tensors.ids().next_back().expect("room is for the tensor added last");
+        let tensor = flow.tensors[number];
         let count = tensor.transfers[0] as usize + transfers;
         debug_assert!(flow.transfers.len() <= count, "more transfers than were foreseen");
         flow.transfers.resize(count, Transfer::unused(number, tensor));
         flow.ports.resize(count * PORTS as usize, 0);
         let last = tensor.home as usize + 1 + transfers;
-        let first_reader = flow.readers.len() as u32;
-        let bytes = flow.copies[tensor.home as usize].bytes;
+        let first_reader = flow.readers.next_id();
+        let bytes = flow.copies[tensor.home].bytes;
         flow.copies.resize(last, Copy { device: 0, first_reader, bytes });
     }
 }
@@ -46,35 +46,40 @@ impl Flow {
     /// has the same readers. Takes O(room + readers log inputs of a reader).
     pub(super) fn replace(&mut self, tensor: u32, by: &FlowBuilder) {
         let by = &by.flow;
-        let [about, next] = [0, 1].map(|at| self.tensors[tensor as usize + at]);
+        let [about, next] = [tensor, tensor + 1].map(|at| self.tensors[at]);
         let first_transfer = about.transfers[0];
-        let [first_reader, last_reader] = [about, next].map(|at| self.copies[at.home as usize].first_reader);
-        self.readers[first_reader as usize..last_reader as usize].copy_from_slice(&by.readers);
+        let [first_reader, last_reader] = [about, next].map(|at| self.copies[at.home].first_reader);
+        self.readers.range_mut([first_reader, last_reader]).copy_from_slice(&by.readers);
 
-        let copies = about.home as usize..next.home as usize;
         let written = by.copies.iter().map(|copy| {
             let first_reader = first_reader + copy.first_reader;
             Copy { first_reader, ..*copy }
         });
-        let bytes = self.copies[about.home as usize].bytes;
+        let bytes = self.copies[about.home].bytes;
         let unused = Copy { device: 0, first_reader: last_reader, bytes };
-        for (copy, by) in self.copies[copies].iter_mut().zip(written.chain(std::iter::repeat(unused))) {
+        for (copy, by) in self
+            .copies
+            .range_mut([about.home, next.home])
+            .iter_mut()
+            .zip(written.chain(std::iter::repeat(unused)))
+        {
             *copy = by;
         }
         for copy in about.home..next.home {
-            let readers = [0, 1].map(|at| self.copies[(copy + at) as usize].first_reader);
-            self.holds[copy as usize] = readers[1] - readers[0];
-            for &reader in &self.readers[readers[0] as usize..readers[1] as usize] {
+            let readers = [copy, copy + 1].map(|at| self.copies[at].first_reader);
+            self.holds[copy] = readers[1] - readers[0];
+            for &reader in self.readers.range(readers) {
                 // Inputs are sorted by tensor.
-                let inputs = self.inputs.row_mut(reader as usize);
+                let inputs = self.inputs.row_mut(reader);
                 let at = inputs.partition_point(|&input| input < about.home);
                 inputs[at] = copy;
             }
         }
-        self.holds[about.home as usize] += self.holds_at_home(tensor, by.transfers.len() as u32);
+        let transfers = by.transfers.next_id();
+        self.holds[about.home] += self.holds_at_home(tensor, transfers);
 
         let first_port = first_transfer * PORTS;
-        self.ports[first_port as usize..][..by.ports.len()].copy_from_slice(&by.ports);
+        self.ports.range_mut([first_port, first_port + by.ports.next_id()]).copy_from_slice(&by.ports);
         let written = by.transfers.iter().map(|transfer| Transfer {
             tensor,
             home: about.home,
@@ -83,24 +88,23 @@ impl Flow {
             ..*transfer
         });
         let all = written.chain(std::iter::repeat(Transfer::unused(tensor, about)));
-        let last = self.room_of(tensor)[1] as usize;
-        for (transfer, by) in self.transfers[first_transfer as usize..last].iter_mut().zip(all) {
+        for (transfer, by) in self.transfers.range_mut(self.room_of(tensor)).iter_mut().zip(all) {
             *transfer = by;
         }
-        let about = &mut self.tensors[tensor as usize];
+        let about = &mut self.tensors[tensor];
         self.events -= about.transfers[1] - first_transfer;
-        self.events += by.transfers.len() as u32;
-        about.transfers[1] = first_transfer + by.transfers.len() as u32;
+        self.events += transfers;
+        about.transfers[1] = first_transfer + transfers;
         about.announced = by.tensors[0].announced;
     }
 
     /// Range of the transfers reserved for a tensor of a flow with room.
     fn room_of(&self, tensor: u32) -> [u32; 2] {
-        [0, 1].map(|at| self.tensors[tensor as usize + at].transfers[0])
+        [tensor, tensor + 1].map(|at| self.tensors[at].transfers[0])
     }
 
     /// Range of a tensor's reserved transfers that are not in use.
     pub(super) fn unused_of(&self, tensor: u32) -> std::ops::Range<u32> {
-        self.tensors[tensor as usize].transfers[1]..self.room_of(tensor)[1]
+        self.tensors[tensor].transfers[1]..self.room_of(tensor)[1]
     }
 }

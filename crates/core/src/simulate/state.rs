@@ -4,21 +4,22 @@ use super::clock::Clock;
 use super::flow::Flow;
 use super::line::Lines;
 use super::queue::Queue;
+use crate::ids::Keyed;
 
 /// Everything that the rest of a run depends on besides the flow, once everything that can start at a moment
 /// has started. The past is in the timeline.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) clock: Clock,
-    pub(super) devices: Vec<Device>,
+    pub(super) devices: Keyed<u32, Device>,
     /// Ready operators by device; a key has the rank or the time of the request in the upper half and the
     /// index in the lower.
-    pub(super) queues: Vec<Queue>,
+    pub(super) queues: Keyed<u32, Queue>,
     pub(super) lines: Lines,
     /// Number of copies that each operator still waits for.
-    pub(super) waits: Vec<u32>,
+    pub(super) waits: Keyed<u32, u32>,
     /// Number of remaining holders of each copy.
-    pub(super) holds: Vec<u32>,
+    pub(super) holds: Keyed<u32, u32>,
     /// Lower bound on the makespan, from the started operators and the tails.
     pub(super) least: f64,
 }
@@ -52,7 +53,8 @@ impl State {
         self.devices.clear();
         self.devices.resize(flow.device_count(), Device::default());
         self.queues.iter_mut().for_each(Queue::clear);
-        self.queues.resize_with(self.queues.len().max(flow.device_count()), Queue::default);
+        let queues = self.queues.len().max(flow.device_count());
+        self.queues.resize_with(queues, Queue::default);
         self.lines.reset(flow.port_count());
         self.waits.clone_from(&flow.waits);
         self.holds.clone_from(&flow.holds);

@@ -116,10 +116,11 @@ impl<'p> Template<'p> {
         };
         let mut flow = FlowBuilder::over(spare, rules, devices, ports, !ranks.is_empty());
         flow.residents(self.shared.clone(), problem.graph().is_version_2());
-        for (op, (&device, &[fixed_bytes, workspace_bytes])) in device_of.iter().zip(&self.bytes).enumerate()
+        for ((op, &device), &[fixed_bytes, workspace_bytes]) in
+            problem.graph().operators().zip(device_of).zip(&self.bytes)
         {
-            let rank = ranks.get(op).copied().unwrap_or(0);
-            let seconds = self.seconds(OpId(op as u32), device);
+            let rank = ranks.get(op.index()).copied().unwrap_or(0);
+            let seconds = self.seconds(op, device);
             flow.operator(Operator {
                 device: device.0,
                 rank,

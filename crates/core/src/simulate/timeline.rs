@@ -1,6 +1,7 @@
 //! Timeline and critical path of a run.
 
 use super::Flow;
+use crate::ids::Keyed;
 
 /// No transfer.
 pub(super) const NOBODY: u32 = u32::MAX;
@@ -51,16 +52,16 @@ pub struct Step {
 #[derive(Debug, Clone, Default)]
 pub struct Timeline {
     pub(super) makespan: f64,
-    pub(super) operators: Vec<Span>,
-    pub(super) transfers: Vec<Span>,
+    pub(super) operators: Keyed<u32, Span>,
+    pub(super) transfers: Keyed<u32, Span>,
     pub(super) peaks: Vec<f64>,
     pub(super) synchronisation: f64,
     /// Activity that delivered the last input of each operator.
-    pub(super) arrived_by: Vec<Option<Activity>>,
+    pub(super) arrived_by: Keyed<u32, Option<Activity>>,
     /// The operator that ran before each one on its device.
-    pub(super) ran_before: Vec<Option<u32>>,
+    pub(super) ran_before: Keyed<u32, Option<u32>>,
     /// The transfer that left its ports last before each one, or [`NOBODY`].
-    pub(super) left_by: Vec<u32>,
+    pub(super) left_by: Keyed<u32, u32>,
     pub(super) last: Option<Activity>,
 }
 
@@ -98,8 +99,8 @@ impl Timeline {
     /// The span of an activity.
     pub fn span(&self, activity: Activity) -> Span {
         match activity {
-            Activity::Operator(op) => self.operators[op as usize],
-            Activity::Transfer(transfer) => self.transfers[transfer as usize],
+            Activity::Operator(op) => self.operators[op],
+            Activity::Transfer(transfer) => self.transfers[transfer],
         }
     }
 
@@ -117,11 +118,11 @@ impl Timeline {
             let starts_it = |cause: &Activity| self.span(*cause).end == span.start;
             let (input, held) = match activity {
                 Activity::Operator(op) => {
-                    let before = self.ran_before[op as usize].map(Activity::Operator);
-                    (self.arrived_by[op as usize], before.map(|before| (before, Cause::Device)))
+                    let before = self.ran_before[op].map(Activity::Operator);
+                    (self.arrived_by[op], before.map(|before| (before, Cause::Device)))
                 }
                 Activity::Transfer(transfer) => {
-                    let before = Some(self.left_by[transfer as usize]).filter(|&before| before != NOBODY);
+                    let before = Some(self.left_by[transfer]).filter(|&before| before != NOBODY);
                     let before = before.map(Activity::Transfer);
                     let producer = Activity::Operator(flow.producer_of(transfer));
                     (Some(producer), before.map(|before| (before, Cause::Port)))

@@ -5,7 +5,8 @@ use rand::RngExt;
 use stagewright_core::bound::makespan::Reach;
 use stagewright_core::bound::{Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine};
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::graph::OpId;
+use stagewright_core::graph::{ClassId, OpId};
+use stagewright_core::ids::Keyed;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -91,7 +92,8 @@ fn sample(number: u64, problem: &Problem, reach: &Reach<'_>) -> Placement {
     let graph = problem.graph();
     let home = DeviceId(rng.random_range(0..problem.cluster().device_count() as u32));
     let away = rng.random_range(0.0..0.8);
-    let of_class: Vec<DeviceId> = (0..graph.class_count())
+    let of_class: Keyed<ClassId, DeviceId> = graph
+        .class_ids()
         .map(|class| {
             let runs = |device: &DeviceId| {
                 reach.seconds(graph.class(class)[0], problem.pool_of(*device)).is_finite()

@@ -273,7 +273,7 @@ fn what_makes_no_flow_is_named() {
     let says = |words: &str, change: &dyn Fn(&mut FlowBuilder)| {
         assert_eq!(error(change).as_deref(), Some(words));
     };
-    says("device of operator 2 is 2, of 2", &|flow| {
+    says("device of operator 2 is 2, expected less than 2", &|flow| {
         flow.operator(Operator { device: 2, ..operator });
     });
     says("seconds of operator 2 is NaN, expected a finite number of at least 0", &|flow| {
@@ -282,16 +282,16 @@ fn what_makes_no_flow_is_named() {
     says("bytes of copy 0 is -1, expected a finite number of at least 0", &|flow| {
         flow.tensor(0, -1.0, []);
     });
-    says("with the seconds of operator 3 the sum is above 1e300", &|flow| {
+    says("the sum with seconds of operator 3 exceeds 1e300", &|flow| {
         flow.operator(Operator { seconds: 9e299, ..operator });
         flow.operator(Operator { seconds: 9e299, ..operator });
     });
-    says("port of transfer 0 is 1, of 1", &|flow| {
+    says("port of transfer 0 is 1, expected less than 1", &|flow| {
         flow.tensor(0, 1.0, []);
         flow.transfer(1.0, 0.0, [1]);
         flow.copy(1, [1]);
     });
-    says("reader of copy 0 is 2, of 2", &|flow| {
+    says("reader of copy 0 is 2, expected less than 2", &|flow| {
         flow.tensor(0, 1.0, [2]);
     });
     says("operator 1 reads copy 0, which is on another device", &|flow| {
@@ -317,8 +317,8 @@ fn what_makes_no_flow_is_named() {
     let error = |step: ContentionFree<'_>| step.flow().err().map(|error| error.to_string());
     let says = |step, words: &str| assert_eq!(error(step).as_deref(), Some(words));
     says(ContentionFree { placement: &[0], ..free }, "1 devices of operators, expected 2");
-    says(ContentionFree { placement: &[0, 1], ..free }, "device of operator 1 is 1, of 1");
-    says(ContentionFree { edges: &[(0, 2, 1.0)], ..free }, "end of edge 0 is 2, of 2");
+    says(ContentionFree { placement: &[0, 1], ..free }, "device of operator 1 is 1, expected less than 1");
+    says(ContentionFree { edges: &[(0, 2, 1.0)], ..free }, "end of edge 0 is 2, expected less than 2");
     says(ContentionFree { delay: &[vec![]], ..free }, "0 columns of a matrix, expected 1");
     let bus = OutBus {
         devices: 1,

@@ -18,8 +18,8 @@ const RUNTIME: &str = "Accelerate";
 pub(super) static TARGET: Target = Target {
     name: "accelerate",
     summary: "Hugging Face Accelerate and Transformers: device_map, JSON",
-    limits: "whole modules; what a module that is divided computes itself runs where its inputs are; one host; no replicas, \
-             one call a device",
+    limits: "whole modules; operators of a divided module outside of its submodules run on the device of their \
+             inputs; one host; no replicas, one call per device",
     write,
 };
 

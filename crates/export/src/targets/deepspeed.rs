@@ -15,8 +15,8 @@ use crate::{Export, ExportError, Placed, Target, literal};
 pub(super) static TARGET: Target = Target {
     name: "deepspeed",
     summary: "DeepSpeed: parts of a PipelineModule, as a Python module",
-    limits: "whole layers, each reading the one before it alone, at least one a stage; one device a stage, no hosts; needs \
-             --model",
+    limits: "whole layers, each reading only the previous one, at least one per stage; one device per stage, no \
+             hosts; needs --model",
     write,
 };
 
@@ -38,8 +38,8 @@ class PlannedPipelineModule(PipelineModule):
 fn write(placed: &Placed) -> Result<Export, ExportError> {
     let sequence = Sequence::of(placed, TARGET.name, Pipeline::of(placed, "DeepSpeed")?)?;
     sequence.chain(placed, "DeepSpeed")?;
-    sequence.pipeline.on_accelerators(placed, "DeepSpeed has its pipeline stages on accelerators")?;
-    sequence.no_stage_empty("a stage of DeepSpeed has at least one")?;
+    sequence.pipeline.on_accelerators(placed, "DeepSpeed runs pipeline stages only on accelerators")?;
+    sequence.no_stage_empty("a stage of DeepSpeed needs at least one")?;
     let mut end = 0;
     let ends = sequence.counts().into_iter().map(|count| {
         end += count;
@@ -53,7 +53,7 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
     );
     Ok(Export::new(text)
         .note(format!(
-            "make the module with PlannedPipelineModule(layers, num_stages={}), `layers` being those of LAYERS",
+            "build the module with PlannedPipelineModule(layers, num_stages={}), with `layers` as in LAYERS",
             sequence.pipeline.stages()
         ))
         .note(sequence.pipeline.ranks(placed))

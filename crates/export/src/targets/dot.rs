@@ -12,7 +12,7 @@ use crate::{Export, ExportError, Placed, Target};
 pub(super) static TARGET: Target = Target {
     name: "dot",
     summary: "Graphviz: operators coloured by device, layers as clusters",
-    limits: "a drawing: calls and priorities are not shown; tensors with --model alone",
+    limits: "a drawing: calls and priorities are not shown; tensors only with --model",
     write,
 };
 

@@ -16,8 +16,8 @@ use crate::{Export, ExportError, Placed, Target};
 pub(super) static TARGET: Target = Target {
     name: "llama-cpp",
     summary: "llama.cpp: --n-gpu-layers, --split-mode, --tensor-split",
-    limits: "whole blocks in order, the first of them on the host or all on accelerators; the embedding on the host, the \
-             output on the last accelerator; one host, one device a stage",
+    limits: "whole blocks in order, the first ones on the host or all on accelerators; the embedding on the host, \
+             the output on the last accelerator; one host, one device per stage",
     write,
 };
 
@@ -28,7 +28,7 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
     let hosts = (0..pipeline.stages()).filter(|&stage| is_host(stage)).count();
     if hosts > 1 || (hosts == 1 && !is_host(0)) {
         let what = "a host that is not the first stage".to_owned();
-        let rule = "llama.cpp has one host, which runs what comes first";
+        let rule = "llama.cpp has one host, which runs the first stage";
         return Err(ExportError::Devices { what, rule });
     }
     if let (false, Some(&embedding)) = (is_host(0), stack.others.get(&0)) {

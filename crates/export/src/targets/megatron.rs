@@ -15,14 +15,14 @@ use crate::{Export, ExportError, Placed, Target};
 pub(super) static TARGET: Target = Target {
     name: "megatron",
     summary: "Megatron-LM: --pipeline-model-parallel-layout",
-    limits: "whole layers of one stack in order; embedding first, head and loss last; one device a stage, no hosts, no \
-             virtual stages, no multi-token prediction",
+    limits: "whole layers of one stack in order; embedding first, head and loss last; one device per stage, no \
+             hosts, no virtual stages, no multi-token prediction",
     write,
 };
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
     let stack = Stack::of(placed, "Megatron")?;
-    stack.pipeline.on_accelerators(placed, "Megatron has its pipeline stages on accelerators")?;
+    stack.pipeline.on_accelerators(placed, "Megatron runs pipeline stages only on accelerators")?;
     let last = stack.pipeline.stages() - 1;
     let stage = |(stage, &count): (usize, &usize)| {
         let layers = match count {

@@ -15,19 +15,19 @@ use crate::{Export, ExportError, Placed, Target};
 pub(super) static TARGET: Target = Target {
     name: "megatron-layers",
     summary: "Megatron-LM: --decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers",
-    limits: "as megatron, and at least one layer a stage and equally many in all but the first and the last",
+    limits: "as megatron, with at least one layer per stage and equal numbers in all but the first and the last",
     write,
 };
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
     let stack = Stack::of(placed, "Megatron")?;
-    stack.pipeline.on_accelerators(placed, "Megatron has its pipeline stages on accelerators")?;
-    let help = "export to megatron, whose layouts have any number in any stage";
-    stack.no_stage_empty("these options have at least one in every stage", help)?;
+    stack.pipeline.on_accelerators(placed, "Megatron runs pipeline stages only on accelerators")?;
+    let help = "export to megatron, whose layouts allow any number in any stage";
+    stack.no_stage_empty("these options require at least one in every stage", help)?;
     let counts = &stack.counts;
     let inner = counts.get(1..counts.len() - 1).unwrap_or_default();
     if inner.windows(2).any(|pair| pair[0] != pair[1]) {
-        let rule = "these options have equally many in all stages but the first and the last";
+        let rule = "these options require equal numbers in all stages but the first and the last";
         return Err(ExportError::Counts { counts: counts.clone(), rule, help });
     }
     let mut text =

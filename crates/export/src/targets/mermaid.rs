@@ -14,7 +14,7 @@ use crate::{Export, ExportError, Placed, Target};
 pub(super) static TARGET: Target = Target {
     name: "mermaid",
     summary: "Mermaid: operators coloured by device, layers as subgraphs",
-    limits: "a drawing: calls and priorities are not shown; tensors with --model alone",
+    limits: "a drawing: calls and priorities are not shown; tensors only with --model",
     write,
 };
 
@@ -57,9 +57,10 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
     }
     let length = text.chars().count();
     let is_long =
-        format!("Mermaid reads {LONGEST} characters, and there are {length}: raise its maxTextSize");
+        format!("the drawing has {length} characters, and Mermaid reads {LONGEST}: raise its maxTextSize");
     let edges = drawing.edges.len();
-    let has_many = format!("Mermaid draws {MAX_EDGES} edges, and there are {edges}: raise its maxEdges");
+    let has_many =
+        format!("the drawing has {edges} edges, and Mermaid draws {MAX_EDGES}: raise its maxEdges");
     Ok(Export::drawing(text)
         .also((edges > MAX_EDGES).then_some(has_many))
         .also((length > LONGEST).then_some(is_long)))

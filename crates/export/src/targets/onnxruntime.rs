@@ -15,7 +15,7 @@ use crate::{Export, ExportError, Placed, Target, literal};
 pub(super) static TARGET: Target = Target {
     name: "onnxruntime",
     summary: "ONNX Runtime: layer_ann of nodes and session.layer_assignment_settings, as a Python module",
-    limits: "one accelerator and one host; no replicas, one call a device; taken as a preference",
+    limits: "one accelerator and one host; no replicas, one call per device; only a preference",
     write,
 };
 
@@ -46,7 +46,7 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
     let hosts = placed.devices.iter().filter(|device| device.host).count();
     if hosts > 1 || placed.devices.len() - hosts > 1 {
         let what = format!("{} accelerators and {hosts} hosts", placed.devices.len() - hosts);
-        let rule = "a session of ONNX Runtime has one provider of a type: one accelerator and one host";
+        let rule = "a session of ONNX Runtime has one provider per type: one accelerator and one host";
         return Err(ExportError::Devices { what, rule });
     }
     let annotation = |device: usize| if placed.devices[device].host { HOST } else { ACCELERATOR };

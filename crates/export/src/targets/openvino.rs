@@ -20,7 +20,7 @@ use crate::{Export, ExportError, Placed, Target, literal};
 pub(super) static TARGET: Target = Target {
     name: "openvino",
     summary: "OpenVINO: affinities for HETERO, as a Python module",
-    limits: "one CPU, one NPU; no replicas, one call a device; operations by the names of the imported model",
+    limits: "one CPU, one NPU; no replicas, one call per device; operations by the names of the imported model",
     write,
 };
 

@@ -16,14 +16,14 @@ const RUNTIME: &str = "PipeDream";
 pub(super) static TARGET: Target = Target {
     name: "pipedream",
     summary: "PipeDream: module_to_stage_map and stage_to_rank_map",
-    limits: "whole layers in an order in which they run, at least one a stage; no hosts; replicas are ranks; needs --model",
+    limits: "whole layers in execution order, at least one per stage; no hosts; replicas are ranks; needs --model",
     write,
 };
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
     let sequence = Sequence::of(placed, TARGET.name, Pipeline::replicated(placed, RUNTIME)?)?;
-    sequence.pipeline.on_accelerators(placed, "PipeDream has its stages on accelerators")?;
-    sequence.no_stage_empty("a stage of PipeDream has at least one")?;
+    sequence.pipeline.on_accelerators(placed, "PipeDream runs stages only on accelerators")?;
+    sequence.no_stage_empty("a stage of PipeDream needs at least one")?;
     let mut stages: Vec<String> = Vec::new();
     let mut ranks: Vec<String> = Vec::new();
     let mut next: u64 = 0;

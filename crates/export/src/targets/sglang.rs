@@ -15,16 +15,16 @@ use crate::{Export, ExportError, Placed, Target};
 pub(super) static TARGET: Target = Target {
     name: "sglang",
     summary: "SGLang: SGLANG_PP_LAYER_PARTITION",
-    limits: "whole layers of one stack in order, at least one a stage; embedding first, head last; one device a stage, no \
-             hosts",
+    limits: "whole layers of one stack in order, at least one per stage; embedding first, head last; one device per \
+             stage, no hosts",
     write,
 };
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
     let stack = Stack::of(placed, "SGLang")?;
-    stack.pipeline.on_accelerators(placed, "SGLang has its pipeline stages on accelerators")?;
+    stack.pipeline.on_accelerators(placed, "SGLang runs pipeline stages only on accelerators")?;
     stack.no_stage_empty(
-        "SGLang may not run a stage without one",
+        "SGLang needs at least one per stage",
         "plan with fewer devices, or pin the embedding and the head to the devices of the outer layers",
     )?;
     Ok(Export::new(format!("SGLANG_PP_LAYER_PARTITION={}\n", stack.listed()))

@@ -18,15 +18,14 @@ use crate::{Export, ExportError, Placed, Target, literal};
 pub(super) static TARGET: Target = Target {
     name: "torch-pipelining",
     summary: "torch.distributed.pipelining: split_spec, as a Python module",
-    limits: "stages in the order of the program, each beginning with a module; one device a stage; needs \
-             --model",
+    limits: "stages in the order of the program, each beginning with a module; one device per stage; needs --model",
     write,
 };
 
 const RUNTIME: &str = "torch.distributed.pipelining";
 
 /// Why a plan alone does not determine the cuts.
-const WHY: &str = "the order in which the program runs is not in the plan";
+const WHY: &str = "the plan does not state the order in which the program runs";
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
     placed.model(TARGET.name, WHY)?;
@@ -82,8 +81,8 @@ fn check_order(placed: &Placed, pipeline: &Pipeline, program: &[usize]) -> Resul
         if stage < latest {
             let rule = (
                 "the program runs it after operators of a later stage",
-                "pin it to the stage of the operators that run right before it with --pins, or export to accelerate, \
-                 which keeps no order",
+                "with --pins, pin it to the stage of the operators that run right before it, or export to \
+                 accelerate, which has no order",
             );
             return Err(pipeline.misplaced(placed, at, rule));
         }
@@ -93,7 +92,7 @@ fn check_order(placed: &Placed, pipeline: &Pipeline, program: &[usize]) -> Resul
     if counts.contains(&0) {
         return Err(ExportError::Counts {
             counts,
-            rule: "every stage of torch.distributed.pipelining runs some of the program",
+            rule: "every stage of torch.distributed.pipelining must run a part of the program",
             help: "plan with fewer devices, or pin the inputs to a device that runs a module",
         });
     }

@@ -12,15 +12,15 @@ use crate::{Export, ExportError, Placed, Target, literal};
 pub(super) static TARGET: Target = Target {
     name: "torchgpipe",
     summary: "torchgpipe: balance and devices of GPipe",
-    limits: "whole layers of an nn.Sequential, each reading the one before it alone, at least one a stage; one device a \
-             stage; needs --model",
+    limits: "whole layers of an nn.Sequential, each reading only the previous one, at least one per stage; one \
+             device per stage; needs --model",
     write,
 };
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
     let sequence = Sequence::of(placed, TARGET.name, Pipeline::of(placed, "torchgpipe")?)?;
     sequence.chain(placed, "torchgpipe")?;
-    sequence.no_stage_empty("torchgpipe has at least one in every partition")?;
+    sequence.no_stage_empty("torchgpipe needs at least one in every partition")?;
     let numbers = placed.numbers();
     let device = |&device: &usize| numbers[device].map_or_else(|| literal::string("cpu"), |n| n.to_string());
     let text = format!(

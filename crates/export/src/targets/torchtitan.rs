@@ -36,29 +36,28 @@ const OWN: [&str; 2] = ["tok_embeddings", "norm"];
 pub(super) static TARGET: Target = Target {
     name: "torchtitan",
     summary: "torchtitan: module_fqns_per_model_part",
-    limits: "whole children of the model and whole layers of a list of them; one device a stage, no hosts; paths of other \
-             depth are read as embedding, layers and head of torchtitan's own models",
+    limits: "whole children of the model and whole layers of a list of them; one device per stage, no hosts; paths \
+             of other depth are read as embedding, layers and head of torchtitan's own models",
     write,
 };
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
     let pipeline = Pipeline::of(placed, RUNTIME)?;
-    pipeline.on_accelerators(placed, "torchtitan has its pipeline stages on accelerators")?;
+    pipeline.on_accelerators(placed, "torchtitan runs pipeline stages only on accelerators")?;
     let (stages, note) = match as_named(placed, &pipeline)? {
         Some(mut stages) => {
             let former = rename_head(&mut stages);
-            (stages, former.then_some("the head `output` is called `lm_head` since torchtitan of April 2026"))
+            (stages, former.then_some("the head `output` is named `lm_head` since torchtitan of April 2026"))
         }
         None => {
-            let note =
-                "modules are called as in torchtitan's models: tok_embeddings, layers.N, norm, lm_head";
+            let note = "modules are named as in torchtitan's models: tok_embeddings, layers.N, norm, lm_head";
             (by_convention(placed)?, Some(note))
         }
     };
     let parts = stages.iter().map(|names| literal::list(names.iter().map(|name| literal::string(name))));
     let export = Export::new(format!("module_fqns_per_model_part = {}\n", literal::lines('[', parts, ']')))
         .note(format!(
-            "train with pipeline_parallel_degree = {} and a schedule of one stage a rank",
+            "train with pipeline_parallel_degree = {} and a schedule of one stage per rank",
             stages.len()
         ))
         .note(pipeline.ranks(placed));
@@ -114,7 +113,7 @@ fn rename_head(stages: &mut [Vec<String>]) -> bool {
 /// a head after it.
 fn check_ends(stack: &Stack) -> Result<(), ExportError> {
     let refuse = |layers: &[String], have: &str| {
-        let why = format!("the model has {} {have} alone", shown_all(layers));
+        let why = format!("the model has only {} {have}", shown_all(layers));
         Err(ExportError::NoStack { runtime: RUNTIME, why })
     };
     if stack.before.len() > 1 {
@@ -150,7 +149,10 @@ fn end(path: &str) -> End {
 fn by_convention(placed: &Placed) -> Result<Vec<Vec<String>>, ExportError> {
     let stack = Stack::of(placed, RUNTIME)?;
     if stack.pipeline.stages() == 1 && !stack.others.is_empty() {
-        placed.model(RUNTIME, "what is before the stack and what after it is not in the plan")?;
+        placed.model(
+            RUNTIME,
+            "the plan does not state which operators are before the stack and which after it",
+        )?;
     }
     check_ends(&stack)?;
     let last = stack.counts.len() - 1;

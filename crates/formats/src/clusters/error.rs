@@ -11,7 +11,7 @@ use crate::nearest::{instead, nearest};
 #[non_exhaustive]
 pub enum NameError {
     /// Neither a cluster nor a device.
-    #[error("no built-in cluster and no device is called `{name}`{}", suggestion(.nearest))]
+    #[error("unknown cluster or device `{name}`{}", suggestion(.nearest))]
     Unknown {
         /// The name.
         name: String,
@@ -19,19 +19,19 @@ pub enum NameError {
         nearest: Option<String>,
     },
     /// Something is missing before or after `+`, `x`, `:` or `@`.
-    #[error("`{text}` lacks a part: every term is COUNTxDEVICE[:PRECISION][@LINK]")]
+    #[error("`{text}` is incomplete: expected COUNTxDEVICE[:PRECISION][@LINK] in every term")]
     Incomplete {
         /// The shorthand.
         text: String,
     },
     /// A named cluster in place of a device.
-    #[error("`{name}` is a whole cluster, which cannot be counted, altered or joined")]
+    #[error("`{name}` is a whole cluster, which cannot be multiplied, modified or joined")]
     Whole {
         /// The cluster.
         name: String,
     },
     /// A count of 0.
-    #[error("`{term}` counts no devices")]
+    #[error("`{term}` has a count of 0")]
     NoDevices {
         /// The term.
         term: String,
@@ -75,7 +75,7 @@ pub enum NameError {
         nearest: Option<String>,
     },
     /// A link on a host.
-    #[error("`{device}` is a host and has no link, so not `{link}` either")]
+    #[error("`{device}` is a host and has no link, so `{link}` does not apply")]
     HostLink {
         /// The device.
         device: String,
@@ -83,7 +83,7 @@ pub enum NameError {
         link: String,
     },
     /// A bridge between more than two devices.
-    #[error("`{link}` of `{device}` is a bridge between two, and there are {count}")]
+    #[error("`{link}` of `{device}` is a bridge between two devices, but the count is {count}")]
     Bridge {
         /// The device.
         device: String,
@@ -163,14 +163,14 @@ impl NameError {
             }
             NameError::NoDevices { .. } => "give a count of at least 1, or leave the term out".into(),
             NameError::TooManyDevices { .. } => "correct the counts".into(),
-            NameError::TooManyTerms { .. } => "write the cluster into a file".into(),
+            NameError::TooManyTerms { .. } => "write the cluster to a file".into(),
             NameError::Precision { precision: name, known, .. }
             | NameError::Link { link: name, known, .. } => {
                 format!("{}, or leave it out", instead(name, known.iter().copied()))
             }
             NameError::HostLink { .. } => "leave the link out".into(),
             NameError::Bridge { .. } => {
-                "leave the link out, or write the cluster into a file with a group for each pair".into()
+                "leave the link out, or write the cluster to a file with a group for each pair".into()
             }
         }
     }

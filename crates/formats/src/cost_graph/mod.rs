@@ -143,7 +143,7 @@ fn node<'a>(label: &str, reader: &mut Reader<'a>, place: &'a str) -> Result<Node
         match reader.event()? {
             Event::Scalar("name", value) => {
                 node.name = unquoted(value).ok_or_else(|| {
-                    let message = format!("the name `{value}` has no quotes");
+                    let message = format!("the name `{value}` is not quoted");
                     InputError::new("M006", label, reader.place(value), message, "put it in quotes")
                 })?;
             }
@@ -192,7 +192,7 @@ fn node<'a>(label: &str, reader: &mut Reader<'a>, place: &'a str) -> Result<Node
 
 fn whole(label: &str, reader: &Reader<'_>, value: &str) -> Result<i64, InputError> {
     value.parse().map_err(|_| {
-        let message = format!("`{value}` is no whole number");
+        let message = format!("`{value}` is not a whole number");
         InputError::new("M003", label, reader.place(value), message, "write a whole number")
     })
 }
@@ -214,8 +214,8 @@ fn readers(label: &str, text: &str, nodes: &[Node<'_>]) -> Result<Readers, Input
     let mut by_id: FxHashMap<i64, usize> = FxHashMap::default();
     for (at, node) in nodes.iter().enumerate() {
         if let Some(first) = by_id.insert(node.id, at) {
-            let message = format!("the id {} belongs to `{}` already", node.id, nodes[first].name);
-            let help = "ids are unique inside a partition: dump the graph of one, or give every node its own";
+            let message = format!("the id {} is already used by `{}`", node.id, nodes[first].name);
+            let help = "dump the graph of one partition, inside which ids are unique, or give every node a unique id";
             return Err(InputError::new("M001", label, places.place(node.place), message, help));
         }
     }
@@ -225,7 +225,7 @@ fn readers(label: &str, text: &str, nodes: &[Node<'_>]) -> Result<Readers, Input
         let control = node.control.iter().map(|&(id, place)| (id, None, place));
         for (id, port, place) in data.chain(control) {
             let fault = |message: String| {
-                let help = "correct the input; check that the file is whole";
+                let help = "correct the input; check that the file is complete";
                 InputError::new("M002", label, places.place(place), message, help)
             };
             // The ends of the executor's graph, which have the first two ids, were removed.

@@ -80,7 +80,7 @@ impl<'a> Reader<'a> {
             None => {
                 let name = self.word();
                 if name.is_empty() {
-                    return Err(self.fault(self.at, "a field has to begin here"));
+                    return Err(self.fault(self.at, "expected a field"));
                 }
                 self.skip_space();
                 let colon = self.peek() == Some(b':');
@@ -97,9 +97,7 @@ impl<'a> Reader<'a> {
                     }
                     _ if colon => {}
                     _ => {
-                        return Err(
-                            self.fault(self.at, "a value has to stand here, after a colon or in braces")
-                        );
+                        return Err(self.fault(self.at, "expected a value, after a colon or in braces"));
                     }
                 }
                 name
@@ -118,7 +116,7 @@ impl<'a> Reader<'a> {
             _ => {
                 let value = self.word();
                 if value.is_empty() {
-                    return Err(self.fault(self.at, "a value has to stand here"));
+                    return Err(self.fault(self.at, "expected a value"));
                 }
                 Ok(Some(Event::Scalar(name, value)))
             }
@@ -179,7 +177,7 @@ impl<'a> Reader<'a> {
     }
 
     fn fault(&self, offset: usize, message: &str) -> InputError {
-        let help = "the file has to be a CostGraphDef as protobuf text; check that it is whole";
+        let help = "give a CostGraphDef as protobuf text; check that the file is complete";
         InputError::new("M006", self.label, self.position(offset), message, help)
     }
 }

@@ -74,8 +74,8 @@ impl<'a> Walk<'a> {
         at: Vec<Option<usize>>,
     ) -> Result<(), InputError> {
         if self.scopes.len() > DEEPEST {
-            let help = "check what wrote it";
-            let message = format!("bodies are nested more than {DEEPEST} deep");
+            let help = "check the program that wrote it";
+            let message = format!("bodies are nested deeper than {DEEPEST} levels");
             return Err(InputError::at_path("M011", self.label, path, message, help));
         }
         match node.op_type() {
@@ -83,8 +83,9 @@ impl<'a> Walk<'a> {
             "Loop" => self.looped(path, node, at),
             "Scan" => self.scanned(path, node, at),
             kind => {
-                let help = "take the bodies out of the model, or cut it before the node: a plan needs the work of each";
-                let message = format!("the node has a body, and how often a `{kind}` runs it is not known");
+                let help = "remove the bodies from the model, or cut it before the node: a plan needs the cost of \
+                            every node";
+                let message = format!("the node has a body that `{kind}` runs an unknown number of times");
                 Err(InputError::at_path("M011", self.label, path, message, help))
             }
         }
@@ -94,7 +95,7 @@ impl<'a> Walk<'a> {
         let attribute = node.attribute.iter().find(|attribute| attribute.name() == name);
         match attribute.and_then(|attribute| attribute.g.as_ref()) {
             Some(graph) => Ok(graph),
-            None => Err(self.contradiction(path, &format!("the attribute `{name}` is no graph"))),
+            None => Err(self.contradiction(path, &format!("the attribute `{name}` is not a graph"))),
         }
     }
 
@@ -158,13 +159,13 @@ impl<'a> Walk<'a> {
         let carried = at.get(2..).unwrap_or_default();
         if carried.len() + 2 != graph.input.len() || carried.len() + 1 > graph.output.len() {
             let why =
-                format!("it carries {} values, and its body has {} inputs", carried.len(), graph.input.len());
+                format!("it carries {} values, but its body has {} inputs", carried.len(), graph.input.len());
             return Err(self.contradiction(path, &why));
         }
         for &value in carried {
             match value {
                 Some(value) => inputs.push(self.without_content(value)),
-                None => return Err(self.contradiction(path, "a value that it carries is missing")),
+                None => return Err(self.contradiction(path, "a loop-carried value is missing")),
             }
         }
         let body = self.body(&format!("{path}.body"), graph, inputs)?;
@@ -195,7 +196,7 @@ impl<'a> Walk<'a> {
                  onnx.save(v.convert_version(onnx.load('{}'), 13), 'converted.onnx')\"",
                 self.label
             );
-            let message = "a Scan of operator set 8 has lengths that are data";
+            let message = "a Scan of operator set 8 has data-dependent lengths";
             return Err(InputError::at_path("M011", self.label, path, message, help));
         }
         let scans = call.size("num_scan_inputs").and_then(|count| usize::try_from(count).ok());
@@ -206,7 +207,7 @@ impl<'a> Walk<'a> {
             states.filter(|&states| states <= graph.output.len() && at.len() == graph.input.len())
         else {
             let why = format!(
-                "{} inputs, {scans:?} of them scanned, for a body of {}",
+                "{} inputs, {scans:?} of them scanned, for a body with {} inputs",
                 at.len(),
                 graph.input.len()
             );
@@ -276,13 +277,13 @@ impl<'a> Walk<'a> {
         let input = most.and_then(|most| self.input_behind(most));
         let (why, help) = match (trips, input) {
             (Trips::Conditional, _) => (
-                "its condition to go on is computed from data",
+                "its loop condition depends on data",
                 "export the model with a loop that ends after a fixed number of steps, as a `for` over a range does, \
                  or with the loop unrolled"
                     .to_owned(),
             ),
             (_, Some(name)) => (
-                "its trip count is no constant",
+                "its trip count is not a constant",
                 format!(
                     "it comes from the input `{name}`: make that a constant N with: python3 -c \"import onnx, numpy; \
                      m = onnx.load('{}'); m.graph.initializer.append(onnx.numpy_helper.from_array(numpy.array(N), \
@@ -291,11 +292,11 @@ impl<'a> Walk<'a> {
                 ),
             ),
             (_, None) => (
-                "its trip count is no constant",
+                "its trip count is not a constant",
                 "export the model with a fixed number of steps, or with the loop unrolled".to_owned(),
             ),
         };
-        let message = format!("how often the loop runs is not known: {why}");
+        let message = format!("the trip count of the loop is unknown: {why}");
         InputError::at_path("M011", self.label, path, message, help)
     }
 
@@ -333,13 +334,14 @@ impl<'a> Walk<'a> {
             Some(before) if trips == 0 => Ok(before),
             Some(before) if trips > 1 && before.dims != after.dims => {
                 let message = format!(
-                    "what the loop carries as `{}` changes its shape from {:?} to {:?}: every trip is other work",
+                    "the loop-carried value `{}` changes shape from {:?} to {:?}: every iteration has a different \
+                     cost",
                     output.name(),
                     before.dims,
                     after.dims
                 );
-                let help = "export the model with the loop unrolled, or with a buffer of the final length that trips \
-                            write into";
+                let help = "export the model with the loop unrolled, or with a buffer of the final length that \
+                            iterations write into";
                 Err(InputError::at_path("M011", self.label, path, message, help))
             }
             _ => Ok(after),
@@ -365,9 +367,8 @@ impl<'a> Walk<'a> {
         let end = |output: &super::proto::ValueInfoProto| match self.find(output.name()) {
             Some(value) => Ok(value),
             None => {
-                let message =
-                    format!("its body has the output `{}`, which no node in it makes", output.name());
-                let help = "check what wrote the model";
+                let message = format!("no node of its body produces the output `{}`", output.name());
+                let help = "check the program that wrote the model";
                 Err(InputError::at_path("M002", self.label, path, message, help))
             }
         };
@@ -464,7 +465,13 @@ impl<'a> Walk<'a> {
         let (flop, bytes_moved) = (times * body.flop, times * body.bytes_moved);
         if !is_amount(flop) || !is_amount(bytes_moved) {
             let help = "check the attributes of the node";
-            return Err(InputError::at_path("M009", self.label, path, "the node has no end of work", help));
+            return Err(InputError::at_path(
+                "M009",
+                self.label,
+                path,
+                "the work of the node is not finite",
+                help,
+            ));
         }
         let most = body.precisions.iter().max_by(|a, b| a.1.total_cmp(b.1));
         let summary = Body {

@@ -54,7 +54,9 @@ impl<'a> Call<'a> {
     pub(super) fn content(&self, at: usize) -> Inferred<&'a [f64]> {
         match self.input(at)?.content.as_deref() {
             Some(content) => Ok(content),
-            None => unknown(format!("it depends on what is in input {at}, which is no small constant")),
+            None => {
+                unknown(format!("it depends on the content of input {at}, which is not a small constant"))
+            }
         }
     }
 
@@ -109,7 +111,7 @@ impl<'a> Call<'a> {
         let from_start = if axis < 0 { axis.checked_add(rank as i64) } else { Some(axis) };
         match from_start.and_then(|axis| usize::try_from(axis).ok()).filter(|&axis| axis < rank) {
             Some(axis) => Ok(axis),
-            None => contradiction(format!("there is no axis {axis} among {rank}")),
+            None => contradiction(format!("axis {axis} is out of range for rank {rank}")),
         }
     }
 
@@ -122,7 +124,7 @@ impl<'a> Call<'a> {
     pub(super) fn dim(&self, dim: i128) -> Inferred<u64> {
         match u64::try_from(dim).ok().filter(|&dim| dim <= LARGEST_DIM) {
             Some(dim) => Ok(dim),
-            None => contradiction(format!("a dimension of the output would be {dim}")),
+            None => contradiction(format!("an output dimension would be {dim}")),
         }
     }
 }

@@ -29,13 +29,13 @@ impl<'a> Declared<'a> {
         is_constant: impl Fn(&str) -> bool,
     ) -> Result<Self, InputError> {
         if let Some(batch) = options.batch.filter(|&batch| batch > LARGEST_DIM) {
-            let message = format!("a batch of {batch} is larger than any dimension may be");
+            let message = format!("the batch {batch} exceeds the largest dimension");
             let help = format!("give --batch at most {LARGEST_DIM}");
             return Err(InputError::at_path("M010", label, "graph.input", message, help));
         }
         let batch = options.batch;
         if let Some((name, size)) = given(options).find(|&(_, size)| size > LARGEST_DIM) {
-            let message = format!("{size} for {name} is larger than any dimension may be");
+            let message = format!("{size} for {name} exceeds the largest dimension");
             let help = format!("give at most {LARGEST_DIM}");
             return Err(InputError::at_path("M010", label, "graph.input", message, help));
         }
@@ -76,14 +76,13 @@ impl<'a> Declared<'a> {
             let help =
                 "leave --context out, or export the model with past keys and values of a symbolic length";
             let message = format!(
-                "a context of {context} is asked for, and no input for past keys and values leaves its length open"
+                "a context of {context} is given, but no input for past keys and values has a symbolic length"
             );
             return Err(InputError::at_path("M010", label, "graph.input", message, help));
         }
         if let (Some(batch), false) = (batch, used) {
             let help = "leave --batch out, or export the model with a symbolic batch";
-            let message =
-                format!("a batch of {batch} is asked for, and no input leaves its first dimension open");
+            let message = format!("a batch of {batch} is given, but no input has a symbolic first dimension");
             return Err(InputError::at_path("M010", label, "graph.input", message, help));
         }
         let mut values = FxHashMap::default();
@@ -125,7 +124,7 @@ fn input(
     let path = format!("graph.input[{at}] (`{}`)", input.name());
     let Some((elem, shape)) = tensor(input).filter(|(_, shape)| shape.len() <= LARGEST_RANK) else {
         let help = "export the model with a tensor of a known shape for every input";
-        let message = "the input has no shape, or is no tensor";
+        let message = "the input has no shape, or is not a tensor";
         return Err(InputError::at_path("M008", label, path, message, help));
     };
     let mut known = Vec::with_capacity(shape.len());
@@ -141,7 +140,7 @@ fn input(
                 Some(Dimension::DimParam(name)) if !name.is_empty() => name.as_str(),
                 _ => "",
             };
-            let message = format!("dimension {axis} of the input is open: `{name}`");
+            let message = format!("dimension {axis} of the input is symbolic: `{name}`");
             let help = match (axis, name) {
                 (0, "") => "give the batch with --batch N".to_owned(),
                 (0, name) => format!(
@@ -149,7 +148,7 @@ fn input(
                     in_a_command(name)
                 ),
                 (_, _) if is_past(input) => {
-                    "give the tokens that the cache holds with --context N".to_owned()
+                    "give the number of tokens in the cache with --context N".to_owned()
                 }
                 (_, "") => format!(
                     "fix it with: python3 -m onnxruntime.tools.make_dynamic_shape_fixed --input_name '{}' \

@@ -95,10 +95,10 @@ impl Inliner<'_> {
             if depth >= DEEPEST || self.bytes > MAX_BYTES {
                 let path = format!("graph.node ({} `{}`)", node.op_type(), super::node_name(&node));
                 let message = match depth >= DEEPEST {
-                    true => format!("functions of the model call one another more than {DEEPEST} deep"),
-                    false => format!("calls of functions become more than {MAX_BYTES} bytes"),
+                    true => format!("function calls of the model are nested deeper than {DEEPEST} levels"),
+                    false => format!("inlined functions exceed {MAX_BYTES} bytes"),
                 };
-                let help = "check what wrote the model: a function must not call itself";
+                let help = "check the program that wrote the model: a function must not call itself";
                 return Err(InputError::at_path("M011", self.label, path, message, help));
             }
             self.calls += 1;

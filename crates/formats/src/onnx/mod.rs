@@ -62,8 +62,8 @@ pub(super) fn import(
 ) -> Result<Imported, InputError> {
     let bytes = slim::slim(label, stream)?;
     let mut model = ModelProto::decode(bytes.as_slice()).map_err(|error| {
-        let help = "check that the file was copied whole, and that it is an ONNX model";
-        InputError::new("M007", label, At::Whole, format!("the bytes are no ONNX model: {error}"), help)
+        let help = "check that the copy is complete, and that it is an ONNX model";
+        InputError::new("M007", label, At::Whole, format!("not an ONNX model: {error}"), help)
     })?;
     drop(bytes);
     inline::inline(label, &mut model)?;
@@ -74,7 +74,7 @@ pub(super) fn import(
     let walked = walk::walk(label, &model, graph, options)?;
     if walked.operators.is_empty() {
         let message = "no node depends on an input: there is nothing to place";
-        let help = "an input that has an initialiser is a constant: take the initialiser out";
+        let help = "remove the initialiser: an input that has one is a constant";
         return Err(InputError::at_path("M004", label, "graph.node", message, help));
     }
     let name = if graph.name().is_empty() { names::stem(label) } else { graph.name() };

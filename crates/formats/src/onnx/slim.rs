@@ -119,7 +119,7 @@ impl Reader<'_> {
                         }
                     }
                 }
-                _ => return Err(self.malformed("a field is of no known wire type")),
+                _ => return Err(self.malformed("a field has an unknown wire type")),
             }
             if matches!(fate, Fate::Value) {
                 // Values need not be packed, and then come one by one.
@@ -147,7 +147,7 @@ impl Reader<'_> {
                 return Ok(value);
             }
         }
-        Err(self.malformed("a number has more than ten bytes"))
+        Err(self.malformed("a varint has more than ten bytes"))
     }
 
     fn copy(&mut self, length: u64, end: u64, out: &mut Vec<u8>) -> Result<(), InputError> {
@@ -178,12 +178,12 @@ impl Reader<'_> {
     }
 
     fn cut_off(&self) -> InputError {
-        self.malformed("a field is longer than the message around it")
+        self.malformed("a field is longer than its message")
     }
 
     fn malformed(&self, what: &str) -> InputError {
-        let message = format!("the bytes are no ONNX model: {what}");
-        let help = "check that the file was copied whole, and that it is an ONNX model and not its weights";
+        let message = format!("not an ONNX model: {what}");
+        let help = "check that the copy is complete, and that it is an ONNX model and not its weights";
         InputError::new("M007", self.label, At::Path(format!("byte {}", self.at)), message, help)
     }
 }

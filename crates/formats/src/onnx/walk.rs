@@ -156,7 +156,7 @@ impl<'a> Walk<'a> {
             // Only the values are stored; the shape is that of the tensor they are scattered over.
             let dims = super::value::dims(tensor.dims.iter().copied());
             let (Some(values), Some(dims)) = (values, dims) else {
-                let message = "the sparse tensor has no values, or a shape that makes no sense";
+                let message = "the sparse tensor has no values, or an invalid shape";
                 return Err(InputError::at_path("M009", self.label, path, message, "correct the shape"));
             };
             self.stored(&path, values.name(), Value::new(values.data_type(), dims))?;
@@ -194,9 +194,9 @@ impl<'a> Walk<'a> {
                 ("", _) => None,
                 (_, Some(value)) => Some(value),
                 (name, None) => {
-                    let message = format!("it reads `{name}`, which no node before it makes");
-                    let help = "nodes have to stand in an order in which everything is made before it is read; where \
-                                there is none, the graph has a cycle or a value is missing";
+                    let message = format!("it reads `{name}`, which no earlier node produces");
+                    let help = "sort the nodes topologically; if that is impossible, the graph has a cycle or a \
+                                value is missing";
                     return Err(InputError::at_path("M002", self.label, path, message, help));
                 }
             });
@@ -236,15 +236,21 @@ impl<'a> Walk<'a> {
         let read: Vec<&Value> = distinct.iter().map(|&value| &entries[value].value).collect();
         let made: Vec<&Value> = outputs.iter().map(|(_, value)| value).collect();
         let Some(bytes_moved) = cost::bytes_moved(&call, &read, &made) else {
-            let message = "it reads or makes text, or elements of a type that has no size";
-            let help = "cut the model where numbers begin";
+            let message = "it reads or produces strings, or elements of a type without a size";
+            let help = "cut the model after its operators on strings";
             return Err(InputError::at_path("M008", self.label, path, message, help));
         };
         let unread = cost::unread(&call).min(bytes_moved);
         let flop = cost::flop(&call, &made);
         if flop.is_some_and(|flop| !is_amount(flop)) {
             let help = "check the attributes of the node";
-            return Err(InputError::at_path("M009", self.label, path, "the node has no end of work", help));
+            return Err(InputError::at_path(
+                "M009",
+                self.label,
+                path,
+                "the work of the node is not finite",
+                help,
+            ));
         }
         let operator = self.walked.operators.len();
         let made: Vec<usize> = (self.walked.values.len()..).take(outputs.len()).collect();
@@ -284,7 +290,7 @@ impl<'a> Walk<'a> {
                 _ if name.is_empty() => {}
                 Some(value) => outputs.push((name.as_str(), value)),
                 None => {
-                    let message = format!("the shape of `{name}` is not known: {why}");
+                    let message = format!("the shape of `{name}` is unknown: {why}");
                     let help = format!(
                         "add shapes to the model with: python3 -c \"import onnx; \
                          onnx.shape_inference.infer_shapes_path('{}', 'shaped.onnx', data_prop=True)\"",
@@ -304,7 +310,7 @@ impl<'a> Walk<'a> {
 
     /// Error of an invalid node.
     pub(super) fn contradiction(&self, path: &str, why: &str) -> InputError {
-        let message = format!("the node makes no sense: {why}");
+        let message = format!("invalid node: {why}");
         let help = format!(
             "check the model with: python3 -c \"import onnx; onnx.checker.check_model('{}', full_check=True)\"",
             self.label
@@ -373,8 +379,8 @@ impl<'a> Walk<'a> {
     pub(super) fn name(&mut self, path: &str, name: &'a str, value: usize) -> Result<(), InputError> {
         let scope = self.scopes.last_mut().map(|scope| &mut scope.names);
         if scope.is_some_and(|names| names.insert(name, value).is_some()) {
-            let help = "give every value a name of its own";
-            let message = format!("`{name}` is made twice");
+            let help = "give every value a unique name";
+            let message = format!("`{name}` is produced twice");
             return Err(InputError::at_path("M001", self.label, path, message, help));
         }
         Ok(())

@@ -52,7 +52,7 @@ pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
 pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported, InputError> {
     let text = text(label, bytes)?;
     let malformed = |message: String, at: At| {
-        let help = "the file has to be the .xml of an OpenVINO model; check that it is whole";
+        let help = "give the .xml of an OpenVINO model; check that it is complete";
         InputError::new("M006", label, at, message, help)
     };
     check_elements(text).map_err(|(at, what)| malformed(what.into(), end_of(&text[..at])))?;
@@ -198,7 +198,12 @@ impl Net<'_> {
         let flop = cost::flop(&self.layers[at]);
         if flop.is_some_and(|flop| !is_amount(flop)) {
             let help = "check the attributes of the layer";
-            return Err(self.fault("M009", self.layers[at].node, "the layer has no end of work", help));
+            return Err(self.fault(
+                "M009",
+                self.layers[at].node,
+                "the work of the layer is not finite",
+                help,
+            ));
         }
         Ok(flop)
     }

@@ -93,9 +93,9 @@ impl<'a> Net<'a> {
         for node in children(root, "layers").flat_map(|layers| children(layers, "layer")) {
             let kind = node.attribute("type").unwrap_or_default();
             if ["body", "then_body", "else_body"].iter().any(|body| children(node, body).next().is_some()) {
-                let help = "convert the model with loops unrolled and branches decided: a plan needs the work of \
+                let help = "convert the model with loops unrolled and branches resolved: a plan needs the work of \
                             each layer";
-                return Err(self.fault("M011", node, format!("the {kind} has a body of its own"), help));
+                return Err(self.fault("M011", node, format!("the {kind} has a body"), help));
             }
             let inputs = self.ports(node, "input")?;
             let outputs = self.ports(node, "output")?;
@@ -137,22 +137,18 @@ impl<'a> Net<'a> {
                 }
                 // Version 10 leaves it out of inputs, which take the type of their source.
                 None if side == "input" => Ok((0.0, false, None)),
-                None => Err("the type of the elements is not said".to_owned()),
+                None => Err("the element type is missing".to_owned()),
             };
             let (bits, is_parameter, precision) = element.map_err(|message| {
-                let help = "cut the model where numbers begin, and give every output its precision";
+                let help =
+                    "cut the model after its operators on strings, and give every output its precision";
                 self.fault("M008", node, message, help)
             })?;
             let port = Port { id: self.number(node, "id")?, dims, bits, is_parameter, precision };
             // Checked with the widest type, since the type of an input may not be known yet.
             if !is_amount(8.0 * port.elements()) {
-                let help = "check what wrote the file";
-                return Err(self.fault(
-                    "M009",
-                    node,
-                    format!("{:?} is no shape of a tensor", port.dims),
-                    help,
-                ));
+                let help = "check the program that wrote the file";
+                return Err(self.fault("M009", node, format!("{:?} is not a tensor shape", port.dims), help));
             }
             ports.push(port);
         }
@@ -165,8 +161,8 @@ impl<'a> Net<'a> {
             let id = self.number(layer.node, "id")?;
             if let Some(first) = by_id.insert(id, at) {
                 let message =
-                    format!("the id {id} belongs to the layer `{}` already", self.layers[first].name);
-                return Err(self.fault("M001", layer.node, message, "give every layer an id of its own"));
+                    format!("the id {id} is already used by the layer `{}`", self.layers[first].name);
+                return Err(self.fault("M001", layer.node, message, "give every layer a unique id"));
             }
         }
         for edge in children(root, "edges").flat_map(|edges| children(edges, "edge")) {
@@ -177,8 +173,8 @@ impl<'a> Net<'a> {
                     |at: usize| if outputs { &self.layers[at].outputs } else { &self.layers[at].inputs };
                 at.and_then(|at| Some((at, ports(at).iter().position(|other| other.id == port)?))).ok_or_else(
                     || {
-                        let message = format!("`{layer}` and its port name what no layer has");
-                        self.fault("M002", edge, message, "add the layer or take the edge out")
+                        let message = format!("no layer has `{layer}` and its port");
+                        self.fault("M002", edge, message, "add the layer or remove the edge")
                     },
                 )
             };
@@ -186,7 +182,7 @@ impl<'a> Net<'a> {
             let to = end("to-layer", "to-port", false)?;
             if self.layers[to.0].sources[to.1].replace(from).is_some() {
                 let message = "two edges lead to one input";
-                return Err(self.fault("M009", edge, message, "take one of them out"));
+                return Err(self.fault("M009", edge, message, "remove one of them"));
             }
             let Port { bits, precision, .. } = self.layers[from.0].outputs[from.1];
             let input = &mut self.layers[to.0].inputs[to.1];

@@ -42,7 +42,7 @@ pub(super) fn check(label: &str, file: &ModelFile) -> Result<Checked, InputError
     if let Some(cycle) = cycle(file.nodes.len(), &edges) {
         let ids: Vec<i64> = cycle.iter().map(|&v| file.nodes[v].id).collect();
         let message = format!("the edges form a cycle through the nodes {}", list(&ids));
-        let help = "a model has to be acyclic: unroll loops, and give a gradient a backward node of its own";
+        let help = "make the model acyclic: unroll loops, and give every gradient its own backward node";
         return Err(InputError::at_path("R006", label, "edges", message, help));
     }
     Ok(Checked { by_id, edges, fpgas, cpus })
@@ -65,8 +65,8 @@ fn check_nodes(label: &str, nodes: &[Node]) -> Result<BTreeMap<i64, usize>, Inpu
         match by_id.entry(node.id) {
             Entry::Vacant(free) => free.insert(i),
             Entry::Occupied(taken) => {
-                let message = format!("the id {} belongs to nodes[{}] already", node.id, taken.get());
-                let help = "give every node an id of its own; ids may have gaps";
+                let message = format!("the id {} is already used by nodes[{}]", node.id, taken.get());
+                let help = "give every node a unique id; ids may have gaps";
                 return Err(InputError::at_path("R001", label, format!("nodes[{i}].id"), message, help));
             }
         };
@@ -86,14 +86,14 @@ fn check_edges(
         let end = |field: &str, id: i64| {
             by_id.get(&id).copied().ok_or_else(|| {
                 let message = format!("no node has the id {id}");
-                InputError::at_path("R002", label, at(field), message, "add the node or take the edge out")
+                InputError::at_path("R002", label, at(field), message, "add the node or remove the edge")
             })
         };
         let Edge { source_id, dest_id, cost, size } = *edge;
         let (source, dest) = (end("sourceId", source_id)?, end("destId", dest_id)?);
         if source == dest {
             let message = format!("the edge joins the node {source_id} to itself");
-            return Err(InputError::at_path("R003", label, format!("edges[{i}]"), message, "take it out"));
+            return Err(InputError::at_path("R003", label, format!("edges[{i}]"), message, "remove it"));
         }
         not_negative(label, &at("cost"), cost)?;
         not_negative(label, &at("size"), size.unwrap_or(0.0))?;
@@ -101,14 +101,14 @@ fn check_edges(
         if (cost - expected).abs() > SAME_COST_MS {
             let message =
                 format!("the cost {cost} differs from {expected} of edges[{first}] out of node {source_id}");
-            let help = "a node sends one tensor, to every reader at the same cost: make the costs equal, or give \
-                        each tensor a node of its own";
+            let help = "make the costs equal, or give each tensor its own node: a node sends one tensor, to every \
+                        reader at the same cost";
             return Err(InputError::at_path("R004", label, at("cost"), message, help));
         }
         if file.nodes[source].is_backward_node && !file.nodes[dest].is_backward_node {
             let message =
                 format!("the edge leads from the backward node {source_id} to the forward node {dest_id}");
-            let help = "forward nodes run before backward ones: mend `isBackwardNode` or take the edge out";
+            let help = "correct `isBackwardNode` or remove the edge: forward nodes run before backward ones";
             return Err(InputError::at_path("R005", label, format!("edges[{i}]"), message, help));
         }
         pairs.push((source, dest));
@@ -118,7 +118,7 @@ fn check_edges(
 
 fn count(label: &str, field: &str, value: f64) -> Result<u32, InputError> {
     if !(0.0..=MAX_DEVICES).contains(&value) || value.fract() != 0.0 {
-        let message = format!("{value} is no number of devices");
+        let message = format!("{value} is not a number of devices");
         let help = format!("write a whole number from 0 to {MAX_DEVICES}");
         return Err(InputError::at_path("R008", label, field, message, help));
     }

@@ -52,7 +52,7 @@ pub(crate) fn import(label: &str, text: &str, model: &Imported) -> Result<PlanDo
     let file: SplitFile = Notation::Json.read(label, text)?;
     let Some(ids) = &model.ids else {
         let help = "give the model in the reference format that the split was made for, or a native plan";
-        let message = "this is a split by node ids, and the model has none";
+        let message = "the split lists node ids, but the model has none";
         return Err(InputError::new("S006", label, At::Whole, message, help));
     };
     let lists = [("fpgas", ACCELERATOR, &file.fpgas), ("cpus", HOST, &file.cpus)];
@@ -82,7 +82,7 @@ pub(crate) fn import(label: &str, text: &str, model: &Imported) -> Result<PlanDo
                     ));
                 };
                 if let Some(before) = place_of.get(&id) {
-                    let message = format!("the node {id} is at {before} already");
+                    let message = format!("the node {id} is already at {before}");
                     return Err(InputError::at_path("S002", label, at, message, "keep one of the two"));
                 }
                 device_of[operator] = Some(devices.len());
@@ -129,7 +129,7 @@ fn extend(
             Some([one, other, ..]) => {
                 let name = |device: usize| format!("{}{}", devices[device].0, devices[device].1);
                 let message = format!(
-                    "the node {id} is left out, and its colour class {} is on both {} and {}",
+                    "the node {id} is omitted, but its colour class {} is on both {} and {}",
                     color.unwrap_or_default(),
                     name(*one),
                     name(*other)
@@ -142,11 +142,9 @@ fn extend(
     if stranded.is_empty() {
         return Ok(());
     }
-    let message = format!(
-        "nodes are placed nowhere, and no node of their colour classes is placed: {}",
-        list(&stranded)
-    );
-    let help = "list them; only nodes with a placed node in their colour class may be left out";
+    let message =
+        format!("nodes are not placed, nor is any node of their colour classes: {}", list(&stranded));
+    let help = "list them; only nodes with a placed node in their colour class may be omitted";
     Err(InputError::new("S004", label, At::Whole, message, help))
 }
 

@@ -20,11 +20,11 @@ use crate::pretty_json;
 /// the name of the model.
 pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String, InputError> {
     let Some(cluster) = &graph.cluster else {
-        let help = "give a cluster: the format has room for a model together with one";
+        let help = "give a cluster: the format holds a model together with its cluster";
         return Err(InputError::new("R011", label, At::Whole, "the model has no cluster", help));
     };
     if graph.is_version_2() {
-        let message = "the memory of a `stagewright.graph/2` is no sum over its operators";
+        let message = "the memory of a `stagewright.graph/2` is not a sum over its operators";
         let help = "write a graph of version 1; `--cost-rules 1` imports one from ONNX and OpenVINO";
         return Err(InputError::at_path("R017", label, "schema", message, help));
     }
@@ -32,9 +32,9 @@ pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String, Inp
     let mut by_name = BTreeMap::new();
     for (i, operator) in graph.operators.iter().enumerate() {
         if by_name.insert(operator.name.as_str(), i).is_some() {
-            let message = format!("two operators are called `{}`", operator.name);
+            let message = format!("two operators are named `{}`", operator.name);
             let path = format!("operators[{i}].name");
-            return Err(InputError::at_path("R016", label, path, message, "give each a name of its own"));
+            return Err(InputError::at_path("R016", label, path, message, "give each a unique name"));
         }
     }
     let numbers = |prefix, text: fn(&OperatorDocument) -> &Option<String>| {
@@ -47,7 +47,8 @@ pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String, Inp
         let on_accelerator = accelerator.map(|kind| time(label, i, operator, kind)).transpose()?.flatten();
         let on_host = host.map(|kind| time(label, i, operator, kind)).transpose()?.flatten();
         if host.is_some() && on_host.is_none() {
-            let message = format!("`{}` cannot run on the host, which the format cannot say", operator.name);
+            let message =
+                format!("`{}` cannot run on the host, which the format cannot express", operator.name);
             let help = "give it a time on the host's class, or write for a cluster without a host";
             return Err(InputError::at_path("R013", label, format!("operators[{i}]"), message, help));
         }
@@ -83,14 +84,14 @@ fn kinds<'a>(
     let of = |host: bool| cluster.kinds.iter().filter(move |kind| kind.host == host);
     if of(false).count() > 1 || of(true).count() > 1 || !cluster.groups.is_empty() || cluster.matrix.is_some()
     {
-        let message = "the cluster is more than one kind of accelerator and one of host";
+        let message = "the cluster has more than one kind of accelerator and one kind of host";
         let help = "write for a cluster without groups and matrix, with one kind of each";
         return Err(InputError::at_path("R012", label, "cluster", message, help));
     }
     let host = of(true).next();
     if host.is_some_and(|kind| kind.memory_bytes.is_some()) {
         let at = cluster.kinds.iter().position(|kind| kind.host).unwrap_or_default();
-        let message = "the memory of the host is limited, which the format cannot say";
+        let message = "the memory of the host is limited, which the format cannot express";
         let help = "write for a host without `memory_bytes`";
         return Err(InputError::at_path(
             "R012",
@@ -111,14 +112,16 @@ fn usable(kind: &KindDocument) -> Option<f64> {
 /// Refuses what a node cannot express.
 fn sayable(label: &str, i: usize, operator: &OperatorDocument) -> Result<(), InputError> {
     if operator.pass == Pass::Update {
-        let message =
-            format!("`{}` is of the update pass, and the format knows forward and backward", operator.name);
+        let message = format!(
+            "`{}` is of the update pass, but the format has only forward and backward",
+            operator.name
+        );
         let help = "fold it into the backward operator before it";
         return Err(InputError::at_path("R017", label, format!("operators[{i}].pass"), message, help));
     }
     if operator.activation_bytes > 0.0 {
         let message = format!(
-            "`{}` keeps activations for each microbatch in flight, and a node has one size",
+            "`{}` keeps activations for each microbatch in flight, but a node has one size",
             operator.name
         );
         let help = "count them in `parameter_bytes` if they are held once";
@@ -165,15 +168,15 @@ fn edges(
     for (t, tensor) in graph.tensors.iter().enumerate() {
         let id = |path: String, name: &str| {
             by_name.get(name).copied().ok_or_else(|| {
-                let message = format!("no operator is called `{name}`");
-                InputError::at_path("R016", label, path, message, "mend the name, or add the operator")
+                let message = format!("no operator is named `{name}`");
+                InputError::at_path("R016", label, path, message, "correct the name, or add the operator")
             })
         };
         let producer = id(format!("tensors[{t}].producer"), &tensor.producer)?;
         if let Some(before) = tensor_of[producer].replace(t) {
-            let message = format!("`{}` makes tensors[{before}] already", tensor.producer);
+            let message = format!("`{}` already produces tensors[{before}]", tensor.producer);
             let help =
-                "the format has one tensor for each operator: give each further one an operator of no cost";
+                "give each further tensor an operator without cost: the format has one tensor per operator";
             return Err(InputError::at_path("R014", label, format!("tensors[{t}]"), message, help));
         }
         let cost = accelerator.map_or(Some(0.0), |kind| seconds(tensor, kind)).ok_or_else(|| {

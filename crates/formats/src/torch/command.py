@@ -17,9 +17,9 @@ def load(path):
 def main():
     parser = argparse.ArgumentParser(description="Writes a saved torch.export program as stagewright.graph/2 JSON.")
     parser.add_argument("program", help="a file written by torch.export.save")
-    parser.add_argument("--out", help="where to write; standard output if left out")
-    parser.add_argument("--name", default="", help="what to call the model")
-    parser.add_argument("--no-fuse", action="store_true", help="price every operator as a kernel of its own")
+    parser.add_argument("--out", help="output file [default: standard output]")
+    parser.add_argument("--name", default="", help="name of the model")
+    parser.add_argument("--no-fuse", action="store_true", help="price every operator as its own kernel")
     arguments = parser.parse_args()
     try:
         made = document(load(arguments.program), arguments.name, not arguments.no_fuse)

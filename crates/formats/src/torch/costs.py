@@ -118,7 +118,7 @@ def elements(tensor, where):
     count = 1
     for size in tensor.shape:
         if not isinstance(size, int):
-            raise NotExportable(f"{where} has the open dimension {size}: export without dynamic shapes")
+            raise NotExportable(f"{where} has the symbolic dimension {size}: export without dynamic shapes")
         count *= size
     return count
 

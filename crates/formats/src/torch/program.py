@@ -146,14 +146,14 @@ def document(program, name="", fuse=True, inside=""):
             check_body(node)
             builder.add(node, layer_of(node, inside))
         else:
-            raise NotExportable(f"{node.name} has a body of its own: export without control flow")
+            raise NotExportable(f"{node.name} has a body: export without control flow")
     builder.adopt()
     return builder.document(name, batch_of(program))
 
 
 def check_body(node):
     if isinstance(node.target, torch._ops.HigherOrderOperator):
-        raise NotExportable(f"{node.name} has a body of its own: export without control flow")
+        raise NotExportable(f"{node.name} has a body: export without control flow")
 
 
 def write_document(made, path):

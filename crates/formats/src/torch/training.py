@@ -110,7 +110,7 @@ def trace_step(program):
     mutated = len(program.graph_signature.buffers_to_mutate)
     loss_node = output.args[0][mutated]
     if loss_node.meta["val"].numel() != 1:
-        raise NotExportable("the loss is no single number: give `loss`, a function of what the model gives out")
+        raise NotExportable("the loss is not a scalar: give `loss`, a function of the outputs of the model")
 
     def joint(*values):
         values = list(values)
@@ -215,7 +215,7 @@ def split_sums(outputs, notes, weights):
 def training_document(program, name="", optimizer="adamw", fuse=True, inside=""):
     """The document of a training step of an ExportedProgram that gives out its loss."""
     if optimizer not in OPTIMIZERS:
-        raise NotExportable(f"the optimizer {optimizer} is none of {', '.join(OPTIMIZERS)}")
+        raise NotExportable(f"the optimizer {optimizer} is not one of {', '.join(OPTIMIZERS)}")
     program = decomposed(program)
     held = roles(program, inside, OPTIMIZERS[optimizer][1])
     graph, placeholders, weights, notes = trace_step(program)

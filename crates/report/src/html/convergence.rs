@@ -31,8 +31,10 @@ pub(super) fn section(convergence: &Convergence, plan: &PlanDocument) -> Option<
     let (low, high) = (reached().reduce(f64::min)?, reached().reduce(f64::max)?);
     let frame = Frame { end, low, high };
     let lead = match bounds.is_empty() {
-        true => "The best plan as the solver went on.",
-        false => "The best plan and the strongest bound as the solver went on; the truth is between them.",
+        true => "The best plan over the course of the solve.",
+        false => {
+            "The best plan and the strongest bound over the course of the solve; the optimum is between them."
+        }
     };
     let (mut key, mut paths) = (String::new(), String::new());
     for (class, moments) in [("value", &values), ("bound", &bounds)] {

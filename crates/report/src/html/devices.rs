@@ -40,11 +40,11 @@ pub(super) fn section(page: &Page) -> Option<Section> {
     let is_sum = !of_step && objective.communication == Communication::Serial;
     let mut markup = String::from("<h2 id=\"devices-title\">Devices</h2>\n");
     markup.push_str(if of_step {
-        "<p class=\"lead\">What each device computes and sends or receives, of the whole step; and its peak memory \
-         of what it has.</p>\n"
+        "<p class=\"lead\">Compute and communication of each device, relative to the whole step; and its peak \
+         memory, relative to its capacity.</p>\n"
     } else {
-        "<p class=\"lead\">Compute and communication of each device, against the heaviest; and its memory, of what \
-         it has.</p>\n"
+        "<p class=\"lead\">Compute and communication of each device, relative to the heaviest; and its memory, \
+         relative to its capacity.</p>\n"
     });
     markup.push_str(
         "<ul class=\"key\" aria-hidden=\"true\"><li><i class=\"swatch solid\"></i>compute</li>\

@@ -2,12 +2,13 @@
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
+use stagewright_core::ids::{Id, Keyed};
 
 /// Distinct texts in order of first use.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     number_of: FxHashMap<String, u32>,
-    texts: Vec<String>,
+    texts: Keyed<u32, String>,
 }
 
 impl Texts {
@@ -16,14 +17,13 @@ impl Texts {
         if let Some(&number) = self.number_of.get(text) {
             return number;
         }
-        let number = self.texts.len() as u32;
-        self.texts.push(text.to_owned());
+        let number = self.texts.push(text.to_owned());
         self.number_of.insert(text.to_owned(), number);
         number
     }
 
     /// Returns all texts, by index.
-    pub(super) fn into_texts(self) -> Vec<String> {
+    pub(super) fn into_texts(self) -> Keyed<u32, String> {
         self.texts
     }
 }
@@ -43,7 +43,7 @@ impl Figures {
         if let Some(&number) = self.number_of.get(&value.to_bits()) {
             return number;
         }
-        let number = self.text.len() as u32;
+        let number = u32::new(self.text.len());
         self.text.push(words(value));
         self.value.push(six_digits(value));
         self.number_of.insert(value.to_bits(), number);

@@ -1,6 +1,7 @@
 //! The collapsible graph of operators by layer and device.
 
 use serde::Serialize;
+use stagewright_core::ids::Keyed;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
@@ -58,17 +59,17 @@ impl GraphData {
     pub(super) fn of(problem: &Problem, placement: &Placement, tables: &mut Tables) -> GraphData {
         let graph = problem.graph();
         let tree = Groups::of(graph);
-        let mut seconds = vec![0.0; tree.groups.len()];
-        let mut bytes = vec![0.0; tree.groups.len()];
+        let mut seconds = Keyed::filled(0.0, tree.groups.len());
+        let mut bytes = Keyed::filled(0.0, tree.groups.len());
         let mut operators = Operators::default();
         for &op in graph.topological() {
             let operator = graph.operator(op);
             let device = placement.device_of(op);
-            let group = tree.group_of[op.index()];
+            let group = tree.group_of[op];
             // An operator that its device cannot run takes no time, as in a step.
             let took = problem.seconds(op, problem.pool_of(device)).unwrap_or(0.0);
-            seconds[group as usize] += took;
-            bytes[group as usize] += operator.bytes();
+            seconds[group] += took;
+            bytes[group] += operator.bytes();
             let (stem, name) = operator.name.split_at(title(&operator.name));
             operators.group.push(group);
             operators.stem.push(tables.texts.number(&visible(stem)));
@@ -78,22 +79,24 @@ impl GraphData {
             operators.device.push(tables.number_of.get(&device).copied().unwrap_or(0));
             operators.seconds.push(tables.seconds.number(took, units::seconds));
             operators.bytes.push(tables.bytes.number(operator.bytes(), units::bytes));
-            let place = tables.place_of[op.index()];
+            let place = tables.place_of[op];
             let mut readers: Vec<u32> =
-                graph.successors(op).iter().map(|reader| tables.place_of[reader.index()]).collect();
+                graph.successors(op).iter().map(|&reader| tables.place_of[reader]).collect();
             readers.sort_unstable();
             operators.readers.push(readers.len() as u32);
             operators.steps.extend(readers.iter().map(|reader| reader - place));
         }
         // Every group is after its parent, so its sums are complete before they are added to the parent's.
-        for group in (1..tree.groups.len()).rev() {
-            let parent = tree.groups[group].parent as usize;
-            seconds[parent] += seconds[group];
-            bytes[parent] += bytes[group];
+        for group in tree.groups.ids().skip(1).rev() {
+            let parent = tree.groups[group].parent;
+            let (took, held) = (seconds[group], bytes[group]);
+            seconds[parent] += took;
+            bytes[parent] += held;
         }
-        let seconds = seconds.into_iter().map(|sum| tables.seconds.number(sum, units::seconds)).collect();
-        let bytes = bytes.into_iter().map(|sum| tables.bytes.number(sum, units::bytes)).collect();
-        let (parent, name) = tree.groups.into_iter().map(|group| (group.parent, group.name)).unzip();
+        let seconds = seconds.iter().map(|&sum| tables.seconds.number(sum, units::seconds)).collect();
+        let bytes = bytes.iter().map(|&sum| tables.bytes.number(sum, units::bytes)).collect();
+        let (parent, name) =
+            Vec::from(tree.groups).into_iter().map(|group| (group.parent, group.name)).unzip();
         GraphData { groups: GroupColumns { parent, name, seconds, bytes }, operators }
     }
 }

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 use stagewright_core::graph::{Graph, OpId};
+use stagewright_core::ids::Keyed;
 
 use super::figures::Texts;
 use super::names::{is_separator, last_part, visible};
@@ -24,9 +25,9 @@ const DEEPEST: usize = 8;
 #[derive(Debug)]
 pub(super) struct Groups {
     /// The groups, each after its parent; the first is the whole graph.
-    pub(super) groups: Vec<Group>,
-    /// Group of each operator, by operator index.
-    pub(super) group_of: Vec<u32>,
+    pub(super) groups: Keyed<u32, Group>,
+    /// Group of each operator.
+    pub(super) group_of: Keyed<OpId, u32>,
 }
 
 /// A group of operators.
@@ -44,7 +45,8 @@ impl Groups {
         let mut parts = Texts::default();
         let paths = graph.operators().map(|op| Path::of(graph, op, &mut parts)).collect();
         let root = Group { parent: 0, name: String::new() };
-        let of_graph = Groups { groups: vec![root], group_of: vec![0; graph.operator_count()] };
+        let group_of = Keyed::filled(0, graph.operator_count());
+        let of_graph = Groups { groups: vec![root].into(), group_of };
         let is_its_layer = graph.operators().map(|op| {
             let operator = graph.operator(op);
             operator.layer.as_deref() == Some(&operator.name)
@@ -122,22 +124,22 @@ enum Member {
 
 struct Builder {
     of_graph: Groups,
-    paths: Vec<Path>,
+    paths: Keyed<OpId, Path>,
     /// Whether the name of each operator equals its layer.
-    is_its_layer: Vec<bool>,
-    parts: Vec<String>,
+    is_its_layer: Keyed<OpId, bool>,
+    parts: Keyed<u32, String>,
     pending: VecDeque<Pending>,
 }
 
 impl Builder {
     fn divide(&mut self, graph: &Graph, pending: Pending) {
         let Pending { group, ops, depth } = pending;
-        let is_declared = |op: OpId| depth < self.paths[op.index()].declared;
+        let is_declared = |op: OpId| depth < self.paths[op].declared;
         let by_name = ops.iter().filter(|&&op| !is_declared(op)).count() > SIDE_BY_SIDE;
         let mut members: Vec<Member> = Vec::new();
         let mut place_of: FxHashMap<u32, usize> = FxHashMap::default();
         for &op in &ops {
-            let part = self.paths[op.index()].parts.get(depth).filter(|_| by_name || is_declared(op));
+            let part = self.paths[op].parts.get(depth).filter(|_| by_name || is_declared(op));
             match part.map(|part| (*part, place_of.get(part))) {
                 None => members.push(Member::Operator(op)),
                 Some((part, None)) => {
@@ -154,9 +156,9 @@ impl Builder {
         if let [Member::Group(part, _)] = members[..] {
             // A group whose only member is a group is merged with it.
             if group != 0 {
-                let name = &mut self.of_graph.groups[group as usize].name;
+                let name = &mut self.of_graph.groups[group].name;
                 name.push('.');
-                name.push_str(&visible(&self.parts[part as usize]));
+                name.push_str(&visible(&self.parts[part]));
             }
             self.pending.push_back(Pending { group, ops, depth: depth + 1 });
             return;
@@ -185,15 +187,15 @@ impl Builder {
         }
         for member in members {
             match member {
-                Member::Operator(op) => self.of_graph.group_of[op.index()] = group,
+                Member::Operator(op) => self.of_graph.group_of[op] = group,
                 Member::Group(part, ops) => match ops[..] {
                     // A name with a single operator makes no group, nor does a layer with the name of its
                     // only operator.
-                    [op] if depth > self.paths[op.index()].declared || self.is_its_layer[op.index()] => {
-                        self.of_graph.group_of[op.index()] = group;
+                    [op] if depth > self.paths[op].declared || self.is_its_layer[op] => {
+                        self.of_graph.group_of[op] = group;
                     }
                     _ => {
-                        let inner = self.group(group, visible(&self.parts[part as usize]));
+                        let inner = self.group(group, visible(&self.parts[part]));
                         self.pending.push_back(Pending { group: inner, ops, depth });
                     }
                 },
@@ -205,14 +207,13 @@ impl Builder {
     fn range(&self, graph: &Graph, members: &[Member]) -> String {
         let name = |member: &Member| match member {
             Member::Operator(op) => visible(&graph.operator(*op).name),
-            Member::Group(part, _) => visible(&self.parts[*part as usize]),
+            Member::Group(part, _) => visible(&self.parts[*part]),
         };
         let ends = [members.first(), members.last()];
         ends.into_iter().flatten().map(name).collect::<Vec<_>>().join(" … ")
     }
 
     fn group(&mut self, parent: u32, name: String) -> u32 {
-        self.of_graph.groups.push(Group { parent, name });
-        self.of_graph.groups.len() as u32 - 1
+        self.of_graph.groups.push(Group { parent, name })
     }
 }

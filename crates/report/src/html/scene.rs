@@ -6,6 +6,8 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::Pass;
+use stagewright_core::graph::OpId;
+use stagewright_core::ids::Keyed;
 
 use super::devices::colour;
 use super::figures::{Figures, Texts};
@@ -44,8 +46,8 @@ pub(super) struct Tables {
     pub(super) bytes: Figures,
     /// Index of each device in use.
     pub(super) number_of: FxHashMap<DeviceId, u32>,
-    /// Position of each operator in topological order, by operator index.
-    pub(super) place_of: Vec<u32>,
+    /// Position of each operator in topological order.
+    pub(super) place_of: Keyed<OpId, u32>,
 }
 
 /// Code of a pass in the data.
@@ -62,10 +64,10 @@ pub(super) fn data(page: &Page, steady: Option<&Steady>) -> io::Result<String> {
     let Some(placement) = page.placement else { return Ok("null".into()) };
     let graph = page.problem.graph();
     let used = placement.used();
-    let mut tables = Tables { place_of: vec![0; graph.operator_count()], ..Tables::default() };
+    let mut tables = Tables { place_of: Keyed::filled(0, graph.operator_count()), ..Tables::default() };
     tables.number_of = used.iter().copied().zip(0..).collect();
-    for (place, op) in (0..).zip(graph.topological()) {
-        tables.place_of[op.index()] = place;
+    for (place, &op) in (0..).zip(graph.topological()) {
+        tables.place_of[op] = place;
     }
     let name = |&device| visible(&page.problem.cluster().device_name(device));
     let devices = used.iter().enumerate();
@@ -74,7 +76,7 @@ pub(super) fn data(page: &Page, steady: Option<&Steady>) -> io::Result<String> {
     let timeline = page.step.and_then(|step| TimelineData::of_step(step, &mut tables));
     let steady = steady.filter(|_| page.step.is_some()).and_then(|steady| steady::data(steady, &mut tables));
     let Tables { texts, seconds, bytes, .. } = tables;
-    let (graph, texts) = (Some(graph), texts.into_texts());
+    let (graph, texts) = (Some(graph), texts.into_texts().into());
     let scene = Scene { devices, graph, timeline, steady, texts, seconds, bytes };
     Ok(serde_json::to_string(&scene)?)
 }

@@ -102,7 +102,7 @@ pub(super) fn data(steady: &Steady, tables: &mut Tables) -> Option<TimelineData>
 /// The operator that a task goes by, and what it has in place of a pass.
 fn what(steady: &Steady, task: &SteadyTask, tables: &Tables) -> (u32, u8) {
     let graph = steady.problem().graph();
-    let place = |op: OpId| tables.place_of[op.index()];
+    let place = |op: OpId| tables.place_of[op];
     let made = |tensor: TensorId| (place(graph.producer(tensor)), NO_PASS);
     match task.work {
         SteadyWork::Operator(op) => (place(op), pass_number(graph.operator(op).pass)),

@@ -42,13 +42,17 @@ pub(super) fn section(page: &Page) -> Section {
 /// The status in a sentence.
 fn verdict(plan: &PlanDocument) -> String {
     match (plan.status, plan.gap) {
-        (PlanStatus::Optimal, _) => "No plan is better: the bound has reached the value.".into(),
+        (PlanStatus::Optimal, _) => "The plan is optimal: the bound has reached the value.".into(),
         (PlanStatus::Feasible, Some(gap)) => {
             format!("No plan is better by more than {}.", markup::percent(gap))
         }
-        (PlanStatus::Feasible, None) => "How much better another plan could be is not known.".into(),
-        (PlanStatus::Infeasible, _) => "There is no plan: it was proved that none exists.".into(),
-        (PlanStatus::Unknown, _) => "There is no plan: the search found none and excluded none.".into(),
+        (PlanStatus::Feasible, None) => {
+            "The gap is unknown: another plan could be better by any amount.".into()
+        }
+        (PlanStatus::Infeasible, _) => "There is no plan: infeasibility is proved.".into(),
+        (PlanStatus::Unknown, _) => {
+            "There is no plan: the search neither found one nor proved infeasibility.".into()
+        }
     }
 }
 

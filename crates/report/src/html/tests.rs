@@ -5,7 +5,8 @@ use stagewright_core::document::{
     CLUSTER_SCHEMA, ClusterDocument, GRAPH_SCHEMA, GraphDocument, KindDocument, LinkDocument,
     OperatorDocument, PlanStatus, Split, TensorDocument,
 };
-use stagewright_core::graph::Graph;
+use stagewright_core::graph::{Graph, OpId};
+use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -91,8 +92,8 @@ fn page_of_graph(graph: Graph, devices: u32) -> String {
     let operators = graph.operator_count();
     let problem = problem_of(graph, devices);
     let share = operators.div_ceil(devices as usize);
-    let device_of = (0..operators).map(|op| DeviceId((op / share) as u32)).collect();
-    let used = (0..operators.div_ceil(share) as u32).map(DeviceId).collect();
+    let device_of = (0..operators).map(|op| DeviceId::new(op / share)).collect();
+    let used = DeviceId::first(operators.div_ceil(share)).collect();
     let placement = Placement::with_stages(device_of, used, BTreeMap::new());
     let plan = Plan::new(&problem, placement).expect("a sound plan");
     let bound = stagewright_core::bound::LowerBound { value: 0.5, source: "none", certificate: None };
@@ -174,12 +175,12 @@ fn names_are_visible_and_short() {
 }
 
 /// Names of the groups of an operator, outermost first.
-fn path_of(groups: &Groups, op: usize) -> String {
+fn path_of(groups: &Groups, op: u32) -> String {
     let mut names = Vec::new();
-    let mut at = groups.group_of[op];
+    let mut at = groups.group_of[OpId(op)];
     while at != 0 {
-        names.push(groups.groups[at as usize].name.clone());
-        at = groups.groups[at as usize].parent;
+        names.push(groups.groups[at].name.clone());
+        at = groups.groups[at].parent;
     }
     names.reverse();
     names.join(" > ")
@@ -188,16 +189,16 @@ fn path_of(groups: &Groups, op: usize) -> String {
 /// Returns the number of members of the largest group. Asserts that every group is after its parent and has
 /// members.
 fn largest(groups: &Groups) -> usize {
-    let mut members = vec![0; groups.groups.len()];
+    let mut members = Keyed::filled(0, groups.groups.len());
     for &group in &groups.group_of {
-        members[group as usize] += 1;
+        members[group] += 1;
     }
-    for (at, group) in groups.groups.iter().enumerate().skip(1) {
-        assert!((group.parent as usize) < at, "group {at} is before its parent");
-        members[group.parent as usize] += 1;
+    for (at, group) in groups.groups.enumerate().skip(1) {
+        assert!(group.parent < at, "group {at} is before its parent");
+        members[group.parent] += 1;
     }
     assert!(members.iter().all(|&members| members > 0), "a group without members");
-    members.into_iter().max().unwrap_or(0)
+    members.iter().copied().max().unwrap_or(0)
 }
 
 #[test]
@@ -378,8 +379,8 @@ fn what_has_no_plan_has_a_page() {
     let problem = problem(&named(["a".into()]), 1);
     let bound = stagewright_core::bound::LowerBound { value: 1.0, source: "fluid", certificate: None };
     for (status, words) in [
-        (Status::Infeasible, "it was proved that none exists"),
-        (Status::Unknown, "found none and excluded none"),
+        (Status::Infeasible, "infeasibility is proved"),
+        (Status::Unknown, "neither found one nor proved infeasibility"),
     ] {
         let solution = Solution::without_plan("test", status, bound.clone(), None, "no room".into());
         let provenance = Provenance { solver: "test".into(), seconds: 0.0, seed: 0 };

@@ -46,7 +46,7 @@ pub(super) fn section(page: &Page, steady: Option<&Steady>) -> Option<Section> {
     // Writing to a string cannot fail.
     let _ = writeln!(
         markup,
-        "<h3>One step</h3>\n<p class=\"lead\">One batch alone, as it plays out under dataflow execution, in {}: {} on \
+        "<h3>One step</h3>\n<p class=\"lead\">One batch alone under dataflow execution, in {}: {} on \
          the critical path.</p>",
         units::seconds(step.makespan()),
         parts(&step.critical_path(), step.makespan())
@@ -218,13 +218,13 @@ fn doing(step: &Step, tables: &Tables) -> Doing {
     for (op, &span) in (0..).zip(step.timeline().operators()) {
         let pass = pass_number(graph.operator(OpId(op)).pass);
         if let Some(device) = number(step.device_of(op)) {
-            let operator = tables.place_of[op as usize];
+            let operator = tables.place_of[OpId(op)];
             doing.computes[device].push(Activity { span, operator, pass, batch: 0 });
         }
     }
     for (transfer, &span) in (0..).zip(step.timeline().transfers()) {
         let producer = step.flow().producer_of(transfer);
-        let operator = tables.place_of[producer as usize];
+        let operator = tables.place_of[OpId(producer)];
         let activity = Activity { span, operator, pass: NO_PASS, batch: 0 };
         let [from, to] = step.ends_of(transfer).map(number);
         if let (Some(from), Some(to)) = (from, to) {

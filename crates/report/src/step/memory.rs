@@ -55,11 +55,11 @@ impl Step<'_> {
     /// Calls `hold` for every interval in which a device holds bytes.
     fn intervals(&self, hold: &mut impl FnMut(DeviceId, Span, f64)) {
         let graph = self.problem.graph();
-        let (operators, transfers) = (self.timeline.operators(), self.timeline.transfers());
+        let operators = self.timeline.operators();
+        let mut transfers = (0..).zip(self.timeline.transfers()).peekable();
         for op in graph.operators() {
             hold(self.placement.device_of(op), operators[op.index()], graph.operator(op).workspace_bytes);
         }
-        let mut next = 0;
         for tensor in graph.tensors() {
             let producer = graph.producer(tensor);
             let home = self.placement.device_of(producer);
@@ -76,12 +76,11 @@ impl Step<'_> {
                 Err(_) => 0.0,
             };
             let mut end = made.end.max(until(home));
-            while next < transfers.len() && TensorId(self.flow.tensor_of(next as u32)) == tensor {
-                let moved = transfers[next];
+            let is_of_tensor = |&(at, _): &(u32, &Span)| TensorId(self.flow.tensor_of(at)) == tensor;
+            while let Some((transfer, moved)) = transfers.next_if(is_of_tensor) {
                 end = end.max(moved.end);
-                let [_, to] = self.ends_of(next as u32);
+                let [_, to] = self.ends_of(transfer);
                 hold(to, Span { start: moved.start, end: until(to) }, graph.bytes(tensor));
-                next += 1;
             }
             if graph.is_version_2() && graph.consumers(tensor).is_empty() {
                 end = f64::INFINITY;

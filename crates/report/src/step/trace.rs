@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::Pass;
 use stagewright_core::graph::{OpId, TensorId};
+use stagewright_core::ids::Keyed;
 use stagewright_core::simulate::{Ports, Span};
 
 use super::Step;
@@ -70,10 +71,10 @@ pub fn write(step: &Step, out: &mut dyn Write) -> io::Result<()> {
 
 /// The rows of a trace.
 struct Rows {
-    /// Process of each device in use, from 1, by index in the cluster.
-    process_of: Vec<Option<u32>>,
+    /// Process of each device in use, from 1.
+    process_of: Keyed<DeviceId, Option<u32>>,
     /// Row of each port.
-    row_of: Vec<Option<Row>>,
+    row_of: Keyed<u32, Option<Row>>,
     /// Process of the uplinks.
     uplinks: u32,
 }
@@ -82,17 +83,16 @@ impl Rows {
     fn of(step: &Step) -> Rows {
         let ports = Ports::new(step.problem);
         let used = step.placement.used();
-        let mut process_of = vec![None; step.problem.cluster().device_count()];
-        let mut row_of = vec![None; ports.count() as usize];
+        let mut process_of = Keyed::filled(None, step.problem.cluster().device_count());
+        let mut row_of = Keyed::filled(None, ports.count() as usize);
         for (process, &device) in (1..).zip(&used) {
-            process_of[device.index()] = Some(process);
-            row_of[ports.egress(device) as usize] = Some(Row { process, thread: SENDS });
-            row_of[ports.ingress(device) as usize] = Some(Row { process, thread: RECEIVES });
+            process_of[device] = Some(process);
+            row_of[ports.egress(device)] = Some(Row { process, thread: SENDS });
+            row_of[ports.ingress(device)] = Some(Row { process, thread: RECEIVES });
         }
         let uplinks = used.len() as u32 + 1;
-        for group in 0..step.problem.cluster().group_count() {
-            let thread = group as u32 + 1;
-            row_of[ports.uplink(group) as usize] = Some(Row { process: uplinks, thread });
+        for (thread, group) in (1..).zip(0..step.problem.cluster().group_count()) {
+            row_of[ports.uplink(group)] = Some(Row { process: uplinks, thread });
         }
         Rows { process_of, row_of, uplinks }
     }
@@ -139,7 +139,7 @@ impl Trace<'_> {
     fn names(&mut self) -> io::Result<()> {
         let cluster = self.step.problem.cluster();
         for device in cluster.devices() {
-            let Some(process) = self.rows.process_of[device.index()] else { continue };
+            let Some(process) = self.rows.process_of[device] else { continue };
             let kind = cluster.kind(cluster.kind_of(device));
             self.process(process, &cluster.device_name(device))?;
             let memory = kind.memory_bytes.map_or_else(|| "unlimited memory".into(), bytes);
@@ -186,7 +186,7 @@ impl Trace<'_> {
     fn operators(&mut self) -> io::Result<()> {
         let step = self.step;
         for (op, &span) in (0..).zip(step.timeline.operators()) {
-            let Some(process) = self.rows.process_of[step.device_of(op).index()] else { continue };
+            let Some(process) = self.rows.process_of[step.device_of(op)] else { continue };
             let operator = step.problem.graph().operator(OpId(op));
             let cat = match operator.pass {
                 Pass::Forward => "forward",
@@ -215,12 +215,12 @@ impl Trace<'_> {
             let args = json!({"from": name_of(from), "to": name_of(to), "bytes": bytes});
             let ports = step.flow.ports_of(transfer);
             for &port in ports {
-                if let Some(row) = self.rows.row_of[port as usize] {
+                if let Some(row) = self.rows.row_of[port] {
                     self.complete(row, &name, "transfer", span, args.clone())?;
                 }
             }
             if ports.is_empty()
-                && let Some(process) = self.rows.process_of[to.index()]
+                && let Some(process) = self.rows.process_of[to]
             {
                 self.asynchronous(process, transfer, &name, span, args)?;
             }
@@ -247,7 +247,7 @@ impl Trace<'_> {
     }
 
     fn memory(&mut self) -> io::Result<()> {
-        for (device, levels) in self.step.levels().iter().enumerate() {
+        for (device, levels) in self.step.problem.cluster().devices().zip(self.step.levels()) {
             let Some(process) = self.rows.process_of[device] else { continue };
             let at = |level: &Level| nanoseconds(level.from);
             for level in levels.chunk_by(|one, other| at(one) == at(other)).filter_map(<[Level]>::last) {

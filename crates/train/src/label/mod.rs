@@ -103,7 +103,7 @@ pub enum LabelError {
         seconds: f64,
     },
     /// An objective that is not supported.
-    #[error("labels are for the throughput of contiguous splits and for the makespan")]
+    #[error("labels support only the throughput of contiguous splits and the makespan")]
     Objective,
     /// No placement that fits the memory was found.
     #[error("no placement that fits the devices was found")]

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rand::RngExt;
 use stagewright_core::cluster::{Cluster, DeviceId};
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::graph::Graph;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -73,9 +73,9 @@ fn walk(best: &mut Best<'_>, end: Instant, seed: u64) {
         if best.is_full() || Instant::now() >= end {
             return;
         }
-        let unit = rng.random_range(0..units.len());
-        let device = |unit: u32| device_of[units.members(unit as usize)[0].index()];
-        let here = device(unit as u32);
+        let unit = UnitId::new(rng.random_range(0..units.len()));
+        let device = |unit: UnitId| device_of[units.members(unit)[0].index()];
+        let here = device(unit);
         let near = units.successors(unit).iter().chain(units.predecessors(unit));
         let there: Vec<DeviceId> = near.map(|&near| device(near)).filter(|&near| near != here).collect();
         if there.is_empty() {

@@ -113,7 +113,7 @@ impl RunDocument {
 
     fn mistake(&self) -> Option<String> {
         if self.schema != TRAINING_SCHEMA {
-            return Some(format!("the schema is `{}`, this version reads `{TRAINING_SCHEMA}`", self.schema));
+            return Some(format!("the schema is `{}`, expected `{TRAINING_SCHEMA}`", self.schema));
         }
         let shares = [
             ("adam.last", self.adam.final_lr_fraction, 1.0),
@@ -125,7 +125,7 @@ impl RunDocument {
         if let Some((field, number, most)) =
             shares.iter().find(|(_, number, most)| !(0.0..=*most).contains(number))
         {
-            return Some(format!("`{field}` is {number}, it must be from 0 to {most}"));
+            return Some(format!("`{field}` is {number}, expected 0 to {most}"));
         }
         let positive = [
             ("adam.rate", self.adam.learning_rate),
@@ -137,26 +137,26 @@ impl RunDocument {
         if let Some((field, number)) =
             positive.iter().find(|(_, number)| !(*number > 0.0 && number.is_finite()))
         {
-            return Some(format!("`{field}` is {number}, it must be above 0"));
+            return Some(format!("`{field}` is {number}, expected more than 0"));
         }
         if self.stage == Stage::Reinforcement {
             if self.batch != 1 {
-                return Some(format!("`batch` is {}, a step of reinforcement takes 1 graph", self.batch));
+                return Some(format!("`batch` is {}, but a step of reinforcement takes 1 graph", self.batch));
             }
             let recipes = [&self.data.recipe, &self.held_out.recipe];
             if recipes.iter().any(|recipe| recipe.objectives.contains(&Target::Throughput)) {
                 return Some(
-                    "reinforcement draws plans of steps: `objectives` may only have makespan".into(),
+                    "reinforcement samples plans of steps: `objectives` may only contain makespan".into(),
                 );
             }
         }
         if self.stage != Stage::Imitation && self.from.is_none() {
-            return Some("this stage improves on a checkpoint: name one in `from`".into());
+            return Some("this stage starts from a checkpoint: name one in `from`".into());
         }
         let same = self.data.recipe.seed == self.held_out.recipe.seed;
         if same {
             return Some(
-                "`data.recipe.seed` and `held_out.recipe.seed` are the same: what is held out is learned"
+                "`data.recipe.seed` and `held_out.recipe.seed` are the same: the held-out problems are trained on"
                     .into(),
             );
         }

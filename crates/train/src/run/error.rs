@@ -66,13 +66,13 @@ pub enum RunError {
     #[error("{0}")]
     Device(String),
     /// A folder that another process runs in.
-    #[error("another run is under way in this folder")]
+    #[error("another run is active in this folder")]
     InUse {
         /// The folder.
         folder: String,
     },
     /// A count that no run can have.
-    #[error("`{field}` is {count}, it must be from 1 to {most}")]
+    #[error("`{field}` is {count}, expected 1 to {most}")]
     Count {
         /// The field.
         field: &'static str,
@@ -104,16 +104,22 @@ impl RunError {
     /// A hint for fixing the error.
     pub fn help(&self) -> String {
         match self {
-            RunError::Config { .. } | RunError::Count { .. } => "compare with the configurations in data/policy, and in data/policy/systems those of learned systems".into(),
+            RunError::Config { .. } | RunError::Count { .. } => {
+                "compare with the configurations in data/policy, or \
+                in data/policy/systems for learned systems"
+                    .into()
+            }
             RunError::Recipe { error, .. } => error.help(),
             RunError::Store(error) => error.help().into(),
             RunError::Checkpoint { error, .. } => error.help().into(),
             RunError::Train(error) => error.help().into(),
             RunError::Solver(_) => "report it with the configuration".into(),
             RunError::Problem(error) => error.help().into(),
-            RunError::File { .. } => "check that the folder is there, may be written to and has room".into(),
+            RunError::File { .. } => {
+                "check that the folder exists and is writable, and that the disk has space".into()
+            }
             RunError::OtherRun => {
-                "give another folder, or the configuration that the run was begun with".into()
+                "give another folder, or the configuration that the run was started with".into()
             }
             RunError::Device(_) => "use a build without the feature `cuda`, or see docs/cuda.md".into(),
             RunError::InUse { .. } => "wait for it to end, or give another folder".into(),

@@ -400,7 +400,7 @@ impl<'s, 'p> Scheduled<'s, 'p> {
 
     /// Log of the list schedule's value over that of the given assignment of units.
     fn reward(&self, choice: &[u32], judge: &mut Judge<'_, '_>) -> f64 {
-        let homes: Vec<DeviceId> = choice.iter().map(|&device| DeviceId(device)).collect();
+        let homes = choice.iter().map(|&device| DeviceId(device)).collect();
         let device_of = self.subject.level().project(self.subject.scene(), &homes);
         let order = assigned::order(self.subject.scene(), &device_of);
         let score = judge.score(&Schedule::by_order(device_of, &order));
@@ -421,7 +421,7 @@ fn reinforce(
     let mut rng = seed::stream(document.seed ^ (BATCHES << 32), step);
     let problem = instance(recipe, rng.random_range(0..document.data.count)).problem;
     let scene = Scene::new(&problem);
-    let none = || SolveError::Invariant("a problem that was drawn has no schedule".into());
+    let none = || SolveError::Invariant("a sampled problem has no schedule".into());
     let scheduled = Scheduled::new(&scene).ok_or_else(none)?;
     let prediction = Prediction::new(&trainer.network, &scheduled.figures).map_err(TrainError::from)?;
     let sizes = [scheduled.figures.units, scheduled.figures.devices];

@@ -21,7 +21,7 @@ pub enum StoreError {
         cause: String,
     },
     /// A file of another kind.
-    #[error("this is no file of labels")]
+    #[error("not a label file")]
     NoLabels {
         /// The file.
         file: String,
@@ -35,7 +35,7 @@ pub enum StoreError {
         found: String,
     },
     /// Labels of another recipe.
-    #[error("the labels are of another recipe: `{what}` differs")]
+    #[error("the labels were made with another recipe: `{what}` differs")]
     OtherRecipe {
         /// The file.
         file: String,
@@ -53,7 +53,7 @@ pub enum StoreError {
         cause: String,
     },
     /// A file that another program is writing.
-    #[error("another program is adding to these labels")]
+    #[error("another process is writing these labels")]
     InUse {
         /// The file.
         file: String,
@@ -118,13 +118,15 @@ impl StoreError {
     /// A hint for fixing the error.
     pub fn help(&self) -> &'static str {
         match self {
-            StoreError::File { .. } => "check that the folder is there, may be written to and has room",
-            StoreError::NoLabels { .. } => "give a file of labels, or a new one",
+            StoreError::File { .. } => {
+                "check that the folder exists and is writable, and that the disk has space"
+            }
+            StoreError::NoLabels { .. } => "give a label file, or a new file",
             StoreError::Schema { .. } => "use the version that wrote the labels, or a new file",
             StoreError::OtherRecipe { .. } => {
                 "use the recipe and effort that the labels were made with, or a new file"
             }
-            StoreError::Line { .. } => "take the line out, and its instance is labelled again",
+            StoreError::Line { .. } => "remove the line: its instance is labelled again",
             StoreError::InUse { .. } => "wait for it to end, or use another file",
             StoreError::OtherProblem { .. } => "use the recipe in the header of the file",
             StoreError::Threads(_) => "use fewer threads",

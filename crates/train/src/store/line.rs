@@ -112,7 +112,7 @@ impl StoredPlan {
         let mut sorted = priority.clone();
         sorted.sort_unstable();
         if !sorted.into_iter().eq(0..operators as u32) {
-            return Err("its priority does not name every operator once".into());
+            return Err("its priority does not list every operator once".into());
         }
         Ok(Placement::with_priority(device_of, priority.iter().copied().map(OpId).collect()))
     }

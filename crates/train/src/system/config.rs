@@ -77,7 +77,13 @@ pub struct AdamOptions {
 
 impl From<AdamConfig> for AdamOptions {
     fn from(config: AdamConfig) -> AdamOptions {
-        let AdamConfig { learning_rate: rate, warmup, final_lr_fraction: last, weight_decay: decay, max_grad_norm: clip } = config;
+        let AdamConfig {
+            learning_rate: rate,
+            warmup,
+            final_lr_fraction: last,
+            weight_decay: decay,
+            max_grad_norm: clip,
+        } = config;
         AdamOptions {
             learning_rate: Some(rate),
             warmup: Some(warmup),
@@ -125,32 +131,30 @@ impl SystemRunDocument {
 
     fn mistake(&self) -> Option<String> {
         if self.schema != SYSTEM_TRAINING_SCHEMA {
-            return Some(format!(
-                "the schema is `{}`, this version reads `{SYSTEM_TRAINING_SCHEMA}`",
-                self.schema
-            ));
+            return Some(format!("the schema is `{}`, expected `{SYSTEM_TRAINING_SCHEMA}`", self.schema));
         }
         let recipes = [("data", &self.data.recipe), ("held_out", &self.held_out.recipe)];
         for (field, recipe) in recipes {
             if recipe.objectives.contains(&Target::Throughput) {
-                return Some(format!("`{field}.recipe.objectives` may only have makespan"));
+                return Some(format!("`{field}.recipe.objectives` may only contain makespan"));
             }
             if recipe.devices[1] > self.settings.devices {
                 return Some(format!(
-                    "`{field}.recipe.devices` goes to {}, `settings.devices` is {}",
+                    "`{field}.recipe.devices` goes up to {}, but `settings.devices` is {}",
                     recipe.devices[1], self.settings.devices
                 ));
             }
         }
         if self.data.recipe.seed == self.held_out.recipe.seed {
             return Some(
-                "`data.recipe.seed` and `held_out.recipe.seed` are the same: what is held out is learned"
+                "`data.recipe.seed` and `held_out.recipe.seed` are the same: the held-out problems are trained on"
                     .into(),
             );
         }
         if self.system == Kind::Placeto && self.data.count > MAX_BASELINES {
             return Some(format!(
-                "`data.count` is {}, of placeto it may be at most {MAX_BASELINES}: it keeps the returns of every one",
+                "`data.count` is {}, expected at most {MAX_BASELINES} for placeto, which keeps the returns of every \
+                 problem",
                 self.data.count
             ));
         }
@@ -159,7 +163,7 @@ impl SystemRunDocument {
         if let Some((field, number)) =
             positive.iter().find(|(_, number)| !(*number > 0.0 && number.is_finite()))
         {
-            return Some(format!("`{field}` is {number}, it must be above 0 and finite"));
+            return Some(format!("`{field}` is {number}, expected more than 0 and finite"));
         }
         if !(0.0..=1.0).contains(&adam.final_lr_fraction) || !(0.0..=1.0).contains(&adam.weight_decay) {
             return Some("`adam.last` and `adam.decay` must be from 0 to 1".into());

@@ -207,7 +207,7 @@ fn begin(
             // The baselines are of another run's graphs.
             agent.forget();
             if agent.kind() != document.system || agent.settings() != document.settings {
-                let cause = "`from` is of another system, or of other sizes".into();
+                let cause = "`from` is a checkpoint of another system, or of other sizes".into();
                 return Err(RunError::Config { cause, line: None });
             }
             agent

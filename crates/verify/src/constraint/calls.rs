@@ -78,7 +78,7 @@ impl Reader<'_, '_> {
         let DeviceDocument { name, calls, .. } = device.document;
         if calls.is_some() {
             self.report(Subject::Device(name.clone()), || {
-                format!("device {name:?} has calls, but it is a host and makes none")
+                format!("device {name:?} is a host, but has calls")
             });
         }
         for &operator in &device.operators {
@@ -95,7 +95,7 @@ impl Reader<'_, '_> {
         let subject = || Subject::Device(name.clone());
         if calls.len() as u64 > u64::from(most) {
             self.report(subject(), || {
-                format!("device {name:?} makes {} calls, but may make at most {most}", calls.len())
+                format!("device {name:?} has {} calls, but at most {most} are allowed", calls.len())
             });
         }
         if calls.is_empty() {
@@ -134,7 +134,7 @@ impl Reader<'_, '_> {
             self.sound = false;
             self.report(subject(), || {
                 let here = here.label(placed, operator);
-                format!("{here} runs {operator:?}, which is no operator of this device")
+                format!("{here} runs {operator:?}, which is not on this device")
             });
             return;
         };

@@ -31,8 +31,8 @@ pub(crate) fn check(problem: &Problem, placed: &Placed, findings: &mut Findings)
             let name = placed.name(first);
             findings.push(ViolationKind::Replicas, Subject::Device(name.to_owned()), || {
                 format!(
-                    "the stages on {name:?} and on devices like it take {taken} devices, replicas included, but there \
-                     are {}: pins tell the others of kind {:?} apart",
+                    "the stages on {name:?} and on devices like it take {taken} devices, replicas included, but \
+                     there are {}: pins separate the others of kind {:?}",
                     pool.count, kind.name,
                 )
             });

@@ -76,7 +76,7 @@ impl Rules {
         }
         let max_replicas = objective.max_replicas.unwrap_or(1);
         if max_replicas == 0 {
-            return Err(CheckError::Rule { rule: "max_replicas", needs: "at least one device a stage" });
+            return Err(CheckError::Rule { rule: "max_replicas", needs: "at least one device per stage" });
         }
         match minimised {
             Objective::Throughput => {}
@@ -114,10 +114,10 @@ fn minimised(objective: &ObjectiveDocument) -> Result<Objective, CheckError> {
     let calls = objective.calls.unwrap_or(1);
     match objective.kind {
         _ if calls == 0 => {
-            Err(CheckError::Rule { rule: "calls", needs: "at least one call of an accelerator" })
+            Err(CheckError::Rule { rule: "calls", needs: "at least one call per accelerator" })
         }
         ObjectiveKind::Throughput | ObjectiveKind::Makespan if calls > 1 => {
-            Err(CheckError::Rule { rule: "several calls of an accelerator", needs: "the objective latency" })
+            Err(CheckError::Rule { rule: "several calls per accelerator", needs: "the objective latency" })
         }
         ObjectiveKind::Throughput | ObjectiveKind::Latency if objective.execution != Execution::Ports => {
             Err(CheckError::Rule { rule: "an execution without contention", needs: "the objective makespan" })

@@ -44,7 +44,7 @@ pub(super) fn seconds(problem: &Problem, placed: &Placed) -> Result<Vec<f64>, Ch
         }
     }
     if !found && (0..graph.operators.len()).any(is_backward) {
-        let (rule, needs) = ("the schedule zero-bubble", "operators that compute gradients of weights alone");
+        let (rule, needs) = ("the schedule zero-bubble", "operators that compute only weight gradients");
         return Err(CheckError::Rule { rule, needs });
     }
     Ok(seconds)

@@ -40,7 +40,7 @@ const TERABYTE: [u64; 26] = [
 
 pub(crate) static FAMILY: Definition<Dlrm> = Definition {
     name: "dlrm",
-    summary: "recommendation models of embedding tables and perceptrons",
+    summary: "recommendation models of embedding tables and MLPs",
     sizes: &[Size::Batch],
     variants: &[
         ("kaggle", Dlrm { tables: &KAGGLE, width: 16, bottom: &[512, 256, 64], top: &[512, 256] }),

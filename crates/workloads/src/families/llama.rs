@@ -62,7 +62,7 @@ const SIZES: &[Size] = &[Size::Batch, Size::Sequence, Size::Hidden, Size::Layers
 
 pub(crate) static FAMILY: Definition<Llama> = Definition {
     name: "llama",
-    summary: "transformer decoders with grouped queries and gates, sizes of Llama 2 and 3",
+    summary: "transformer decoders with grouped-query attention and gated MLPs, sizes of Llama 2 and 3",
     sizes: SIZES,
     variants: &[
         ("2-7b", llama2(32, 4096, None, 11_008)),
@@ -77,7 +77,7 @@ pub(crate) static FAMILY: Definition<Llama> = Definition {
 
 pub(crate) static MIXTURE: Definition<Llama> = Definition {
     name: "mixtral",
-    summary: "transformer decoders with a mixture of eight experts, sizes of Mixtral",
+    summary: "transformer decoders with mixtures of eight experts, sizes of Mixtral",
     sizes: SIZES,
     variants: &[("8x7b", mixtral(32, 4096, 14_336)), ("8x22b", mixtral(56, 6144, 16_384))],
     record,

@@ -30,7 +30,7 @@ pub(crate) struct NasNet {
 
 pub(crate) static FAMILY: Definition<NasNet> = Definition {
     name: "nasnet-a",
-    summary: "convolutional networks of searched cells for images",
+    summary: "convolutional networks of cells from architecture search, for images",
     sizes: &[Size::Batch, Size::Image, Size::Hidden, Size::Layers],
     variants: &[
         ("large", NasNet { image: 331, cells: 6, filters: 4032, stem: 96, skip_reduction: true }),

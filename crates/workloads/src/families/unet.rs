@@ -28,7 +28,7 @@ pub(crate) struct UNet {
 
 pub(crate) static FAMILY: Definition<UNet> = Definition {
     name: "unet",
-    summary: "convolutional denoisers with attention to a text for diffusion",
+    summary: "convolutional diffusion denoisers with cross-attention to text",
     sizes: &[Size::Batch, Size::Image, Size::Sequence, Size::Hidden],
     variants: &[("stable-diffusion-1", UNet { channels: 320, multiples: [1, 2, 4, 4], heads: 8, text: 768 })],
     record,

@@ -11,12 +11,15 @@
 //! its group. A key of 1/2 keeps the operators at their rank. If every operator is a group of its own, some keys give
 //! any order of the operators.
 
+use std::ops::Range;
+
 use rand::Rng;
 use rand::RngExt;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
+use stagewright_core::ids::{Id, Keyed};
 
-use super::super::multilevel::{Level, level_of};
+use super::super::multilevel::{ClusterId, Level, level_of};
 use super::super::rank;
 use super::super::scene::Scene;
 use super::super::schedule::Schedule;
@@ -35,7 +38,7 @@ pub(super) struct Keys {
     /// Affinities by group and device.
     affinities: Vec<f32>,
     /// Priorities by group.
-    priorities: Vec<f32>,
+    priorities: Keyed<ClusterId, f32>,
 }
 
 /// The decoder of keys.
@@ -61,25 +64,30 @@ impl<'s, 'p> Code<'s, 'p> {
         self.level.len()
     }
 
-    fn can(&self, group: usize, device: usize) -> bool {
-        let pool = self.scene.problem().pool_of(DeviceId(device as u32));
+    /// The range of a group in the affinities.
+    fn row(&self, group: ClusterId) -> Range<usize> {
+        group.index() * self.devices..(group.index() + 1) * self.devices
+    }
+
+    fn can(&self, group: ClusterId, device: DeviceId) -> bool {
+        let pool = self.scene.problem().pool_of(device);
         self.level.seconds(group, pool).is_finite()
     }
 
     /// The schedule of a chromosome. O(groups · devices + operators log operators).
     pub(super) fn decode(&self, keys: &Keys) -> Schedule {
         let graph = self.scene.graph();
-        let device = |group: usize| {
-            let affinities = &keys.affinities[group * self.devices..(group + 1) * self.devices];
-            let mut best: Option<(f32, u32)> = None;
-            for (device, &affinity) in (0..).zip(affinities) {
-                if self.can(group, device as usize) && best.is_none_or(|(most, _)| affinity > most) {
+        let device = |group: ClusterId| {
+            let affinities = &keys.affinities[self.row(group)];
+            let mut best: Option<(f32, DeviceId)> = None;
+            for (device, &affinity) in DeviceId::first(self.devices).zip(affinities) {
+                if self.can(group, device) && best.is_none_or(|(most, _)| affinity > most) {
                     best = Some((affinity, device));
                 }
             }
-            DeviceId(best.map_or(0, |(_, device)| device))
+            best.map_or(DeviceId(0), |(_, device)| device)
         };
-        let devices: Vec<DeviceId> = (0..self.groups()).map(device).collect();
+        let devices: Keyed<ClusterId, DeviceId> = self.level.ids().map(device).collect();
         let group = |op: OpId| self.level.cluster_of(graph.class_of(op));
         let priority = |op: OpId| self.places[op.index()] + 2.0 * keys.priorities[group(op)];
         let mut order: Vec<(f32, OpId)> = graph.topological().iter().map(|&op| (priority(op), op)).collect();
@@ -99,26 +107,27 @@ impl<'s, 'p> Code<'s, 'p> {
             order.sort_by_key(|op| schedule.ranks[op.index()]);
         }
         let wanted = places(&order);
-        let (mut sums, mut counts) = (vec![0.0f32; self.groups()], vec![0.0f32; self.groups()]);
-        let mut devices: Vec<Option<DeviceId>> = vec![None; self.groups()];
+        let (mut sums, mut counts) =
+            (Keyed::filled(0.0f32, self.groups()), Keyed::filled(0.0f32, self.groups()));
+        let mut devices: Keyed<ClusterId, Option<DeviceId>> = Keyed::filled(None, self.groups());
         for op in graph.operators() {
             let group = self.level.cluster_of(graph.class_of(op));
             sums[group] += wanted[op.index()] - self.places[op.index()];
             counts[group] += 1.0;
             let device = schedule.device_of[op.index()];
-            if devices[group].is_none() && self.can(group, device.index()) {
+            if devices[group].is_none() && self.can(group, device) {
                 devices[group] = Some(device);
             }
         }
         let mut affinities: Vec<f32> =
             (0..self.groups() * self.devices).map(|_| rng.random_range(0.0..OTHER)).collect();
-        for (group, device) in devices.iter().enumerate() {
+        for (group, device) in devices.enumerate() {
             if let Some(device) = device {
-                affinities[group * self.devices + device.index()] = CHOSEN;
+                affinities[self.row(group)][device.index()] = CHOSEN;
             }
         }
         let priority = |(sum, count): (&f32, &f32)| 0.5 + 0.5 * sum / count.max(1.0);
-        Keys { affinities, priorities: sums.iter().zip(&counts).map(priority).collect() }
+        Keys { affinities, priorities: sums.iter().zip(&*counts).map(priority).collect() }
     }
 
     /// Bytes of a chromosome.
@@ -131,9 +140,9 @@ impl<'s, 'p> Code<'s, 'p> {
         let mut keys = model.clone();
         let fresh = between(FRESH, rng);
         let width = between(WIDTH, rng) as f32;
-        for group in 0..self.groups() {
+        for group in self.level.ids() {
             if rng.random_bool(fresh) {
-                for affinity in &mut keys.affinities[group * self.devices..(group + 1) * self.devices] {
+                for affinity in &mut keys.affinities[self.row(group)] {
                     *affinity = rng.random();
                 }
             }
@@ -148,9 +157,9 @@ impl<'s, 'p> Code<'s, 'p> {
     /// A child of two parents. The affinities of a group are inherited together: half of each parent's are meaningless.
     pub(super) fn child(&self, elite: &Keys, other: &Keys, from_elite: f64, rng: &mut dyn Rng) -> Keys {
         let mut keys = elite.clone();
-        for group in 0..self.groups() {
+        for group in self.level.ids() {
             if !rng.random_bool(from_elite) {
-                let row = group * self.devices..(group + 1) * self.devices;
+                let row = self.row(group);
                 keys.affinities[row.clone()].copy_from_slice(&other.affinities[row]);
             }
             if !rng.random_bool(from_elite) {

@@ -62,7 +62,7 @@ fn evolve(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), 
     let room = context.limits.memory.map_or(usize::MAX, |bytes| bytes as usize / (2 * code.bytes()));
     let size = code.groups().clamp(INDIVIDUALS[0], INDIVIDUALS[1]).min(room);
     if size < FEWEST {
-        context.emit(Event::Phase { name: "no room for a generation".into() });
+        context.emit(Event::Phase { name: "too little memory for a generation".into() });
         return Ok(());
     }
     let elite = (size as f64 * ELITE).ceil() as usize;

@@ -7,7 +7,9 @@
 //! that lack memory are moved instead, the largest first.
 
 use stagewright_core::cluster::DeviceId;
+use stagewright_core::csr::Csr;
 use stagewright_core::graph::OpId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::simulate::{Activity, Cause};
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance;
@@ -15,8 +17,7 @@ use stagewright_core::tolerance;
 use super::super::assigned;
 use super::super::scene::Scene;
 use super::super::schedule::{Best, Judge, Schedule, Score};
-use super::level::Level;
-use stagewright_core::csr::Csr;
+use super::level::{ClusterId, Level};
 
 /// Maximum number of devices tried for a cluster.
 const MAX_DEVICES: usize = 16;
@@ -38,7 +39,7 @@ pub(super) struct Climb<'j, 's, 'p> {
 #[derive(Debug, Clone, Copy)]
 enum Change {
     /// Moves a cluster to a device.
-    Put(usize, DeviceId),
+    Put(ClusterId, DeviceId),
     /// Exchanges two operators in the queue.
     Swap(OpId, OpId),
 }
@@ -65,13 +66,13 @@ impl Change {
 /// Result of a simulation, seen on a level.
 struct Sight {
     /// Clusters to move, the most promising first.
-    clusters: Vec<usize>,
+    clusters: Vec<ClusterId>,
     /// Pairs of operators of which the first waited for the second.
     waits: Vec<(OpId, OpId)>,
     /// The device of every cluster.
-    devices: Vec<DeviceId>,
+    devices: Keyed<ClusterId, DeviceId>,
     /// Compute seconds of every device.
-    busy: Vec<f64>,
+    busy: Keyed<DeviceId, f64>,
 }
 
 impl<'j, 's, 'p> Climb<'j, 's, 'p> {
@@ -172,7 +173,7 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
     fn see(&mut self, level: &Level, members: &Csr<OpId>) -> Sight {
         let scene = self.scene();
         let graph = scene.graph();
-        let mut weight = vec![0.0f64; level.len()];
+        let mut weight = Keyed::filled(0.0f64, level.len());
         let mut waits = Vec::new();
         let score = self.judge.score(&self.at.schedule);
         let (flow, timeline) = self.judge.last();
@@ -209,31 +210,28 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
             let is_full = |device: DeviceId| {
                 !tolerance::fits(timeline.peak_bytes()[device.index()], scene.memory(device))
             };
-            for at in (0..level.len()).filter(|&at| is_full(devices[at])) {
+            for at in level.ids().filter(|&at| is_full(devices[at])) {
                 weight[at] = level.bytes(at);
             }
         }
-        let mut clusters: Vec<usize> =
-            (0..level.len()).filter(|&at| weight[at] > 0.0 && !members.row(at).is_empty()).collect();
+        let mut clusters: Vec<ClusterId> =
+            level.ids().filter(|&at| weight[at] > 0.0 && !members.row(at).is_empty()).collect();
         clusters.sort_by(|&a, &b| weight[b].total_cmp(&weight[a]));
-        Sight { clusters, waits, devices, busy: flow.device_seconds() }
+        Sight { clusters, waits, devices, busy: flow.device_seconds().into() }
     }
 
     /// Other devices for a cluster: those that it communicates most with, then the least busy ones.
-    fn targets(&self, level: &Level, sight: &Sight, cluster: usize) -> Vec<DeviceId> {
+    fn targets(&self, level: &Level, sight: &Sight, cluster: ClusterId) -> Vec<DeviceId> {
         let problem = self.scene().problem();
-        let mut near = vec![0.0f64; sight.busy.len()];
+        let mut near = Keyed::filled(0.0f64, sight.busy.len());
         for &(other, seconds) in level.links(cluster) {
-            near[sight.devices[other as usize].index()] += seconds;
+            near[sight.devices[other]] += seconds;
         }
         let can = |device: &DeviceId| {
             *device != sight.devices[cluster] && level.seconds(cluster, problem.pool_of(*device)).is_finite()
         };
         let mut targets: Vec<DeviceId> = problem.cluster().devices().filter(can).collect();
-        targets.sort_by(|a, b| {
-            let [a, b] = [a.index(), b.index()];
-            near[b].total_cmp(&near[a]).then(sight.busy[a].total_cmp(&sight.busy[b]))
-        });
+        targets.sort_by(|&a, &b| near[b].total_cmp(&near[a]).then(sight.busy[a].total_cmp(&sight.busy[b])));
         targets.truncate(MAX_DEVICES);
         targets
     }

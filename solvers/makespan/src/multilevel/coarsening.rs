@@ -28,9 +28,10 @@
 use rand::Rng;
 use rand::seq::SliceRandom;
 use stagewright_core::cluster::DeviceId;
+use stagewright_core::ids::Keyed;
 
 use super::finest::Finest;
-use super::level::Level;
+use super::level::{ClusterId, Level};
 
 /// Fraction of clusters above which a round counts as a miss; two misses in a row end coarsening.
 const MAX_LEFT: f64 = 0.95;
@@ -38,8 +39,8 @@ const MAX_LEFT: f64 = 0.95;
 const HEAVIEST: f64 = 1.5;
 
 /// No cluster, and several clusters.
-const NONE: u32 = u32::MAX;
-const MANY: u32 = u32::MAX - 1;
+const NONE: ClusterId = ClusterId(u32::MAX);
+const MANY: ClusterId = ClusterId(u32::MAX - 1);
 
 /// Limits on clusters.
 #[derive(Debug, Clone)]
@@ -56,9 +57,9 @@ impl Limits {
     /// Limits that keep enough clusters for balanced devices.
     pub(super) fn new(finest: &Finest<'_, '_>, fewest: usize) -> Limits {
         let (scene, classes) = (finest.scene(), finest.classes());
-        let all: f64 = (0..classes.len()).map(|class| classes.mean(class)).sum();
+        let all: f64 = classes.ids().map(|class| classes.mean(class)).sum();
         let memory = scene.problem().cluster().devices().map(|device| scene.memory(device));
-        let bytes: f64 = (0..classes.len()).map(|class| classes.bytes(class)).sum();
+        let bytes: f64 = classes.ids().map(|class| classes.bytes(class)).sum();
         let share = 1.0 / fewest.max(1) as f64;
         Limits {
             fewest,
@@ -84,7 +85,7 @@ pub(super) fn hierarchy(
     {
         let Some(heights) = heights(level, is_late) else { break };
         let devices = together.map(|device_of| level.devices(finest.scene(), device_of));
-        let (coarse, count) = cluster(level, &heights, limits, devices.as_deref(), rng);
+        let (coarse, count) = cluster(level, &heights, limits, devices.as_ref(), rng);
         if count as f64 > MAX_LEFT * level.len() as f64 {
             misses += 1;
         } else {
@@ -98,20 +99,20 @@ pub(super) fn hierarchy(
 }
 
 /// A level function: the earliest levels, counted from the sources, or the latest, counted from the sinks. O(edges).
-pub(super) fn heights(level: &Level, is_late: bool) -> Option<Vec<u32>> {
+pub(super) fn heights(level: &Level, is_late: bool) -> Option<Keyed<ClusterId, u32>> {
     let order = level.order()?;
-    let mut heights = vec![0u32; level.len()];
+    let mut heights = Keyed::filled(0, level.len());
     if !is_late {
         for &at in &order {
-            for &(next, _) in level.next(at as usize) {
-                heights[next as usize] = heights[next as usize].max(heights[at as usize] + 1);
+            for &(next, _) in level.next(at) {
+                heights[next] = heights[next].max(heights[at] + 1);
             }
         }
         return Some(heights);
     }
     for &at in order.iter().rev() {
-        for &(before, _) in level.previous(at as usize) {
-            heights[before as usize] = heights[before as usize].max(heights[at as usize] + 1);
+        for &(before, _) in level.previous(at) {
+            heights[before] = heights[before].max(heights[at] + 1);
         }
     }
     let most = heights.iter().copied().max().unwrap_or(0);
@@ -122,63 +123,63 @@ pub(super) fn heights(level: &Level, is_late: bool) -> Option<Vec<u32>> {
 /// A clustering under construction.
 struct Clustering<'a> {
     level: &'a Level,
-    heights: &'a [u32],
-    cluster_of: Vec<u32>,
-    base: Vec<u32>,
-    seconds: Vec<f64>,
+    heights: &'a Keyed<ClusterId, u32>,
+    cluster_of: Keyed<ClusterId, ClusterId>,
+    base: Keyed<ClusterId, u32>,
+    seconds: Keyed<ClusterId, f64>,
     /// By new cluster and pool.
     on_pool: Vec<f64>,
-    bytes: Vec<f64>,
+    bytes: Keyed<ClusterId, f64>,
     /// For a lower member: the new clusters of its height that have an upper member after it.
-    upper_near: Vec<u32>,
+    upper_near: Keyed<ClusterId, ClusterId>,
     /// For an upper member: the new clusters one below its height that have a lower member before it.
-    lower_near: Vec<u32>,
+    lower_near: Keyed<ClusterId, ClusterId>,
 }
 
 /// Maps every cluster to its new cluster; returns the map and the number of new clusters. O(edges + links · pools).
 pub(super) fn cluster(
     level: &Level,
-    heights: &[u32],
+    heights: &Keyed<ClusterId, u32>,
     limits: &Limits,
-    devices: Option<&[DeviceId]>,
+    devices: Option<&Keyed<ClusterId, DeviceId>>,
     rng: &mut dyn Rng,
-) -> (Vec<u32>, usize) {
+) -> (Keyed<ClusterId, ClusterId>, usize) {
     let count = level.len();
-    let mut order: Vec<u32> = (0..count as u32).collect();
+    let mut order: Vec<ClusterId> = level.ids().collect();
     order.shuffle(rng);
     let mut clustering = Clustering {
         level,
         heights,
-        cluster_of: vec![NONE; count],
-        base: Vec::new(),
-        seconds: Vec::new(),
+        cluster_of: Keyed::filled(NONE, count),
+        base: Keyed::default(),
+        seconds: Keyed::default(),
         on_pool: Vec::new(),
-        bytes: Vec::new(),
-        upper_near: vec![NONE; count],
-        lower_near: vec![NONE; count],
+        bytes: Keyed::default(),
+        upper_near: Keyed::filled(NONE, count),
+        lower_near: Keyed::filled(NONE, count),
     };
     for &at in &order {
-        if clustering.cluster_of[at as usize] != NONE {
+        if clustering.cluster_of[at] != NONE {
             continue;
         }
-        let mut best: Option<(f64, u32)> = None;
-        for &(other, weight) in level.links(at as usize) {
-            let is_together = devices.is_none_or(|devices| devices[at as usize] == devices[other as usize]);
+        let mut best: Option<(f64, ClusterId)> = None;
+        for &(other, weight) in level.links(at) {
+            let is_together = devices.is_none_or(|devices| devices[at] == devices[other]);
             if is_together
                 && best.is_none_or(|(most, _)| weight > most)
-                && clustering.may_join(at as usize, other as usize, limits)
+                && clustering.may_join(at, other, limits)
             {
                 best = Some((weight, other));
             }
         }
         if let Some((_, other)) = best {
-            clustering.join(at as usize, other as usize);
+            clustering.join(at, other);
         }
     }
     let mut made = clustering.base.len();
-    for cluster in &mut clustering.cluster_of {
+    for cluster in clustering.cluster_of.iter_mut() {
         if *cluster == NONE {
-            *cluster = made as u32;
+            *cluster = ClusterId::new(made);
             made += 1;
         }
     }
@@ -187,7 +188,7 @@ pub(super) fn cluster(
 
 impl Clustering<'_> {
     /// Whether a single cluster may join the cluster of another.
-    fn may_join(&self, at: usize, other: usize, limits: &Limits) -> bool {
+    fn may_join(&self, at: ClusterId, other: ClusterId, limits: &Limits) -> bool {
         let (heights, level, pools) = (self.heights, self.level, self.level.pool_count());
         if heights[at].abs_diff(heights[other]) > 1 {
             return false;
@@ -202,27 +203,27 @@ impl Clustering<'_> {
                 && level.bytes(at) + level.bytes(other) <= limits.bytes
                 && (0..pools).any(can);
         }
-        let into = cluster as usize;
-        let base = self.base[into];
-        let can = |pool: usize| (level.seconds(at, pool) + self.on_pool[into * pools + pool]).is_finite();
+        let base = self.base[cluster];
+        let can = |pool: usize| {
+            (level.seconds(at, pool) + self.on_pool[cluster.index() * pools + pool]).is_finite()
+        };
         (heights[at] == base || heights[at] == base + 1)
             && self.is_acyclic(at, base, cluster)
-            && level.mean(at) + self.seconds[into] <= limits.seconds
-            && level.bytes(at) + self.bytes[into] <= limits.bytes
+            && level.mean(at) + self.seconds[cluster] <= limits.seconds
+            && level.bytes(at) + self.bytes[cluster] <= limits.bytes
             && (0..pools).any(can)
     }
 
     /// Whether a cluster may join a new cluster with a base: no other new cluster of this base is adjacent to it in the
     /// forbidden way.
-    fn is_acyclic(&self, at: usize, base: u32, cluster: u32) -> bool {
+    fn is_acyclic(&self, at: ClusterId, base: u32, cluster: ClusterId) -> bool {
         let near = if self.heights[at] == base { self.upper_near[at] } else { self.lower_near[at] };
         near == NONE || near == cluster
     }
 
-    fn join(&mut self, at: usize, other: usize) {
+    fn join(&mut self, at: ClusterId, other: ClusterId) {
         if self.cluster_of[other] == NONE {
-            let cluster = self.base.len() as u32;
-            self.base.push(self.heights[at].min(self.heights[other]));
+            let cluster = self.base.push(self.heights[at].min(self.heights[other]));
             self.seconds.push(0.0);
             self.bytes.push(0.0);
             self.on_pool.resize(self.on_pool.len() + self.level.pool_count(), 0.0);
@@ -231,23 +232,23 @@ impl Clustering<'_> {
         self.add(at, self.cluster_of[other]);
     }
 
-    fn add(&mut self, at: usize, cluster: u32) {
-        let (level, into, pools) = (self.level, cluster as usize, self.level.pool_count());
+    fn add(&mut self, at: ClusterId, cluster: ClusterId) {
+        let (level, pools) = (self.level, self.level.pool_count());
         self.cluster_of[at] = cluster;
-        self.seconds[into] += level.mean(at);
-        self.bytes[into] += level.bytes(at);
+        self.seconds[cluster] += level.mean(at);
+        self.bytes[cluster] += level.bytes(at);
         for pool in 0..pools {
-            self.on_pool[into * pools + pool] += level.seconds(at, pool);
+            self.on_pool[cluster.index() * pools + pool] += level.seconds(at, pool);
         }
-        let base = self.base[into];
+        let base = self.base[cluster];
         let is_lower = self.heights[at] == base;
         let (neighbours, height, near) = match is_lower {
             true => (level.next(at), base + 1, &mut self.lower_near),
             false => (level.previous(at), base, &mut self.upper_near),
         };
         for &(neighbour, _) in neighbours {
-            let near = &mut near[neighbour as usize];
-            if self.heights[neighbour as usize] == height && *near != cluster {
+            let near = &mut near[neighbour];
+            if self.heights[neighbour] == height && *near != cluster {
                 *near = if *near == NONE { cluster } else { MANY };
             }
         }
@@ -257,6 +258,7 @@ impl Clustering<'_> {
 #[cfg(test)]
 mod tests {
     use rand::RngExt;
+    use stagewright_core::ids::Id;
     use stagewright_core::seed;
 
     use super::*;
@@ -264,9 +266,9 @@ mod tests {
     const NO_LIMITS: Limits = Limits { fewest: 1, seconds: f64::INFINITY, bytes: f64::INFINITY };
 
     /// A random acyclic graph whose numbering is not topological.
-    fn graph(rng: &mut dyn Rng) -> (usize, Vec<(u32, u32)>) {
+    fn graph(rng: &mut dyn Rng) -> (usize, Vec<(ClusterId, ClusterId)>) {
         let count = rng.random_range(1..60);
-        let mut order: Vec<u32> = (0..count as u32).collect();
+        let mut order: Vec<ClusterId> = ClusterId::first(count).collect();
         order.shuffle(rng);
         let density = rng.random_range(0.01..0.3);
         let mut edges = Vec::new();
@@ -292,15 +294,15 @@ mod tests {
             for round in 0..8 {
                 let heights = heights(&level, round % 2 == 1).expect("an acyclic level");
                 let raises =
-                    |at: usize| level.next(at).iter().all(|&(next, _)| heights[next as usize] > heights[at]);
-                assert!((0..level.len()).all(raises), "{number}: not a level function");
+                    |at: ClusterId| level.next(at).iter().all(|&(next, _)| heights[next] > heights[at]);
+                assert!(level.ids().all(raises), "{number}: not a level function");
                 let (coarse, count) = cluster(&level, &heights, &limits, None, &mut rng);
-                assert!(coarse.iter().all(|&cluster| (cluster as usize) < count), "{number}");
+                assert!(coarse.iter().all(|cluster| cluster.index() < count), "{number}");
                 merged += level.len() - count;
                 level = level.contracted(&coarse, count);
                 assert!(level.order().is_some(), "{number}: round {round} made a cycle");
-                assert!((0..count).all(|at| level.mean(at) <= limits.seconds), "{number}: too heavy");
-                many += usize::from((0..count).any(|at| level.mean(at) > 2.0));
+                assert!(level.ids().all(|at| level.mean(at) <= limits.seconds), "{number}: too heavy");
+                many += usize::from(level.ids().any(|at| level.mean(at) > 2.0));
             }
         }
         assert!(merged > 20_000 && many > 1000, "{merged} merged, {many} with clusters of more than two");
@@ -308,7 +310,8 @@ mod tests {
 
     #[test]
     fn a_chain_becomes_one_cluster() {
-        let edges: Vec<(u32, u32)> = (0..99).map(|at| (at, at + 1)).collect();
+        let edges: Vec<(ClusterId, ClusterId)> =
+            (0..99).map(|at| (ClusterId(at), ClusterId(at + 1))).collect();
         let mut level = Level::of_graph(100, &edges, |_| 1.0);
         let mut rng = seed::stream(4, 0);
         for round in 0..20 {
@@ -322,7 +325,8 @@ mod tests {
     #[test]
     fn two_edges_that_cross_are_not_both_contracted() {
         // Contracting 0 → 2 and 1 → 3 would put each of the two clusters before the other.
-        let level = Level::of_graph(4, &[(0, 2), (0, 3), (1, 2), (1, 3)], |at| [9.0, 1.0, 1.0, 9.0][at]);
+        let edges = [(0, 2), (0, 3), (1, 2), (1, 3)].map(|(from, to)| (ClusterId(from), ClusterId(to)));
+        let level = Level::of_graph(4, &edges, |at| [9.0, 1.0, 1.0, 9.0][at]);
         for number in 0..20 {
             let heights = heights(&level, false).expect("an acyclic level");
             let (coarse, count) = cluster(&level, &heights, &NO_LIMITS, None, &mut seed::stream(5, number));

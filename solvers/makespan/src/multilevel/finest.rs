@@ -7,10 +7,12 @@
 //! on several devices, remains in parts without edges: clusters without edges are on no cycle.
 
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::graph::ClassId;
+use stagewright_core::ids::Keyed;
 
 use super::super::scene::Scene;
-use super::level::Level;
+use super::level::{ClusterId, Level};
 
 /// The finest levels of a scene.
 #[derive(Debug)]
@@ -60,7 +62,7 @@ impl<'s, 'p> Finest<'s, 'p> {
 
     fn fused(&self, units: &Units, together: Option<&[DeviceId]>) -> Level {
         let (graph, pools) = (self.scene.graph(), self.scene.pool_count());
-        let is_whole = |unit: usize| {
+        let is_whole = |unit: UnitId| {
             let members = units.members(unit);
             let can = |pool: usize| members.iter().all(|&op| self.scene.seconds_on(op, pool).is_finite());
             let device = |device_of: &[DeviceId]| {
@@ -68,23 +70,23 @@ impl<'s, 'p> Finest<'s, 'p> {
             };
             (0..pools).any(can) && together.is_none_or(device)
         };
-        let is_whole: Vec<bool> = (0..units.len()).map(is_whole).collect();
-        let mut count = units.len() as u32;
-        let part = |class: usize| {
+        let is_whole: Keyed<UnitId, bool> = units.ids().map(is_whole).collect();
+        let mut count = units.len();
+        let part = |class: ClassId| {
             let first = graph.class(class)[0];
             let unit = units.unit_of(first);
             if is_whole[unit] || first == units.members(unit)[0] {
-                return unit as u32;
+                return ClusterId(unit.0);
             }
             count += 1;
-            count - 1
+            ClusterId::new(count - 1)
         };
-        let coarse: Vec<u32> = (0..graph.class_count()).map(part).collect();
-        let mut fused = self.classes.contracted(&coarse, count as usize);
+        let coarse = graph.class_ids().map(part).collect();
+        let mut fused = self.classes.contracted(&coarse, count);
         let mut edges = Vec::new();
-        for unit in (0..units.len()).filter(|&unit| is_whole[unit]) {
-            let after = units.successors(unit).iter().filter(|&&to| is_whole[to as usize]);
-            edges.extend(after.map(|&to| (unit as u32, to)));
+        for unit in units.ids().filter(|&unit| is_whole[unit]) {
+            let after = units.successors(unit).iter().filter(|&&to| is_whole[to]);
+            edges.extend(after.map(|&to| (ClusterId(unit.0), ClusterId(to.0))));
         }
         fused.precede(&edges);
         fused
@@ -156,7 +158,8 @@ mod tests {
             cyclic += usize::from(finest.units.is_some());
             let mut rng = seed::stream(22, number);
             let graph = problem.graph();
-            let of_class: Vec<DeviceId> = (0..graph.class_count())
+            let of_class: Keyed<ClassId, DeviceId> = graph
+                .class_ids()
                 .map(|class| {
                     let homes = scene.homes_of_class(class);
                     homes[rng.random_range(0..homes.len())]
@@ -168,10 +171,10 @@ mod tests {
                 let levels = hierarchy(&finest, &limits, together, &mut rng);
                 for level in &levels {
                     assert!(level.order().is_some(), "{number}: a cycle");
-                    let can = |cluster: usize| {
+                    let can = |cluster: ClusterId| {
                         (0..scene.pool_count()).any(|pool| level.seconds(cluster, pool).is_finite())
                     };
-                    assert!((0..level.len()).all(can), "{number}: a cluster that nothing can run");
+                    assert!(level.ids().all(can), "{number}: a cluster that nothing can run");
                     if together.is_some() {
                         let devices = level.devices(&scene, &device_of);
                         assert_eq!(level.project(&scene, &devices), device_of, "{number}");

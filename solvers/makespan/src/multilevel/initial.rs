@@ -14,10 +14,11 @@ use std::collections::BinaryHeap;
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::tolerance;
 
 use super::super::scene::Scene;
-use super::level::Level;
+use super::level::{ClusterId, Level};
 
 /// Maximum relative perturbation of estimates, for every seed but the first.
 const BLUR: f64 = 0.3;
@@ -27,35 +28,35 @@ struct Filling<'a, 'p> {
     scene: &'a Scene<'p>,
     level: &'a Level,
     /// Seconds of work, and bytes.
-    busy: Vec<f64>,
-    bytes: Vec<f64>,
-    device_of: Vec<Option<DeviceId>>,
+    busy: Keyed<DeviceId, f64>,
+    bytes: Keyed<DeviceId, f64>,
+    device_of: Keyed<ClusterId, Option<DeviceId>>,
 }
 
 impl<'a, 'p> Filling<'a, 'p> {
     fn new(scene: &'a Scene<'p>, level: &'a Level) -> Filling<'a, 'p> {
         let devices = scene.device_count();
-        let (busy, bytes) = (vec![0.0; devices], vec![0.0; devices]);
-        Filling { scene, level, busy, bytes, device_of: vec![None; level.len()] }
+        let (busy, bytes) = (Keyed::filled(0.0, devices), Keyed::filled(0.0, devices));
+        Filling { scene, level, busy, bytes, device_of: Keyed::filled(None, level.len()) }
     }
 
-    fn seconds(&self, cluster: usize, device: DeviceId) -> f64 {
+    fn seconds(&self, cluster: ClusterId, device: DeviceId) -> f64 {
         self.level.seconds(cluster, self.scene.problem().pool_of(device))
     }
 
-    fn has_room(&self, cluster: usize, device: DeviceId) -> bool {
-        let bytes = self.bytes[device.index()] + self.level.bytes(cluster);
+    fn has_room(&self, cluster: ClusterId, device: DeviceId) -> bool {
+        let bytes = self.bytes[device] + self.level.bytes(cluster);
         self.seconds(cluster, device).is_finite() && tolerance::fits(bytes, self.scene.memory(device))
     }
 
-    fn put(&mut self, cluster: usize, device: DeviceId) {
-        self.busy[device.index()] += self.seconds(cluster, device);
-        self.bytes[device.index()] += self.level.bytes(cluster);
+    fn put(&mut self, cluster: ClusterId, device: DeviceId) {
+        self.busy[device] += self.seconds(cluster, device);
+        self.bytes[device] += self.level.bytes(cluster);
         self.device_of[cluster] = Some(device);
     }
 
     /// The cheapest device with room; otherwise, among those that can run the cluster, the one with the most room.
-    fn cheapest(&self, cluster: usize, mut cost: impl FnMut(DeviceId) -> f64) -> Option<DeviceId> {
+    fn cheapest(&self, cluster: ClusterId, mut cost: impl FnMut(DeviceId) -> f64) -> Option<DeviceId> {
         let mut best: Option<(f64, DeviceId)> = None;
         for device in self.scene.problem().cluster().devices() {
             if self.has_room(cluster, device) {
@@ -65,16 +66,16 @@ impl<'a, 'p> Filling<'a, 'p> {
                 }
             }
         }
-        let room = |device: &DeviceId| self.scene.memory(*device) - self.bytes[device.index()];
+        let room = |device: DeviceId| self.scene.memory(device) - self.bytes[device];
         best.map(|(_, device)| device).or_else(|| {
             let able = self.scene.problem().cluster().devices();
             able.filter(|&device| self.seconds(cluster, device).is_finite())
-                .max_by(|a, b| room(a).total_cmp(&room(b)).then(b.cmp(a)))
+                .max_by(|&a, &b| room(a).total_cmp(&room(b)).then(b.cmp(&a)))
         })
     }
 
-    fn finish(self) -> Option<Vec<DeviceId>> {
-        self.device_of.into_iter().collect()
+    fn finish(self) -> Option<Keyed<ClusterId, DeviceId>> {
+        self.device_of.iter().copied().collect()
     }
 }
 
@@ -84,7 +85,7 @@ struct Candidate {
     exchanged: f64,
     /// Position in the order of the level; ties go to the first.
     place: u32,
-    cluster: u32,
+    cluster: ClusterId,
 }
 
 impl Eq for Candidate {}
@@ -105,7 +106,7 @@ impl Ord for Candidate {
 pub(super) fn by_speed(scene: &Scene<'_>, level: &Level) -> Vec<(DeviceId, f64)> {
     let speed = |device: DeviceId| {
         let pool = scene.problem().pool_of(device);
-        let can = (0..level.len()).filter(|&cluster| level.seconds(cluster, pool).is_finite());
+        let can = level.ids().filter(|&cluster| level.seconds(cluster, pool).is_finite());
         let (work, seconds) = can.fold((0.0, 0.0), |(work, seconds), cluster| {
             (work + level.mean(cluster), seconds + level.seconds(cluster, pool))
         });
@@ -124,22 +125,23 @@ pub(super) fn grow(
     level: &Level,
     parts: &[(DeviceId, f64)],
     rng: Option<&mut dyn Rng>,
-) -> Option<Vec<DeviceId>> {
+) -> Option<Keyed<ClusterId, DeviceId>> {
     let order = level.order()?;
-    let mut place = vec![0u32; level.len()];
+    let mut place: Keyed<ClusterId, u32> = Keyed::filled(0, level.len());
     for (at, &cluster) in (0..).zip(&order) {
-        place[cluster as usize] = at;
+        place[cluster] = at;
     }
     if let Some(rng) = rng {
         // Breaks ties in random order.
         place.iter_mut().for_each(|place| *place = rng.random());
     }
-    let work: f64 = (0..level.len()).map(|cluster| level.mean(cluster)).sum();
+    let work: f64 = level.ids().map(|cluster| level.mean(cluster)).sum();
     let speeds: f64 = parts.iter().map(|part| part.1).sum();
     let mut filling = Filling::new(scene, level);
-    let mut exchanged = vec![0.0f64; level.len()];
-    let mut waits: Vec<usize> = (0..level.len()).map(|cluster| level.previous(cluster).len()).collect();
-    let mut ready: Vec<u32> = order.into_iter().filter(|&cluster| waits[cluster as usize] == 0).collect();
+    let mut exchanged = Keyed::<ClusterId, _>::filled(0.0f64, level.len());
+    let mut waits: Keyed<ClusterId, usize> =
+        level.ids().map(|cluster| level.previous(cluster).len()).collect();
+    let mut ready: Vec<ClusterId> = order.into_iter().filter(|&cluster| waits[cluster] == 0).collect();
     let mut heap = BinaryHeap::new();
     // Cumulative work at which the current part ends.
     let (mut part, mut until, mut taken) = (0, 0.0, 0.0);
@@ -150,43 +152,43 @@ pub(super) fn grow(
             until += work * share;
             // No cluster communicates with an empty part yet.
             heap.clear();
-            ready.retain(|&cluster| filling.device_of[cluster as usize].is_none());
+            ready.retain(|&cluster| filling.device_of[cluster].is_none());
             for &cluster in &ready {
-                exchanged[cluster as usize] = 0.0;
-                let place = place[cluster as usize];
+                exchanged[cluster] = 0.0;
+                let place = place[cluster];
                 heap.push(Candidate { exchanged: 0.0, place, cluster });
             }
         }
         let Some(candidate) = heap.pop() else { break };
-        let cluster = candidate.cluster as usize;
+        let cluster = candidate.cluster;
         if filling.device_of[cluster].is_some() || candidate.exchanged < exchanged[cluster] {
             continue;
         }
         let wanted = parts[part].0;
         let device = match filling.has_room(cluster, wanted) {
             true => wanted,
-            false => filling.cheapest(cluster, |device| filling.busy[device.index()])?,
+            false => filling.cheapest(cluster, |device| filling.busy[device])?,
         };
         filling.put(cluster, device);
         taken += level.mean(cluster);
         for &(next, _) in level.next(cluster) {
-            waits[next as usize] -= 1;
-            if waits[next as usize] == 0 {
+            waits[next] -= 1;
+            if waits[next] == 0 {
                 ready.push(next);
-                exchanged[next as usize] = 0.0;
-                let links = level.links(next as usize).iter();
-                let mine = links.filter(|link| filling.device_of[link.0 as usize] == Some(wanted));
-                exchanged[next as usize] = mine.map(|link| link.1).sum();
-                let (exchanged, place) = (exchanged[next as usize], place[next as usize]);
+                exchanged[next] = 0.0;
+                let links = level.links(next).iter();
+                let mine = links.filter(|link| filling.device_of[link.0] == Some(wanted));
+                exchanged[next] = mine.map(|link| link.1).sum();
+                let (exchanged, place) = (exchanged[next], place[next]);
                 heap.push(Candidate { exchanged, place, cluster: next });
             }
         }
         for &(other, seconds) in level.links(cluster) {
-            let is_ready = waits[other as usize] == 0 && filling.device_of[other as usize].is_none();
+            let is_ready = waits[other] == 0 && filling.device_of[other].is_none();
             let is_next = level.next(cluster).binary_search_by_key(&other, |next| next.0).is_ok();
             if is_ready && !is_next && device == wanted {
-                exchanged[other as usize] += seconds;
-                let (exchanged, place) = (exchanged[other as usize], place[other as usize]);
+                exchanged[other] += seconds;
+                let (exchanged, place) = (exchanged[other], place[other]);
                 heap.push(Candidate { exchanged, place, cluster: other });
             }
         }
@@ -203,34 +205,33 @@ pub(super) fn earliest_finish(
     scene: &Scene<'_>,
     level: &Level,
     mut rng: Option<&mut dyn Rng>,
-) -> Option<Vec<DeviceId>> {
+) -> Option<Keyed<ClusterId, DeviceId>> {
     let mut order = level.order()?;
-    let mut rank = vec![0.0f64; level.len()];
+    let mut rank = Keyed::filled(0.0f64, level.len());
     for &at in order.iter().rev() {
-        let after = |&(next, seconds): &(u32, f64)| seconds + rank[next as usize];
-        let after = level.next(at as usize).iter().map(after).fold(0.0, f64::max);
-        rank[at as usize] = level.mean(at as usize) + after;
+        let after = |&(next, seconds): &(ClusterId, f64)| seconds + rank[next];
+        let after = level.next(at).iter().map(after).fold(0.0, f64::max);
+        rank[at] = level.mean(at) + after;
     }
-    order.sort_by(|a, b| rank[*b as usize].total_cmp(&rank[*a as usize]));
+    order.sort_by(|&a, &b| rank[b].total_cmp(&rank[a]));
     let mut filling = Filling::new(scene, level);
-    let mut end = vec![0.0f64; level.len()];
-    let mut free = vec![0.0f64; scene.device_count()];
-    for &cluster in &order {
-        let at = cluster as usize;
+    let mut end = Keyed::filled(0.0f64, level.len());
+    let mut free = Keyed::filled(0.0f64, scene.device_count());
+    for &at in &order {
         let ready = |device: DeviceId| {
-            let arrival = |&(before, seconds): &(u32, f64)| {
-                let is_here = filling.device_of[before as usize] == Some(device);
-                end[before as usize] + if is_here { 0.0 } else { seconds }
+            let arrival = |&(before, seconds): &(ClusterId, f64)| {
+                let is_here = filling.device_of[before] == Some(device);
+                end[before] + if is_here { 0.0 } else { seconds }
             };
             level.previous(at).iter().map(arrival).fold(0.0, f64::max)
         };
-        let finish = |device: DeviceId| ready(device).max(free[device.index()]) + filling.seconds(at, device);
+        let finish = |device: DeviceId| ready(device).max(free[device]) + filling.seconds(at, device);
         let device = filling.cheapest(at, |device| {
             let blur = rng.as_mut().map_or(1.0, |rng| rng.random_range(1.0 - BLUR..1.0 + BLUR));
             finish(device) * blur
         })?;
         end[at] = finish(device);
-        free[device.index()] = end[at];
+        free[device] = end[at];
         filling.put(at, device);
     }
     filling.finish()

@@ -30,13 +30,14 @@ mod refinement;
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, SolveError, Stop};
 
 use self::climb::Climb;
 use self::coarsening::{Limits, hierarchy};
 use self::finest::Finest;
-pub use self::level::Level;
+pub use self::level::{ClusterId, Level};
 use super::scene::Scene;
 use super::schedule::{Best, Judge, Schedule, Score};
 use super::search::{Search, SearchSolver};
@@ -66,7 +67,7 @@ const PATIENCE: u32 = 300;
 /// Multilevel partitioning.
 pub static MULTILEVEL: SearchSolver = SearchSolver {
     name: "multilevel",
-    summary: "multilevel partitioning, judged by the simulator (makespan)",
+    summary: "multilevel partitioning, evaluated on the simulator (makespan)",
     counts_simulations: false,
     begin: starts,
     run: cycles,
@@ -112,7 +113,7 @@ impl<'s, 'p> Cycles<'s, 'p> {
     }
 
     /// Partitions of a level, each refined.
-    fn partitions(&self, level: &Level, rng: &mut dyn Rng) -> Vec<Vec<DeviceId>> {
+    fn partitions(&self, level: &Level, rng: &mut dyn Rng) -> Vec<Keyed<ClusterId, DeviceId>> {
         let scene = self.scene;
         let devices: Vec<(DeviceId, f64)> =
             initial::by_speed(scene, level).into_iter().filter(|device| device.1 > 0.0).collect();
@@ -207,7 +208,7 @@ impl<'s, 'p> Cycles<'s, 'p> {
             let level = &levels[levels.len() - 1];
             let mut devices = level.devices(self.scene, &start.schedule.device_of);
             for _ in 0..rng.random_range(1..=MAX_KICKED) {
-                let cluster = rng.random_range(0..level.len());
+                let cluster = ClusterId::new(rng.random_range(0..level.len()));
                 let able = self.able(level, cluster);
                 devices[cluster] = able[rng.random_range(0..able.len())];
             }
@@ -220,7 +221,7 @@ impl<'s, 'p> Cycles<'s, 'p> {
     }
 
     /// The devices that can run a cluster; at least one.
-    fn able(&self, level: &Level, cluster: usize) -> Vec<DeviceId> {
+    fn able(&self, level: &Level, cluster: ClusterId) -> Vec<DeviceId> {
         let problem = self.scene.problem();
         let can = |device: &DeviceId| level.seconds(cluster, problem.pool_of(*device)).is_finite();
         problem.cluster().devices().filter(can).collect()

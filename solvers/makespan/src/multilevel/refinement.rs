@@ -10,11 +10,12 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use stagewright_core::cluster::DeviceId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::tolerance;
 
 use super::super::scene::Scene;
-use super::level::Level;
+use super::level::{ClusterId, Level};
 
 /// Moves without a new best after which a pass ends.
 const PATIENCE: usize = 100;
@@ -27,7 +28,7 @@ const HUB: usize = 300;
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Move {
     gain: f64,
-    cluster: u32,
+    cluster: ClusterId,
     to: DeviceId,
     /// Version of the cluster's links for which the gain was computed.
     version: u32,
@@ -51,25 +52,25 @@ impl Ord for Move {
 struct Partition<'a, 'p> {
     problem: &'p Problem,
     level: &'a Level,
-    devices: &'a mut [DeviceId],
-    busy: Vec<f64>,
-    bytes: Vec<f64>,
-    memory: Vec<f64>,
+    devices: &'a mut Keyed<ClusterId, DeviceId>,
+    busy: Keyed<DeviceId, f64>,
+    bytes: Keyed<DeviceId, f64>,
+    memory: Keyed<DeviceId, f64>,
     /// Maximum seconds of a device.
     busiest: f64,
     /// Communication of the current cluster with each device; zero between uses.
-    exchanged: Vec<f64>,
+    exchanged: Keyed<DeviceId, f64>,
     touched: Vec<DeviceId>,
 }
 
 /// Lowers the cut of a partition. O(passes · Σ degree · log), apart from updates at neighbours of neighbours.
-pub(super) fn refine(scene: &Scene<'_>, level: &Level, devices: &mut [DeviceId]) {
+pub(super) fn refine(scene: &Scene<'_>, level: &Level, devices: &mut Keyed<ClusterId, DeviceId>) {
     let problem = scene.problem();
     let count = scene.device_count();
-    let (mut busy, mut bytes) = (vec![0.0; count], vec![0.0; count]);
-    for (cluster, device) in devices.iter().enumerate() {
-        busy[device.index()] += level.seconds(cluster, problem.pool_of(*device));
-        bytes[device.index()] += level.bytes(cluster);
+    let (mut busy, mut bytes) = (Keyed::filled(0.0, count), Keyed::filled(0.0, count));
+    for (cluster, &device) in devices.enumerate() {
+        busy[device] += level.seconds(cluster, problem.pool_of(device));
+        bytes[device] += level.bytes(cluster);
     }
     let busiest = busy.iter().copied().fold(0.0, f64::max);
     let mut partition = Partition {
@@ -80,7 +81,7 @@ pub(super) fn refine(scene: &Scene<'_>, level: &Level, devices: &mut [DeviceId])
         bytes,
         memory: problem.cluster().devices().map(|device| scene.memory(device)).collect(),
         busiest,
-        exchanged: vec![0.0; count],
+        exchanged: Keyed::filled(0.0, count),
         touched: Vec::new(),
     };
     for _ in 0..PASSES {
@@ -94,14 +95,14 @@ impl Partition<'_, '_> {
     /// One pass. Returns whether the cut is lower.
     fn pass(&mut self) -> bool {
         let count = self.level.len();
-        let mut has_moved = vec![false; count];
-        let mut versions = vec![0u32; count];
+        let mut has_moved = Keyed::<ClusterId, _>::filled(false, count);
+        let mut versions = Keyed::<ClusterId, _>::filled(0, count);
         let mut heap: BinaryHeap<Move> =
-            (0..count as u32).filter_map(|cluster| self.best_move(cluster, 0)).collect();
-        let mut done: Vec<(u32, DeviceId)> = Vec::new();
+            self.level.ids().filter_map(|cluster| self.best_move(cluster, 0)).collect();
+        let mut done: Vec<(ClusterId, DeviceId)> = Vec::new();
         let (mut gained, mut most, mut until) = (0.0f64, 0.0f64, 0);
         while let Some(next) = heap.pop() {
-            let at = next.cluster as usize;
+            let at = next.cluster;
             if has_moved[at] || versions[at] != next.version {
                 continue;
             }
@@ -111,7 +112,7 @@ impl Partition<'_, '_> {
                 continue;
             }
             has_moved[at] = true;
-            done.push((next.cluster, self.devices[at]));
+            done.push((at, self.devices[at]));
             self.shift(at, next.to);
             gained += next.gain;
             if gained > most + tolerance::VALUE_RELATIVE * most.abs() {
@@ -121,58 +122,60 @@ impl Partition<'_, '_> {
             }
             for link in 0..self.level.links(at).len() {
                 let neighbour = self.level.links(at)[link].0;
-                if !has_moved[neighbour as usize] {
-                    versions[neighbour as usize] += 1;
-                    heap.extend(self.best_move(neighbour, versions[neighbour as usize]));
+                if !has_moved[neighbour] {
+                    versions[neighbour] += 1;
+                    heap.extend(self.best_move(neighbour, versions[neighbour]));
                 }
             }
         }
         for &(cluster, from) in done[until..].iter().rev() {
-            self.shift(cluster as usize, from);
+            self.shift(cluster, from);
         }
         until > 0
     }
 
     /// The move of a cluster that lowers the cut most; ties go to the first. `None` if no other device is possible.
-    fn best_move(&mut self, cluster: u32, version: u32) -> Option<Move> {
-        let at = cluster as usize;
-        let links = self.level.links(at);
+    fn best_move(&mut self, cluster: ClusterId, version: u32) -> Option<Move> {
+        let links = self.level.links(cluster);
         if links.len() > HUB {
             return None;
         }
         for &(neighbour, seconds) in links {
-            let device = self.devices[neighbour as usize];
-            if self.exchanged[device.index()] == 0.0 && seconds > 0.0 {
+            let device = self.devices[neighbour];
+            if self.exchanged[device] == 0.0 && seconds > 0.0 {
                 self.touched.push(device);
             }
-            self.exchanged[device.index()] += seconds;
+            self.exchanged[device] += seconds;
         }
-        let here = self.exchanged[self.devices[at].index()];
+        let here = self.exchanged[self.devices[cluster]];
         let mut best: Option<Move> = None;
         for touched in 0..self.touched.len() {
             let to = self.touched[touched];
-            let gain = self.exchanged[to.index()] - here;
-            if to != self.devices[at] && best.is_none_or(|best| gain > best.gain) && self.has_room(at, to) {
+            let gain = self.exchanged[to] - here;
+            if to != self.devices[cluster]
+                && best.is_none_or(|best| gain > best.gain)
+                && self.has_room(cluster, to)
+            {
                 best = Some(Move { gain, cluster, to, version });
             }
         }
         for device in self.touched.drain(..) {
-            self.exchanged[device.index()] = 0.0;
+            self.exchanged[device] = 0.0;
         }
         best
     }
 
-    fn has_room(&self, cluster: usize, to: DeviceId) -> bool {
+    fn has_room(&self, cluster: ClusterId, to: DeviceId) -> bool {
         let seconds = self.level.seconds(cluster, self.problem.pool_of(to));
-        let bytes = self.bytes[to.index()] + self.level.bytes(cluster);
-        self.busy[to.index()] + seconds <= self.busiest && tolerance::fits(bytes, self.memory[to.index()])
+        let bytes = self.bytes[to] + self.level.bytes(cluster);
+        self.busy[to] + seconds <= self.busiest && tolerance::fits(bytes, self.memory[to])
     }
 
-    fn shift(&mut self, cluster: usize, to: DeviceId) {
+    fn shift(&mut self, cluster: ClusterId, to: DeviceId) {
         let from = std::mem::replace(&mut self.devices[cluster], to);
-        self.busy[from.index()] -= self.level.seconds(cluster, self.problem.pool_of(from));
-        self.busy[to.index()] += self.level.seconds(cluster, self.problem.pool_of(to));
-        self.bytes[from.index()] -= self.level.bytes(cluster);
-        self.bytes[to.index()] += self.level.bytes(cluster);
+        self.busy[from] -= self.level.seconds(cluster, self.problem.pool_of(from));
+        self.busy[to] += self.level.seconds(cluster, self.problem.pool_of(to));
+        self.bytes[from] -= self.level.bytes(cluster);
+        self.bytes[to] += self.level.bytes(cluster);
     }
 }

@@ -143,7 +143,7 @@ impl<'a> Below<'a> {
         }
         answer.statistics.push(("nodes", nodes));
         if !answer.enough(context) {
-            let undecided = "branch and price ended with its nodes, some thresholds undecided";
+            let undecided = "branch and price reached its node limit, with some thresholds undecided";
             match failure {
                 Some(error) => answer.reason = Some(error.to_string()),
                 None if stop.reason().is_none() => answer.reason = Some(undecided.into()),

@@ -51,7 +51,7 @@ impl Solver for Bnp {
     }
 
     fn summary(&self) -> &'static str {
-        "branch and price over what one device can hold, with plans from search (free throughput)"
+        "branch and price over sets of units per device, with plans from search (free throughput)"
     }
 
     fn missing(&self, objective: &Objective) -> Option<&'static str> {
@@ -75,7 +75,7 @@ impl Solver for Bnp {
         let plans = [found, replicated].into_iter().flatten();
         let Some(plan) = plans.min_by(|a, b| a.value().total_cmp(&b.value())) else {
             let stop = context.stop().reason();
-            return without(Status::Unknown, stop, "no start that was tried fits the devices".into());
+            return without(Status::Unknown, stop, "no initial plan found fits the devices".into());
         };
         let mut answer = Answer { plan, bound, reason: None, statistics: Vec::new() };
         answer.price(problem, context)?;

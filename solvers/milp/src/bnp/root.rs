@@ -34,9 +34,9 @@ pub(super) fn prepare(
     let most = most_states(units, context.limits.memory);
     let preparation = Preparation::new(problem, units, most, context.stop());
     answer.reason = match &preparation {
-        None => Some("column generation had no time or memory to begin".into()),
+        None => Some("column generation had too little time or memory to start".into()),
         Some(preparation) if preparation.relaxed => {
-            Some("column generation left out the cheapest of the nets, which are too many".into())
+            Some("column generation left out the cheapest nets, as there are too many".into())
         }
         Some(_) => None,
     };
@@ -82,9 +82,9 @@ impl<'a> Root<'a> {
         let why = match &raised {
             Err(error) => Some(error.to_string()),
             Ok(_) if stop.reason().is_some() || answer.enough(context) => None,
-            Ok(true) => Some("the linear relaxation of column generation ends here".into()),
+            Ok(true) => Some("column generation reached the limit of its linear relaxation".into()),
             Ok(false) => Some(
-                "column generation ended with its rounds or its memory, some thresholds undecided".into(),
+                "column generation reached its round or memory limit, with some thresholds undecided".into(),
             ),
         };
         if answer.reason.is_none() || raised.is_err() {
@@ -112,14 +112,14 @@ fn certificate(
     threshold: f64,
     prices: &Prices,
 ) -> Certificate {
-    let operator = |unit: usize| units.members(unit)[0];
-    let units_priced = prices.units.iter().enumerate().map(|(unit, &price)| (operator(unit), price));
+    let operator = |unit| units.members(unit)[0];
+    let units_priced = prices.units.enumerate().map(|(unit, &price)| (operator(unit), price));
     let pools = problem.pools().iter().map(|pool| pool.devices[0]);
     Certificate::ColumnGeneration {
         threshold,
         prices: units_priced.filter(|&(_, price)| price > 0.0).collect(),
         devices: pools.zip(prices.devices.iter().copied()).filter(|&(_, price)| price > 0.0).collect(),
-        order: preparation.states.order().iter().map(|&unit| operator(unit as usize)).collect(),
+        order: preparation.states.order().iter().map(|&unit| operator(unit)).collect(),
     }
 }
 

@@ -18,8 +18,8 @@ use stagewright_search::latency::local::improve;
 use super::model::{CallsModel, Range, Rows};
 use super::nodes::Nodes;
 use super::reach::Reach;
-use super::scope::Scope;
-use super::seats::Seats;
+use super::scope::{CallId, Scope};
+use super::seats::{SeatId, Seats};
 use crate::cutnet::infeasible::explained;
 use crate::run::{Effort, Outcome, RunError, TOLERANCE, solve as solve_program};
 use crate::search::{Known, MAX_ENTRIES, Programs, Search, most_entries};
@@ -70,11 +70,11 @@ fn run(problem: &Problem, search: &mut Search<'_>, context: &mut Context<'_>) {
     let blocks = if problem.objective().calls() == 1 { graph.class_count() } else { graph.operator_count() };
     let few = |seats: &Seats| seats.len().saturating_mul(blocks) <= MAX_ENTRIES;
     let Some(seats) = Seats::new(problem).filter(few) else {
-        search.reason = Some("the integer program would be too large to begin with".into());
+        search.reason = Some("the integer program would be too large to start".into());
         return;
     };
     let Some(scope) = Scope::whole(&offload, &seats) else {
-        search.infeasible = Some("some colocation class can run on no device".into());
+        search.infeasible = Some("a colocation class cannot run on any device".into());
         return;
     };
     let longest = tolerance::round_down(Reach::new(&scope).longest());
@@ -94,7 +94,9 @@ struct Calls<'a> {
 }
 
 impl Programs for Calls<'_> {
-    fn run(&mut self, known: Known<'_>, effort: Effort, stop: &Stop) -> Result<Outcome, RunError> {
+    type Choice = SeatId;
+
+    fn run(&mut self, known: Known<'_>, effort: Effort, stop: &Stop) -> Result<Outcome<SeatId>, RunError> {
         let high = known.plan.map_or_else(|| self.scope.one_after_the_other(), Plan::value);
         let scope = self.scope.excluding(high);
         let reach = Reach::new(&scope);
@@ -111,11 +113,11 @@ impl Programs for Calls<'_> {
         Ok(Outcome { bound: outcome.bound.map(|bound| (bound - less).max(0.0)), ..outcome })
     }
 
-    fn placement(&self, chosen: &[u32]) -> Placement {
+    fn placement(&self, chosen: &[SeatId]) -> Placement {
         self.scope.seats.placement(&self.scope.seats_of(chosen, None))
     }
 
-    fn complete(&mut self, _chosen: &[u32]) -> bool {
+    fn complete(&mut self, _chosen: &[SeatId]) -> bool {
         self.scope.has_positions() && !std::mem::replace(&mut self.rows.positions, true)
     }
 
@@ -128,7 +130,7 @@ impl Programs for Calls<'_> {
         set.unwrap_or_else(|| {
             let calls = problem.objective().calls();
             format!(
-                "no placement meets memory, colocation and pins with at most {calls} calls an accelerator"
+                "no placement meets memory, colocation and pins with at most {calls} calls per accelerator"
             )
         })
     }
@@ -136,17 +138,17 @@ impl Programs for Calls<'_> {
 
 /// Moves blocks on a host outside their domain to a host of the domain that is as fast for the whole class and has
 /// room for everything.
-fn change_hosts(scope: &Scope<'_>, plan: &mut [u32]) {
+fn change_hosts(scope: &Scope<'_>, plan: &mut [SeatId]) {
     let (offload, seats) = (scope.offload, scope.seats);
     let pools = offload.problem().pools();
-    for block in &scope.blocks {
+    for block in scope.blocks.iter() {
         let at = plan[block.ops[0].index()];
         if scope.call_at(at).is_some() || block.domain.contains(&at) {
             continue;
         }
-        let class = offload.graph().class(block.class as usize);
-        let is_as_good = |&seat: &u32| {
-            let [here, there] = [at, seat].map(|seat| seats.seat(seat).pool as usize);
+        let class = offload.graph().class(block.class);
+        let is_as_good = |&seat: &SeatId| {
+            let [here, there] = [at, seat].map(|seat| seats.pool(seat));
             pools[there].host
                 && seats.all_fit(pools[there].memory)
                 && class.iter().all(|&op| offload.seconds(op, there) <= offload.seconds(op, here))
@@ -162,8 +164,8 @@ fn start(scope: &Scope<'_>, model: &CallsModel, placement: &Placement) -> Option
     let graph = scope.offload.graph();
     let mut plan = scope.seats.of_placement(scope.offload.problem(), placement)?;
     change_hosts(scope, &mut plan);
-    let site = |&seat: &u32| match scope.call_at(seat) {
-        Some(call) => Site::Call(call),
+    let site = |&seat: &SeatId| match scope.call_at(seat) {
+        Some(call) => Site::Call(call.0),
         None => Site::Host(scope.seats.seat(seat).pool),
     };
     let sites: Vec<Site> = plan.iter().map(site).collect();
@@ -174,17 +176,17 @@ fn start(scope: &Scope<'_>, model: &CallsModel, placement: &Placement) -> Option
     let words = calls.len().div_ceil(64);
     let mut waits = vec![0u64; words * nodes.count()];
     for &node in nodes.order() {
-        let mut here = waits[node as usize * words..(node as usize + 1) * words].to_vec();
+        let mut here = waits[node.index() * words..][..words].to_vec();
         if let Some(call) = nodes.call(node) {
             bits::insert(&mut here, call as usize);
         }
         for next in nodes.successors(node) {
-            let there = &mut waits[next as usize * words..(next as usize + 1) * words];
+            let there = &mut waits[next.index() * words..][..words];
             there.iter_mut().zip(&here).for_each(|(there, here)| *there |= here);
         }
     }
-    let follows = |one: u32, next: u32| {
-        waits[nodes.of_call(next) as usize * words + one as usize / 64] >> (one % 64) & 1 == 1
+    let follows = |one: CallId, next: CallId| {
+        bits::contains(&waits[nodes.of_call(next.0).index() * words..], one.index())
     };
     Some(model.start(&scope.chosen(&plan), follows))
 }

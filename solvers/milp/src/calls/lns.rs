@@ -20,7 +20,7 @@ use super::model::{CallsModel, Range, Rows};
 use super::neighbourhood::{Neighbourhood, SHAPES, Size, Timed};
 use super::reach::Reach;
 use super::scope::Scope;
-use super::seats::Seats;
+use super::seats::{SeatId, Seats};
 use crate::adaptive::Adaptive;
 use crate::run::{Effort, solve as solve_program};
 use crate::search::most_entries;
@@ -45,7 +45,7 @@ pub(crate) fn solve(
 ) -> Result<Solution, SolveError> {
     let (bound, plan) = first(problem, context)?;
     let Some(plan) = plan else {
-        let why = "no chain of blocks that was tried fits the devices, and there is no other start";
+        let why = "no chain of blocks found fits the devices, and there is no other initial plan";
         let stop = context.stop().reason();
         return Ok(Solution::without_plan(name, Status::Unknown, bound, stop, why.into()));
     };
@@ -126,21 +126,21 @@ impl Search<'_> {
         let batch: Vec<Neighbourhood> =
             (0..BATCH).map(|_| timed.draw(SHAPES[shape], self.size, rng)).collect();
         let (stop, seed) = (context.stop().clone(), rng.random_range(0..1 << 31));
-        let found: Vec<Option<Vec<u32>>> = pool
+        let found: Vec<Option<Vec<SeatId>>> = pool
             .install(|| batch.par_iter().map(|chosen| self.plan_anew(&plan, chosen, seed, &stop)).collect());
         self.solved += batch.len() as u64;
-        let as_plan = |seats: &[u32]| Plan::new(self.problem, self.seats.placement(seats)).ok();
-        let mut better: Vec<(Plan, Vec<u32>)> =
+        let as_plan = |seats: &[SeatId]| Plan::new(self.problem, self.seats.placement(seats)).ok();
+        let mut better: Vec<(Plan, Vec<SeatId>)> =
             found.into_iter().flatten().filter_map(|seats| Some((as_plan(&seats)?, seats))).collect();
         better.sort_by(|a, b| a.0.value().total_cmp(&b.0.value()));
-        let mut best: Option<(Plan, Vec<u32>)> = None;
+        let mut best: Option<(Plan, Vec<SeatId>)> = None;
         for (found, seats) in better {
             match &best {
                 None => best = Some((found, seats)),
                 Some((known, at)) => {
                     let moved =
                         (0..plan.len()).map(|op| if seats[op] == plan[op] { at[op] } else { seats[op] });
-                    let both: Vec<u32> = moved.collect();
+                    let both: Vec<SeatId> = moved.collect();
                     if let Some(found) = as_plan(&both).filter(|found| found.value() < known.value()) {
                         best = Some((found, both));
                     }
@@ -155,11 +155,11 @@ impl Search<'_> {
     /// Solves a neighbourhood; returns a seat for every operator if the plan may be better.
     fn plan_anew(
         &self,
-        plan: &[u32],
+        plan: &[SeatId],
         neighbourhood: &Neighbourhood,
         seed: u64,
         stop: &Stop,
-    ) -> Option<Vec<u32>> {
+    ) -> Option<Vec<SeatId>> {
         if stop.reason().is_some() {
             return None;
         }

@@ -5,7 +5,8 @@ use good_lp::{Constraint, Expression, ProblemVariables, SolverModel};
 use stagewright_core::solver::Stop;
 
 use super::reach::Reach;
-use super::scope::Scope;
+use super::scope::{CallId, Scope};
+use super::seats::SeatId;
 use super::writer::Writer;
 use crate::choice::Choices;
 use crate::run::Model;
@@ -36,9 +37,9 @@ pub struct CallsModel {
     pub(super) variables: ProblemVariables,
     pub(super) rows: Vec<Constraint>,
     pub(super) objective: Expression,
-    pub(super) choices: Choices,
+    pub(super) choices: Choices<SeatId>,
     /// Two open calls, and the column of the variable that is 1 if the second waits for the first.
-    pub(super) follows: Vec<(u32, u32, usize)>,
+    pub(super) follows: Vec<(CallId, CallId, usize)>,
     pub(super) unit_seconds: f64,
 }
 
@@ -75,7 +76,7 @@ impl CallsModel {
 
     /// Column values of a warm start with the given seat for every block. `follows` returns whether the
     /// second of two open calls waits for the first.
-    pub fn start(&self, chosen: &[u32], follows: impl Fn(u32, u32) -> bool) -> Vec<f64> {
+    pub fn start(&self, chosen: &[SeatId], follows: impl Fn(CallId, CallId) -> bool) -> Vec<f64> {
         let mut columns = vec![0.0; self.variables.len()];
         self.choices.write(chosen, &mut columns);
         for &(one, next, column) in &self.follows {
@@ -86,6 +87,8 @@ impl CallsModel {
 }
 
 impl Model for CallsModel {
+    type Choice = SeatId;
+
     fn into_highs(self) -> HighsProblem {
         let mut program = self.variables.minimise(self.objective).using(highs);
         for row in self.rows {
@@ -94,7 +97,7 @@ impl Model for CallsModel {
         program
     }
 
-    fn choices(&self) -> &Choices {
+    fn choices(&self) -> &Choices<SeatId> {
         &self.choices
     }
 

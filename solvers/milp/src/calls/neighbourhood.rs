@@ -2,10 +2,11 @@
 
 use rand::{Rng, RngExt};
 use rustc_hash::FxHashSet;
-use stagewright_core::graph::OpId;
+use stagewright_core::graph::{ClassId, OpId};
+use stagewright_core::ids::Id;
 use stagewright_core::offload::{Call, Offload, Site, Timeline};
 
-use super::seats::Seats;
+use super::seats::{SeatId, Seats};
 
 /// Maximum number of free classes, and of open calls.
 const MAX_CLASSES: usize = 160;
@@ -51,42 +52,43 @@ impl Size {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Neighbourhood {
     /// Seats of the open calls.
-    pub(super) open: Vec<u32>,
+    pub(super) open: Vec<SeatId>,
     /// The free colocation classes.
-    pub(super) free: Vec<u32>,
+    pub(super) free: Vec<ClassId>,
 }
 
 /// A plan with its timeline.
 pub(super) struct Timed<'a> {
     offload: &'a Offload<'a>,
     seats: &'a Seats,
-    plan: &'a [u32],
+    plan: &'a [SeatId],
     timeline: Timeline,
     /// Seats of its calls, ascending by start.
-    calls: Vec<u32>,
+    calls: Vec<SeatId>,
     value: f64,
 }
 
 impl<'a> Timed<'a> {
     /// Schedules a plan; `None` if it has a cycle.
-    pub(super) fn new(offload: &'a Offload<'a>, seats: &'a Seats, plan: &'a [u32]) -> Option<Timed<'a>> {
+    pub(super) fn new(offload: &'a Offload<'a>, seats: &'a Seats, plan: &'a [SeatId]) -> Option<Timed<'a>> {
         // The k-th call has the k-th seat; calls at the seats of hosts have no operators.
-        let call = |(at, seat): (u32, super::seats::Seat)| {
-            let after = seat.call.filter(|&call| call > 0).map(|_| at - 1);
+        let call = |(at, seat): (SeatId, super::seats::Seat)| {
+            let after = seat.call.filter(|&call| call > 0).map(|_| at.0 - 1);
             Call { pool: seat.pool, after }
         };
         let all: Vec<Call> = seats.all().map(call).collect();
-        let site = |&at: &u32| match seats.seat(at).call {
-            Some(_) => Site::Call(at),
+        let site = |&at: &SeatId| match seats.seat(at).call {
+            Some(_) => Site::Call(at.0),
             None => Site::Host(seats.seat(at).pool),
         };
         let sites: Vec<Site> = plan.iter().map(site).collect();
         let mut timeline = Timeline::new(offload.graph());
         let value = timeline.schedule(offload, &sites, &all)?;
-        let mut calls: Vec<u32> = plan.iter().copied().filter(|&at| seats.seat(at).call.is_some()).collect();
+        let mut calls: Vec<SeatId> =
+            plan.iter().copied().filter(|&at| seats.seat(at).call.is_some()).collect();
         calls.sort_unstable();
         calls.dedup();
-        let start = |at: u32| timeline.calls()[at as usize].start;
+        let start = |at: SeatId| timeline.calls()[at.index()].start;
         calls.sort_by(|&a, &b| start(a).total_cmp(&start(b)).then(a.cmp(&b)));
         Some(Timed { offload, seats, plan, timeline, calls, value })
     }
@@ -94,7 +96,7 @@ impl<'a> Timed<'a> {
     /// Draws a neighbourhood of a shape.
     pub(super) fn draw(&self, shape: Shape, size: Size, rng: &mut impl Rng) -> Neighbourhood {
         let graph = self.offload.graph();
-        let mut open: Vec<u32> = Vec::new();
+        let mut open: Vec<SeatId> = Vec::new();
         let near: Vec<OpId> = match shape {
             Shape::Calls(fewer) => {
                 let most = size.calls - fewer;
@@ -115,8 +117,8 @@ impl<'a> Timed<'a> {
                 let from = rng.random_range(0.0..1.0) * (self.value - length);
                 let to = from + length;
                 let calls = self.timeline.calls();
-                let at_work = |at: &&u32| {
-                    let call = calls[**at as usize];
+                let at_work = |at: &&SeatId| {
+                    let call = calls[at.index()];
                     call.start <= to && call.finish() >= from
                 };
                 open.extend(self.calls.iter().filter(at_work));
@@ -130,7 +132,7 @@ impl<'a> Timed<'a> {
                 graph.operators().filter(in_window).collect()
             }
             Shape::Piece => {
-                let root = OpId(rng.random_range(0..graph.operator_count() as u32));
+                let root = OpId(rng.random_range(0..u32::new(graph.operator_count())));
                 let mut near = self.nearest(root, size, |_| true);
                 for op in &near {
                     let seat = self.plan[op.index()];
@@ -153,16 +155,17 @@ impl<'a> Timed<'a> {
 
     /// A random idle call among the first idle calls of all devices in use and of each pool; `None` if there
     /// are none.
-    fn empty(&self, rng: &mut impl Rng) -> Option<u32> {
-        let used: FxHashSet<u32> = self.calls.iter().copied().collect();
-        let idle = |at: u32| !used.contains(&at);
-        let free: Vec<u32> = self
+    fn empty(&self, rng: &mut impl Rng) -> Option<SeatId> {
+        let used: FxHashSet<SeatId> = self.calls.iter().copied().collect();
+        let idle = |at: SeatId| !used.contains(&at);
+        let free: Vec<SeatId> = self
             .seats
             .all()
             .filter(|&(at, seat)| {
                 let first = |call: u32| {
                     // Of identical idle devices, the first.
-                    let before = at.checked_sub(1).filter(|&one| self.seats.seat(one).pool == seat.pool);
+                    let before =
+                        at.0.checked_sub(1).map(SeatId).filter(|&one| self.seats.seat(one).pool == seat.pool);
                     match call {
                         0 => before.is_none_or(|one| !idle(self.seats.beside(one).start)),
                         _ => before.is_none_or(|one| !idle(one)),
@@ -177,10 +180,10 @@ impl<'a> Timed<'a> {
 
     /// Classes of some operators: all of them, or the classes nearest to a random operator with a neighbour
     /// at another seat.
-    fn classes(&self, near: &[OpId], size: Size, rng: &mut impl Rng) -> Vec<u32> {
+    fn classes(&self, near: &[OpId], size: Size, rng: &mut impl Rng) -> Vec<ClassId> {
         let graph = self.offload.graph();
         let of = |ops: &[OpId]| {
-            let mut classes: Vec<u32> = ops.iter().map(|&op| graph.class_of(op) as u32).collect();
+            let mut classes: Vec<ClassId> = ops.iter().map(|&op| graph.class_of(op)).collect();
             classes.sort_unstable();
             classes.dedup();
             classes
@@ -204,7 +207,7 @@ impl<'a> Timed<'a> {
     fn nearest(&self, root: OpId, size: Size, is_candidate: impl Fn(OpId) -> bool) -> Vec<OpId> {
         let graph = self.offload.graph();
         let mut seen: FxHashSet<OpId> = [root].into_iter().collect();
-        let mut classes: FxHashSet<usize> = [graph.class_of(root)].into_iter().collect();
+        let mut classes: FxHashSet<ClassId> = [graph.class_of(root)].into_iter().collect();
         let mut queue = vec![root];
         let mut at = 0;
         while at < queue.len() {

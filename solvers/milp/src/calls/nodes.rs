@@ -1,99 +1,97 @@
 //! Precedence graph of a plan, whose nodes are its calls and its operators on hosts.
 
+use stagewright_core::csr::Csr;
 use stagewright_core::graph::{Graph, OpId};
+use stagewright_core::id;
+use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::offload::{Call, Site};
+
+id! {
+    /// Index of a node.
+    pub NodeId;
+}
 
 /// The acyclic graph of a plan's calls and host operators.
 #[derive(Debug, Clone)]
 pub struct Nodes {
-    node_of: Vec<u32>,
+    node_of: Keyed<OpId, NodeId>,
     operators: u32,
-    /// Sorted edges (from, to).
-    edges: Vec<(u32, u32)>,
-    /// First edge of each node.
-    first: Vec<u32>,
-    order: Vec<u32>,
+    successors: Csr<NodeId>,
+    order: Vec<NodeId>,
 }
 
 impl Nodes {
     /// Builds the graph of a plan: operator v on a host is node v, and call j of a graph with n operators is
     /// node n + j. `None` if it has a cycle. O(pins log pins).
     pub fn new(graph: &Graph, sites: &[Site], calls: &[Call]) -> Option<Nodes> {
-        let operators = graph.operator_count() as u32;
-        let node_of: Vec<u32> = graph
+        let operators = u32::new(graph.operator_count());
+        let node_of: Keyed<OpId, NodeId> = graph
             .operators()
             .map(|op| match sites[op.index()] {
-                Site::Host(_) => op.0,
-                Site::Call(call) => operators + call,
+                Site::Host(_) => NodeId(op.0),
+                Site::Call(call) => NodeId(operators + call),
             })
             .collect();
-        let mut edges: Vec<(u32, u32)> = Vec::new();
+        let mut edges: Vec<(NodeId, NodeId)> = Vec::new();
         for op in graph.operators() {
-            let from = node_of[op.index()];
-            let to = graph.successors(op).iter().map(|next| node_of[next.index()]);
+            let from = node_of[op];
+            let to = graph.successors(op).iter().map(|&next| node_of[next]);
             edges.extend(to.filter(|&to| to != from).map(|to| (from, to)));
         }
-        let after = (operators..).zip(calls).filter_map(|(at, call)| Some((operators + call.after?, at)));
+        let after = (operators..)
+            .zip(calls)
+            .filter_map(|(at, call)| Some((NodeId(operators + call.after?), NodeId(at))));
         edges.extend(after);
         edges.sort_unstable();
         edges.dedup();
-        let count = operators as usize + calls.len();
-        let mut first = vec![0u32; count + 1];
-        let mut waiting = vec![0u32; count];
-        for &(from, to) in &edges {
-            first[from as usize + 1] += 1;
-            waiting[to as usize] += 1;
-        }
-        for at in 0..count {
-            first[at + 1] += first[at];
-        }
+        let count = node_of.len() + calls.len();
+        let mut waiting = Keyed::filled(0u32, count);
+        edges.iter().for_each(|&(_, to)| waiting[to] += 1);
+        let successors = Csr::from_sorted(count, edges.into_iter());
         // Operators within calls are not nodes.
-        let is_node = |node: u32| node >= operators || node_of[node as usize] == node;
-        let mut order: Vec<u32> =
-            (0..count as u32).filter(|&node| is_node(node) && waiting[node as usize] == 0).collect();
+        let is_node = |&node: &NodeId| node.0 >= operators || node_of[OpId(node.0)] == node;
+        let nodes = NodeId::first(count).filter(is_node);
+        let mut order: Vec<NodeId> = nodes.clone().filter(|&node| waiting[node] == 0).collect();
         let mut at = 0;
         while at < order.len() {
-            let node = order[at] as usize;
-            for &(_, to) in &edges[first[node] as usize..first[node + 1] as usize] {
-                waiting[to as usize] -= 1;
-                if waiting[to as usize] == 0 {
+            for &to in successors.row(order[at]) {
+                waiting[to] -= 1;
+                if waiting[to] == 0 {
                     order.push(to);
                 }
             }
             at += 1;
         }
-        let all = (0..count as u32).filter(|&node| is_node(node)).count();
-        (order.len() == all).then_some(Nodes { node_of, operators, edges, first, order })
+        (order.len() == nodes.count()).then_some(Nodes { node_of, operators, successors, order })
     }
 
     /// Nodes in topological order.
-    pub fn order(&self) -> &[u32] {
+    pub fn order(&self) -> &[NodeId] {
         &self.order
     }
 
     /// Successors of a node.
-    pub fn successors(&self, node: u32) -> impl DoubleEndedIterator<Item = u32> + '_ {
-        let range = self.first[node as usize] as usize..self.first[node as usize + 1] as usize;
-        self.edges[range].iter().map(|edge| edge.1)
+    pub fn successors(&self, node: NodeId) -> impl DoubleEndedIterator<Item = NodeId> + '_ {
+        self.successors.row(node).iter().copied()
     }
 
     /// The node of an operator.
-    pub fn of(&self, op: OpId) -> u32 {
-        self.node_of[op.index()]
+    pub fn of(&self, op: OpId) -> NodeId {
+        self.node_of[op]
     }
 
     /// The node of a call.
-    pub fn of_call(&self, call: u32) -> u32 {
-        self.operators + call
+    pub fn of_call(&self, call: u32) -> NodeId {
+        NodeId(self.operators + call)
     }
 
     /// Call of a node; `None` for an operator on a host.
-    pub fn call(&self, node: u32) -> Option<u32> {
-        node.checked_sub(self.operators)
+    pub fn call(&self, node: NodeId) -> Option<u32> {
+        node.0.checked_sub(self.operators)
     }
 
     /// Number of node indices, whether used or not.
     pub fn count(&self) -> usize {
-        self.first.len() - 1
+        self.successors.rows()
     }
 }

@@ -10,6 +10,7 @@ use stagewright_core::graph::OpId;
 
 use super::model::SLACK;
 use super::scope::{Block, Moment, Scope};
+use super::seats::SeatId;
 
 /// Heads and tails, seconds by operator.
 #[derive(Debug, Clone)]
@@ -26,7 +27,7 @@ impl Reach {
         let graph = scope.offload.graph();
         let least = |op: OpId| match (scope.block_of(op), scope.outside(op)) {
             (Some(block), _) => {
-                let domain = scope.blocks[block as usize].domain.iter();
+                let domain = scope.blocks[block].domain.iter();
                 domain.map(|&seat| scope.seconds(op, seat)).fold(f64::INFINITY, f64::min)
             }
             // Outside operators count as zero: it is not known which operators of a call are on a path.
@@ -85,13 +86,13 @@ impl Reach {
 
     /// Domains without the seats at which no plan has a value of `high` or less; `None` if that leaves a
     /// block without a seat.
-    pub fn exclude(&self, scope: &Scope<'_>, high: f64) -> Option<Vec<Vec<u32>>> {
+    pub fn exclude(&self, scope: &Scope<'_>, high: f64) -> Option<Vec<Vec<SeatId>>> {
         let of_block = |block: &Block| {
             let most = high * (1.0 + SLACK);
-            let fits = |seat: u32| {
+            let fits = |seat: SeatId| {
                 block.ops.iter().all(|&op| self.before(op) + scope.seconds(op, seat) + self.after(op) <= most)
             };
-            let kept: Vec<u32> = block.domain.iter().copied().filter(|&seat| fits(seat)).collect();
+            let kept: Vec<SeatId> = block.domain.iter().copied().filter(|&seat| fits(seat)).collect();
             (!kept.is_empty()).then_some(kept)
         };
         scope.blocks.iter().map(of_block).collect()

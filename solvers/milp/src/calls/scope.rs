@@ -11,12 +11,21 @@
 //!   call pays for transfers to and from blocks elsewhere wherever these are.
 
 use rustc_hash::FxHashSet;
-use stagewright_core::graph::OpId;
+use stagewright_core::graph::{ClassId, OpId};
+use stagewright_core::id;
+use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::offload::{Call, Offload, Site, Timeline};
 
-use super::nodes::Nodes;
+use super::nodes::{NodeId, Nodes};
 use super::reach::Reach;
-use super::seats::Seats;
+use super::seats::{SeatId, Seats};
+
+id! {
+    /// Index of a block.
+    pub BlockId;
+    /// Index of an open call.
+    pub CallId;
+}
 
 /// Number of times that seats are excluded, each time with the shorter domains.
 const EXCLUSIONS: usize = 2;
@@ -26,7 +35,8 @@ const ENTRIES_PER_EDGE: usize = 24;
 /// each row may be off by 1e-9; together that is a fifth of a step, which is one over the number of positions.
 const MAX_PLACES: usize = 10_000;
 /// Absent block or node.
-const NONE: u32 = u32::MAX;
+const NO_BLOCK: BlockId = BlockId(u32::MAX);
+const NO_NODE: NodeId = NodeId(u32::MAX);
 
 /// Operators that share a seat.
 #[derive(Debug, Clone)]
@@ -34,9 +44,9 @@ pub struct Block {
     /// The operators.
     pub ops: Vec<OpId>,
     /// Seats by index; never empty.
-    pub domain: Vec<u32>,
+    pub domain: Vec<SeatId>,
     /// Their colocation class.
-    pub class: u32,
+    pub class: ClassId,
 }
 
 /// Time of an outside node, in seconds.
@@ -54,9 +64,9 @@ pub enum Moment {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// The open call of this index.
-    Open(u32),
+    Open(CallId),
     /// The closed call with this node.
-    Closed(u32),
+    Closed(NodeId),
 }
 
 /// A part of a problem.
@@ -64,19 +74,19 @@ pub enum End {
 pub struct Scope<'a> {
     pub(super) offload: &'a Offload<'a>,
     pub(super) seats: &'a Seats,
-    pub(super) blocks: Vec<Block>,
-    /// `[operator]`: its block.
-    block_of: Vec<u32>,
+    pub(super) blocks: Keyed<BlockId, Block>,
+    /// The block of each operator.
+    block_of: Keyed<OpId, BlockId>,
     /// Seats of the open calls, by index.
-    pub(super) calls: Vec<u32>,
-    /// `[operator]`: its node, if it is outside.
-    node_of: Vec<u32>,
-    /// `[node]`: its time.
-    moments: Vec<Moment>,
+    pub(super) calls: Keyed<CallId, SeatId>,
+    /// The node of each operator, if it is outside.
+    node_of: Keyed<OpId, NodeId>,
+    /// The time of each node.
+    moments: Keyed<NodeId, Moment>,
     /// Pairs of consecutive calls on an accelerator.
     pub(super) chain: Vec<(End, End)>,
     /// Bytes of the outside operators by seat.
-    pub(super) bytes_outside: Vec<f64>,
+    pub(super) bytes_outside: Keyed<SeatId, f64>,
     /// Latest known time.
     pub(super) latest_known: f64,
 }
@@ -86,13 +96,14 @@ impl<'a> Scope<'a> {
     pub fn whole(offload: &'a Offload<'a>, seats: &'a Seats) -> Option<Scope<'a>> {
         let graph = offload.graph();
         let mut blocks = Vec::new();
-        for class in 0..graph.class_count() {
+        for class in graph.class_ids() {
             let able = domain(offload, seats, class);
             blocks.extend(blocks_of_class(offload, class, |_| able.clone())?);
         }
         let calls = seats.all().filter(|(_, seat)| seat.call.is_some()).map(|(at, _)| at).collect();
         let mut scope = Scope::of_blocks(offload, seats, blocks, calls);
-        let follow = |pair: &[u32]| (seats.beside(pair[0]).contains(&pair[1])).then_some((pair[0], pair[1]));
+        let follow =
+            |pair: &[SeatId]| (seats.beside(pair[0]).contains(&pair[1])).then_some((pair[0], pair[1]));
         let pairs: Vec<_> = scope.calls.windows(2).filter_map(follow).collect();
         let open = |seat| End::Open(scope.call_at(seat).expect("every call is open"));
         scope.chain = pairs.into_iter().map(|(one, next)| (open(one), open(next))).collect();
@@ -105,22 +116,22 @@ impl<'a> Scope<'a> {
     pub fn around(
         offload: &'a Offload<'a>,
         seats: &'a Seats,
-        plan: &[u32],
-        open: &[u32],
-        free: &[u32],
+        plan: &[SeatId],
+        open: &[SeatId],
+        free: &[ClassId],
     ) -> Option<Scope<'a>> {
         let graph = offload.graph();
-        let mut calls: Vec<u32> = open.to_vec();
+        let mut calls = open.to_vec();
         calls.sort_unstable();
         calls.dedup();
-        let is_open = |seat: u32| calls.binary_search(&seat).is_ok();
-        let is_host = |seat: u32| seats.seat(seat).call.is_none();
-        let free: FxHashSet<u32> = free.iter().copied().collect();
+        let is_open = |seat: SeatId| calls.binary_search(&seat).is_ok();
+        let is_host = |seat: SeatId| seats.seat(seat).call.is_none();
+        let free: FxHashSet<ClassId> = free.iter().copied().collect();
         let mut blocks = Vec::new();
         let mut freed = false;
-        for class in 0..graph.class_count() {
+        for class in graph.class_ids() {
             let mut at = graph.class(class).iter().map(|op| plan[op.index()]);
-            if free.contains(&(class as u32)) && at.all(|seat| is_open(seat) || is_host(seat)) {
+            if free.contains(&class) && at.all(|seat| is_open(seat) || is_host(seat)) {
                 let able = domain(offload, seats, class);
                 let domain = |op: OpId| {
                     let here = plan[op.index()];
@@ -133,11 +144,7 @@ impl<'a> Scope<'a> {
                 continue;
             }
             let stays = graph.class(class).iter().filter(|op| is_open(plan[op.index()]));
-            blocks.extend(stays.map(|&op| Block {
-                ops: vec![op],
-                domain: vec![plan[op.index()]],
-                class: class as u32,
-            }));
+            blocks.extend(stays.map(|&op| Block { ops: vec![op], domain: vec![plan[op.index()]], class }));
         }
         freed.then(|| Scope::of_blocks(offload, seats, blocks, calls))?.with_outside(plan)
     }
@@ -146,13 +153,14 @@ impl<'a> Scope<'a> {
         offload: &'a Offload<'a>,
         seats: &'a Seats,
         blocks: Vec<Block>,
-        calls: Vec<u32>,
+        calls: Vec<SeatId>,
     ) -> Scope<'a> {
         let operators = offload.graph().operator_count();
-        let mut block_of = vec![NONE; operators];
-        for (at, block) in (0..).zip(&blocks) {
-            for op in &block.ops {
-                block_of[op.index()] = at;
+        let blocks = Keyed::from(blocks);
+        let mut block_of = Keyed::filled(NO_BLOCK, operators);
+        for (at, block) in blocks.enumerate() {
+            for &op in &block.ops {
+                block_of[op] = at;
             }
         }
         Scope {
@@ -160,61 +168,60 @@ impl<'a> Scope<'a> {
             seats,
             blocks,
             block_of,
-            calls,
-            node_of: vec![NONE; operators],
-            moments: Vec::new(),
+            calls: calls.into(),
+            node_of: Keyed::filled(NO_NODE, operators),
+            moments: Keyed::new(),
             chain: Vec::new(),
-            bytes_outside: vec![0.0; seats.len()],
+            bytes_outside: Keyed::filled(0.0, seats.len()),
             latest_known: 0.0,
         }
     }
 
     /// Adds the outside of a plan; `None` if the plan has a cycle.
-    fn with_outside(mut self, plan: &[u32]) -> Option<Scope<'a>> {
+    fn with_outside(mut self, plan: &[SeatId]) -> Option<Scope<'a>> {
         let timed = Timed::new(&self, plan)?;
-        let end = |call: u32| match self.call_at(timed.used[call as usize]) {
+        let end = |call: u32| match self.call_at(timed.used[call]) {
             Some(open) => End::Open(open),
             None => End::Closed(timed.nodes.of_call(call)),
         };
         let follow = |(at, call): (u32, &Call)| Some((end(call.after?), end(at)));
-        self.chain = (0u32..).zip(&timed.calls).filter_map(follow).collect();
+        self.chain = timed.calls.enumerate().filter_map(follow).collect();
         (self.moments, self.latest_known) = self.moments_of(&timed);
         let graph = self.offload.graph();
-        for op in graph.operators().filter(|op| self.block_of[op.index()] == NONE) {
-            self.node_of[op.index()] = timed.nodes.of(op);
-            self.bytes_outside[plan[op.index()] as usize] += graph.least_bytes(op);
+        for op in graph.operators().filter(|&op| self.block_of[op] == NO_BLOCK) {
+            self.node_of[op] = timed.nodes.of(op);
+            self.bytes_outside[plan[op.index()]] += graph.least_bytes(op);
         }
         Some(self)
     }
 
     /// Classifies the nodes of a plan. Also returns the latest known time.
-    fn moments_of(&self, timed: &Timed<'_>) -> (Vec<Moment>, f64) {
+    fn moments_of(&self, timed: &Timed<'_>) -> (Keyed<NodeId, Moment>, f64) {
         let nodes = &timed.nodes;
-        let decided = |node: u32| match nodes.call(node) {
-            Some(call) => self.call_at(timed.used[call as usize]).is_some(),
-            None => self.block_of[node as usize] != NONE,
+        let decided = |node: NodeId| match nodes.call(node) {
+            Some(call) => self.call_at(timed.used[call]).is_some(),
+            None => self.block_of[OpId(node.0)] != NO_BLOCK,
         };
-        let mut behind = vec![false; nodes.count()];
+        let mut behind = Keyed::filled(false, nodes.count());
         for &node in nodes.order() {
-            if decided(node) || behind[node as usize] {
-                nodes.successors(node).for_each(|next| behind[next as usize] = true);
+            if decided(node) || behind[node] {
+                nodes.successors(node).for_each(|next| behind[next] = true);
             }
         }
-        let mut before = vec![false; nodes.count()];
-        let mut tail = vec![0.0f64; nodes.count()];
-        let mut moments = vec![Moment::Known(0.0); nodes.count()];
+        let mut before = Keyed::filled(false, nodes.count());
+        let mut tail = Keyed::filled(0.0f64, nodes.count());
+        let mut moments = Keyed::filled(Moment::Known(0.0), nodes.count());
         let mut latest_known = 0.0f64;
         for &node in nodes.order().iter().rev() {
-            let at = node as usize;
             let seconds = timed.seconds(node);
-            before[at] = nodes.successors(node).any(|next| decided(next) || before[next as usize]);
-            tail[at] = seconds + nodes.successors(node).map(|next| tail[next as usize]).fold(0.0, f64::max);
-            moments[at] = match (behind[at], before[at]) {
+            before[node] = nodes.successors(node).any(|next| decided(next) || before[next]);
+            tail[node] = seconds + nodes.successors(node).map(|next| tail[next]).fold(0.0, f64::max);
+            moments[node] = match (behind[node], before[node]) {
                 (false, _) => Moment::Known(timed.finish(node)),
-                (true, false) => Moment::Last(tail[at]),
+                (true, false) => Moment::Last(tail[node]),
                 (true, true) => Moment::Between(seconds),
             };
-            if !behind[at] && !decided(node) {
+            if !behind[node] && !decided(node) {
                 latest_known = latest_known.max(timed.finish(node));
             }
         }
@@ -222,35 +229,35 @@ impl<'a> Scope<'a> {
     }
 
     /// Block of an operator; `None` if it is outside.
-    pub(super) fn block_of(&self, op: OpId) -> Option<u32> {
-        Some(self.block_of[op.index()]).filter(|&block| block != NONE)
+    pub(super) fn block_of(&self, op: OpId) -> Option<BlockId> {
+        Some(self.block_of[op]).filter(|&block| block != NO_BLOCK)
     }
 
     /// Node and time of an outside operator.
-    pub(super) fn outside(&self, op: OpId) -> Option<(u32, Moment)> {
-        let node = self.node_of[op.index()];
-        (node != NONE).then(|| (node, self.moments[node as usize]))
+    pub(super) fn outside(&self, op: OpId) -> Option<(NodeId, Moment)> {
+        let node = self.node_of[op];
+        (node != NO_NODE).then(|| (node, self.moments[node]))
     }
 
     /// Time of an outside node.
-    pub(super) fn moment(&self, node: u32) -> Moment {
-        self.moments[node as usize]
+    pub(super) fn moment(&self, node: NodeId) -> Moment {
+        self.moments[node]
     }
 
     /// Index of the open call at a seat.
-    pub(super) fn call_at(&self, seat: u32) -> Option<u32> {
-        self.calls.binary_search(&seat).ok().map(|at| at as u32)
+    pub(super) fn call_at(&self, seat: SeatId) -> Option<CallId> {
+        self.calls.binary_search(&seat).ok().map(CallId::new)
     }
 
     /// Seconds of an operator at a seat of its domain.
-    pub(super) fn seconds(&self, op: OpId, seat: u32) -> f64 {
-        let seconds = self.offload.seconds(op, self.seats.seat(seat).pool as usize);
+    pub(super) fn seconds(&self, op: OpId, seat: SeatId) -> f64 {
+        let seconds = self.offload.seconds(op, self.seats.pool(seat));
         seconds.expect("domains have seats that can run it")
     }
 
     /// Seat of every operator, from the seats of the blocks and a plan for the rest.
-    pub fn seats_of(&self, chosen: &[u32], plan: Option<&[u32]>) -> Vec<u32> {
-        let mut seats = plan.map_or_else(|| vec![0; self.block_of.len()], <[u32]>::to_vec);
+    pub fn seats_of(&self, chosen: &[SeatId], plan: Option<&[SeatId]>) -> Vec<SeatId> {
+        let mut seats = plan.map_or_else(|| vec![SeatId(0); self.block_of.len()], <[SeatId]>::to_vec);
         for (block, &seat) in self.blocks.iter().zip(chosen) {
             for op in &block.ops {
                 seats[op.index()] = seat;
@@ -260,7 +267,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Seat of every block in a plan.
-    pub fn chosen(&self, plan: &[u32]) -> Vec<u32> {
+    pub fn chosen(&self, plan: &[SeatId]) -> Vec<SeatId> {
         self.blocks.iter().map(|block| plan[block.ops[0].index()]).collect()
     }
 
@@ -331,7 +338,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Domain of every block.
-    pub fn domains(&self) -> Vec<Vec<u32>> {
+    pub fn domains(&self) -> Vec<Vec<SeatId>> {
         self.blocks.iter().map(|block| block.domain.clone()).collect()
     }
 
@@ -345,30 +352,30 @@ impl<'a> Scope<'a> {
 struct Timed<'s> {
     offload: &'s Offload<'s>,
     seats: &'s Seats,
-    plan: &'s [u32],
+    plan: &'s [SeatId],
     /// Seats of the calls of the plan and of the open calls, with or without operators.
-    used: Vec<u32>,
-    calls: Vec<Call>,
+    used: Keyed<u32, SeatId>,
+    calls: Keyed<u32, Call>,
     nodes: Nodes,
     timeline: Timeline,
 }
 
 impl<'s> Timed<'s> {
     /// Schedules a plan; `None` if it has a cycle.
-    fn new(scope: &Scope<'s>, plan: &'s [u32]) -> Option<Timed<'s>> {
+    fn new(scope: &Scope<'s>, plan: &'s [SeatId]) -> Option<Timed<'s>> {
         let (offload, seats) = (scope.offload, scope.seats);
-        let mut used: Vec<u32> =
+        let mut used: Keyed<u32, SeatId> =
             plan.iter().copied().filter(|&seat| seats.seat(seat).call.is_some()).collect();
-        used.extend(&scope.calls);
+        used.extend(scope.calls.iter());
         used.sort_unstable();
         used.dedup();
-        let mut calls: Vec<Call> = Vec::with_capacity(used.len());
-        for (at, &seat) in (0u32..).zip(&used) {
-            let after = at.checked_sub(1).filter(|&one| seats.beside(seat).contains(&used[one as usize]));
+        let mut calls: Keyed<u32, Call> = Keyed::new();
+        for (at, &seat) in used.enumerate() {
+            let after = at.checked_sub(1).filter(|&one| seats.beside(seat).contains(&used[one]));
             calls.push(Call { pool: seats.seat(seat).pool, after });
         }
-        let site = |&seat: &u32| match used.binary_search(&seat) {
-            Ok(call) => Site::Call(call as u32),
+        let site = |&seat: &SeatId| match used.binary_search(&seat) {
+            Ok(call) => Site::Call(u32::new(call)),
             Err(_) => Site::Host(seats.seat(seat).pool),
         };
         let sites: Vec<Site> = plan.iter().map(site).collect();
@@ -379,21 +386,21 @@ impl<'s> Timed<'s> {
     }
 
     /// Duration of a node.
-    fn seconds(&self, node: u32) -> f64 {
+    fn seconds(&self, node: NodeId) -> f64 {
         match self.nodes.call(node) {
             Some(call) => self.timeline.calls()[call as usize].load(),
             None => {
-                let pool = self.seats.seat(self.plan[node as usize]).pool;
-                self.offload.seconds(OpId(node), pool as usize).unwrap_or(0.0)
+                let (op, seat) = (OpId(node.0), self.plan[node.index()]);
+                self.offload.seconds(op, self.seats.pool(seat)).unwrap_or(0.0)
             }
         }
     }
 
     /// Time at which a node is done.
-    fn finish(&self, node: u32) -> f64 {
+    fn finish(&self, node: NodeId) -> f64 {
         match self.nodes.call(node) {
             Some(call) => self.timeline.calls()[call as usize].finish(),
-            None => self.timeline.ready(OpId(node)),
+            None => self.timeline.ready(OpId(node.0)),
         }
     }
 }
@@ -401,22 +408,22 @@ impl<'s> Timed<'s> {
 /// Blocks of a class; `None` if one has no seat.
 fn blocks_of_class(
     offload: &Offload<'_>,
-    class: usize,
-    domain: impl Fn(OpId) -> Vec<u32>,
+    class: ClassId,
+    domain: impl Fn(OpId) -> Vec<SeatId>,
 ) -> Option<Vec<Block>> {
     let members = offload.graph().class(class);
     let parts: Vec<Vec<OpId>> = match offload.problem().objective().calls() {
         1 => vec![members.to_vec()],
         _ => members.iter().map(|&op| vec![op]).collect(),
     };
-    let block = |ops: Vec<OpId>| Block { domain: domain(ops[0]), ops, class: class as u32 };
+    let block = |ops: Vec<OpId>| Block { domain: domain(ops[0]), ops, class };
     let blocks: Vec<Block> = parts.into_iter().map(block).collect();
     blocks.iter().all(|block| !block.domain.is_empty()).then_some(blocks)
 }
 
 /// Seats that can run a class. A host pool is dropped if another one with memory for everything is at least as
 /// fast for every operator; and of identical hosts, the k-th class needs only the first k + 1.
-fn domain(offload: &Offload<'_>, seats: &Seats, class: usize) -> Vec<u32> {
+fn domain(offload: &Offload<'_>, seats: &Seats, class: ClassId) -> Vec<SeatId> {
     let problem = offload.problem();
     let members = problem.graph().class(class);
     let able = |pool: usize| members.iter().all(|&op| offload.seconds(op, pool).is_some());
@@ -436,8 +443,8 @@ fn domain(offload: &Offload<'_>, seats: &Seats, class: usize) -> Vec<u32> {
             })
     };
     let kept: Vec<bool> = (0..pools.len()).map(|pool| able(pool) && !needless(pool)).collect();
-    let of_class = seats.all().filter(|&(at, seat)| {
-        kept[seat.pool as usize] && (seat.call.is_some() || seats.position(at) as usize <= class)
-    });
+    let of_class = seats
+        .all()
+        .filter(|&(at, seat)| kept[seats.pool(at)] && (seat.call.is_some() || seats.position(at) <= class.0));
     of_class.map(|(at, _)| at).collect()
 }

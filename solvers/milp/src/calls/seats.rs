@@ -6,11 +6,18 @@
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
+use stagewright_core::id;
+use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::offload::{Call, Site};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
 use super::nodes::Nodes;
+
+id! {
+    /// Index of a seat.
+    pub SeatId;
+}
 
 /// Maximum number of seats that are listed.
 const MAX_SEATS: usize = 1 << 20;
@@ -29,9 +36,9 @@ pub struct Seat {
 /// All seats of a problem. The seats of a device are consecutive, calls in order.
 #[derive(Debug, Clone)]
 pub struct Seats {
-    seats: Vec<Seat>,
+    seats: Keyed<SeatId, Seat>,
     /// First seat of each pool, and the end of the last one.
-    pools: Vec<u32>,
+    pools: Vec<SeatId>,
     /// Number of calls per accelerator.
     numbers: u32,
     /// Bytes of all operators.
@@ -50,17 +57,16 @@ impl Seats {
         if devices.saturating_mul(numbers as usize) > MAX_SEATS {
             return None;
         }
-        let (mut seats, mut pools) = (Vec::new(), vec![0]);
-        for (pool, spec) in problem.pools().iter().enumerate() {
+        let (mut seats, mut pools) = (Keyed::new(), vec![SeatId(0)]);
+        for (pool, spec) in (0..).zip(problem.pools()) {
             let apart = if spec.host && all <= spec.memory { 1 } else { most };
             for &device in spec.devices.iter().take(apart) {
-                let pool = pool as u32;
                 match spec.host {
-                    true => seats.push(Seat { pool, device, call: None }),
+                    true => seats.extend([Seat { pool, device, call: None }]),
                     false => seats.extend((0..numbers).map(|call| Seat { pool, device, call: Some(call) })),
                 }
             }
-            pools.push(seats.len() as u32);
+            pools.push(SeatId::new(seats.len()));
         }
         Some(Seats { seats, pools, numbers, bytes: all })
     }
@@ -81,94 +87,100 @@ impl Seats {
     }
 
     /// Seat with an index.
-    pub fn seat(&self, at: u32) -> Seat {
-        self.seats[at as usize]
+    pub fn seat(&self, at: SeatId) -> Seat {
+        self.seats[at]
+    }
+
+    /// Pool of a seat.
+    pub fn pool(&self, at: SeatId) -> usize {
+        self.seat(at).pool as usize
     }
 
     /// Seats with their indices.
-    pub fn all(&self) -> impl Iterator<Item = (u32, Seat)> + '_ {
-        (0..).zip(self.seats.iter().copied())
+    pub fn all(&self) -> impl Iterator<Item = (SeatId, Seat)> + '_ {
+        self.seats.ids().zip(self.seats.iter().copied())
     }
 
     /// Seats on the device of a seat.
-    pub fn beside(&self, at: u32) -> std::ops::Range<u32> {
+    pub fn beside(&self, at: SeatId) -> std::ops::Range<SeatId> {
         match self.seat(at).call {
-            Some(call) => at - call..at - call + self.numbers,
-            None => at..at + 1,
+            Some(call) => SeatId(at.0 - call)..SeatId(at.0 - call + self.numbers),
+            None => at..SeatId(at.0 + 1),
         }
     }
 
     /// Position of the device of a seat in its pool.
-    pub fn position(&self, at: u32) -> u32 {
-        let seat = self.seat(at);
-        let first = self.pools[seat.pool as usize];
-        if seat.call.is_some() { (at - first) / self.numbers } else { at - first }
+    pub fn position(&self, at: SeatId) -> u32 {
+        let place = at.0 - self.pools[self.pool(at)].0;
+        if self.seat(at).call.is_some() { place / self.numbers } else { place }
     }
 
     /// Seat of each operator of a plan, with devices renumbered: accelerators of a pool in an order in which
     /// their first calls can be made, hosts by their first colocation class.
     ///
     /// `None` if the plan has a cycle. O(operators log operators + pins).
-    pub fn of_placement(&self, problem: &Problem, placement: &Placement) -> Option<Vec<u32>> {
+    pub fn of_placement(&self, problem: &Problem, placement: &Placement) -> Option<Vec<SeatId>> {
         let graph = problem.graph();
+        let pool_of = |device| u32::new(problem.pool_of(device));
         let is_host = |device| problem.pools()[problem.pool_of(device)].host;
-        let mut numbers: Vec<(DeviceId, u32)> = graph
+        let mut numbers: Keyed<u32, (DeviceId, u32)> = graph
             .operators()
             .map(|op| (placement.device_of(op), placement.call_of(op)))
             .filter(|&(device, _)| !is_host(device))
             .collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let mut calls: Vec<Call> = Vec::with_capacity(numbers.len());
-        for (at, &(device, _)) in (0u32..).zip(&numbers) {
-            let after = at.checked_sub(1).filter(|&before| numbers[before as usize].0 == device);
-            calls.push(Call { pool: problem.pool_of(device) as u32, after });
+        let mut calls: Keyed<u32, Call> = Keyed::new();
+        for (at, &(device, _)) in numbers.enumerate() {
+            let after = at.checked_sub(1).filter(|&before| numbers[before].0 == device);
+            calls.push(Call { pool: pool_of(device), after });
         }
-        let number = |op| numbers.binary_search(&(placement.device_of(op), placement.call_of(op))).ok();
+        let number =
+            |op| numbers.binary_search(&(placement.device_of(op), placement.call_of(op))).ok().map(u32::new);
         let site = |op| match number(op) {
-            Some(call) => Site::Call(call as u32),
-            None => Site::Host(problem.pool_of(placement.device_of(op)) as u32),
+            Some(call) => Site::Call(call),
+            None => Site::Host(pool_of(placement.device_of(op))),
         };
         let sites: Vec<Site> = graph.operators().map(site).collect();
         let nodes = Nodes::new(graph, &sites, &calls)?;
 
         // Devices by pool, in the order of their new numbers.
-        let mut used: Vec<(u32, u32, DeviceId)> = Vec::new();
+        let mut used: Vec<(usize, usize, DeviceId)> = Vec::new();
         for node in nodes.order() {
             if let Some(call) = nodes.call(*node)
-                && calls[call as usize].after.is_none()
+                && calls[call].after.is_none()
             {
-                let device = numbers[call as usize].0;
-                used.push((problem.pool_of(device) as u32, used.len() as u32, device));
+                let device = numbers[call].0;
+                used.push((problem.pool_of(device), used.len(), device));
             }
         }
-        for class in 0..graph.class_count() {
+        for class in graph.class_ids() {
             let device = placement.device_of(graph.class(class)[0]);
             if is_host(device) && !used.iter().any(|&(_, _, seen)| seen == device) {
-                used.push((problem.pool_of(device) as u32, used.len() as u32, device));
+                used.push((problem.pool_of(device), used.len(), device));
             }
         }
         used.sort_unstable();
         let place = |op: OpId| {
             let device = placement.device_of(op);
-            let pool = problem.pool_of(device) as u32;
+            let pool = problem.pool_of(device);
             let first = used.partition_point(|at| at.0 < pool);
-            let rank = used[first..].iter().position(|at| at.2 == device)? as u32;
-            let seats = self.pools[pool as usize]..self.pools[pool as usize + 1];
-            let seat = match number(op) {
-                None => (seats.start + rank).min(seats.end - 1),
+            let rank = u32::new(used[first..].iter().position(|at| at.2 == device)?);
+            let seats = self.pools[pool]..self.pools[pool + 1];
+            let seat = SeatId(match number(op) {
+                None => (seats.start.0 + rank).min(seats.end.0 - 1),
                 Some(call) => {
-                    let first = numbers.partition_point(|number| number.0 < device);
-                    seats.start + rank * self.numbers + (call - first) as u32
+                    let first = u32::new(numbers.partition_point(|number| number.0 < device));
+                    seats.start.0 + rank * self.numbers + (call - first)
                 }
-            };
+            });
             seats.contains(&seat).then_some(seat)
         };
         graph.operators().map(place).collect()
     }
 
     /// A placement from a seat for every operator.
-    pub fn placement(&self, seats: &[u32]) -> Placement {
+    pub fn placement(&self, seats: &[SeatId]) -> Placement {
         let device_of = seats.iter().map(|&at| self.seat(at).device).collect();
         let call_of = seats.iter().map(|&at| self.seat(at).call.unwrap_or(0)).collect();
         Placement::with_calls(device_of, call_of)

@@ -3,8 +3,10 @@
 use good_lp::{Expression, Variable, constraint, variable};
 use rustc_hash::FxHashMap;
 use stagewright_core::graph::OpId;
+use stagewright_core::ids::Keyed;
 
-use super::scope::{End, Moment};
+use super::nodes::NodeId;
+use super::scope::{CallId, End, Moment};
 use super::transfers::TensorsOf;
 use super::writer::Writer;
 use crate::choice::Term;
@@ -45,23 +47,24 @@ impl Writer<'_> {
     /// Adds the order of calls: convexity and symmetry breaking as rows of operators, and the order in time of
     /// pairs of calls as binaries.
     pub(super) fn add_order(&mut self) {
-        let calls = self.scope.calls.len() as u32;
-        let waits: Vec<Vec<Option<Variable>>> = (0..calls).map(|call| self.waits_for(call)).collect();
-        for (call, waits) in (0..calls).zip(&waits) {
+        let calls = self.scope.calls.ids();
+        let waits: Keyed<CallId, Vec<Option<Variable>>> =
+            calls.clone().map(|call| self.waits_for(call)).collect();
+        for (call, waits) in waits.enumerate() {
             self.named_in_order(call, waits);
         }
         let operators = self.scope.offload.graph().operator_count();
-        if operators * calls as usize * calls as usize <= MAX_PAIR_ROWS {
-            for one in 0..calls {
-                for next in 0..calls {
-                    self.pair(one, next, &waits[one as usize]);
+        if operators * calls.len() * calls.len() <= MAX_PAIR_ROWS {
+            for one in calls.clone() {
+                for next in calls.clone() {
+                    self.pair(one, next, &waits[one]);
                 }
             }
         }
     }
 
     /// By operator: whether it is outside a call and waits for it.
-    fn waits_for(&mut self, call: u32) -> Vec<Option<Variable>> {
+    fn waits_for(&mut self, call: CallId) -> Vec<Option<Variable>> {
         let graph = self.scope.offload.graph();
         let mut waits: Vec<Option<Variable>> = vec![None; graph.operator_count()];
         for &op in graph.topological() {
@@ -86,27 +89,30 @@ impl Writer<'_> {
     }
 
     /// Calls with higher numbers than a call: none of its operators comes after one of theirs.
-    fn later(&self, call: u32) -> Vec<u32> {
+    fn later(&self, call: CallId) -> Vec<CallId> {
         let seats = self.scope.seats;
-        let at = self.scope.calls[call as usize];
+        let at = self.scope.calls[call];
         let seat = seats.seat(at);
-        let is_later = |&other: &u32| {
-            let there = self.scope.calls[other as usize];
+        let is_later = |&other: &CallId| {
+            let there = self.scope.calls[other];
             match seats.beside(at).contains(&there) {
                 true => there > at,
                 // The first calls of a pool's devices can be made in the order of the devices.
                 false => seat.call == Some(0) && seats.seat(there).pool == seat.pool && there > at,
             }
         };
-        (0..self.scope.calls.len() as u32).filter(is_later).collect()
+        self.scope.calls.ids().filter(is_later).collect()
     }
 
     /// An operator that waits for a call, or for one with a higher number, is not in the call.
-    fn named_in_order(&mut self, call: u32, waits: &[Option<Variable>]) {
+    fn named_in_order(&mut self, call: CallId, waits: &[Option<Variable>]) {
         let graph = self.scope.offload.graph();
         let later = self.later(call);
         // Calls for which this call and all calls later than it are later.
-        let earlier: Vec<u32> = (0..self.scope.calls.len() as u32)
+        let earlier: Vec<CallId> = self
+            .scope
+            .calls
+            .ids()
             .filter(|&other| {
                 let than = self.later(other);
                 than.contains(&call) && later.iter().all(|later| than.contains(later))
@@ -142,9 +148,9 @@ impl Writer<'_> {
     }
 
     /// Adds the binary of whether call `next` waits for call `one`.
-    fn pair(&mut self, one: u32, next: u32, waits: &[Option<Variable>]) {
+    fn pair(&mut self, one: CallId, next: CallId, waits: &[Option<Variable>]) {
         let seats = self.scope.seats;
-        let of = |call: u32| self.scope.calls[call as usize];
+        let of = |call: CallId| self.scope.calls[call];
         if one == next || self.later(next).contains(&one) || seats.beside(of(one)).contains(&of(next)) {
             return;
         }
@@ -157,7 +163,7 @@ impl Writer<'_> {
                 self.rows.push(constraint!(follows >= waits + here.expression() - 1.0));
             }
         }
-        let (start, finish, high) = (self.start[next as usize], self.finish[one as usize], self.high);
+        let (start, finish, high) = (self.start[next], self.finish[one], self.high);
         self.rows.push(constraint!(start >= finish - high * (1.0 - follows)));
     }
 
@@ -175,8 +181,8 @@ impl Writer<'_> {
         let scope = self.scope;
         let graph = scope.offload.graph();
         let step = 1.0 / scope.places() as f64;
-        let calls: Vec<Variable> = scope.calls.iter().map(|_| self.fraction()).collect();
-        let mut nodes: FxHashMap<u32, Variable> = FxHashMap::default();
+        let calls: Keyed<CallId, Variable> = scope.calls.iter().map(|_| self.fraction()).collect();
+        let mut nodes: FxHashMap<NodeId, Variable> = FxHashMap::default();
         let mut ops: Vec<Option<Variable>> = Vec::with_capacity(graph.operator_count());
         for op in graph.operators() {
             ops.push(match scope.outside(op) {
@@ -189,7 +195,7 @@ impl Writer<'_> {
         }
         for to in graph.operators() {
             let Some(here) = ops[to.index()] else { continue };
-            for (call, &position) in (0u32..).zip(&calls) {
+            for (call, &position) in calls.enumerate() {
                 let within = self.within(to, call);
                 if !within.is_zero() {
                     let rest = 1.0 - within.expression();
@@ -208,14 +214,14 @@ impl Writer<'_> {
                 for (_, host) in self.on_hosts(to) {
                     after.add_mul(step, host.expression());
                 }
-                for call in 0..calls.len() as u32 {
+                for call in calls.ids() {
                     after.add_mul(step, self.enters(from, to, call).expression());
                 }
                 self.rows.push(constraint!(here >= after));
             }
         }
         let position = |end| match end {
-            End::Open(call) => Some(calls[call as usize]),
+            End::Open(call) => Some(calls[call]),
             End::Closed(node) => nodes.get(&node).copied(),
         };
         for &(one, next) in &scope.chain {

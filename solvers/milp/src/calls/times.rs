@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use stagewright_core::graph::OpId;
 
 use super::model::SLACK;
+use super::nodes::NodeId;
 use super::scope::{End, Moment};
 use super::writer::Writer;
 use crate::choice::Term;
@@ -13,7 +14,7 @@ impl Writer<'_> {
     /// Adds the times of calls, of operators, and of nodes between them.
     pub(super) fn times(&mut self) {
         let scope = self.scope;
-        for _ in &scope.calls {
+        for _ in scope.calls.iter() {
             let (start, finish) = (self.time(0.0), self.time(0.0));
             self.start.push(start);
             self.finish.push(finish);
@@ -21,12 +22,12 @@ impl Writer<'_> {
         for op in scope.offload.graph().operators() {
             let ready = match (scope.block_of(op), scope.outside(op)) {
                 (Some(block), _) => {
-                    let only = match scope.blocks[block as usize].domain[..] {
+                    let only = match scope.blocks[block].domain[..] {
                         [seat] => scope.call_at(seat),
                         _ => None,
                     };
                     match only {
-                        Some(call) => self.finish[call as usize].into(),
+                        Some(call) => self.finish[call].into(),
                         None => {
                             let least = self.scaled(self.reach.ready(op));
                             self.time(least * (1.0 - SLACK)).into()
@@ -41,7 +42,7 @@ impl Writer<'_> {
         }
     }
 
-    pub(super) fn node(&mut self, node: u32) -> Variable {
+    pub(super) fn node(&mut self, node: NodeId) -> Variable {
         if let Some(&known) = self.nodes.get(&node) {
             return known;
         }
@@ -58,11 +59,10 @@ impl Writer<'_> {
     /// Adds the loads, starts and ends of the open calls, and their order on an accelerator.
     pub(super) fn calls(&mut self) {
         let (scope, value, high) = (self.scope, self.value, self.high);
-        for call in 0..scope.calls.len() as u32 {
-            let at = call as usize;
+        for at in scope.calls.ids() {
             let (start, finish) = (self.start[at], self.finish[at]);
             let mut load = Expression::from(start);
-            for (index, block) in (0u32..).zip(&scope.blocks) {
+            for (index, block) in scope.blocks.enumerate() {
                 let here = self.at(index, scope.calls[at]);
                 if !here.is_zero() {
                     let sum: f64 = block.ops.iter().map(|&op| scope.seconds(op, scope.calls[at])).sum();
@@ -71,7 +71,7 @@ impl Writer<'_> {
             }
             let mut waits: FxHashMap<OpId, Vec<Term>> = FxHashMap::default();
             let mut producers: Vec<OpId> = Vec::new();
-            for tensor in &self.tensors {
+            for tensor in self.tensors.iter() {
                 for term in [tensor.received[at], tensor.sent[at]] {
                     if !term.is_zero() && tensor.cost[at] > 0.0 {
                         load.add_mul(tensor.cost[at], term.expression());
@@ -109,7 +109,7 @@ impl Writer<'_> {
         let (scope, value) = (self.scope, self.value);
         for &(one, next) in &scope.chain {
             let finished: Expression = match one {
-                End::Open(call) => self.finish[call as usize].into(),
+                End::Open(call) => self.finish[call].into(),
                 End::Closed(node) => match scope.moment(node) {
                     Moment::Known(at) => self.scaled(at).into(),
                     Moment::Between(_) => self.node(node).into(),
@@ -118,7 +118,7 @@ impl Writer<'_> {
             };
             match next {
                 End::Open(call) => {
-                    let start = self.start[call as usize];
+                    let start = self.start[call];
                     self.rows.push(constraint!(start >= finished));
                 }
                 End::Closed(node) => match scope.moment(node) {
@@ -177,9 +177,9 @@ impl Writer<'_> {
             }
             self.rows.push(constraint!(value >= ends));
             // All operators of a call finish together.
-            for call in 0..scope.calls.len() as u32 {
+            for call in scope.calls.ids() {
                 if let Term::Variable(here) = self.within(op, call) {
-                    let finish = self.finish[call as usize];
+                    let finish = self.finish[call];
                     let least = self.scaled(reach.ready(op)) * (1.0 - SLACK);
                     let rest = (high - least).max(0.0) * (1.0 - here);
                     self.rows.push(constraint!(ready.clone() >= finish - rest));
@@ -195,10 +195,10 @@ impl Writer<'_> {
         for (seconds, term) in self.on_hosts(op) {
             least.add_mul(seconds, term.expression());
         }
-        for call in 0..self.scope.calls.len() as u32 {
+        for call in self.scope.calls.ids() {
             let here = self.within(op, call);
             if !here.is_zero() {
-                let seconds = self.scaled(self.scope.seconds(op, self.scope.calls[call as usize]));
+                let seconds = self.scaled(self.scope.seconds(op, self.scope.calls[call]));
                 least.add_mul(seconds, here.expression());
             }
         }
@@ -220,19 +220,19 @@ impl Writer<'_> {
         for (_, host) in self.on_hosts(to) {
             end.add_mul(behind, host.expression());
         }
-        for call in 0..scope.calls.len() as u32 {
+        for call in scope.calls.ids() {
             let enters = self.enters(from, to, call);
             if enters.is_zero() {
                 continue;
             }
-            let seconds = self.scaled(scope.seconds(to, scope.calls[call as usize]));
+            let seconds = self.scaled(scope.seconds(to, scope.calls[call]));
             after.add_mul(seconds, enters.expression());
             end.add_mul(behind, enters.expression());
         }
-        for call in 0..scope.calls.len() as u32 {
+        for call in scope.calls.ids() {
             let (here, there) = (self.within(from, call), self.within(to, call));
             if let Term::Variable(here) = here {
-                let finish = self.finish[call as usize];
+                let finish = self.finish[call];
                 self.rows.push(constraint!(value >= finish + behind * (here - there.expression())));
             }
         }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use good_lp::{Expression, constraint};
 use stagewright_core::graph::{OpId, TensorId};
+use stagewright_core::ids::Keyed;
 
+use super::scope::CallId;
 use super::writer::Writer;
 use crate::choice::Term;
 
@@ -13,11 +15,11 @@ pub(super) struct Tensor {
     pub(super) producer: OpId,
     pub(super) consumers: Vec<OpId>,
     /// Transfer time by open call, in the model's unit.
-    pub(super) cost: Vec<f64>,
+    pub(super) cost: Keyed<CallId, f64>,
     /// By open call: whether the call receives it.
-    pub(super) received: Vec<Term>,
+    pub(super) received: Keyed<CallId, Term>,
     /// By open call: whether the call sends it.
-    pub(super) sent: Vec<Term>,
+    pub(super) sent: Keyed<CallId, Term>,
 }
 
 impl Writer<'_> {
@@ -33,10 +35,15 @@ impl Writer<'_> {
         }
         for ((producer, consumers), parts) in merged {
             let consumers = consumers.to_vec();
-            let mut tensor =
-                Tensor { producer, consumers, cost: Vec::new(), received: Vec::new(), sent: Vec::new() };
-            for call in 0..scope.calls.len() as u32 {
-                let pool = scope.seats.seat(scope.calls[call as usize]).pool as usize;
+            let mut tensor = Tensor {
+                producer,
+                consumers,
+                cost: Keyed::new(),
+                received: Keyed::new(),
+                sent: Keyed::new(),
+            };
+            for call in scope.calls.ids() {
+                let pool = scope.seats.pool(scope.calls[call]);
                 let seconds: f64 = parts.iter().map(|&part| scope.offload.transfer(part, pool)).sum();
                 // A transfer that takes longer than the plan is excluded either way.
                 tensor.cost.push(self.scaled(seconds).min(2.0 * self.high));
@@ -51,7 +58,7 @@ impl Writer<'_> {
     }
 
     /// Whether an operator is in a call and some consumer is not.
-    fn leaves(&mut self, producer: OpId, consumers: &[OpId], call: u32) -> Term {
+    fn leaves(&mut self, producer: OpId, consumers: &[OpId], call: CallId) -> Term {
         let here = self.within(producer, call);
         let block = self.scope.block_of(producer);
         let away: Vec<Term> = consumers
@@ -82,22 +89,22 @@ impl Writer<'_> {
         for (seconds, term) in self.on_hosts(op) {
             sum.add_mul(seconds, term.expression());
         }
-        for (call, &seat) in self.scope.calls.iter().enumerate() {
-            let here = self.within(op, call as u32);
+        for (call, &seat) in self.scope.calls.enumerate() {
+            let here = self.within(op, call);
             if !here.is_zero() {
                 sum.add_mul(self.scaled(self.scope.seconds(op, seat)), here.expression());
             }
         }
         for &tensor in &tensors.out[op.index()] {
-            let tensor = &self.tensors[tensor as usize];
-            for (cost, sent) in tensor.cost.iter().zip(&tensor.sent) {
+            let tensor = &self.tensors[tensor];
+            for (cost, sent) in tensor.cost.iter().zip(tensor.sent.iter()) {
                 sum.add_mul(*cost, sent.expression());
             }
         }
         for &tensor in &tensors.first[op.index()] {
-            let tensor = &self.tensors[tensor as usize];
-            for call in 0..self.scope.calls.len() {
-                let entered = self.entered(tensor.producer, op, call as u32);
+            let tensor = &self.tensors[tensor];
+            for call in self.scope.calls.ids() {
+                let entered = self.entered(tensor.producer, op, call);
                 sum.add_mul(tensor.cost[call], entered.expression());
             }
         }
@@ -105,11 +112,11 @@ impl Writer<'_> {
     }
 
     /// Looks up [`Writer::enters`], without adding a variable.
-    fn entered(&self, from: OpId, to: OpId, call: u32) -> Term {
+    fn entered(&self, from: OpId, to: OpId, call: CallId) -> Term {
         let Some(to) = self.scope.block_of(to) else { return Term::Constant(0.0) };
-        let here = self.at(to, self.scope.calls[call as usize]);
+        let here = self.at(to, self.scope.calls[call]);
         let Some(from) = self.scope.block_of(from) else { return here };
-        let there = self.at(from, self.scope.calls[call as usize]);
+        let there = self.at(from, self.scope.calls[call]);
         match self.enters.get(&(from, to, call)) {
             Some(&known) => known,
             None if from == to => Term::Constant(0.0),
@@ -139,7 +146,7 @@ impl TensorsOf {
         }
         let mut of =
             TensorsOf { out: vec![Vec::new(); position.len()], first: vec![Vec::new(); position.len()] };
-        for (at, tensor) in (0..).zip(&writer.tensors) {
+        for (at, tensor) in writer.tensors.enumerate() {
             of.out[tensor.producer.index()].push(at);
             if let Some(first) = tensor.consumers.iter().min_by_key(|op| position[op.index()]) {
                 of.first[first.index()].push(at);

@@ -2,12 +2,15 @@
 
 use good_lp::{Constraint, Expression, ProblemVariables, Variable, VariableDefinition, constraint, variable};
 use rustc_hash::FxHashMap;
-use stagewright_core::graph::OpId;
+use stagewright_core::graph::{ClassId, OpId};
+use stagewright_core::ids::Keyed;
 use stagewright_core::tolerance::MEMORY_RELATIVE;
 
 use super::model::{CallsModel, Range, SLACK};
+use super::nodes::NodeId;
 use super::reach::Reach;
-use super::scope::Scope;
+use super::scope::{BlockId, CallId, Scope};
+use super::seats::SeatId;
 use super::transfers::Tensor;
 use crate::choice::{Choices, Term};
 
@@ -23,22 +26,22 @@ pub(super) struct Writer<'a> {
     pub(super) rows: Vec<Constraint>,
     pub(super) variables: ProblemVariables,
     pub(super) columns: usize,
-    pub(super) choices: Vec<Vec<(u32, usize)>>,
-    /// `[block]`: its seats.
-    pub(super) seats: Vec<Vec<(u32, Term)>>,
+    pub(super) choices: Vec<Vec<(SeatId, usize)>>,
+    /// The seats of each block.
+    pub(super) seats: Keyed<BlockId, Vec<(SeatId, Term)>>,
     /// `(from, to, call)`: whether block `to` is in an open call and block `from` is not.
-    pub(super) enters: FxHashMap<(u32, u32, u32), Term>,
-    pub(super) tensors: Vec<Tensor>,
+    pub(super) enters: FxHashMap<(BlockId, BlockId, CallId), Term>,
+    pub(super) tensors: Keyed<u32, Tensor>,
     /// `[operator]`: its ready time, if it has one.
     pub(super) ready: Vec<Option<Expression>>,
-    pub(super) nodes: FxHashMap<u32, Variable>,
-    pub(super) start: Vec<Variable>,
-    pub(super) finish: Vec<Variable>,
+    pub(super) nodes: FxHashMap<NodeId, Variable>,
+    pub(super) start: Keyed<CallId, Variable>,
+    pub(super) finish: Keyed<CallId, Variable>,
     pub(super) value: Variable,
     /// Maximum of the value, in the model's unit.
     pub(super) high: f64,
     pub(super) unit: f64,
-    pub(super) follows: Vec<(u32, u32, usize)>,
+    pub(super) follows: Vec<(CallId, CallId, usize)>,
 }
 
 impl<'a> Writer<'a> {
@@ -55,13 +58,13 @@ impl<'a> Writer<'a> {
             variables,
             columns: 1,
             choices: Vec::new(),
-            seats: Vec::new(),
+            seats: Keyed::new(),
             enters: FxHashMap::default(),
-            tensors: Vec::new(),
+            tensors: Keyed::new(),
             ready: vec![None; scope.offload.graph().operator_count()],
             nodes: FxHashMap::default(),
-            start: Vec::new(),
-            finish: Vec::new(),
+            start: Keyed::new(),
+            finish: Keyed::new(),
             value,
             high,
             unit,
@@ -108,7 +111,7 @@ impl<'a> Writer<'a> {
 
     pub(super) fn seats(&mut self) {
         let scope = self.scope;
-        for block in &scope.blocks {
+        for block in scope.blocks.iter() {
             if let [seat] = block.domain[..] {
                 self.seats.push(vec![(seat, Term::Constant(1.0))]);
                 self.choices.push(Vec::new());
@@ -130,16 +133,15 @@ impl<'a> Writer<'a> {
     /// Blocks of one class share a device.
     fn colocate(&mut self) {
         let scope = self.scope;
-        let mut first: FxHashMap<u32, u32> = FxHashMap::default();
-        for (at, block) in (0u32..).zip(&scope.blocks) {
+        let mut first: FxHashMap<ClassId, BlockId> = FxHashMap::default();
+        for (at, block) in scope.blocks.enumerate() {
             let one = *first.entry(block.class).or_insert(at);
             if one == at {
                 continue;
             }
-            let mut devices: Vec<u32> =
+            let mut devices: Vec<SeatId> =
                 block.domain.iter().map(|&seat| scope.seats.beside(seat).start).collect();
-            devices
-                .extend(scope.blocks[one as usize].domain.iter().map(|&seat| scope.seats.beside(seat).start));
+            devices.extend(scope.blocks[one].domain.iter().map(|&seat| scope.seats.beside(seat).start));
             devices.sort_unstable();
             devices.dedup();
             if devices.len() < 2 {
@@ -152,36 +154,36 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn on_device(&self, block: u32, device: u32) -> Expression {
+    fn on_device(&self, block: BlockId, device: SeatId) -> Expression {
         let beside = self.scope.seats.beside(device);
-        let here = self.seats[block as usize].iter().filter(|(seat, _)| beside.contains(seat));
+        let here = self.seats[block].iter().filter(|(seat, _)| beside.contains(seat));
         here.map(|&(_, term)| term.expression()).sum()
     }
 
     /// Whether a block has a seat.
-    pub(super) fn at(&self, block: u32, seat: u32) -> Term {
-        let found = self.seats[block as usize].iter().find(|&&(at, _)| at == seat);
+    pub(super) fn at(&self, block: BlockId, seat: SeatId) -> Term {
+        let found = self.seats[block].iter().find(|&&(at, _)| at == seat);
         found.map_or(Term::Constant(0.0), |&(_, term)| term)
     }
 
     /// Whether an operator is in an open call; outside operators are in none.
-    pub(super) fn within(&self, op: OpId, call: u32) -> Term {
+    pub(super) fn within(&self, op: OpId, call: CallId) -> Term {
         let block = self.scope.block_of(op);
-        block.map_or(Term::Constant(0.0), |block| self.at(block, self.scope.calls[call as usize]))
+        block.map_or(Term::Constant(0.0), |block| self.at(block, self.scope.calls[call]))
     }
 
     /// The hosts that may run an operator, with its time there.
     pub(super) fn on_hosts(&self, op: OpId) -> Vec<(f64, Term)> {
         let Some(block) = self.scope.block_of(op) else { return Vec::new() };
-        let seats = self.seats[block as usize].iter();
+        let seats = self.seats[block].iter();
         let hosts = seats.filter(|(seat, _)| self.scope.call_at(*seat).is_none());
         hosts.map(|&(seat, term)| (self.scaled(self.scope.seconds(op, seat)), term)).collect()
     }
 
     /// Whether operator `to` is in a call and operator `from` is not.
-    pub(super) fn enters(&mut self, from: OpId, to: OpId, call: u32) -> Term {
+    pub(super) fn enters(&mut self, from: OpId, to: OpId, call: CallId) -> Term {
         let Some(to) = self.scope.block_of(to) else { return Term::Constant(0.0) };
-        let seat = self.scope.calls[call as usize];
+        let seat = self.scope.calls[call];
         let here = self.at(to, seat);
         let Some(from) = self.scope.block_of(from) else { return here };
         if from == to || here.is_zero() {
@@ -230,7 +232,7 @@ impl<'a> Writer<'a> {
     pub(super) fn memory(&mut self) {
         let scope = self.scope;
         let problem = scope.offload.problem();
-        let mut devices: Vec<u32> = scope
+        let mut devices: Vec<SeatId> = scope
             .blocks
             .iter()
             .flat_map(|block| &block.domain)
@@ -239,16 +241,17 @@ impl<'a> Writer<'a> {
         devices.sort_unstable();
         devices.dedup();
         for device in devices {
-            let capacity = problem.pools()[scope.seats.seat(device).pool as usize].memory;
+            let capacity = problem.pools()[scope.seats.pool(device)].memory;
             if scope.seats.all_fit(capacity) {
                 continue;
             }
             // Devices with no memory, or nearly none, hold operators that take none.
             let scale = if capacity > 0.0 { capacity / MEMORY_SCALE } else { 1.0 };
+            let beside = scope.seats.beside(device);
             let outside: f64 =
-                scope.seats.beside(device).map(|seat| scope.bytes_outside[seat as usize]).sum();
+                scope.bytes_outside.as_slice()[beside.start.index()..beside.end.index()].iter().sum();
             let mut sum = Expression::from(outside / scale);
-            for (at, block) in (0u32..).zip(&scope.blocks) {
+            for (at, block) in scope.blocks.enumerate() {
                 let bytes: f64 = block.ops.iter().map(|&op| problem.graph().least_bytes(op)).sum();
                 if bytes > 0.0 {
                     sum.add_mul(bytes / scale, self.on_device(at, device));

@@ -20,7 +20,8 @@
 
 use petgraph::unionfind::UnionFind;
 use rustc_hash::{FxHashMap, FxHashSet};
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::ids::{Id, Keyed};
 
 use super::kind::{EXACT_REPLICAS, Kind};
 use super::node::WHOLE;
@@ -55,7 +56,7 @@ pub fn fractional(
     let (known, allowed) = (Known::new(rules, units.len()), rules.narrow(kinds));
     let is_open = |question: &Question| match *question {
         Question::Pair(pair) => !known.answers(pair),
-        Question::Kind(bar) => known.kinds(&allowed, bar.unit as usize).nth(1).is_some(),
+        Question::Kind(bar) => known.kinds(&allowed, bar.unit).nth(1).is_some(),
     };
     let best = |candidates: &mut dyn Iterator<Item = (f64, Question)>| {
         let mut best: Option<(f64, Question)> = None;
@@ -79,19 +80,15 @@ pub fn fractional(
 /// Splits on a question that the rules leave open, whatever the shares. O(units²) in the worst case.
 pub fn unanswered(rules: &Rules, kinds: &[Kind], units: &Units) -> Branching {
     let known = Known::new(rules, units.len());
-    let all = (0..units.len() as u32).flat_map(|v| (0..v).map(move |u| [u, v]));
+    let all = units.ids().flat_map(|v| UnitId::first(v.index()).map(move |u| [u, v]));
     if let Some(pair) = net_pairs(units).into_iter().chain(all).find(|&pair| !known.answers(pair)) {
         return Branching::Two(Question::Pair(pair).split(rules, kinds.len(), true));
     }
     let allowed = rules.narrow(kinds);
-    for unit in 0..units.len() {
+    for unit in units.ids() {
         let may: Vec<usize> = known.kinds(&allowed, unit).collect();
         if let [kind, _, ..] = may[..] {
-            return Branching::Two(Question::Kind(Bar { kind, unit: unit as u32 }).split(
-                rules,
-                kinds.len(),
-                true,
-            ));
+            return Branching::Two(Question::Kind(Bar { kind, unit }).split(rules, kinds.len(), true));
         }
         if may.iter().any(|&kind| kinds[kind].replicas >= EXACT_REPLICAS) {
             return Branching::Indistinct;
@@ -104,7 +101,7 @@ pub fn unanswered(rules: &Rules, kinds: &[Kind], units: &Units) -> Branching {
 #[derive(Debug, Clone, Copy)]
 enum Question {
     /// Whether two units are together.
-    Pair([u32; 2]),
+    Pair([UnitId; 2]),
     /// Whether a unit is in a column of a kind.
     Kind(Bar),
 }
@@ -131,31 +128,31 @@ impl Question {
 /// Extents of a fractional solution.
 struct Extents<'a> {
     shares: &'a [(Column, f64)],
-    /// `[unit]`: the columns that hold it.
-    of: Vec<Vec<usize>>,
+    /// The columns that hold each unit.
+    of: Keyed<UnitId, Vec<usize>>,
 }
 
 impl<'a> Extents<'a> {
     fn new(units: usize, shares: &'a [(Column, f64)]) -> Extents<'a> {
-        let mut of = vec![Vec::new(); units];
+        let mut of = Keyed::filled(Vec::new(), units);
         for (at, (column, _)) in shares.iter().enumerate() {
-            column.units.iter().for_each(|&unit| of[unit as usize].push(at));
+            column.units.iter().for_each(|&unit| of[unit].push(at));
         }
         Extents { shares, of }
     }
 
-    fn together(&self, [u, v]: [u32; 2]) -> f64 {
-        let held = self.of[u as usize].iter().filter(|at| self.of[v as usize].binary_search(at).is_ok());
+    fn together(&self, [u, v]: [UnitId; 2]) -> f64 {
+        let held = self.of[u].iter().filter(|at| self.of[v].binary_search(at).is_ok());
         held.map(|&at| self.shares[at].1).sum()
     }
 
     /// Extent to which each unit is in columns of each kind; empty with a single kind.
     fn kinds(&self, kinds: usize) -> Vec<(f64, Question)> {
         let mut found = Vec::new();
-        for unit in (0..self.of.len()).filter(|_| kinds > 1) {
+        for unit in self.of.ids().filter(|_| kinds > 1) {
             let mut extent = vec![0.0; kinds];
             self.of[unit].iter().for_each(|&at| extent[self.shares[at].0.kind] += self.shares[at].1);
-            let question = |kind| Question::Kind(Bar { kind, unit: unit as u32 });
+            let question = |kind| Question::Kind(Bar { kind, unit });
             found.extend(extent.into_iter().enumerate().map(|(kind, extent)| (extent, question(kind))));
         }
         found
@@ -165,7 +162,7 @@ impl<'a> Extents<'a> {
     fn differing(&self) -> Vec<(f64, Question)> {
         let mut seen: FxHashSet<(usize, usize)> = FxHashSet::default();
         let mut found = Vec::new();
-        for (unit, columns) in self.of.iter().enumerate() {
+        for (unit, columns) in self.of.enumerate() {
             for (place, &one) in columns.iter().enumerate() {
                 for &other in &columns[..place] {
                     if !seen.insert((other, one)) {
@@ -174,7 +171,7 @@ impl<'a> Extents<'a> {
                     let [one, other] = [one, other].map(|at| &self.shares[at].0);
                     let only = |a: &Column, b: &Column| a.units.iter().copied().find(|&v| !b.holds(v));
                     if let Some(v) = only(one, other).or_else(|| only(other, one)) {
-                        let pair = [unit as u32, v];
+                        let pair = [unit, v];
                         found.push((self.together(pair), Question::Pair(pair)));
                     }
                 }
@@ -185,10 +182,10 @@ impl<'a> Extents<'a> {
 }
 
 /// Pairs of units with a common net, net by net.
-fn net_pairs(units: &Units) -> Vec<[u32; 2]> {
-    let mut seen: FxHashSet<[u32; 2]> = FxHashSet::default();
+fn net_pairs(units: &Units) -> Vec<[UnitId; 2]> {
+    let mut seen: FxHashSet<[UnitId; 2]> = FxHashSet::default();
     let mut pairs = Vec::new();
-    for (net, spec) in units.nets().iter().enumerate() {
+    for (net, spec) in units.nets().enumerate() {
         let pins = units.pins(net);
         for (place, &u) in pins.iter().enumerate() {
             for &v in &pins[..place] {
@@ -204,34 +201,34 @@ fn net_pairs(units: &Units) -> Vec<[u32; 2]> {
 
 /// Consequences of the rules for all pairs: units together form classes, units apart are pairs of classes.
 struct Known {
-    class: Vec<u32>,
+    class: Keyed<UnitId, u32>,
     apart: FxHashSet<[u32; 2]>,
-    members: FxHashMap<u32, Vec<usize>>,
+    members: FxHashMap<u32, Vec<UnitId>>,
 }
 
 impl Known {
     fn new(rules: &Rules, units: usize) -> Known {
         let mut classes: UnionFind<u32> = UnionFind::new(units);
         for pair in rules.pairs.iter().filter(|pair| pair.together) {
-            classes.union(pair.units[0], pair.units[1]);
+            classes.union(pair.units[0].0, pair.units[1].0);
         }
-        let class = classes.into_labeling();
+        let class = Keyed::from(classes.into_labeling());
         let apart = rules.pairs.iter().filter(|pair| !pair.together);
-        let apart = apart.map(|pair| sorted(pair.units.map(|unit| class[unit as usize]))).collect();
-        let mut members: FxHashMap<u32, Vec<usize>> = FxHashMap::default();
-        for (unit, &class) in class.iter().enumerate() {
+        let apart = apart.map(|pair| sorted(pair.units.map(|unit| class[unit]))).collect();
+        let mut members: FxHashMap<u32, Vec<UnitId>> = FxHashMap::default();
+        for (unit, &class) in class.enumerate() {
             members.entry(class).or_default().push(unit);
         }
         Known { class, apart, members }
     }
 
-    fn answers(&self, pair: [u32; 2]) -> bool {
-        let classes = sorted(pair.map(|unit| self.class[unit as usize]));
+    fn answers(&self, pair: [UnitId; 2]) -> bool {
+        let classes = sorted(pair.map(|unit| self.class[unit]));
         classes[0] == classes[1] || self.apart.contains(&classes)
     }
 
     /// The kinds whose columns may hold the class of a unit.
-    fn kinds(&self, kinds: &[Kind], unit: usize) -> impl Iterator<Item = usize> {
+    fn kinds(&self, kinds: &[Kind], unit: UnitId) -> impl Iterator<Item = usize> {
         let members = &self.members[&self.class[unit]];
         (0..kinds.len()).filter(move |&kind| members.iter().all(|&unit| kinds[kind].allowed[unit]))
     }

@@ -17,6 +17,9 @@
 use std::sync::Arc;
 
 use rand::{Rng, RngExt};
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::contract::UnitId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::seed;
 use stagewright_core::solver::{Plan, Stop};
 use stagewright_search::local::{Polisher, placement};
@@ -155,34 +158,34 @@ fn sketch(rules: &Rules, shares: &Shares) -> Vec<Column> {
 
 /// Completes a sketch to a device for every unit: columns get devices while any are left, and the remaining
 /// units go to the device with the least work. `None` if a unit cannot run anywhere.
-fn completed(ground: &Ground<'_>, sketch: &[Column]) -> Option<Vec<u32>> {
+fn completed(ground: &Ground<'_>, sketch: &[Column]) -> Option<Keyed<UnitId, DeviceId>> {
     let (pools, kinds) = (ground.problem.pools(), &ground.preparation.kinds);
     let mut used = vec![0usize; pools.len()];
-    let mut device_of: Vec<Option<u32>> = vec![None; ground.units.len()];
-    let mut work = vec![0.0; ground.problem.cluster().device_count()];
-    let seconds = |unit: usize, pool: usize| ground.units.seconds(unit, pool);
+    let mut device_of: Keyed<UnitId, Option<DeviceId>> = Keyed::filled(None, ground.units.len());
+    let mut work = Keyed::filled(0.0, ground.problem.cluster().device_count());
+    let seconds = |unit, pool| ground.units.seconds(unit, pool);
     for column in sketch {
         let pool = kinds[column.kind].pool;
-        let Some(device) = pools[pool].devices.get(used[pool]) else { continue };
+        let Some(&device) = pools[pool].devices.get(used[pool]) else { continue };
         used[pool] += 1;
-        for unit in column.units.iter().map(|&unit| unit as usize) {
+        for &unit in column.units.iter() {
             if device_of[unit].is_none() {
-                device_of[unit] = Some(device.index() as u32);
-                work[device.index()] += seconds(unit, pool)?;
+                device_of[unit] = Some(device);
+                work[device] += seconds(unit, pool)?;
             }
         }
     }
-    let mut left: Vec<usize> = (0..device_of.len()).filter(|&unit| device_of[unit].is_none()).collect();
-    let most = |unit: usize| (0..pools.len()).filter_map(|pool| seconds(unit, pool)).fold(0.0, f64::max);
+    let mut left: Vec<UnitId> = device_of.ids().filter(|&unit| device_of[unit].is_none()).collect();
+    let most = |unit| (0..pools.len()).filter_map(|pool| seconds(unit, pool)).fold(0.0, f64::max);
     left.sort_by(|&a, &b| most(b).total_cmp(&most(a)));
     for unit in left {
         let places = pools.iter().enumerate().flat_map(|(pool, spec)| {
             let seconds = seconds(unit, pool);
-            spec.devices.iter().filter_map(move |device| Some((device.index(), seconds?)))
+            spec.devices.iter().filter_map(move |&device| Some((device, seconds?)))
         });
         let (device, seconds) = places.min_by(|&(a, x), &(b, y)| (work[a] + x).total_cmp(&(work[b] + y)))?;
         work[device] += seconds;
-        device_of[unit] = Some(device as u32);
+        device_of[unit] = Some(device);
     }
-    device_of.into_iter().collect()
+    device_of.iter().copied().collect()
 }

@@ -12,7 +12,8 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
 
@@ -87,9 +88,9 @@ pub struct Generation<'a> {
     kinds: &'a [Kind],
     pricings: Vec<Pricing<'a>>,
     devices: Vec<u32>,
-    weights: Vec<f64>,
+    weights: Keyed<UnitId, f64>,
     columns: Vec<Column>,
-    known: FxHashSet<(usize, Arc<[u32]>)>,
+    known: FxHashSet<(usize, Arc<[UnitId]>)>,
     coverage: Coverage,
     /// Index and share of the columns in the master's last solution.
     shares: Vec<(usize, f64)>,
@@ -109,7 +110,7 @@ pub struct Generation<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prices {
     /// By unit.
-    pub units: Vec<f64>,
+    pub units: Keyed<UnitId, f64>,
     /// By pool.
     pub devices: Vec<f64>,
 }
@@ -121,10 +122,11 @@ impl Prices {
 
     /// Mean with `others`, whose weight is `share`.
     fn mixed(&self, others: &Prices, share: f64) -> Prices {
-        let mix = |ours: &[f64], others: &[f64]| {
+        let mix = |ours: &[f64], others: &[f64]| -> Vec<f64> {
             ours.iter().zip(others).map(|(ours, others)| (1.0 - share) * ours + share * others).collect()
         };
-        Prices { units: mix(&self.units, &others.units), devices: mix(&self.devices, &others.devices) }
+        let units = mix(&self.units, &others.units).into();
+        Prices { units, devices: mix(&self.devices, &others.devices) }
     }
 }
 
@@ -321,7 +323,7 @@ impl<'a> Generation<'a> {
             let answer = self.pricings[at].best(question, &mut self.table, stop)?;
             most[kind.pool] = f64::max(most[kind.pool], answer.most.max(0.0) / replicas);
             for set in answer.columns {
-                let worth: f64 = set.units.iter().map(|&unit| dual.units[unit as usize]).sum();
+                let worth: f64 = set.units.iter().map(|&unit| dual.units[unit]).sum();
                 if worth <= dual.devices[kind.pool] * replicas + IMPROVEMENT {
                     continue;
                 }
@@ -350,16 +352,16 @@ fn needs(kind: &Kind, set: &Priced) -> f64 {
 
 /// Cost of leaving a unit uncovered: its least compute on any kind, scaled to a mean of one because the LP
 /// solver's tolerances are absolute; zero for placed units.
-fn weights(units: &Units, kinds: &[Kind], placed: &[bool]) -> Vec<f64> {
-    let least = |unit: usize| {
+fn weights(units: &Units, kinds: &[Kind], placed: &Keyed<UnitId, bool>) -> Keyed<UnitId, f64> {
+    let least = |unit| {
         let costs = kinds.iter().filter(|kind| kind.allowed[unit]).map(|kind| kind.first.units[unit]);
         Some(costs.fold(f64::INFINITY, f64::min)).filter(|least| least.is_finite()).unwrap_or(0.0)
     };
-    let mut weights: Vec<f64> = (0..units.len()).map(least).collect();
+    let mut weights: Keyed<UnitId, f64> = units.ids().map(least).collect();
     let left = placed.iter().filter(|&&placed| !placed).count();
     let mean = weights.iter().sum::<f64>() / left.max(1) as f64;
     let scale = if mean > 0.0 { 1.0 / mean } else { 0.0 };
-    for (weight, &placed) in weights.iter_mut().zip(placed) {
+    for (weight, &placed) in weights.iter_mut().zip(placed.iter()) {
         *weight = if placed { 0.0 } else { *weight * scale + LEAST_WEIGHT };
     }
     weights

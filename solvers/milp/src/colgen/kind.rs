@@ -19,8 +19,9 @@
 //! cut nets, which divides them as well and so admits more sets. From [`EXACT_REPLICAS`] on, a kind stands for a range a ≤ r < 2a: it divides by the largest r, synchronises as for a, and takes a devices, which
 //! admits every set that some r of the range admits.
 
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::Communication;
+use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::tolerance::MEMORY_RELATIVE;
 
@@ -50,7 +51,7 @@ impl Limit {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
     /// Contribution of each unit.
-    pub units: Vec<f64>,
+    pub units: Keyed<UnitId, f64>,
     /// Factor on the transfer time of each cut net over the pool's link.
     pub cut: f64,
     /// Limit of the sum.
@@ -64,8 +65,8 @@ pub struct Kind {
     pub pool: usize,
     /// Minimum number of devices that a column takes.
     pub replicas: u32,
-    /// `[unit]`: whether a column may hold it.
-    pub allowed: Vec<bool>,
+    /// Whether a column may hold each unit.
+    pub allowed: Keyed<UnitId, bool>,
     /// The resource that pricing orders its labels by.
     pub first: Resource,
     /// Second resource, if any.
@@ -77,7 +78,7 @@ pub fn kinds(problem: &Problem, units: &Units) -> Vec<Kind> {
     let objective = problem.objective();
     let mut kinds = Vec::new();
     for (pool, spec) in problem.pools().iter().enumerate() {
-        let bytes: Vec<f64> = (0..units.len()).map(|unit| units.bytes(unit, 1)).collect();
+        let bytes: Keyed<UnitId, f64> = units.ids().map(|unit| units.bytes(unit, 1)).collect();
         let memory_binds = bytes.iter().sum::<f64>() > spec.memory;
         let most = objective.rules().max_replicas.min(spec.count());
         let mut next = 1;
@@ -86,14 +87,13 @@ pub fn kinds(problem: &Problem, units: &Units) -> Vec<Kind> {
             let largest = if replicas < EXACT_REPLICAS { replicas } else { most.min(2 * replicas - 1) };
             next = largest + 1;
             let share = 1.0 / f64::from(largest);
-            let synchronised: Vec<f64> = (0..units.len())
-                .map(|unit| spec.synchronisation(units.parameter_bytes(unit), replicas))
-                .collect();
-            let allowed = (0..units.len()).map(|unit| units.supported(unit, pool)).collect();
-            let compute = |unit: usize| units.seconds(unit, pool).unwrap_or(0.0) * share + synchronised[unit];
+            let synchronised: Keyed<UnitId, f64> =
+                units.ids().map(|unit| spec.synchronisation(units.parameter_bytes(unit), replicas)).collect();
+            let allowed = units.ids().map(|unit| units.supported(unit, pool)).collect();
+            let compute = |unit| units.seconds(unit, pool).unwrap_or(0.0) * share + synchronised[unit];
             let serial = objective.rules().communication == Communication::Serial;
             let first = Resource {
-                units: (0..units.len()).map(compute).collect(),
+                units: units.ids().map(compute).collect(),
                 cut: if serial { share } else { 0.0 },
                 limit: Limit::Threshold,
             };

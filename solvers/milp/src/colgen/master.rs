@@ -18,12 +18,14 @@
 use std::time::{Duration, Instant};
 
 use highs::{ColProblem, HighsModelStatus, Model, Row, Sense};
+use stagewright_core::contract::UnitId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::solver::Stop;
 use thiserror::Error;
 
 /// Failure of the LP solver.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the LP solver answered {0}")]
+#[error("the LP solver returned {0}")]
 pub struct LpError(pub String);
 
 /// Required coverage of a unit by columns.
@@ -43,7 +45,7 @@ pub struct Dual {
     /// Share of each column, in order of addition.
     pub shares: Vec<f64>,
     /// Price of each unit.
-    pub units: Vec<f64>,
+    pub units: Keyed<UnitId, f64>,
     /// Price of a device of each pool.
     pub devices: Vec<f64>,
 }
@@ -53,7 +55,7 @@ pub struct Master {
     model: Option<Model>,
     /// Upper bound on the LP solver's clock, which keeps running across solves.
     spent: Duration,
-    covers: Vec<Row>,
+    covers: Keyed<UnitId, Row>,
     pools: Vec<Row>,
     coverage: Coverage,
     /// Number of slacks and surpluses, which precede the columns.
@@ -71,9 +73,9 @@ impl Master {
             Coverage::Cover => problem.add_row(1.0..),
             Coverage::Partition => problem.add_row(1.0..=1.0),
         };
-        let covers: Vec<Row> = weights.iter().map(|_| row(&mut problem)).collect();
+        let covers: Keyed<UnitId, Row> = weights.iter().map(|_| row(&mut problem)).collect();
         let pools: Vec<Row> = devices.iter().map(|&count| problem.add_row(..=f64::from(count))).collect();
-        for (&weight, &cover) in weights.iter().zip(&covers) {
+        for (&weight, &cover) in weights.iter().zip(covers.iter()) {
             problem.add_column(weight, 0.0.., [(cover, 1.0)]);
             if coverage == Coverage::Partition {
                 problem.add_column(weight, 0.0.., [(cover, -1.0)]);
@@ -96,9 +98,9 @@ impl Master {
     ///
     /// # Errors
     /// If the LP solver rejects it.
-    pub fn add(&mut self, units: &[u32], pool: usize, replicas: u32) -> Result<(), LpError> {
+    pub fn add(&mut self, units: &[UnitId], pool: usize, replicas: u32) -> Result<(), LpError> {
         let Some(model) = self.model.as_mut() else { return Ok(()) };
-        let cover = units.iter().map(|&unit| (self.covers[unit as usize], 1.0));
+        let cover = units.iter().map(|&unit| (self.covers[unit], 1.0));
         let device = (self.pools[pool], f64::from(replicas));
         let added = model.try_add_column_with_integrality(0.0, 0.0.., cover.chain([device]), false);
         added.map(|_| ()).map_err(|status| LpError(format!("{status:?}")))

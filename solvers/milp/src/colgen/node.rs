@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::ids::Keyed;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Plan, Stop};
@@ -120,7 +121,7 @@ impl Ground<'_> {
     pub fn plan<'c>(&self, columns: impl IntoIterator<Item = &'c Column>) -> Option<Plan> {
         let pools = self.problem.pools();
         let mut used = vec![0usize; pools.len()];
-        let mut device_of: Vec<Option<DeviceId>> = vec![None; self.units.len()];
+        let mut device_of: Keyed<UnitId, Option<DeviceId>> = Keyed::filled(None, self.units.len());
         let mut replicas = BTreeMap::new();
         for column in columns {
             let kind = &self.preparation.kinds[column.kind];
@@ -130,7 +131,7 @@ impl Ground<'_> {
                 replicas.insert(device, kind.replicas);
             }
             for &unit in column.units.iter() {
-                if device_of[unit as usize].replace(device).is_some() {
+                if device_of[unit].replace(device).is_some() {
                     return None;
                 }
             }

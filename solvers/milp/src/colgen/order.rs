@@ -9,9 +9,11 @@
 //! Candidates are the order of the model file, greedy orders from several starts that always take the unit leaving
 //! the fewest nets open, and the best of these after a local search that moves single units and blocks.
 
+use stagewright_core::contract::UnitId;
+use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::solver::Stop;
 
-use super::cuts::Cuts;
+use super::cuts::{CutId, Cuts};
 
 /// Approximate number of statuses of an open net.
 const STATUSES: f64 = 2.2;
@@ -28,9 +30,9 @@ const REACH: usize = 24;
 
 /// Returns an order of `units` units in which few nets are open; the best so far if time runs out. Above
 /// [`MAX_UNITS`] units it is the order of the file.
-pub fn narrow(units: usize, cuts: &Cuts, stop: &Stop) -> Vec<u32> {
+pub fn narrow(units: usize, cuts: &Cuts, stop: &Stop) -> Vec<UnitId> {
     let incidence = incidence(units, cuts);
-    let mut best: Vec<u32> = (0..units as u32).collect();
+    let mut best: Vec<UnitId> = UnitId::first(units).collect();
     let mut least = width(&best, cuts);
     if units > MAX_UNITS {
         return best;
@@ -46,14 +48,14 @@ pub fn narrow(units: usize, cuts: &Cuts, stop: &Stop) -> Vec<u32> {
 }
 
 /// Σ over positions of `STATUSES`^open nets.
-pub fn width(order: &[u32], cuts: &Cuts) -> f64 {
-    let mut place = vec![0usize; order.len()];
+pub fn width(order: &[UnitId], cuts: &Cuts) -> f64 {
+    let mut place = Keyed::filled(0, order.len());
     for (at, &unit) in order.iter().enumerate() {
-        place[unit as usize] = at;
+        place[unit] = at;
     }
     let mut change = vec![0i32; order.len() + 1];
-    for net in 0..cuts.len() {
-        let places = cuts.pins(net).iter().map(|&unit| place[unit as usize]);
+    for net in cuts.ids() {
+        let places = cuts.pins(net).iter().map(|&unit| place[unit]);
         let (first, last) = places.fold((usize::MAX, 0), |(low, high), at| (low.min(at), high.max(at)));
         change[first] += 1;
         change[last] -= 1;
@@ -67,20 +69,20 @@ pub fn width(order: &[u32], cuts: &Cuts) -> f64 {
     total
 }
 
-fn incidence(units: usize, cuts: &Cuts) -> Vec<Vec<u32>> {
-    let mut nets = vec![Vec::new(); units];
-    for net in 0..cuts.len() {
+fn incidence(units: usize, cuts: &Cuts) -> Keyed<UnitId, Vec<CutId>> {
+    let mut nets = Keyed::filled(Vec::new(), units);
+    for net in cuts.ids() {
         for &unit in cuts.pins(net) {
-            nets[unit as usize].push(net as u32);
+            nets[unit].push(net);
         }
     }
     nets
 }
 
 /// Units spread over the file, including the first and the last.
-fn starts(units: usize) -> Vec<u32> {
-    let mut starts: Vec<u32> =
-        (0..STARTS).map(|at| (at * units.saturating_sub(1) / (STARTS - 1).max(1)) as u32).collect();
+fn starts(units: usize) -> Vec<UnitId> {
+    let mut starts: Vec<UnitId> =
+        (0..STARTS).map(|at| UnitId::new(at * units.saturating_sub(1) / (STARTS - 1).max(1))).collect();
     starts.dedup();
     if units == 0 { Vec::new() } else { starts }
 }
@@ -88,59 +90,60 @@ fn starts(units: usize) -> Vec<u32> {
 /// Greedy order: always takes the unit that increases the number of open nets least; ties go to the unit whose nets
 /// were touched last, then to the lowest index. If no unit touches an open net, the next one of the file follows.
 /// `None` if time runs out.
-fn greedy(units: usize, cuts: &Cuts, incidence: &[Vec<u32>], start: u32, stop: &Stop) -> Option<Vec<u32>> {
-    let mut left: Vec<usize> = (0..cuts.len()).map(|net| cuts.pins(net).len()).collect();
-    let mut taken = vec![false; units];
-    let mut touched: Vec<u32> = Vec::new();
-    let mut age = vec![0usize; units];
+fn greedy(
+    units: usize,
+    cuts: &Cuts,
+    incidence: &Keyed<UnitId, Vec<CutId>>,
+    start: UnitId,
+    stop: &Stop,
+) -> Option<Vec<UnitId>> {
+    let mut left: Keyed<CutId, usize> = cuts.ids().map(|net| cuts.pins(net).len()).collect();
+    let mut taken = Keyed::filled(false, units);
+    let mut touched: Vec<UnitId> = Vec::new();
+    let mut age = Keyed::filled(0, units);
     let mut order = Vec::with_capacity(units);
     let mut next = Some(start);
-    let mut fresh = 0;
+    let mut fresh = UnitId::first(units);
     while let Some(unit) = next {
         if stop.reason().is_some() {
             return None;
         }
-        taken[unit as usize] = true;
+        taken[unit] = true;
         order.push(unit);
-        for &net in &incidence[unit as usize] {
-            let pins = cuts.pins(net as usize).len();
-            let opens = left[net as usize] == pins;
-            left[net as usize] -= 1;
+        for &net in &incidence[unit] {
+            let pins = cuts.pins(net).len();
+            let opens = left[net] == pins;
+            left[net] -= 1;
             if pins > HUB && !opens {
                 continue;
             }
-            for &other in cuts.pins(net as usize) {
-                if !taken[other as usize] {
-                    if age[other as usize] == 0 {
+            for &other in cuts.pins(net) {
+                if !taken[other] {
+                    if age[other] == 0 {
                         touched.push(other);
                     }
-                    age[other as usize] = order.len();
+                    age[other] = order.len();
                 }
             }
         }
-        touched.retain(|&unit| !taken[unit as usize]);
-        let change = |unit: u32| -> i32 {
-            let nets = incidence[unit as usize].iter().map(|&net| net as usize);
-            nets.map(|net| i32::from(left[net] == cuts.pins(net).len()) - i32::from(left[net] == 1)).sum()
+        touched.retain(|&unit| !taken[unit]);
+        let change = |unit| -> i32 {
+            let nets = incidence[unit].iter();
+            nets.map(|&net| i32::from(left[net] == cuts.pins(net).len()) - i32::from(left[net] == 1)).sum()
         };
         next = touched
             .iter()
             .copied()
-            .min_by_key(|&unit| (change(unit), std::cmp::Reverse(age[unit as usize]), unit))
-            .or_else(|| {
-                while fresh < units && taken[fresh] {
-                    fresh += 1;
-                }
-                (fresh < units).then_some(fresh as u32)
-            });
+            .min_by_key(|&unit| (change(unit), std::cmp::Reverse(age[unit]), unit))
+            .or_else(|| fresh.find(|&unit| !taken[unit]));
     }
     Some(order)
 }
 
 /// Local search: moves blocks of one, two and four units to positions that leave fewer nets open, until no move
 /// helps or the work limit is reached.
-fn improve(mut order: Vec<u32>, mut least: f64, cuts: &Cuts, stop: &Stop) -> Vec<u32> {
-    let pins: usize = (0..cuts.len()).map(|net| cuts.pins(net).len()).sum();
+fn improve(mut order: Vec<UnitId>, mut least: f64, cuts: &Cuts, stop: &Stop) -> Vec<UnitId> {
+    let pins: usize = cuts.ids().map(|net| cuts.pins(net).len()).sum();
     let mut rounds = WORK / (order.len() + pins).max(1);
     let mut better = true;
     while better {
@@ -175,7 +178,7 @@ fn improve(mut order: Vec<u32>, mut least: f64, cuts: &Cuts, stop: &Stop) -> Vec
 }
 
 /// The order with `block` units from `from` moved so that they begin at `to`.
-fn moved(order: &[u32], from: usize, block: usize, to: usize) -> Vec<u32> {
+fn moved(order: &[UnitId], from: usize, block: usize, to: usize) -> Vec<UnitId> {
     let mut moved = order.to_vec();
     if to > from {
         moved[from..to + block].rotate_left(block);
@@ -191,8 +194,8 @@ mod tests {
 
     #[test]
     fn a_block_moves_both_ways() {
-        let order = [0, 1, 2, 3, 4, 5];
-        assert_eq!(moved(&order, 1, 2, 3), [0, 3, 4, 1, 2, 5]);
-        assert_eq!(moved(&order, 3, 2, 0), [3, 4, 0, 1, 2, 5]);
+        let order = [0, 1, 2, 3, 4, 5].map(UnitId);
+        assert_eq!(moved(&order, 1, 2, 3), [0, 3, 4, 1, 2, 5].map(UnitId));
+        assert_eq!(moved(&order, 3, 2, 0), [3, 4, 0, 1, 2, 5].map(UnitId));
     }
 }

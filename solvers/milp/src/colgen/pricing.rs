@@ -23,10 +23,12 @@
 //! The table is the knapsack recurrence on a graph; bounding labels by a relaxed completion is common in resource
 //! constrained shortest paths (Irnich and Desaulniers, "Shortest path problems with resource constraints", 2005).
 
+use stagewright_core::contract::UnitId;
+use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::solver::Stop;
 
 use super::kind::{Kind, Resource};
-use super::states::{FORBIDDEN, States};
+use super::states::{FORBIDDEN, StateId, States};
 
 /// Relative slack for sums taken in another order.
 const ROUNDING: f64 = 1e-11;
@@ -47,7 +49,7 @@ const SPARED: [f64; 10] = [0.0, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03,
 #[derive(Debug, Clone, PartialEq)]
 pub struct Priced {
     /// The units, in the order of decisions.
-    pub units: Vec<u32>,
+    pub units: Vec<UnitId>,
     /// π(S).
     pub profit: f64,
     /// The first resource.
@@ -85,7 +87,7 @@ pub struct Effort {
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// Price of each unit.
-    pub prices: &'a [f64],
+    pub prices: &'a Keyed<UnitId, f64>,
     /// The threshold T.
     pub threshold: f64,
     /// Profit that a column has to exceed.
@@ -101,7 +103,7 @@ pub const FEWEST_CELLS: usize = 256;
 pub struct Pricing<'a> {
     states: &'a States,
     kind: &'a Kind,
-    cut: Option<&'a [[f64; 2]]>,
+    cut: Option<&'a Keyed<StateId, [f64; 2]>>,
     cells: usize,
 }
 
@@ -114,7 +116,7 @@ struct Label {
 
 /// Parameters of a labelling pass.
 struct Search<'a> {
-    prices: &'a [f64],
+    prices: &'a Keyed<UnitId, f64>,
     limits: [f64; 2],
     /// Profit that a label must be able to exceed.
     goal: f64,
@@ -188,20 +190,21 @@ impl<'a> Pricing<'a> {
     }
 
     /// Computes F for every state.
-    fn fill(&self, prices: &[f64], cell: f64, table: &mut Vec<f32>) {
+    fn fill(&self, prices: &Keyed<UnitId, f64>, cell: f64, table: &mut Vec<f32>) {
         let row = self.cells + 1;
         let end = self.states.len();
         table.clear();
         table.resize((end + 1) * row, 0.0);
         let kind = self.kind;
         for place in (0..self.states.order().len()).rev() {
-            let unit = self.states.order()[place] as usize;
+            let unit = self.states.order()[place];
             let layer = self.states.layer(place);
             let base = layer.end;
             let (before, later) = table.split_at_mut(layer.end * row);
             for state in layer {
                 let here = &mut before[state * row..(state + 1) * row];
                 here.fill(f32::NEG_INFINITY);
+                let state = StateId::new(state);
                 for choice in [0, 1] {
                     let next = self.states.next(state)[choice];
                     if next == FORBIDDEN || (choice == 1 && !self.kind.allowed[unit]) {
@@ -211,7 +214,7 @@ impl<'a> Pricing<'a> {
                     let step = step(kind, unit, choice == 1, cut, prices);
                     let shift = ((step.first / cell).floor().max(0.0) as usize).min(row);
                     let gain = step.profit as f32;
-                    let from = (next as usize - base) * row;
+                    let from = (next.index() - base) * row;
                     let source = &later[from..from + row - shift];
                     for (here, &source) in here[shift..].iter_mut().zip(source) {
                         *here = here.max(source + gain);
@@ -222,12 +225,11 @@ impl<'a> Pricing<'a> {
     }
 
     /// Best path through the table from the start with `left` cells; its set with the true resources.
-    fn path(&self, prices: &[f64], cell: f64, table: &[f32], mut left: usize) -> Priced {
+    fn path(&self, prices: &Keyed<UnitId, f64>, cell: f64, table: &[f32], mut left: usize) -> Priced {
         let row = self.cells + 1;
         let mut set = Priced { units: Vec::new(), profit: 0.0, first: 0.0, second: 0.0 };
-        let mut state = 0usize;
+        let mut state = StateId(0);
         for &unit in self.states.order() {
-            let unit = unit as usize;
             let next = self.states.next(state);
             let cut = self.cut.map_or([0.0; 2], |cut| cut[state]);
             let value = |choice: usize| {
@@ -236,7 +238,7 @@ impl<'a> Pricing<'a> {
                 }
                 let step = step(self.kind, unit, choice == 1, cut[choice], prices);
                 match left.checked_sub(self.cells_of(step.first, cell)) {
-                    Some(left) => table[next[choice] as usize * row + left] + step.profit as f32,
+                    Some(left) => table[next[choice].index() * row + left] + step.profit as f32,
                     None => f32::NEG_INFINITY,
                 }
             };
@@ -244,20 +246,20 @@ impl<'a> Pricing<'a> {
             let taken = step(self.kind, unit, choice == 1, cut[choice], prices);
             left = left.saturating_sub(self.cells_of(taken.first, cell));
             add_step(&mut set, self.kind, unit, choice == 1, cut[choice], prices);
-            state = next[choice] as usize;
+            state = next[choice];
         }
         set
     }
 
     /// Whether a label at a state may end above the goal.
     #[inline]
-    fn promising(&self, search: &Search<'_>, table: &[f32], label: Label, state: usize) -> bool {
+    fn promising(&self, search: &Search<'_>, table: &[f32], label: Label, state: StateId) -> bool {
         let left = search.limits[0] - label.first;
         if left < 0.0 || label.second > search.limits[1] {
             return false;
         }
         let cells = ((left / search.cell) as usize).min(self.cells);
-        label.profit + f64::from(table[state * (self.cells + 1) + cells]) > search.goal
+        label.profit + f64::from(table[state.index() * (self.cells + 1) + cells]) > search.goal
     }
 
     /// The forward pass.
@@ -268,34 +270,33 @@ impl<'a> Pricing<'a> {
         let mut trail: Vec<u32> = vec![0];
         let mut labels = vec![Label { first: 0.0, second: 0.0, profit: 0.0 }];
         // Active states of the layer, with their labels.
-        let mut active: Vec<(u32, std::ops::Range<usize>)> = vec![(0, 0..1)];
+        let mut active: Keyed<u32, (StateId, std::ops::Range<usize>)> = vec![(StateId(0), 0..1)].into();
         let mut base = 0usize;
-        let mut moves: Vec<(u32, u32, u32)> = Vec::new();
+        let mut moves: Vec<(StateId, u32, bool)> = Vec::new();
         let mut gathered: Vec<(Label, u32)> = Vec::new();
         let (mut looked, mut look) = (0, 0);
         for &unit in self.states.order() {
-            let unit = unit as usize;
             moves.clear();
-            for (at, (state, _)) in active.iter().enumerate() {
-                let [outside, inside] = self.states.next(*state as usize);
+            for (at, &(state, _)) in active.enumerate() {
+                let [outside, inside] = self.states.next(state);
                 if outside != FORBIDDEN {
-                    moves.push((outside, at as u32, 0));
+                    moves.push((outside, at, false));
                 }
                 if inside != FORBIDDEN && self.kind.allowed[unit] {
-                    moves.push((inside, at as u32, 1));
+                    moves.push((inside, at, true));
                 }
             }
             moves.sort_unstable();
             let next_base = trail.len();
             let mut next_labels: Vec<Label> = Vec::new();
-            let mut next_active = Vec::new();
+            let mut next_active = Keyed::new();
             for group in moves.chunk_by(|a, b| a.0 == b.0) {
                 let state = group[0].0;
                 gathered.clear();
-                for &(_, at, choice) in group {
-                    let (source, range) = &active[at as usize];
-                    let cut = self.cut.map_or(0.0, |cut| cut[*source as usize][choice as usize]);
-                    let step = step(kind, unit, choice == 1, cut, search.prices);
+                for &(_, at, inside) in group {
+                    let (source, range) = &active[at];
+                    let cut = self.cut.map_or(0.0, |cut| cut[*source][usize::from(inside)]);
+                    let step = step(kind, unit, inside, cut, search.prices);
                     for number in range.clone() {
                         let label = &labels[number];
                         let label = Label {
@@ -303,8 +304,8 @@ impl<'a> Pricing<'a> {
                             second: label.second + step.second,
                             profit: label.profit + step.profit,
                         };
-                        if self.promising(search, table, label, state as usize) {
-                            gathered.push((label, ((base + number) as u32) << 1 | choice));
+                        if self.promising(search, table, label, state) {
+                            gathered.push((label, u32::new(base + number) << 1 | u32::from(inside)));
                         }
                     }
                 }
@@ -335,7 +336,7 @@ impl<'a> Pricing<'a> {
     }
 
     /// The set of a label, with its resources.
-    fn follow(&self, trail: &[u32], mut number: usize, prices: &[f64]) -> Priced {
+    fn follow(&self, trail: &[u32], mut number: usize, prices: &Keyed<UnitId, f64>) -> Priced {
         let order = self.states.order();
         let mut choices = vec![false; order.len()];
         for choice in choices.iter_mut().rev() {
@@ -344,12 +345,12 @@ impl<'a> Pricing<'a> {
             number = (parent >> 1) as usize;
         }
         let mut set = Priced { units: Vec::new(), profit: 0.0, first: 0.0, second: 0.0 };
-        let mut state = 0usize;
+        let mut state = StateId(0);
         for (&unit, &inside) in order.iter().zip(&choices) {
             let choice = usize::from(inside);
             let cut = self.cut.map_or(0.0, |cut| cut[state][choice]);
-            add_step(&mut set, self.kind, unit as usize, inside, cut, prices);
-            state = self.states.next(state)[choice] as usize;
+            add_step(&mut set, self.kind, unit, inside, cut, prices);
+            state = self.states.next(state)[choice];
         }
         set
     }
@@ -357,7 +358,7 @@ impl<'a> Pricing<'a> {
 
 /// Contribution of one decision.
 #[inline]
-fn step(kind: &Kind, unit: usize, inside: bool, cut: f64, prices: &[f64]) -> Label {
+fn step(kind: &Kind, unit: UnitId, inside: bool, cut: f64, prices: &Keyed<UnitId, f64>) -> Label {
     let resource = |resource: &Resource| resource.cut * cut + if inside { resource.units[unit] } else { 0.0 };
     Label {
         first: resource(&kind.first),
@@ -366,13 +367,20 @@ fn step(kind: &Kind, unit: usize, inside: bool, cut: f64, prices: &[f64]) -> Lab
     }
 }
 
-fn add_step(set: &mut Priced, kind: &Kind, unit: usize, inside: bool, cut: f64, prices: &[f64]) {
+fn add_step(
+    set: &mut Priced,
+    kind: &Kind,
+    unit: UnitId,
+    inside: bool,
+    cut: f64,
+    prices: &Keyed<UnitId, f64>,
+) {
     let step = step(kind, unit, inside, cut, prices);
     set.first += step.first;
     set.second += step.second;
     set.profit += step.profit;
     if inside {
-        set.units.push(unit as u32);
+        set.units.push(unit);
     }
 }
 

@@ -17,6 +17,9 @@
 
 use std::sync::Arc;
 
+use stagewright_core::contract::UnitId;
+use stagewright_core::ids::Keyed;
+
 use super::kind::Kind;
 
 /// A set that one stage can hold.
@@ -25,14 +28,14 @@ pub struct Column {
     /// Its kind.
     pub kind: usize,
     /// Its units, ascending.
-    pub units: Arc<[u32]>,
+    pub units: Arc<[UnitId]>,
     /// Minimum threshold at which it is a column.
     pub needs: f64,
 }
 
 impl Column {
     /// Whether it holds a unit. O(log units).
-    pub fn holds(&self, unit: u32) -> bool {
+    pub fn holds(&self, unit: UnitId) -> bool {
         self.units.binary_search(&unit).is_ok()
     }
 }
@@ -41,7 +44,7 @@ impl Column {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair {
     /// The units.
-    pub units: [u32; 2],
+    pub units: [UnitId; 2],
     /// Whether a column holds both or neither; otherwise it holds at most one.
     pub together: bool,
 }
@@ -52,7 +55,7 @@ pub struct Bar {
     /// The kind.
     pub kind: usize,
     /// The unit.
-    pub unit: u32,
+    pub unit: UnitId,
 }
 
 /// Rules of a node; empty at the root.
@@ -79,11 +82,11 @@ impl Rules {
             && !self.placed.iter().any(|placed| placed.units.iter().any(|&unit| column.holds(unit)))
     }
 
-    /// `[unit]`: whether it is in a placed column.
-    pub fn is_placed(&self, units: usize) -> Vec<bool> {
-        let mut placed = vec![false; units];
+    /// Whether each unit is in a placed column.
+    pub fn is_placed(&self, units: usize) -> Keyed<UnitId, bool> {
+        let mut placed = Keyed::filled(false, units);
         for &unit in self.placed.iter().flat_map(|column| column.units.iter()) {
-            placed[unit as usize] = true;
+            placed[unit] = true;
         }
         placed
     }
@@ -101,10 +104,10 @@ impl Rules {
     pub fn narrow(&self, kinds: &[Kind]) -> Vec<Kind> {
         let mut kinds = kinds.to_vec();
         for bar in &self.bars {
-            kinds[bar.kind].allowed[bar.unit as usize] = false;
+            kinds[bar.kind].allowed[bar.unit] = false;
         }
         for &unit in self.placed.iter().flat_map(|column| column.units.iter()) {
-            kinds.iter_mut().for_each(|kind| kind.allowed[unit as usize] = false);
+            kinds.iter_mut().for_each(|kind| kind.allowed[unit] = false);
         }
         kinds
     }

@@ -15,13 +15,21 @@
 //! nets where too many are open: no set's load increases, so bounds stay valid.
 
 use rustc_hash::FxHashMap;
+use stagewright_core::contract::UnitId;
+use stagewright_core::id;
+use stagewright_core::ids::Keyed;
 use stagewright_core::solver::Stop;
 
-use super::cuts::Cuts;
+use super::cuts::{CutId, Cuts};
 use super::rules::Rules;
 
+id! {
+    /// Index of a state, over all layers.
+    pub StateId;
+}
+
 /// Target of a decision that the rules forbid.
-pub const FORBIDDEN: u32 = u32::MAX;
+pub const FORBIDDEN: StateId = StateId(u32::MAX);
 const OUTSIDE: u128 = 0;
 const INSIDE: u128 = 1;
 const MIXED: u128 = 2;
@@ -29,25 +37,25 @@ const MIXED: u128 = 2;
 const BITS: u32 = 2;
 const STATUS: u128 = (1 << BITS) - 1;
 /// Maximum number of nets and paired units that are open at a time.
-const SLOTS: usize = 128 / BITS as usize;
+const SLOTS: u32 = 128 / BITS;
 
 /// Layers of states with the two decisions at each.
 #[derive(Debug, Clone)]
 pub struct States {
-    order: Vec<u32>,
+    order: Vec<UnitId>,
     /// First state of each layer; the last entry is the end.
-    first: Vec<u32>,
-    /// `[state]`: targets of the decisions outside and inside, as global indices.
-    next: Vec<[u32; 2]>,
-    /// `[link][state]`: seconds of the nets that each decision cuts, for each distinct link.
-    cut: Vec<Vec<[f64; 2]>>,
+    first: Vec<usize>,
+    /// Targets of the decisions outside and inside.
+    next: Keyed<StateId, [StateId; 2]>,
+    /// `[link]`: seconds of the nets that each decision cuts, for each distinct link.
+    cut: Vec<Keyed<StateId, [f64; 2]>>,
     /// `[pool]`: its distinct link; `None` if all transfers are free.
     link_of: Vec<Option<usize>>,
 }
 
 /// A pin of the current unit.
 struct Touch {
-    net: usize,
+    net: CutId,
     slot: u32,
     opens: bool,
     closes: bool,
@@ -76,25 +84,25 @@ struct Step {
 impl States {
     /// Builds the state graph; `None` if it has more than `most` states or needs too many slots. O(states ·
     /// nets and pairs of a unit).
-    pub fn new(order: &[u32], cuts: &Cuts, rules: &Rules, pools: usize, most: usize) -> Option<States> {
+    pub fn new(order: &[UnitId], cuts: &Cuts, rules: &Rules, pools: usize, most: usize) -> Option<States> {
         let steps = steps(order, cuts, rules)?;
         let (links, link_of) = links(cuts, pools);
         let mut states = States {
             order: order.to_vec(),
             first: vec![0],
-            next: Vec::new(),
-            cut: vec![Vec::new(); links.len()],
+            next: Keyed::new(),
+            cut: vec![Keyed::new(); links.len()],
             link_of,
         };
         let mut paid = vec![[0.0; 2]; links.len()];
         let mut layer: Vec<u128> = vec![0];
-        let mut index: FxHashMap<u128, u32> = FxHashMap::default();
+        let mut index: FxHashMap<u128, StateId> = FxHashMap::default();
         for step in &steps {
             let begin = states.next.len() + layer.len();
             if begin > most {
                 return None;
             }
-            states.first.push(begin as u32);
+            states.first.push(begin);
             index.clear();
             let mut following: Vec<u128> = Vec::new();
             for &key in &layer {
@@ -109,12 +117,10 @@ impl States {
                             paid[choice] += cuts.seconds(net, link);
                         }
                     });
-                    let fresh = following.len() as u32;
-                    let at = *index.entry(key).or_insert_with(|| {
+                    *next = *index.entry(key).or_insert_with(|| {
                         following.push(key);
-                        fresh
+                        StateId::new(begin + following.len() - 1)
                     });
-                    *next = begin as u32 + at;
                 }
                 states.next.push(next);
                 for (cut, &paid) in states.cut.iter_mut().zip(&paid) {
@@ -130,7 +136,7 @@ impl States {
     /// State graph with as many of the most expensive nets as `most` states allow, and these nets if any was
     /// dropped. `None` if time runs out or there are more units than `most`.
     pub fn relaxed(
-        order: &[u32],
+        order: &[UnitId],
         cuts: &Cuts,
         pools: usize,
         most: usize,
@@ -148,7 +154,7 @@ impl States {
     }
 
     /// The order of decisions.
-    pub fn order(&self) -> &[u32] {
+    pub fn order(&self) -> &[UnitId] {
         &self.order
     }
 
@@ -164,18 +170,18 @@ impl States {
 
     /// Global indices of the states before the decision on the unit at a position of the order.
     pub fn layer(&self, place: usize) -> std::ops::Range<usize> {
-        self.first[place] as usize..self.first[place + 1] as usize
+        self.first[place]..self.first[place + 1]
     }
 
     /// Targets of the decisions outside and inside from a state, or [`FORBIDDEN`].
     #[inline]
-    pub fn next(&self, state: usize) -> [u32; 2] {
+    pub fn next(&self, state: StateId) -> [StateId; 2] {
         self.next[state]
     }
 
-    /// `[state]`: seconds of the nets that each decision cuts on a pool's link; `None` if all are zero.
-    pub fn cut(&self, pool: usize) -> Option<&[[f64; 2]]> {
-        self.link_of[pool].map(|link| self.cut[link].as_slice())
+    /// Seconds of the nets that each decision cuts on a pool's link; `None` if all are zero.
+    pub fn cut(&self, pool: usize) -> Option<&Keyed<StateId, [f64; 2]>> {
+        self.link_of[pool].map(|link| &self.cut[link])
     }
 }
 
@@ -183,17 +189,17 @@ impl States {
 const WIDTHS: [usize; 11] = [24, 16, 12, 9, 7, 5, 4, 3, 2, 1, 0];
 
 /// Keeps nets, the most expensive first, such that at most `width` are open at any position.
-fn narrowed(order: &[u32], cuts: &Cuts, width: usize) -> Cuts {
-    let mut place = vec![0usize; order.len()];
+fn narrowed(order: &[UnitId], cuts: &Cuts, width: usize) -> Cuts {
+    let mut place = Keyed::filled(0, order.len());
     for (at, &unit) in order.iter().enumerate() {
-        place[unit as usize] = at;
+        place[unit] = at;
     }
-    let mut dearest: Vec<usize> = (0..cuts.len()).collect();
+    let mut dearest: Vec<CutId> = cuts.ids().collect();
     dearest.sort_by(|&a, &b| cuts.most_seconds(b).total_cmp(&cuts.most_seconds(a)));
     let mut open = vec![0usize; order.len()];
-    let mut kept = vec![false; cuts.len()];
+    let mut kept = Keyed::filled(false, cuts.len());
     for net in dearest {
-        let places = || cuts.pins(net).iter().map(|&unit| place[unit as usize]);
+        let places = || cuts.pins(net).iter().map(|&unit| place[unit]);
         let span = places().min().unwrap_or(0)..places().max().unwrap_or(0);
         if open[span.clone()].iter().all(|&open| open < width) {
             open[span].iter_mut().for_each(|open| *open += 1);
@@ -204,24 +210,24 @@ fn narrowed(order: &[u32], cuts: &Cuts, width: usize) -> Cuts {
 }
 
 /// Steps of all decisions, with slots assigned; `None` if there are too few slots.
-fn steps(order: &[u32], cuts: &Cuts, rules: &Rules) -> Option<Vec<Step>> {
-    let mut of_unit = vec![Vec::new(); order.len()];
-    for net in 0..cuts.len() {
+fn steps(order: &[UnitId], cuts: &Cuts, rules: &Rules) -> Option<Vec<Step>> {
+    let mut of_unit = Keyed::filled(Vec::new(), order.len());
+    for net in cuts.ids() {
         for &unit in cuts.pins(net) {
-            of_unit[unit as usize].push(net);
+            of_unit[unit].push(net);
         }
     }
     let placed = rules.is_placed(order.len());
     let partners = partners(order, rules);
-    let mut left: Vec<usize> = (0..cuts.len()).map(|net| cuts.pins(net).len()).collect();
-    let mut slot_of = vec![0u32; cuts.len()];
+    let mut left: Keyed<CutId, usize> = cuts.ids().map(|net| cuts.pins(net).len()).collect();
+    let mut slot_of = Keyed::filled(0, cuts.len());
     // `[position]`: slot of its decision, if remembered.
     let mut remembered = vec![0u32; order.len()];
-    let mut free: Vec<u32> = (0..SLOTS as u32).rev().collect();
+    let mut free: Vec<u32> = (0..SLOTS).rev().collect();
     let mut all = Vec::with_capacity(order.len());
     for (place, &unit) in order.iter().enumerate() {
-        let mut step = Step { outside: placed[unit as usize], ..Step::default() };
-        for &net in &of_unit[unit as usize] {
+        let mut step = Step { outside: placed[unit], ..Step::default() };
+        for &net in &of_unit[unit] {
             let opens = left[net] == cuts.pins(net).len();
             if opens {
                 slot_of[net] = free.pop()?;
@@ -251,14 +257,14 @@ fn steps(order: &[u32], cuts: &Cuts, rules: &Rules) -> Option<Vec<Step>> {
 }
 
 /// `[position]`: the positions it is paired with, ascending, and whether together.
-fn partners(order: &[u32], rules: &Rules) -> Vec<Vec<(usize, bool)>> {
-    let mut place = vec![0usize; order.len()];
+fn partners(order: &[UnitId], rules: &Rules) -> Vec<Vec<(usize, bool)>> {
+    let mut place = Keyed::filled(0, order.len());
     for (at, &unit) in order.iter().enumerate() {
-        place[unit as usize] = at;
+        place[unit] = at;
     }
     let mut partners = vec![Vec::new(); order.len()];
     for pair in &rules.pairs {
-        let [one, other] = pair.units.map(|unit| place[unit as usize]);
+        let [one, other] = pair.units.map(|unit| place[unit]);
         partners[one].push((other, pair.together));
         partners[other].push((one, pair.together));
     }
@@ -277,7 +283,7 @@ impl Step {
     }
 
     /// State after a decision; calls `pay` for each net that becomes mixed by it.
-    fn decide(&self, mut key: u128, inside: bool, mut pay: impl FnMut(usize)) -> u128 {
+    fn decide(&self, mut key: u128, inside: bool, mut pay: impl FnMut(CutId)) -> u128 {
         let here = if inside { INSIDE } else { OUTSIDE };
         for touch in &self.nets {
             let shift = touch.slot * BITS;
@@ -304,10 +310,10 @@ impl Step {
 /// One pool for each distinct table of transfer times, and the table of each pool.
 fn links(cuts: &Cuts, pools: usize) -> (Vec<usize>, Vec<Option<usize>>) {
     let mut links: Vec<usize> = Vec::new();
-    let same = |a: usize, b: usize| (0..cuts.len()).all(|net| cuts.seconds(net, a) == cuts.seconds(net, b));
+    let same = |a: usize, b: usize| cuts.ids().all(|net| cuts.seconds(net, a) == cuts.seconds(net, b));
     let link_of = (0..pools)
         .map(|pool| {
-            if (0..cuts.len()).all(|net| cuts.seconds(net, pool) == 0.0) {
+            if cuts.ids().all(|net| cuts.seconds(net, pool) == 0.0) {
                 return None;
             }
             Some(links.iter().position(|&link| same(link, pool)).unwrap_or_else(|| {

@@ -5,7 +5,9 @@
 //! inequality: at most all but one of its units are on a device. Such rows are separated from the choices of the
 //! program until it chooses a plan. A minimal cover excludes most.
 
-use stagewright_core::contract::Units;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::tolerance;
 
@@ -15,28 +17,25 @@ pub struct Cover {
     /// The memory, in bytes.
     pub memory: f64,
     /// The units.
-    pub units: Vec<u32>,
+    pub units: Vec<UnitId>,
 }
 
 /// Minimal cover for every device whose units, by `device_of`, exceed its memory. O(n² pins) for n units of such a
 /// device.
-pub fn covers(problem: &Problem, units: &Units, device_of: &[u32]) -> Vec<Cover> {
+pub fn covers(problem: &Problem, units: &Units, device_of: &Keyed<UnitId, DeviceId>) -> Vec<Cover> {
     if units.bytes_are_sums() {
         return Vec::new();
     }
     let mut found = Vec::new();
     for device in problem.cluster().devices() {
         let memory = problem.pools()[problem.pool_of(device)].memory;
-        let fits = |set: &[u32]| {
-            tolerance::fits(units.device_bytes(set.iter().map(|&unit| unit as usize)).total(1), memory)
-        };
-        let mut set: Vec<u32> =
-            (0..units.len() as u32).filter(|&unit| device_of[unit as usize] == device.0).collect();
+        let fits = |set: &[UnitId]| tolerance::fits(units.device_bytes(set.iter().copied()).total(1), memory);
+        let mut set: Vec<UnitId> = units.ids().filter(|&unit| device_of[unit] == device).collect();
         if fits(&set) {
             continue;
         }
         for unit in set.clone() {
-            let without: Vec<u32> = set.iter().copied().filter(|&other| other != unit).collect();
+            let without: Vec<UnitId> = set.iter().copied().filter(|&other| other != unit).collect();
             if !fits(&without) {
                 set = without;
             }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use good_lp::solvers::highs::highs;
 use good_lp::{Expression, ProblemVariables, SolverModel, Variable, constraint, variable};
 use highs::HighsModelStatus;
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance::MEMORY_RELATIVE;
@@ -26,8 +26,8 @@ const MAX_NAMED: usize = 4;
 /// The irreducible set as a message.
 pub(crate) fn explained(problem: &Problem, units: &Units, stop: &Stop) -> Option<String> {
     let set = irreducible(problem, units, stop)?;
-    let name = |&unit: &u32| {
-        let first = units.members(unit as usize)[0];
+    let name = |&unit: &UnitId| {
+        let first = units.members(unit)[0];
         format!("`{}`", problem.graph().operator(first).name)
     };
     let named: Vec<String> = set.iter().take(MAX_NAMED).map(name).collect();
@@ -35,19 +35,19 @@ pub(crate) fn explained(problem: &Problem, units: &Units, stop: &Stop) -> Option
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let bytes: f64 = set.iter().map(|&unit| units.bytes(unit as usize, 1)).sum();
+    let bytes: f64 = set.iter().map(|&unit| units.bytes(unit, 1)).sum();
     Some(format!(
-        "an irreducible set: the devices cannot hold {}{more} together, {bytes} bytes with what is colocated with \
-         them, but can when any one of these is left out",
+        "an irreducible infeasible set: the devices cannot hold {}{more} together, {bytes} bytes with their \
+         colocated operators, but can hold them without any one of these",
         named.join(", ")
     ))
 }
 
 /// Irreducible set of units that cannot be packed, ascending. `None` if all can be packed, or if a query is
 /// too large or not answered in time.
-pub fn irreducible(problem: &Problem, units: &Units, stop: &Stop) -> Option<Vec<u32>> {
-    let mut heaviest: Vec<u32> = (0..units.len() as u32).collect();
-    let bytes = |unit: &u32| units.bytes(*unit as usize, 1);
+pub fn irreducible(problem: &Problem, units: &Units, stop: &Stop) -> Option<Vec<UnitId>> {
+    let mut heaviest: Vec<UnitId> = units.ids().collect();
+    let bytes = |unit: &UnitId| units.bytes(*unit, 1);
     heaviest.sort_by(|a, b| bytes(b).total_cmp(&bytes(a)).then(a.cmp(b)));
     let devices: usize = problem.pools().iter().map(|pool| pool.devices.len()).sum();
     if units.len().saturating_mul(devices) > MAX_VARIABLES {
@@ -72,7 +72,7 @@ struct Packing<'a> {
 impl Packing<'_> {
     /// Irreducible part of the candidates that does not fit next to the given units; `None` if time runs out.
     /// The depth of the recursion is logarithmic in their number.
-    fn explain(&self, given: &mut Vec<u32>, grown: bool, candidates: &[u32]) -> Option<Vec<u32>> {
+    fn explain(&self, given: &mut Vec<UnitId>, grown: bool, candidates: &[UnitId]) -> Option<Vec<UnitId>> {
         if grown && !self.fits(given)? {
             return Some(Vec::new());
         }
@@ -91,7 +91,7 @@ impl Packing<'_> {
     }
 
     /// Whether the chosen units fit the devices; `None` if not answered in time.
-    fn fits(&self, chosen: &[u32]) -> Option<bool> {
+    fn fits(&self, chosen: &[UnitId]) -> Option<bool> {
         let left = self.until.saturating_duration_since(Instant::now());
         if self.stop.reason().is_some() || left.is_zero() {
             return None;
@@ -105,10 +105,10 @@ impl Packing<'_> {
                     if spec.memory > 0.0 && spec.memory.is_finite() { spec.memory / SCALE } else { 1.0 };
                 let mut sum = Expression::from(0.0);
                 for (&unit, places) in chosen.iter().zip(&mut places) {
-                    if self.units.supported(unit as usize, pool) {
+                    if self.units.supported(unit, pool) {
                         let place = variables.add(variable().binary());
                         places.push(place);
-                        sum.add_mul(self.units.bytes(unit as usize, 1) / scale, place);
+                        sum.add_mul(self.units.bytes(unit, 1) / scale, place);
                     }
                 }
                 if spec.memory.is_finite() {

@@ -14,9 +14,11 @@
 use good_lp::solvers::highs::{HighsProblem, highs};
 use good_lp::{Constraint, Expression, ProblemVariables, SolverModel, Variable, constraint, variable};
 use rustc_hash::FxHashMap;
-use stagewright_core::contract::Units;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::{Communication, Split};
 use stagewright_core::graph::OpId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
@@ -42,24 +44,23 @@ pub struct Range {
     pub high: f64,
 }
 
-/// `[unit]`: devices that it may be on, by index; never empty.
-pub type Domains = Vec<Vec<u32>>;
+/// Devices that each unit may be on; never empty.
+pub type Domains = Keyed<UnitId, Vec<DeviceId>>;
 
 /// Devices that can run each unit; `None` if a unit has none.
 pub fn domains(problem: &Problem, units: &Units) -> Option<Domains> {
-    let of_unit = |unit: usize| {
+    let of_unit = |unit| {
         let pools = problem.pools().iter().enumerate();
         let able = pools.filter(|&(pool, _)| units.supported(unit, pool));
-        let domain: Vec<u32> =
-            able.flat_map(|(_, pool)| pool.devices.iter().map(|device| device.index() as u32)).collect();
+        let domain: Vec<DeviceId> = able.flat_map(|(_, pool)| pool.devices.iter().copied()).collect();
         (!domain.is_empty()).then_some(domain)
     };
-    (0..units.len()).map(of_unit).collect()
+    units.ids().map(of_unit).collect()
 }
 
 /// Device of every unit of a placement that does not split units.
-pub fn devices_of_units(units: &Units, placement: &Placement) -> Vec<u32> {
-    (0..units.len()).map(|unit| placement.device_of(units.members(unit)[0]).index() as u32).collect()
+pub fn devices_of_units(units: &Units, placement: &Placement) -> Keyed<UnitId, DeviceId> {
+    units.ids().map(|unit| placement.device_of(units.members(unit)[0])).collect()
 }
 
 /// Loads whose maximum the model minimises.
@@ -77,7 +78,7 @@ pub struct CutNetModel {
     rows: Vec<Constraint>,
     objective: Expression,
     /// Choice of a device for each unit.
-    choices: Choices,
+    choices: Choices<DeviceId>,
     /// Seconds per unit of the model's time.
     unit_seconds: f64,
 }
@@ -85,10 +86,10 @@ pub struct CutNetModel {
 /// Key by which nets are merged.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct NetKey<'a> {
-    pins: &'a [u32],
+    pins: &'a [UnitId],
     pass: u8,
     /// Producer, if it matters.
-    producer: Option<u32>,
+    producer: Option<UnitId>,
     /// Whether it is the gradient of a shared parameter, if it matters.
     is_gradient: bool,
 }
@@ -120,9 +121,9 @@ impl CutNetModel {
     /// Approximate number of entries of the model's matrix, a measure of its memory and difficulty.
     pub fn size(problem: &Problem, units: &Units, domains: &Domains) -> usize {
         let devices: usize = problem.pools().iter().map(|pool| pool.devices.len()).sum();
-        let free = |unit: u32| domains[unit as usize].len() > 1;
+        let free = |unit| domains[unit].len() > 1;
         let pins: usize =
-            (0..units.nets().len()).map(|net| units.pins(net).iter().filter(|&&pin| free(pin)).count()).sum();
+            units.nets().ids().map(|net| units.pins(net).iter().filter(|&&pin| free(pin)).count()).sum();
         let places: usize = domains.iter().filter(|domain| domain.len() > 1).map(Vec::len).sum();
         let paths = match problem.objective().rules().split {
             Split::Convex => problem.graph().operators().map(|op| problem.graph().successors(op).len()).sum(),
@@ -132,7 +133,7 @@ impl CutNetModel {
     }
 
     /// Column values of a warm start with the given device for every unit.
-    pub fn start(&self, device_of: &[u32]) -> Vec<f64> {
+    pub fn start(&self, device_of: &[DeviceId]) -> Vec<f64> {
         let mut columns = vec![0.0; self.variables.len()];
         self.choices.write(device_of, &mut columns);
         columns
@@ -140,6 +141,8 @@ impl CutNetModel {
 }
 
 impl Model for CutNetModel {
+    type Choice = DeviceId;
+
     fn into_highs(self) -> HighsProblem {
         let mut program = self.variables.minimise(self.objective).using(highs);
         for row in self.rows {
@@ -148,7 +151,7 @@ impl Model for CutNetModel {
         program
     }
 
-    fn choices(&self) -> &Choices {
+    fn choices(&self) -> &Choices<DeviceId> {
         &self.choices
     }
 
@@ -169,7 +172,7 @@ struct Writer<'a> {
     variables: ProblemVariables,
     rows: Vec<Constraint>,
     /// The variable of each unit on each device of its domain.
-    places: Vec<Vec<(u32, Variable)>>,
+    places: Keyed<UnitId, Vec<(DeviceId, Variable)>>,
     /// T of each pass.
     bottleneck: Vec<Variable>,
     unit_seconds: f64,
@@ -189,8 +192,8 @@ impl<'a> Writer<'a> {
         let known = if range.high.is_finite() { range.high } else { range.low };
         let unit_seconds = Some(known / SCALE).filter(|unit| unit.is_normal()).unwrap_or(1.0);
         let mut variables = ProblemVariables::new();
-        let mut places = Vec::with_capacity(units.len());
-        for domain in domains {
+        let mut places = Keyed::new();
+        for domain in domains.iter() {
             assert!(!domain.is_empty(), "a unit must be somewhere");
             let of_unit = match domain.len() {
                 1 => Vec::new(),
@@ -221,7 +224,7 @@ impl<'a> Writer<'a> {
     }
 
     fn write(mut self, minimise: Minimise, stop: &Stop) -> Option<CutNetModel> {
-        for places in &self.places {
+        for places in self.places.iter() {
             if !places.is_empty() {
                 let sum: Expression = places.iter().map(|&(_, place)| place).sum();
                 self.rows.push(constraint!(sum == 1.0));
@@ -229,8 +232,7 @@ impl<'a> Writer<'a> {
         }
         let nets = self.merged_nets();
         for (pool, spec) in self.problem.pools().iter().enumerate() {
-            for device in &spec.devices {
-                let device = device.index() as u32;
+            for &device in &spec.devices {
                 // A device without changes keeps its memory and stays convex.
                 if minimise == Minimise::Changing && !self.may_change(device) {
                     continue;
@@ -251,7 +253,7 @@ impl<'a> Writer<'a> {
         let objective = self.bottleneck.iter().sum();
         // Columns are in the order in which variables were added, places first.
         let mut column = 0;
-        let mut number = |(device, _): &(u32, Variable)| {
+        let mut number = |(device, _): &(DeviceId, Variable)| {
             column += 1;
             (*device, column - 1)
         };
@@ -266,13 +268,13 @@ impl<'a> Writer<'a> {
         })
     }
 
-    fn may_change(&self, device: u32) -> bool {
+    fn may_change(&self, device: DeviceId) -> bool {
         self.places.iter().flatten().any(|&(at, _)| at == device)
     }
 
     /// x_ud.
-    fn place(&self, unit: u32, device: u32) -> Term {
-        let (places, domain) = (&self.places[unit as usize], &self.domains[unit as usize]);
+    fn place(&self, unit: UnitId, device: DeviceId) -> Term {
+        let (places, domain) = (&self.places[unit], &self.domains[unit]);
         match places.iter().find(|&&(at, _)| at == device) {
             Some(&(_, variable)) => Term::Variable(variable),
             None if places.is_empty() && domain[0] == device => Term::Constant(1.0),
@@ -286,7 +288,7 @@ impl<'a> Writer<'a> {
         let groups = self.problem.cluster().group_count();
         let mut at_key: FxHashMap<NetKey<'a>, usize> = FxHashMap::default();
         let mut nets: Vec<Net<'a>> = Vec::new();
-        for (at, net) in units.nets().iter().enumerate() {
+        for (at, net) in units.nets().enumerate() {
             let key = NetKey {
                 pins: units.pins(at),
                 pass: net.pass,
@@ -367,12 +369,12 @@ impl<'a> Writer<'a> {
 
     /// Adds the rows of a load: T is at least the sum of compute, sent and received, or each of them, and in every case
     /// with the gradients of shared parameters on top.
-    fn load(&mut self, pool: usize, device: u32, nets: &[Net<'a>]) {
+    fn load(&mut self, pool: usize, device: DeviceId, nets: &[Net<'a>]) {
         let host = self.problem.pools()[pool].host;
         for pass in 0..self.bottleneck.len() {
             let mut compute = Expression::from(0.0);
-            for unit in 0..self.units.len() as u32 {
-                let seconds = self.units.pass_seconds(unit as usize, pool, pass) / self.unit_seconds;
+            for unit in self.units.ids() {
+                let seconds = self.units.pass_seconds(unit, pool, pass) / self.unit_seconds;
                 let seconds = seconds.min(self.ceiling);
                 if seconds > 0.0 {
                     compute.add_mul(seconds, self.place(unit, device).expression());
@@ -414,7 +416,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Adds the rows of memory. In version 2 they are a relaxation without live tensors, which covers account for.
-    fn memory(&mut self, pool: usize, device: u32) {
+    fn memory(&mut self, pool: usize, device: DeviceId) {
         let capacity = self.problem.pools()[pool].memory;
         for cover in self.covers.iter().filter(|cover| capacity <= cover.memory) {
             let sum = cover.units.iter().fold(Expression::from(0.0), |mut sum, &unit| {
@@ -423,31 +425,31 @@ impl<'a> Writer<'a> {
             });
             self.rows.push(constraint!(sum <= cover.units.len() as f64 - 1.0));
         }
-        let bytes = |unit: u32| self.units.bytes(unit as usize, 1);
+        let bytes = |unit: UnitId| self.units.bytes(unit, 1);
         let shared: f64 = self.units.shared().iter().map(|shared| shared.bytes).sum();
-        let all: f64 = (0..self.units.len() as u32).map(bytes).sum();
+        let all: f64 = self.units.ids().map(bytes).sum();
         if all + shared <= capacity {
             return;
         }
         // Devices with no memory, or nearly none, hold units that take none.
         let scale = if capacity > 0.0 { capacity / MEMORY_SCALE } else { 1.0 };
         let mut sum = Expression::from(0.0);
-        for unit in 0..self.units.len() as u32 {
+        for unit in self.units.ids() {
             let share = bytes(unit) / scale;
             if share > 0.0 {
                 sum.add_mul(share, self.place(unit, device).expression());
             }
         }
-        let mut held = vec![None; self.units.shared().len()];
-        for unit in 0..self.units.len() {
+        let mut held = Keyed::filled(None, self.units.shared().len());
+        for unit in self.units.ids() {
             for &shared in self.units.shared_of(unit) {
-                let bytes = self.units.shared()[shared as usize].bytes / scale;
-                let here = *held[shared as usize].get_or_insert_with(|| {
+                let bytes = self.units.shared()[shared].bytes / scale;
+                let here = *held[shared].get_or_insert_with(|| {
                     let here = self.variables.add(variable().min(0.0).max(1.0));
                     sum.add_mul(bytes, here);
                     here
                 });
-                let place = self.place(unit as u32, device).expression();
+                let place = self.place(unit, device).expression();
                 self.rows.push(constraint!(place <= here));
             }
         }
@@ -457,13 +459,12 @@ impl<'a> Writer<'a> {
 
     fn uplink(&mut self, group: usize, nets: &[Net<'a>]) {
         let cluster = self.problem.cluster();
-        let members: Vec<u32> = cluster
+        let members: Vec<DeviceId> = cluster
             .devices()
             .filter(|&device| cluster.group_of_kind(cluster.kind_of(device)) == Some(group))
-            .map(|device| device.index() as u32)
             .collect();
         // Whether a unit is in the group, by unit, created on demand.
-        let mut within: FxHashMap<u32, Term> = FxHashMap::default();
+        let mut within: FxHashMap<UnitId, Term> = FxHashMap::default();
         for pass in 0..self.bottleneck.len() {
             let mut load = Expression::from(0.0);
             for net in nets.iter().filter(|net| usize::from(net.key.pass) == pass) {
@@ -488,21 +489,20 @@ impl<'a> Writer<'a> {
     }
 
     /// Whether a unit is on one of the member devices.
-    fn within(&mut self, unit: u32, members: &[u32]) -> Term {
-        let domain = &self.domains[unit as usize];
+    fn within(&mut self, unit: UnitId, members: &[DeviceId]) -> Term {
+        let domain = &self.domains[unit];
         let inside = domain.iter().filter(|&device| members.contains(device)).count();
         if inside == 0 || inside == domain.len() {
             return Term::Constant(if inside == 0 { 0.0 } else { 1.0 });
         }
-        let is_member = |(device, _): &&(u32, Variable)| members.contains(device);
-        let sum: Expression =
-            self.places[unit as usize].iter().filter(is_member).map(|&(_, place)| place).sum();
+        let is_member = |(device, _): &&(DeviceId, Variable)| members.contains(device);
+        let sum: Expression = self.places[unit].iter().filter(is_member).map(|&(_, place)| place).sum();
         let within = self.fraction();
         self.rows.push(constraint!(within == sum));
         Term::Variable(within)
     }
 
-    fn convex(&mut self, device: u32) {
+    fn convex(&mut self, device: DeviceId) {
         let graph = self.problem.graph();
         let forward: Vec<OpId> =
             graph.topological().iter().copied().filter(|&op| graph.is_forward(op)).collect();
@@ -513,11 +513,11 @@ impl<'a> Writer<'a> {
             if before.is_empty() {
                 continue;
             }
-            let unit = self.units.unit_of(op) as u32;
+            let unit = self.units.unit_of(op);
             let here = self.place(unit, device).expression();
             let left_here = self.fraction();
             for before in before {
-                let there = self.units.unit_of(before) as u32;
+                let there = self.units.unit_of(before);
                 if there != unit {
                     let coming = self.place(there, device).expression();
                     self.rows.push(constraint!(left_here >= coming - here.clone()));

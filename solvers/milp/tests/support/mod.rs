@@ -7,6 +7,8 @@ pub(crate) use stagewright_testing::random;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::{Schedule, Split};
 use stagewright_core::evaluate::evaluate;
+use stagewright_core::graph::ClassId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Throughput;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -28,18 +30,18 @@ pub(crate) fn optimum(problem: &Problem) -> Option<Option<f64>> {
     if (devices as f64).powi(graph.class_count() as i32) > 20_000.0 {
         return None;
     }
-    let mut choice = vec![0u32; graph.class_count()];
+    let mut choice: Keyed<ClassId, DeviceId> = Keyed::filled(DeviceId(0), graph.class_count());
     let mut best: Option<f64> = None;
     loop {
-        let device_of = graph.operators().map(|op| DeviceId(choice[graph.class_of(op)])).collect();
+        let device_of = graph.operators().map(|op| choice[graph.class_of(op)]).collect();
         let evaluation = evaluate(problem, &Placement::new(device_of));
         if evaluation.is_feasible() && best.is_none_or(|best| evaluation.value < best) {
             best = Some(evaluation.value);
         }
-        let Some(at) = choice.iter().position(|&device| device as usize + 1 < devices) else {
+        let Some(at) = choice.iter().position(|device| device.index() + 1 < devices) else {
             return Some(best);
         };
-        choice[at] += 1;
-        choice[..at].fill(0);
+        choice.as_mut_slice()[at].0 += 1;
+        choice.as_mut_slice()[..at].fill(DeviceId(0));
     }
 }

@@ -10,10 +10,11 @@ use rand::{Rng, RngExt};
 use rayon::prelude::*;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::seed;
 use stagewright_core::solver::Stop;
 use stagewright_makespan::schedule::{Best, Judge, Schedule, is_better};
-use stagewright_makespan::{assigned, rank};
+use stagewright_makespan::{ClusterId, assigned, rank};
 
 use super::gumbel;
 use crate::predict::Prediction;
@@ -35,16 +36,15 @@ pub(crate) fn homes(
     let (level, units, devices) = (&subject.level, subject.unit_count(), subject.scene.device_count());
     let group_of = match is_grouped {
         true => groups(subject, prediction, temperature, rng),
-        false => (0..units as u32).collect(),
+        false => (0..units).collect(),
     };
     let mut logits = vec![0.0f64; units * devices];
     let mut work = vec![0.0f64; units];
     for (unit, &group) in group_of.iter().enumerate() {
-        let group = group as usize;
-        let seconds = level.mean(unit) + f64::MIN_POSITIVE;
+        let seconds = level.mean(ClusterId::new(unit)) + f64::MIN_POSITIVE;
         work[group] += seconds;
         for (device, share) in prediction.devices_of(unit, devices).iter().enumerate() {
-            let able = subject.can_run(unit, DeviceId(device as u32));
+            let able = subject.can_run(unit, DeviceId::new(device));
             logits[group * devices + device] +=
                 if able { seconds * share.max(LEAST).ln() } else { f64::NEG_INFINITY };
         }
@@ -52,7 +52,7 @@ pub(crate) fn homes(
     let mut home_of_group = vec![None; units];
     (0..units)
         .map(|unit| {
-            let group = group_of[unit] as usize;
+            let group = group_of[unit];
             let home = *home_of_group[group].get_or_insert_with(|| {
                 let row = &logits[group * devices..(group + 1) * devices];
                 let noisy = |logit: &f64| {
@@ -60,16 +60,16 @@ pub(crate) fn homes(
                 };
                 largest(row.iter().map(noisy))
             });
-            let home = DeviceId(home as u32);
+            let home = DeviceId::new(home);
             match subject.can_run(unit, home) {
                 true => home,
                 // No device can run the whole group: each unit goes where it can run.
-                false => DeviceId(largest(prediction.devices_of(unit, devices).iter().enumerate().map(
-                    |(device, &share)| match subject.can_run(unit, DeviceId(device as u32)) {
+                false => DeviceId::new(largest(prediction.devices_of(unit, devices).iter().enumerate().map(
+                    |(device, &share)| match subject.can_run(unit, DeviceId::new(device)) {
                         true => share,
                         false => f64::NEG_INFINITY,
                     },
-                )) as u32),
+                ))),
             }
         })
         .collect()
@@ -93,9 +93,9 @@ fn groups(
     prediction: &Prediction,
     temperature: f64,
     rng: &mut impl Rng,
-) -> Vec<u32> {
+) -> Vec<usize> {
     let (level, units) = (&subject.level, subject.unit_count());
-    let all: f64 = (0..units).map(|unit| level.mean(unit)).sum();
+    let all: f64 = level.ids().map(|unit| level.mean(unit)).sum();
     let most = MAX_OF_DEVICE * all / subject.scene.device_count().max(1) as f64;
     let mut holds = |likely: f64| match temperature > 0.0 {
         true => rng.random_bool(likely),
@@ -104,17 +104,17 @@ fn groups(
     let mut held: Vec<usize> =
         (0..subject.edges.len()).filter(|&edge| holds(prediction.together[edge])).collect();
     held.sort_by(|&a, &b| prediction.together[b].total_cmp(&prediction.together[a]));
-    let mut sets = UnionFind::<u32>::new(units);
-    let mut work: Vec<f64> = (0..units).map(|unit| level.mean(unit)).collect();
+    let mut sets = UnionFind::new(units);
+    let mut work: Vec<f64> = level.ids().map(|unit| level.mean(unit)).collect();
     for edge in held {
         let (from, to, _) = subject.edges[edge];
-        let (a, b) = (sets.find_mut(from), sets.find_mut(to));
-        if a != b && work[a as usize] + work[b as usize] <= most {
+        let [a, b] = [from, to].map(|unit| sets.find_mut(unit as usize));
+        if a != b && work[a] + work[b] <= most {
             sets.union(a, b);
-            work[sets.find_mut(a) as usize] = work[a as usize] + work[b as usize];
+            work[sets.find_mut(a)] = work[a] + work[b];
         }
     }
-    (0..units as u32).map(|unit| sets.find_mut(unit)).collect()
+    (0..units).map(|unit| sets.find_mut(unit)).collect()
 }
 
 /// The operators by the priority of their units, those of one unit by decreasing upward rank. The backward operators of
@@ -124,13 +124,13 @@ pub(crate) fn order(subject: &Subject<'_, '_>, prediction: &Prediction) -> Vec<O
     let graph = scene.graph();
     let mut order = rank::falling(scene, &rank::upward(scene));
     let unit_of = |op: OpId| level.cluster_of(graph.class_of(op));
-    let mut has_forward = vec![false; level.len()];
+    let mut has_forward = Keyed::filled(false, level.len());
     for op in graph.operators().filter(|&op| graph.is_forward(op)) {
         has_forward[unit_of(op)] = true;
     }
     let last = prediction.priority.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let priority = |op: &OpId| {
-        let own = prediction.priority[unit_of(*op)];
+        let own = prediction.priority[unit_of(*op).index()];
         if !graph.is_forward(*op) && has_forward[unit_of(*op)] { 2.0 * last - own } else { own }
     };
     order.sort_by(|a, b| priority(a).total_cmp(&priority(b)));
@@ -161,7 +161,7 @@ pub(crate) fn best_of_draws<'s, 'p>(
         // The first two draws are the most likely assignments, ungrouped and grouped.
         let temperature = if number < 2 { 0.0 } else { TEMPERATURES[1 + (number / 2) % 3] };
         let homes = homes(subject, prediction, number % 2 == 1, temperature, &mut rng);
-        let device_of = subject.level.project(scene, &homes);
+        let device_of = subject.level.project(scene, &homes.into());
         let implied = assigned::order(scene, &device_of);
         let best = Best::of(None, judge, Schedule::by_order(device_of.clone(), &implied));
         Best::of(best, judge, Schedule::by_order(device_of, &by_network))

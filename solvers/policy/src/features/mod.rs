@@ -8,6 +8,7 @@ pub(crate) mod kinds;
 mod read;
 
 use stagewright_core::cluster::DeviceId;
+use stagewright_core::ids::{Id, Keyed};
 
 pub use read::input;
 
@@ -44,7 +45,7 @@ pub struct Input {
     /// [`GRAPH`] features.
     pub graph: Vec<f32>,
     /// Device of every unit in the plan to improve on.
-    pub home: Vec<u32>,
+    pub home: Keyed<u32, DeviceId>,
     /// Whether a unit can run on a device, by unit and device.
     pub able: Vec<bool>,
     /// The units, each after its predecessors.
@@ -57,41 +58,33 @@ impl Input {
     ///
     /// # Panics
     /// If these are not permutations.
-    pub fn renamed(&self, unit_to: &[u32], device_to: &[u32]) -> Input {
-        let moved = |of: &[f32], width: usize, to: &[u32]| {
-            let mut moved = vec![0.0; of.len()];
-            for (at, &to) in to.iter().enumerate() {
-                let to = to as usize * width;
-                moved[to..to + width].copy_from_slice(&of[at * width..(at + 1) * width]);
-            }
-            moved
-        };
+    pub fn renamed(&self, unit_to: &Keyed<u32, u32>, device_to: &Keyed<DeviceId, DeviceId>) -> Input {
         let mut pair = vec![0.0; self.pair.len()];
         let mut able = vec![false; self.able.len()];
         for (unit, &unit_to) in unit_to.iter().enumerate() {
             for (device, &device_to) in device_to.iter().enumerate() {
                 let from = unit * self.devices + device;
-                let to = unit_to as usize * self.devices + device_to as usize;
+                let to = unit_to as usize * self.devices + device_to.index();
                 pair[to * PAIR..(to + 1) * PAIR].copy_from_slice(&self.pair[from * PAIR..(from + 1) * PAIR]);
                 able[to] = self.able[from];
             }
         }
-        let mut home = vec![0; self.units];
-        for (unit, &device) in self.home.iter().enumerate() {
-            home[unit_to[unit] as usize] = device_to[device as usize];
+        let mut home = Keyed::filled(DeviceId(0), self.units);
+        for (&unit, &device) in unit_to.iter().zip(self.home.iter()) {
+            home[unit] = device_to[device];
         }
         Input {
             units: self.units,
             devices: self.devices,
             unit: moved(&self.unit, UNIT, unit_to),
-            edges: self.edges.iter().map(|&(a, b)| (unit_to[a as usize], unit_to[b as usize])).collect(),
+            edges: self.edges.iter().map(|&(a, b)| (unit_to[a], unit_to[b])).collect(),
             edge: self.edge.clone(),
             device: moved(&self.device, DEVICE, device_to),
             pair,
             graph: self.graph.clone(),
             home,
             able,
-            order: self.order.iter().map(|&unit| unit_to[unit as usize]).collect(),
+            order: self.order.iter().map(|&unit| unit_to[unit]).collect(),
         }
     }
 
@@ -99,4 +92,14 @@ impl Input {
     pub fn is_able(&self, unit: usize, device: DeviceId) -> bool {
         self.able[unit * self.devices + device.index()]
     }
+}
+
+/// Rows of features, with row i moved to `to[i]`.
+fn moved(of: &[f32], width: usize, to: &[impl Id]) -> Vec<f32> {
+    let mut moved = vec![0.0; of.len()];
+    for (at, &to) in to.iter().enumerate() {
+        let to = to.index() * width;
+        moved[to..to + width].copy_from_slice(&of[at * width..(at + 1) * width]);
+    }
+    moved
 }

@@ -2,6 +2,8 @@
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::Pass;
+use stagewright_core::ids::Keyed;
+use stagewright_makespan::ClusterId;
 
 use super::kinds::{KINDS, coarse};
 use super::{DEVICE, EDGE, GRAPH, Input, PAIR, UNIT};
@@ -50,10 +52,10 @@ pub fn input(subject: &Subject<'_, '_>, base: &Base, value: f64, bound: f64) -> 
         able.extend(all.iter().map(|&device| subject.can_run(unit, device)));
     }
     let sums = Sums {
-        work: (0..units).map(|unit| level.mean(unit)).sum(),
+        work: level.ids().map(|unit| level.mean(unit)).sum(),
         sent: subject.edges.iter().map(|edge| edge.2).sum(),
-        bytes: (0..units).map(|unit| level.bytes(unit)).sum(),
-        longest: (0..units).map(|unit| subject.top[unit] + subject.bottom[unit]).fold(0.0, f64::max),
+        bytes: level.ids().map(|unit| level.bytes(unit)).sum(),
+        longest: subject.bottom.enumerate().map(|(unit, way)| subject.top[unit] + way).fold(0.0, f64::max),
         memory: all.iter().map(|&device| scene.memory(device)).sum(),
     };
     Input {
@@ -86,27 +88,27 @@ fn of_units(subject: &Subject<'_, '_>, base: &Base, able: &[bool], sums: &Sums) 
             Pass::Backward => 2,
             Pass::Update => 3,
         };
-        count[unit][0] += 1.0;
-        count[unit][pass] += 1.0;
-        kinds[unit][coarse(operator.kind.as_deref())] += scene.mean_seconds(op) + f64::MIN_POSITIVE;
+        count[unit.index()][0] += 1.0;
+        count[unit.index()][pass] += 1.0;
+        kinds[unit.index()][coarse(operator.kind.as_deref())] += scene.mean_seconds(op) + f64::MIN_POSITIVE;
     }
-    let mut rank = vec![0.0; units];
+    let mut rank: Keyed<u32, f64> = Keyed::filled(0.0, units);
     for (at, &unit) in subject.order.iter().enumerate() {
-        rank[unit as usize] = ratio(at as f64, (units - 1) as f64);
+        rank[unit] = ratio(at as f64, (units - 1) as f64);
     }
     let most_busy = base.busy.iter().copied().fold(0.0, f64::max);
     let usual = ratio(sums.work, units as f64);
     let mut figures = Vec::with_capacity(units * UNIT);
-    for unit in 0..units {
-        let seconds = level.mean(unit);
-        let received: f64 = level.previous(unit).iter().map(|edge| edge.1).sum();
-        let sent: f64 = level.next(unit).iter().map(|edge| edge.1).sum();
-        let here = base.home[unit];
-        let cut = |edges: &[(u32, f64)]| -> f64 {
-            edges.iter().filter(|edge| base.home[edge.0 as usize] != here).map(|edge| edge.1).sum()
+    for (cluster, (at, &here)) in level.ids().zip(base.home.enumerate()) {
+        let unit = cluster.index();
+        let seconds = level.mean(cluster);
+        let received: f64 = level.previous(cluster).iter().map(|edge| edge.1).sum();
+        let sent: f64 = level.next(cluster).iter().map(|edge| edge.1).sum();
+        let cut = |edges: &[(ClusterId, f64)]| -> f64 {
+            edges.iter().filter(|edge| base.home[edge.0.0] != here).map(|edge| edge.1).sum()
         };
-        let away = cut(level.previous(unit)) + cut(level.next(unit));
-        let [top, bottom] = [subject.top[unit], subject.bottom[unit]].map(|way| ratio(way, sums.longest));
+        let away = cut(level.previous(cluster)) + cut(level.next(cluster));
+        let [top, bottom] = [subject.top[at], subject.bottom[at]].map(|way| ratio(way, sums.longest));
         let can = able[unit * devices..(unit + 1) * devices].iter().filter(|&&can| can).count();
         let [all, passes @ ..] = count[unit];
         figures.extend([
@@ -115,17 +117,17 @@ fn of_units(subject: &Subject<'_, '_>, base: &Base, able: &[bool], sums: &Sums) 
             top as f32,
             bottom as f32,
             (1.0 - top - bottom) as f32,
-            log(level.bytes(unit) * devices as f64, sums.bytes),
+            log(level.bytes(cluster) * devices as f64, sums.bytes),
             if sums.memory.is_finite() {
-                log1p(ratio(level.bytes(unit) * devices as f64, sums.memory))
+                log1p(ratio(level.bytes(cluster) * devices as f64, sums.memory))
             } else {
                 0.0
             },
-            log1p(level.previous(unit).len() as f64),
-            log1p(level.next(unit).len() as f64),
+            log1p(level.previous(cluster).len() as f64),
+            log1p(level.next(cluster).len() as f64),
             log(received + sent, seconds),
             ratio(received, received + sent) as f32,
-            rank[unit] as f32,
+            rank[at] as f32,
             log1p(all - 1.0),
         ]);
         figures.extend(passes.map(|pass| ratio(pass, all) as f32));
@@ -134,7 +136,7 @@ fn of_units(subject: &Subject<'_, '_>, base: &Base, able: &[bool], sums: &Sums) 
             base.start[unit] as f32,
             base.critical[unit] as f32,
             ratio(away, received + sent) as f32,
-            ratio(base.busy[here as usize], most_busy) as f32,
+            ratio(base.busy[here], most_busy) as f32,
         ]);
         let all: f64 = kinds[unit].iter().sum();
         figures.extend(kinds[unit].map(|kind| ratio(kind, all) as f32));
@@ -145,16 +147,16 @@ fn of_units(subject: &Subject<'_, '_>, base: &Base, able: &[bool], sums: &Sums) 
 fn of_edges(subject: &Subject<'_, '_>, base: &Base, sums: &Sums) -> Vec<f32> {
     let level = &subject.level;
     let usual = ratio(sums.work, level.len() as f64);
-    let total = |edges: &[(u32, f64)]| edges.iter().map(|edge| edge.1).sum::<f64>();
+    let total = |edges: &[(ClusterId, f64)]| edges.iter().map(|edge| edge.1).sum::<f64>();
     let mut figures = Vec::with_capacity(subject.edges.len() * EDGE);
     for &(from, to, seconds) in &subject.edges {
-        let [from, to] = [from as usize, to as usize];
-        let way = subject.top[from] + level.mean(from) + seconds + subject.bottom[to];
+        let [source, target] = [from, to].map(ClusterId);
+        let way = subject.top[from] + level.mean(source) + seconds + subject.bottom[to];
         figures.extend([
             log(seconds, usual),
-            log(seconds, 0.5 * (level.mean(from) + level.mean(to))),
-            ratio(seconds, total(level.next(from))) as f32,
-            ratio(seconds, total(level.previous(to))) as f32,
+            log(seconds, 0.5 * (level.mean(source) + level.mean(target))),
+            ratio(seconds, total(level.next(source))) as f32,
+            ratio(seconds, total(level.previous(target))) as f32,
             (1.0 - ratio(way, sums.longest)) as f32,
             flag(base.home[from] == base.home[to]),
         ]);
@@ -167,11 +169,15 @@ fn of_devices(subject: &Subject<'_, '_>, base: &Base, all: &[DeviceId], sums: &S
     let problem = scene.problem();
     // Only units that every pool can run allow pools to be compared in speed.
     let pools = problem.pools().len();
-    let everywhere = |unit: &usize| (0..pools).all(|pool| level.seconds(*unit, pool).is_finite());
+    let everywhere =
+        |unit: &usize| (0..pools).all(|pool| level.seconds(ClusterId::new(*unit), pool).is_finite());
     let common: Vec<usize> = (0..level.len()).filter(everywhere).collect();
-    let mean: f64 = common.iter().map(|&unit| level.mean(unit)).sum();
-    let seconds = |pool: usize| common.iter().map(|&unit| level.seconds(unit, pool)).sum::<f64>();
-    let able = |pool: usize| (0..level.len()).filter(|&unit| level.seconds(unit, pool).is_finite()).count();
+    let mean: f64 = common.iter().map(|&unit| level.mean(ClusterId::new(unit))).sum();
+    let seconds =
+        |pool: usize| common.iter().map(|&unit| level.seconds(ClusterId::new(unit), pool)).sum::<f64>();
+    let able = |pool: usize| {
+        (0..level.len()).filter(|&unit| level.seconds(ClusterId::new(unit), pool).is_finite()).count()
+    };
     let of_pool: Vec<(f64, f64)> =
         (0..pools).map(|pool| (seconds(pool), ratio(able(pool) as f64, level.len() as f64))).collect();
     let finite: Vec<f64> = all
@@ -196,8 +202,8 @@ fn of_devices(subject: &Subject<'_, '_>, base: &Base, all: &[DeviceId], sums: &S
             flag(pool.host),
             if pool.bandwidth.is_finite() { log(pool.bandwidth, usual_bandwidth) } else { 0.0 },
             ratio(in_group.count() as f64, all.len() as f64) as f32,
-            ratio(base.busy[device.index()], most_busy) as f32,
-            if memory.is_finite() { ratio(base.peak[device.index()], memory).min(4.0) as f32 } else { 0.0 },
+            ratio(base.busy[device], most_busy) as f32,
+            if memory.is_finite() { ratio(base.peak[device], memory).min(4.0) as f32 } else { 0.0 },
         ]);
     }
     figures
@@ -205,26 +211,32 @@ fn of_devices(subject: &Subject<'_, '_>, base: &Base, all: &[DeviceId], sums: &S
 
 fn of_pairs(subject: &Subject<'_, '_>, base: &Base, able: &[bool], devices: usize) -> Vec<f32> {
     let (scene, level) = (subject.scene, &subject.level);
-    let pools: Vec<usize> =
+    let pools: Keyed<DeviceId, usize> =
         scene.problem().cluster().devices().map(|device| scene.problem().pool_of(device)).collect();
     let mut figures = Vec::with_capacity(level.len() * devices * PAIR);
-    let (mut received, mut sent) = (vec![0.0f64; devices], vec![0.0f64; devices]);
-    for unit in 0..level.len() {
+    let mut received: Keyed<DeviceId, f64> = Keyed::filled(0.0, devices);
+    let mut sent = received.clone();
+    for (cluster, &here) in level.ids().zip(base.home.iter()) {
+        let unit = cluster.index();
         received.fill(0.0);
         sent.fill(0.0);
-        for &(from, seconds) in level.previous(unit) {
-            received[base.home[from as usize] as usize] += seconds;
+        for &(from, seconds) in level.previous(cluster) {
+            received[base.home[from.0]] += seconds;
         }
-        for &(to, seconds) in level.next(unit) {
-            sent[base.home[to as usize] as usize] += seconds;
+        for &(to, seconds) in level.next(cluster) {
+            sent[base.home[to.0]] += seconds;
         }
-        let all: f64 = received.iter().chain(&sent).sum();
-        for device in 0..devices {
-            let can = able[unit * devices + device];
+        let all: f64 = received.iter().chain(sent.iter()).sum();
+        for device in received.ids() {
+            let can = able[unit * devices + device.index()];
             figures.extend([
-                if can { log(level.seconds(unit, pools[device]), level.mean(unit)) } else { 0.0 },
+                if can {
+                    log(level.seconds(ClusterId::new(unit), pools[device]), level.mean(ClusterId::new(unit)))
+                } else {
+                    0.0
+                },
                 flag(can),
-                flag(base.home[unit] as usize == device),
+                flag(here == device),
                 ratio(received[device], all) as f32,
                 ratio(sent[device], all) as f32,
             ]);

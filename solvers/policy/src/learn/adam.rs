@@ -16,20 +16,30 @@ use crate::weights::Weights;
 #[serde(deny_unknown_fields, default)]
 pub struct AdamConfig {
     /// Learning rate after the warm-up.
+    #[serde(rename = "rate")]
     pub learning_rate: f64,
     /// Warm-up steps, in which the learning rate rises linearly from zero.
     pub warmup: u64,
     /// Final fraction of the learning rate.
+    #[serde(rename = "last")]
     pub final_lr_fraction: f64,
     /// Weight decay.
+    #[serde(rename = "decay")]
     pub weight_decay: f64,
     /// Maximum norm of the gradient over all parameters.
+    #[serde(rename = "clip")]
     pub max_grad_norm: f64,
 }
 
 impl Default for AdamConfig {
     fn default() -> AdamConfig {
-        AdamConfig { learning_rate: 1e-3, warmup: 100, final_lr_fraction: 0.05, weight_decay: 1e-4, max_grad_norm: 1.0 }
+        AdamConfig {
+            learning_rate: 1e-3,
+            warmup: 100,
+            final_lr_fraction: 0.05,
+            weight_decay: 1e-4,
+            max_grad_norm: 1.0,
+        }
     }
 }
 

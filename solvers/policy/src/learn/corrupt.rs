@@ -2,6 +2,7 @@
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
+use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, SolveError, Solver, Stop};
@@ -62,13 +63,13 @@ pub fn base_schedule(
             let teacher = &teachers[rng.random_range(0..teachers.len())];
             let device_of: Vec<DeviceId> =
                 scene.graph().operators().map(|op| teacher.placement.device_of(op)).collect();
-            let mut homes: Vec<DeviceId> = subject.devices_of(&device_of).into_iter().map(DeviceId).collect();
+            let mut homes = subject.devices_of(&device_of);
             corrupt(subject, &mut homes, rng);
             homes
         }
         Start::Random => random(subject, rng),
     };
-    let device_of = subject.level().project(scene, &homes);
+    let device_of = subject.level().project(scene, &homes.iter().copied().collect());
     let order = assigned::order(scene, &device_of);
     Ok(Schedule::by_order(device_of, &order))
 }
@@ -81,12 +82,12 @@ fn placed(solver: &dyn Solver, problem: &Problem, stop: &Stop) -> Result<Option<
 }
 
 /// The devices that can run a unit; not empty if the problem has a plan.
-fn able(subject: &Subject<'_, '_>, unit: usize) -> Vec<DeviceId> {
+fn able(subject: &Subject<'_, '_>, unit: impl Id) -> Vec<DeviceId> {
     let devices = subject.scene().problem().cluster().devices();
     devices.filter(|&device| subject.can_run(unit, device)).collect()
 }
 
-fn random(subject: &Subject<'_, '_>, rng: &mut impl Rng) -> Vec<DeviceId> {
+fn random(subject: &Subject<'_, '_>, rng: &mut impl Rng) -> Keyed<u32, DeviceId> {
     (0..subject.unit_count())
         .map(|unit| {
             let able = able(subject, unit);
@@ -95,7 +96,7 @@ fn random(subject: &Subject<'_, '_>, rng: &mut impl Rng) -> Vec<DeviceId> {
         .collect()
 }
 
-fn corrupt(subject: &Subject<'_, '_>, homes: &mut [DeviceId], rng: &mut impl Rng) {
+fn corrupt(subject: &Subject<'_, '_>, homes: &mut Keyed<u32, DeviceId>, rng: &mut impl Rng) {
     let units = homes.len();
     if units == 0 {
         return;
@@ -107,14 +108,14 @@ fn corrupt(subject: &Subject<'_, '_>, homes: &mut [DeviceId], rng: &mut impl Rng
         let length = most.powf(rng.random_range(0.0..=1.0)).ceil() as usize;
         let first = rng.random_range(0..units);
         let stretch = &subject.order()[first..(first + length).min(units)];
-        let able = able(subject, stretch[0] as usize);
+        let able = able(subject, stretch[0]);
         if able.is_empty() {
             continue;
         }
         let to = able[rng.random_range(0..able.len())];
         for &unit in stretch {
-            if subject.can_run(unit as usize, to) {
-                homes[unit as usize] = to;
+            if subject.can_run(unit, to) {
+                homes[unit] = to;
             }
         }
     }

@@ -6,7 +6,9 @@
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::placement::Placement;
+use stagewright_makespan::ClusterId;
 
 use crate::features::Input;
 use crate::subject::{Subject, ratio};
@@ -73,20 +75,20 @@ pub fn example(
         let weight = (weight / all) as f32;
         let homes = aligned(subject, &input.home, &unit_homes(subject, &teacher.placement));
         for (together, &(from, to)) in together.iter_mut().zip(&input.edges) {
-            *together += if homes[from as usize] == homes[to as usize] { weight } else { 0.0 };
+            *together += if homes[from] == homes[to] { weight } else { 0.0 };
         }
         for (unit, &home) in homes.iter().enumerate() {
-            affinity[unit * devices + home as usize] += weight;
+            affinity[unit * devices + home.index()] += weight;
         }
     }
-    let work: f64 = (0..units).map(|unit| level.mean(unit)).sum();
+    let work: f64 = level.ids().map(|unit| level.mean(unit)).sum();
     let sent: f64 = subject.edges().iter().map(|edge| edge.2).sum();
     // Half of the weight is uniform, half is proportional to cost.
     let half = |share: f64, whole: f64, count: usize| {
         (0.5 / count as f64 + if whole > 0.0 { 0.5 * share / whole } else { 0.5 / count as f64 }) as f32
     };
     let edge_weight = subject.edges().iter().map(|edge| half(edge.2, sent, input.edges.len())).collect();
-    let unit_weight = (0..units).map(|unit| half(level.mean(unit), work, units)).collect();
+    let unit_weight = level.ids().map(|unit| half(level.mean(unit), work, units)).collect();
     let places = places(subject, &teachers[0].placement);
     let before = pairs(&places, &input.order, rng);
     let value = ratio(best, bound).max(1.0).ln() as f32;
@@ -94,7 +96,7 @@ pub fn example(
 }
 
 /// The device of every unit of a placement.
-fn unit_homes(subject: &Subject<'_, '_>, placement: &Placement) -> Vec<u32> {
+fn unit_homes(subject: &Subject<'_, '_>, placement: &Placement) -> Keyed<u32, DeviceId> {
     let device_of: Vec<DeviceId> =
         subject.scene().graph().operators().map(|op| placement.device_of(op)).collect();
     subject.devices_of(&device_of)
@@ -102,19 +104,20 @@ fn unit_homes(subject: &Subject<'_, '_>, placement: &Placement) -> Vec<u32> {
 
 /// Permutes devices within their pools so that as much work as possible keeps its device: a greedy matching by
 /// decreasing agreement, then pairwise exchanges while they help.
-fn aligned(subject: &Subject<'_, '_>, was: &[u32], is: &[u32]) -> Vec<u32> {
+fn aligned(subject: &Subject<'_, '_>, was: &[DeviceId], is: &[DeviceId]) -> Keyed<u32, DeviceId> {
     let scene = subject.scene();
     let problem = scene.problem();
     let devices = scene.device_count();
     // If each pair of devices has its own link, no two devices are interchangeable.
     if problem.cluster().document().matrix.is_some() {
-        return is.to_vec();
+        return is.to_vec().into();
     }
     let mut agreement = vec![0.0f64; devices * devices];
     for (unit, (&was, &is)) in was.iter().zip(is).enumerate() {
-        agreement[is as usize * devices + was as usize] += subject.level().mean(unit) + f64::MIN_POSITIVE;
+        agreement[is.index() * devices + was.index()] +=
+            subject.level().mean(ClusterId::new(unit)) + f64::MIN_POSITIVE;
     }
-    let pool = |device: usize| problem.pool_of(DeviceId(device as u32));
+    let pool = |device: usize| problem.pool_of(DeviceId::new(device));
     let mut pairs: Vec<(usize, usize)> = (0..devices)
         .flat_map(|from| (0..devices).map(move |to| (from, to)))
         .filter(|&(from, to)| pool(from) == pool(to))
@@ -145,12 +148,12 @@ fn aligned(subject: &Subject<'_, '_>, was: &[u32], is: &[u32]) -> Vec<u32> {
             }
         }
     }
-    is.iter().map(|&device| name[device as usize] as u32).collect()
+    is.iter().map(|&device| DeviceId::new(name[device.index()])).collect()
 }
 
 /// Position of every unit in a plan: the mean rank of its operators, or its stage. For a unit with forward operators
 /// only these count: its backward operators run in reverse order, so with them every unit would be in the middle.
-fn places(subject: &Subject<'_, '_>, placement: &Placement) -> Vec<f64> {
+fn places(subject: &Subject<'_, '_>, placement: &Placement) -> Keyed<u32, f64> {
     let graph = subject.scene().graph();
     let mut of_operator = vec![0.0; graph.operator_count()];
     if placement.priority().len() == of_operator.len() {
@@ -169,17 +172,17 @@ fn places(subject: &Subject<'_, '_>, placement: &Placement) -> Vec<f64> {
     let unit_of = |op| level.cluster_of(graph.class_of(op));
     let mut has_forward = vec![false; level.len()];
     for op in graph.operators().filter(|&op| graph.is_forward(op)) {
-        has_forward[unit_of(op)] = true;
+        has_forward[unit_of(op).index()] = true;
     }
-    for op in graph.operators().filter(|&op| graph.is_forward(op) || !has_forward[unit_of(op)]) {
-        sum[unit_of(op)] += of_operator[op.index()];
-        count[unit_of(op)] += 1.0;
+    for op in graph.operators().filter(|&op| graph.is_forward(op) || !has_forward[unit_of(op).index()]) {
+        sum[unit_of(op).index()] += of_operator[op.index()];
+        count[unit_of(op).index()] += 1.0;
     }
     sum.iter().zip(&count).map(|(&sum, &count)| ratio(sum, count)).collect()
 }
 
 /// Random pairs of units at different positions, the earlier first; half of the pairs are nearby.
-fn pairs(places: &[f64], order: &[u32], rng: &mut impl Rng) -> Vec<(u32, u32)> {
+fn pairs(places: &Keyed<u32, f64>, order: &[u32], rng: &mut impl Rng) -> Vec<(u32, u32)> {
     let mut pairs = Vec::new();
     if order.len() < 2 {
         return pairs;
@@ -191,7 +194,7 @@ fn pairs(places: &[f64], order: &[u32], rng: &mut impl Rng) -> Vec<(u32, u32)> {
                 _ => rng.random_range(at.saturating_sub(NEAR)..(at + NEAR + 1).min(order.len())),
             };
             let other = order[other];
-            let [a, b] = [unit, other].map(|unit| places[unit as usize]);
+            let [a, b] = [unit, other].map(|unit| places[unit]);
             if a < b {
                 pairs.push((unit, other));
             } else if b < a {

@@ -1,6 +1,7 @@
 //! Imitation loss of a network against its targets.
 
 use candle_core::{DType, Device, Result, Tensor};
+use stagewright_core::ids::Id;
 
 use super::example::Targets;
 use crate::network::{Batch, Output};
@@ -95,7 +96,7 @@ fn ordered(output: &Output, batch: &Batch, targets: &[&Targets]) -> Result<Tenso
             later.push(first + b);
             weight.push(share);
         }
-        first += size[0] as u32;
+        first += u32::new(size[0]);
     }
     if earlier.is_empty() {
         return Tensor::zeros((), batch.dtype, output.value.device());

@@ -11,6 +11,7 @@
 use candle_core::{DType, Result, Tensor};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
+use stagewright_core::ids::Id;
 
 use super::loss::{column, log_probabilities, number};
 use crate::choices::draw;
@@ -62,7 +63,7 @@ impl Episode {
             let (mut choice, mut chance) = (Vec::with_capacity(units), Vec::with_capacity(units));
             for unit in 0..units {
                 let shares = prediction.devices_of(unit, devices);
-                let device = draw(shares, rng);
+                let device: u32 = draw(shares, rng);
                 choice.push(device);
                 chance.push(shares[device as usize].max(f64::MIN_POSITIVE).ln());
             }
@@ -124,7 +125,7 @@ pub fn proximal(
 ) -> Result<(Tensor, f64)> {
     let [units, devices] = batch.sizes[0];
     let likely = log_probabilities(&output.affinity, batch)?;
-    let pair = |(unit, &device): (usize, &u32)| (unit * devices) as u32 + device;
+    let pair = |(unit, &device): (usize, &u32)| u32::new(unit * devices) + device;
     let chosen: Vec<u32> =
         episode.choices.iter().flat_map(|choice| choice.iter().enumerate().map(pair)).collect();
     let old: Vec<f32> = episode.likely.iter().flatten().map(|&likely| likely as f32).collect();

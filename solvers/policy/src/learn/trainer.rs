@@ -47,9 +47,9 @@ impl TrainError {
     /// A hint for fixing the error.
     pub fn help(&self) -> &'static str {
         match self {
-            TrainError::Tensor(_) => "there may be too little memory; make batches or the network smaller",
+            TrainError::Tensor(_) => "use smaller batches or a smaller network: memory may be insufficient",
             TrainError::State(error) => error.help(),
-            TrainError::Diverged { .. } => "lower the learning rate and train anew",
+            TrainError::Diverged { .. } => "lower the learning rate and retrain",
         }
     }
 }
@@ -153,13 +153,14 @@ impl Trainer {
         device: &Device,
     ) -> Result<(Trainer, State), TrainError> {
         let (tensors, metadata) = checkpoint::read(bytes)?;
-        let foreign =
-            |error: serde_json::Error| CheckpointError::Foreign(format!("its metadata do not read: {error}"));
+        let foreign = |error: serde_json::Error| {
+            CheckpointError::Foreign(format!("its metadata cannot be parsed: {error}"))
+        };
         let value: serde_json::Value = serde_json::from_str(&metadata).map_err(foreign)?;
         match value.get("schema").and_then(|schema| schema.as_str()) {
             Some(STATE_SCHEMA) => {}
             Some(other) => return Err(CheckpointError::Schema(other.into(), STATE_SCHEMA).into()),
-            None => return Err(CheckpointError::Foreign("its metadata name no schema".into()).into()),
+            None => return Err(CheckpointError::Foreign("its metadata have no schema".into()).into()),
         }
         let state: State = serde_json::from_value(value).map_err(foreign)?;
         let card = checkpoint::card(&serde_json::to_string(&state.card).map_err(foreign)?)?;

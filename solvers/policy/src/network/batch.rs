@@ -1,6 +1,7 @@
 //! Batching: several inputs as one graph with several components.
 
 use candle_core::{DType, Device, Result, Tensor};
+use stagewright_core::ids::{Id, Keyed};
 
 use super::Config;
 use crate::features::{DEVICE, EDGE, GRAPH, Input, PAIR, UNIT};
@@ -93,20 +94,20 @@ impl Batch {
         for (graph, input) in (0..).zip(inputs) {
             from.extend(input.edges.iter().map(|edge| at.units + edge.0));
             to.extend(input.edges.iter().map(|edge| at.units + edge.1));
-            home.extend(input.home.iter().map(|&home| at.devices + home));
+            home.extend(input.home.iter().map(|&home| at.devices + home.0));
             graph_of_unit.extend((0..input.units).map(|_| graph));
             graph_of_device.extend((0..input.devices).map(|_| graph));
-            for unit in 0..input.units {
-                for device in 0..input.devices {
-                    unit_of_pair.push(at.units + unit as u32);
-                    device_of_pair.push(at.devices + device as u32);
-                    not_able.push(if input.able[unit * input.devices + device] { 0.0f32 } else { -30.0 });
+            for unit in (at.units..).take(input.units) {
+                for device in (at.devices..).take(input.devices) {
+                    unit_of_pair.push(unit);
+                    device_of_pair.push(device);
                 }
             }
-            at.units += input.units as u32;
-            at.devices += input.devices as u32;
+            not_able.extend(input.able.iter().map(|&able| if able { 0.0f32 } else { -30.0 }));
+            at.units += u32::new(input.units);
+            at.devices += u32::new(input.devices);
         }
-        let (units, devices, graphs) = (at.units as usize, at.devices as usize, inputs.len());
+        let (units, devices, graphs) = (graph_of_unit.len(), graph_of_device.len(), inputs.len());
         let column = |figures: Vec<f32>| {
             let rows = figures.len();
             Tensor::from_vec(figures, (rows, 1), &Device::Cpu)?.to_dtype(dtype)?.to_device(device)
@@ -148,27 +149,27 @@ impl Segments {
         let (length, summaries) = (config.segment, config.summaries);
         let units: usize = inputs.iter().map(|input| input.units).sum();
         let (mut offsets, mut indices) = (vec![0u32], Vec::new());
-        let mut slot_of_unit = vec![0u32; units];
-        let mut summary_of_unit = vec![0u32; units];
+        let mut slot_of_unit: Keyed<u32, u32> = Keyed::filled(0, units);
+        let mut summary_of_unit = slot_of_unit.clone();
         let mut graph_of_segment = Vec::new();
         let mut first = 0;
         for (graph, input) in inputs.iter().enumerate() {
             for (at, &unit) in input.order.iter().enumerate() {
                 let unit = first + unit;
-                slot_of_unit[unit as usize] = offsets.len() as u32 - 1;
+                slot_of_unit[unit] = u32::new(offsets.len() - 1);
                 // Equal spans of the order, one per summary.
                 let summary = at * summaries / input.units.max(1);
-                summary_of_unit[unit as usize] = (graph * summaries + summary) as u32;
+                summary_of_unit[unit] = u32::new(graph * summaries + summary);
                 indices.push(unit);
-                offsets.push(indices.len() as u32);
+                offsets.push(u32::new(indices.len()));
                 if at % length == 0 {
                     graph_of_segment.push(graph);
                 }
             }
             while !(offsets.len() - 1).is_multiple_of(length) {
-                offsets.push(indices.len() as u32);
+                offsets.push(u32::new(indices.len()));
             }
-            first += input.units as u32;
+            first += u32::new(input.units);
         }
         let count = graph_of_segment.len();
         let counts = counted(inputs.len() * summaries, &summary_of_unit, |count| count);
@@ -180,7 +181,7 @@ impl Segments {
             let of_graph = graph * summaries..(graph + 1) * summaries;
             no_key
                 .extend(counts[of_graph.clone()].iter().map(|&count| if count > 0.0 { 0.0 } else { NO_KEY }));
-            summary_of_key.extend(of_graph.map(|summary| summary as u32));
+            summary_of_key.extend(of_graph.map(u32::new));
         }
         let by_summary: Vec<f32> = counts.iter().map(|&count| one_part_in(count)).collect();
         let of = |figures: Vec<f32>, shape: &[usize]| {
@@ -189,7 +190,7 @@ impl Segments {
         Ok(Segments {
             count,
             unit_of_slot: Rows::new(units, offsets, indices).map_err(broken)?,
-            slot_of_unit: gather(count * length, slot_of_unit)?,
+            slot_of_unit: gather(count * length, slot_of_unit.into_vec())?,
             units_of_summary: segments(inputs.len() * summaries, &summary_of_unit)?,
             by_summary: of(by_summary, &[inputs.len() * summaries, 1])?,
             summary_of_key: gather(inputs.len() * summaries, summary_of_key)?,
@@ -205,11 +206,11 @@ fn one_part_in(count: f32) -> f32 {
 
 /// A function of the number of occurrences of each index.
 fn counted(count: usize, indices: &[u32], figure: impl Fn(f32) -> f32) -> Vec<f32> {
-    let mut counts = vec![0.0f32; count];
+    let mut counts: Keyed<u32, f32> = Keyed::filled(0.0, count);
     for &index in indices {
-        counts[index as usize] += 1.0;
+        counts[index] += 1.0;
     }
-    counts.into_iter().map(figure).collect()
+    counts.iter().map(|&count| figure(count)).collect()
 }
 
 fn gather(columns: usize, indices: Vec<u32>) -> Result<Rows> {

@@ -79,11 +79,11 @@ impl Config {
             ("summaries", self.summaries),
         ];
         if let Some((name, size)) = sizes.iter().find(|(_, size)| !(1..=Config::MOST).contains(size)) {
-            return Some(format!("`{name}` is {size}, it must be from 1 to {}", Config::MOST));
+            return Some(format!("`{name}` is {size}, expected 1 to {}", Config::MOST));
         }
         if !self.width.is_multiple_of(self.heads) || self.width < 2 {
             return Some(format!(
-                "`width` is {}, it must be a multiple of the {} heads",
+                "`width` is {}, expected a multiple of the {} heads",
                 self.width, self.heads
             ));
         }

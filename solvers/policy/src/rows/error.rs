@@ -5,7 +5,7 @@
 #[non_exhaustive]
 pub enum RowsError {
     /// There is one offset more than rows, so at least one.
-    #[error("compressed rows need at least one offset")]
+    #[error("a CSR matrix needs at least one offset")]
     NoOffsets,
     /// The entries of the first row start at index 0.
     #[error("the first offset is {0}, not 0")]
@@ -17,7 +17,7 @@ pub enum RowsError {
         row: usize,
     },
     /// The last row ends with the last entry.
-    #[error("the last offset is {offset}, and there are {entries} entries")]
+    #[error("the last offset is {offset}, expected the number of entries, {entries}")]
     LastOffset {
         /// The last offset.
         offset: u32,
@@ -25,7 +25,7 @@ pub enum RowsError {
         entries: usize,
     },
     /// An entry refers to a column out of range.
-    #[error("entry {entry} is column {column} of {columns}")]
+    #[error("entry {entry} has column {column}, expected less than {columns}")]
     Column {
         /// Index of the entry.
         entry: usize,
@@ -35,10 +35,10 @@ pub enum RowsError {
         columns: usize,
     },
     /// Rows, columns and entries are counted in 32 bits.
-    #[error("{0} rows, columns or entries are more than 32 bits can count")]
+    #[error("{0} rows, columns or entries exceed 32-bit indices")]
     TooMany(usize),
     /// A softmax over segments needs every item in exactly one segment.
-    #[error("a softmax needs every column in exactly one row, and column {column} is in {rows}")]
+    #[error("a softmax needs every column in exactly one row, but column {column} is in {rows}")]
     NotSegments {
         /// The first column for which this does not hold.
         column: usize,

@@ -1,5 +1,7 @@
 //! Compressed rows in the form that kernels read: checked, transposed, and with long rows split into pieces.
 
+use stagewright_core::ids::{Id, Keyed};
+
 use super::RowsError;
 use super::cuda::Copies;
 
@@ -108,23 +110,23 @@ impl Compressed {
 
     /// The transpose, with the rows of each column in ascending order. A counting sort, O(rows + columns + entries).
     pub(super) fn transposed(&self) -> Self {
-        let mut offsets = vec![0; self.columns + 1];
+        let mut offsets = Keyed::filled(0, self.columns + 1);
         for &column in &self.indices {
-            offsets[column as usize + 1] += 1;
+            offsets[column + 1] += 1;
         }
-        for column in 0..self.columns {
+        for column in u32::first(self.columns) {
             offsets[column + 1] += offsets[column];
         }
         let mut free = offsets.clone();
-        let mut indices = vec![0; self.indices.len()];
+        let mut indices = Keyed::filled(0, self.indices.len());
         for row in 0..self.row_count() {
             for &column in self.row(row) {
-                let place = &mut free[column as usize];
-                indices[*place as usize] = to_u32(row);
+                let place: &mut u32 = &mut free[column];
+                indices[*place] = to_u32(row);
                 *place += 1;
             }
         }
-        Compressed::new(self.row_count(), offsets, indices)
+        Compressed::new(self.row_count(), offsets.into_vec(), indices.into_vec())
     }
 
     pub(super) fn row_count(&self) -> usize {

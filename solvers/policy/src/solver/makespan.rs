@@ -76,7 +76,7 @@ pub(super) fn solve(
                 break;
             }
             let (prediction, base) = run.ask(network, subject, bound.value, context)?;
-            context.emit(Event::Phase { name: "plans drawn from the network".into() });
+            context.emit(Event::Phase { name: "plans sampled from the network".into() });
             let found = run.draw(subject, &prediction, parts.draws, refinement, context)?;
             guide = Some(guidance(subject, &base, &prediction));
             if !run.take(found, context) {

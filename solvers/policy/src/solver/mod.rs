@@ -110,12 +110,12 @@ impl Policy {
         let devices = subject.scene().device_count();
         let [bytes, operations] = network.cost(subject.unit_count(), subject.edges().len(), devices);
         if context.limits.memory.is_some_and(|memory| bytes > memory as f64) {
-            return Some(format!("the network was not asked: an answer takes {bytes:.1e} bytes of memory"));
+            return Some(format!("the network was not run: inference takes {bytes:.1e} bytes of memory"));
         }
         let seconds = operations / (OPERATIONS_PER_SECOND * context.threads.max(1) as f64);
         let left = context.stop().remaining()?.as_secs_f64();
         (seconds > MAX_OF_TIME * left).then(|| {
-            format!("the network was not asked: an answer takes about {seconds:.1} s of {left:.1} s left")
+            format!("the network was not run: inference takes about {seconds:.1} s of {left:.1} s left")
         })
     }
 
@@ -132,7 +132,7 @@ impl Policy {
 /// If a build with CUDA finds no usable GPU.
 pub fn device() -> Result<Device, String> {
     if cfg!(feature = "cuda") {
-        return Device::new_cuda(0).map_err(|error| format!("no CUDA device can be used: {error}"));
+        return Device::new_cuda(0).map_err(|error| format!("no usable CUDA device: {error}"));
     }
     Ok(Device::Cpu)
 }

@@ -2,7 +2,8 @@
 
 use rand::Rng;
 use stagewright_core::bound::{LowerBound, strongest};
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status};
@@ -70,7 +71,7 @@ pub(super) fn solve(
         run.search(context)?;
     }
     let stop = context.stop().reason();
-    let no_plan = "no linear order that was tried has a split that fits";
+    let no_plan = "none of the linear orders tried has a split that fits";
     let solution = room.solution(name, run.best, run.bound, stop, no_plan);
     let reason = solution.reason.clone().or(reason.filter(|_| solution.status != Status::Optimal));
     Ok(Solution { statistics: vec![("predictions", run.asked)], reason, ..solution })
@@ -84,9 +85,9 @@ struct Run<'r, R> {
     bound: LowerBound,
     best: Option<Plan>,
     /// Positions of the units in the best order so far, at first the depth-first one.
-    places: Vec<f64>,
+    places: Keyed<UnitId, f64>,
     /// Positions of the units that the network proposes, at first the depth-first ones.
-    guide: Vec<f64>,
+    guide: Keyed<UnitId, f64>,
     rng: R,
     /// Number of predictions.
     asked: u64,
@@ -116,14 +117,14 @@ impl<R: Rng> Run<'_, R> {
             }
             let Some(found) = reader.ask(self.units, base.as_ref(), &self.bound, context)? else { break };
             self.asked += 1;
-            context.emit(Event::Phase { name: "orders drawn from the network".into() });
+            context.emit(Event::Phase { name: "orders sampled from the network".into() });
             let draw = |number: usize| {
                 // The network's own order first, then mixtures with the best order so far, and noise.
                 let weight = if number == 0 { 1.0 } else { 1.0 - (number % 4) as f64 / 4.0 };
                 let noise = if number < 4 { 0.0 } else { NOISE * (number as f64 / draws as f64) };
                 mixed(self.units, &self.places, &found, weight, noise, &mut self.rng)
             };
-            let orders: Vec<Vec<u32>> = (0..draws).map(draw).collect();
+            let orders: Vec<Vec<UnitId>> = (0..draws).map(draw).collect();
             let has_improved = self.split(&orders, context)?;
             self.guide = found;
             if !has_improved {
@@ -148,7 +149,7 @@ impl<R: Rng> Run<'_, R> {
                 let weight = [0.0, 0.1, 0.3, 0.6][number % 4];
                 mixed(self.units, &self.places, &self.guide, weight, NOISE / 4.0, &mut self.rng)
             };
-            let orders: Vec<Vec<u32>> = (0..count).map(draw).collect();
+            let orders: Vec<Vec<UnitId>> = (0..count).map(draw).collect();
             self.split(&orders, context)?;
             tried += count;
         }
@@ -156,7 +157,7 @@ impl<R: Rng> Run<'_, R> {
     }
 
     /// Splits orders by the exact program. Returns whether the best plan has improved.
-    fn split(&mut self, orders: &[Vec<u32>], context: &mut Context<'_>) -> Result<bool, SolveError> {
+    fn split(&mut self, orders: &[Vec<UnitId>], context: &mut Context<'_>) -> Result<bool, SolveError> {
         let chosen = over_more_orders(self.problem, self.units, self.room, orders, &mut self.best, context)?;
         if let Some(at) = chosen {
             self.places = of_order(&orders[at]);
@@ -179,7 +180,7 @@ impl<'s, 'p> Reader<'s, 'p> {
         scene: Option<&'s Scene<'p>>,
         context: &Context<'_>,
     ) -> Result<Reader<'s, 'p>, String> {
-        let no_step = "the network was not asked: it reads steps, and the problem has none";
+        let no_step = "the network was not run: it reads steps, and the problem has none";
         let scene = scene.ok_or(no_step)?;
         let subject = Subject::new(scene, MAX_UNITS, true);
         let judge = Judge::new(scene);
@@ -196,7 +197,7 @@ impl<'s, 'p> Reader<'s, 'p> {
         plan: Option<&Plan>,
         bound: &LowerBound,
         context: &mut Context<'_>,
-    ) -> Result<Option<Vec<f64>>, SolveError> {
+    ) -> Result<Option<Keyed<UnitId, f64>>, SolveError> {
         let schedule = match plan {
             Some(plan) => Some(Schedule::of_placement(self.subject.scene(), &plan.placement)),
             None => {

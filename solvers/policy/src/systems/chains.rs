@@ -1,12 +1,14 @@
 //! Contraction of chains of units.
 
+use stagewright_core::ids::Keyed;
+
 use super::reading::Reading;
 
 /// A partition of the units into chains. A unit joins the chain of its predecessor if it is that unit's only successor
 /// and has no other predecessor.
 pub(super) struct Chains {
     /// The chain of every unit; chains are numbered in topological order of their first units.
-    pub(super) chain_of: Vec<u32>,
+    pub(super) chain_of: Keyed<u32, u32>,
     /// Number of chains.
     pub(super) count: usize,
     /// Edges between chains, each once.
@@ -21,17 +23,17 @@ impl Chains {
 
     /// The chains of units in topological order with the edges between them, each once. O(units + edges).
     fn new(order: &[u32], ends: &[(u32, u32)]) -> Chains {
-        let mut readers = vec![0u32; order.len()];
-        let mut sources: Vec<(u32, Option<u32>)> = vec![(0, None); order.len()];
+        let mut readers: Keyed<u32, u32> = Keyed::filled(0, order.len());
+        let mut sources: Keyed<u32, (u32, Option<u32>)> = Keyed::filled((0, None), order.len());
         for &(from, to) in ends {
-            readers[from as usize] += 1;
-            let (count, source) = &mut sources[to as usize];
+            readers[from] += 1;
+            let (count, source) = &mut sources[to];
             (*count, *source) = (*count + 1, Some(from));
         }
-        let (mut chain_of, mut count) = (vec![0; order.len()], 0u32);
+        let (mut chain_of, mut count) = (Keyed::filled(0, order.len()), 0u32);
         for &unit in order {
-            chain_of[unit as usize] = match sources[unit as usize] {
-                (1, Some(source)) if readers[source as usize] == 1 => chain_of[source as usize],
+            chain_of[unit] = match sources[unit] {
+                (1, Some(source)) if readers[source] == 1 => chain_of[source],
                 _ => {
                     count += 1;
                     count - 1
@@ -39,7 +41,7 @@ impl Chains {
             };
         }
         let between = |&(from, to): &(u32, u32)| {
-            let ends = (chain_of[from as usize], chain_of[to as usize]);
+            let ends = (chain_of[from], chain_of[to]);
             (ends.0 != ends.1).then_some(ends)
         };
         // Two chains have at most one edge between them: only the last unit of one sends, and only the first of the
@@ -62,7 +64,7 @@ mod tests {
             .map(|&(from, to)| (7 - from, 7 - to))
             .collect();
         let chains = Chains::new(&order, &ends);
-        let by_place: Vec<u32> = order.iter().map(|&unit| chains.chain_of[unit as usize]).collect();
+        let by_place: Vec<u32> = order.iter().map(|&unit| chains.chain_of[unit]).collect();
         assert_eq!(by_place, [0, 0, 1, 1, 2, 3, 3, 4]);
         assert_eq!((chains.count, chains.ends), (5, vec![(0, 1), (0, 2), (1, 3), (2, 3)]));
     }
@@ -72,6 +74,6 @@ mod tests {
         let nothing = Chains::new(&[], &[]);
         assert_eq!((nothing.count, nothing.ends.len()), (0, 0));
         let line = Chains::new(&[0, 1, 2], &[(0, 1), (1, 2)]);
-        assert_eq!((line.chain_of, line.count, line.ends.len()), (vec![0, 0, 0], 1, 0));
+        assert_eq!((line.chain_of, line.count, line.ends.len()), (vec![0, 0, 0].into(), 1, 0));
     }
 }

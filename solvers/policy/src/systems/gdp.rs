@@ -29,6 +29,8 @@
 
 use candle_core::{D, Device, Result, Tensor};
 use candle_nn::ops::softmax;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::ids::{Id, Keyed};
 use stagewright_makespan::schedule::Score;
 
 use super::kind::Settings;
@@ -221,15 +223,16 @@ struct Seen {
 impl Seen {
     fn new(reading: &Reading<'_, '_>, devices: usize) -> Result<Seen> {
         let units = reading.units();
-        let mut around = vec![Vec::new(); units];
+        let mut around: Keyed<u32, Vec<u32>> = Keyed::filled(Vec::new(), units);
         for &(from, to) in &reading.ends {
-            around[from as usize].push(to);
-            around[to as usize].push(from);
+            around[from].push(to);
+            around[to].push(from);
         }
         let most = around.iter().map(Vec::len).max().unwrap_or(0).clamp(1, NEIGHBOURS);
         let mut neighbours = Vec::with_capacity(units * most);
-        for row in &around {
-            neighbours.extend((0..most).map(|at| row.get(at).copied().unwrap_or(units as u32)));
+        let none = u32::new(units);
+        for row in around.iter() {
+            neighbours.extend((0..most).map(|at| row.get(at).copied().unwrap_or(none)));
         }
         let ids = |ids: Vec<u32>| Tensor::new(ids, &Device::Cpu);
         Ok(Seen {
@@ -237,7 +240,7 @@ impl Seen {
             neighbours: ids(neighbours)?,
             most,
             order: ids(reading.subject.order().to_vec())?,
-            places: ids(reading.places())?,
+            places: ids(reading.places().into_vec())?,
             not_able: reading.not_able(devices)?,
         })
     }
@@ -262,12 +265,13 @@ impl System for Gdp {
         let (mut chosen, mut old, mut rewards) = (Vec::new(), Vec::new(), Vec::new());
         let draws = if play.is_greedy() { 1 } else { DRAWS };
         for _ in 0..draws {
-            let homes: Vec<u32> = shares.iter().map(|row| pick(row, play.is_greedy(), play.rng)).collect();
+            let homes: Vec<DeviceId> =
+                shares.iter().map(|row| pick(row, play.is_greedy(), play.rng)).collect();
             let Some(score) = play.trials.play(&homes) else { break };
             rewards.push(reward(score));
             for (unit, &home) in homes.iter().enumerate() {
-                chosen.push((unit * devices) as u32 + home);
-                old.push(shares[unit][home as usize].max(f64::MIN_POSITIVE).ln() as f32);
+                chosen.push(u32::new(unit * devices + home.index()));
+                old.push(shares[unit][home.index()].max(f64::MIN_POSITIVE).ln() as f32);
             }
         }
         if !play.is_learning() || rewards.is_empty() {
@@ -338,10 +342,10 @@ mod tests {
 
     /// Units without neighbours.
     fn apart(units: usize, figures: Vec<f32>) -> Result<Seen> {
-        let ids: Vec<u32> = (0..units as u32).collect();
+        let ids: Vec<u32> = u32::first(units).collect();
         Ok(Seen {
             figures: Tensor::from_vec(figures, (units, FIGURES), &Device::Cpu)?,
-            neighbours: Tensor::new(vec![units as u32; units], &Device::Cpu)?,
+            neighbours: Tensor::new(vec![u32::new(units); units], &Device::Cpu)?,
             most: 1,
             order: Tensor::new(ids.clone(), &Device::Cpu)?,
             places: Tensor::new(ids, &Device::Cpu)?,

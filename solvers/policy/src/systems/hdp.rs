@@ -28,6 +28,8 @@
 
 use candle_core::{D, Device, Result, Tensor};
 use candle_nn::ops::softmax;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::ids::Keyed;
 use stagewright_makespan::schedule::Score;
 
 use super::kind::Settings;
@@ -133,23 +135,23 @@ impl Hdp {
         &self,
         figures: &[Vec<f32>],
         reading: &Reading<'_, '_>,
-        groupings: &[Vec<u32>],
+        groupings: &[Keyed<u32, u32>],
     ) -> Result<Tensor> {
         let (groups, width) = (self.groups, OF_GROUP + self.groups);
         let mut all = vec![0.0f32; groupings.len() * groups * width];
         for (table, group_of) in all.chunks_mut(groups * width).zip(groupings) {
-            let mut count = vec![0.0f32; groups];
+            let mut count: Keyed<u32, f32> = Keyed::filled(0.0, groups);
             for (unit, &group) in group_of.iter().enumerate() {
                 let row = &mut table[group as usize * width..][..FIGURES];
                 row.iter_mut().zip(&figures[unit]).for_each(|(sum, figure)| *sum += figure);
-                count[group as usize] += 1.0;
+                count[group] += 1.0;
             }
-            for (row, count) in table.chunks_mut(width).zip(&count) {
+            for (row, count) in table.chunks_mut(width).zip(count.iter()) {
                 row[..FIGURES].iter_mut().for_each(|sum| *sum /= count.max(1.0));
                 row[FIGURES] = (1.0 + count).ln();
             }
             for &(from, to) in &reading.ends {
-                let [from, to] = [from, to].map(|unit| group_of[unit as usize] as usize);
+                let [from, to] = [from, to].map(|unit| group_of[unit] as usize);
                 if from != to {
                     table[from * width + OF_GROUP + to] = 1.0;
                 }
@@ -166,12 +168,12 @@ impl Hdp {
 
     /// Gate inputs of the decoder, b × groups × 4 width, from the embeddings of the groups, b × groups × width, and the
     /// device of the group before each.
-    fn read(&self, codes: &Tensor, before: &[Vec<Option<u32>>]) -> Result<Tensor> {
+    fn read(&self, codes: &Tensor, before: &[Vec<Option<DeviceId>>]) -> Result<Tensor> {
         let (batch, groups, _) = codes.dims3()?;
         let choices = self.settings.devices + 1;
         let mut last = vec![0.0f32; batch * groups * choices];
         for (row, home) in last.chunks_mut(choices).zip(before.iter().flatten()) {
-            row[home.map_or(choices - 1, |home| home as usize)] = 1.0;
+            row[home.map_or(choices - 1, DeviceId::index)] = 1.0;
         }
         let last = self.last.forward(&Tensor::from_vec(last, (batch, groups, choices), &Device::Cpu)?)?;
         self.decoder.read(&Tensor::cat(&[&last, codes], 2)?)
@@ -190,12 +192,16 @@ impl Hdp {
 
     /// Samples the devices of the groups one by one from their detached embeddings. `None` if the trials are over
     /// before all are sampled.
-    fn place(&self, codes: &Tensor, play: &mut Play<'_, '_, '_, '_, '_>) -> Result<Option<Vec<Vec<u32>>>> {
+    fn place(
+        &self,
+        codes: &Tensor,
+        play: &mut Play<'_, '_, '_, '_, '_>,
+    ) -> Result<Option<Vec<Keyed<u32, DeviceId>>>> {
         let (batch, groups, _) = codes.dims3()?;
         let keys = self.look_at.forward(codes)?.detach();
         let not_there = play.reading.not_there(self.settings.devices)?;
         let mut memory: Memory = self.decoder.start(batch, codes)?;
-        let mut homes: Vec<Vec<u32>> = vec![Vec::with_capacity(groups); batch];
+        let mut homes: Vec<Keyed<u32, DeviceId>> = vec![Keyed::new(); batch];
         for group in 0..groups {
             if play.trials.is_over() {
                 return Ok(None);
@@ -216,14 +222,14 @@ impl Hdp {
     fn likely(
         &self,
         codes: &Tensor,
-        homes: &[Vec<u32>],
+        homes: &[Keyed<u32, DeviceId>],
         not_there: &Tensor,
         at_once: usize,
     ) -> Result<Tensor> {
         let (batch, groups, _) = codes.dims3()?;
         let after_first =
-            |homes: &Vec<u32>| homes[..groups - 1].iter().copied().map(Some).collect::<Vec<_>>();
-        let before: Vec<Vec<Option<u32>>> =
+            |homes: &Keyed<_, _>| homes.iter().take(groups - 1).copied().map(Some).collect::<Vec<_>>();
+        let before: Vec<Vec<Option<DeviceId>>> =
             homes.iter().map(|homes| [vec![None], after_first(homes)].concat()).collect();
         let shown = self.decoder.run(&self.read(codes, &before)?, false)?;
         let keys = self.look_at.forward(codes)?;
@@ -231,8 +237,8 @@ impl Hdp {
         for first in (0..groups).step_by(at_once) {
             let count = at_once.min(groups - first);
             let log = self.choose(&shown.narrow(1, first, count)?.contiguous()?, &keys, not_there)?;
-            let drawn: Vec<u32> =
-                homes.iter().flat_map(|homes| homes[first..first + count].to_vec()).collect();
+            let drawn: Vec<DeviceId> =
+                homes.iter().flat_map(|homes| homes.iter().skip(first).take(count).copied()).collect();
             let drawn = chosen(&log.flatten(0, 1)?, &drawn)?.reshape((batch, count))?;
             sum = (sum + drawn.sum_keepdim(1)?)?;
         }
@@ -259,13 +265,13 @@ impl System for Hdp {
         let shares = probabilities(&log)?;
         let draws = if play.is_greedy() { 1 } else { DRAWS };
         let mut group = || shares.iter().map(|row| pick(row, play.is_greedy(), play.rng)).collect();
-        let groupings: Vec<Vec<u32>> = (0..draws).map(|_| group()).collect();
+        let groupings: Vec<Keyed<u32, u32>> = (0..draws).map(|_| group()).collect();
         let codes = self.encode(&self.of_groups(&figures.to_vec2()?, reading, &groupings)?)?;
         let Some(places) = self.place(&codes.detach(), &mut play)? else { return Ok(()) };
         let failing = FAILING * reading.seconds();
         let mut gains = Vec::new();
         for (group_of, homes) in groupings.iter().zip(&places) {
-            let homes: Vec<u32> = group_of.iter().map(|&group| homes[group as usize]).collect();
+            let homes: Vec<DeviceId> = group_of.iter().map(|&group| homes[group]).collect();
             let Some(score) = play.trials.play(&homes) else { break };
             let reward = reward(score, failing);
             if !play.is_to_learn() {
@@ -303,17 +309,23 @@ mod tests {
     use crate::weights::Source;
 
     /// Joint log-probability of the given devices, computed group by group, as in sampling.
-    fn by_steps(hdp: &Hdp, codes: &Tensor, homes: &[Vec<u32>], not_there: &Tensor) -> Result<Tensor> {
+    fn by_steps(
+        hdp: &Hdp,
+        codes: &Tensor,
+        homes: &[Keyed<u32, DeviceId>],
+        not_there: &Tensor,
+    ) -> Result<Tensor> {
         let keys = hdp.look_at.forward(codes)?;
         let mut memory = hdp.decoder.start(homes.len(), codes)?;
         let mut sum = Tensor::zeros((homes.len(), 1), DType::F32, &Device::Cpu)?;
         for group in 0..hdp.groups {
-            let before: Vec<_> =
-                homes.iter().map(|homes| vec![group.checked_sub(1).map(|before| homes[before])]).collect();
+            let before =
+                |homes: &Keyed<_, _>| vec![group.checked_sub(1).map(|before| homes.as_slice()[before])];
+            let before: Vec<_> = homes.iter().map(before).collect();
             let read = hdp.read(&codes.narrow(1, group, 1)?.contiguous()?, &before)?.squeeze(1)?;
             memory = hdp.decoder.step(&read, &memory)?;
             let log = hdp.choose(&memory.hidden.unsqueeze(1)?, &keys, not_there)?.squeeze(1)?;
-            let drawn: Vec<u32> = homes.iter().map(|homes| homes[group]).collect();
+            let drawn: Vec<DeviceId> = homes.iter().map(|homes| homes.as_slice()[group]).collect();
             sum = (sum + chosen(&log, &drawn)?)?;
         }
         Ok(sum)
@@ -334,9 +346,9 @@ mod tests {
         let mut parameters = ParameterBuilder::new(Source::Seed(1), false, DType::F32, &Device::Cpu);
         let hdp = Hdp::new(&mut parameters, settings).map_err(candle_core::Error::wrap)?;
         let codes = Tensor::randn(0.0f32, 1.0, (2, hdp.groups, 16), &Device::Cpu)?;
-        let homes: Vec<Vec<u32>> = [5, 7]
+        let homes: Vec<Keyed<u32, DeviceId>> = [5, 7]
             .iter()
-            .map(|by| (0..hdp.groups as u32).map(|group| group * group / by % 2).collect())
+            .map(|by| (0..).take(hdp.groups).map(|group| DeviceId(group * group / by % 2)).collect())
             .collect();
         let not_there = Tensor::new(&[[0.0f32, 0.0, -1e9]], &Device::Cpu)?;
         // However confident the network is, every possible device keeps some probability, and impossible ones get none.

@@ -34,6 +34,8 @@ use candle_core::{Device, Result, Tensor};
 use candle_nn::ops::sigmoid;
 use petgraph::unionfind::UnionFind;
 use rand::{Rng, RngExt};
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::ids::{Id, Keyed};
 use stagewright_makespan::schedule::Score;
 
 use super::chains::Chains;
@@ -83,9 +85,9 @@ pub(super) struct Hsdag {
 /// Input tensors of a problem with contracted chains.
 struct Seen {
     /// By unit of the reading.
-    chain_of: Vec<u32>,
+    chain_of: Keyed<u32, u32>,
     /// Edges between chains.
-    ends: Vec<(u32, u32)>,
+    ends: Keyed<u32, (u32, u32)>,
     /// Chains × features: means over units, with the fractal dimension last.
     figures: Tensor,
     /// Neighbours on both sides and the chain itself, and 1 / their number.
@@ -100,17 +102,17 @@ impl Seen {
         let Chains { chain_of, count, ends } = Chains::of(reading);
         let members = Rows::segments(count, &chain_of).map_err(candle_core::Error::wrap)?;
         let figures = mean(&members, &chain_of, &reading.figures()?)?;
-        let mut around: Vec<Vec<u32>> = (0..count as u32).map(|chain| vec![chain]).collect();
+        let mut around: Keyed<u32, Vec<u32>> = u32::first(count).map(|chain| vec![chain]).collect();
         for &(from, to) in &ends {
-            around[from as usize].push(to);
-            around[to as usize].push(from);
+            around[from].push(to);
+            around[to].push(from);
         }
         let dimensions = fractal_dimensions(&around);
         let dimensions = Tensor::from_vec(dimensions, (count, 1), &Device::Cpu)?;
         let by: Vec<f32> = around.iter().map(|row| 1.0 / row.len() as f32).collect();
         let mut offsets = vec![0u32];
-        for row in &around {
-            offsets.push(offsets[offsets.len() - 1] + row.len() as u32);
+        for row in around.iter() {
+            offsets.push(offsets[offsets.len() - 1] + u32::new(row.len()));
         }
         let rows = |offsets, entries| Rows::new(count, offsets, entries).map_err(candle_core::Error::wrap);
         let gather = |ends: Vec<u32>| Rows::gather(count, ends).map_err(candle_core::Error::wrap);
@@ -121,32 +123,36 @@ impl Seen {
             from: gather(ends.iter().map(|ends| ends.0).collect())?,
             to: gather(ends.iter().map(|ends| ends.1).collect())?,
             chain_of,
-            ends,
+            ends: ends.into(),
         })
     }
 }
 
 /// The mean over the members of each set: one row per member to one row per set.
 fn mean(members: &Rows, set_of: &[u32], x: &Tensor) -> Result<Tensor> {
-    let mut sizes = vec![0.0f32; members.row_count()];
-    set_of.iter().for_each(|&set| sizes[set as usize] += 1.0);
-    members.sum(x)?.broadcast_div(&Tensor::from_vec(sizes, (members.row_count(), 1), &Device::Cpu)?)
+    let mut sizes: Keyed<u32, f32> = Keyed::filled(0.0, members.row_count());
+    set_of.iter().for_each(|&set| sizes[set] += 1.0);
+    members.sum(x)?.broadcast_div(&Tensor::from_vec(
+        sizes.into_vec(),
+        (members.row_count(), 1),
+        &Device::Cpu,
+    )?)
 }
 
 /// Fractal dimension around each chain: the slope of the log number of chains within a distance over the log distance
 /// (Song, Havlin and Makse, "Self-similarity of complex networks", Nature 2005). O(chains · size of the neighbourhood).
-fn fractal_dimensions(around: &[Vec<u32>]) -> Vec<f32> {
-    let mut seen = vec![usize::MAX; around.len()];
-    let slope = |chain: usize| {
-        let mut front = vec![chain as u32];
+fn fractal_dimensions(around: &Keyed<u32, Vec<u32>>) -> Vec<f32> {
+    let mut seen = Keyed::filled(u32::MAX, around.len());
+    let slope = |chain: u32| {
+        let mut front = vec![chain];
         seen[chain] = chain;
         let (mut mass, mut points) = (1.0f64, Vec::new());
         for hop in 1..=HOPS {
             let mut next = Vec::new();
             for &at in &front {
-                for &other in &around[at as usize] {
-                    if seen[other as usize] != chain {
-                        seen[other as usize] = chain;
+                for &other in &around[at] {
+                    if seen[other] != chain {
+                        seen[other] = chain;
                         next.push(other);
                     }
                 }
@@ -166,7 +172,7 @@ fn fractal_dimensions(around: &[Vec<u32>]) -> Vec<f32> {
         // The slope needs at least two points.
         if own > 0.0 { (both / own) as f32 } else { 0.0 }
     };
-    (0..around.len()).map(slope).collect()
+    around.ids().map(slope).collect()
 }
 
 /// Dropout, with a seeded generator (candle's own takes no seed).
@@ -180,7 +186,7 @@ fn dropped(x: &Tensor, rng: &mut impl Rng) -> Result<Tensor> {
 /// Samples of one step.
 struct Drawn {
     /// The device of every unit.
-    homes: Vec<u32>,
+    homes: Vec<DeviceId>,
     /// Log-probability of the sample.
     likely: Tensor,
     /// Added to the input of the next step: chains × width.
@@ -234,45 +240,47 @@ impl Hsdag {
             &self.place[1].forward(&hidden)?.broadcast_add(&play.reading.not_there(devices)?)?,
         )?;
         let shares = probabilities(&log)?;
-        let drawn: Vec<u32> = shares.iter().map(|row| pick(row, play.is_greedy(), play.rng)).collect();
+        let drawn: Keyed<u32, DeviceId> =
+            shares.iter().map(|row| pick(row, play.is_greedy(), play.rng)).collect();
         Ok(Drawn {
-            homes: seen.chain_of.iter().map(|&chain| drawn[group_of[chain as usize] as usize]).collect(),
+            homes: seen.chain_of.iter().map(|&chain| drawn[group_of[chain]]).collect(),
             likely: chosen(&log, &drawn)?.sum_all()?,
             added: members.transposed().sum(&groups)?.detach(),
         })
     }
 
     /// The group of every chain, and the score of the edge that it keeps, chains × 1.
-    fn groups(&self, code: &Tensor, seen: &Seen) -> Result<(Vec<u32>, Tensor)> {
+    fn groups(&self, code: &Tensor, seen: &Seen) -> Result<(Keyed<u32, u32>, Tensor)> {
         let (chains, ends) = (code.dim(0)?, &seen.ends);
         let edges = ends.len();
         if edges == 0 {
             let alone = Tensor::ones((chains, 1), code.dtype(), code.device())?;
-            return Ok(((0..chains as u32).collect(), alone));
+            return Ok((u32::first(chains).collect(), alone));
         }
         let both = (seen.from.sum(code)? * seen.to.sum(code)?)?;
         let scores = sigmoid(&self.score[1].forward(&self.score[0].forward(&both)?.relu()?)?)?;
-        let figures: Vec<f32> = scores.detach().flatten_all()?.to_vec1()?;
-        let mut best: Vec<Option<u32>> = vec![None; chains];
-        for (edge, &(from, to)) in ends.iter().enumerate() {
+        let figures: Keyed<u32, f32> = scores.detach().flatten_all()?.to_vec1()?.into();
+        let mut best: Keyed<u32, Option<u32>> = Keyed::filled(None, chains);
+        for (edge, &(from, to)) in ends.enumerate() {
             for chain in [from, to] {
-                let kept = &mut best[chain as usize];
-                if kept.is_none_or(|kept| figures[edge] > figures[kept as usize]) {
-                    *kept = Some(edge as u32);
+                let kept = &mut best[chain];
+                if kept.is_none_or(|kept| figures[edge] > figures[kept]) {
+                    *kept = Some(edge);
                 }
             }
         }
         let mut sets = UnionFind::<u32>::new(chains);
         for &edge in best.iter().flatten() {
-            let (from, to) = ends[edge as usize];
+            let (from, to) = ends[edge];
             sets.union(from, to);
         }
         // Groups are numbered by their first chains.
-        let mut name = vec![None; chains];
+        let mut name = Keyed::filled(None, chains);
         let mut count = 0;
-        let group_of = (0..chains as u32)
+        let group_of = best
+            .ids()
             .map(|chain| {
-                *name[sets.find_mut(chain) as usize].get_or_insert_with(|| {
+                *name[sets.find_mut(chain)].get_or_insert_with(|| {
                     count += 1;
                     count - 1
                 })
@@ -280,7 +288,8 @@ impl Hsdag {
             .collect();
         // Chains without edges have score 1: an extra row after the scores.
         let one = Tensor::ones((1, 1), scores.dtype(), scores.device())?;
-        let rows: Vec<u32> = best.iter().map(|edge| edge.unwrap_or(edges as u32)).collect();
+        let none = u32::new(edges);
+        let rows: Vec<u32> = best.iter().map(|edge| edge.unwrap_or(none)).collect();
         let kept = Tensor::cat(&[scores, one], 0)?.index_select(&Tensor::new(rows, &Device::Cpu)?, 0)?;
         Ok((group_of, kept))
     }
@@ -383,19 +392,16 @@ mod tests {
             code[chain as usize * 8] = by_unit[unit];
         }
         let (group_of, kept) = hsdag.groups(&Tensor::from_vec(code, (6, 8), &Device::Cpu)?, &seen)?;
-        let of = |unit: usize| group_of[seen.chain_of[unit] as usize];
+        let of = |unit: u32| group_of[seen.chain_of[unit]];
         assert!(of(0) == of(1) && of(1) == of(2) && of(3) == of(4));
         assert!(of(2) != of(3) && of(5) != of(0) && of(5) != of(3));
         assert_eq!(group_of.iter().max(), Some(&2));
-        let kept = kept.flatten_all()?.to_vec1::<f32>()?;
+        let kept: Keyed<u32, f32> = kept.flatten_all()?.to_vec1()?.into();
         let sigmoid = |x: f32| 1.0 / (1.0 + (-x).exp());
-        for (unit, expected) in [6.0, 6.0, 3.0, 5.0, 5.0].into_iter().enumerate() {
-            assert!(
-                (kept[seen.chain_of[unit] as usize] - sigmoid(expected)).abs() < 1e-6,
-                "{unit}: {kept:?}"
-            );
+        for (unit, expected) in (0..).zip([6.0, 6.0, 3.0, 5.0, 5.0]) {
+            assert!((kept[seen.chain_of[unit]] - sigmoid(expected)).abs() < 1e-6, "{unit}: {kept:?}");
         }
-        assert_eq!(kept[seen.chain_of[5] as usize], 1.0);
+        assert_eq!(kept[seen.chain_of[5]], 1.0);
         Ok(())
     }
 
@@ -429,22 +435,22 @@ mod tests {
     /// On a long line, 2 d + 1 chains are within distance d; on a grid, about d².
     #[test]
     fn a_grid_has_twice_the_dimension_of_a_line() {
-        let with_self = |mut around: Vec<u32>, own: usize| {
-            around.push(own as u32);
+        let with_self = |mut around: Vec<u32>, own: u32| {
+            around.push(own);
             around
         };
-        let line: Vec<Vec<u32>> = (0..41usize)
+        let line: Keyed<u32, Vec<u32>> = (0..41u32)
             .map(|at| {
-                let near = (0..41u32).filter(|&other| other.abs_diff(at as u32) == 1).collect();
+                let near = (0..41).filter(|&other| at.abs_diff(other) == 1).collect();
                 with_self(near, at)
             })
             .collect();
-        let grid: Vec<Vec<u32>> = (0..41 * 41usize)
+        let grid: Keyed<u32, Vec<u32>> = (0..41 * 41u32)
             .map(|at| {
                 let (x, y) = (at % 41, at / 41);
                 let near = [(1, 0), (-1, 0), (0, 1), (0, -1)].iter().filter_map(|&(right, down)| {
                     let (x, y) = (x.checked_add_signed(right)?, y.checked_add_signed(down)?);
-                    (x < 41 && y < 41).then_some((y * 41 + x) as u32)
+                    (x < 41 && y < 41).then_some(y * 41 + x)
                 });
                 with_self(near.collect(), at)
             })
@@ -454,6 +460,6 @@ mod tests {
         let center = fractal_dimensions(&grid)[20 * 41 + 20];
         assert!((center - 2.0 * middle).abs() < 0.15, "{center} {middle}");
         // If everything is within one hop there is no slope; an isolated chain has no points.
-        assert_eq!(fractal_dimensions(&[vec![0, 1], vec![1, 0], vec![2]]), [0.0; 3]);
+        assert_eq!(fractal_dimensions(&vec![vec![0, 1], vec![1, 0], vec![2]].into()), [0.0; 3]);
     }
 }

@@ -57,7 +57,8 @@ impl Kind {
         let (name, aim) = (self.name(), self.most_units());
         let why = || {
             format!(
-                "the graph cannot be coarsened to fewer than {units} units, where `{name}` asks for {aim} and reads at most {}",
+                "the graph cannot be coarsened to fewer than {units} units, but `{name}` asks for {aim} and reads at \
+                 most {}",
                 MAX_TIMES * aim
             )
         };
@@ -81,7 +82,13 @@ impl Kind {
     /// Optimiser settings of the paper or of the authors' program. The learning rates of GDP and HDP are chosen here,
     /// as is the gradient clipping of GDP and HSDAG at a norm of 1. Placeto's learning rate falls to a tenth.
     pub fn adam(self) -> AdamConfig {
-        let plain = AdamConfig { learning_rate: 1e-3, warmup: 1, final_lr_fraction: 1.0, weight_decay: 0.0, max_grad_norm: 1.0 };
+        let plain = AdamConfig {
+            learning_rate: 1e-3,
+            warmup: 1,
+            final_lr_fraction: 1.0,
+            weight_decay: 0.0,
+            max_grad_norm: 1.0,
+        };
         match self {
             Kind::Placeto => AdamConfig { final_lr_fraction: 0.1, max_grad_norm: 1.25, ..plain },
             Kind::Gdp | Kind::Hsdag | Kind::Hdp => plain,
@@ -140,13 +147,13 @@ impl Settings {
         if let Some((name, size, least)) =
             sizes.iter().find(|(_, size, least)| !(*least..=Settings::MOST).contains(size))
         {
-            return Some(format!("`{name}` is {size}, it must be from {least} to {}", Settings::MOST));
+            return Some(format!("`{name}` is {size}, expected {least} to {}", Settings::MOST));
         }
         if kind == Kind::Placeto && self.width != 0 {
-            return Some("`width` of placeto is that of what it reads: leave it out".into());
+            return Some("`width` of placeto is that of its input: leave it out".into());
         }
         if kind == Kind::Hdp && self.layers != 1 {
-            return Some(format!("`layers` is {}, and hdp has one", self.layers));
+            return Some(format!("`layers` is {}, but hdp has one layer", self.layers));
         }
         if self.parameters(kind) > Settings::MAX_PARAMETERS {
             let what = match kind {
@@ -162,6 +169,6 @@ impl Settings {
             Kind::Placeto | Kind::Hsdag => 1,
         };
         (!self.width.is_multiple_of(parts))
-            .then(|| format!("`width` is {}, it must be a multiple of {parts}", self.width))
+            .then(|| format!("`width` is {}, expected a multiple of {parts}", self.width))
     }
 }

@@ -38,7 +38,8 @@ impl Gates {
         let width = inputs.dim(1)? / 4;
         let part = |at: usize| inputs.narrow(1, at * width, width);
         // The bias of 1 lets the cell remember at first.
-        let (forget, input, output) = (sigmoid(&(part(0)? + 1.0)?)?, sigmoid(&part(1)?)?, sigmoid(&part(2)?)?);
+        let (forget, input, output) =
+            (sigmoid(&(part(0)? + 1.0)?)?, sigmoid(&part(1)?)?, sigmoid(&part(2)?)?);
         let candidate = part(3)?.tanh()?;
         let cell = ((&forget * &memory.cell)? + (&input * &candidate)?)?;
         let squashed = cell.tanh()?;

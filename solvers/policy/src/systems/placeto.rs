@@ -25,6 +25,9 @@
 use candle_core::{Device, Result, Tensor};
 use rand::RngExt;
 use stagewright_core::bits;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::ids::{Id, Keyed};
+use stagewright_makespan::ClusterId;
 
 use super::kind::Settings;
 use super::reading::Reading;
@@ -142,23 +145,23 @@ impl Around {
         let units = reading.units();
         // Bit sets of the ancestors of every group.
         let words = units.div_ceil(64);
-        let mut before = vec![vec![0u64; words]; units];
-        let mut edges = vec![Vec::new(); units];
+        let mut before: Keyed<u32, Vec<u64>> = Keyed::filled(vec![0; words], units);
+        let mut edges: Keyed<u32, Vec<u32>> = Keyed::filled(Vec::new(), units);
         for &(from, to) in &reading.ends {
-            edges[to as usize].push(from as usize);
+            edges[to].push(from);
         }
         for &unit in reading.subject.order() {
-            for &from in &edges[unit as usize] {
-                let mut row = std::mem::take(&mut before[unit as usize]);
+            for &from in &edges[unit] {
+                let mut row = std::mem::take(&mut before[unit]);
                 row.iter_mut().zip(&before[from]).for_each(|(own, other)| *own |= other);
-                bits::insert(&mut row, from);
-                before[unit as usize] = row;
+                bits::insert(&mut row, from as usize);
+                before[unit] = row;
             }
         }
-        let depends = |unit: usize, on: usize| bits::contains(&before[unit], on);
-        let sets = |unit: usize| {
+        let depends = |unit: u32, on: u32| bits::contains(&before[unit], on as usize);
+        let sets = |unit: u32| {
             let mut sets = [Vec::new(), Vec::new(), Vec::new()];
-            for other in (0..units).filter(|&other| other != unit) {
+            for other in before.ids().filter(|&other| other != unit) {
                 let set = if depends(unit, other) {
                     0
                 } else if depends(other, unit) {
@@ -166,11 +169,11 @@ impl Around {
                 } else {
                     2
                 };
-                sets[set].push(other as u32);
+                sets[set].push(other);
             }
             sets
         };
-        Around { sets: reading.subject.order().iter().map(|&unit| sets(unit as usize)).collect() }
+        Around { sets: reading.subject.order().iter().map(|&unit| sets(unit)).collect() }
     }
 }
 
@@ -225,15 +228,16 @@ impl Placeto {
         // The embedding of every step's group at that step: its row among groups × steps.
         let (units, width) = (seen.reading.units(), both.dim(2)?);
         let flat = both.reshape((units * steps, width))?;
-        let at = |unit: u32, step: usize| unit * steps as u32 + step as u32;
+        let count = u32::new(steps);
+        let at = |unit: u32, step: u32| unit * count + step;
         let order = &seen.reading.subject.order()[first..first + steps];
-        let placed: Vec<u32> = order.iter().enumerate().map(|(step, &unit)| at(unit, step)).collect();
+        let placed: Vec<u32> = (0..).zip(order).map(|(step, &unit)| at(unit, step)).collect();
         let mut parts = vec![flat.index_select(&Tensor::new(placed, &Device::Cpu)?, 0)?];
         for (set, pool) in self.pools.iter().enumerate() {
             let (mut offsets, mut entries) = (vec![0u32], Vec::new());
-            for step in 0..steps {
-                entries.extend(seen.around.sets[first + step][set].iter().map(|&unit| at(unit, step)));
-                offsets.push(entries.len() as u32);
+            for (step, sets) in (0..).zip(&seen.around.sets[first..first + steps]) {
+                entries.extend(sets[set].iter().map(|&unit| at(unit, step)));
+                offsets.push(u32::new(entries.len()));
             }
             let rows = Rows::new(units * steps, offsets, entries).map_err(candle_core::Error::wrap)?;
             parts.push(pool.forward(&flat.unsqueeze(1)?, &rows)?.squeeze(1)?);
@@ -252,7 +256,7 @@ struct Seen<'a, 's, 'p> {
     hears: [Tensor; 2],
     not_able: Tensor,
     /// By group: seconds, bytes sent and memory, each as a share of the largest.
-    shares: Vec<[f32; 3]>,
+    shares: Keyed<u32, [f32; 3]>,
 }
 
 impl<'a, 's, 'p> Seen<'a, 's, 'p> {
@@ -263,30 +267,39 @@ impl<'a, 's, 'p> Seen<'a, 's, 'p> {
             let most = (0..units).map(figure).fold(f64::MIN_POSITIVE, f64::max);
             (0..units).map(|unit| (figure(unit) / most) as f32).collect()
         };
-        let columns =
-            [of(&|unit| level.mean(unit)), of(&|unit| reading.sent[unit]), of(&|unit| level.bytes(unit))];
+        let columns = [
+            of(&|unit| level.mean(ClusterId::new(unit))),
+            of(&|unit| reading.sent[unit]),
+            of(&|unit| level.bytes(ClusterId::new(unit))),
+        ];
         let shares = (0..units).map(|unit| columns.each_ref().map(|column| column[unit])).collect();
-        let mut hears = [vec![0.0f32; units], vec![0.0; units]];
+        let mut hears: [Keyed<u32, f32>; 2] = [0, 1].map(|_| Keyed::filled(0.0, units));
         for &(from, to) in &reading.ends {
-            hears[0][to as usize] = 1.0;
-            hears[1][from as usize] = 1.0;
+            hears[0][to] = 1.0;
+            hears[1][from] = 1.0;
         }
-        let [down, up] = hears.map(|hears| Tensor::from_vec(hears, (units, 1, 1), &Device::Cpu));
+        let [down, up] = hears.map(|hears| Tensor::from_vec(hears.into_vec(), (units, 1, 1), &Device::Cpu));
         let (around, not_able) = (Around::new(reading), reading.not_able(devices)?);
         Ok(Seen { reading, around, hears: [down?, up?], not_able, shares })
     }
 
     /// Features before a step: groups × width.
-    fn figures(&self, step: usize, homes: &[u32], starts: &[f64], devices: usize) -> Vec<f32> {
+    fn figures(
+        &self,
+        step: usize,
+        homes: &Keyed<u32, DeviceId>,
+        starts: &Keyed<u32, f64>,
+        devices: usize,
+    ) -> Vec<f32> {
         let order = self.reading.subject.order();
-        let now = starts[order[step] as usize];
+        let now = starts[order[step]];
         let last = starts.iter().map(|start| (start - now).abs()).fold(f64::MIN_POSITIVE, f64::max);
         let width = width(devices);
         let mut figures = vec![0.0f32; homes.len() * width];
-        for (unit, row) in figures.chunks_mut(width).enumerate() {
+        for (unit, row) in homes.ids().zip(figures.chunks_mut(width)) {
             row[..3].copy_from_slice(&self.shares[unit]);
             row[5] = ((starts[unit] - now) / last) as f32;
-            row[PLAIN + homes[unit] as usize] = 1.0;
+            row[PLAIN + homes[unit].index()] = 1.0;
         }
         for (at, &unit) in order.iter().enumerate().take(step + 1) {
             let is_now = at == step;
@@ -329,9 +342,9 @@ impl System for Placeto {
         let reading = play.reading;
         let (units, width) = (reading.units(), width(devices));
         let seen = Seen::new(reading, devices)?;
-        let there = reading.devices() as u32;
-        let mut homes: Vec<u32> =
-            (0..units).map(|unit| reading.instead(unit, play.rng.random_range(0..there)).0).collect();
+        let there = u32::new(reading.devices());
+        let mut home = |unit| reading.instead(unit, DeviceId(play.rng.random_range(0..there)));
+        let mut homes: Keyed<u32, DeviceId> = (0..units).map(&mut home).collect();
         let Some(score) = play.trials.play(&homes) else { return Ok(()) };
         let beginning = penalised(score);
         let mut before = beginning;
@@ -341,7 +354,7 @@ impl System for Placeto {
             let tensor = Tensor::from_slice(&figures, (units, 1, width), &Device::Cpu)?;
             let shares = probabilities(&self.forward(&tensor, step, &seen)?.detach())?;
             let home = pick(&shares[0], play.is_greedy(), play.rng);
-            homes[reading.subject.order()[step] as usize] = home;
+            homes[reading.subject.order()[step]] = home;
             let Some(score) = play.trials.play(&homes) else { break };
             let after = penalised(score);
             // A step that takes no time cannot get shorter.
@@ -405,11 +418,11 @@ mod tests {
         let mut parameters = ParameterBuilder::new(Source::Seed(8), false, DType::F32, &Device::Cpu);
         let placeto = Placeto::new(&mut parameters, settings).map_err(candle_core::Error::wrap)?;
         let seen = Seen::new(&reading, 3)?;
-        let starts = [0.0, 1.0, 1.5, 4.0, 5.0, 0.5];
+        let starts = vec![0.0, 1.0, 1.5, 4.0, 5.0, 0.5].into();
         let steps: Vec<Tensor> = (0..6)
             .map(|step| {
-                let homes: Vec<u32> = (0..6).map(|unit| (unit * 2 + step) % 3).collect();
-                let figures = seen.figures(step as usize, &homes, &starts, 3);
+                let homes = (0..6).map(|unit| DeviceId::new((unit * 2 + step) % 3)).collect();
+                let figures = seen.figures(step, &homes, &starts, 3);
                 Tensor::from_slice(&figures, (6, 1, width(3)), &Device::Cpu)
             })
             .collect::<Result<_>>()?;

@@ -2,6 +2,8 @@
 
 use candle_core::{Device, Result, Tensor};
 use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::TensorId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_makespan::scene::Scene;
 
@@ -40,13 +42,13 @@ impl<'s, 'p> Reading<'s, 'p> {
         let mut sent = vec![0.0; units];
         for op in graph.operators() {
             let unit = subject.level().cluster_of(graph.class_of(op));
-            seconds[unit][coarse(graph.operator(op).kind.as_deref())] +=
+            seconds[unit.index()][coarse(graph.operator(op).kind.as_deref())] +=
                 scene.mean_seconds(op) + f64::MIN_POSITIVE;
-            let is_elsewhere = |tensor: &&stagewright_core::graph::TensorId| {
+            let is_elsewhere = |tensor: &&TensorId| {
                 let unit_of = |op: &_| subject.level().cluster_of(graph.class_of(*op));
                 graph.consumers(**tensor).iter().any(|reader| unit_of(reader) != unit)
             };
-            sent[unit] +=
+            sent[unit.index()] +=
                 graph.outputs(op).iter().filter(is_elsewhere).map(|&tensor| graph.bytes(tensor)).sum::<f64>();
         }
         let most = |row: &[f64; KINDS]| (0..KINDS).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap_or(0);
@@ -79,13 +81,12 @@ impl<'s, 'p> Reading<'s, 'p> {
 
     /// Mean seconds of all units, summed.
     pub(super) fn seconds(&self) -> f64 {
-        (0..self.units()).map(|unit| self.subject.level().mean(unit)).sum()
+        self.subject.level().ids().map(|unit| self.subject.level().mean(unit)).sum()
     }
 
     /// The chosen device if the unit can run there, otherwise the first that it can run on.
-    pub(super) fn instead(&self, unit: usize, device: u32) -> DeviceId {
+    pub(super) fn instead(&self, unit: usize, chosen: DeviceId) -> DeviceId {
         let able = |&device: &DeviceId| device.index() < self.devices() && self.subject.can_run(unit, device);
-        let chosen = DeviceId(device);
         match able(&chosen) {
             true => chosen,
             false => self.subject.scene().problem().cluster().devices().find(able).unwrap_or(chosen),
@@ -101,7 +102,7 @@ impl<'s, 'p> Reading<'s, 'p> {
     /// Logit penalties of devices that cannot run a unit or are absent: units × `devices`.
     pub(super) fn not_able(&self, devices: usize) -> Result<Tensor> {
         let is_there =
-            |unit, device| device < self.devices() && self.subject.can_run(unit, DeviceId(device as u32));
+            |unit, device| device < self.devices() && self.subject.can_run(unit, DeviceId::new(device));
         let add = |at: usize| if is_there(at / devices, at % devices) { 0.0 } else { NOT_ABLE };
         let figures: Vec<f32> = (0..self.units() * devices).map(add).collect();
         Tensor::from_vec(figures, (self.units(), devices), &Device::Cpu)
@@ -112,30 +113,30 @@ impl<'s, 'p> Reading<'s, 'p> {
     pub(super) fn figures(&self) -> Result<Tensor> {
         let units = self.units();
         let level = self.subject.level();
-        let seconds: Vec<f64> = (0..units).map(|unit| level.mean(unit)).collect();
-        let memory: Vec<f64> = (0..units).map(|unit| level.bytes(unit)).collect();
-        let mut degrees = vec![[0.0f64; 2]; units];
+        let seconds: Vec<f64> = level.ids().map(|unit| level.mean(unit)).collect();
+        let memory: Vec<f64> = level.ids().map(|unit| level.bytes(unit)).collect();
+        let mut degrees: Keyed<u32, [f64; 2]> = Keyed::filled([0.0; 2], units);
         for &(from, to) in &self.ends {
-            degrees[to as usize][0] += 1.0;
-            degrees[from as usize][1] += 1.0;
+            degrees[to][0] += 1.0;
+            degrees[from][1] += 1.0;
         }
         let place = self.places();
         let columns = [&seconds, &self.sent, &memory].map(|column| log_share(column));
         let mut figures = Vec::with_capacity(units * FIGURES);
-        for unit in 0..units {
+        for (unit, (degrees, place)) in degrees.iter().zip(place.iter()).enumerate() {
             figures.extend((0..KINDS).map(|kind| if kind == self.kind[unit] { 1.0 } else { 0.0 }));
             figures.extend(columns.iter().map(|column| column[unit]));
-            figures.extend(degrees[unit].map(|degree| (1.0 + degree).ln() as f32));
-            figures.push(place[unit] as f32 / units.max(1) as f32);
+            figures.extend(degrees.map(|degree| (1.0 + degree).ln() as f32));
+            figures.push(*place as f32 / units.max(1) as f32);
         }
         Tensor::from_vec(figures, (units, FIGURES), &Device::Cpu)
     }
 
     /// Position of every unit in the topological order.
-    pub(super) fn places(&self) -> Vec<u32> {
-        let mut place = vec![0; self.units()];
+    pub(super) fn places(&self) -> Keyed<u32, u32> {
+        let mut place = Keyed::filled(0, self.units());
         for (at, &unit) in (0..).zip(self.subject.order()) {
-            place[unit as usize] = at;
+            place[unit] = at;
         }
         place
     }
@@ -155,10 +156,11 @@ fn log_share(column: &[f64]) -> Vec<f32> {
 /// Compressed rows from pairs of a row and an entry.
 fn rows(count: usize, mut pairs: Vec<(u32, u32)>) -> Result<Rows> {
     pairs.sort_unstable();
-    let mut offsets = vec![0u32; count + 1];
+    let mut offsets = Keyed::filled(0, count + 1);
     for &(row, _) in &pairs {
-        offsets[row as usize + 1] += 1;
+        offsets[row + 1] += 1;
     }
+    let mut offsets: Vec<u32> = offsets.into_vec();
     for row in 0..count {
         offsets[row + 1] += offsets[row];
     }

@@ -108,7 +108,8 @@ impl Learned {
         let (name, devices, units) = (self.name, reading.devices(), reading.units());
         if settings.devices < devices {
             let most = settings.devices;
-            let why = format!("the checkpoint is of at most {most} devices, and the cluster has {devices}");
+            let why =
+                format!("the checkpoint supports at most {most} devices, but the cluster has {devices}");
             return Some((None, why));
         }
         if let Some(mistake) = settings.mistake(self.kind) {
@@ -122,8 +123,8 @@ impl Learned {
         let limit = memory.map(|limit| limit as f64).filter(|&limit| bytes > limit)?;
         let what = if learns { "learn" } else { "play" };
         let why = format!(
-            "`{name}` would take about {bytes:.1e} bytes of memory to {what}, more than the limit of {limit:.1e}; raise it, \
-             or ask another solver"
+            "`{name}` would take about {bytes:.1e} bytes of memory to {what}, more than the limit of {limit:.1e}; \
+             raise it, or use another solver"
         );
         Some((Some(StopReason::Memory), why))
     }
@@ -185,7 +186,8 @@ impl Solver for Learned {
         while !trials.is_over() {
             // Separate streams: parameters use those of the seed itself.
             let mut rng = seed::stream(context.seed ^ EPISODES, episodes);
-            let rate = descent.config.learning_rate * (1.0 - (1.0 - descent.config.final_lr_fraction) * done_of(&trials, context));
+            let rate = descent.config.learning_rate
+                * (1.0 - (1.0 - descent.config.final_lr_fraction) * done_of(&trials, context));
             let done = pool.install(|| match self.mode {
                 Mode::Learn => agent.learn(0, &reading, &mut trials, (&mut descent, rate), &mut rng),
                 Mode::Draw => agent.draw(&reading, &mut trials, &mut rng),

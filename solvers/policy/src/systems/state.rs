@@ -66,13 +66,14 @@ impl Agent {
         config: Option<AdamConfig>,
     ) -> Result<(Agent, Descent, SystemCard), CheckpointError> {
         let (tensors, metadata) = checkpoint::read(bytes)?;
-        let foreign =
-            |error: serde_json::Error| CheckpointError::Foreign(format!("its metadata do not read: {error}"));
+        let foreign = |error: serde_json::Error| {
+            CheckpointError::Foreign(format!("its metadata cannot be parsed: {error}"))
+        };
         let value: serde_json::Value = serde_json::from_str(&metadata).map_err(foreign)?;
         match value.get("schema").and_then(|schema| schema.as_str()) {
             Some(SYSTEM_SCHEMA) => {}
             Some(other) => return Err(CheckpointError::Schema(other.into(), SYSTEM_SCHEMA)),
-            None => return Err(CheckpointError::Foreign("its metadata name no schema".into())),
+            None => return Err(CheckpointError::Foreign("its metadata have no schema".into())),
         }
         let card: SystemCard = serde_json::from_value(value).map_err(foreign)?;
         if let Some(mistake) = card.settings.mistake(card.system) {
@@ -84,7 +85,7 @@ impl Agent {
         };
         if card.steps > MAX_STEPS || !card.baselines.values().all(is_sound) {
             return Err(CheckpointError::Size(
-                "its baselines or its steps are none that a training leaves".into(),
+                "its baselines or its steps are not those of a training run".into(),
             ));
         }
         let mut parts = Parts::of(tensors)?;

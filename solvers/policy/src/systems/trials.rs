@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::Graph;
+use stagewright_core::ids::Keyed;
 use stagewright_core::solver::Stop;
 use stagewright_makespan::assigned;
 use stagewright_makespan::schedule::{Best, Judge, Schedule, Score, is_better};
@@ -61,14 +62,14 @@ impl<'a, 's, 'p> Trials<'a, 's, 'p> {
     }
 
     /// Simulates a placement of the units; `None` if the trials are over. The first placement is always simulated.
-    pub fn play(&mut self, homes: &[u32]) -> Option<Score> {
+    pub fn play(&mut self, homes: &[DeviceId]) -> Option<Score> {
         if self.is_over() {
             return None;
         }
         let scene = self.reading.subject.scene();
         let homes: Vec<DeviceId> =
             homes.iter().enumerate().map(|(unit, &device)| self.reading.instead(unit, device)).collect();
-        let device_of = self.reading.subject.level().project(scene, &homes);
+        let device_of = self.reading.subject.level().project(scene, &homes.into());
         let order = assigned::order(scene, &device_of);
         let schedule = Schedule::by_order(device_of, &order);
         let score = self.judge.score(&schedule);
@@ -83,14 +84,14 @@ impl<'a, 's, 'p> Trials<'a, 's, 'p> {
     }
 
     /// Mean start time of every unit's operators in the last placement, in seconds.
-    pub(super) fn starts(&self) -> Vec<f64> {
+    pub(super) fn starts(&self) -> Keyed<u32, f64> {
         let (reading, (_, timeline)) = (self.reading, self.judge.last());
         let graph: &Graph = reading.subject.scene().graph();
         let (mut sum, mut count) = (vec![0.0; reading.units()], vec![0.0f64; reading.units()]);
         for (op, span) in graph.operators().zip(timeline.operators()) {
             let unit = reading.subject.level().cluster_of(graph.class_of(op));
-            sum[unit] += span.start;
-            count[unit] += 1.0;
+            sum[unit.index()] += span.start;
+            count[unit.index()] += 1.0;
         }
         sum.iter().zip(&count).map(|(sum, count)| sum / count.max(1.0)).collect()
     }

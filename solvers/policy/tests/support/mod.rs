@@ -128,7 +128,7 @@ pub(crate) fn any_schedule(subject: &Subject<'_, '_>, number: u64) -> Schedule {
             scene.problem().cluster().devices().filter(|&device| subject.can_run(unit, device)).collect();
         homes.push(able[rng.random_range(0..able.len())]);
     }
-    Schedule::without_priority(subject.level().project(scene, &homes))
+    Schedule::without_priority(subject.level().project(scene, &homes.into()))
 }
 
 /// The features of a step with a random plan to improve on; `None` if some operator can run nowhere.

@@ -5,13 +5,14 @@ use std::collections::BinaryHeap;
 use std::hash::Hasher;
 
 use rustc_hash::{FxHashMap, FxHasher};
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{NetId, UnitId, Units};
+use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance::OPTIMAL_RELATIVE;
 
 use super::Effort;
-use crate::flow::{Network, SINK, SOURCE, add_net};
+use crate::flow::{Network, NodeId, SINK, SOURCE, add_net};
 
 /// Pools with identical costs.
 pub(super) struct Column {
@@ -29,9 +30,9 @@ pub(super) struct Column {
 /// The units around an anchor.
 pub(super) struct Neighbourhood {
     /// The anchor first, then the others by distance.
-    pub(super) members: Vec<u32>,
+    pub(super) members: Vec<UnitId>,
     /// The nets pinned by the members.
-    nets: Vec<u32>,
+    nets: Vec<NetId>,
     /// Whether the size limit left units out.
     pub(super) truncated: bool,
 }
@@ -41,7 +42,7 @@ pub(super) struct Cut {
     /// Its cost, rounded down.
     pub(super) value: f64,
     /// The units of the set.
-    pub(super) set: Vec<u32>,
+    pub(super) set: Vec<UnitId>,
 }
 
 /// State shared by the cuts of one problem.
@@ -49,15 +50,15 @@ pub(super) struct Around<'a> {
     pub(super) units: &'a Units,
     pub(super) columns: Vec<Column>,
     effort: Effort,
-    /// Position of a unit in the current neighbourhood; `ELSEWHERE` between calls.
-    place: Vec<u32>,
+    /// Node of a unit in the current neighbourhood, the source while it is gathered; `ELSEWHERE` between calls.
+    node_of: Keyed<UnitId, NodeId>,
     /// Nets of the current neighbourhood.
-    seen: Vec<bool>,
+    seen: Keyed<NetId, bool>,
     work: usize,
     stop: Stop,
 }
 
-const ELSEWHERE: u32 = u32::MAX;
+const ELSEWHERE: NodeId = NodeId(u32::MAX);
 
 impl<'a> Around<'a> {
     pub(super) fn new(problem: &Problem, units: &'a Units, effort: Effort, stop: &Stop) -> Around<'a> {
@@ -72,8 +73,8 @@ impl<'a> Around<'a> {
                 let times = |unit| units.seconds(unit, pool) == units.seconds(unit, other);
                 let transfers = |net| units.transfer(net, pool) == units.transfer(net, other);
                 (column.replicas, column.host) == (replicas, host)
-                    && (0..units.len()).all(times)
-                    && (0..units.nets().len()).all(transfers)
+                    && units.ids().all(times)
+                    && units.nets().ids().all(transfers)
             };
             let devices = f64::from(spec.count());
             let candidates = by_costs.entry(costs_hash(units, pool)).or_default();
@@ -86,8 +87,9 @@ impl<'a> Around<'a> {
                 }
             }
         }
-        let (place, seen) = (vec![ELSEWHERE; units.len()], vec![false; units.nets().len()]);
-        Around { units, columns, effort, place, seen, work: 0, stop: stop.clone() }
+        let (node_of, seen) =
+            (Keyed::filled(ELSEWHERE, units.len()), Keyed::filled(false, units.nets().len()));
+        Around { units, columns, effort, node_of, seen, work: 0, stop: stop.clone() }
     }
 
     /// Whether the work limit is reached or it is time to stop.
@@ -101,53 +103,53 @@ impl<'a> Around<'a> {
     }
 
     /// Load of a unit alone, divided among the maximum number of replicas; `None` if the column does not support it.
-    pub(super) fn alone(&self, unit: usize, at: usize) -> Option<f64> {
+    pub(super) fn alone(&self, unit: UnitId, at: usize) -> Option<f64> {
         let (units, Column { pool, replicas, .. }) = (self.units, &self.columns[at]);
-        let sent: f64 = units.nets_of(unit).iter().map(|&net| units.transfer(net as usize, *pool)).sum();
+        let sent: f64 = units.nets_of(unit).iter().map(|&net| units.transfer(net, *pool)).sum();
         Some((units.seconds(unit, *pool)? + sent) / replicas)
     }
 
     /// Seconds of a unit on a column that supports it.
-    pub(super) fn time(&self, unit: usize, at: usize) -> f64 {
+    pub(super) fn time(&self, unit: UnitId, at: usize) -> f64 {
         self.units.seconds(unit, self.columns[at].pool).unwrap_or(0.0)
     }
 
     /// The units that a path of weight at most `radius` joins to the anchor: Dijkstra's algorithm over nets, with unit
     /// times as lengths.
-    pub(super) fn neighbourhood(&mut self, anchor: usize, at: usize, radius: f64) -> Neighbourhood {
+    pub(super) fn neighbourhood(&mut self, anchor: UnitId, at: usize, radius: f64) -> Neighbourhood {
         let (units, pool) = (self.units, self.columns[at].pool);
         let radius = radius * (1.0 + OPTIMAL_RELATIVE);
         let mut near = Neighbourhood { members: Vec::new(), nets: Vec::new(), truncated: false };
         // Non-negative floats have the order of their bits.
-        let mut heap = BinaryHeap::from([Reverse((self.time(anchor, at).to_bits(), anchor as u32))]);
+        let mut heap = BinaryHeap::from([Reverse((self.time(anchor, at).to_bits(), anchor))]);
         while let Some(Reverse((bits, unit))) = heap.pop() {
-            if self.place[unit as usize] != ELSEWHERE {
+            if self.node_of[unit] != ELSEWHERE {
                 continue;
             }
             if near.members.len() == self.effort.neighbourhood.max(1) {
                 near.truncated = true;
                 break;
             }
-            self.place[unit as usize] = near.members.len() as u32;
+            self.node_of[unit] = SOURCE;
             near.members.push(unit);
-            for &net in units.nets_of(unit as usize) {
-                if units.transfer(net as usize, pool) == 0.0 || self.seen[net as usize] {
+            for &net in units.nets_of(unit) {
+                if units.transfer(net, pool) == 0.0 || self.seen[net] {
                     continue;
                 }
                 // The first pin reached is the nearest, so the net offers the other pins no shorter path later.
-                self.seen[net as usize] = true;
+                self.seen[net] = true;
                 near.nets.push(net);
-                for &pin in units.pins(net as usize) {
-                    let distance = f64::from_bits(bits) + self.time(pin as usize, at);
-                    let is_new = self.place[pin as usize] == ELSEWHERE;
-                    if is_new && units.supported(pin as usize, pool) && distance <= radius {
+                for &pin in units.pins(net) {
+                    let distance = f64::from_bits(bits) + self.time(pin, at);
+                    let is_new = self.node_of[pin] == ELSEWHERE;
+                    if is_new && units.supported(pin, pool) && distance <= radius {
                         heap.push(Reverse((distance.to_bits(), pin)));
                     }
                 }
             }
         }
-        near.members.iter().for_each(|&unit| self.place[unit as usize] = ELSEWHERE);
-        near.nets.iter().for_each(|&net| self.seen[net as usize] = false);
+        near.members.iter().for_each(|&unit| self.node_of[unit] = ELSEWHERE);
+        near.nets.iter().for_each(|&net| self.seen[net] = false);
         near
     }
 
@@ -155,29 +157,26 @@ impl<'a> Around<'a> {
     /// contain the anchor. Each time and transfer is capped at `ceiling`.
     pub(super) fn cut(&mut self, near: &Neighbourhood, at: usize, price: f64, ceiling: f64) -> Cut {
         let (units, pool) = (self.units, self.columns[at].pool);
-        let time = |unit: u32| (price * units.seconds(unit as usize, pool).unwrap_or(0.0)).min(ceiling);
-        let transfer = |net: u32| units.transfer(net as usize, pool).min(ceiling);
+        let time = |unit: UnitId| (price * units.seconds(unit, pool).unwrap_or(0.0)).min(ceiling);
+        let transfer = |net: NetId| units.transfer(net, pool).min(ceiling);
         let scale = near.members.iter().map(|&unit| time(unit)).sum::<f64>()
             + near.nets.iter().map(|&net| transfer(net)).sum::<f64>();
         let quantum = scale / (1u64 << 50) as f64;
         let mut network = Network::new();
+        self.node_of[near.members[0]] = SOURCE;
         for &unit in &near.members[1..] {
             let node = network.node();
+            self.node_of[unit] = node;
             network.arc(node, SINK, (time(unit) / quantum) as i64, 0);
         }
-        for (place, &unit) in near.members.iter().enumerate() {
-            self.place[unit as usize] = place as u32;
-        }
-        // Nodes are numbered like the members, starting at the sink.
-        let node_of = |unit: u32| match self.place[unit as usize] {
-            0 => Some(SOURCE),
-            ELSEWHERE if near.truncated && units.supported(unit as usize, pool) => None,
+        let node_of = |unit: UnitId| match self.node_of[unit] {
+            ELSEWHERE if near.truncated && units.supported(unit, pool) => None,
             ELSEWHERE => Some(SINK),
-            place => Some(SINK + place),
+            node => Some(node),
         };
         let mut work = near.members.len();
         for &net in &near.nets {
-            let pins = units.pins(net as usize);
+            let pins = units.pins(net);
             work += pins.len();
             let nodes = pins.iter().filter_map(|&pin| node_of(pin));
             add_net(&mut network, nodes, (transfer(net) / quantum) as i64);
@@ -187,12 +186,12 @@ impl<'a> Around<'a> {
         let (value, set) = match network.minimum_cut(&self.stop) {
             None => (0.0, Vec::new()),
             Some(cut) => {
-                let inside = |unit: &u32| node_of(*unit).is_some_and(|node| cut.source_side[node as usize]);
+                let inside = |unit: &UnitId| node_of(*unit).is_some_and(|node| cut.source_side[node]);
                 let set = near.members.iter().copied().filter(inside).collect();
                 (time(near.members[0]) + cut.value as f64 * quantum, set)
             }
         };
-        near.members.iter().for_each(|&unit| self.place[unit as usize] = ELSEWHERE);
+        near.members.iter().for_each(|&unit| self.node_of[unit] = ELSEWHERE);
         self.work += work;
         Cut { value, set }
     }
@@ -202,10 +201,10 @@ impl<'a> Around<'a> {
 fn costs_hash(units: &Units, pool: usize) -> u64 {
     let mut hasher = FxHasher::default();
     let number = |seconds: f64| (seconds + 0.0).to_bits();
-    for unit in 0..units.len() {
+    for unit in units.ids() {
         hasher.write_u64(units.seconds(unit, pool).map_or(u64::MAX, number));
     }
-    for net in 0..units.nets().len() {
+    for net in units.nets().ids() {
         hasher.write_u64(number(units.transfer(net, pool)));
     }
     hasher.finish()
@@ -213,12 +212,12 @@ fn costs_hash(units: &Units, pool: usize) -> u64 {
 
 /// Load on one device of all units that a pool supports.
 fn everything(units: &Units, pool: usize) -> f64 {
-    let computed: f64 = (0..units.len()).filter_map(|unit| units.seconds(unit, pool)).sum();
-    let supported = |&unit: &u32| units.supported(unit as usize, pool);
-    let is_cut = |&net: &usize| {
+    let computed: f64 = units.ids().filter_map(|unit| units.seconds(unit, pool)).sum();
+    let supported = |&unit: &UnitId| units.supported(unit, pool);
+    let is_cut = |&net: &NetId| {
         let pins = units.pins(net);
         pins.iter().any(supported) && !pins.iter().all(supported)
     };
-    let sent = (0..units.nets().len()).filter(is_cut).map(|net| units.transfer(net, pool));
+    let sent = units.nets().ids().filter(is_cut).map(|net| units.transfer(net, pool));
     computed + sent.sum::<f64>()
 }

@@ -1,7 +1,8 @@
 //! The fluid bound, with the communication that work cannot avoid.
 
 use stagewright_core::bound::{Bound, Column, LowerBound, divided, proved_by};
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
@@ -95,12 +96,12 @@ impl Bound for AnchoredFluid {
 
 /// Pairs (λ, a) of every column and unit.
 struct Surcharges {
-    cuts: Vec<Vec<Vec<[f64; 2]>>>,
+    cuts: Vec<Keyed<UnitId, Vec<[f64; 2]>>>,
 }
 
 impl Surcharges {
     fn none(around: &Around<'_>) -> Surcharges {
-        Surcharges { cuts: vec![vec![Vec::new(); around.units.len()]; around.columns.len()] }
+        Surcharges { cuts: vec![Keyed::filled(Vec::new(), around.units.len()); around.columns.len()] }
     }
 
     /// Surcharges for thresholds up to `most`.
@@ -110,8 +111,8 @@ impl Surcharges {
             (0..around.columns.len()).filter(|&at| most > 0.0 && !around.columns[at].host).collect::<Vec<_>>()
         {
             // The longest first: they add most to the bound.
-            let mut order: Vec<(f64, usize)> =
-                (0..around.units.len()).map(|unit| (around.time(unit, at), unit)).collect();
+            let mut order: Vec<(f64, UnitId)> =
+                around.units.ids().map(|unit| (around.time(unit, at), unit)).collect();
             order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
             for (_, unit) in order.into_iter().take_while(|&(time, _)| time > 0.0) {
                 if around.is_spent() {
@@ -128,11 +129,11 @@ impl Surcharges {
         (0..around.columns.len())
             .map(|at| {
                 let most = threshold * around.columns[at].replicas;
-                let time = |unit: usize| {
+                let time = |unit: UnitId| {
                     let own = around.units.seconds(unit, around.columns[at].pool)?;
                     Some(own * (1.0 + surcharge(&self.cuts[at][unit], most)?))
                 };
-                let seconds = (0..around.units.len()).map(time).collect();
+                let seconds = around.units.ids().map(time).collect();
                 Column { devices: around.columns[at].devices, seconds }
             })
             .collect()
@@ -174,12 +175,12 @@ impl Surcharges {
     /// The largest threshold at which some unit has no possible column, or the lower end if there is none.
     fn largest_possible_nowhere(&self, around: &Around<'_>, ends: [f64; 2]) -> f64 {
         let nowhere = |threshold: f64| {
-            let is_out = |unit: usize, at: usize| {
+            let is_out = |unit: UnitId, at: usize| {
                 let most = threshold * around.columns[at].replicas;
                 around.units.seconds(unit, around.columns[at].pool).is_none()
                     || surcharge(&self.cuts[at][unit], most).is_none()
             };
-            (0..around.units.len()).any(|unit| (0..around.columns.len()).all(|at| is_out(unit, at)))
+            around.units.ids().any(|unit| (0..around.columns.len()).all(|at| is_out(unit, at)))
         };
         last(nowhere, ends, around)
     }
@@ -218,7 +219,7 @@ fn surcharge(cuts: &[[f64; 2]], most: f64) -> Option<f64> {
 }
 
 /// Pairs (λ, a) of a unit, from a bisection for the price at which the cheapest set has the load M = `most`.
-fn cuts(around: &mut Around<'_>, unit: usize, at: usize, most: f64) -> Vec<[f64; 2]> {
+fn cuts(around: &mut Around<'_>, unit: UnitId, at: usize, most: f64) -> Vec<[f64; 2]> {
     let near = around.neighbourhood(unit, at, most);
     let mut found = Vec::with_capacity(PRICES);
     let (mut low, mut high, mut price) = (0.0, 1.0, 1.0);
@@ -229,7 +230,7 @@ fn cuts(around: &mut Around<'_>, unit: usize, at: usize, most: f64) -> Vec<[f64;
         if cut.value > most * (1.0 + OPTIMAL_RELATIVE) {
             break;
         }
-        let seconds: f64 = cut.set.iter().map(|&member| around.time(member as usize, at)).sum();
+        let seconds: f64 = cut.set.iter().map(|&member| around.time(member, at)).sum();
         if cut.value + (1.0 - price) * seconds > most {
             low = price
         } else {

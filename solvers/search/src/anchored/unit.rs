@@ -1,7 +1,8 @@
 //! The bound from the unit that is most expensive to hold.
 
 use stagewright_core::bound::{Bound, LowerBound};
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
@@ -104,28 +105,28 @@ impl Bound for Anchored {
 
 /// The bound before rounding; `None` if some unit can run nowhere.
 pub(super) fn largest(around: &mut Around<'_>) -> Option<f64> {
-    let mut order: Vec<(f64, u32)> = Vec::with_capacity(around.units.len());
-    for unit in 0..around.units.len() {
+    let mut order: Vec<(f64, UnitId)> = Vec::with_capacity(around.units.len());
+    for unit in around.units.ids() {
         let alone = |at| around.alone(unit, at);
         let least = (0..around.columns.len()).filter_map(alone).min_by(f64::total_cmp)?;
-        order.push((least, unit as u32));
+        order.push((least, unit));
     }
     order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    let mut settled = vec![false; around.units.len()];
+    let mut settled = Keyed::filled(false, around.units.len());
     let mut bound = 0.0f64;
     for (alone, unit) in order {
         if alone <= bound || around.is_spent() {
             break;
         }
-        if !settled[unit as usize] {
-            bound = raised(around, unit as usize, bound, &mut settled);
+        if !settled[unit] {
+            bound = raised(around, unit, bound, &mut settled);
         }
     }
     Some(bound)
 }
 
 /// Raises the bound by the anchored bound of one unit. Marks the units that can no longer raise it.
-fn raised(around: &mut Around<'_>, unit: usize, bound: f64, settled: &mut [bool]) -> f64 {
+fn raised(around: &mut Around<'_>, unit: UnitId, bound: f64, settled: &mut Keyed<UnitId, bool>) -> f64 {
     let alone = |at: usize| Some((around.alone(unit, at)?, at));
     let mut columns: Vec<(f64, usize)> = (0..around.columns.len()).filter_map(alone).collect();
     columns.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -151,13 +152,13 @@ fn raised(around: &mut Around<'_>, unit: usize, bound: f64, settled: &mut [bool]
     settled[unit] = true;
     // Marking a unit can only weaken the bound, so a tolerance for rounding is safe.
     for (_, set) in sets.iter().filter(|(load, _)| *load <= bound * (1.0 + OPTIMAL_RELATIVE)) {
-        set.iter().for_each(|&member| settled[member as usize] = true);
+        set.iter().for_each(|&member| settled[member] = true);
     }
     bound
 }
 
 /// A lower bound on A_c(u) / R_c, with the minimising set if the two are equal up to rounding.
-fn anchored(around: &mut Around<'_>, anchor: usize, at: usize) -> (f64, Vec<u32>) {
+fn anchored(around: &mut Around<'_>, anchor: UnitId, at: usize) -> (f64, Vec<UnitId>) {
     let replicas = around.columns[at].replicas;
     let everything = around.columns[at].everything;
     let ceiling = around.alone(anchor, at).map_or(everything, |alone| everything.min(alone * replicas));

@@ -2,7 +2,9 @@
 
 use rayon::prelude::*;
 use stagewright_core::bound::LowerBound;
+use stagewright_core::contract::{NetId, UnitId};
 use stagewright_core::document::{Communication, ObjectiveKind, Split};
+use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance::round_down;
@@ -191,10 +193,10 @@ impl<'a> BoundaryCuts<'a> {
         self.threshold = 0.5 * (self.bound + self.value);
         self.windows = self.wide_windows();
         let units = self.boundaries.units;
-        let can_cross = |net: usize, window: Window| {
+        let can_cross = |net: NetId, window: Window| {
             let pins = units.pins(net);
-            pins.iter().any(|&pin| self.side(pin as usize, window) != Side::Outside)
-                && pins.iter().any(|&pin| self.side(pin as usize, window) != Side::Inside)
+            pins.iter().any(|&pin| self.side(pin, window) != Side::Outside)
+                && pins.iter().any(|&pin| self.side(pin, window) != Side::Inside)
         };
         let nets = &self.boundaries.nets.representative;
         let row = |&window| nets.iter().map(|&net| can_cross(net, window)).collect();
@@ -224,7 +226,7 @@ impl<'a> BoundaryCuts<'a> {
         }
     }
 
-    fn side(&self, unit: usize, (lower, upper): Window) -> Side {
+    fn side(&self, unit: UnitId, (lower, upper): Window) -> Side {
         let Boundaries { reach, total, .. } = self.boundaries;
         let rounding = ROUNDING * total;
         if reach.ancestors[unit] > upper + rounding {
@@ -254,9 +256,9 @@ impl<'a> BoundaryCuts<'a> {
     /// Minimises the cost of the crossing nets plus the price of missing the window. `None` if stopped.
     fn boundary(&self, shares: &[f64], window: Window, price: f64, stop: &Stop) -> Option<Boundary> {
         let Boundaries { units, weight, total, nets, .. } = self.boundaries;
-        let sides: Vec<Side> = (0..units.len()).map(|unit| self.side(unit, window)).collect();
+        let sides: Keyed<UnitId, Side> = units.ids().map(|unit| self.side(unit, window)).collect();
         let of_side = |side: Side| -> f64 {
-            let on_side = sides.iter().zip(weight).filter(|&(&at, _)| at == side);
+            let on_side = sides.iter().zip(weight.iter()).filter(|&(&at, _)| at == side);
             on_side.map(|(_, weight)| weight).sum()
         };
         let (inside, free) = (of_side(Side::Inside), of_side(Side::Free));
@@ -273,10 +275,10 @@ impl<'a> BoundaryCuts<'a> {
             let pins = units.pins(nets.representative[*at]);
             pins.iter().any(|&pin| division.is_inside(pin) != division.is_inside(pins[0]))
         };
-        let is_inside = |unit: &usize| division.is_inside(*unit as u32);
+        let is_inside = |unit: &UnitId| division.is_inside(*unit);
         Some(Boundary {
             seconds: (division.seconds + price.abs() * constant).max(0.0),
-            weight: (0..units.len()).filter(is_inside).map(|unit| weight[unit]).sum(),
+            weight: units.ids().filter(is_inside).map(|unit| weight[unit]).sum(),
             crossing: (0..shares.len()).filter(|&at| shares[at] > 0.0).filter(crosses).collect(),
         })
     }

@@ -12,7 +12,8 @@ mod region;
 
 pub use cuts::{BoundaryCuts, NoCuts};
 
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::ids::Keyed;
 use stagewright_core::solver::Stop;
 
 use crate::flow::MergedNets;
@@ -23,7 +24,7 @@ use reach::Reach;
 pub struct Boundaries<'a> {
     units: &'a Units,
     /// Minimum seconds of each unit over the pools.
-    weight: Vec<f64>,
+    weight: Keyed<UnitId, f64>,
     total: f64,
     nets: MergedNets,
     reach: Reach,
@@ -37,7 +38,7 @@ impl<'a> Boundaries<'a> {
             let on_pools = (0..units.pools()).filter_map(|pool| units.seconds(unit, pool));
             on_pools.min_by(f64::total_cmp)
         };
-        let weight: Vec<f64> = (0..units.len()).map(least).collect::<Option<_>>()?;
+        let weight: Keyed<UnitId, f64> = units.ids().map(least).collect::<Option<_>>()?;
         let nets = MergedNets::new(units);
         if nets.len() == 0 {
             return None;

@@ -1,6 +1,7 @@
 //! Total weight of the ancestors and of the descendants of every unit.
 
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::solver::Stop;
 
 /// For every unit, the weight of all units that must not come after it and of all that must not come before it, itself
@@ -8,9 +9,9 @@ use stagewright_core::solver::Stop;
 #[derive(Debug)]
 pub(super) struct Reach {
     /// Weight of the unit and its ancestors.
-    pub(super) ancestors: Vec<f64>,
+    pub(super) ancestors: Keyed<UnitId, f64>,
     /// Weight of the unit and its descendants.
-    pub(super) descendants: Vec<f64>,
+    pub(super) descendants: Keyed<UnitId, f64>,
 }
 
 impl Reach {
@@ -18,8 +19,9 @@ impl Reach {
     /// stopped.
     pub(super) fn new(units: &Units, weight: &[f64], stop: &Stop) -> Option<Reach> {
         let count = units.len();
-        let mut reach = Reach { ancestors: vec![0.0; count], descendants: vec![0.0; count] };
-        let mut seen = vec![0u64; count];
+        let nothing = Keyed::filled(0.0, count);
+        let mut reach = Reach { ancestors: nothing.clone(), descendants: nothing };
+        let mut seen = Keyed::filled(0u64, count);
         for begin in (0..count).step_by(64) {
             if stop.reason().is_some() {
                 return None;
@@ -27,26 +29,26 @@ impl Reach {
             let end = (begin + 64).min(count);
             let sums = ByteSums::new(&weight[begin..end]);
             // Units are numbered topologically: descendants of a block are at its beginning or after.
-            for unit in begin..count {
-                let own = if unit < end { 1u64 << (unit - begin) } else { 0 };
+            for unit in (begin..count).map(UnitId::new) {
+                let own = if unit.index() < end { 1u64 << (unit.index() - begin) } else { 0 };
                 let mask = units
                     .predecessors(unit)
                     .iter()
                     .rev()
-                    .take_while(|&&before| before as usize >= begin)
-                    .fold(own, |mask, &before| mask | seen[before as usize]);
+                    .take_while(|before| before.index() >= begin)
+                    .fold(own, |mask, &before| mask | seen[before]);
                 seen[unit] = mask;
                 if mask != 0 {
                     reach.ancestors[unit] += sums.of(mask);
                 }
             }
-            for unit in (0..end).rev() {
-                let own = if unit >= begin { 1u64 << (unit - begin) } else { 0 };
+            for unit in UnitId::first(end).rev() {
+                let own = if unit.index() >= begin { 1u64 << (unit.index() - begin) } else { 0 };
                 let mask = units
                     .successors(unit)
                     .iter()
-                    .take_while(|&&after| (after as usize) < end)
-                    .fold(own, |mask, &after| mask | seen[after as usize]);
+                    .take_while(|after| after.index() < end)
+                    .fold(own, |mask, &after| mask | seen[after]);
                 seen[unit] = mask;
                 if mask != 0 {
                     reach.descendants[unit] += sums.of(mask);

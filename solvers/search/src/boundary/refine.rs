@@ -6,6 +6,8 @@
 //! bottleneck need not fall immediately; the dynamic program over an order that keeps the new stages together balances
 //! them.
 
+use stagewright_core::contract::UnitId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::solver::Stop;
 
 use super::Boundaries;
@@ -23,16 +25,21 @@ const SLACK: f64 = 1.02;
 impl Boundaries<'_> {
     /// Refines a plan, given as the stage of each unit and its value. Returns the new stages if any boundary costs
     /// less; they are again a chain of ideals.
-    pub fn refined(&self, stage_of: &[u32], value: f64, stop: &Stop) -> Option<Vec<u32>> {
+    pub fn refined(
+        &self,
+        stage_of: &Keyed<UnitId, u32>,
+        value: f64,
+        stop: &Stop,
+    ) -> Option<Keyed<UnitId, u32>> {
         let stages = stage_of.iter().max().map_or(0, |&last| last + 1);
-        let mut stage_of = stage_of.to_vec();
+        let mut stage_of = stage_of.clone();
         let mut improved = false;
         for first in 0..stages.saturating_sub(1) {
             let room = |stages: u32| f64::from(stages) * value * SLACK;
             let (before, after) = (room(first + 1), room(stages - 1 - first));
             let pair = Pair::new(self, &stage_of, first);
-            let side = |unit: usize| {
-                if pair.is_here(unit as u32) {
+            let side = |unit: UnitId| {
+                if pair.is_here(unit) {
                     if self.reach.ancestors[unit] > before {
                         Side::Outside
                     } else if self.reach.descendants[unit] > after {
@@ -45,10 +52,8 @@ impl Boundaries<'_> {
                 }
             };
             if let Some(division) = pair.divide(side, stop) {
-                let members: Vec<u32> =
-                    (0..stage_of.len() as u32).filter(|&unit| pair.is_here(unit)).collect();
-                for unit in members {
-                    stage_of[unit as usize] = first + u32::from(!division.is_inside(unit));
+                for unit in self.units.ids().filter(|&unit| pair.is_here(unit)) {
+                    stage_of[unit] = first + u32::from(!division.is_inside(unit));
                 }
                 improved = true;
             }
@@ -61,9 +66,9 @@ impl Boundaries<'_> {
 struct Pair<'a> {
     boundaries: &'a Boundaries<'a>,
     /// Whether a unit is in either stage.
-    here: Vec<bool>,
+    here: Keyed<UnitId, bool>,
     /// Nets with at least two pins here: these pins, and the cost of dividing them.
-    nets: Vec<(Vec<u32>, f64)>,
+    nets: Vec<(Vec<UnitId>, f64)>,
     /// Weight of the first stage, and of both.
     first_weight: f64,
     weight: f64,
@@ -72,15 +77,15 @@ struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    fn new(boundaries: &'a Boundaries<'a>, stage_of: &[u32], first: u32) -> Pair<'a> {
-        let here: Vec<bool> = stage_of.iter().map(|&stage| stage.wrapping_sub(first) < 2).collect();
-        let is_first = |unit: u32| stage_of[unit as usize] == first;
+    fn new(boundaries: &'a Boundaries<'a>, stage_of: &Keyed<UnitId, u32>, first: u32) -> Pair<'a> {
+        let here: Keyed<UnitId, bool> = stage_of.iter().map(|&stage| stage.wrapping_sub(first) < 2).collect();
+        let is_first = |unit: UnitId| stage_of[unit] == first;
         let merged = &boundaries.nets;
         let mut nets = Vec::new();
         let mut cost = 0.0;
         for (&net, &seconds) in merged.representative.iter().zip(&merged.seconds) {
             let pins = boundaries.units.pins(net);
-            let of_pair: Vec<u32> = pins.iter().copied().filter(|&pin| here[pin as usize]).collect();
+            let of_pair: Vec<UnitId> = pins.iter().copied().filter(|&pin| here[pin]).collect();
             if of_pair.len() < 2 {
                 continue;
             }
@@ -92,19 +97,20 @@ impl<'a> Pair<'a> {
             nets.push((of_pair, divided));
         }
         let weight_of = |stages: std::ops::Range<u32>| -> f64 {
-            let within = stage_of.iter().zip(&boundaries.weight).filter(|(stage, _)| stages.contains(stage));
+            let within =
+                stage_of.iter().zip(boundaries.weight.iter()).filter(|(stage, _)| stages.contains(stage));
             within.map(|(_, weight)| weight).sum()
         };
         let (first_weight, weight) = (weight_of(first..first + 1), weight_of(first..first + 2));
         Pair { boundaries, here, nets, first_weight, weight, cost }
     }
 
-    fn is_here(&self, unit: u32) -> bool {
-        self.here[unit as usize]
+    fn is_here(&self, unit: UnitId) -> bool {
+        self.here[unit]
     }
 
     /// The cheapest division into two stages within the band, if it costs less than the current one.
-    fn divide(&self, side: impl Fn(usize) -> Side, stop: &Stop) -> Option<Division> {
+    fn divide(&self, side: impl Fn(UnitId) -> Side, stop: &Stop) -> Option<Division> {
         let Boundaries { units, weight, .. } = self.boundaries;
         let scale = self.weight + self.nets.iter().map(|(_, cost)| cost).sum::<f64>();
         let band = (self.first_weight * (1.0 - BAND), self.first_weight * (1.0 + BAND));
@@ -118,8 +124,8 @@ impl<'a> Pair<'a> {
                 region.add_net(pins, *cost);
             }
             let division = region.divide(stop)?;
-            let is_inside = |unit: &usize| division.is_inside(*unit as u32);
-            let inside: f64 = (0..units.len()).filter(is_inside).map(|unit| weight[unit]).sum();
+            let is_inside = |unit: &UnitId| division.is_inside(*unit);
+            let inside: f64 = units.ids().filter(is_inside).map(|unit| weight[unit]).sum();
             if inside < band.0 {
                 light = price;
             } else if inside > band.1 {
@@ -138,7 +144,7 @@ impl<'a> Pair<'a> {
 
     fn cost_of(&self, division: &Division) -> f64 {
         let divided =
-            |pins: &[u32]| pins.iter().any(|&pin| division.is_inside(pin) != division.is_inside(pins[0]));
+            |pins: &[UnitId]| pins.iter().any(|&pin| division.is_inside(pin) != division.is_inside(pins[0]));
         self.nets.iter().filter(|(pins, _)| divided(pins)).map(|(_, cost)| cost).sum()
     }
 }

@@ -1,9 +1,10 @@
 //! A network in which a cut divides some units and pays for the nets that it divides.
 
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::ids::Keyed;
 use stagewright_core::solver::Stop;
 
-use crate::flow::{Network, SINK, SOURCE, UNCUTTABLE, add_ordered_net};
+use crate::flow::{Network, NodeId, SINK, SOURCE, UNCUTTABLE, add_ordered_net};
 
 /// Approximate capacity units in the sum of all weights and nets of a region.
 const QUANTA: f64 = (1u64 << 40) as f64;
@@ -11,7 +12,7 @@ const QUANTA: f64 = (1u64 << 40) as f64;
 /// could overflow.
 pub(super) const HIGHEST_PRICE: f64 = 64.0;
 /// Node of a unit outside the region.
-const ABSENT: u32 = u32::MAX;
+const ABSENT: NodeId = NodeId(u32::MAX);
 
 /// Position of a unit before the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub(super) enum Side {
 pub(super) struct Region<'a> {
     units: &'a Units,
     network: Network,
-    node_of: Vec<u32>,
+    node_of: Keyed<UnitId, NodeId>,
     /// Seconds of one unit of capacity.
     quantum: f64,
 }
@@ -41,24 +42,25 @@ pub(super) struct Region<'a> {
 pub(super) struct Division {
     /// Cost of the divided nets plus the charges of units.
     pub(super) seconds: f64,
-    source_side: Vec<bool>,
-    node_of: Vec<u32>,
+    source_side: Keyed<NodeId, bool>,
+    node_of: Keyed<UnitId, NodeId>,
 }
 
 impl Division {
     /// Whether a unit is before the boundary.
-    pub(super) fn is_inside(&self, unit: u32) -> bool {
-        let node = self.node_of[unit as usize];
-        node != ABSENT && self.source_side[node as usize]
+    pub(super) fn is_inside(&self, unit: UnitId) -> bool {
+        let node = self.node_of[unit];
+        node != ABSENT && self.source_side[node]
     }
 }
 
 impl<'a> Region<'a> {
     /// A network of units and their precedence: all predecessors of a unit before the boundary are before it too.
     /// `scale` is roughly the sum of all weights and nets in seconds.
-    pub(super) fn new(units: &'a Units, side: impl Fn(usize) -> Side, scale: f64) -> Region<'a> {
+    pub(super) fn new(units: &'a Units, side: impl Fn(UnitId) -> Side, scale: f64) -> Region<'a> {
         let mut network = Network::new();
-        let node_of: Vec<u32> = (0..units.len())
+        let node_of: Keyed<UnitId, NodeId> = units
+            .ids()
             .map(|unit| match side(unit) {
                 Side::Inside => SOURCE,
                 Side::Outside => SINK,
@@ -66,10 +68,10 @@ impl<'a> Region<'a> {
                 Side::Absent => ABSENT,
             })
             .collect();
-        let is_free = |node: u32| node > SINK && node != ABSENT;
-        for (unit, &node) in node_of.iter().enumerate().filter(|&(_, &node)| is_free(node)) {
+        let is_free = |node: NodeId| node > SINK && node != ABSENT;
+        for (unit, &node) in node_of.enumerate().filter(|&(_, &node)| is_free(node)) {
             for &before in units.predecessors(unit) {
-                let before = node_of[before as usize];
+                let before = node_of[before];
                 if is_free(before) {
                     network.arc(node, before, UNCUTTABLE, 0);
                 }
@@ -80,11 +82,11 @@ impl<'a> Region<'a> {
 
     /// Charges for weight: a positive price for the weight that free units leave outside, a negative one for the weight
     /// they bring inside.
-    pub(super) fn charge(&mut self, weight: &[f64], price: f64) {
+    pub(super) fn charge(&mut self, weight: &Keyed<UnitId, f64>, price: f64) {
         if price == 0.0 {
             return;
         }
-        for (&node, &weight) in self.node_of.iter().zip(weight) {
+        for (&node, &weight) in self.node_of.iter().zip(weight.iter()) {
             if node > SINK && node != ABSENT {
                 let charge = self.capacity(price.abs() * weight);
                 let (tail, head) = if price > 0.0 { (SOURCE, node) } else { (node, SINK) };
@@ -99,10 +101,10 @@ impl<'a> Region<'a> {
     }
 
     /// Adds a net with pins in the region and the cost of dividing it. Nothing is added if no cut can divide it.
-    pub(super) fn add_net(&mut self, pins: &[u32], seconds: f64) {
+    pub(super) fn add_net(&mut self, pins: &[UnitId], seconds: f64) {
         let capacity = self.capacity(seconds);
         let node_of = &self.node_of;
-        add_ordered_net(&mut self.network, self.units, pins, |pin| node_of[pin as usize], capacity);
+        add_ordered_net(&mut self.network, self.units, pins, |pin| node_of[pin], capacity);
     }
 
     /// The cheapest division; `None` if stopped.

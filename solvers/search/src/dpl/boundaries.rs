@@ -4,7 +4,8 @@
 use rustc_hash::FxHashMap;
 use stagewright_core::bound::LowerBound;
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, SolveError};
 use stagewright_core::tolerance;
@@ -102,18 +103,18 @@ fn refine_boundaries(
 }
 
 /// Stage of each unit of a contiguous plan.
-fn stages_of(units: &Units, plan: &Plan) -> Vec<u32> {
+fn stages_of(units: &Units, plan: &Plan) -> Keyed<UnitId, u32> {
     let placement = &plan.placement;
     let stage_of_device: FxHashMap<DeviceId, u32> = placement.used().into_iter().zip(0..).collect();
-    let stage = |unit: usize| stage_of_device[&placement.device_of(units.members(unit)[0])];
-    (0..units.len()).map(stage).collect()
+    let stage = |unit: UnitId| stage_of_device[&placement.device_of(units.members(unit)[0])];
+    units.ids().map(stage).collect()
 }
 
 /// Orders of the units by stage; within a stage by index and depth first.
-fn orders(units: &Units, stage_of: &[u32]) -> [Vec<u32>; 2] {
-    let mut place = vec![0; units.len()];
+fn orders(units: &Units, stage_of: &Keyed<UnitId, u32>) -> [Vec<UnitId>; 2] {
+    let mut place = Keyed::filled(0, units.len());
     for (at, &unit) in order::depth_first(units).iter().enumerate() {
-        place[unit as usize] = at;
+        place[unit] = at;
     }
     let along_file = order::by_priority(units, |unit| f64::from(stage_of[unit]));
     let depth_first =

@@ -15,20 +15,21 @@
 
 use std::cell::Cell;
 
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::meter::Meter;
 use stagewright_core::placement::StageAssignment;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
 
-use super::positions::Positions;
+use super::positions::{Cut, Positions};
 use crate::sweep::{Minimised, sweep};
 use crate::usage::UsageSpace;
 
 #[derive(Debug, Clone, Copy)]
 struct Parent {
     /// Index of the position where the last stage starts.
-    start: u32,
+    start: Cut,
     usage: u32,
     pool: u32,
     replicas: u32,
@@ -43,8 +44,8 @@ struct Table {
 
 /// A stage between two cut positions, by their index.
 struct Interval {
-    start: usize,
-    end: usize,
+    start: Cut,
+    end: Cut,
     pool: usize,
     replicas: u32,
 }
@@ -60,7 +61,7 @@ const MANY_STATES: usize = 4096;
 #[derive(Clone, Copy)]
 pub struct Line<'a> {
     /// The units.
-    pub order: &'a [u32],
+    pub order: &'a [UnitId],
     /// The cut positions.
     pub positions: &'a Positions,
     /// The usages of devices.
@@ -78,14 +79,14 @@ pub fn best_stages(
 ) -> Option<(f64, Vec<StageAssignment>)> {
     let from_end = problem.objective().memory_depends_on_stage();
     let Line { order, positions, space } = line;
-    let reversed: (Vec<u32>, Positions);
+    let reversed: (Vec<UnitId>, Positions);
     let (order, positions) = if from_end {
         reversed = (order.iter().rev().copied().collect(), positions.reversed(order.len()));
         (&*reversed.0, &reversed.1)
     } else {
         (order, positions)
     };
-    let positions = positions.as_slice();
+    let positions = positions.list();
     let chain = Chain { problem, units, order, positions, space, stop, intervals: Cell::new(0) };
     let best = if problem.objective().passes() == 1 {
         chain.minimise(0, [cap, cap]).map(|found| (found.loads[0], found.placement))
@@ -107,8 +108,8 @@ pub fn best_stages(
 struct Chain<'a> {
     problem: &'a Problem,
     units: &'a Units,
-    order: &'a [u32],
-    positions: &'a [u32],
+    order: &'a [UnitId],
+    positions: &'a Keyed<Cut, usize>,
     space: &'a UsageSpace,
     stop: &'a Stop,
     intervals: Cell<u32>,
@@ -118,18 +119,19 @@ impl Chain<'_> {
     /// Minimises the largest load of `pass` over the stages whose loads are all below the caps. `None` if there are
     /// none, or if the solve has to stop.
     fn minimise(&self, pass: usize, caps: [f64; 2]) -> Option<Minimised<Vec<StageAssignment>>> {
-        let count = self.positions.len() - 1;
+        let last = Cut::new(self.positions.len() - 1);
         let width = self.space.len();
+        let states = self.positions.len() * width;
         let mut table = Table {
-            value: vec![f64::INFINITY; (count + 1) * width],
-            parent: vec![Parent { start: 0, usage: 0, pool: 0, replicas: 0 }; (count + 1) * width],
+            value: vec![f64::INFINITY; states],
+            parent: vec![Parent { start: Cut(0), usage: 0, pool: 0, replicas: 0 }; states],
         };
         table.value[0] = 0.0;
         let mut meters: Vec<Meter<'_>> = (0..self.problem.pools().len())
             .map(|pool| Meter::new(self.units, self.problem.objective(), pool))
             .collect();
-        for start in 0..count {
-            let row = start * width;
+        for start in Cut::first(last.index()) {
+            let row = start.index() * width;
             if table.value[row..row + width].iter().all(|value| value.is_infinite()) {
                 continue;
             }
@@ -139,8 +141,7 @@ impl Chain<'_> {
                 }
             }
         }
-        let last = count * width;
-        let (usage, &best) = table.value[last..]
+        let (usage, &best) = table.value[last.index() * width..]
             .iter()
             .enumerate()
             .min_by(|a, b| a.1.total_cmp(b.1))
@@ -161,7 +162,7 @@ impl Chain<'_> {
     /// below the caps. Returns `false` if the solve has to stop.
     fn grow(
         &self,
-        start: usize,
+        start: Cut,
         pool: usize,
         meter: &mut Meter<'_>,
         pass: usize,
@@ -174,15 +175,15 @@ impl Chain<'_> {
         let most = objective.rules().max_replicas.min(self.problem.pools()[pool].count());
         let least_in_flight = objective.in_flight(1);
         meter.clear();
-        let from = self.positions[start] as usize;
-        let mut end = start + 1;
+        let from = self.positions[start];
+        let mut end = Cut(start.0 + 1);
         for (at, &unit) in self.order.iter().enumerate().skip(from) {
-            meter.add(unit as usize);
+            meter.add(unit);
             let too_long = (0..passes).any(|pass| meter.compute(pass) / f64::from(most) >= caps[pass]);
             if !meter.supported() || too_long || !meter.holdings().may_fit(least_in_flight, memory) {
                 break;
             }
-            if self.positions[end] as usize != at + 1 {
+            if self.positions[end] != at + 1 {
                 continue;
             }
             for replicas in 1..=most {
@@ -200,7 +201,7 @@ impl Chain<'_> {
                 let stage = Interval { start, end, pool, replicas };
                 self.extend(stage, meter, loads[pass], caps[pass], table);
             }
-            end += 1;
+            end.0 += 1;
         }
         true
     }
@@ -213,9 +214,9 @@ impl Chain<'_> {
         let memory = self.problem.pools()[pool].memory;
         let by_stage = objective.memory_depends_on_stage();
         let width = self.space.len();
-        let (earlier, later) = table.value.split_at_mut(end * width);
-        let (value, parent) = (&mut later[..width], &mut table.parent[end * width..][..width]);
-        for (usage, &before) in earlier[start * width..][..width].iter().enumerate() {
+        let (earlier, later) = table.value.split_at_mut(end.index() * width);
+        let (value, parent) = (&mut later[..width], &mut table.parent[end.index() * width..][..width]);
+        for (usage, &before) in earlier[start.index() * width..][..width].iter().enumerate() {
             if before >= cap || self.space.left(usage, pool) < replicas {
                 continue;
             }
@@ -229,8 +230,7 @@ impl Chain<'_> {
             let candidate = before.max(load);
             if candidate < value[after] {
                 value[after] = candidate;
-                parent[after] =
-                    Parent { start: start as u32, usage: usage as u32, pool: pool as u32, replicas };
+                parent[after] = Parent { start, usage: usage as u32, pool: pool as u32, replicas };
             }
         }
     }
@@ -247,17 +247,17 @@ impl Chain<'_> {
     fn walk_back(&self, usage: usize, parent: &[Parent]) -> Vec<StageAssignment> {
         let width = self.space.len();
         let mut stages = Vec::new();
-        let mut end = self.positions.len() - 1;
+        let mut end = Cut::new(self.positions.len() - 1);
         let mut usage = usage;
-        while end > 0 {
-            let step = parent[end * width + usage];
-            let interval = self.positions[step.start as usize] as usize..self.positions[end] as usize;
+        while end > Cut(0) {
+            let step = parent[end.index() * width + usage];
+            let interval = self.positions[step.start]..self.positions[end];
             stages.push(StageAssignment {
                 pool: step.pool as usize,
                 replicas: step.replicas,
                 units: self.order[interval].to_vec(),
             });
-            end = step.start as usize;
+            end = step.start;
             usage = step.usage as usize;
         }
         stages.reverse();
@@ -269,7 +269,7 @@ impl Chain<'_> {
 pub fn stage_loads(problem: &Problem, units: &Units, stage: &StageAssignment) -> [f64; 2] {
     let mut meter = Meter::new(units, problem.objective(), stage.pool);
     for &unit in &stage.units {
-        meter.add(unit as usize);
+        meter.add(unit);
     }
     loads_of(problem, &meter, stage.pool, stage.replicas)
 }

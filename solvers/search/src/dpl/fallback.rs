@@ -4,7 +4,7 @@
 //! from the lower bound upwards. O(pins · targets), whatever the number of devices.
 
 use stagewright_core::bound::strongest;
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::meter::Meter;
 use stagewright_core::placement::{Placement, StageAssignment};
 use stagewright_core::problem::Problem;
@@ -37,6 +37,7 @@ fn stages(
     let in_flight = objective.in_flight(u32::MAX);
     let mut stages = Vec::new();
     // Units are numbered topologically, so their numbers are an order.
+    let order: Vec<UnitId> = units.ids().collect();
     let mut next = 0;
     for (pool, spec) in problem.pools().iter().enumerate() {
         for _ in 0..spec.count() {
@@ -46,11 +47,11 @@ fn stages(
             let mut marks = Vec::new();
             while next < units.len() {
                 let before = meter.mark();
-                meter.add(next);
+                meter.add(order[next]);
                 let compute = (0..objective.passes()).map(|pass| meter.compute(pass)).fold(0.0, f64::max);
                 let is_full = next > first && compute > target;
                 if is_full || !meter.supported() || !meter.holdings().may_fit(in_flight, spec.memory) {
-                    meter.undo(next, before);
+                    meter.undo(order[next], before);
                     break;
                 }
                 marks.push(before);
@@ -61,12 +62,11 @@ fn stages(
             while next > first && !meter.holdings().fits(in_flight, spec.memory) {
                 for _ in 0..step.min(next - first) {
                     next -= 1;
-                    meter.undo(next, marks[next - first]);
+                    meter.undo(order[next], marks[next - first]);
                 }
                 step *= 2;
             }
-            let units = (first as u32..next as u32).collect::<Vec<_>>();
-            stages.push(StageAssignment { pool, replicas: 1, units });
+            stages.push(StageAssignment { pool, replicas: 1, units: order[first..next].to_vec() });
         }
     }
     (next == units.len()).then_some(stages)

@@ -19,8 +19,9 @@ mod room;
 
 use rand::{Rng, RngExt};
 use stagewright_core::bound::strongest;
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::{ObjectiveKind, Schedule, Split};
+use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::{Placement, StageAssignment};
 use stagewright_core::problem::Problem;
@@ -87,7 +88,7 @@ impl Solver for Dpl {
             best
         };
         let stop = context.stop().reason();
-        let no_plan = "no linear order that was tried has a split that fits";
+        let no_plan = "none of the linear orders tried has a split that fits";
         Ok(room.solution(self.name(), best, bound, stop, no_plan))
     }
 }
@@ -149,7 +150,7 @@ fn search_orders(
         context.emit(Event::Phase { name: lack.clone() });
     }
     let Some(space) = &room.space else { return Ok(best) };
-    let mut orders: Vec<Vec<u32>> = Vec::new();
+    let mut orders: Vec<Vec<UnitId>> = Vec::new();
     // The best order, with its stages.
     let mut chosen: Option<(usize, Vec<StageAssignment>)> = None;
     let mut coarse = false;
@@ -207,7 +208,7 @@ pub fn over_more_orders(
     problem: &Problem,
     units: &Units,
     room: &Room,
-    orders: &[Vec<u32>],
+    orders: &[Vec<UnitId>],
     best: &mut Option<Plan>,
     context: &mut Context<'_>,
 ) -> Result<Option<usize>, SolveError> {
@@ -232,7 +233,7 @@ pub fn over_more_orders(
 fn near_cuts(
     problem: &Problem,
     units: &Units,
-    order: &[u32],
+    order: &[UnitId],
     stages: &[StageAssignment],
     space: &UsageSpace,
     best: &mut Option<Plan>,
@@ -303,19 +304,19 @@ pub fn plan_of(problem: &Problem, units: &Units, stages: &[StageAssignment]) -> 
 
 /// Whether the units have only one order.
 pub fn is_chain(units: &Units) -> bool {
-    (1..units.len()).all(|unit| units.predecessors(unit).contains(&(unit as u32 - 1)))
+    units.ids().skip(1).all(|unit| units.predecessors(unit).contains(&UnitId(unit.0 - 1)))
 }
 
 /// Moves a few units of an order by up to an eighth of its length, and repairs the order.
-fn perturbed(units: &Units, order: &[u32], rng: &mut impl Rng) -> Vec<u32> {
+fn perturbed(units: &Units, order: &[UnitId], rng: &mut impl Rng) -> Vec<UnitId> {
     let count = order.len();
-    let mut priority = vec![0.0; count];
+    let mut priority = Keyed::filled(0.0, count);
     for (at, &unit) in order.iter().enumerate() {
-        priority[unit as usize] = at as f64;
+        priority[unit] = at as f64;
     }
     let reach = (count as f64 / 8.0).max(1.0);
     for _ in 0..rng.random_range(1..=3) {
-        let unit = rng.random_range(0..count);
+        let unit = UnitId::new(rng.random_range(0..count));
         priority[unit] += rng.random_range(-reach..reach);
     }
     order::by_priority(units, |unit| priority[unit])

@@ -5,9 +5,16 @@
 //! blocks of about equal weight, each of which contributes the position crossed by the least transfer. Once a split is
 //! known, all positions near its cuts are tried, so the first step loses at most a fraction of a block.
 
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::id;
+use stagewright_core::ids::Keyed;
 use stagewright_core::placement::StageAssignment;
 use stagewright_core::problem::Problem;
+
+id! {
+    /// Index of a cut position.
+    pub(crate) Cut;
+}
 
 /// Maximum length of an order whose positions are all tried.
 pub(super) const MOST: usize = 4096;
@@ -18,20 +25,20 @@ const NEAR: usize = 1024;
 
 /// Ascending positions in an order of n units, including 0 and n.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Positions(Vec<u32>);
+pub struct Positions(Keyed<Cut, usize>);
 
 impl Positions {
     /// All positions of a short order, otherwise the best of each block. O(units · pools + pins).
-    pub fn new(problem: &Problem, units: &Units, order: &[u32]) -> Positions {
+    pub fn new(problem: &Problem, units: &Units, order: &[UnitId]) -> Positions {
         if order.len() <= MOST {
-            return Positions((0..=order.len() as u32).collect());
+            return Positions((0..=order.len()).collect());
         }
         let pools = 0..problem.pools().len();
-        let seconds = |unit: u32| {
-            let times = pools.clone().filter_map(|pool| units.seconds(unit as usize, pool));
+        let seconds = |unit: UnitId| {
+            let times = pools.clone().filter_map(|pool| units.seconds(unit, pool));
             times.fold(f64::INFINITY, f64::min)
         };
-        let seconds = |unit: u32| Some(seconds(unit)).filter(|time| time.is_finite()).unwrap_or(0.0);
+        let seconds = |unit: UnitId| Some(seconds(unit)).filter(|time| time.is_finite()).unwrap_or(0.0);
         let total: f64 = order.iter().map(|&unit| seconds(unit)).sum();
         let crossing = crossing(problem, units, order);
         let mut positions = vec![0];
@@ -42,17 +49,17 @@ impl Positions {
             let share = if total > 0.0 { seconds(unit) / total } else { 0.0 };
             weight += BLOCKS as f64 * 0.5 * (share + 1.0 / order.len() as f64);
             let position = at + 1;
-            if best <= *positions.last().unwrap_or(&0) as usize || crossing[position] < crossing[best] {
+            if best <= *positions.last().unwrap_or(&0) || crossing[position] < crossing[best] {
                 best = position;
             }
             if weight >= 1.0 {
-                positions.push(best as u32);
+                positions.push(best);
                 weight -= weight.floor();
             }
         }
-        positions.push(order.len() as u32);
+        positions.push(order.len());
         positions.dedup();
-        Positions(positions)
+        Positions(positions.into())
     }
 
     /// Whether every position is included.
@@ -68,35 +75,35 @@ impl Positions {
         for stage in stages {
             cut += stage.units.len();
             let around = cut.saturating_sub(radius)..=(cut + radius).min(len);
-            let last = *positions.last().unwrap_or(&0) as usize;
-            positions.extend(around.filter(|&position| position > last).map(|position| position as u32));
+            let last = *positions.last().unwrap_or(&0);
+            positions.extend(around.filter(|&position| position > last));
         }
-        if positions.last() != Some(&(len as u32)) {
-            positions.push(len as u32);
+        if positions.last() != Some(&len) {
+            positions.push(len);
         }
-        Positions(positions)
+        Positions(positions.into())
     }
 
     /// The same positions counted from the end of the order.
     pub(super) fn reversed(&self, len: usize) -> Positions {
-        Positions(self.0.iter().rev().map(|&position| len as u32 - position).collect())
+        Positions(self.0.iter().rev().map(|&position| len - position).collect())
     }
 
     /// The positions.
-    pub(crate) fn as_slice(&self) -> &[u32] {
+    pub(crate) fn list(&self) -> &Keyed<Cut, usize> {
         &self.0
     }
 }
 
 /// Transfer time of the nets that cross each position, summed over the pools.
-fn crossing(problem: &Problem, units: &Units, order: &[u32]) -> Vec<f64> {
-    let mut place = vec![0; units.len()];
+fn crossing(problem: &Problem, units: &Units, order: &[UnitId]) -> Vec<f64> {
+    let mut place = Keyed::filled(0, units.len());
     for (at, &unit) in order.iter().enumerate() {
-        place[unit as usize] = at;
+        place[unit] = at;
     }
     let mut change = vec![0.0; order.len() + 1];
-    for net in 0..units.nets().len() {
-        let places = units.pins(net).iter().map(|&unit| place[unit as usize]);
+    for net in units.nets().ids() {
+        let places = units.pins(net).iter().map(|&unit| place[unit]);
         let (first, last) = places.fold((usize::MAX, 0), |(first, last), at| (first.min(at), last.max(at)));
         let seconds: f64 = (0..problem.pools().len()).map(|pool| units.transfer(net, pool)).sum();
         if first < last {
@@ -160,13 +167,13 @@ mod tests {
         for count in [1, 2, MOST, MOST + 1, 3 * MOST] {
             let problem = chain(count, Schedule::None);
             let units = Units::new(&problem);
-            let order: Vec<u32> = (0..units.len() as u32).collect();
+            let order: Vec<UnitId> = units.ids().collect();
             let positions = Positions::new(&problem, &units, &order);
-            let end = units.len() as u32;
+            let end = units.len();
             let reversed = positions.reversed(units.len());
             for Positions(list) in [&positions, &reversed] {
                 assert!(list.is_sorted_by(|a, b| a < b), "{count}");
-                assert_eq!((list[0], list[list.len() - 1]), (0, end), "{count}");
+                assert_eq!((list.first(), list.last()), (Some(&0), Some(&end)), "{count}");
             }
             assert_eq!(positions.are_all(units.len()), count <= MOST, "{count}");
             assert!(positions.0.len() <= MOST + 1, "{count}");
@@ -183,8 +190,8 @@ mod tests {
             let found = Dpl.solve(&problem, &mut context).expect("a contiguous problem");
             let value = found.value().expect("a plan");
             // A chain has only one order; all of its positions are tried here.
-            let order: Vec<u32> = (0..units.len() as u32).collect();
-            let all = Positions((0..=units.len() as u32).collect());
+            let order: Vec<UnitId> = units.ids().collect();
+            let all = Positions((0..=units.len()).collect());
             let room = Room::new(&problem, &units, None);
             let space = room.space.as_ref().expect("room for four devices");
             let line = Line { order: &order, positions: &all, space };

@@ -38,7 +38,7 @@ impl Room {
         let size = UsageSpace::size(problem, units.len());
         let space = UsageSpace::fitting(problem, units.len(), most);
         let needs = format!(
-            "the tables for every use of the devices take {:.1e} bytes, and the memory limit leaves them {:.1e}",
+            "the tables for every use of the devices take {:.1e} bytes, but the memory limit leaves {:.1e}",
             size * per_usage as f64,
             bytes as f64
         );

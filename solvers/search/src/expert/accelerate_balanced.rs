@@ -31,7 +31,7 @@ fn place(problem: &Problem, _seed: u64) -> Result<Placed, String> {
     let bytes = chain.weights(|units, unit| units.weight_bytes(unit));
     let total: f64 = bytes.iter().sum();
     if total == 0.0 {
-        return Err("no operator has parameters to be spread".into());
+        return Err("no operator has parameters to distribute".into());
     }
     let layer = |(segment, &bytes): (&Segment, &f64)| if segment.is_layer { bytes } else { 0.0 };
     let largest_layer = chain.segments().iter().zip(&bytes).map(layer).fold(0.0, f64::max);
@@ -65,7 +65,7 @@ fn fill(bytes: &[f64], budgets: &[f64]) -> Result<Vec<usize>, String> {
             if device == budgets.len() {
                 let placed = devices.len();
                 return Err(format!(
-                    "the accelerators are full after {placed} of {} modules: accelerate would go on to the host",
+                    "the accelerators are full after {placed} of {} modules: accelerate would continue on the host",
                     bytes.len()
                 ));
             }
@@ -106,6 +106,6 @@ mod tests {
     fn full_accelerators_are_said() {
         let mut model = Model::layers(4);
         model.memory = Some(2.0);
-        assert!(reason(&ACCELERATE_BALANCED, &model.on(2)).contains("would go on to the host"));
+        assert!(reason(&ACCELERATE_BALANCED, &model.on(2)).contains("would continue on the host"));
     }
 }

@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use petgraph::algo::toposort;
 use petgraph::graph::{DiGraph, NodeIndex};
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::Split;
+use stagewright_core::graph::ClassId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
@@ -16,15 +18,18 @@ use stagewright_core::problem::Problem;
 ///
 /// # Errors
 /// If the split is contiguous and the devices have no such order.
-pub(super) fn placement(problem: &Problem, device_of_class: &[DeviceId]) -> Result<Placement, String> {
+pub(super) fn placement(
+    problem: &Problem,
+    device_of_class: &Keyed<ClassId, DeviceId>,
+) -> Result<Placement, String> {
     let graph = problem.graph();
     let device_of: Vec<DeviceId> = graph.operators().map(|op| device_of_class[graph.class_of(op)]).collect();
     if problem.objective().rules().split != Split::Contiguous {
         return Ok(Placement::new(device_of));
     }
     let units = Units::new(problem);
-    let mut device_of_unit = Vec::with_capacity(units.len());
-    for unit in 0..units.len() {
+    let mut device_of_unit: Keyed<UnitId, DeviceId> = Vec::with_capacity(units.len()).into();
+    for unit in units.ids() {
         let members = units.members(unit).iter().map(|op| device_of[op.index()]);
         let mut devices: Vec<DeviceId> = members.collect();
         devices.dedup();
@@ -34,8 +39,8 @@ pub(super) fn placement(problem: &Problem, device_of_class: &[DeviceId]) -> Resu
         device_of_unit.extend(devices);
     }
     let mut edges = Vec::new();
-    for (unit, &from) in device_of_unit.iter().enumerate() {
-        let next = units.successors(unit).iter().map(|&next| device_of_unit[next as usize]);
+    for (unit, &from) in device_of_unit.enumerate() {
+        let next = units.successors(unit).iter().map(|&next| device_of_unit[next]);
         edges.extend(next.filter(|&to| to != from).map(|to| (from.0, to.0)));
     }
     edges.sort_unstable();
@@ -44,14 +49,14 @@ pub(super) fn placement(problem: &Problem, device_of_class: &[DeviceId]) -> Resu
     while order.node_count() < problem.cluster().device_count() {
         order.add_node(());
     }
-    let device = |node: NodeIndex<u32>| DeviceId(node.index() as u32);
+    let device = |node: NodeIndex<u32>| DeviceId::new(node.index());
     let mut stages: Vec<DeviceId> = match toposort(&order, None) {
         Ok(nodes) => nodes.into_iter().map(device).collect(),
         Err(cycle) => return Err(no_order(problem, device(cycle.node_id()))),
     };
-    let mut used = vec![false; stages.len()];
-    device_of_unit.iter().for_each(|device| used[device.index()] = true);
-    stages.retain(|device| used[device.index()]);
+    let mut used = Keyed::filled(false, stages.len());
+    device_of_unit.iter().for_each(|&device| used[device] = true);
+    stages.retain(|&device| used[device]);
     Ok(Placement::with_stages(device_of, stages, BTreeMap::new()))
 }
 

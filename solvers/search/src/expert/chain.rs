@@ -8,7 +8,9 @@
 use std::ops::Range;
 
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::graph::ClassId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -42,11 +44,11 @@ impl Chain {
     pub(super) fn new(problem: &Problem) -> Result<Chain, String> {
         let graph = problem.graph();
         let layers = Layers::new(graph)?;
-        let mut first_class: Vec<Option<u32>> = vec![None; layers.count()];
+        let mut first_class: Vec<Option<ClassId>> = vec![None; layers.count()];
         let mut pairs = Vec::new();
         for op in graph.operators() {
             let Some(layer) = layers.of(op) else { continue };
-            let class = graph.class_of(op) as u32;
+            let class = graph.class_of(op);
             let first = *first_class[layer].get_or_insert(class);
             if first != class {
                 pairs.push((first, class));
@@ -59,11 +61,11 @@ impl Chain {
             Objective::Throughput(_) | Objective::Makespan { .. } => Units::contiguous(problem, &pairs),
         };
         let mut segments: Vec<Segment> = Vec::new();
-        for unit in 0..units.len() {
+        for (at, unit) in units.ids().enumerate() {
             let is_layer = units.members(unit).iter().any(|&op| layers.of(op).is_some());
             match segments.last_mut() {
-                Some(last) if !is_layer && !last.is_layer => last.units.end = unit + 1,
-                _ => segments.push(Segment { is_layer, units: unit..unit + 1 }),
+                Some(last) if !is_layer && !last.is_layer => last.units.end = at + 1,
+                _ => segments.push(Segment { is_layer, units: at..at + 1 }),
             }
         }
         Ok(Chain { units, segments, layers: layers.count() })
@@ -75,14 +77,15 @@ impl Chain {
     }
 
     /// Weight of each segment, summed over the weights of its units.
-    pub(super) fn weights(&self, of_unit: impl Fn(&Units, usize) -> f64) -> Vec<f64> {
-        let weight = |segment: &Segment| segment.units.clone().map(|unit| of_unit(&self.units, unit)).sum();
+    pub(super) fn weights(&self, of_unit: impl Fn(&Units, UnitId) -> f64) -> Vec<f64> {
+        let weight =
+            |segment: &Segment| segment.units.clone().map(|at| of_unit(&self.units, UnitId::new(at))).sum();
         self.segments.iter().map(weight).collect()
     }
 
     /// The placement with each segment on the device of its stage; stages must not decrease along the chain.
     pub(super) fn place(&self, problem: &Problem, devices: &[DeviceId], stages: &[usize]) -> Placed {
-        let mut device_of_unit = Vec::with_capacity(self.units.len());
+        let mut device_of_unit: Keyed<UnitId, DeviceId> = Vec::with_capacity(self.units.len()).into();
         for (segment, &stage) in self.segments.iter().zip(stages) {
             device_of_unit.extend(segment.units.clone().map(|_| devices[stage]));
         }
@@ -98,7 +101,7 @@ impl Chain {
         let parted = self.segments.iter().filter(|segment| segment.is_layer).count();
         (parted < self.layers).then(|| {
             format!(
-                "colocation or a cycle of tensors binds layers together: the {} of the graph count as {parted}",
+                "colocation or a cycle of tensors merges layers: the {} of the graph count as {parted}",
                 self.layers
             )
         })

@@ -10,6 +10,8 @@
 //! them.
 
 use stagewright_core::document::OperatorDocument;
+use stagewright_core::graph::ClassId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 
 use super::layer_per_device::deal_out;
@@ -18,7 +20,7 @@ use super::{ExpertRule, Placed, assignment, on};
 /// Embeddings on the first host, layers on the accelerators in turn.
 pub static EMBEDDINGS_ON_HOST: ExpertRule = ExpertRule {
     name: "embeddings-on-host",
-    summary: "embeddings on the host, each layer on its own accelerator, in turn (baseline)",
+    summary: "embeddings on the host, one accelerator per layer, round-robin (baseline)",
     place,
 };
 
@@ -32,9 +34,9 @@ fn place(problem: &Problem, _seed: u64) -> Result<Placed, String> {
 }
 
 /// Colocation classes with an embedding, and single-operator classes that only they read.
-fn embeddings(problem: &Problem) -> Result<Vec<usize>, String> {
+fn embeddings(problem: &Problem) -> Result<Vec<ClassId>, String> {
     let graph = problem.graph();
-    let mut embedded = vec![false; graph.class_count()];
+    let mut embedded = Keyed::filled(false, graph.class_count());
     for op in graph.operators().filter(|&op| is_embedding(graph.operator(op))) {
         embedded[graph.class_of(op)] = true;
     }
@@ -50,7 +52,7 @@ fn embeddings(problem: &Problem) -> Result<Vec<usize>, String> {
             embedded[class] |= readers.iter().all(|&reader| embedded[graph.class_of(reader)]);
         }
     }
-    Ok((0..embedded.len()).filter(|&class| embedded[class]).collect())
+    Ok(embedded.ids().filter(|&class| embedded[class]).collect())
 }
 
 fn is_embedding(operator: &OperatorDocument) -> bool {

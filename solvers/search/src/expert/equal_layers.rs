@@ -15,7 +15,7 @@ use super::{ExpertRule, Placed, accelerators};
 /// Equal layers per stage, over all accelerators.
 pub static EQUAL_LAYERS: ExpertRule = ExpertRule {
     name: "equal-layers",
-    summary: "as many layers on every accelerator (Megatron-LM, torchtitan; baseline)",
+    summary: "equal numbers of layers per accelerator (Megatron-LM, torchtitan; baseline)",
     place,
 };
 

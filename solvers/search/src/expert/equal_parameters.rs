@@ -13,7 +13,7 @@ use super::{ExpertRule, Placed, accelerators};
 /// Equal parameters per stage, over all accelerators.
 pub static EQUAL_PARAMETERS: ExpertRule = ExpertRule {
     name: "equal-parameters",
-    summary: "layers in stages of as equal parameters as can be (DeepSpeed; baseline)",
+    summary: "stages of layers with balanced parameters (DeepSpeed; baseline)",
     place,
 };
 
@@ -22,7 +22,7 @@ fn place(problem: &Problem, _seed: u64) -> Result<Placed, String> {
     let chain = Chain::new(problem)?;
     let weights = chain.weights(|units, unit| units.weight_bytes(unit));
     if weights.iter().all(|&weight| weight == 0.0) {
-        return Err("no operator has parameters to be spread".into());
+        return Err("no operator has parameters to distribute".into());
     }
     Ok(chain.place(problem, &devices, &block_partition(&weights, devices.len())))
 }

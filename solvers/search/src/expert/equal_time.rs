@@ -15,7 +15,7 @@ use super::{ExpertRule, Placed, accelerators};
 /// Equal time per stage, over all accelerators.
 pub static EQUAL_TIME: ExpertRule = ExpertRule {
     name: "equal-time",
-    summary: "layers in stages of as equal compute time as can be (torchgpipe; baseline)",
+    summary: "stages of layers with balanced compute time (torchgpipe; baseline)",
     place,
 };
 
@@ -26,7 +26,7 @@ fn place(problem: &Problem, _seed: u64) -> Result<Placed, String> {
     let weights = chain.weights(|units, unit| units.seconds(unit, profiled).unwrap_or(0.0));
     if weights.iter().all(|&weight| weight == 0.0) {
         let first = problem.cluster().device_name(devices[0]);
-        return Err(format!("{first}, the first accelerator, can run no operator that takes time"));
+        return Err(format!("{first}, the first accelerator, cannot run any operator that takes time"));
     }
     Ok(chain.place(problem, &devices, &block_partition(&weights, devices.len())))
 }
@@ -50,6 +50,6 @@ mod tests {
         let mut model = Model::layers(2);
         model.document.operators.iter_mut().for_each(|operator| operator.seconds.clear());
         let reason = reason(&EQUAL_TIME, &model.on(2));
-        assert_eq!(reason, "acc0, the first accelerator, can run no operator that takes time");
+        assert_eq!(reason, "acc0, the first accelerator, cannot run any operator that takes time");
     }
 }

@@ -9,6 +9,8 @@
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::Units;
+use stagewright_core::graph::ClassId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
@@ -18,7 +20,7 @@ use super::{ExpertRule, Placed, accelerators, assignment};
 /// One part of the graph per accelerator.
 pub static GRAPH_PARTITION: ExpertRule = ExpertRule {
     name: "graph-partition",
-    summary: "parts of equal compute with few transfers between them (METIS; baseline)",
+    summary: "graph partitions with balanced compute and few transfers (METIS; baseline)",
     place,
 };
 
@@ -30,17 +32,17 @@ fn partition(problem: &Problem, seed: u64) -> Result<Placement, String> {
     let devices = accelerators(problem)?;
     let units = Units::new(problem);
     let pool = problem.pool_of(devices[0]);
-    let nodes = (0..units.len()).map(|unit| units.seconds(unit, pool).unwrap_or(0.0)).collect();
+    let nodes = units.ids().map(|unit| units.seconds(unit, pool).unwrap_or(0.0)).collect();
     let mut edges = Vec::new();
-    for (at, net) in units.nets().iter().enumerate() {
+    for (at, net) in units.nets().enumerate() {
         let from = if net.is_gradient() { units.pins(at)[0] } else { net.producer };
         let others = units.pins(at).iter().filter(|&&unit| unit != from);
         edges.extend(others.map(|&to| (from, to, units.transfer(at, pool))));
     }
-    let part_of = WeightedGraph::new(nodes, &edges).partition(devices.len() as u32, seed)?;
+    let part_of = WeightedGraph::new(nodes, &edges).partition(devices.len(), seed)?;
     let graph = problem.graph();
-    let device = |class: usize| devices[part_of[units.unit_of(graph.class(class)[0])] as usize];
-    let device_of_class: Vec<DeviceId> = (0..graph.class_count()).map(device).collect();
+    let device = |class: ClassId| devices[part_of[units.unit_of(graph.class(class)[0])]];
+    let device_of_class: Keyed<ClassId, DeviceId> = graph.class_ids().map(device).collect();
     assignment::placement(problem, &device_of_class)
 }
 

@@ -9,7 +9,8 @@
 
 use rustc_hash::FxHashSet;
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::graph::OpId;
+use stagewright_core::graph::{ClassId, OpId};
+use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 
 use super::layers::Layers;
@@ -18,7 +19,7 @@ use super::{ExpertRule, Placed, accelerators, assignment};
 /// Layers on the accelerators in turn.
 pub static LAYER_PER_DEVICE: ExpertRule = ExpertRule {
     name: "layer-per-device",
-    summary: "each layer on its own accelerator, in turn (expert placement of recurrent models; baseline)",
+    summary: "one accelerator per layer, round-robin (expert placement of recurrent models; baseline)",
     place,
 };
 
@@ -34,23 +35,23 @@ fn place(problem: &Problem, _seed: u64) -> Result<Placed, String> {
 ///
 /// # Errors
 /// If there are no layers or no accelerators.
-pub(super) fn deal_out(problem: &Problem) -> Result<Vec<DeviceId>, String> {
+pub(super) fn deal_out(problem: &Problem) -> Result<Keyed<ClassId, DeviceId>, String> {
     let devices = accelerators(problem)?;
     let graph = problem.graph();
     let layers = Layers::new(graph)?;
     let path = |op| graph.operator(op).layer.as_deref();
-    let mut after = vec![false; graph.operator_count()];
+    let mut after = Keyed::filled(false, graph.operator_count());
     let mut modules_after: FxHashSet<&str> = FxHashSet::default();
     for &op in graph.topological() {
         let from = graph.predecessors(op);
-        after[op.index()] = from.iter().any(|&from| after[from.index()] || layers.of(from).is_some());
-        if after[op.index()] {
+        after[op] = from.iter().any(|&from| after[from] || layers.of(from).is_some());
+        if after[op] {
             modules_after.extend(path(op).filter(|_| graph.is_forward(op)));
         }
     }
-    let is_after = |op: OpId| after[op.index()] || path(op).is_some_and(|path| modules_after.contains(path));
+    let is_after = |op: OpId| after[op] || path(op).is_some_and(|path| modules_after.contains(path));
     let device = |layer: usize| devices[layer % devices.len()];
-    let of_class = |class: usize| {
+    let of_class = |class: ClassId| {
         let members = graph.class(class);
         match members.iter().find_map(|&op| layers.of(op)) {
             Some(layer) => device(layer),
@@ -61,7 +62,7 @@ pub(super) fn deal_out(problem: &Problem) -> Result<Vec<DeviceId>, String> {
             }
         }
     };
-    Ok((0..graph.class_count()).map(of_class).collect())
+    Ok(graph.class_ids().map(of_class).collect())
 }
 
 #[cfg(test)]

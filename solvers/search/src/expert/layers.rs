@@ -9,11 +9,12 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use stagewright_core::graph::{Graph, OpId};
+use stagewright_core::ids::Keyed;
 
 /// The layers of a graph, numbered by their first operator.
 #[derive(Debug, Clone)]
 pub(super) struct Layers {
-    of: Vec<Option<u32>>,
+    of: Keyed<OpId, Option<usize>>,
     count: usize,
 }
 
@@ -25,11 +26,11 @@ impl Layers {
     pub(super) fn new(graph: &Graph) -> Result<Layers, String> {
         let paths = || graph.operators().map(|op| graph.operator(op).layer.as_deref());
         let inhabited: FxHashSet<&str> = paths().flatten().collect();
-        let mut numbers: FxHashMap<&str, u32> = FxHashMap::default();
+        let mut numbers: FxHashMap<&str, usize> = FxHashMap::default();
         let of = paths()
             .map(|path| {
                 let block = block(path?, |list| !inhabited.contains(list))?;
-                let next = numbers.len() as u32;
+                let next = numbers.len();
                 Some(*numbers.entry(block).or_insert(next))
             })
             .collect();
@@ -48,7 +49,7 @@ impl Layers {
 
     /// The layer of an operator; `None` for embeddings, heads and other operators outside the layers.
     pub(super) fn of(&self, op: OpId) -> Option<usize> {
-        self.of[op.index()].map(|layer| layer as usize)
+        self.of[op]
     }
 }
 

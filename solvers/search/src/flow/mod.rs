@@ -10,22 +10,29 @@ mod nets;
 
 pub(crate) use nets::{MergedNets, add_net, add_ordered_net};
 
+use stagewright_core::id;
+use stagewright_core::ids::Keyed;
 use stagewright_core::solver::Stop;
+
+id! {
+    /// Index of a node of a network.
+    pub(crate) NodeId;
+}
 
 /// A capacity above every cut without such an arc.
 pub(crate) const UNCUTTABLE: i64 = i64::MAX;
 
 /// The source.
-pub(crate) const SOURCE: u32 = 0;
+pub(crate) const SOURCE: NodeId = NodeId(0);
 /// The sink.
-pub(crate) const SINK: u32 = 1;
+pub(crate) const SINK: NodeId = NodeId(1);
 
 /// A network under construction. Nodes 0 and 1 are the source and the sink.
 #[derive(Debug)]
 pub(crate) struct Network {
     nodes: usize,
     /// Tail, head, forward and backward capacity.
-    arcs: Vec<(u32, u32, i64, i64)>,
+    arcs: Vec<(NodeId, NodeId, i64, i64)>,
 }
 
 /// A minimum cut.
@@ -34,7 +41,7 @@ pub(crate) struct MinimumCut {
     /// Value of the cut: the flow into the sink.
     pub(crate) value: i64,
     /// Whether each node is on the source side.
-    pub(crate) source_side: Vec<bool>,
+    pub(crate) source_side: Keyed<NodeId, bool>,
 }
 
 impl Network {
@@ -44,13 +51,13 @@ impl Network {
     }
 
     /// Adds a node.
-    pub(crate) fn node(&mut self) -> u32 {
+    pub(crate) fn node(&mut self) -> NodeId {
         self.nodes += 1;
-        self.nodes as u32 - 1
+        NodeId::new(self.nodes - 1)
     }
 
     /// Adds an arc with a capacity in either direction.
-    pub(crate) fn arc(&mut self, tail: u32, head: u32, forth: i64, back: i64) {
+    pub(crate) fn arc(&mut self, tail: NodeId, head: NodeId, forth: i64, back: i64) {
         self.arcs.push((tail, head, forth, back));
     }
 
@@ -61,21 +68,22 @@ impl Network {
 }
 
 struct Preflow {
-    nodes: usize,
-    /// First residual arc of each node.
-    first: Vec<u32>,
-    head: Vec<u32>,
-    residual: Vec<i64>,
+    /// Number of nodes, and label of those that cannot reach the sink.
+    nodes: u32,
+    /// First residual arc of each node, and the end.
+    first: Keyed<NodeId, u32>,
+    head: Keyed<u32, NodeId>,
+    residual: Keyed<u32, i64>,
     /// The opposite residual arc.
-    reverse: Vec<u32>,
-    excess: Vec<i64>,
-    label: Vec<u32>,
-    current: Vec<u32>,
+    reverse: Keyed<u32, u32>,
+    excess: Keyed<NodeId, i64>,
+    label: Keyed<NodeId, u32>,
+    current: Keyed<NodeId, u32>,
     /// Nodes with positive excess, by label.
-    active: Vec<Vec<u32>>,
-    highest: usize,
+    active: Keyed<u32, Vec<NodeId>>,
+    highest: u32,
     /// Number of nodes by label, for the gap heuristic.
-    population: Vec<u32>,
+    population: Keyed<u32, u32>,
     work: usize,
 }
 
@@ -88,54 +96,54 @@ impl Preflow {
             network.arcs.iter().map(|&(_, _, forth, back)| finite(forth) + finite(back)).sum::<i64>() + 1;
         let mut first = vec![0u32; nodes + 1];
         for &(tail, head, ..) in &network.arcs {
-            first[tail as usize + 1] += 1;
-            first[head as usize + 1] += 1;
+            first[tail.index() + 1] += 1;
+            first[head.index() + 1] += 1;
         }
         for node in 0..nodes {
             first[node + 1] += first[node];
         }
         let size = 2 * network.arcs.len();
-        let mut next: Vec<u32> = first[..nodes].to_vec();
-        let mut head = vec![0u32; size];
-        let mut residual = vec![0i64; size];
-        let mut reverse = vec![0u32; size];
+        let current: Keyed<NodeId, u32> = first[..nodes].to_vec().into();
+        let mut next = current.clone();
+        let mut head = Keyed::filled(SOURCE, size);
+        let mut residual = Keyed::filled(0i64, size);
+        let mut reverse = Keyed::filled(0u32, size);
         for &(from, to, forth, back) in &network.arcs {
-            let there = next[from as usize];
-            next[from as usize] += 1;
-            let here = next[to as usize];
-            next[to as usize] += 1;
-            head[there as usize] = to;
-            head[here as usize] = from;
-            residual[there as usize] = forth.min(uncuttable);
-            residual[here as usize] = back.min(uncuttable);
-            reverse[there as usize] = here;
-            reverse[here as usize] = there;
+            let there = next[from];
+            next[from] += 1;
+            let here = next[to];
+            next[to] += 1;
+            head[there] = to;
+            head[here] = from;
+            residual[there] = forth.min(uncuttable);
+            residual[here] = back.min(uncuttable);
+            reverse[there] = here;
+            reverse[here] = there;
         }
         Preflow {
-            nodes,
-            current: first[..nodes].to_vec(),
-            first,
+            nodes: nodes as u32,
+            current,
+            first: first.into(),
             head,
             residual,
             reverse,
-            excess: vec![0; nodes],
-            label: vec![0; nodes],
-            active: vec![Vec::new(); nodes + 1],
+            excess: Keyed::filled(0, nodes),
+            label: Keyed::filled(0, nodes),
+            active: Keyed::filled(Vec::new(), nodes + 1),
             highest: 0,
-            population: vec![0; nodes + 1],
+            population: Keyed::filled(0, nodes + 1),
             work: 0,
         }
     }
 
     fn run(mut self, stop: &Stop) -> Option<MinimumCut> {
-        let source = SOURCE as usize;
-        for arc in self.first[source]..self.first[source + 1] {
-            let amount = self.residual[arc as usize];
+        for arc in self.first[SOURCE]..self.end(SOURCE) {
+            let amount = self.residual[arc];
             self.push(SOURCE, arc, amount);
         }
         self.relabel_all();
         // Labels are recomputed whenever the work since the last time equals the cost of doing so.
-        let period = 6 * self.nodes + self.head.len();
+        let period = 6 * self.label.len() + self.head.len();
         loop {
             while self.highest > 0 && self.active[self.highest].is_empty() {
                 self.highest -= 1;
@@ -152,114 +160,113 @@ impl Preflow {
         }
         // Nodes that cannot reach the sink are on the source side.
         self.relabel_all();
-        let source_side = self.label.iter().map(|&label| label as usize >= self.nodes).collect();
-        Some(MinimumCut { value: self.excess[SINK as usize], source_side })
+        let source_side = self.label.iter().map(|&label| label >= self.nodes).collect();
+        Some(MinimumCut { value: self.excess[SINK], source_side })
     }
 
-    fn push(&mut self, node: u32, arc: u32, amount: i64) {
+    /// The end of the residual arcs of a node.
+    fn end(&self, node: NodeId) -> u32 {
+        self.first[NodeId(node.0 + 1)]
+    }
+
+    fn push(&mut self, node: NodeId, arc: u32, amount: i64) {
         if amount == 0 {
             return;
         }
-        let to = self.head[arc as usize];
-        self.residual[arc as usize] -= amount;
-        self.residual[self.reverse[arc as usize] as usize] += amount;
-        self.excess[node as usize] -= amount;
-        let before = self.excess[to as usize];
-        self.excess[to as usize] += amount;
+        let to = self.head[arc];
+        self.residual[arc] -= amount;
+        self.residual[self.reverse[arc]] += amount;
+        self.excess[node] -= amount;
+        let before = self.excess[to];
+        self.excess[to] += amount;
         if before == 0 && to > SINK {
             self.activate(to);
         }
     }
 
-    fn activate(&mut self, node: u32) {
-        let label = self.label[node as usize] as usize;
+    fn activate(&mut self, node: NodeId) {
+        let label = self.label[node];
         if label < self.nodes {
             self.active[label].push(node);
             self.highest = self.highest.max(label);
         }
     }
 
-    fn discharge(&mut self, node: u32) {
-        let at = node as usize;
-        while self.excess[at] > 0 {
-            let end = self.first[at + 1];
-            while self.current[at] < end {
-                let arc = self.current[at];
+    fn discharge(&mut self, node: NodeId) {
+        while self.excess[node] > 0 {
+            let end = self.end(node);
+            while self.current[node] < end {
+                let arc = self.current[node];
                 self.work += 1;
-                if self.residual[arc as usize] > 0
-                    && self.label[at] == self.label[self.head[arc as usize] as usize] + 1
-                {
-                    self.push(node, arc, self.excess[at].min(self.residual[arc as usize]));
-                    if self.excess[at] == 0 {
+                if self.residual[arc] > 0 && self.label[node] == self.label[self.head[arc]] + 1 {
+                    self.push(node, arc, self.excess[node].min(self.residual[arc]));
+                    if self.excess[node] == 0 {
                         return;
                     }
                 }
-                self.current[at] += 1;
+                self.current[node] += 1;
             }
-            if !self.relabel(at) {
+            if !self.relabel(node) {
                 return;
             }
         }
     }
 
     /// Relabels a node to one above its lowest residual neighbour; returns whether it can still reach the sink.
-    fn relabel(&mut self, at: usize) -> bool {
-        let old = self.label[at] as usize;
+    fn relabel(&mut self, node: NodeId) -> bool {
+        let old = self.label[node];
         self.population[old] -= 1;
         if self.population[old] == 0 {
             // Gap: no node is left at this label, so no node above it reaches the sink. Only this node has excess up
             // there, since the highest label is processed first.
-            self.label[at] = self.nodes as u32;
+            self.label[node] = self.nodes;
             return false;
         }
-        let mut lowest = self.nodes as u32;
-        for arc in self.first[at]..self.first[at + 1] {
-            if self.residual[arc as usize] > 0 {
-                lowest = lowest.min(self.label[self.head[arc as usize] as usize] + 1);
+        let mut lowest = self.nodes;
+        for arc in self.first[node]..self.end(node) {
+            if self.residual[arc] > 0 {
+                lowest = lowest.min(self.label[self.head[arc]] + 1);
             }
         }
-        self.work += (self.first[at + 1] - self.first[at]) as usize;
-        self.current[at] = self.first[at];
-        self.label[at] = lowest;
-        self.population[lowest as usize] += 1;
-        self.highest = self.highest.max(if (lowest as usize) < self.nodes { lowest as usize } else { 0 });
-        (lowest as usize) < self.nodes
+        self.work += (self.end(node) - self.first[node]) as usize;
+        self.current[node] = self.first[node];
+        self.label[node] = lowest;
+        self.population[lowest] += 1;
+        self.highest = self.highest.max(if lowest < self.nodes { lowest } else { 0 });
+        lowest < self.nodes
     }
 
     /// Sets all labels to the exact distances to the sink.
     fn relabel_all(&mut self) {
-        let unreached = self.nodes as u32;
+        let unreached = self.nodes;
         self.label.fill(unreached);
         self.population.fill(0);
-        self.current.copy_from_slice(&self.first[..self.nodes]);
-        for queue in &mut self.active {
+        self.current.copy_from_slice(&self.first.as_slice()[..self.label.len()]);
+        for queue in self.active.iter_mut() {
             queue.clear();
         }
         self.highest = 0;
-        self.label[SINK as usize] = 0;
+        self.label[SINK] = 0;
         let mut queue = vec![SINK];
         let mut next = 0;
         while next < queue.len() {
-            let node = queue[next] as usize;
+            let node = queue[next];
             next += 1;
             let label = self.label[node];
-            self.population[label as usize] += 1;
-            if node as u32 > SINK && self.excess[node] > 0 {
-                self.activate(node as u32);
+            self.population[label] += 1;
+            if node > SINK && self.excess[node] > 0 {
+                self.activate(node);
             }
-            for arc in self.first[node]..self.first[node + 1] {
-                let from = self.head[arc as usize];
-                let back = self.reverse[arc as usize];
-                if self.residual[back as usize] > 0
-                    && self.label[from as usize] == unreached
-                    && from != SOURCE
-                {
-                    self.label[from as usize] = label + 1;
+            for arc in self.first[node]..self.end(node) {
+                let from = self.head[arc];
+                let back = self.reverse[arc];
+                if self.residual[back] > 0 && self.label[from] == unreached && from != SOURCE {
+                    self.label[from] = label + 1;
                     queue.push(from);
                 }
             }
         }
-        self.label[SOURCE as usize] = unreached;
+        self.label[SOURCE] = unreached;
     }
 }
 
@@ -291,7 +298,7 @@ mod tests {
                 reference.add_node(());
             }
             for _ in 0..rng.random_range(0..4 * nodes) {
-                let (tail, head) = (rng.random_range(0..nodes), rng.random_range(0..nodes));
+                let (tail, head) = (NodeId(rng.random_range(0..nodes)), NodeId(rng.random_range(0..nodes)));
                 if tail == head {
                     continue;
                 }
@@ -303,7 +310,7 @@ mod tests {
                 let (forth, back) = (capacity(), capacity());
                 network.arc(tail, head, forth, back);
                 for (from, to, capacity) in [(tail, head, forth), (head, tail, back)] {
-                    let (from, to) = (NodeIndex::new(from as usize), NodeIndex::new(to as usize));
+                    let (from, to) = (NodeIndex::new(from.index()), NodeIndex::new(to.index()));
                     reference.add_edge(from, to, capacity.min(LARGE) as u64);
                 }
             }
@@ -314,12 +321,12 @@ mod tests {
                 continue;
             }
             assert_eq!(cut.value as u64, flow, "{number}");
-            assert!(cut.source_side[SOURCE as usize] && !cut.source_side[SINK as usize], "{number}");
+            assert!(cut.source_side[SOURCE] && !cut.source_side[SINK], "{number}");
             let paid: u64 = reference
                 .edge_indices()
                 .filter(|&edge| {
                     let (from, to) = reference.edge_endpoints(edge).expect("an edge of the graph");
-                    cut.source_side[from.index()] && !cut.source_side[to.index()]
+                    cut.source_side[NodeId::new(from.index())] && !cut.source_side[NodeId::new(to.index())]
                 })
                 .map(|edge| reference[edge])
                 .sum();

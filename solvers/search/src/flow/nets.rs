@@ -1,24 +1,24 @@
 //! Nets as arcs of a network in which a cut pays for every net that it divides.
 
 use rustc_hash::FxHashMap;
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{NetId, UnitId, Units};
 
-use super::{Network, SINK, SOURCE, UNCUTTABLE};
+use super::{Network, NodeId, SINK, SOURCE, UNCUTTABLE};
 
 /// Nets merged by equal pins, with the minimum time over all pools; nets that cost nothing are dropped.
 #[derive(Debug)]
 pub(crate) struct MergedNets {
     /// One of the nets with these pins.
-    pub(crate) representative: Vec<usize>,
+    pub(crate) representative: Vec<NetId>,
     /// Seconds to move all of them once, on the fastest kind of device for it.
     pub(crate) seconds: Vec<f64>,
 }
 
 impl MergedNets {
     pub(crate) fn new(units: &Units) -> MergedNets {
-        let mut place: FxHashMap<&[u32], usize> = FxHashMap::default();
+        let mut place: FxHashMap<&[UnitId], usize> = FxHashMap::default();
         let mut merged = MergedNets { representative: Vec::new(), seconds: Vec::new() };
-        for net in 0..units.nets().len() {
+        for net in units.nets().ids() {
             let pools = 0..units.pools();
             let seconds = pools.map(|pool| units.transfer(net, pool)).fold(f64::INFINITY, f64::min);
             if seconds > 0.0 && seconds.is_finite() {
@@ -42,7 +42,7 @@ impl MergedNets {
 /// Adds a net to a network by the nodes of its pins; the source and the sink may occur, also repeatedly. A cut pays the
 /// capacity if it separates some of the nodes; nothing is added if no cut can. No arc out of the source or into the
 /// sink is uncuttable, so the flow stays within the sum of the capacities.
-pub(crate) fn add_net(network: &mut Network, nodes: impl Iterator<Item = u32> + Clone, capacity: i64) {
+pub(crate) fn add_net(network: &mut Network, nodes: impl Iterator<Item = NodeId> + Clone, capacity: i64) {
     let Some(first) = nodes.clone().next() else { return };
     let mut others = nodes.clone().filter(|&node| node != first);
     let Some(second) = others.next() else { return };
@@ -53,7 +53,7 @@ pub(crate) fn add_net(network: &mut Network, nodes: impl Iterator<Item = u32> + 
         network.arc(first, second, capacity, capacity);
         return;
     }
-    let at = |side: u32| nodes.clone().any(|node| node == side);
+    let at = |side: NodeId| nodes.clone().any(|node| node == side);
     let entry = if at(SOURCE) { SOURCE } else { network.node() };
     let exit = if at(SINK) { SINK } else { network.node() };
     network.arc(entry, exit, capacity, 0);
@@ -72,8 +72,8 @@ pub(crate) fn add_net(network: &mut Network, nodes: impl Iterator<Item = u32> + 
 pub(crate) fn add_ordered_net(
     network: &mut Network,
     units: &Units,
-    pins: &[u32],
-    node_of: impl Fn(u32) -> u32 + Copy,
+    pins: &[UnitId],
+    node_of: impl Fn(UnitId) -> NodeId + Copy,
     capacity: i64,
 ) {
     let (Some(&first), Some(&last)) = (pins.first(), pins.last()) else { return };
@@ -83,7 +83,7 @@ pub(crate) fn add_ordered_net(
     }
     // A pin before all others is on the source side whenever any of them is, and a pin after all others on the sink
     // side whenever any of them is: the net can then be crossed in one direction only.
-    let before = |one: u32, other: u32| units.predecessors(other as usize).binary_search(&one).is_ok();
+    let before = |one: UnitId, other: UnitId| units.predecessors(other).binary_search(&one).is_ok();
     let begins = pins[1..].iter().all(|&pin| before(first, pin));
     match pins {
         [_, _] if begins => {

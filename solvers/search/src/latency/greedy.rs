@@ -9,6 +9,7 @@
 use stagewright_core::bound::strongest;
 use stagewright_core::contract::Units;
 use stagewright_core::document::ObjectiveKind;
+use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -54,21 +55,21 @@ impl Solver for LatencyGreedy {
 pub(super) fn fill(problem: &Problem) -> Result<Placement, String> {
     let units = Units::new(problem);
     let hosts = Hosts::new(problem);
-    let mut device_of = vec![None; problem.graph().operator_count()];
+    let mut device_of = Keyed::filled(None, problem.graph().operator_count());
     let accelerators = problem.pools().iter().enumerate().filter(|(_, pool)| !pool.host);
     let mut devices: Vec<_> =
         accelerators.flat_map(|(at, pool)| pool.devices.iter().map(move |&device| (device, at))).collect();
     devices.sort_unstable();
     let mut devices = devices.into_iter().peekable();
     let (mut bytes, mut empty) = (0.0, true);
-    for unit in order::depth_first(&units).into_iter().map(|unit| unit as usize) {
+    for unit in order::depth_first(&units) {
         while let Some(&(device, pool)) = devices.peek() {
             let fits = tolerance::fits(bytes + units.bytes(unit, 1), problem.pools()[pool].memory);
             if fits && units.supported(unit, pool) {
                 bytes += units.bytes(unit, 1);
                 empty = false;
-                for op in units.members(unit) {
-                    device_of[op.index()] = Some(device);
+                for &op in units.members(unit) {
+                    device_of[op] = Some(device);
                 }
                 break;
             }
@@ -80,7 +81,7 @@ pub(super) fn fill(problem: &Problem) -> Result<Placement, String> {
             (bytes, empty) = (0.0, true);
         }
         for &op in units.members(unit) {
-            let device = &mut device_of[op.index()];
+            let device = &mut device_of[op];
             if device.is_none() {
                 *device = hosts.device(op);
             }
@@ -93,5 +94,5 @@ pub(super) fn fill(problem: &Problem) -> Result<Placement, String> {
         }
     }
     let calls = vec![0; device_of.len()];
-    Ok(Placement::with_calls(device_of.into_iter().flatten().collect(), calls))
+    Ok(Placement::with_calls(device_of.iter().copied().flatten().collect(), calls))
 }

@@ -2,21 +2,22 @@
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 
 /// The fastest host of every colocation class.
 #[derive(Debug, Clone)]
 pub struct Hosts {
     /// Pool, first device of the pool and seconds, by operator.
-    best: Vec<Option<(u32, DeviceId, f64)>>,
+    best: Keyed<OpId, Option<(u32, DeviceId, f64)>>,
 }
 
 impl Hosts {
     /// Finds the hosts. O(host pools · operators).
     pub fn new(problem: &Problem) -> Hosts {
         let graph = problem.graph();
-        let mut best = vec![None; graph.operator_count()];
-        for class in 0..graph.class_count() {
+        let mut best = Keyed::filled(None, graph.operator_count());
+        for class in graph.class_ids() {
             let members = graph.class(class);
             let hosts = problem.pools().iter().enumerate().filter(|(_, pool)| pool.host);
             let able = hosts.filter_map(|(at, pool)| {
@@ -25,7 +26,7 @@ impl Hosts {
             });
             let Some((at, device, _)) = able.min_by(|a, b| a.2.total_cmp(&b.2)) else { continue };
             for &op in members {
-                best[op.index()] = problem.seconds(op, at).map(|seconds| (at as u32, device, seconds));
+                best[op] = problem.seconds(op, at).map(|seconds| (at as u32, device, seconds));
             }
         }
         Hosts { best }
@@ -33,16 +34,16 @@ impl Hosts {
 
     /// The pool that runs an operator.
     pub fn pool(&self, op: OpId) -> Option<u32> {
-        self.best[op.index()].map(|best| best.0)
+        self.best[op].map(|best| best.0)
     }
 
     /// The device that runs an operator.
     pub fn device(&self, op: OpId) -> Option<DeviceId> {
-        self.best[op.index()].map(|best| best.1)
+        self.best[op].map(|best| best.1)
     }
 
     /// Seconds of an operator.
     pub fn seconds(&self, op: OpId) -> Option<f64> {
-        self.best[op.index()].map(|best| best.2)
+        self.best[op].map(|best| best.2)
     }
 }

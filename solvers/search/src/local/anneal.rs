@@ -8,7 +8,7 @@ use rand::{Rng, RngExt};
 use stagewright_core::solver::Stop;
 
 use super::moves::{Lines, Neighbourhood, Shift};
-use super::state::Assignment;
+use super::state::{Assignment, DeviceOf};
 use super::walk::Walk;
 
 /// Steps at one temperature.
@@ -37,7 +37,7 @@ pub(super) struct Found {
     /// Best value.
     pub(super) value: f64,
     /// The device of every unit.
-    pub(super) device_of: Vec<u32>,
+    pub(super) device_of: DeviceOf,
     /// Number of moves tried.
     pub(super) steps: u64,
 }
@@ -50,7 +50,7 @@ pub(super) fn anneal(
     rng: &mut impl Rng,
     stop: &Stop,
 ) -> Found {
-    let mut best = Found { value: start.value(), device_of: start.assigned().to_vec(), steps: 0 };
+    let mut best = Found { value: start.value(), device_of: start.assigned().clone(), steps: 0 };
     if start.devices() < 2 || start.units().is_empty() {
         return best;
     }
@@ -75,10 +75,10 @@ pub(super) fn anneal(
         let after = match *shifts {
             [] => continue,
             [(unit, to)] => {
-                if !walk.assignment().has_room(unit as usize, to) {
+                if !walk.assignment().has_room(unit, to) {
                     continue;
                 }
-                let after = walk.energy_after(unit as usize, to);
+                let after = walk.energy_after(unit, to);
                 if after > most {
                     continue;
                 }
@@ -87,7 +87,7 @@ pub(super) fn anneal(
             }
             _ => {
                 undo.clear();
-                let back = |&(unit, _): &Shift| (unit, walk.assignment().device_of(unit as usize));
+                let back = |&(unit, _): &Shift| (unit, walk.assignment().device_of(unit));
                 undo.extend(shifts.iter().map(back));
                 walk.shift(shifts.iter().copied());
                 let after = walk.energy();

@@ -26,7 +26,7 @@ mod state;
 mod walk;
 
 use stagewright_core::bound::{Bound, LowerBound, strongest};
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::objective::Objective;
@@ -36,7 +36,7 @@ use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Solve
 use stagewright_core::tolerance;
 
 pub use polish::{Polisher, polish};
-pub use state::{Assignment, Change, Delta, placement};
+pub use state::{Assignment, Change, Delta, GroupId, placement};
 
 use crate::anchored::Anchored;
 use crate::dpl::{Effort, best_over_orders};
@@ -106,7 +106,7 @@ impl Solver for Local {
         }
         let Some(best) = best else {
             let stop = context.stop().reason();
-            let reason = "no start that was tried fits the memory of the devices".to_string();
+            let reason = "no initial plan found fits the memory of the devices".to_string();
             return Ok(Solution::without_plan(self.name(), Status::Unknown, bound, stop, reason));
         };
 
@@ -156,25 +156,25 @@ fn starts<'a>(
 
 /// Reason why there is no plan at all, if that is evident.
 fn impossible(problem: &Problem, units: &Units) -> Option<String> {
-    let name = |unit: usize| {
+    let name = |unit: UnitId| {
         let first = units.members(unit).first().map(|&op| problem.graph().operator(op).name.as_str());
         first.unwrap_or_default()
     };
     if let Some(homeless) = start::homeless(problem, units) {
         return Some(match homeless {
             Homeless::Unsupported(unit) => {
-                format!("no device can run `{}` and what is colocated with it", name(unit))
+                format!("no device can run `{}` with its colocated operators", name(unit))
             }
             Homeless::TooLarge(unit) => {
                 format!(
-                    "no device that can run `{}` and what is colocated with it has room for them",
+                    "no device that can run `{}` with its colocated operators has memory for them",
                     name(unit)
                 )
             }
         });
     }
     let devices = problem.pools().iter().map(|pool| f64::from(pool.count()) * pool.memory);
-    let (have, need) = (devices.sum::<f64>(), (0..units.len()).map(|unit| units.bytes(unit, 1)).sum::<f64>());
+    let (have, need) = (devices.sum::<f64>(), units.ids().map(|unit| units.bytes(unit, 1)).sum::<f64>());
     (!tolerance::fits(need, have))
         .then(|| format!("the model needs {need} bytes, all devices together have {have}"))
 }

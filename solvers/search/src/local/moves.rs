@@ -7,7 +7,9 @@
 //! allows.
 
 use rand::{Rng, RngExt};
-use stagewright_core::contract::Units;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::ids::Keyed;
 
 use super::state::Assignment;
 
@@ -19,29 +21,29 @@ const WIDEST_NET: usize = 64;
 const LONGEST_AT_LEAST: usize = 8;
 
 /// A unit and its target device.
-pub(super) type Shift = (u32, u32);
+pub(super) type Shift = (UnitId, DeviceId);
 
 /// The linear orders that runs follow.
 #[derive(Debug, Clone)]
 pub(super) struct Lines {
-    orders: Vec<Vec<u32>>,
+    orders: Vec<Vec<UnitId>>,
     /// Place of each unit in each order.
-    places: Vec<Vec<u32>>,
+    places: Vec<Keyed<UnitId, usize>>,
 }
 
 impl Lines {
     /// Lines from permutations of the units, at least one.
-    pub(super) fn new(orders: Vec<Vec<u32>>) -> Lines {
+    pub(super) fn new(orders: Vec<Vec<UnitId>>) -> Lines {
         let places = orders.iter().map(|order| {
-            let mut place = vec![0; order.len()];
-            order.iter().enumerate().for_each(|(at, &unit)| place[unit as usize] = at as u32);
+            let mut place = Keyed::filled(0, order.len());
+            order.iter().enumerate().for_each(|(at, &unit)| place[unit] = at);
             place
         });
         Lines { places: places.collect(), orders }
     }
 
     /// The orders.
-    pub(super) fn orders(&self) -> &[Vec<u32>] {
+    pub(super) fn orders(&self) -> &[Vec<UnitId>] {
         &self.orders
     }
 }
@@ -53,44 +55,44 @@ pub(super) struct Neighbourhood<'a> {
     /// The current move.
     shifts: Vec<Shift>,
     /// Round in which each unit was last added to a piece.
-    taken: Vec<u32>,
+    taken: Keyed<UnitId, u32>,
     round: u32,
 }
 
 impl<'a> Neighbourhood<'a> {
     pub(super) fn new(units: &'a Units, lines: &'a Lines) -> Neighbourhood<'a> {
-        Neighbourhood { units, lines, shifts: Vec::new(), taken: vec![0; units.len()], round: 0 }
+        Neighbourhood { units, lines, shifts: Vec::new(), taken: Keyed::filled(0, units.len()), round: 0 }
     }
 
     /// Draws a move: each unit goes to a device other than its own on which it may run. Empty if the drawn
     /// move changes nothing. Requires at least one unit and two devices.
     pub(super) fn draw(&mut self, at: &Assignment<'_>, rng: &mut impl Rng) -> &[Shift] {
         self.shifts.clear();
-        let unit = rng.random_range(0..self.units.len() as u32);
+        let unit = UnitId::new(rng.random_range(0..self.units.len()));
         let to = self.target(at, unit, rng);
-        if to != at.device_of(unit as usize) {
+        if to != at.device_of(unit) {
             match rng.random_range(0..16) {
                 0..8 => self.push(at, unit, to),
                 8..10 => {
                     self.push(at, unit, to);
-                    self.give_back(at, unit, to, 1, rng);
+                    self.give_back(at, (unit, to), 1, rng);
                 }
                 10..12 => {
                     let length = self.length(at, rng);
-                    self.run(at, unit, to, length, rng);
+                    self.run(at, (unit, to), length, rng);
                 }
                 12 => {
                     let length = self.length(at, rng);
-                    self.stretch(at, unit, to, length, rng);
+                    self.stretch(at, (unit, to), length, rng);
                 }
                 13 => {
                     let length = self.length(at, rng);
-                    self.piece(at, unit, to, length, rng);
+                    self.piece(at, (unit, to), length, rng);
                 }
                 _ => {
                     let length = self.length(at, rng);
-                    self.run(at, unit, to, length, rng);
-                    self.give_back(at, unit, to, length, rng);
+                    self.run(at, (unit, to), length, rng);
+                    self.give_back(at, (unit, to), length, rng);
                 }
             }
         }
@@ -98,13 +100,13 @@ impl<'a> Neighbourhood<'a> {
     }
 
     /// A target device: mostly that of a neighbour.
-    fn target(&self, at: &Assignment<'_>, unit: u32, rng: &mut impl Rng) -> u32 {
-        let nets = self.units.nets_of(unit as usize);
+    fn target(&self, at: &Assignment<'_>, unit: UnitId, rng: &mut impl Rng) -> DeviceId {
+        let nets = self.units.nets_of(unit);
         if nets.is_empty() || rng.random_range(0..8) == 0 {
-            return rng.random_range(0..at.devices() as u32);
+            return DeviceId::new(rng.random_range(0..at.devices()));
         }
-        let pins = self.units.pins(nets[rng.random_range(0..nets.len())] as usize);
-        at.device_of(pins[rng.random_range(0..pins.len())] as usize)
+        let pins = self.units.pins(nets[rng.random_range(0..nets.len())]);
+        at.device_of(pins[rng.random_range(0..pins.len())])
     }
 
     /// A log-uniform length from 1 to a device's share of the units.
@@ -113,21 +115,21 @@ impl<'a> Neighbourhood<'a> {
         most.powf(rng.random_range(0.0..1.0)).round() as usize
     }
 
-    fn push(&mut self, at: &Assignment<'_>, unit: u32, to: u32) {
-        if at.allowed(unit as usize, to) {
+    fn push(&mut self, at: &Assignment<'_>, unit: UnitId, to: DeviceId) {
+        if at.allowed(unit, to) {
             self.shifts.push((unit, to));
         }
     }
 
     /// Units contiguous in an order and on one device.
-    fn run(&mut self, at: &Assignment<'_>, unit: u32, to: u32, length: usize, rng: &mut impl Rng) {
+    fn run(&mut self, at: &Assignment<'_>, (unit, to): Shift, length: usize, rng: &mut impl Rng) {
         let line = rng.random_range(0..self.lines.orders.len());
-        let place = self.lines.places[line][unit as usize] as usize;
+        let place = self.lines.places[line][unit];
         let order = &self.lines.orders[line];
-        let from = at.device_of(unit as usize);
-        let stays = |unit: &&u32| at.device_of(**unit as usize) == from;
-        let movable = |unit: &&u32| at.allowed(**unit as usize, to);
-        let shift = |&unit: &u32| (unit, to);
+        let from = at.device_of(unit);
+        let stays = |unit: &&UnitId| at.device_of(**unit) == from;
+        let movable = |unit: &&UnitId| at.allowed(**unit, to);
+        let shift = |&unit: &UnitId| (unit, to);
         if rng.random_bool(0.5) {
             let run = order[place..].iter().take_while(stays).take(length);
             self.shifts.extend(run.filter(movable).map(shift));
@@ -138,26 +140,26 @@ impl<'a> Neighbourhood<'a> {
     }
 
     /// Units contiguous in an order, on any device.
-    fn stretch(&mut self, at: &Assignment<'_>, unit: u32, to: u32, length: usize, rng: &mut impl Rng) {
+    fn stretch(&mut self, at: &Assignment<'_>, (unit, to): Shift, length: usize, rng: &mut impl Rng) {
         let line = rng.random_range(0..self.lines.orders.len());
-        let place = self.lines.places[line][unit as usize] as usize;
+        let place = self.lines.places[line][unit];
         let order = &self.lines.orders[line];
         for &unit in order[place..].iter().take(length) {
-            if at.device_of(unit as usize) != to && at.allowed(unit as usize, to) {
+            if at.device_of(unit) != to && at.allowed(unit, to) {
                 self.shifts.push((unit, to));
             }
         }
     }
 
     /// Units on one device that nets connect to the first.
-    fn piece(&mut self, at: &Assignment<'_>, unit: u32, to: u32, length: usize, rng: &mut impl Rng) {
-        let from = at.device_of(unit as usize);
+    fn piece(&mut self, at: &Assignment<'_>, (unit, to): Shift, length: usize, rng: &mut impl Rng) {
+        let from = at.device_of(unit);
         if self.round == u32::MAX {
             self.taken.fill(0);
             self.round = 0;
         }
         self.round += 1;
-        self.taken[unit as usize] = self.round;
+        self.taken[unit] = self.round;
         let units = self.units;
         let mut fringe = vec![unit];
         let mut size = 0;
@@ -165,14 +167,14 @@ impl<'a> Neighbourhood<'a> {
             let next = fringe.swap_remove(rng.random_range(0..fringe.len()));
             size += 1;
             self.push(at, next, to);
-            for &net in units.nets_of(next as usize) {
-                let pins = units.pins(net as usize);
+            for &net in units.nets_of(next) {
+                let pins = units.pins(net);
                 if pins.len() > WIDEST_NET {
                     continue;
                 }
                 for &pin in pins {
-                    if self.taken[pin as usize] != self.round && at.device_of(pin as usize) == from {
-                        self.taken[pin as usize] = self.round;
+                    if self.taken[pin] != self.round && at.device_of(pin) == from {
+                        self.taken[pin] = self.round;
                         fringe.push(pin);
                     }
                 }
@@ -181,13 +183,13 @@ impl<'a> Neighbourhood<'a> {
     }
 
     /// Moves a run from the target device back to the device that the unit came from.
-    fn give_back(&mut self, at: &Assignment<'_>, unit: u32, to: u32, length: usize, rng: &mut impl Rng) {
+    fn give_back(&mut self, at: &Assignment<'_>, (unit, to): Shift, length: usize, rng: &mut impl Rng) {
         const TRIES: usize = 8;
-        let from = at.device_of(unit as usize);
+        let from = at.device_of(unit);
         for _ in 0..TRIES {
-            let other = rng.random_range(0..self.units.len() as u32);
-            if at.device_of(other as usize) == to {
-                return self.run(at, other, from, length, rng);
+            let other = UnitId::new(rng.random_range(0..self.units.len()));
+            if at.device_of(other) == to {
+                return self.run(at, (other, from), length, rng);
             }
         }
     }

@@ -15,7 +15,7 @@ use stagewright_core::solver::{Context, Event, SolveError};
 
 use super::anneal::{Cooling, Found, anneal};
 use super::moves::Lines;
-use super::state::Assignment;
+use super::state::{Assignment, DeviceOf};
 
 /// Walks per round.
 const TASKS: u64 = 8;
@@ -39,7 +39,7 @@ const COLD: f64 = 0.00001;
 /// The best of all rounds.
 pub(super) struct Outcome {
     /// The device of every unit.
-    pub(super) device_of: Vec<u32>,
+    pub(super) device_of: DeviceOf,
     /// Number of moves tried.
     pub(super) steps: u64,
 }
@@ -68,7 +68,7 @@ pub(super) fn search(
     context: &mut Context<'_>,
 ) -> Result<Outcome, SolveError> {
     let (problem, units) = (start.problem(), start.units());
-    let first = Found { value: start.value(), device_of: start.assigned().to_vec(), steps: 0 };
+    let first = Found { value: start.value(), device_of: start.assigned().clone(), steps: 0 };
     let mut population = vec![first.clone(); TASKS as usize];
     let mut best = first;
     let (stop, seed) = (context.stop().clone(), context.seed);

@@ -6,8 +6,10 @@
 //! device move on.
 
 use rand::{Rng, RngExt};
-use stagewright_core::contract::Units;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::Split;
+use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -15,7 +17,7 @@ use stagewright_core::solver::Stop;
 use stagewright_core::tolerance;
 
 use super::moves::Lines;
-use super::state::Assignment;
+use super::state::{Assignment, DeviceOf};
 use super::walk::Walk;
 use crate::order;
 
@@ -35,29 +37,29 @@ pub(super) fn contiguous(problem: &Problem) -> Option<(Problem, Units)> {
 
 /// Linear orders of the units of a free split: those of the contiguous one, with its units taken apart.
 pub(super) fn lines(units: &Units, contiguous: Option<&(Problem, Units)>) -> Lines {
-    let mut orders: Vec<Vec<u32>> = Vec::new();
+    let mut orders: Vec<Vec<UnitId>> = Vec::new();
     if let Some((problem, coarse)) = contiguous {
         for rule in order::PLAIN {
-            let mut seen = vec![false; units.len()];
-            let members = |&unit: &u32| coarse.members(unit as usize);
+            let mut seen = Keyed::filled(false, units.len());
+            let members = |&unit: &UnitId| coarse.members(unit);
             let order = rule.order(problem, coarse);
             let order = order.iter().flat_map(members).map(|&op| units.unit_of(op));
-            let order = order.filter(|&unit| !std::mem::replace(&mut seen[unit], true));
-            let order: Vec<u32> = order.map(|unit| unit as u32).collect();
+            let order: Vec<UnitId> =
+                order.filter(|&unit| !std::mem::replace(&mut seen[unit], true)).collect();
             if !orders.contains(&order) {
                 orders.push(order);
             }
         }
     }
     if orders.is_empty() {
-        orders.push((0..units.len() as u32).collect());
+        orders.push(units.ids().collect());
     }
     Lines::new(orders)
 }
 
 /// A unit that no device may run, or that fits on none of the devices that may.
 pub(super) fn homeless(problem: &Problem, units: &Units) -> Option<Homeless> {
-    (0..units.len()).find_map(|unit| {
+    units.ids().find_map(|unit| {
         let mut able = problem.pools().iter().enumerate().filter(|&(pool, _)| units.supported(unit, pool));
         let bytes = units.device_bytes([unit]).total(1);
         if able.clone().next().is_none() {
@@ -74,9 +76,9 @@ pub(super) fn homeless(problem: &Problem, units: &Units) -> Option<Homeless> {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Homeless {
     /// No device supports it, or none that the pins allow.
-    Unsupported(usize),
+    Unsupported(UnitId),
     /// It is larger than the memory of every device that supports it.
-    TooLarge(usize),
+    TooLarge(UnitId),
 }
 
 /// Feasible starts built without search: spread along the first line, otherwise packed. `None` if neither
@@ -113,26 +115,25 @@ pub(super) fn constructed<'a>(
 }
 
 /// Walks along an order and from device to device, giving each about the same work; hosts come last.
-fn spread(problem: &Problem, units: &Units, order: &[u32]) -> Vec<u32> {
+fn spread(problem: &Problem, units: &Units, order: &[UnitId]) -> DeviceOf {
     let pools = problem.pools();
     let mut devices: Vec<_> = problem.cluster().devices().collect();
     devices.sort_by_key(|&device| pools[problem.pool_of(device)].host);
     let accelerators = devices.iter().filter(|&&device| !pools[problem.pool_of(device)].host).count().max(1);
-    let least = |unit: usize| {
+    let least = |unit: UnitId| {
         let seconds = (0..pools.len()).filter_map(|pool| units.seconds(unit, pool));
         seconds.fold(f64::INFINITY, f64::min)
     };
-    let share: f64 = (0..units.len()).map(least).sum::<f64>() / accelerators as f64;
-    let mut device_of = vec![0; units.len()];
+    let share: f64 = units.ids().map(least).sum::<f64>() / accelerators as f64;
+    let mut device_of = Keyed::filled(DeviceId(0), units.len());
     let (mut at, mut work) = (0, 0.0);
     for &unit in order {
-        let unit = unit as usize;
         if work >= share && at + 1 < accelerators {
             (at, work) = (at + 1, 0.0);
         }
         let able = |device: &&_| units.supported(unit, problem.pool_of(**device));
         let device = devices[at..].iter().chain(&devices[..at]).find(able).copied();
-        device_of[unit] = device.map_or(0, |device| device.0);
+        device_of[unit] = device.unwrap_or(DeviceId(0));
         work += least(unit);
     }
     device_of
@@ -144,54 +145,53 @@ pub(super) fn repaired<'a>(start: Assignment<'a>, lines: &Lines, stop: &Stop) ->
     if !start.supported() {
         return None;
     }
-    let devices = start.devices() as u32;
+    let devices = DeviceId::first(start.devices());
     // Only these are checked again, since a check may cost as much as reading the graph: no other becomes overfull.
-    let mut overfull: Vec<bool> = (0..devices).map(|device| !start.fits(device)).collect();
+    let mut overfull: Keyed<DeviceId, bool> = devices.clone().map(|device| !start.fits(device)).collect();
     if !overfull.contains(&true) {
         return Some(start);
     }
     let mut walk = Walk::new(start);
     // The last units of a stretch first, so that the rest of it stays whole.
     for &unit in lines.orders()[0].iter().rev() {
-        let unit = unit as usize;
         let at = walk.assignment();
         let from = at.device_of(unit);
-        if !overfull[from as usize] || at.units().takes_no_memory(unit) {
+        if !overfull[from] || at.units().takes_no_memory(unit) {
             continue;
         }
         if stop.reason().is_some() {
             return None;
         }
-        let targets = (0..devices).filter(|&to| to != from && at.allowed(unit, to) && at.has_room(unit, to));
+        let targets =
+            devices.clone().filter(|&to| to != from && at.allowed(unit, to) && at.has_room(unit, to));
         let best = targets.map(|to| (walk.energy_after(unit, to), to)).min_by(|a, b| a.0.total_cmp(&b.0));
         if let Some((_, to)) = best {
-            walk.shift(std::iter::once((unit as u32, to)));
-            overfull[from as usize] = !walk.assignment().fits(from);
+            walk.shift(std::iter::once((unit, to)));
+            overfull[from] = !walk.assignment().fits(from);
         }
     }
     (!overfull.contains(&true)).then(|| walk.assignment().clone())
 }
 
 /// Best fit decreasing: the largest unit first, each on the device with the least room left after it.
-fn packed(problem: &Problem, units: &Units, blur: f64, rng: &mut impl Rng) -> Option<Vec<u32>> {
-    let size = |unit: u32| units.bytes(unit as usize, 1);
-    let mut order: Vec<(f64, u32)> = (0..units.len() as u32)
-        .map(|unit| (size(unit) * (1.0 + blur * rng.random_range(-1.0..=1.0)), unit))
-        .collect();
+fn packed(problem: &Problem, units: &Units, blur: f64, rng: &mut impl Rng) -> Option<DeviceOf> {
+    let size = |unit: UnitId| units.bytes(unit, 1);
+    let mut order: Vec<(f64, UnitId)> =
+        units.ids().map(|unit| (size(unit) * (1.0 + blur * rng.random_range(-1.0..=1.0)), unit)).collect();
     order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    let mut bytes = vec![0.0; problem.cluster().device_count()];
-    let mut device_of = vec![0; units.len()];
+    let mut bytes = Keyed::filled(0.0, problem.cluster().device_count());
+    let mut device_of = Keyed::filled(DeviceId(0), units.len());
     for (_, unit) in order {
         let room = problem.cluster().devices().filter_map(|device| {
             let pool = problem.pool_of(device);
             let memory = problem.pools()[pool].memory;
-            let after = bytes[device.index()] + size(unit);
-            let fits = units.supported(unit as usize, pool) && tolerance::fits(after, memory);
+            let after = bytes[device] + size(unit);
+            let fits = units.supported(unit, pool) && tolerance::fits(after, memory);
             fits.then_some((memory - after, device))
         });
         let (_, device) = room.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))?;
-        bytes[device.index()] += size(unit);
-        device_of[unit as usize] = device.0;
+        bytes[device] += size(unit);
+        device_of[unit] = device;
     }
     Some(device_of)
 }

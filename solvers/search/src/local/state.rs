@@ -17,7 +17,9 @@
 //! The sums are compensated, so that rounding does not accumulate over millions of moves.
 
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{NetId, SharedId, UnitId, Units};
+use stagewright_core::id;
+use stagewright_core::ids::Keyed;
 use stagewright_core::meter::Compensated;
 use stagewright_core::objective::PassSums;
 use stagewright_core::placement::Placement;
@@ -26,8 +28,16 @@ use stagewright_core::tolerance;
 
 use super::counts::Counts;
 
+id! {
+    /// Index of a group of devices.
+    pub GroupId;
+}
+
+/// The device of every unit.
+pub(super) type DeviceOf = Keyed<UnitId, DeviceId>;
+
 /// No group.
-const NONE: u32 = u32::MAX;
+const NONE: GroupId = GroupId(u32::MAX);
 
 /// Sums of one device and pass, with additions and removals.
 #[derive(Debug, Clone, Copy, Default)]
@@ -111,38 +121,36 @@ pub struct Delta {
 pub struct Assignment<'a> {
     problem: &'a Problem,
     units: &'a Units,
-    pool_of: Vec<u32>,
-    group_of: Vec<u32>,
-    device_of: Vec<u32>,
-    on_devices: Counts,
-    in_groups: Counts,
-    sums: Vec<[Sums; 2]>,
+    pool_of: Keyed<DeviceId, usize>,
+    group_of: Keyed<DeviceId, GroupId>,
+    device_of: DeviceOf,
+    on_devices: Counts<NetId, DeviceId>,
+    in_groups: Counts<NetId, GroupId>,
+    sums: Keyed<DeviceId, [Sums; 2]>,
     /// Number of units on every device that read each shared parameter.
-    shared_on: Counts,
+    shared_on: Counts<SharedId, DeviceId>,
     /// Minimum and maximum bytes needed by the units of each device.
-    bytes: Vec<[Compensated; 2]>,
-    uplinks: Vec<[Compensated; 2]>,
+    bytes: Keyed<DeviceId, [Compensated; 2]>,
+    uplinks: Keyed<GroupId, [Compensated; 2]>,
 }
 
 impl<'a> Assignment<'a> {
-    /// Assigns a device, by index, to every unit. O(units + pins · devices that a net touches).
+    /// Assigns a device to every unit. O(units + pins · devices that a net touches).
     ///
     /// # Panics
     /// If `device_of` does not name a device of the cluster for every unit.
-    pub fn new(problem: &'a Problem, units: &'a Units, device_of: Vec<u32>) -> Assignment<'a> {
+    pub fn new(problem: &'a Problem, units: &'a Units, device_of: DeviceOf) -> Assignment<'a> {
         assert_eq!(device_of.len(), units.len(), "one device for every unit");
         let cluster = problem.cluster();
-        let pool_of: Vec<u32> = cluster.devices().map(|device| problem.pool_of(device) as u32).collect();
-        let group_of = pool_of
-            .iter()
-            .map(|&pool| problem.pools()[pool as usize].group.map_or(NONE, |group| group as u32))
-            .collect();
+        let pool_of: Keyed<_, _> = cluster.devices().map(|device| problem.pool_of(device)).collect();
+        let group = |&pool: &usize| problem.pools()[pool].group.map_or(NONE, GroupId::new);
+        let group_of = pool_of.iter().map(group).collect();
         let (devices, groups) = (cluster.device_count(), cluster.group_count());
-        let pins = || (0..units.nets().len()).map(|net| units.pins(net).len());
-        let mut readers = vec![0; units.shared().len()];
-        for unit in 0..units.len() {
+        let pins = || units.nets().ids().map(|net| units.pins(net).len());
+        let mut readers = Keyed::filled(0, units.shared().len());
+        for unit in units.ids() {
             for &shared in units.shared_of(unit) {
-                readers[shared as usize] += 1;
+                readers[shared] += 1;
             }
         }
         let mut assignment = Assignment {
@@ -153,10 +161,10 @@ impl<'a> Assignment<'a> {
             device_of,
             on_devices: Counts::new(pins(), devices),
             in_groups: Counts::new(pins(), groups),
-            sums: vec![Default::default(); devices],
-            shared_on: Counts::new(readers.into_iter(), devices),
-            bytes: vec![Default::default(); devices],
-            uplinks: vec![Default::default(); groups],
+            sums: Keyed::filled(Default::default(), devices),
+            shared_on: Counts::new(readers.iter().copied(), devices),
+            bytes: Keyed::filled(Default::default(), devices),
+            uplinks: Keyed::filled(Default::default(), groups),
         };
         assignment.add_up();
         assignment
@@ -164,44 +172,44 @@ impl<'a> Assignment<'a> {
 
     /// The assignment of a placement; `None` if it splits a unit or names a device that does not exist.
     pub fn of_placement(problem: &'a Problem, units: &'a Units, placement: &Placement) -> Option<Self> {
-        let mut device_of = Vec::with_capacity(units.len());
-        for unit in 0..units.len() {
+        let mut device_of = Keyed::from(Vec::with_capacity(units.len()));
+        for unit in units.ids() {
             let mut devices = units.members(unit).iter().map(|&op| placement.device_of(op));
             let first = devices.next()?;
             if first.index() >= problem.cluster().device_count() || devices.any(|device| device != first) {
                 return None;
             }
-            device_of.push(first.0);
+            device_of.push(first);
         }
         Some(Assignment::new(problem, units, device_of))
     }
 
     fn add_up(&mut self) {
         let units = self.units;
-        for unit in 0..units.len() {
-            let device = self.device_of[unit] as usize;
+        for unit in units.ids() {
+            let device = self.device_of[unit];
             for pass in 0..units.passes() {
-                let seconds = units.pass_seconds(unit, self.pool_of[device] as usize, pass);
+                let seconds = units.pass_seconds(unit, self.pool_of[device], pass);
                 self.sums[device][pass].compute.add(seconds);
             }
-            self.add_bytes(unit, device as u32);
+            self.add_bytes(unit, device);
         }
-        for (net, spec) in units.nets().iter().enumerate() {
+        for (net, spec) in units.nets().enumerate() {
             let pass = usize::from(spec.pass);
             let pins = units.pins(net);
             for &pin in pins {
-                let device = self.device_of[pin as usize];
+                let device = self.device_of[pin];
                 self.on_devices.put(net, device);
-                if self.group_of[device as usize] != NONE {
-                    self.in_groups.put(net, self.group_of[device as usize]);
+                if self.group_of[device] != NONE {
+                    self.in_groups.put(net, self.group_of[device]);
                 }
             }
             let all = pins.len() as u32;
-            let producer = (!spec.is_gradient()).then(|| self.device_of[spec.producer as usize]);
+            let producer = (!spec.is_gradient()).then(|| self.device_of[spec.producer]);
             for (device, inside) in self.on_devices.of(net) {
                 if inside < all {
-                    let seconds = units.transfer(net, self.pool_of[device as usize] as usize);
-                    let sums = &mut self.sums[device as usize][pass];
+                    let seconds = units.transfer(net, self.pool_of[device]);
+                    let sums = &mut self.sums[device][pass];
                     match producer {
                         None => sums.synchronised(seconds),
                         Some(producer) if producer == device => sums.sent(seconds),
@@ -211,7 +219,7 @@ impl<'a> Assignment<'a> {
             }
             for (group, inside) in self.in_groups.of(net) {
                 if inside < all {
-                    self.uplinks[group as usize][pass].add(units.uplink(net, group as usize));
+                    self.uplinks[group][pass].add(units.uplink(net, group.index()));
                 }
             }
         }
@@ -234,35 +242,35 @@ impl<'a> Assignment<'a> {
 
     /// The device of a unit.
     #[inline]
-    pub fn device_of(&self, unit: usize) -> u32 {
+    pub fn device_of(&self, unit: UnitId) -> DeviceId {
         self.device_of[unit]
     }
 
     /// The device of every unit.
-    pub fn assigned(&self) -> &[u32] {
+    pub fn assigned(&self) -> &DeviceOf {
         &self.device_of
     }
 
     /// Whether support and pins let a unit run on a device.
     #[inline]
-    pub fn allowed(&self, unit: usize, device: u32) -> bool {
-        self.units.supported(unit, self.pool_of[device as usize] as usize)
+    pub fn allowed(&self, unit: UnitId, device: DeviceId) -> bool {
+        self.units.supported(unit, self.pool_of[device])
     }
 
     /// Whether every unit is on a device that it may run on.
     pub fn supported(&self) -> bool {
-        (0..self.units.len()).all(|unit| self.allowed(unit, self.device_of[unit]))
+        self.units.ids().all(|unit| self.allowed(unit, self.device_of[unit]))
     }
 
     /// Adds the bytes of a unit to a device.
-    fn add_bytes(&mut self, unit: usize, device: u32) {
+    fn add_bytes(&mut self, unit: UnitId, device: DeviceId) {
         let units = self.units;
-        let [least, most] = &mut self.bytes[device as usize];
+        let [least, most] = &mut self.bytes[device];
         least.add(units.bytes(unit, 1));
         most.add(units.most_bytes(unit, 1));
         for &shared in units.shared_of(unit) {
-            if self.shared_on.put(shared as usize, device) == 0 {
-                let bytes = units.shared()[shared as usize].bytes;
+            if self.shared_on.put(shared, device) == 0 {
+                let bytes = units.shared()[shared].bytes;
                 least.add(bytes);
                 most.add(bytes);
             }
@@ -270,14 +278,14 @@ impl<'a> Assignment<'a> {
     }
 
     /// Subtracts the bytes of a unit from a device.
-    fn take_bytes(&mut self, unit: usize, device: u32) {
+    fn take_bytes(&mut self, unit: UnitId, device: DeviceId) {
         let units = self.units;
-        let [least, most] = &mut self.bytes[device as usize];
+        let [least, most] = &mut self.bytes[device];
         least.add(-units.bytes(unit, 1));
         most.add(-units.most_bytes(unit, 1));
         for &shared in units.shared_of(unit) {
-            if self.shared_on.take(shared as usize, device) == 1 {
-                let bytes = units.shared()[shared as usize].bytes;
+            if self.shared_on.take(shared, device) == 1 {
+                let bytes = units.shared()[shared].bytes;
                 least.add(-bytes);
                 most.add(-bytes);
             }
@@ -286,15 +294,15 @@ impl<'a> Assignment<'a> {
 
     /// Whether the units of a device fit its memory, with one more unit if given. O(1) if sums decide it, otherwise
     /// O(units + pins of the units on the device).
-    fn fits_with(&self, device: u32, more: Option<usize>) -> bool {
+    fn fits_with(&self, device: DeviceId, more: Option<UnitId>) -> bool {
         let (units, memory) = (self.units, self.memory(device));
-        let [mut least, mut most] = self.bytes[device as usize].map(Compensated::value);
+        let [mut least, mut most] = self.bytes[device].map(Compensated::value);
         if let Some(unit) = more {
             least += units.bytes(unit, 1);
             most += units.most_bytes(unit, 1);
             for &shared in units.shared_of(unit) {
-                if self.shared_on.get(shared as usize, device) == 0 {
-                    let bytes = units.shared()[shared as usize].bytes;
+                if self.shared_on.get(shared, device) == 0 {
+                    let bytes = units.shared()[shared].bytes;
                     least += bytes;
                     most += bytes;
                 }
@@ -306,47 +314,47 @@ impl<'a> Assignment<'a> {
         if units.always_fits() || most <= memory {
             return true;
         }
-        let members = (0..units.len()).filter(|&unit| self.device_of[unit] == device);
+        let members = units.ids().filter(|&unit| self.device_of[unit] == device);
         tolerance::fits(least * (1.0 - tolerance::OPTIMAL_RELATIVE), memory)
             && tolerance::fits(units.device_bytes(members.chain(more)).total(1), memory)
     }
 
     /// Minimum bytes that a device needs; exact for graphs of version 1.
-    pub fn least_bytes(&self, device: u32) -> f64 {
-        self.bytes[device as usize][0].value()
+    pub fn least_bytes(&self, device: DeviceId) -> f64 {
+        self.bytes[device][0].value()
     }
 
     /// Memory of a device; infinite if unlimited.
-    pub fn memory(&self, device: u32) -> f64 {
-        self.problem.pools()[self.pool_of[device as usize] as usize].memory
+    pub fn memory(&self, device: DeviceId) -> f64 {
+        self.problem.pools()[self.pool_of[device]].memory
     }
 
     /// Whether the units on a device fit.
-    pub fn fits(&self, device: u32) -> bool {
+    pub fn fits(&self, device: DeviceId) -> bool {
         self.fits_with(device, None)
     }
 
     /// Whether a device has room for one more unit.
     #[inline]
-    pub fn has_room(&self, unit: usize, device: u32) -> bool {
+    pub fn has_room(&self, unit: UnitId, device: DeviceId) -> bool {
         self.fits_with(device, Some(unit))
     }
 
     /// Whether the units of every device fit.
     pub fn all_fit(&self) -> bool {
-        (0..self.devices() as u32).all(|device| self.fits(device))
+        self.sums.ids().all(|device| self.fits(device))
     }
 
     /// Load of a device in one pass, in seconds.
     #[inline]
-    pub fn load(&self, device: u32, pass: usize) -> f64 {
-        self.problem.objective().rules().load(&self.sums[device as usize][pass].value(), 1)
+    pub fn load(&self, device: DeviceId, pass: usize) -> f64 {
+        self.problem.objective().rules().load(&self.sums[device][pass].value(), 1)
     }
 
     /// Load of a device after a change.
     #[inline]
-    pub fn load_after(&self, device: u32, pass: usize, change: &Change) -> f64 {
-        let mut sums = self.sums[device as usize][pass].value();
+    pub fn load_after(&self, device: DeviceId, pass: usize, change: &Change) -> f64 {
+        let mut sums = self.sums[device][pass].value();
         let by = change.sums[pass];
         sums.compute += by.compute;
         sums.sent += by.sent;
@@ -357,20 +365,20 @@ impl<'a> Assignment<'a> {
 
     /// The group of a device, if any.
     #[inline]
-    pub fn group(&self, device: u32) -> Option<usize> {
-        let group = self.group_of[device as usize];
-        (group != NONE).then_some(group as usize)
+    pub fn group(&self, device: DeviceId) -> Option<GroupId> {
+        let group = self.group_of[device];
+        (group != NONE).then_some(group)
     }
 
     /// Load of a group's uplink in one pass.
     #[inline]
-    pub fn uplink(&self, group: usize, pass: usize) -> f64 {
+    pub fn uplink(&self, group: GroupId, pass: usize) -> f64 {
         self.uplinks[group][pass].value()
     }
 
     /// Load of a group's uplink after a change of one of its devices.
     #[inline]
-    pub fn uplink_after(&self, group: usize, pass: usize, change: &Change) -> f64 {
+    pub fn uplink_after(&self, group: GroupId, pass: usize, change: &Change) -> f64 {
         self.uplinks[group][pass].value() + change.uplink[pass]
     }
 
@@ -386,23 +394,23 @@ impl<'a> Assignment<'a> {
 
     /// Largest load of one pass.
     fn bottleneck(&self, pass: usize) -> f64 {
-        let loads = (0..self.devices() as u32).map(|device| self.load(device, pass));
-        loads.chain((0..self.groups()).map(|group| self.uplink(group, pass))).fold(0.0, f64::max)
+        let loads = self.sums.ids().map(|device| self.load(device, pass));
+        loads.chain(self.uplinks.ids().map(|group| self.uplink(group, pass))).fold(0.0, f64::max)
     }
 
     /// Effect of moving a unit to a device other than its own.
-    pub fn delta(&self, unit: usize, to: u32) -> Delta {
+    pub fn delta(&self, unit: UnitId, to: DeviceId) -> Delta {
         let units = self.units;
         let from = self.device_of[unit];
-        let (pool_from, pool_to) = (self.pool_of[from as usize] as usize, self.pool_of[to as usize] as usize);
-        let (group_from, group_to) = (self.group_of[from as usize], self.group_of[to as usize]);
+        let (pool_from, pool_to) = (self.pool_of[from], self.pool_of[to]);
+        let (group_from, group_to) = (self.group_of[from], self.group_of[to]);
         let mut delta = Delta::default();
         for pass in 0..units.passes() {
             delta.from.sums[pass].compute = -units.pass_seconds(unit, pool_from, pass);
             delta.to.sums[pass].compute = units.pass_seconds(unit, pool_to, pass);
         }
         for &net in units.nets_of(unit) {
-            let (net, pin) = (net as usize, Pin::new(units, unit, net as usize));
+            let pin = Pin::new(units, unit, net);
             let inside = self.on_devices.get(net, from);
             pin.leave(inside, units.transfer(net, pool_from), &mut delta.from.sums[pin.pass]);
             let inside = self.on_devices.get(net, to);
@@ -410,12 +418,12 @@ impl<'a> Assignment<'a> {
             if group_from != group_to {
                 if group_from != NONE {
                     let inside = self.in_groups.get(net, group_from);
-                    let seconds = units.uplink(net, group_from as usize);
+                    let seconds = units.uplink(net, group_from.index());
                     delta.from.uplink[pin.pass] += pin.leave_group(inside, seconds);
                 }
                 if group_to != NONE {
                     let inside = self.in_groups.get(net, group_to);
-                    let seconds = units.uplink(net, group_to as usize);
+                    let seconds = units.uplink(net, group_to.index());
                     delta.to.uplink[pin.pass] += pin.enter_group(inside, seconds);
                 }
             }
@@ -424,34 +432,34 @@ impl<'a> Assignment<'a> {
     }
 
     /// Moves a unit to a device other than its own. Moving it back undoes it.
-    pub fn apply(&mut self, unit: usize, to: u32) {
+    pub fn apply(&mut self, unit: UnitId, to: DeviceId) {
         let units = self.units;
         let from = std::mem::replace(&mut self.device_of[unit], to);
-        let (pool_from, pool_to) = (self.pool_of[from as usize] as usize, self.pool_of[to as usize] as usize);
-        let (group_from, group_to) = (self.group_of[from as usize], self.group_of[to as usize]);
+        let (pool_from, pool_to) = (self.pool_of[from], self.pool_of[to]);
+        let (group_from, group_to) = (self.group_of[from], self.group_of[to]);
         for pass in 0..units.passes() {
-            self.sums[from as usize][pass].compute.add(-units.pass_seconds(unit, pool_from, pass));
-            self.sums[to as usize][pass].compute.add(units.pass_seconds(unit, pool_to, pass));
+            self.sums[from][pass].compute.add(-units.pass_seconds(unit, pool_from, pass));
+            self.sums[to][pass].compute.add(units.pass_seconds(unit, pool_to, pass));
         }
         self.take_bytes(unit, from);
         self.add_bytes(unit, to);
         // Item by item, because the sums of a delta are rounded.
         for &net in units.nets_of(unit) {
-            let (net, pin) = (net as usize, Pin::new(units, unit, net as usize));
+            let pin = Pin::new(units, unit, net);
             let inside = self.on_devices.take(net, from);
-            pin.leave(inside, units.transfer(net, pool_from), &mut self.sums[from as usize][pin.pass]);
+            pin.leave(inside, units.transfer(net, pool_from), &mut self.sums[from][pin.pass]);
             let inside = self.on_devices.put(net, to);
-            pin.enter(inside, units.transfer(net, pool_to), &mut self.sums[to as usize][pin.pass]);
+            pin.enter(inside, units.transfer(net, pool_to), &mut self.sums[to][pin.pass]);
             if group_from != group_to {
                 if group_from != NONE {
                     let inside = self.in_groups.take(net, group_from);
-                    let seconds = units.uplink(net, group_from as usize);
-                    self.uplinks[group_from as usize][pin.pass].add(pin.leave_group(inside, seconds));
+                    let seconds = units.uplink(net, group_from.index());
+                    self.uplinks[group_from][pin.pass].add(pin.leave_group(inside, seconds));
                 }
                 if group_to != NONE {
                     let inside = self.in_groups.put(net, group_to);
-                    let seconds = units.uplink(net, group_to as usize);
-                    self.uplinks[group_to as usize][pin.pass].add(pin.enter_group(inside, seconds));
+                    let seconds = units.uplink(net, group_to.index());
+                    self.uplinks[group_to][pin.pass].add(pin.enter_group(inside, seconds));
                 }
             }
         }
@@ -464,9 +472,9 @@ impl<'a> Assignment<'a> {
 }
 
 /// The placement given by a device for every unit.
-pub fn placement(problem: &Problem, units: &Units, device_of: &[u32]) -> Placement {
+pub fn placement(problem: &Problem, units: &Units, device_of: &DeviceOf) -> Placement {
     let operators = problem.graph().operators();
-    Placement::new(operators.map(|op| DeviceId(device_of[units.unit_of(op)])).collect())
+    Placement::new(operators.map(|op| device_of[units.unit_of(op)]).collect())
 }
 
 /// The pin of a moving unit in a net.
@@ -482,12 +490,12 @@ struct Pin {
 
 impl Pin {
     #[inline]
-    fn new(units: &Units, unit: usize, net: usize) -> Pin {
+    fn new(units: &Units, unit: UnitId, net: NetId) -> Pin {
         let spec = units.nets()[net];
         Pin {
             pass: usize::from(spec.pass),
             all: units.pins(net).len() as u32,
-            produces: spec.producer == unit as u32,
+            produces: spec.producer == unit,
             is_gradient: spec.is_gradient(),
         }
     }

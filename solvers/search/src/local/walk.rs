@@ -10,10 +10,13 @@
 //! with v the value and L the value at the start of the walk: relieving any device lowers it, relieving the
 //! worst lowers it most. Loads are capped at a multiple of L, so that no term dominates.
 
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::contract::UnitId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::meter::Compensated;
 
 use super::moves::Shift;
-use super::state::Assignment;
+use super::state::{Assignment, GroupId};
 
 /// log₂ of the power p.
 const DOUBLINGS: u32 = 4;
@@ -27,12 +30,12 @@ pub(super) struct Walk<'a> {
     passes: usize,
     reference: f64,
     /// (ℓ / L)^p of every device.
-    device_terms: Vec<[f64; 2]>,
+    device_terms: Keyed<DeviceId, [f64; 2]>,
     /// (ℓ / L)^p of every uplink.
-    uplink_terms: Vec<[f64; 2]>,
+    uplink_terms: Keyed<GroupId, [f64; 2]>,
     sums: [Compensated; 2],
     /// Buffer for the devices that a move touches.
-    touched: Vec<u32>,
+    touched: Vec<DeviceId>,
 }
 
 impl<'a> Walk<'a> {
@@ -41,14 +44,14 @@ impl<'a> Walk<'a> {
         let mut walk = Walk {
             passes: assignment.units().passes(),
             reference: assignment.value().max(f64::MIN_POSITIVE),
-            device_terms: vec![[0.0; 2]; assignment.devices()],
-            uplink_terms: vec![[0.0; 2]; assignment.groups()],
+            device_terms: Keyed::filled([0.0; 2], assignment.devices()),
+            uplink_terms: Keyed::filled([0.0; 2], assignment.groups()),
             sums: Default::default(),
             touched: Vec::new(),
             assignment,
         };
-        (0..walk.assignment.devices() as u32).for_each(|device| walk.refresh_device(device));
-        (0..walk.assignment.groups()).for_each(|group| walk.refresh_uplink(group));
+        walk.device_terms.ids().for_each(|device| walk.refresh_device(device));
+        walk.uplink_terms.ids().for_each(|group| walk.refresh_uplink(group));
         walk
     }
 
@@ -63,7 +66,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The energy after moving one unit to a device other than its own.
-    pub(super) fn energy_after(&self, unit: usize, to: u32) -> f64 {
+    pub(super) fn energy_after(&self, unit: UnitId, to: DeviceId) -> f64 {
         let at = &self.assignment;
         let from = at.device_of(unit);
         let delta = at.delta(unit, to);
@@ -71,7 +74,7 @@ impl<'a> Walk<'a> {
         for (pass, sum) in sums.iter_mut().enumerate().take(self.passes) {
             for (device, change) in [(from, &delta.from), (to, &delta.to)] {
                 let load = at.load_after(device, pass, change);
-                *sum += self.term(load) - self.device_terms[device as usize][pass];
+                *sum += self.term(load) - self.device_terms[device][pass];
             }
             if at.group(from) != at.group(to) {
                 for (device, change) in [(from, &delta.from), (to, &delta.to)] {
@@ -94,9 +97,9 @@ impl<'a> Walk<'a> {
             }
         };
         for (unit, to) in shifts {
-            touch(self.assignment.device_of(unit as usize));
+            touch(self.assignment.device_of(unit));
             touch(to);
-            self.assignment.apply(unit as usize, to);
+            self.assignment.apply(unit, to);
         }
         for device in touched.drain(..) {
             self.refresh_device(device);
@@ -113,16 +116,16 @@ impl<'a> Walk<'a> {
         (0..DOUBLINGS).fold(share, |power, _| power * power)
     }
 
-    fn refresh_device(&mut self, device: u32) {
+    fn refresh_device(&mut self, device: DeviceId) {
         for pass in 0..self.passes {
             let term = self.term(self.assignment.load(device, pass));
-            let old = std::mem::replace(&mut self.device_terms[device as usize][pass], term);
+            let old = std::mem::replace(&mut self.device_terms[device][pass], term);
             self.sums[pass].add(-old);
             self.sums[pass].add(term);
         }
     }
 
-    fn refresh_uplink(&mut self, group: usize) {
+    fn refresh_uplink(&mut self, group: GroupId) {
         for pass in 0..self.passes {
             let term = self.term(self.assignment.uplink(group, pass));
             let old = std::mem::replace(&mut self.uplink_terms[group][pass], term);

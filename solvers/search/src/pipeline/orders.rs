@@ -1,6 +1,6 @@
 //! Pipeline plans over linear orders.
 
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, SolveError};
 
@@ -25,7 +25,7 @@ pub fn over_orders(
     }
     let Some(space) = &room.space else { return Ok(best) };
     let search = Search::new(problem, units, space);
-    let mut orders: Vec<Vec<u32>> = Vec::new();
+    let mut orders: Vec<Vec<UnitId>> = Vec::new();
     for rule in order::PLAIN {
         if context.stop().reason().is_some() {
             break;

@@ -1,19 +1,26 @@
 //! The sets of units that may be peeled off from the end.
 
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::id;
+use stagewright_core::ids::Keyed;
 
 use crate::dpl::Positions;
 use crate::order;
+
+id! {
+    /// Index of a unit in a poset.
+    pub(super) Position;
+}
 
 /// Units by position; all units after a unit in the pipeline have lower positions.
 #[derive(Debug, Clone)]
 pub struct Poset {
     /// The unit of each position.
-    pub(super) unit_at: Vec<u32>,
+    pub(super) unit_at: Keyed<Position, UnitId>,
     /// Number of positions that must be taken before each.
-    pub(super) waits_for: Vec<u32>,
+    pub(super) waits_for: Keyed<Position, u32>,
     /// The positions that wait for each, ascending.
-    pub(super) frees: Vec<Vec<u32>>,
+    pub(super) frees: Keyed<Position, Vec<Position>>,
     /// Whether a stage may end after a number of units; if empty, after every number.
     is_cut: Vec<bool>,
 }
@@ -21,16 +28,16 @@ pub struct Poset {
 impl Poset {
     /// All sets closed under successors. O(units + edges).
     pub fn of_units(units: &Units) -> Poset {
-        let mut unit_at = order::depth_first(units);
+        let mut unit_at: Keyed<Position, UnitId> = order::depth_first(units).into();
         unit_at.reverse();
-        let mut position = vec![0; units.len()];
-        for (at, &unit) in (0..).zip(&unit_at) {
-            position[unit as usize] = at;
+        let mut position = Keyed::filled(Position(0), units.len());
+        for (at, &unit) in unit_at.enumerate() {
+            position[unit] = at;
         }
-        let waits_for = unit_at.iter().map(|&unit| units.successors(unit as usize).len() as u32).collect();
+        let waits_for = unit_at.iter().map(|&unit| units.successors(unit).len() as u32).collect();
         let frees = unit_at.iter().map(|&unit| {
-            let mut freed: Vec<u32> =
-                units.predecessors(unit as usize).iter().map(|&before| position[before as usize]).collect();
+            let mut freed: Vec<Position> =
+                units.predecessors(unit).iter().map(|&before| position[before]).collect();
             freed.sort_unstable();
             freed
         });
@@ -38,16 +45,18 @@ impl Poset {
     }
 
     /// The suffixes of an order that begin at the given positions.
-    pub fn of_order(order: &[u32], positions: &Positions) -> Poset {
-        let count = order.len() as u32;
-        let mut is_cut = vec![false; order.len() + 1];
-        for &at in positions.as_slice() {
-            is_cut[order.len() - at as usize] = true;
+    pub fn of_order(order: &[UnitId], positions: &Positions) -> Poset {
+        let count = order.len();
+        let mut is_cut = vec![false; count + 1];
+        for &at in positions.list().iter() {
+            is_cut[count - at] = true;
         }
         Poset {
             unit_at: order.iter().rev().copied().collect(),
             waits_for: (0..count).map(|at| u32::from(at > 0)).collect(),
-            frees: (0..count).map(|at| if at + 1 < count { vec![at + 1] } else { Vec::new() }).collect(),
+            frees: (1..=count)
+                .map(|next| if next < count { vec![Position::new(next)] } else { Vec::new() })
+                .collect(),
             is_cut,
         }
     }

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use stagewright_core::bits;
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::Schedule;
+use stagewright_core::id;
+use stagewright_core::ids::Keyed;
 use stagewright_core::placement::{Placement, StageAssignment};
 use stagewright_core::problem::Problem;
 use stagewright_core::schedule::{StageTimes, iteration};
@@ -13,9 +15,16 @@ use stagewright_core::solver::{Context, Event, Plan, StopReason};
 use stagewright_core::tolerance;
 
 use super::label::{Label, Rest, Rule, dominates};
-use super::poset::Poset;
+use super::poset::{Poset, Position};
 use super::stage::{Stage, Times};
 use crate::usage::UsageSpace;
+
+id! {
+    /// Index of a set.
+    SetId;
+    /// Index of an entry.
+    EntryId;
+}
 
 /// Steps between clock checks.
 const STEPS_BETWEEN_CHECKS: u64 = 1024;
@@ -23,7 +32,9 @@ const STEPS_BETWEEN_CHECKS: u64 = 1024;
 const SHARE: u64 = 4;
 const MAX_BYTES: u64 = 2 << 30;
 /// No entry.
-const NONE: u32 = u32::MAX;
+const NONE: EntryId = EntryId(u32::MAX);
+/// The set of a complete pipeline, which is not numbered.
+const WHOLE: SetId = SetId(u32::MAX);
 
 /// Search space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +84,7 @@ impl<'a> Search<'a> {
         let objective = self.problem.objective();
         let most = (0..self.units.pools()).map(|pool| self.space.limit(pool)).sum::<u32>();
         let counts = match objective.rules().schedule {
-            Schedule::ZeroBubble => (1..=most.min(self.units.len() as u32)).map(Some).collect(),
+            Schedule::ZeroBubble => (1..=most).take(self.units.len()).map(Some).collect(),
             _ => vec![None],
         };
         let mut found = Found { stop: None, bound: f64::INFINITY, steps: 0 };
@@ -92,12 +103,12 @@ impl<'a> Search<'a> {
                 enumerate: effort == Effort::Enumerate,
                 bytes,
                 steps: 0,
-                sets: Vec::new(),
-                rests: Vec::new(),
+                sets: Keyed::default(),
+                rests: Keyed::default(),
                 numbers: FxHashMap::default(),
                 levels: vec![Vec::new(); poset.len() + 1],
-                labels: Vec::new(),
-                entries: Vec::new(),
+                labels: Keyed::default(),
+                entries: Keyed::default(),
                 bound: f64::INFINITY,
                 best,
             };
@@ -120,12 +131,15 @@ impl<'a> Search<'a> {
 struct Entry {
     label: Label,
     times: StageTimes,
-    parent: u32,
+    parent: EntryId,
     /// The set of the state.
-    set: u32,
+    set: SetId,
     pool: u16,
     replicas: u32,
 }
+
+/// A usage, and the entries with it that another stage may extend.
+type Way = (usize, Vec<EntryId>);
 
 /// The work that a set leaves.
 #[derive(Clone, Copy)]
@@ -144,14 +158,14 @@ struct Program<'s, 'a> {
     bytes: u64,
     steps: u64,
     /// Positions taken by each set, as bits.
-    sets: Vec<Box<[u64]>>,
-    rests: Vec<Left>,
-    numbers: FxHashMap<Box<[u64]>, u32>,
+    sets: Keyed<SetId, Box<[u64]>>,
+    rests: Keyed<SetId, Left>,
+    numbers: FxHashMap<Box<[u64]>, SetId>,
     /// Sets by number of units.
-    levels: Vec<Vec<u32>>,
+    levels: Vec<Vec<SetId>>,
     /// Entries per set and usage.
-    labels: Vec<BTreeMap<u32, Vec<u32>>>,
-    entries: Vec<Entry>,
+    labels: Keyed<SetId, BTreeMap<u32, Vec<EntryId>>>,
+    entries: Keyed<EntryId, Entry>,
     /// Minimum value over the labels of complete pipelines.
     bound: f64,
     best: &'s mut Option<Plan>,
@@ -160,7 +174,7 @@ struct Program<'s, 'a> {
 /// A level of the depth-first walk over the supersets of a set: the positions that may come next, the index of the
 /// next one, and the work that the set of this level leaves.
 struct Step {
-    ready: Vec<u32>,
+    ready: Vec<Position>,
     next: usize,
     left: Left,
 }
@@ -172,26 +186,25 @@ struct Walk<'w, 'a> {
     /// Positions taken, as bits.
     taken: Vec<u64>,
     /// Number of positions that each still waits for.
-    waits: Vec<u32>,
+    waits: Keyed<Position, u32>,
     path: Vec<Step>,
 }
 
 impl<'w, 'a> Walk<'w, 'a> {
     fn new(poset: &'w Poset, stage: &'w mut Stage<'a>, set: &[u64], left: Left) -> Walk<'w, 'a> {
         let mut waits = poset.waits_for.clone();
-        for at in members(set) {
-            for &freed in &poset.frees[at] {
-                waits[freed as usize] -= 1;
+        for at in bits::members(set) {
+            for &freed in &poset.frees[Position::new(at)] {
+                waits[freed] -= 1;
             }
         }
-        let is_taken = |at: usize| bits::contains(set, at);
-        let ready = (0..poset.len()).filter(|&at| waits[at] == 0 && !is_taken(at));
-        let path = vec![Step { ready: ready.map(|at| at as u32).collect(), next: 0, left }];
+        let ready = waits.ids().filter(|&at| waits[at] == 0 && !bits::contains(set, at.index())).collect();
+        let path = vec![Step { ready, next: 0, left }];
         Walk { poset, stage, taken: set.to_vec(), waits, path }
     }
 
     /// The next position to add to the stage, after leaving the levels without one; `None` at the end.
-    fn advance(&mut self) -> Option<u32> {
+    fn advance(&mut self) -> Option<Position> {
         loop {
             let step = self.path.last_mut()?;
             if let Some(&at) = step.ready.get(step.next) {
@@ -207,14 +220,14 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     /// Adds a position to the stage. Returns the positions that may come next.
-    fn enter(&mut self, at: u32) -> Vec<u32> {
-        self.stage.add(self.poset.unit_at[at as usize]);
-        bits::insert(&mut self.taken, at as usize);
+    fn enter(&mut self, at: Position) -> Vec<Position> {
+        self.stage.add(self.poset.unit_at[at]);
+        bits::insert(&mut self.taken, at.index());
         let step = &self.path[self.path.len() - 1];
         let mut ready = step.ready[step.next..].to_vec();
-        for &freed in &self.poset.frees[at as usize] {
-            self.waits[freed as usize] -= 1;
-            if self.waits[freed as usize] == 0 {
+        for &freed in &self.poset.frees[at] {
+            self.waits[freed] -= 1;
+            if self.waits[freed] == 0 {
                 let place = ready.partition_point(|&other| other < freed);
                 ready.insert(place, freed);
             }
@@ -223,11 +236,11 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     /// Removes a position from the stage.
-    fn leave(&mut self, at: u32) {
+    fn leave(&mut self, at: Position) {
         self.stage.undo();
-        bits::remove(&mut self.taken, at as usize);
-        for &freed in &self.poset.frees[at as usize] {
-            self.waits[freed as usize] += 1;
+        bits::remove(&mut self.taken, at.index());
+        for &freed in &self.poset.frees[at] {
+            self.waits[freed] += 1;
         }
     }
 
@@ -253,7 +266,7 @@ impl Program<'_, '_> {
             pool: 0,
             replicas: 0,
         });
-        self.labels[nothing as usize].insert(0, vec![0]);
+        self.labels[nothing].insert(0, vec![EntryId(0)]);
         let search = self.search;
         let mut stages: Vec<Stage<'_>> = (0..search.units.pools())
             .map(|pool| Stage::new(search.problem, search.units, &search.times, pool))
@@ -261,7 +274,7 @@ impl Program<'_, '_> {
         for level in 0..self.poset.len() {
             let sets = std::mem::take(&mut self.levels[level]);
             for set in sets {
-                let labels = std::mem::take(&mut self.labels[set as usize]);
+                let labels = std::mem::take(&mut self.labels[set]);
                 for (pool, stage) in stages.iter_mut().enumerate() {
                     if let Some(stop) = self.expand(set, level, &labels, pool, stage, context) {
                         return Some(stop);
@@ -280,9 +293,9 @@ impl Program<'_, '_> {
     /// Adds every possible stage on a pool before a set.
     fn expand(
         &mut self,
-        set: u32,
+        set: SetId,
         size: usize,
-        labels: &BTreeMap<u32, Vec<u32>>,
+        labels: &BTreeMap<u32, Vec<EntryId>>,
         pool: usize,
         stage: &mut Stage<'_>,
         context: &mut Context<'_>,
@@ -290,7 +303,7 @@ impl Program<'_, '_> {
         let ways = self.ways(set, labels, pool);
         let most = ways.iter().map(|&(usage, _)| self.search.space.most_replicas(usage, pool)).max()?;
         let in_flight = ways.iter().map(|&(usage, _)| self.in_flight(usage)).min()?;
-        let mut walk = Walk::new(self.poset, stage, &self.sets[set as usize], self.rests[set as usize]);
+        let mut walk = Walk::new(self.poset, stage, &self.sets[set], self.rests[set]);
         while let Some(at) = walk.advance() {
             self.steps += 1;
             if let Some(stop) = self.has_to_stop(context) {
@@ -299,7 +312,7 @@ impl Program<'_, '_> {
             }
             let units = size + walk.path.len();
             let before = walk.path[walk.path.len() - 1].left;
-            let left = self.without(before, self.poset.unit_at[at as usize], units);
+            let left = self.without(before, self.poset.unit_at[at], units);
             let ready = walk.enter(at);
             if !walk.stage.supported()
                 || !walk.stage.fits(in_flight)
@@ -317,15 +330,15 @@ impl Program<'_, '_> {
     }
 
     /// The labels of a set that another stage on a pool may extend to a value below the cap, by usage.
-    fn ways(&self, set: u32, labels: &BTreeMap<u32, Vec<u32>>, pool: usize) -> Vec<(usize, Vec<u32>)> {
+    fn ways(&self, set: SetId, labels: &BTreeMap<u32, Vec<EntryId>>, pool: usize) -> Vec<Way> {
         let cap = self.cap();
-        let left = self.rests[set as usize].rest;
-        let alive = |&entry: &u32| self.rule.value(self.entries[entry as usize].label, left) < cap;
+        let left = self.rests[set].rest;
+        let alive = |&entry: &EntryId| self.rule.value(self.entries[entry].label, left) < cap;
         labels
             .iter()
             .map(|(&usage, entries)| (usage as usize, entries))
             .filter(|&(usage, _)| self.search.space.most_replicas(usage, pool) > 0 && self.may_go_on(usage))
-            .map(|(usage, entries)| (usage, entries.iter().copied().filter(alive).collect::<Vec<u32>>()))
+            .map(|(usage, entries)| (usage, entries.iter().copied().filter(alive).collect::<Vec<EntryId>>()))
             .filter(|(_, entries)| !entries.is_empty())
             .collect()
     }
@@ -352,12 +365,12 @@ impl Program<'_, '_> {
 
     /// Whether the compute of the stage alone leaves some label below the cap. If not, larger stages do not either: a
     /// unit takes at least as long on the stage as its minimum time in the rest.
-    fn any_below_cap(&self, ways: &[(usize, Vec<u32>)], left: Rest, stage: &Stage<'_>, most: u32) -> bool {
+    fn any_below_cap(&self, ways: &[Way], left: Rest, stage: &Stage<'_>, most: u32) -> bool {
         let (cap, least) = (self.cap(), stage.at_least(most));
         ways.iter().any(|(usage, entries)| {
             let behind = self.search.space.stages(*usage);
             entries.iter().any(|&entry| {
-                let label = self.rule.extend(self.entries[entry as usize].label, &least, behind);
+                let label = self.rule.extend(self.entries[entry].label, &least, behind);
                 self.rule.value(label, left) * (1.0 - tolerance::OPTIMAL_RELATIVE) < cap
             })
         })
@@ -366,7 +379,7 @@ impl Program<'_, '_> {
     /// Extends the labels by a stage, for every number of replicas, and adds them to those of a set.
     fn arrive(
         &mut self,
-        ways: &[(usize, Vec<u32>)],
+        ways: &[Way],
         (taken, size, left): (&[u64], usize, Left),
         pool: usize,
         stage: &Stage<'_>,
@@ -390,12 +403,12 @@ impl Program<'_, '_> {
                     continue;
                 }
                 for &parent in entries {
-                    let label = self.rule.extend(self.entries[parent as usize].label, &times, behind);
+                    let label = self.rule.extend(self.entries[parent].label, &times, behind);
                     let value = self.rule.value(label, left.rest);
                     if value >= self.cap() {
                         continue;
                     }
-                    let last = Entry { label, times, parent, set: NONE, pool: pool as u16, replicas };
+                    let last = Entry { label, times, parent, set: WHOLE, pool: pool as u16, replicas };
                     if is_whole {
                         if !self.enumerate {
                             self.bound = self.bound.min(value);
@@ -427,26 +440,24 @@ impl Program<'_, '_> {
     }
 
     fn keep(&mut self, entry: Entry, usage: u32) {
-        let number = self.entries.len() as u32;
         let Program { labels, entries, enumerate, .. } = self;
-        let known = labels[entry.set as usize].entry(usage).or_default();
+        let known = labels[entry.set].entry(usage).or_default();
         if !*enumerate {
-            if known.iter().any(|&other| dominates(&entries[other as usize].label, &entry.label)) {
+            if known.iter().any(|&other| dominates(&entries[other].label, &entry.label)) {
                 return;
             }
-            known.retain(|&other| !dominates(&entry.label, &entries[other as usize].label));
+            known.retain(|&other| !dominates(&entry.label, &entries[other].label));
         }
-        known.push(number);
-        entries.push(entry);
+        known.push(entries.push(entry));
     }
 
     /// Scores a complete pipeline by its iteration, and keeps it as a plan if it beats the best.
     fn complete(&mut self, last: Entry, taken: &[u64], context: &mut Context<'_>) {
         let mut times = vec![last.times];
         let mut at = last.parent;
-        while self.entries[at as usize].parent != NONE {
-            times.push(self.entries[at as usize].times);
-            at = self.entries[at as usize].parent;
+        while self.entries[at].parent != NONE {
+            times.push(self.entries[at].times);
+            at = self.entries[at].parent;
         }
         if iteration(self.rule.schedule, &times, self.rule.microbatches) >= self.cap() {
             return;
@@ -458,11 +469,11 @@ impl Program<'_, '_> {
             if entry.parent == NONE {
                 break;
             }
-            let before = &self.entries[entry.parent as usize];
-            let inner = &self.sets[before.set as usize];
+            let before = &self.entries[entry.parent];
+            let inner = &self.sets[before.set];
             let own: Vec<u64> = whole.iter().zip(inner.iter()).map(|(all, inner)| all & !inner).collect();
-            let units = members(&own).map(|at| self.poset.unit_at[at]).collect();
-            stages.push(StageAssignment { pool: entry.pool as usize, replicas: entry.replicas, units });
+            let units = bits::members(&own).map(|at| self.poset.unit_at[Position::new(at)]).collect();
+            stages.push(StageAssignment { pool: usize::from(entry.pool), replicas: entry.replicas, units });
             whole = inner.to_vec();
             entry = before;
         }
@@ -477,13 +488,12 @@ impl Program<'_, '_> {
     }
 
     /// The number of a set, which is added if it is new.
-    fn number(&mut self, taken: Box<[u64]>, size: usize, left: Left) -> u32 {
+    fn number(&mut self, taken: Box<[u64]>, size: usize, left: Left) -> SetId {
         if let Some(&number) = self.numbers.get(&taken) {
             return number;
         }
-        let number = self.sets.len() as u32;
-        self.numbers.insert(taken.clone(), number);
-        self.sets.push(taken);
+        let number = self.sets.push(taken.clone());
+        self.numbers.insert(taken, number);
         self.rests.push(left);
         self.labels.push(BTreeMap::new());
         self.levels[size].push(number);
@@ -493,19 +503,19 @@ impl Program<'_, '_> {
     /// The work that a set leaves.
     fn left_by(&self, taken: &[u64]) -> Left {
         let mut left = Left { rest: Rest { forward: 0.0, passes: 0.0 }, work: 0.0 };
-        for (at, &unit) in self.poset.unit_at.iter().enumerate() {
-            if !bits::contains(taken, at) {
+        for (at, &unit) in self.poset.unit_at.enumerate() {
+            if !bits::contains(taken, at.index()) {
                 let Times { least, work, .. } = &self.search.times;
-                left.rest.forward += least[unit as usize].forward;
-                left.rest.passes += least[unit as usize].passes;
-                left.work += work[unit as usize];
+                left.rest.forward += least[unit].forward;
+                left.rest.passes += least[unit].passes;
+                left.work += work[unit];
             }
         }
         left
     }
 
     /// The work left after placing one more unit. Each difference is lowered by its possible rounding error.
-    fn without(&self, left: Left, unit: u32, size: usize) -> Left {
+    fn without(&self, left: Left, unit: UnitId, size: usize) -> Left {
         let nothing = Left { rest: Rest { forward: 0.0, passes: 0.0 }, work: 0.0 };
         if size == self.poset.len() {
             return nothing;
@@ -514,10 +524,10 @@ impl Program<'_, '_> {
         let minus = |sum: f64, item: f64| (sum - item - sum * ROUNDING).max(0.0);
         Left {
             rest: Rest {
-                forward: minus(left.rest.forward, least[unit as usize].forward),
-                passes: minus(left.rest.passes, least[unit as usize].passes),
+                forward: minus(left.rest.forward, least[unit].forward),
+                passes: minus(left.rest.passes, least[unit].passes),
             },
-            work: minus(left.work, work[unit as usize]),
+            work: minus(left.work, work[unit]),
         }
     }
 
@@ -531,10 +541,3 @@ impl Program<'_, '_> {
 
 /// Upper bound on the rounding of one subtraction, relative to the minuend.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
-
-/// The positions of a set, ascending.
-fn members(set: &[u64]) -> impl Iterator<Item = usize> + '_ {
-    set.iter()
-        .enumerate()
-        .flat_map(|(word, &bits)| (0..64).filter(move |at| bits >> at & 1 == 1).map(move |at| word * 64 + at))
-}

@@ -1,6 +1,7 @@
 //! A stage that grows and shrinks unit by unit.
 
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::ids::Keyed;
 use stagewright_core::meter::{Mark, Meter};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
@@ -11,25 +12,25 @@ use super::label::Rest;
 /// Deferred seconds and minimum times, by unit.
 pub(super) struct Times {
     /// `[pool][unit]`: seconds of weight gradients that the schedule runs separately.
-    deferred: Vec<Vec<f64>>,
+    deferred: Vec<Keyed<UnitId, f64>>,
     /// Minimum time of each unit over the pools that support it, divided among the maximum number of replicas there.
-    pub(super) least: Vec<Rest>,
+    pub(super) least: Keyed<UnitId, Rest>,
     /// Minimum time of each unit over the pools, on one device.
-    pub(super) work: Vec<f64>,
+    pub(super) work: Keyed<UnitId, f64>,
 }
 
 impl Times {
     /// O(operators · pools).
     pub(super) fn new(problem: &Problem, units: &Units) -> Times {
         let graph = problem.graph();
-        let mut deferred = vec![vec![0.0; units.len()]; units.pools()];
+        let mut deferred = vec![Keyed::filled(0.0, units.len()); units.pools()];
         for op in graph.operators().filter(|&op| problem.is_deferred(op)) {
             for (pool, deferred) in deferred.iter_mut().enumerate() {
                 deferred[units.unit_of(op)] += problem.seconds(op, pool).unwrap_or(0.0);
             }
         }
-        let supported = |unit: usize| (0..units.pools()).filter(move |&pool| units.supported(unit, pool));
-        let least = |unit: usize, seconds: &dyn Fn(usize) -> f64| {
+        let supported = |unit: UnitId| (0..units.pools()).filter(move |&pool| units.supported(unit, pool));
+        let least = |unit: UnitId, seconds: &dyn Fn(usize) -> f64| {
             let times = supported(unit).map(seconds);
             // A unit that no pool supports ends the search elsewhere.
             times.min_by(f64::total_cmp).unwrap_or(0.0).max(0.0)
@@ -37,15 +38,16 @@ impl Times {
         let share = |pool: usize| {
             f64::from(problem.objective().rules().max_replicas.min(problem.pools()[pool].count()))
         };
-        let total = |unit: usize, pool: usize| units.seconds(unit, pool).unwrap_or(0.0);
+        let total = |unit: UnitId, pool: usize| units.seconds(unit, pool).unwrap_or(0.0);
         Times {
-            least: (0..units.len())
+            least: units
+                .ids()
                 .map(|unit| Rest {
                     forward: least(unit, &|pool| units.pass_seconds(unit, pool, 0) / share(pool)),
                     passes: least(unit, &|pool| (total(unit, pool) - deferred[pool][unit]) / share(pool)),
                 })
                 .collect(),
-            work: (0..units.len()).map(|unit| least(unit, &|pool| total(unit, pool))).collect(),
+            work: units.ids().map(|unit| least(unit, &|pool| total(unit, pool))).collect(),
             deferred,
         }
     }
@@ -58,7 +60,7 @@ pub(super) struct Stage<'a> {
     meter: Meter<'a>,
     pool: usize,
     deferred: f64,
-    before: Vec<(u32, Mark, f64)>,
+    before: Vec<(UnitId, Mark, f64)>,
 }
 
 impl<'a> Stage<'a> {
@@ -67,16 +69,16 @@ impl<'a> Stage<'a> {
         Stage { problem, times, meter, pool, deferred: 0.0, before: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, unit: u32) {
+    pub(super) fn add(&mut self, unit: UnitId) {
         self.before.push((unit, self.meter.mark(), self.deferred));
-        self.meter.add(unit as usize);
-        self.deferred += self.times.deferred[self.pool][unit as usize];
+        self.meter.add(unit);
+        self.deferred += self.times.deferred[self.pool][unit];
     }
 
     /// Removes the unit that was added last.
     pub(super) fn undo(&mut self) {
         if let Some((unit, mark, deferred)) = self.before.pop() {
-            self.meter.undo(unit as usize, mark);
+            self.meter.undo(unit, mark);
             self.deferred = deferred;
         }
     }

@@ -30,14 +30,14 @@ pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit, CliError> {
     // Checked before the time is spent, not after.
     let folder = arguments.out.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
-        return Err(CliError::new("I002", "there is no such folder to write the checkpoint into")
+        return Err(CliError::new("I002", "the folder of the checkpoint does not exist")
             .at(folder.display().to_string())
-            .help("make it, or give another"));
+            .help("create it, or give another"));
     }
     let (network, card) = network(arguments.checkpoint.as_deref())?;
     let label = arguments.model.model.display().to_string();
     let Some(time) = solving.limits.time else {
-        return Err(CliError::new("U001", "fine-tuning ends with its time limit, so it needs one")
+        return Err(CliError::new("U001", "fine-tuning needs a time limit")
             .at("--time-limit")
             .help("give one, such as 30s"));
     };
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit, CliError> {
         interrupt: interrupt::watch(),
     };
     let Some(tuned) = finetune(&problem, network, &card, &how).map_err(|error| at(&label, error))? else {
-        output::result("no plan was found to learn from, so nothing was learned\n")?;
+        output::result("no plan found to learn from: nothing was learned\n")?;
         return Ok(Exit::NoPlan);
     };
     let bytes = tuned
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit, CliError> {
         lines += &format!("loss {first:.4} to {last:.4}\n");
     }
     if let Some(best) = &tuned.best {
-        lines += &format!("best plan met: {}\n", seconds(best.value()));
+        lines += &format!("best plan found: {}\n", seconds(best.value()));
     }
     output::result(&lines)?;
     Ok(Exit::Done)

@@ -41,7 +41,7 @@ pub(crate) fn of_checkpoint(path: &Path, is_zero_shot: bool, chosen: &Chosen) ->
             Arc::new(found.map_err(|error| finetune::refused(&input.label, &error))?)
         }
         (None, Some(_)) if is_zero_shot => {
-            return Err(CliError::new("U001", format!("`{name}` never learns while it plans"))
+            return Err(CliError::new("U001", format!("`{name}` does not learn while planning"))
                 .at("--zero-shot")
                 .help("leave it out"));
         }
@@ -49,9 +49,9 @@ pub(crate) fn of_checkpoint(path: &Path, is_zero_shot: bool, chosen: &Chosen) ->
         (None, None) => {
             let names = learned::WITH_CHECKPOINT.iter().map(|policy| policy.name());
             let names: Vec<&str> = names.chain(learned::SYSTEMS.iter().map(|system| system.name())).collect();
-            return Err(CliError::new("U001", format!("`{name}` has no checkpoint"))
+            return Err(CliError::new("U001", format!("`{name}` does not take a checkpoint"))
                 .at("--checkpoint")
-                .help(format!("give it with one of {}", names.join(", "))));
+                .help(format!("use it with one of {}", names.join(", "))));
         }
     };
     Ok(Chosen { solver, label: chosen.label.clone() })

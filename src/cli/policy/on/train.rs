@@ -60,17 +60,17 @@ pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit, CliError> {
         bar.finish_and_clear();
     }
     let how = match (outcome.is_interrupted, outcome.is_early) {
-        (true, _) => "interrupted; the same command goes on",
-        (_, true) => "ended early, since nothing got better",
+        (true, _) => "interrupted; the same command resumes",
+        (_, true) => "stopped early, without improvement",
         _ => "done",
     };
     output::result(&match outcome.best {
         Some(best) => format!(
-            "{} steps, {how}; the least held-out loss is {best:.4}, of {}\n",
+            "{} steps, {how}; lowest held-out loss {best:.4}, of {}\n",
             outcome.steps,
             visible(&folder.best().display().to_string())
         ),
-        None => format!("{} steps, {how}; nothing was measured yet\n", outcome.steps),
+        None => format!("{} steps, {how}; no measurement yet\n", outcome.steps),
     })?;
     Ok(if outcome.is_interrupted { Exit::NoPlan } else { Exit::Done })
 }
@@ -110,10 +110,10 @@ fn system(arguments: &TrainArguments, label: &str, text: &str) -> Result<Exit, C
         bar.finish_and_clear();
     }
     let is_done = episodes >= document.episodes;
-    let how = if is_done { "done" } else { "interrupted; the same command goes on" };
+    let how = if is_done { "done" } else { "interrupted; the same command resumes" };
     let best = match folder.best().is_file() {
-        true => format!("the best that was measured is {}", visible(&folder.best().display().to_string())),
-        false => "nothing was measured yet".into(),
+        true => format!("the best measurement is {}", visible(&folder.best().display().to_string())),
+        false => "no measurement yet".into(),
     };
     output::result(&format!("{episodes} episodes, {how}; {best}\n"))?;
     Ok(if is_done { Exit::Done } else { Exit::NoPlan })

@@ -17,6 +17,8 @@
 use std::collections::BinaryHeap;
 
 use super::one_machine::Queue;
+use crate::graph::OpId;
+use crate::ids::Keyed;
 
 /// Maximum number of operators of a set S(T), and of operators that one of them adds: M(S) of fewer operators
 /// is still a bound.
@@ -29,7 +31,7 @@ const MAX_IN_ALL: usize = 1 << 19;
 /// An operator that v's device may have to run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Neighbour {
-    pub(super) op: u32,
+    pub(super) op: OpId,
     /// Arrival time of its tensors if it is on another device; infinite if it cannot be.
     pub(super) arrival: f64,
     /// Lower bound on its start on v's device.
@@ -78,8 +80,8 @@ pub(super) struct Local {
     most: usize,
     heap: BinaryHeap<Waiting>,
     queue: Queue,
-    taken: Vec<u32>,
-    sorted: Vec<Neighbour>,
+    taken: Vec<OpId>,
+    sorted: Keyed<u32, Neighbour>,
     by_head: Vec<u32>,
 }
 
@@ -91,7 +93,7 @@ impl Local {
             heap: BinaryHeap::new(),
             queue: Queue::default(),
             taken: Vec::new(),
-            sorted: Vec::new(),
+            sorted: Keyed::default(),
             by_head: Vec::new(),
         }
     }
@@ -102,11 +104,11 @@ impl Local {
     pub(super) fn start<I: Iterator<Item = Neighbour>>(
         &mut self,
         direct: impl Iterator<Item = Neighbour>,
-        reads: impl Fn(u32) -> I,
+        reads: impl Fn(OpId) -> I,
     ) -> f64 {
         self.sorted.clear();
         self.sorted.extend(direct);
-        match *self.sorted {
+        match **self.sorted {
             [] => 0.0,
             // Its own head already accounts for its inputs.
             [one] => one.arrival.min(one.head + one.seconds),
@@ -122,15 +124,13 @@ impl Local {
     fn of_direct(&mut self) -> f64 {
         self.sorted.sort_unstable_by(|a, b| b.arrival.total_cmp(&a.arrival).then(a.op.cmp(&b.op)));
         self.by_head.clear();
-        self.by_head.extend(0..self.sorted.len() as u32);
+        self.by_head.extend(self.sorted.ids());
         let sorted = &self.sorted;
-        self.by_head.sort_unstable_by(|&a, &b| {
-            sorted[a as usize].head.total_cmp(&sorted[b as usize].head).then(a.cmp(&b))
-        });
+        self.by_head.sort_unstable_by(|&a, &b| sorted[a].head.total_cmp(&sorted[b].head).then(a.cmp(&b)));
         // The end of the first `count`, and the arrival of the next.
         let end = |count: usize| {
             let local = self.by_head.iter().filter(|&&at| (at as usize) < count);
-            local.fold(0.0, |end: f64, &at| end.max(sorted[at as usize].head) + sorted[at as usize].seconds)
+            local.fold(0.0, |end: f64, &at| end.max(sorted[at].head) + sorted[at].seconds)
         };
         let next = |count: usize| sorted.get(count).map_or(0.0, |next| next.arrival);
         let (mut low, mut high) = (0, sorted.len());
@@ -145,7 +145,7 @@ impl Local {
     }
 
     /// Bound with S(T) as far back as it extends, up to a number of operators.
-    fn of_all<I: Iterator<Item = Neighbour>>(&mut self, reads: impl Fn(u32) -> I) -> f64 {
+    fn of_all<I: Iterator<Item = Neighbour>>(&mut self, reads: impl Fn(OpId) -> I) -> f64 {
         self.heap.clear();
         self.queue.clear();
         self.taken.clear();

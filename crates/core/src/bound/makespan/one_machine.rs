@@ -46,7 +46,7 @@ fn longest_class(problem: &Problem, reach: &Reach<'_>) -> f64 {
     let graph = problem.graph();
     let mut machine = Machine::default();
     let mut longest = 0.0f64;
-    for class in 0..graph.class_count() {
+    for class in graph.class_ids() {
         let on_pool = |pool: usize| {
             machine.jobs.clear();
             machine.jobs.extend(graph.class(class).iter().map(|&op| Job::of(reach, op, pool)));

@@ -58,30 +58,30 @@ impl<'p> Reach<'p> {
     /// Lower bound on the start of an operator on a device of a pool, in seconds; infinite if it cannot be
     /// there.
     pub fn head(&self, op: OpId, pool: usize) -> f64 {
-        self.heads.far(&self.sites, op.index())[self.sites.site(pool)]
+        self.heads.far(&self.sites, op)[self.sites.site(pool)]
     }
 
     /// Lower bound on the seconds between the end of an operator on a device of a pool and the end of the
     /// step; infinite if it cannot be there.
     pub fn tail(&self, op: OpId, pool: usize) -> f64 {
-        self.tails.far(&self.sites, op.index())[self.sites.site(pool)]
+        self.tails.far(&self.sites, op)[self.sites.site(pool)]
     }
 
     /// Seconds of an operator on a pool; infinite if its colocation class cannot be there.
     pub fn seconds(&self, op: OpId, pool: usize) -> f64 {
-        self.sites.seconds(op.index())[self.sites.site(pool)]
+        self.sites.seconds(op)[self.sites.site(pool)]
     }
 }
 
 impl Side {
     /// Values by site.
-    pub(super) fn far(&self, sites: &Sites<'_>, op: usize) -> &[f64] {
-        &self.far[op * sites.count()..(op + 1) * sites.count()]
+    pub(super) fn far(&self, sites: &Sites<'_>, op: OpId) -> &[f64] {
+        &self.far[op.index() * sites.count()..][..sites.count()]
     }
 
     /// Values by site, for an operator that is the first or last of its device.
-    pub(super) fn alone(&self, sites: &Sites<'_>, op: usize) -> &[f64] {
-        &self.alone[op * sites.count()..(op + 1) * sites.count()]
+    pub(super) fn alone(&self, sites: &Sites<'_>, op: OpId) -> &[f64] {
+        &self.alone[op.index() * sites.count()..][..sites.count()]
     }
 }
 
@@ -101,7 +101,7 @@ impl Sweep<'_> {
         // By arc and site of the reader, for a producer on another device.
         let mut arrivals = vec![f64::INFINITY; self.arcs.len() * count];
         let mut local = Local::new(entries);
-        for op in order.map(OpId::index) {
+        for op in order {
             for &arc in self.reads(op) {
                 self.arrive(arc, &side, &mut arrivals);
             }
@@ -109,47 +109,47 @@ impl Sweep<'_> {
                 if self.sites.seconds(op)[site].is_infinite() {
                     continue;
                 }
-                let neighbours = |op: usize| {
+                let neighbours = |op: OpId| {
                     self.reads(op).iter().map(|&arc| {
                         let other = self.other(arc);
                         Neighbour {
-                            op: other as u32,
+                            op: other,
                             arrival: arrivals[arc as usize * count + site],
-                            head: side.far[other * count + site],
+                            head: side.far[other.index() * count + site],
                             seconds: self.sites.seconds(other)[site],
                         }
                     })
                 };
                 let alone = neighbours(op).map(|neighbour| neighbour.arrival).fold(0.0, f64::max);
-                let far = local.start(neighbours(op), |op| neighbours(op as usize));
-                side.far[op * count + site] = far;
-                side.alone[op * count + site] = alone;
+                let far = local.start(neighbours(op), neighbours);
+                side.far[op.index() * count + site] = far;
+                side.alone[op.index() * count + site] = alone;
             }
         }
         side
     }
 
     /// The arcs over which an operator reads.
-    fn reads(&self, op: usize) -> &[u32] {
+    fn reads(&self, op: OpId) -> &[u32] {
         if self.backward { self.arcs.out_of(op) } else { self.arcs.into(op) }
     }
 
     /// The operator that it reads from.
-    fn other(&self, arc: u32) -> usize {
+    fn other(&self, arc: u32) -> OpId {
         self.arcs.ends(arc)[usize::from(self.backward)]
     }
 
     /// Updates the arrival times of an arc's tensors from another device.
     fn arrive(&self, arc: u32, side: &Side, arrivals: &mut [f64]) {
         let (graph, count) = (self.problem.graph(), self.sites.count());
-        let [from, to] = self.arcs.ends(arc).map(|op| OpId(op as u32));
+        let [from, to] = self.arcs.ends(arc);
         if graph.class_of(from) == graph.class_of(to) {
             return;
         }
         let (other, tensors) = (self.other(arc), self.arcs.tensors(arc));
         for (site, arrival) in arrivals[arc as usize * count..][..count].iter_mut().enumerate() {
             for there in 0..count {
-                let end = side.far[other * count + there] + self.sites.seconds(other)[there];
+                let end = side.far[other.index() * count + there] + self.sites.seconds(other)[there];
                 if end < *arrival {
                     let [from, to] = if self.backward { [site, there] } else { [there, site] };
                     *arrival = arrival.min(end + self.sites.transfer(tensors, from, to));

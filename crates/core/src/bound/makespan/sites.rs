@@ -17,7 +17,7 @@ const MAX_ENTRIES: usize = 1 << 27;
 #[derive(Debug)]
 pub(super) struct Sites<'p> {
     problem: &'p Problem,
-    site_of: Vec<u32>,
+    site_of: Vec<usize>,
     count: usize,
     devices: Vec<u64>,
     /// By operator and site; infinite if the operator's class cannot be there.
@@ -33,7 +33,7 @@ impl<'p> Sites<'p> {
         let (graph, pools) = (problem.graph(), problem.pools());
         let entries = (arcs + graph.operator_count()).checked_mul(pools.len().pow(2));
         let count = if entries.is_some_and(|entries| entries <= MAX_ENTRIES) { pools.len() } else { 1 };
-        let site_of: Vec<u32> = (0..pools.len() as u32).map(|pool| pool.min(count as u32 - 1)).collect();
+        let site_of: Vec<usize> = (0..pools.len()).map(|pool| pool.min(count - 1)).collect();
         let mut sites = Sites {
             problem,
             count,
@@ -43,7 +43,7 @@ impl<'p> Sites<'p> {
             site_of,
         };
         for (pool, spec) in pools.iter().enumerate() {
-            sites.devices[sites.site_of[pool] as usize] += u64::from(spec.count());
+            sites.devices[sites.site_of[pool]] += u64::from(spec.count());
         }
         sites.fill_seconds();
         let everyone_runs = sites.seconds.chunks_exact(count).all(|row| row.iter().any(|it| it.is_finite()));
@@ -68,7 +68,7 @@ impl<'p> Sites<'p> {
     /// class plus the working set of each single member: workspace, inputs and outputs.
     fn fill_seconds(&mut self) {
         let graph = self.problem.graph();
-        for class in 0..graph.class_count() {
+        for class in graph.class_ids() {
             let members = graph.class(class);
             let documents = || members.iter().map(|&op| graph.operator(op));
             let own: f64 = documents().map(|it| it.parameter_bytes + it.optimizer_bytes).sum();
@@ -84,7 +84,7 @@ impl<'p> Sites<'p> {
                     continue;
                 }
                 for &op in members {
-                    let entry = &mut self.seconds[op.index() * self.count + self.site_of[pool] as usize];
+                    let entry = &mut self.seconds[op.index() * self.count + self.site_of[pool]];
                     *entry = self.problem.seconds(op, pool).unwrap_or(f64::INFINITY).min(*entry);
                 }
             }
@@ -114,7 +114,7 @@ impl<'p> Sites<'p> {
 
     /// The site of a pool.
     pub(super) fn site(&self, pool: usize) -> usize {
-        self.site_of[pool] as usize
+        self.site_of[pool]
     }
 
     /// Number of devices of a site.
@@ -123,8 +123,8 @@ impl<'p> Sites<'p> {
     }
 
     /// Seconds of an operator by site; infinite if it cannot be there.
-    pub(super) fn seconds(&self, op: usize) -> &[f64] {
-        &self.seconds[op * self.count..(op + 1) * self.count]
+    pub(super) fn seconds(&self, op: OpId) -> &[f64] {
+        &self.seconds[op.index() * self.count..][..self.count]
     }
 
     /// Lower bound on the seconds from the request of some tensors of one operator on a device of one site

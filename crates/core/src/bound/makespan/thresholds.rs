@@ -1,6 +1,8 @@
 //! Candidate sets of operators, given by thresholds on their heads and tails.
 
 use super::Reach;
+use crate::graph::OpId;
+use crate::ids::Keyed;
 use crate::problem::Problem;
 
 /// Maximum number of thresholds on heads, and on tails, of the grid.
@@ -8,32 +10,32 @@ const MAX_THRESHOLDS: usize = 192;
 
 /// Heads and tails, each the minimum over pools, and thresholds on them.
 pub(super) struct Thresholds {
-    /// By operator.
-    ends: Vec<[f64; 2]>,
+    ends: Keyed<OpId, [f64; 2]>,
     /// Thresholds on heads and on tails, each from zero upwards.
     grid: [Vec<f64>; 2],
-    /// By operator, the largest thresholds that it reaches.
-    cells: Vec<[u32; 2]>,
+    /// By operator, the largest thresholds that it reaches, as an index into the product of the grids.
+    cells: Keyed<OpId, usize>,
     /// The operators by descending head, and by descending tail.
-    falling: [Vec<u32>; 2],
+    falling: [Vec<OpId>; 2],
 }
 
 impl Thresholds {
     pub(super) fn new(problem: &Problem, reach: &Reach<'_>) -> Thresholds {
         let least = |row: &[f64]| row.iter().copied().fold(f64::INFINITY, f64::min);
         let sides = [&reach.heads, &reach.tails];
-        let ends: Vec<[f64; 2]> = (0..problem.graph().operator_count())
+        let ends: Keyed<OpId, [f64; 2]> = problem
+            .graph()
+            .operators()
             .map(|op| sides.map(|side| least(side.far(&reach.sites, op))))
             .collect();
         let falling = [0, 1].map(|side: usize| {
-            let mut order: Vec<u32> = (0..ends.len() as u32).collect();
-            let end = |op: u32| ends[op as usize][side];
+            let mut order: Vec<OpId> = ends.ids().collect();
+            let end = |op: OpId| ends[op][side];
             order.sort_unstable_by(|&a, &b| end(b).total_cmp(&end(a)).then(a.cmp(&b)));
             order
         });
         let grid = [0, 1].map(|side: usize| {
-            let mut values: Vec<f64> =
-                falling[side].iter().rev().map(|&op| ends[op as usize][side]).collect();
+            let mut values: Vec<f64> = falling[side].iter().rev().map(|&op| ends[op][side]).collect();
             values.dedup();
             let mut grid: Vec<f64> = if values.len() <= MAX_THRESHOLDS {
                 values
@@ -45,19 +47,20 @@ impl Thresholds {
             }
             grid
         });
-        let cell = |end: f64, grid: &[f64]| grid.partition_point(|&threshold| threshold <= end) as u32 - 1;
-        let cells = ends.iter().map(|end| [cell(end[0], &grid[0]), cell(end[1], &grid[1])]).collect();
+        let cell = |end: f64, grid: &[f64]| grid.partition_point(|&threshold| threshold <= end) - 1;
+        let cells =
+            ends.iter().map(|end| cell(end[0], &grid[0]) * grid[1].len() + cell(end[1], &grid[1])).collect();
         Thresholds { ends, grid, cells, falling }
     }
 
     /// Thresholds with the largest sum of the head threshold, the tail threshold and the work of the
     /// operators that reach both: over pairs, over heads alone and over tails alone; and zero thresholds.
-    /// `work` is by operator. O(operators + grid).
-    pub(super) fn candidates(&self, work: &[f64]) -> [[f64; 2]; 4] {
+    /// O(operators + grid).
+    pub(super) fn candidates(&self, work: &Keyed<OpId, f64>) -> [[f64; 2]; 4] {
         let [heads, tails] = &self.grid;
         let mut sums = vec![0.0; heads.len() * tails.len()];
-        for (cell, work) in self.cells.iter().zip(work) {
-            sums[cell[0] as usize * tails.len() + cell[1] as usize] += work;
+        for (&cell, work) in self.cells.iter().zip(work) {
+            sums[cell] += work;
         }
         let mut best = (0.0, [0.0; 2]);
         let mut beyond = vec![0.0; tails.len()];
@@ -80,15 +83,15 @@ impl Thresholds {
     }
 
     /// The best threshold on heads (side 0) or tails (side 1), with the other one fixed. O(operators).
-    fn along(&self, side: usize, mut at: [f64; 2], work: &[f64]) -> [f64; 2] {
+    fn along(&self, side: usize, mut at: [f64; 2], work: &Keyed<OpId, f64>) -> [f64; 2] {
         let (mut sum, mut most) = (0.0, 0.0);
         let other = at[1 - side];
         for &op in &self.falling[side] {
-            let ends = self.ends[op as usize];
+            let ends = self.ends[op];
             if ends[1 - side] < other {
                 continue;
             }
-            sum += work[op as usize];
+            sum += work[op];
             // The sum with this threshold is complete at its last operator, where it is the largest.
             if sum > 0.0 && ends[side] + sum > most {
                 most = ends[side] + sum;

@@ -2,6 +2,8 @@
 
 use super::Reach;
 use crate::bound::fluid::{Column, divided_quickly};
+use crate::graph::OpId;
+use crate::ids::Keyed;
 use crate::problem::Problem;
 
 /// A problem's operators by colocation class, and the sites with equal seconds as one column of prices.
@@ -17,12 +19,11 @@ pub(super) struct Window<'a> {
 impl<'a> Window<'a> {
     pub(super) fn new(problem: &'a Problem, reach: &'a Reach<'a>) -> Window<'a> {
         let sites = &reach.sites;
-        let operators = 0..problem.graph().operator_count();
+        let operators = || problem.graph().operators();
         let (mut column_of, mut firsts, mut devices) = (Vec::new(), Vec::new(), Vec::new());
         for site in 0..sites.count() {
-            let same = |&first: &usize| {
-                operators.clone().all(|op| sites.seconds(op)[site] == sites.seconds(op)[first])
-            };
+            let same =
+                |&first: &usize| operators().all(|op| sites.seconds(op)[site] == sites.seconds(op)[first]);
             let column = firsts.iter().position(same).unwrap_or_else(|| {
                 firsts.push(site);
                 devices.push(0.0);
@@ -44,15 +45,15 @@ impl<'a> Window<'a> {
     fn parts(&self, at: [f64; 2]) -> Vec<f64> {
         let (graph, sites) = (self.problem.graph(), &self.reach.sites);
         let mut parts = Vec::new();
-        for class in 0..graph.class_count() {
-            let mut members = graph.class(class).iter().filter(|op| self.holds(op.index(), at)).peekable();
+        for class in graph.class_ids() {
+            let mut members = graph.class(class).iter().filter(|&&op| self.holds(op, at)).peekable();
             if members.peek().is_none() {
                 continue;
             }
             let first = parts.len();
             parts.resize(first + sites.count(), 0.0);
-            for op in members {
-                for (sum, seconds) in parts[first..].iter_mut().zip(sites.seconds(op.index())) {
+            for &op in members {
+                for (sum, seconds) in parts[first..].iter_mut().zip(sites.seconds(op)) {
                     *sum += seconds;
                 }
             }
@@ -60,7 +61,7 @@ impl<'a> Window<'a> {
         parts
     }
 
-    fn holds(&self, op: usize, at: [f64; 2]) -> bool {
+    fn holds(&self, op: OpId, at: [f64; 2]) -> bool {
         let sides = [&self.reach.heads, &self.reach.tails];
         (0..2).all(|side| sides[side].far(&self.reach.sites, op).iter().all(|&end| end >= at[side]))
     }
@@ -83,9 +84,9 @@ impl<'a> Window<'a> {
     }
 
     /// The least priced seconds of every operator.
-    pub(super) fn least(&self, prices: &[f64]) -> Vec<f64> {
+    pub(super) fn least(&self, prices: &[f64]) -> Keyed<OpId, f64> {
         let row = |op| least(self.reach.sites.seconds(op), prices);
-        (0..self.problem.graph().operator_count()).map(row).collect()
+        self.problem.graph().operators().map(row).collect()
     }
 
     /// The bound for the set above thresholds and for prices, before rounding.
@@ -121,7 +122,7 @@ impl<'a> Window<'a> {
         // Without a threshold on heads the set contains everything that its operators read, since tails only
         // grow in that direction; without one on tails it contains all readers.
         let closed = at[side] <= 0.0;
-        let own = (0..self.problem.graph().operator_count()).filter(|&op| self.holds(op, at)).map(|op| {
+        let own = self.problem.graph().operators().filter(|&op| self.holds(op, at)).map(|op| {
             if closed {
                 ends.alone(sites, op)[site].max(ends.far(sites, op)[site])
             } else {

@@ -88,7 +88,7 @@ fn heads(call: &Call<'_>, name: &str) -> Inferred<u64> {
 fn each(width: u64, heads: u64) -> Inferred<u64> {
     match width % heads {
         0 => Ok(width / heads),
-        _ => contradiction(format!("a width of {width} for {heads} heads")),
+        _ => contradiction(format!("the width {width} is not a multiple of {heads} heads")),
     }
 }
 
@@ -140,7 +140,7 @@ fn standard(call: &Call<'_>) -> Inferred<Attention> {
     let [_, _, new_values, value_width] = split(value, "kv_num_heads")?;
     if key_width != width || new_values != new || groups == 0 || heads % groups != 0 {
         return contradiction(format!(
-            "queries {:?}, keys {:?} and values {:?} do not go together",
+            "queries {:?}, keys {:?} and values {:?} have incompatible shapes",
             query.dims, key.dims, value.dims
         ));
     }
@@ -173,7 +173,7 @@ fn grouped(call: &Call<'_>) -> Inferred<Attention> {
         // Queries, keys and values of every token are packed one after the other.
         None => match groups.checked_mul(2).and_then(|both| both.checked_add(heads)) {
             Some(packed) => (each(all, packed)?, queries),
-            None => return contradiction(format!("{heads} heads in {groups} groups")),
+            None => return contradiction(format!("{heads} heads cannot be divided into {groups} groups")),
         },
     };
     let is_sparse = call.kind() == "SparseAttention";

@@ -27,7 +27,7 @@ pub(super) fn unary(call: &Call<'_>, input: &Value, elem: i32) -> Value {
 /// Output of an operator with broadcast inputs.
 pub(super) fn broadcast(call: &Call<'_>) -> Inferred<Value> {
     let inputs: Vec<&Value> = call.inputs.iter().flatten().copied().collect();
-    let Some(&first) = inputs.first() else { return contradiction("there are no inputs") };
+    let Some(&first) = inputs.first() else { return contradiction("inputs are missing") };
     let mut dims = first.dims.clone();
     if call.kind() == "PRelu"
         || (call.opset < 7 && matches!(call.kind(), "Add" | "Sub" | "Mul" | "Div" | "Pow"))

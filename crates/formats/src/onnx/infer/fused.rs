@@ -18,7 +18,9 @@ pub(super) fn few_bits(call: &Call<'_>) -> Inferred {
     };
     // Only 4-bit floats allow the other order.
     let (inner, columns) = if call.flag("transB", true) { (inner, columns) } else { (columns, inner) };
-    let Some((&width, rows)) = data.dims.split_last() else { return contradiction("a scalar is no matrix") };
+    let Some((&width, rows)) = data.dims.split_last() else {
+        return contradiction("a scalar is not a matrix");
+    };
     if width != inner {
         return contradiction(format!("the inner dimensions {width} and {inner} differ"));
     }
@@ -98,13 +100,13 @@ pub(super) fn gather_blocks(call: &Call<'_>) -> Inferred {
         let along = call.axis(call.int("quantize_axis").unwrap_or(1), data.rank())?;
         let each = match call.int("bits").unwrap_or(4) {
             bits @ (2 | 4 | 8) => 8 / bits,
-            bits => return contradiction(format!("numbers of {bits} bits")),
+            bits => return contradiction(format!("{bits}-bit numbers are not supported")),
         };
         dims[along] = call.dim(i128::from(dims[along]) * i128::from(each))?;
     }
     let dims = [&dims[..axis], &indices.dims, &dims[axis + 1..]].concat();
     if dims.len() > LARGEST_RANK {
-        return contradiction(format!("a shape of {} dimensions", dims.len()));
+        return contradiction(format!("a shape of too many dimensions, {}", dims.len()));
     }
     Ok(vec![Value::new(scales.elem, dims)])
 }
@@ -139,7 +141,7 @@ pub(super) fn halved(call: &Call<'_>) -> Inferred {
     let mut dims = data.dims.clone();
     match dims.last_mut() {
         Some(last) if *last % 2 == 0 => *last /= 2,
-        _ => return contradiction(format!("an input of shape {dims:?} has no halves")),
+        _ => return contradiction(format!("an input of shape {dims:?} cannot be halved")),
     }
     Ok(vec![Value::new(data.elem, dims)])
 }

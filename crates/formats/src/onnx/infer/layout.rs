@@ -18,7 +18,7 @@ pub(super) fn transpose(call: &Call<'_>) -> Inferred {
     let mut sorted = order.clone();
     sorted.sort_unstable();
     if !sorted.into_iter().eq(0..data.rank()) {
-        return contradiction(format!("{order:?} is no order of the axes of {:?}", data.dims));
+        return contradiction(format!("{order:?} is not a permutation of the axes of {:?}", data.dims));
     }
     let dims: Vec<u64> = order.iter().map(|&axis| data.dims[axis]).collect();
     let is_list = data.dims.iter().filter(|&&dim| dim != 1).count() <= 1;
@@ -62,7 +62,7 @@ pub(super) fn split(call: &Call<'_>) -> Inferred {
         }
     };
     if sizes.iter().map(|&size| size as f64).sum::<f64>() != whole as f64 {
-        return contradiction(format!("parts of {sizes:?} of an axis of {whole}"));
+        return contradiction(format!("parts of {sizes:?} for an axis of {whole}"));
     }
     let mut from = 0;
     let mut parts = Vec::with_capacity(sizes.len());
@@ -82,7 +82,7 @@ pub(super) fn split(call: &Call<'_>) -> Inferred {
 pub(super) fn slice(call: &Call<'_>) -> Inferred {
     let data = call.input(0)?;
     let (Some(starts), Some(ends)) = (call.list(1, "starts")?, call.list(2, "ends")?) else {
-        return contradiction("there are no starts and ends");
+        return contradiction("starts and ends are missing");
     };
     let axes = match call.list(3, "axes")? {
         Some(axes) => call.axes(&axes, data.rank())?,
@@ -128,7 +128,7 @@ pub(super) fn gather(call: &Call<'_>) -> Inferred {
     let axis = call.axis(call.int("axis").unwrap_or(0), data.rank())?;
     let dims = [&data.dims[..axis], &indices.dims, &data.dims[axis + 1..]].concat();
     if dims.len() > LARGEST_RANK {
-        return contradiction(format!("a shape of {} dimensions", dims.len()));
+        return contradiction(format!("a shape of too many dimensions, {}", dims.len()));
     }
     let content = match (&data.content, &indices.content, data.rank()) {
         (Some(content), Some(indices), 1) => indices
@@ -153,7 +153,10 @@ pub(super) fn gather_nd(call: &Call<'_>) -> Inferred {
         Some(rest) if kept.len() + rest.len() <= LARGEST_RANK => {
             Ok(vec![Value::new(data.elem, [kept, rest].concat())])
         }
-        _ => contradiction(format!("indices of shape {:?} into {:?}", indices.dims, data.dims)),
+        _ => contradiction(format!(
+            "indices of shape {:?} for an input of shape {:?}",
+            indices.dims, data.dims
+        )),
     }
 }
 
@@ -173,7 +176,7 @@ pub(super) fn tile(call: &Call<'_>) -> Inferred {
     let data = call.input(0)?;
     let repeats = call.content(1)?;
     if repeats.len() != data.rank() {
-        return contradiction(format!("{} repeats of an input of shape {:?}", repeats.len(), data.dims));
+        return contradiction(format!("{} repeats for an input of shape {:?}", repeats.len(), data.dims));
     }
     let each = data.dims.iter().zip(repeats);
     let dims =
@@ -184,7 +187,7 @@ pub(super) fn tile(call: &Call<'_>) -> Inferred {
 pub(super) fn pad(call: &Call<'_>) -> Inferred {
     let data = call.input(0)?;
     let Some(pads) = call.list(1, "pads")?.or_else(|| call.ints("paddings").map(<[i64]>::to_vec)) else {
-        return contradiction("there are no pads");
+        return contradiction("pads are missing");
     };
     let axes = match call.optional(3) {
         Some(_) => call.axes(&call.list(3, "axes")?.unwrap_or_default(), data.rank())?,
@@ -233,7 +236,7 @@ pub(super) fn resize(call: &Call<'_>) -> Inferred {
     let scales: Vec<f64> = match (given(scales), call.floats("scales")) {
         (true, _) => call.content(scales)?.to_vec(),
         (false, Some(scales)) => scales.iter().map(|&scale| f64::from(scale)).collect(),
-        (false, None) => return contradiction("there are neither scales nor sizes"),
+        (false, None) => return contradiction("scales or sizes are missing"),
     };
     for (&axis, scale) in axes.iter().zip(each_axis(scales)?) {
         dims[axis] = call.dim((dims[axis] as f64 * scale).floor() as i128)?;
@@ -254,7 +257,7 @@ pub(super) fn depth_to_space(call: &Call<'_>) -> Inferred {
     };
     let (block, whole) = (block as u64, |all: u64, part: u64| match all % part {
         0 => Ok(all / part),
-        _ => contradiction(format!("{all} is no multiple of {part}")),
+        _ => contradiction(format!("{all} is not a multiple of {part}")),
     });
     let larger = |dim: u64| call.dim(i128::from(dim) * i128::from(block));
     let dims = if call.kind() == "DepthToSpace" {
@@ -270,7 +273,7 @@ pub(super) fn one_hot(call: &Call<'_>) -> Inferred {
     let indices = call.input(0)?;
     let depth = match call.content(1)? {
         [depth] => call.dim(*depth as i128)?,
-        _ => return contradiction("the depth is no scalar"),
+        _ => return contradiction("the depth is not a scalar"),
     };
     let mut dims = indices.dims.clone();
     dims.insert(call.axis(call.int("axis").unwrap_or(-1), indices.rank() + 1)?, depth);
@@ -284,7 +287,7 @@ pub(super) fn top_k(call: &Call<'_>) -> Inferred {
         (Some(_), _) => call.content(1)?.first().map(|&count| count as i128),
         (None, count) => count.map(i128::from),
     };
-    let Some(count) = count else { return contradiction("there is no k") };
+    let Some(count) = count else { return contradiction("k is missing") };
     let mut dims = data.dims.clone();
     dims[axis] = call.dim(count)?;
     Ok(vec![Value::new(data.elem, dims.clone()), Value::new(INT64, dims)])

@@ -20,7 +20,7 @@ pub(super) fn gemm(call: &Call<'_>) -> Inferred {
 /// Shape of a product of two matrices, each of which may be transposed.
 pub(super) fn of_matrices(call: &Call<'_>, a: &Value, b: &Value) -> Inferred<Vec<u64>> {
     let (&[rows, inner], &[other, columns]) = (a.dims.as_slice(), b.dims.as_slice()) else {
-        return contradiction(format!("{:?} and {:?} are no matrices", a.dims, b.dims));
+        return contradiction(format!("{:?} and {:?} are not matrices", a.dims, b.dims));
     };
     let (rows, inner) = if call.flag("transA", false) { (inner, rows) } else { (rows, inner) };
     let (other, columns) = if call.flag("transB", false) { (columns, other) } else { (other, columns) };
@@ -50,7 +50,7 @@ pub(super) fn multiplied(call: &Call<'_>, a: &Value, b: &Value) -> Inferred<Vec<
 /// Shape of the product of two shapes, whose last two dimensions may be transposed.
 pub(super) fn stacked(call: &Call<'_>, mut left: Vec<u64>, mut right: Vec<u64>) -> Inferred<Vec<u64>> {
     if left.is_empty() || right.is_empty() {
-        return contradiction("a scalar is no matrix");
+        return contradiction("a scalar is not a matrix");
     }
     let (has_rows, has_columns) = (left.len() > 1, right.len() > 1);
     if !has_rows {
@@ -97,7 +97,7 @@ fn spelt(term: &str, under_ellipsis: usize) -> Inferred<Vec<char>> {
     };
     let after = rest.unwrap_or_default();
     if !before.chars().chain(after.chars()).all(char::is_alphabetic) {
-        return contradiction(format!("the term `{term}` has more than letters and one ellipsis"));
+        return contradiction(format!("the term `{term}` may contain only letters and one ellipsis"));
     }
     let hidden = (0..if rest.is_some() { under_ellipsis } else { 0 }).rev().filter_map(hidden);
     Ok(before.chars().chain(hidden).chain(after.chars()).collect())
@@ -151,7 +151,7 @@ pub(super) fn einsum(call: &Call<'_>) -> Inferred {
         Some(shape) if output.iter().collect::<BTreeSet<_>>().len() == output.len() => {
             Ok(vec![Value::new(call.input(0)?.elem, shape)])
         }
-        _ => contradiction("the output of the equation has a letter twice, or one that no input has"),
+        _ => contradiction("the output of the equation repeats a letter, or has one that no input has"),
     }
 }
 

@@ -115,7 +115,7 @@ pub(super) fn infer(call: &Call<'_>) -> Inferred {
             Ok(vec![fold::unary(call, first, first.elem)])
         }
         kind if is_broadcast(kind) => Ok(vec![fold::broadcast(call)?]),
-        kind => unknown(format!("shape inference does not know the operator `{kind}`")),
+        kind => unknown(format!("shape inference does not support the operator `{kind}`")),
     }
 }
 

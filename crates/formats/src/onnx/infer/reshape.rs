@@ -21,7 +21,7 @@ pub(super) fn constant(call: &Call<'_>) -> Inferred {
     if let Some(tensor) = call.tensor("value") {
         return match of_tensor(tensor) {
             Some(value) => Ok(vec![value]),
-            None => contradiction("the constant has a shape that makes no sense"),
+            None => contradiction("the constant has an invalid shape"),
         };
     }
     if let Some(ints) = call.ints("value_ints") {
@@ -58,7 +58,7 @@ pub(super) fn constant_of_shape(call: &Call<'_>) -> Inferred {
 pub(super) fn range(call: &Call<'_>) -> Inferred {
     let number = |at: usize| match call.content(at)? {
         [number] => Ok(*number),
-        _ => contradiction(format!("input {at} is no scalar")),
+        _ => contradiction(format!("input {at} is not a scalar")),
     };
     let (start, limit, delta) = (number(0)?, number(1)?, number(2)?);
     let count = ((limit - start) / delta).ceil().max(0.0);
@@ -73,16 +73,16 @@ pub(super) fn range(call: &Call<'_>) -> Inferred {
 /// Converts numbers to dimensions, none of which may be open.
 pub(super) fn sizes(call: &Call<'_>, shape: &[f64]) -> Inferred<Vec<u64>> {
     if shape.len() > LARGEST_RANK {
-        return contradiction(format!("a shape of {} dimensions", shape.len()));
+        return contradiction(format!("a shape of too many dimensions, {}", shape.len()));
     }
     shape.iter().map(|&size| call.dim(size as i128)).collect()
 }
 
 pub(super) fn reshape(call: &Call<'_>) -> Inferred {
     let data = call.input(0)?;
-    let Some(shape) = call.list(1, "shape")? else { return contradiction("there is no shape") };
+    let Some(shape) = call.list(1, "shape")? else { return contradiction("the shape is missing") };
     if shape.len() > LARGEST_RANK {
-        return contradiction(format!("a shape of {} dimensions", shape.len()));
+        return contradiction(format!("a shape of too many dimensions, {}", shape.len()));
     }
     let keep_zero = call.flag("allowzero", false);
     let mut dims = Vec::with_capacity(shape.len());
@@ -91,7 +91,9 @@ pub(super) fn reshape(call: &Call<'_>) -> Inferred {
         dims.push(match size {
             0 if !keep_zero => match data.dims.get(axis) {
                 Some(&dim) => dim,
-                None => return contradiction(format!("axis {axis} is to be kept, and the input has none")),
+                None => {
+                    return contradiction(format!("axis {axis} copies an axis that the input does not have"));
+                }
             },
             -1 if open.is_none() => {
                 open = Some(axis);
@@ -148,14 +150,14 @@ pub(super) fn squeeze(call: &Call<'_>) -> Inferred {
 
 pub(super) fn unsqueeze(call: &Call<'_>) -> Inferred {
     let data = call.input(0)?;
-    let Some(axes) = call.list(1, "axes")? else { return contradiction("there are no axes") };
+    let Some(axes) = call.list(1, "axes")? else { return contradiction("axes are missing") };
     let rank = data.rank() + axes.len();
     if rank > LARGEST_RANK {
-        return contradiction(format!("a shape of {rank} dimensions"));
+        return contradiction(format!("a shape of too many dimensions, {rank}"));
     }
     let axes = call.axes(&axes, rank)?;
     if (1..axes.len()).any(|at| axes[..at].contains(&axes[at])) {
-        return contradiction(format!("an axis stands twice in {axes:?}"));
+        return contradiction(format!("an axis occurs twice in {axes:?}"));
     }
     let mut old = data.dims.iter().copied();
     let dims = (0..rank).map(|axis| if axes.contains(&axis) { 1 } else { old.next().unwrap_or(1) }).collect();

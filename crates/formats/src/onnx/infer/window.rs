@@ -31,7 +31,7 @@ impl Window {
         let pads = list("pads", 0, 2 * axes)?;
         let pads = (0..axes).map(|axis| (pads[axis], pads[axes + axis])).collect();
         if kernel.iter().any(|&size| !(1..=LARGEST).contains(&size)) {
-            return contradiction(format!("the window is {kernel:?}"));
+            return contradiction(format!("the window {kernel:?} is out of range"));
         }
         Ok(Window { kernel, strides, dilations, pads })
     }
@@ -123,7 +123,7 @@ pub(super) fn convolution(call: &Call<'_>) -> Inferred {
     let transposed = call.kind() == "ConvTranspose";
     let expected = if transposed { first } else { second.saturating_mul(groups) };
     if expected != channels {
-        return contradiction(format!("weights for {expected} channels, and an input with {channels}"));
+        return contradiction(format!("weights for {expected} channels, but an input with {channels}"));
     }
     let made = if transposed { second.saturating_mul(groups) } else { first };
     let mut sizes = Vec::with_capacity(axes.len());

@@ -56,7 +56,7 @@ impl Dual {
         }
         let sum: f64 = prices.iter().sum();
         if !(sum.is_finite() && sum > 0.0) {
-            return Err(format!("its classes are worth {sum:?} together"));
+            return Err(format!("the prices of its classes sum to {sum:?}"));
         }
         let whole = |price: f64| ((price / sum * WORTH as f64) as u64).min(WORTH);
         let worth: Vec<u64> = prices.into_iter().map(whole).collect();
@@ -65,7 +65,7 @@ impl Dual {
         let held: u128 = counts().zip(&devices).map(|(count, &price)| count * u128::from(price)).sum();
         let all: u128 = worth.iter().map(|&worth| u128::from(worth)).sum();
         if all <= held {
-            return Err("its devices are worth as much as all classes".to_owned());
+            return Err("the prices of its devices reach those of all classes".to_owned());
         }
         // The device prices stay at least one below the class prices, whatever the division leaves.
         let share = (all - held - 1) / counts().sum::<u128>().max(1);

@@ -14,26 +14,28 @@ use std::sync::{Mutex, PoisonError};
 
 use metis::option::Seed;
 use metis::{Graph, Idx};
+use stagewright_core::contract::UnitId;
+use stagewright_core::csr::Csr;
+use stagewright_core::ids::Keyed;
 
 /// Scaled total weight of all nodes, and of all edges.
 const SCALE: f64 = (1u32 << 28) as f64;
 
 /// Place of a node outside the current half.
-const OUTSIDE: u32 = u32::MAX;
+const OUTSIDE: Idx = -1;
 
-/// An undirected graph: node v has the neighbours `edges[offsets[v]..offsets[v + 1]]`, each with a weight.
-#[derive(Debug, Clone, PartialEq)]
+/// An undirected graph, with the neighbours of each node and the weights of the edges to them.
+#[derive(Debug, Clone)]
 pub(in super::super) struct WeightedGraph {
-    nodes: Vec<f64>,
-    offsets: Vec<usize>,
-    edges: Vec<(u32, f64)>,
+    nodes: Keyed<UnitId, f64>,
+    neighbours: Csr<(UnitId, f64)>,
 }
 
 impl WeightedGraph {
     /// The graph of the node weights and of the edges (from, to, weight) without loops; parallel edges are
     /// summed.
-    pub(in super::super) fn new(nodes: Vec<f64>, edges: &[(u32, u32, f64)]) -> WeightedGraph {
-        let mut ends: Vec<(u32, u32, f64)> =
+    pub(in super::super) fn new(nodes: Keyed<UnitId, f64>, edges: &[(UnitId, UnitId, f64)]) -> WeightedGraph {
+        let mut ends: Vec<(UnitId, UnitId, f64)> =
             edges.iter().flat_map(|&(from, to, weight)| [(from, to, weight), (to, from, weight)]).collect();
         // Stable, so that parallel edges are summed in one order.
         ends.sort_by_key(|&(from, to, _)| (from, to));
@@ -44,19 +46,8 @@ impl WeightedGraph {
             }
             parallel
         });
-        let mut offsets = vec![0; nodes.len() + 1];
-        for &(from, _, _) in &ends {
-            offsets[from as usize + 1] += 1;
-        }
-        for node in 0..nodes.len() {
-            offsets[node + 1] += offsets[node];
-        }
-        let edges = ends.into_iter().map(|(_, to, weight)| (to, weight)).collect();
-        WeightedGraph { nodes, offsets, edges }
-    }
-
-    fn neighbours(&self, node: u32) -> &[(u32, f64)] {
-        &self.edges[self.offsets[node as usize]..self.offsets[node as usize + 1]]
+        let ends = ends.into_iter().map(|(from, to, weight)| (from, (to, weight)));
+        WeightedGraph { neighbours: Csr::from_sorted(nodes.len(), ends), nodes }
     }
 
     /// Assigns each node to one of the parts, which have nearly equal weight and few edges between them. A
@@ -64,20 +55,24 @@ impl WeightedGraph {
     ///
     /// # Errors
     /// If the graph has more edges than METIS can count, or METIS is out of memory.
-    pub(in super::super) fn partition(&self, parts: u32, seed: u64) -> Result<Vec<u32>, String> {
-        let mut part_of = vec![0; self.nodes.len()];
-        let mut open = vec![((0..self.nodes.len() as u32).collect::<Vec<u32>>(), 0, parts)];
+    pub(in super::super) fn partition(
+        &self,
+        parts: usize,
+        seed: u64,
+    ) -> Result<Keyed<UnitId, usize>, String> {
+        let mut part_of = Keyed::filled(0, self.nodes.len());
+        let mut open = vec![(self.nodes.ids().collect::<Vec<UnitId>>(), 0, parts)];
         // Place of a node in the current half.
-        let mut place = vec![OUTSIDE; self.nodes.len()];
+        let mut place = Keyed::filled(OUTSIDE, self.nodes.len());
         while let Some((nodes, first, parts)) = open.pop() {
             if parts <= 1 {
-                nodes.iter().for_each(|&node| part_of[node as usize] = first);
-            } else if nodes.len() <= parts as usize {
-                nodes.iter().zip(first..).for_each(|(&node, part)| part_of[node as usize] = part);
+                nodes.iter().for_each(|&node| part_of[node] = first);
+            } else if nodes.len() <= parts {
+                nodes.iter().zip(first..).for_each(|(&node, part)| part_of[node] = part);
             } else {
                 let less = parts / 2;
                 let halves = self.bisect(&nodes, &mut place, (less, parts), seed);
-                let (left, right) = halves.map_err(|error| format!("METIS made no partition: {error}"))?;
+                let (left, right) = halves.map_err(|error| format!("METIS failed: {error}"))?;
                 open.push((left, first, less));
                 open.push((right, first + less, parts - less));
             }
@@ -88,27 +83,27 @@ impl WeightedGraph {
     /// Splits more than two nodes so that the first half has `share.0` of `share.1` parts of the weight.
     fn bisect(
         &self,
-        nodes: &[u32],
-        place: &mut [u32],
-        share: (u32, u32),
+        nodes: &[UnitId],
+        place: &mut Keyed<UnitId, Idx>,
+        share: (usize, usize),
         seed: u64,
-    ) -> Result<(Vec<u32>, Vec<u32>), metis::Error> {
-        for (at, &node) in nodes.iter().enumerate() {
-            place[node as usize] = at as u32;
+    ) -> Result<(Vec<UnitId>, Vec<UnitId>), metis::Error> {
+        for (at, &node) in (0..).zip(nodes) {
+            place[node] = at;
         }
         let mut offsets: Vec<Idx> = vec![0];
         let (mut neighbours, mut edge_weights) = (Vec::new(), Vec::new());
         for &node in nodes {
-            for &(other, weight) in self.neighbours(node) {
-                if place[other as usize] != OUTSIDE {
-                    neighbours.push(place[other as usize] as Idx);
+            for &(other, weight) in self.neighbours.row(node) {
+                if place[other] != OUTSIDE {
+                    neighbours.push(place[other]);
                     edge_weights.push(weight);
                 }
             }
             offsets.push(Idx::try_from(neighbours.len()).map_err(|_| metis::Error::Input)?);
         }
-        nodes.iter().for_each(|&node| place[node as usize] = OUTSIDE);
-        let node_weights = scaled(nodes.iter().map(|&node| self.nodes[node as usize]).collect());
+        nodes.iter().for_each(|&node| place[node] = OUTSIDE);
+        let node_weights = scaled(nodes.iter().map(|&node| self.nodes[node]).collect());
         let edge_weights = scaled(edge_weights);
         let left = share.0 as f32 / share.1 as f32;
         let targets = [left, 1.0 - left];
@@ -145,10 +140,13 @@ mod tests {
 
     use super::*;
 
-    fn cut(graph: &WeightedGraph, part_of: &[u32]) -> f64 {
-        let both: f64 = (0..part_of.len() as u32)
-            .flat_map(|node| graph.neighbours(node).iter().map(move |&(other, weight)| (node, other, weight)))
-            .filter(|&(node, other, _)| part_of[node as usize] != part_of[other as usize])
+    fn cut(graph: &WeightedGraph, part_of: &Keyed<UnitId, usize>) -> f64 {
+        let both: f64 = part_of
+            .ids()
+            .flat_map(|node| {
+                graph.neighbours.row(node).iter().map(move |&(other, weight)| (node, other, weight))
+            })
+            .filter(|&(node, other, _)| part_of[node] != part_of[other])
             .map(|(_, _, weight)| weight)
             .sum();
         both / 2.0
@@ -157,21 +155,22 @@ mod tests {
     #[test]
     fn cliques_with_weak_links_are_found() {
         let mut edges = Vec::new();
-        for clique in 0..4u32 {
+        let node = |clique: u32, at: u32| UnitId(5 * (clique % 4) + at);
+        for clique in 0..4 {
             for one in 0..5 {
-                edges.extend((0..one).map(|other| (5 * clique + one, 5 * clique + other, 1.0)));
+                edges.extend((0..one).map(|other| (node(clique, one), node(clique, other), 1.0)));
             }
-            edges.push((5 * clique, 5 * ((clique + 1) % 4) + 1, 1e-3));
+            edges.push((node(clique, 0), node(clique + 1, 1), 1e-3));
         }
-        let graph = WeightedGraph::new(vec![1.0; 20], &edges);
+        let graph = WeightedGraph::new(Keyed::filled(1.0, 20), &edges);
         let part_of = graph.partition(4, 0).expect("a partition");
         assert!((cut(&graph, &part_of) - 4e-3).abs() < 1e-12, "{part_of:?}");
     }
 
     #[test]
     fn a_path_is_cut_once_for_each_further_part() {
-        let edges: Vec<_> = (1..12).map(|node| (node - 1, node, 1.0)).collect();
-        let graph = WeightedGraph::new(vec![1.0; 12], &edges);
+        let edges: Vec<_> = (1..12).map(|node| (UnitId(node - 1), UnitId(node), 1.0)).collect();
+        let graph = WeightedGraph::new(Keyed::filled(1.0, 12), &edges);
         let part_of = graph.partition(3, 0).expect("a partition");
         assert_eq!(cut(&graph, &part_of), 2.0);
         for part in 0..3 {
@@ -186,17 +185,17 @@ mod tests {
             let count = rng.random_range(0..30u32);
             let nodes = (0..count).map(|_| 10f64.powi(rng.random_range(-12..12))).collect();
             let mut edges = Vec::new();
-            for to in 1..count {
-                for from in 0..to {
+            for to in (0..count).map(UnitId) {
+                for from in (0..to.0).map(UnitId) {
                     if rng.random_bool(0.2) {
                         edges.push((from, to, if rng.random_bool(0.2) { 0.0 } else { rng.random() }));
                     }
                 }
             }
             let graph = WeightedGraph::new(nodes, &edges);
-            let parts = rng.random_range(1..12);
+            let parts = rng.random_range(1..12u32) as usize;
             let part_of = graph.partition(parts, number).expect("a partition");
-            assert!(part_of.len() == count as usize && part_of.iter().all(|&part| part < parts));
+            assert!(part_of.len() == graph.nodes.len() && part_of.iter().all(|&part| part < parts));
             assert_eq!(graph.partition(parts, number), Ok(part_of), "{number}");
         }
     }

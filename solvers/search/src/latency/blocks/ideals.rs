@@ -6,22 +6,31 @@
 
 use rustc_hash::FxHashMap;
 use stagewright_core::bits;
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::id;
+use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::solver::Stop;
+
+id! {
+    /// Position in a topological order of the units.
+    pub(super) Position;
+    /// Index of an ideal.
+    pub(super) IdealId;
+}
 
 /// Ideals by size, over units in a topological order.
 #[derive(Debug)]
 pub struct Ideals {
     /// Unit at each position.
-    order: Vec<u32>,
+    order: Keyed<Position, UnitId>,
     /// The positions in each ideal; `None` if the ideals are the prefixes of the order.
     sets: Option<Sets>,
     /// First transition of each ideal.
     first: Vec<u32>,
     /// Transitions in the order of their ideals: the position that joins, and the resulting ideal.
-    transitions: Vec<(u32, u32)>,
+    transitions: Vec<(Position, IdealId)>,
     /// First ideal of each size.
-    sizes: Vec<u32>,
+    sizes: Vec<IdealId>,
 }
 
 /// Sets of positions in one array.
@@ -37,7 +46,8 @@ impl Sets {
         self.bits.len() / self.words
     }
 
-    fn get(&self, at: usize) -> &[u64] {
+    fn get(&self, ideal: IdealId) -> &[u64] {
+        let at = ideal.index();
         &self.bits[at * self.words..(at + 1) * self.words]
     }
 }
@@ -49,42 +59,44 @@ const KEY_BYTES: usize = 32;
 
 impl Ideals {
     /// The prefixes of an order.
-    pub fn prefixes(order: Vec<u32>) -> Ideals {
+    pub fn prefixes(order: Vec<UnitId>) -> Ideals {
         let len = order.len();
         Ideals {
             sets: None,
-            first: (0..=len as u32).chain([len as u32]).collect(),
-            transitions: (0..len as u32).map(|at| (at, at + 1)).collect(),
-            sizes: (0..=len as u32 + 1).collect(),
-            order,
+            first: u32::first(len + 1).chain([u32::new(len)]).collect(),
+            transitions: u32::first(len).map(|at| (Position(at), IdealId(at + 1))).collect(),
+            sizes: IdealId::first(len + 2).collect(),
+            order: order.into(),
         }
     }
 
     /// All ideals; `None` if they take more than `memory` bytes or `stop` ends the enumeration.
-    pub fn all(units: &Units, order: Vec<u32>, memory: Option<u64>, stop: &Stop) -> Option<Ideals> {
+    pub fn all(units: &Units, order: Vec<UnitId>, memory: Option<u64>, stop: &Stop) -> Option<Ideals> {
         let len = order.len();
         let words = len.div_ceil(64).max(1);
-        let mut position = vec![0u32; units.len()];
-        for (at, &unit) in (0..).zip(&order) {
-            position[unit as usize] = at;
+        let order = Keyed::from(order);
+        let mut position = Keyed::filled(Position(0), units.len());
+        for (at, &unit) in order.enumerate() {
+            position[unit] = at;
         }
         let along =
-            |numbers: &[u32]| -> Vec<u32> { numbers.iter().map(|&unit| position[unit as usize]).collect() };
-        let predecessors: Vec<Vec<u32>> =
-            order.iter().map(|&unit| along(units.predecessors(unit as usize))).collect();
-        let successors: Vec<Vec<u32>> =
-            order.iter().map(|&unit| along(units.successors(unit as usize))).collect();
+            |units: &[UnitId]| -> Vec<Position> { units.iter().map(|&unit| position[unit]).collect() };
+        let predecessors: Keyed<Position, Vec<Position>> =
+            order.iter().map(|&unit| along(units.predecessors(unit))).collect();
+        let successors: Keyed<Position, Vec<Position>> =
+            order.iter().map(|&unit| along(units.successors(unit))).collect();
         let mut sets = Sets { words, bits: vec![0; words] };
-        let (mut first, mut transitions, mut sizes) = (vec![0u32], Vec::new(), vec![0u32]);
-        let mut ready: Vec<Vec<u32>> =
-            vec![(0..len as u32).filter(|&at| predecessors[at as usize].is_empty()).collect()];
+        let (mut first, mut transitions, mut sizes) = (vec![0u32], Vec::new(), vec![IdealId(0)]);
+        let mut ready: Vec<Vec<Position>> =
+            vec![order.ids().filter(|&at| predecessors[at].is_empty()).collect()];
         // Bytes of `ready` and `next_ready`.
-        let mut lists: usize = ready.iter().map(|able| size_of_val(&**able) + size_of::<Vec<u32>>()).sum();
+        let mut lists: usize =
+            ready.iter().map(|able| size_of_val(&**able) + size_of::<Vec<Position>>()).sum();
         for size in 0..=len {
-            let (from, to) = (sizes[size] as usize, sets.count());
-            sizes.push(to as u32);
-            let mut next: FxHashMap<Box<[u64]>, u32> = FxHashMap::default();
-            let mut next_ready: Vec<Vec<u32>> = Vec::new();
+            let (from, to) = (sizes[size].index(), sets.count());
+            sizes.push(IdealId::new(to));
+            let mut next: FxHashMap<Box<[u64]>, IdealId> = FxHashMap::default();
+            let mut next_ready: Vec<Vec<Position>> = Vec::new();
             for at in from..to {
                 for &unit in &ready[at - from] {
                     // The joining positions of the ideals of this size and the next are stored for each, and each set
@@ -95,24 +107,24 @@ impl Ideals {
                     if too_much || (transitions.len() % BETWEEN_CHECKS == 0 && stop.reason().is_some()) {
                         return None;
                     }
-                    let mut set: Box<[u64]> = sets.get(at).into();
-                    bits::insert(&mut set, unit as usize);
+                    let mut set: Box<[u64]> = sets.get(IdealId::new(at)).into();
+                    bits::insert(&mut set, unit.index());
                     let child = match next.get(&set) {
                         Some(&child) => child,
                         None => {
-                            let child = u32::try_from(sets.count()).ok()?;
+                            let child = IdealId(u32::try_from(sets.count()).ok()?);
                             sets.bits.extend_from_slice(&set);
-                            let inside = |at: &u32| bits::contains(&set, *at as usize);
-                            let freed = successors[unit as usize].iter().copied();
-                            let freed = freed.filter(|&next| predecessors[next as usize].iter().all(inside));
-                            let mut able: Vec<u32> = ready[at - from]
+                            let inside = |at: &Position| bits::contains(&set, at.index());
+                            let freed = successors[unit].iter().copied();
+                            let freed = freed.filter(|&next| predecessors[next].iter().all(inside));
+                            let mut able: Vec<Position> = ready[at - from]
                                 .iter()
                                 .copied()
                                 .filter(|&other| other != unit)
                                 .chain(freed)
                                 .collect();
                             able.sort_unstable();
-                            lists += size_of_val(&*able) + size_of::<Vec<u32>>();
+                            lists += size_of_val(&*able) + size_of::<Vec<Position>>();
                             next_ready.push(able);
                             next.insert(set, child);
                             child
@@ -122,7 +134,8 @@ impl Ideals {
                 }
                 first.push(u32::try_from(transitions.len()).ok()?);
             }
-            lists -= ready.iter().map(|able| size_of_val(&**able) + size_of::<Vec<u32>>()).sum::<usize>();
+            lists -=
+                ready.iter().map(|able| size_of_val(&**able) + size_of::<Vec<Position>>()).sum::<usize>();
             ready = next_ready;
         }
         Some(Ideals { order, sets: Some(sets), first, transitions, sizes })
@@ -139,35 +152,40 @@ impl Ideals {
     }
 
     /// The units by position.
-    pub fn order(&self) -> &[u32] {
+    pub(super) fn order(&self) -> &Keyed<Position, UnitId> {
         &self.order
     }
 
     /// The ideals of each size, by increasing size.
-    pub(super) fn levels(&self) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
-        self.sizes.windows(2).map(|pair| pair[0] as usize..pair[1] as usize)
+    pub(super) fn levels(&self) -> impl Iterator<Item = impl Iterator<Item = IdealId> + Clone + Sync> {
+        self.sizes.windows(2).map(|pair| (pair[0].0..pair[1].0).map(IdealId))
     }
 
     /// The positions that can join an ideal, ascending, each with the resulting ideal.
     #[inline]
-    pub(super) fn transitions(&self, ideal: usize) -> &[(u32, u32)] {
-        &self.transitions[self.first[ideal] as usize..self.first[ideal + 1] as usize]
+    pub(super) fn transitions(&self, ideal: IdealId) -> &[(Position, IdealId)] {
+        let at = ideal.index();
+        &self.transitions[self.first[at] as usize..self.first[at + 1] as usize]
     }
 
-    fn contains(&self, ideal: usize, at: usize) -> bool {
+    fn contains(&self, ideal: IdealId, at: Position) -> bool {
         match &self.sets {
-            Some(sets) => sets.get(ideal)[at / 64] >> (at % 64) & 1 == 1,
-            None => at < ideal,
+            Some(sets) => bits::contains(sets.get(ideal), at.index()),
+            None => at.0 < ideal.0,
         }
     }
 
     /// The positions in an ideal.
-    pub(super) fn members(&self, ideal: usize) -> impl Iterator<Item = usize> + '_ {
-        (0..self.order.len()).filter(move |&at| self.contains(ideal, at))
+    pub(super) fn members(&self, ideal: IdealId) -> impl Iterator<Item = Position> + '_ {
+        self.order.ids().filter(move |&at| self.contains(ideal, at))
     }
 
     /// The positions in one ideal and not in a smaller one.
-    pub(super) fn difference(&self, smaller: usize, larger: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(super) fn difference(
+        &self,
+        smaller: IdealId,
+        larger: IdealId,
+    ) -> impl Iterator<Item = Position> + '_ {
         self.members(larger).filter(move |&at| !self.contains(smaller, at))
     }
 }

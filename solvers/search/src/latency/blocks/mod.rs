@@ -25,7 +25,7 @@ pub use ideals::Ideals;
 use rayon::prelude::*;
 use stagewright_core::calls::{assign, assign_if_missing};
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, SolveError, Stop};
@@ -127,7 +127,7 @@ pub fn over_orders(
             keep_better(&mut best, plan, context);
         }
     }
-    let mut tried: Vec<Vec<u32>> = Vec::new();
+    let mut tried: Vec<Vec<UnitId>> = Vec::new();
     for rule in order::PLAIN {
         let order = rule.order(problem, units);
         if tried.contains(&order) || context.stop().reason().is_some() {
@@ -210,7 +210,7 @@ fn placement(
     let mut made = vec![0u32; problem.pools().len()];
     for block in blocks {
         let members = ideals.difference(block.from, block.to);
-        let ops = members.flat_map(|position| units.members(ideals.order()[position] as usize));
+        let ops = members.flat_map(|position| units.members(ideals.order()[position]));
         match block.pool {
             Some(pool) => {
                 let pool = costs.pools[pool].pool;

@@ -3,30 +3,37 @@
 //! Two consecutive host segments are one longer segment, so each ideal has two rows: states that end with a call, which
 //! both kinds of block can follow, and states that end on the hosts, which only a call can follow.
 
-use std::ops::Range;
+use stagewright_core::id;
+use stagewright_core::ids::Keyed;
 
-use super::costs::Costs;
-use super::ideals::Ideals;
+use super::costs::{Costs, PoolId};
+use super::ideals::{IdealId, Ideals};
+
+id! {
+    /// The calls made of every pool, as a number of [`Usage`].
+    pub(super) Made;
+}
 
 /// One way to reach an ideal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Cell {
     value: f64,
     /// Previous ideal.
-    from: u32,
-    /// Index in [`Costs`] of the called pool.
-    pool: u32,
+    from: IdealId,
+    /// The called pool.
+    pool: PoolId,
 }
 
-const UNREACHED: Cell = Cell { value: f64::INFINITY, from: u32::MAX, pool: u32::MAX };
+const NO_POOL: PoolId = PoolId(u32::MAX);
+const UNREACHED: Cell = Cell { value: f64::INFINITY, from: IdealId(u32::MAX), pool: NO_POOL };
 
 /// A block of a plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Block {
-    pub(super) from: usize,
-    pub(super) to: usize,
-    /// Index in [`Costs`] of the called pool; `None` for the hosts.
-    pub(super) pool: Option<usize>,
+    pub(super) from: IdealId,
+    pub(super) to: IdealId,
+    /// The called pool; `None` for the hosts.
+    pub(super) pool: Option<PoolId>,
 }
 
 /// Rows of all ideals: the settled rows, and the pending rows of each worker.
@@ -57,28 +64,28 @@ pub(super) struct Pending {
 #[derive(Debug)]
 struct Rows {
     width: usize,
-    rows: Vec<Option<Box<[Cell]>>>,
+    rows: Keyed<IdealId, Option<Box<[Cell]>>>,
 }
 
 impl Rows {
     fn new(width: usize, ideals: usize) -> Rows {
-        Rows { width, rows: vec![None; ideals] }
+        Rows { width, rows: Keyed::filled(None, ideals) }
     }
 
-    fn row(&self, ideal: usize) -> Option<&[Cell]> {
+    fn row(&self, ideal: IdealId) -> Option<&[Cell]> {
         self.rows[ideal].as_deref()
     }
 
-    fn row_mut(&mut self, ideal: usize) -> &mut [Cell] {
+    fn row_mut(&mut self, ideal: IdealId) -> &mut [Cell] {
         self.rows[ideal].get_or_insert_with(|| vec![UNREACHED; self.width].into())
     }
 
-    fn cell(&self, ideal: usize, at: usize) -> Cell {
+    fn cell(&self, ideal: IdealId, at: usize) -> Cell {
         self.row(ideal).map_or(UNREACHED, |row| row[at])
     }
 
     /// Takes over the row of an ideal: of equal values the one from the first ideal counts, whoever found it.
-    fn merge(&mut self, ideal: usize, other: &mut Rows) {
+    fn merge(&mut self, ideal: IdealId, other: &mut Rows) {
         let Some(theirs) = other.rows[ideal].take() else { return };
         match &mut self.rows[ideal] {
             none @ None => *none = Some(theirs),
@@ -96,23 +103,24 @@ impl Rows {
 /// Calls made of every pool, as one mixed-radix number.
 #[derive(Debug, Clone)]
 struct Usage {
-    strides: Vec<usize>,
-    limits: Vec<usize>,
+    strides: Keyed<PoolId, usize>,
+    limits: Keyed<PoolId, usize>,
     len: usize,
 }
 
 impl Usage {
     fn new(costs: &Costs) -> Option<Usage> {
-        let mut strides = Vec::new();
+        let limits: Keyed<_, _> = costs.pools.iter().map(|pool| pool.most as usize).collect();
+        let mut strides = Keyed::default();
         let mut len = 1usize;
-        for pool in &costs.pools {
+        for &limit in limits.iter() {
             strides.push(len);
-            len = len.checked_mul(pool.most as usize + 1)?;
+            len = len.checked_mul(limit + 1)?;
         }
-        Some(Usage { strides, limits: costs.pools.iter().map(|pool| pool.most as usize).collect(), len })
+        Some(Usage { strides, limits, len })
     }
 
-    fn has_room(&self, usage: usize, pool: usize) -> bool {
+    fn has_room(&self, usage: usize, pool: PoolId) -> bool {
         usage / self.strides[pool] % (self.limits[pool] + 1) < self.limits[pool]
     }
 }
@@ -131,7 +139,7 @@ impl Table {
         let rows = || Rows::new(usage.len, ideals.count());
         let pending = (0..workers).map(|_| Pending { called: rows(), hosted: rows() }).collect();
         let mut settled = Settled { called: rows(), hosted: rows(), usage };
-        settled.called.row_mut(0)[0].value = 0.0;
+        settled.called.row_mut(IdealId(0))[0].value = 0.0;
         Some(Table { settled, pending })
     }
 
@@ -141,7 +149,7 @@ impl Table {
     }
 
     /// Makes the rows of some ideals final.
-    pub(super) fn settle(&mut self, ideals: Range<usize>) {
+    pub(super) fn settle(&mut self, ideals: impl Iterator<Item = IdealId> + Clone) {
         for pending in &mut self.pending {
             for ideal in ideals.clone() {
                 self.settled.called.merge(ideal, &mut pending.called);
@@ -158,10 +166,10 @@ impl Table {
     /// The blocks of the best plan, if its value is below `below`.
     pub(super) fn read(&self, below: f64) -> Option<Vec<Block>> {
         let Settled { usage, called, hosted } = &self.settled;
-        let cell = |ideal: usize, at: usize, on_hosts: bool| {
+        let cell = |ideal: IdealId, at: usize, on_hosts: bool| {
             if on_hosts { hosted.cell(ideal, at) } else { called.cell(ideal, at) }
         };
-        let last = called.rows.len() - 1;
+        let last = IdealId::new(called.rows.len() - 1);
         let ends = (0..usage.len).flat_map(|at| [(at, false), (at, true)]);
         let (mut at, mut on_hosts) =
             ends.min_by(|a, b| cell(last, a.0, a.1).value.total_cmp(&cell(last, b.0, b.1).value))?;
@@ -170,11 +178,11 @@ impl Table {
             return None;
         }
         let mut blocks = Vec::new();
-        while ideal != 0 {
+        while ideal != IdealId(0) {
             let Cell { from, pool, .. } = cell(ideal, at, on_hosts);
-            let pool = (!on_hosts).then_some(pool as usize);
-            blocks.push(Block { from: from as usize, to: ideal, pool });
-            ideal = from as usize;
+            let pool = (!on_hosts).then_some(pool);
+            blocks.push(Block { from, to: ideal, pool });
+            ideal = from;
             match pool {
                 None => on_hosts = false,
                 Some(pool) => {
@@ -195,7 +203,7 @@ impl Settled {
     }
 
     /// Minimum value of an ideal, and minimum over the states that end with a call.
-    pub(super) fn least(&self, ideal: usize) -> (f64, f64) {
+    pub(super) fn least(&self, ideal: IdealId) -> (f64, f64) {
         let least = |rows: &Rows| {
             let cells = rows.row(ideal).unwrap_or_default();
             cells.iter().map(|cell| cell.value).fold(f64::INFINITY, f64::min)
@@ -206,21 +214,21 @@ impl Settled {
 
     /// Fills `ways` with the states that one more call of a pool can follow: calls made including it, and the value
     /// before.
-    pub(super) fn before_call(&self, ideal: usize, pool: usize, below: f64, ways: &mut Vec<(u32, f64)>) {
+    pub(super) fn before_call(&self, ideal: IdealId, pool: PoolId, below: f64, ways: &mut Vec<(Made, f64)>) {
         ways.clear();
         for at in 0..self.usage.len {
             let value = self.called.cell(ideal, at).value.min(self.hosted.cell(ideal, at).value);
             if value < below && self.usage.has_room(at, pool) {
-                ways.push(((at + self.usage.strides[pool]) as u32, value));
+                ways.push((Made::new(at + self.usage.strides[pool]), value));
             }
         }
     }
 
     /// Fills `ways` with the states that a host segment can follow: calls made, and the value before.
-    pub(super) fn before_hosts(&self, ideal: usize, below: f64, ways: &mut Vec<(u32, f64)>) {
+    pub(super) fn before_hosts(&self, ideal: IdealId, below: f64, ways: &mut Vec<(Made, f64)>) {
         ways.clear();
         let cells = self.called.row(ideal).unwrap_or_default();
-        let values = (0..).zip(cells).map(|(at, cell)| (at, cell.value));
+        let values = (0..).map(Made).zip(cells).map(|(at, cell)| (at, cell.value));
         ways.extend(values.filter(|&(_, value)| value < below));
     }
 }
@@ -228,23 +236,23 @@ impl Settled {
 impl Pending {
     /// Records a call that leads from one ideal to another at a cost, after each of the ways.
     #[inline]
-    pub(super) fn call(&mut self, from: usize, to: usize, pool: usize, cost: f64, ways: &[(u32, f64)]) {
+    pub(super) fn call(&mut self, from: IdealId, to: IdealId, pool: PoolId, cost: f64, ways: &[(Made, f64)]) {
         relax(self.called.row_mut(to), from, pool, cost, ways);
     }
 
     /// Records a host segment, likewise.
     #[inline]
-    pub(super) fn host(&mut self, from: usize, to: usize, cost: f64, ways: &[(u32, f64)]) {
-        relax(self.hosted.row_mut(to), from, u32::MAX as usize, cost, ways);
+    pub(super) fn host(&mut self, from: IdealId, to: IdealId, cost: f64, ways: &[(Made, f64)]) {
+        relax(self.hosted.row_mut(to), from, NO_POOL, cost, ways);
     }
 }
 
 #[inline]
-fn relax(row: &mut [Cell], from: usize, pool: usize, cost: f64, ways: &[(u32, f64)]) {
+fn relax(row: &mut [Cell], from: IdealId, pool: PoolId, cost: f64, ways: &[(Made, f64)]) {
     for &(at, before) in ways {
-        let cell = &mut row[at as usize];
+        let cell = &mut row[at.index()];
         if before + cost < cell.value {
-            *cell = Cell { value: before + cost, from: from as u32, pool: pool as u32 };
+            *cell = Cell { value: before + cost, from, pool };
         }
     }
 }

@@ -1,13 +1,14 @@
 //! All blocks that can follow an ideal: its supersets, depth first, with the load of a call and the path on the hosts.
 
-use stagewright_core::contract::Units;
+use stagewright_core::contract::{NetId, Units};
 use stagewright_core::holdings::{Held, Holdings};
+use stagewright_core::ids::Keyed;
 use stagewright_core::meter::Compensated;
 
 use super::Limits;
-use super::costs::{Costs, PoolCosts};
-use super::ideals::Ideals;
-use super::table::{Pending, Settled};
+use super::costs::{Costs, PoolCosts, PoolId};
+use super::ideals::{IdealId, Ideals, Position};
+use super::table::{Made, Pending, Settled};
 
 /// Supersets, and cells of the rows that they better, between two looks at the clock.
 const BETWEEN_CHECKS: usize = 1 << 16;
@@ -22,20 +23,20 @@ pub(super) struct Walker<'a> {
     ideals: &'a Ideals,
     limits: Limits<'a>,
     /// Number of readers of each net outside the superset.
-    left: Vec<u32>,
+    left: Keyed<NetId, u32>,
     /// Number of readers of each net in the block.
-    inside: Vec<u32>,
+    inside: Keyed<NetId, u32>,
     /// Seconds on the hosts until a unit of the block is ready; zero for all others, which are ready earlier.
-    ready: Vec<f64>,
-    in_block: Vec<bool>,
+    ready: Keyed<Position, f64>,
+    in_block: Keyed<Position, bool>,
     /// Memory of the block; `None` if it is the sum in [`BlockSums`].
     memory: Option<Memory<'a>>,
     frames: Vec<Frame>,
-    call_ways: Vec<(u32, f64)>,
-    host_ways: Vec<(u32, f64)>,
+    call_ways: Vec<(Made, f64)>,
+    host_ways: Vec<(Made, f64)>,
     steps: usize,
     /// The prefix for which `left` is valid.
-    prefix: usize,
+    prefix: IdealId,
 }
 
 /// Memory of the units of a block, with the marks that undo their additions.
@@ -44,14 +45,16 @@ struct Memory<'a> {
     marks: Vec<Held>,
 }
 
+const NOTHING: Position = Position(u32::MAX);
+
 /// A superset on the current path.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
-    ideal: u32,
-    /// The last added position.
-    added: u32,
+    ideal: IdealId,
+    /// The last added position, or [`NOTHING`].
+    added: Position,
     /// Next transition to try.
-    next: u32,
+    next: usize,
     call: Option<BlockSums>,
     /// The longest path of the block on the hosts.
     path: Option<f64>,
@@ -85,22 +88,22 @@ impl<'a> Walker<'a> {
             ideals,
             limits,
             left: costs.readers.clone(),
-            inside: vec![0; costs.readers.len()],
-            ready: vec![0.0; costs.host.len()],
-            in_block: vec![false; costs.host.len()],
+            inside: Keyed::filled(0, costs.readers.len()),
+            ready: Keyed::filled(0.0, costs.host.len()),
+            in_block: Keyed::filled(false, costs.host.len()),
             memory: (!units.bytes_are_sums()).then(memory),
             frames: Vec::new(),
             call_ways: Vec::new(),
             host_ways: Vec::new(),
             steps: 0,
-            prefix: 0,
+            prefix: IdealId(0),
         }
     }
 
     /// Records every block that can follow an ideal on a plan below the requested value.
     pub(super) fn expand(
         &mut self,
-        from: usize,
+        from: IdealId,
         settled: &Settled,
         pending: &mut Pending,
     ) -> Result<(), Halted> {
@@ -112,7 +115,7 @@ impl<'a> Walker<'a> {
         settled.before_hosts(from, below, &mut self.host_ways);
         let mut hosts = (least_called < below).then_some(least_called);
         self.prepare(from);
-        for (at, pool) in self.costs.pools.iter().enumerate() {
+        for (at, pool) in self.costs.pools.enumerate() {
             settled.before_call(from, at, below, &mut self.call_ways);
             self.steps += settled.width();
             let call = (!self.call_ways.is_empty()).then_some(least);
@@ -120,24 +123,25 @@ impl<'a> Walker<'a> {
             self.walk(from, at, pool, call, hosts.take(), pending)?;
         }
         // Without accelerators they have a walk of their own.
-        if let (Some(hosts), Some(none)) = (hosts, self.costs.pools.is_empty().then_some(&NO_POOL)) {
-            self.walk(from, 0, none, None, Some(hosts), pending)?;
+        if self.costs.pools.is_empty() {
+            self.walk(from, PoolId(0), &PoolCosts::default(), None, hosts, pending)?;
         }
         Ok(())
     }
 
     /// Lower bound on the seconds of the units outside an ideal.
-    fn tail(&self, ideal: usize) -> f64 {
+    fn tail(&self, ideal: IdealId) -> f64 {
         let next = self.ideals.transitions(ideal).iter();
-        next.map(|&(unit, _)| self.costs.tail[unit as usize]).fold(0.0, f64::max)
+        next.map(|&(unit, _)| self.costs.tail[unit]).fold(0.0, f64::max)
     }
 
-    fn prepare(&mut self, from: usize) {
+    fn prepare(&mut self, from: IdealId) {
         // Ideals are in order of size, so prefixes only grow.
         if self.ideals.are_prefixes() {
-            for unit in std::mem::replace(&mut self.prefix, from)..from {
+            let before = std::mem::replace(&mut self.prefix, from);
+            for unit in (before.0..from.0).map(Position) {
                 for &net in &self.costs.read[unit] {
-                    self.left[net as usize] -= 1;
+                    self.left[net] -= 1;
                 }
             }
             return;
@@ -145,7 +149,7 @@ impl<'a> Walker<'a> {
         self.left.copy_from_slice(&self.costs.readers);
         for unit in self.ideals.members(from) {
             for &net in &self.costs.read[unit] {
-                self.left[net as usize] -= 1;
+                self.left[net] -= 1;
             }
         }
     }
@@ -153,8 +157,8 @@ impl<'a> Walker<'a> {
     /// Walks with one pool, and with the hosts if given; `call` and `hosts` are the minimum values before such a block.
     fn walk(
         &mut self,
-        from: usize,
-        at: usize,
+        from: IdealId,
+        at: PoolId,
         pool: &PoolCosts,
         call: Option<f64>,
         hosts: Option<f64>,
@@ -165,21 +169,21 @@ impl<'a> Walker<'a> {
         }
         let sums = call.map(|_| BlockSums::default());
         let path = hosts.map(|_| 0.0);
-        self.frames.push(Frame { ideal: from as u32, added: u32::MAX, next: 0, call: sums, path });
+        self.frames.push(Frame { ideal: from, added: NOTHING, next: 0, call: sums, path });
         let mut halted = false;
         while let Some(&Frame { ideal, added, next, call: sums, path }) = self.frames.last() {
-            let transitions = self.ideals.transitions(ideal as usize);
-            let Some(&(unit, to)) = transitions.get(next as usize).filter(|_| !halted) else {
+            let transitions = self.ideals.transitions(ideal);
+            let Some(&(unit, to)) = transitions.get(next).filter(|_| !halted) else {
                 self.frames.pop();
-                if added != u32::MAX {
-                    self.remove(added as usize);
+                if added != NOTHING {
+                    self.remove(added);
                 }
                 continue;
             };
             if let Some(top) = self.frames.last_mut() {
                 top.next += 1;
             }
-            if added != u32::MAX && unit < added {
+            if added != NOTHING && unit < added {
                 continue;
             }
             self.steps += 1;
@@ -189,37 +193,37 @@ impl<'a> Walker<'a> {
             }
             let below = self.limits.below;
             let sums = sums.zip(call).and_then(|(sums, least)| {
-                let sums = self.with_call(pool, sums, unit as usize)?;
+                let sums = self.with_call(pool, sums, unit)?;
                 (least + sums.compute + sums.received < below).then_some(sums)
             });
             let path = path.zip(hosts).and_then(|(path, least)| {
-                let ready = self.with_host(unit as usize)?;
+                let ready = self.with_host(unit)?;
                 let path = path.max(ready);
                 (least + path < below).then_some((path, ready))
             });
             if sums.is_none() && path.is_none() {
                 continue;
             }
-            self.add(unit as usize, path.map_or(0.0, |path| path.1));
+            self.add(unit, path.map_or(0.0, |path| path.1));
             // The sums bound the memory from below.
             let sums = sums.filter(|_| self.fits(pool));
             if sums.is_none() && path.is_none() {
-                self.remove(unit as usize);
+                self.remove(unit);
                 continue;
             }
             let path = path.map(|path| path.0);
-            let below = below - self.tail(to as usize);
+            let below = below - self.tail(to);
             if let (Some(sums), Some(least)) = (sums, call)
                 && least + sums.load() < below
             {
                 self.steps += self.call_ways.len();
-                pending.call(from, to as usize, at, sums.load(), &self.call_ways);
+                pending.call(from, to, at, sums.load(), &self.call_ways);
             }
             if let (Some(path), Some(least)) = (path, hosts)
                 && least + path < below
             {
                 self.steps += self.host_ways.len();
-                pending.host(from, to as usize, path, &self.host_ways);
+                pending.host(from, to, path, &self.host_ways);
             }
             self.frames.push(Frame { ideal: to, added: unit, next: 0, call: sums, path });
         }
@@ -228,7 +232,7 @@ impl<'a> Walker<'a> {
 
     /// The sums of a call with one more unit; `None` if the call cannot have it.
     #[inline]
-    fn with_call(&self, pool: &PoolCosts, sums: BlockSums, unit: usize) -> Option<BlockSums> {
+    fn with_call(&self, pool: &PoolCosts, sums: BlockSums, unit: Position) -> Option<BlockSums> {
         let seconds = pool.seconds[unit];
         let bytes = sums.bytes + self.costs.bytes[unit];
         if seconds.is_nan() || !stagewright_core::tolerance::fits(bytes, pool.memory) {
@@ -236,8 +240,7 @@ impl<'a> Walker<'a> {
         }
         let mut sums = BlockSums { compute: sums.compute + seconds, bytes, ..sums };
         for &net in &self.costs.read[unit] {
-            let net = net as usize;
-            if !self.in_block[self.costs.producer[net] as usize] {
+            if !self.in_block[self.costs.producer[net]] {
                 if self.inside[net] == 0 {
                     sums.received += pool.transfer[net];
                 }
@@ -246,29 +249,29 @@ impl<'a> Walker<'a> {
             }
         }
         for &net in &self.costs.made[unit] {
-            sums.sent.add(pool.transfer[net as usize]);
+            sums.sent.add(pool.transfer[net]);
         }
         Some(sums)
     }
 
     /// Seconds on the hosts until one more unit is ready; `None` if no host can run it.
     #[inline]
-    fn with_host(&self, unit: usize) -> Option<f64> {
+    fn with_host(&self, unit: Position) -> Option<f64> {
         let own = self.costs.host[unit];
-        let before = self.costs.predecessors[unit].iter().map(|&before| self.ready[before as usize]);
+        let before = self.costs.predecessors[unit].iter().map(|&before| self.ready[before]);
         (!own.is_nan()).then(|| before.fold(0.0, f64::max) + own)
     }
 
-    fn add(&mut self, unit: usize, ready: f64) {
+    fn add(&mut self, unit: Position, ready: f64) {
         for &net in &self.costs.read[unit] {
-            self.left[net as usize] -= 1;
-            self.inside[net as usize] += 1;
+            self.left[net] -= 1;
+            self.inside[net] += 1;
         }
         self.in_block[unit] = true;
         self.ready[unit] = ready;
         if let Some(memory) = &mut self.memory {
             memory.marks.push(memory.holdings.mark());
-            memory.holdings.add(self.ideals.order()[unit] as usize);
+            memory.holdings.add(self.ideals.order()[unit]);
         }
     }
 
@@ -277,10 +280,10 @@ impl<'a> Walker<'a> {
         self.memory.as_ref().is_none_or(|memory| memory.holdings.fits(1, pool.memory))
     }
 
-    fn remove(&mut self, unit: usize) {
+    fn remove(&mut self, unit: Position) {
         for &net in &self.costs.read[unit] {
-            self.left[net as usize] += 1;
-            self.inside[net as usize] -= 1;
+            self.left[net] += 1;
+            self.inside[net] -= 1;
         }
         self.in_block[unit] = false;
         self.ready[unit] = 0.0;
@@ -291,6 +294,3 @@ impl<'a> Walker<'a> {
         }
     }
 }
-
-static NO_POOL: PoolCosts =
-    PoolCosts { pool: usize::MAX, most: 0, memory: 0.0, seconds: Vec::new(), transfer: Vec::new() };

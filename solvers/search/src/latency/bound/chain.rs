@@ -1,31 +1,32 @@
 //! The recursion over the last call.
 
 use stagewright_core::graph::OpId;
+use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::offload::Offload;
 use stagewright_core::solver::Stop;
 
-use super::ideals::Ideals;
+use super::ideals::{IdealId, Ideals};
 use super::least::Least;
-use super::nodes::{Groups, Nodes};
+use super::nodes::{GroupId, Groups, NodeId, Nodes};
 
 /// Maximum number of stored values; beyond it, the calls of all pools are counted together.
 const MAX_VALUES: usize = 1 << 24;
 
 /// Seconds of every operator on a host that can run its group; infinite without such a host, zero if it is
 /// left out.
-fn host_seconds(offload: &Offload<'_>, groups: &Groups, nodes: &Nodes) -> Vec<f64> {
-    let mut seconds = vec![0.0; offload.graph().operator_count()];
+fn host_seconds(offload: &Offload<'_>, groups: &Groups, nodes: &Nodes) -> Keyed<OpId, f64> {
+    let mut seconds = Keyed::filled(0.0, offload.graph().operator_count());
     let pools = offload.problem().pools().iter().enumerate();
     let hosts: Vec<usize> =
         pools.filter(|(_, spec)| spec.host && spec.count() > 0).map(|(pool, _)| pool).collect();
-    for &group in &nodes.group {
-        let members = &groups.members[group as usize];
-        members.iter().for_each(|op| seconds[op.index()] = f64::INFINITY);
+    for &group in nodes.group.iter() {
+        let members = &groups.members[group];
+        members.iter().for_each(|&op| seconds[op] = f64::INFINITY);
         for &pool in &hosts {
             if let Some(all) = members.iter().map(|&op| offload.seconds(op, pool)).collect::<Option<Vec<_>>>()
             {
-                for (op, own) in members.iter().zip(all) {
-                    seconds[op.index()] = own.min(seconds[op.index()]);
+                for (&op, own) in members.iter().zip(all) {
+                    seconds[op] = own.min(seconds[op]);
                 }
             }
         }
@@ -41,15 +42,14 @@ pub(super) struct Chain<'a> {
     pub(super) ideals: &'a Ideals,
     /// By accelerator pool.
     pub(super) least: &'a [Least],
-    pub(super) host: Vec<f64>,
+    pub(super) host: Keyed<OpId, f64>,
 }
 
 /// Earliest ready times for a number of calls.
 pub(super) struct Level {
-    /// By operator.
-    pub(super) ready: Vec<f64>,
+    pub(super) ready: Keyed<OpId, f64>,
     /// Earliest start of a call that waits for an ideal, by ideal.
-    pub(super) after: Vec<f64>,
+    pub(super) after: Keyed<IdealId, f64>,
 }
 
 /// The levels: one for each number of calls by pool, or only the last if calls are counted together.
@@ -103,7 +103,7 @@ impl<'a> Chain<'a> {
         let strides: Vec<(usize, usize)> = most.iter().scan(1, stride).collect();
         let mut levels: Vec<Level> = Vec::with_capacity(count);
         for at in 0..count {
-            let mut called = vec![f64::INFINITY; self.nodes.len()];
+            let mut called = Keyed::filled(f64::INFINITY, self.nodes.len());
             for (pool, &(stride, calls)) in strides.iter().enumerate() {
                 if at / stride % (calls + 1) > 0 {
                     self.call(pool, &levels[at - stride].after, &mut called);
@@ -125,9 +125,9 @@ impl<'a> Chain<'a> {
 
     /// A level for each total number of calls, until one more changes nothing.
     fn counted_together(&self, most: usize, stop: &Stop) -> Option<Levels> {
-        let mut level = self.level(&vec![f64::INFINITY; self.nodes.len()]);
+        let mut level = self.level(&Keyed::filled(f64::INFINITY, self.nodes.len()));
         for _ in 0..most {
-            let mut called = vec![f64::INFINITY; self.nodes.len()];
+            let mut called = Keyed::filled(f64::INFINITY, self.nodes.len());
             (0..self.least.len()).for_each(|pool| self.call(pool, &level.after, &mut called));
             let next = self.level(&called);
             let settled = next.ready == level.ready;
@@ -142,53 +142,51 @@ impl<'a> Chain<'a> {
         Some(Levels { levels: vec![level], strides: None })
     }
 
-    fn level(&self, called: &[f64]) -> Level {
+    fn level(&self, called: &Keyed<NodeId, f64>) -> Level {
         let ready = self.ready(called);
         Level { after: self.after(&ready), ready }
     }
 
     /// Earliest end of a call of a pool, by node, given the earliest starts `after` each ideal.
-    fn call(&self, pool: usize, after: &[f64], called: &mut [f64]) {
-        for (ideal, &start) in after.iter().enumerate() {
+    fn call(&self, pool: usize, after: &Keyed<IdealId, f64>, called: &mut Keyed<NodeId, f64>) {
+        for (ideal, &start) in after.enumerate() {
             for &(node, load) in self.least[pool].row(ideal) {
-                let end = &mut called[node as usize];
+                let end = &mut called[node];
                 *end = end.min(start + load);
             }
         }
     }
 
     /// Earliest ready time of each operator, if a call with its node can end at `called`.
-    fn ready(&self, called: &[f64]) -> Vec<f64> {
+    fn ready(&self, called: &Keyed<NodeId, f64>) -> Keyed<OpId, f64> {
         let graph = self.offload.graph();
-        let mut by_group = vec![f64::INFINITY; self.groups.len()];
-        self.nodes.group.iter().zip(called).for_each(|(&group, &end)| by_group[group as usize] = end);
-        let mut ready = vec![0.0f64; graph.operator_count()];
+        let mut by_group = Keyed::filled(f64::INFINITY, self.groups.len());
+        self.nodes.group.iter().zip(called.iter()).for_each(|(&group, &end)| by_group[group] = end);
+        let mut ready = Keyed::filled(0.0f64, graph.operator_count());
         for &op in graph.topological() {
-            let inputs = graph.predecessors(op).iter().map(|&from| ready[from.index()]).fold(0.0, f64::max);
-            let called = by_group[self.groups.of[op.index()] as usize];
+            let inputs = graph.predecessors(op).iter().map(|&from| ready[from]).fold(0.0, f64::max);
+            let called = by_group[self.groups.of[op]];
             // An operator is never ready before its inputs.
-            ready[op.index()] = (inputs + self.host[op.index()]).min(called.max(inputs));
+            ready[op] = (inputs + self.host[op]).min(called.max(inputs));
         }
         ready
     }
 
     /// Earliest time until which a call after each ideal must wait.
-    fn after(&self, ready: &[f64]) -> Vec<f64> {
+    fn after(&self, ready: &Keyed<OpId, f64>) -> Keyed<IdealId, f64> {
         let graph = self.offload.graph();
-        let node_ready = |node: usize| {
-            let group = self.nodes.group[node];
-            let read =
-                |op: &&OpId| graph.successors(**op).iter().any(|&next| self.groups.of[next.index()] != group);
-            let members = self.groups.members[group as usize].iter().filter(read);
-            let earliest = members.map(|op| ready[op.index()]).fold(f64::INFINITY, f64::min);
+        let node_ready = |&group: &GroupId| {
+            let read = |op: &&OpId| graph.successors(**op).iter().any(|&next| self.groups.of[next] != group);
+            let members = self.groups.members[group].iter().filter(read);
+            let earliest = members.map(|&op| ready[op]).fold(f64::INFINITY, f64::min);
             // No call waits for a group without readers.
-            if self.groups.successors(group as usize).is_empty() { 0.0 } else { earliest }
+            if self.groups.successors(group).is_empty() { 0.0 } else { earliest }
         };
-        let by_node: Vec<f64> = (0..self.nodes.len()).map(node_ready).collect();
-        let mut after = vec![0.0f64; self.ideals.len()];
-        for ideal in 1..self.ideals.len() {
+        let by_node: Keyed<NodeId, f64> = self.nodes.group.iter().map(node_ready).collect();
+        let mut after = Keyed::filled(0.0f64, self.ideals.len());
+        for ideal in IdealId::first(self.ideals.len()).skip(1) {
             let last = self.ideals.parent(ideal);
-            after[ideal] = after[last.ideal as usize].max(by_node[last.node as usize]);
+            after[ideal] = after[last.ideal].max(by_node[last.node]);
         }
         after
     }

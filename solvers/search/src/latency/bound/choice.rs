@@ -1,12 +1,13 @@
 //! Choice of nodes: all of them, or the critical path and the heaviest other nodes.
 
+use stagewright_core::ids::Keyed;
 use stagewright_core::offload::Offload;
 use stagewright_core::solver::Stop;
 
 use super::Effort;
 use super::ideals::Ideals;
 use super::least::Least;
-use super::nodes::{Groups, Nodes};
+use super::nodes::{GroupId, Groups, Nodes};
 
 /// Maximum number of nodes.
 const MAX_NODES: usize = 1 << 10;
@@ -52,7 +53,7 @@ impl Choice {
 
 /// The groups, most important first.
 struct Ranking {
-    order: Vec<u32>,
+    order: Vec<GroupId>,
     /// Number of leading groups that form the path.
     path: usize,
 }
@@ -63,7 +64,7 @@ impl Ranking {
     fn new(offload: &Offload<'_>, groups: &Groups) -> Ranking {
         let graph = offload.graph();
         let pools = offload.problem().pools().len();
-        let weight: Vec<f64> = groups
+        let weight: Keyed<GroupId, f64> = groups
             .members
             .iter()
             .map(|members| {
@@ -79,22 +80,19 @@ impl Ranking {
             })
             .collect();
         let mut longest = weight.clone();
-        let mut next = vec![None; groups.len()];
-        for group in (0..groups.len()).rev() {
-            let successors = groups.successors(group).iter().map(|&other| other as usize);
+        let mut next = Keyed::filled(None, groups.len());
+        for group in groups.members.ids().rev() {
+            let successors = groups.successors(group).iter().copied();
             next[group] = successors.max_by(|&a, &b| longest[a].total_cmp(&longest[b]));
             longest[group] += next[group].map_or(0.0, |other| longest[other]);
         }
-        let mut on_path = vec![false; groups.len()];
-        let first = (0..groups.len()).max_by(|&a, &b| longest[a].total_cmp(&longest[b]));
+        let mut on_path = Keyed::filled(false, groups.len());
+        let first = groups.members.ids().max_by(|&a, &b| longest[a].total_cmp(&longest[b]));
         let path = std::iter::successors(first, |&group| next[group])
             .inspect(|&group| on_path[group] = true)
             .count();
-        let mut order: Vec<u32> = (0..groups.len() as u32).collect();
-        order.sort_by(|&a, &b| {
-            let (a, b) = (a as usize, b as usize);
-            on_path[b].cmp(&on_path[a]).then(weight[b].total_cmp(&weight[a]))
-        });
+        let mut order: Vec<GroupId> = groups.members.ids().collect();
+        order.sort_by(|&a, &b| on_path[b].cmp(&on_path[a]).then(weight[b].total_cmp(&weight[a])));
         Ranking { order, path }
     }
 
@@ -108,8 +106,8 @@ impl Ranking {
         stop: &Stop,
     ) -> Option<(Nodes, Ideals)> {
         let list = |count: usize| {
-            let mut keep = vec![false; groups.len()];
-            self.order[..count].iter().for_each(|&group| keep[group as usize] = true);
+            let mut keep = Keyed::filled(false, groups.len());
+            self.order[..count].iter().for_each(|&group| keep[group] = true);
             let nodes = Nodes::new(offload, groups, &keep);
             let ideals = Ideals::list(&nodes, effort.ideals.max(1), stop)?;
             Some((nodes, ideals))

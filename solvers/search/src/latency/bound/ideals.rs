@@ -1,10 +1,19 @@
 //! The sets of nodes that are closed under predecessors.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashMap;
 use stagewright_core::bits;
+use stagewright_core::id;
+use stagewright_core::ids::Keyed;
 use stagewright_core::solver::Stop;
 
-use super::nodes::Nodes;
+use super::nodes::{NetId, NodeId, Nodes};
+
+id! {
+    /// Index of an ideal.
+    pub(super) IdealId;
+}
 
 /// Maximum number of open nets over all ideals: one gibibyte.
 const MAX_OPEN: usize = 1 << 28;
@@ -17,17 +26,17 @@ pub(super) struct Ideals {
     offsets: Vec<u32>,
     covers: Vec<Cover>,
     /// For each ideal but the first, one ideal with one node less.
-    parent: Vec<Cover>,
+    parent: Keyed<IdealId, Cover>,
     /// Nets with their producer inside and a consumer outside, by ideal.
     open_offsets: Vec<u32>,
-    open: Vec<u32>,
+    open: Vec<NetId>,
 }
 
 /// An ideal with one node more or less.
 #[derive(Clone, Copy)]
 pub(super) struct Cover {
-    pub(super) node: u32,
-    pub(super) ideal: u32,
+    pub(super) node: NodeId,
+    pub(super) ideal: IdealId,
 }
 
 impl Ideals {
@@ -40,39 +49,39 @@ impl Ideals {
             sets: vec![0u64; words],
             offsets: vec![0],
             covers: Vec::new(),
-            parent: vec![Cover { node: 0, ideal: 0 }],
+            parent: vec![Cover { node: NodeId(0), ideal: IdealId(0) }].into(),
             open_offsets: vec![0],
             open: Vec::new(),
         };
-        let mut index: FxHashMap<Box<[u64]>, u32> = FxHashMap::default();
-        index.insert(vec![0u64; words].into(), 0);
+        let mut index: FxHashMap<Box<[u64]>, IdealId> = FxHashMap::default();
+        index.insert(vec![0u64; words].into(), IdealId(0));
         let mut at = 0;
         while at < ideals.len() {
             if at % 1024 == 0 && stop.reason().is_some() {
                 return None;
             }
-            let mut set: Box<[u64]> = ideals.set(at).into();
-            for node in 0..nodes.len() {
-                if bits::contains(&set, node) || !bits::within(nodes.before(node), &set) {
+            let from = IdealId::new(at);
+            let mut set: Box<[u64]> = ideals.set(from).into();
+            for node in nodes.group.ids() {
+                if bits::contains(&set, node.index()) || !bits::within(nodes.before(node), &set) {
                     continue;
                 }
-                bits::insert(&mut set, node);
+                bits::insert(&mut set, node.index());
                 let ideal = match index.get(&set) {
                     Some(&ideal) => ideal,
                     None if ideals.len() == most => return None,
                     None => {
-                        let fresh = ideals.len() as u32;
                         ideals.sets.extend_from_slice(&set);
-                        ideals.parent.push(Cover { node: node as u32, ideal: at as u32 });
+                        let fresh = ideals.parent.push(Cover { node, ideal: from });
                         index.insert(set.clone(), fresh);
                         fresh
                     }
                 };
-                bits::remove(&mut set, node);
-                ideals.covers.push(Cover { node: node as u32, ideal });
+                bits::remove(&mut set, node.index());
+                ideals.covers.push(Cover { node, ideal });
             }
             ideals.offsets.push(ideals.covers.len() as u32);
-            ideals.list_open(nodes, at);
+            ideals.list_open(nodes, from);
             if ideals.open.len() > MAX_OPEN {
                 return None;
             }
@@ -87,40 +96,44 @@ impl Ideals {
     }
 
     /// The nodes of an ideal, as a set.
-    pub(super) fn set(&self, ideal: usize) -> &[u64] {
-        &self.sets[ideal * self.words..(ideal + 1) * self.words]
+    pub(super) fn set(&self, ideal: IdealId) -> &[u64] {
+        &self.sets[ideal.index() * self.words..][..self.words]
     }
 
     /// The ideals with one more node.
-    pub(super) fn covers(&self, ideal: usize) -> &[Cover] {
-        &self.covers[self.offsets[ideal] as usize..self.offsets[ideal + 1] as usize]
+    pub(super) fn covers(&self, ideal: IdealId) -> &[Cover] {
+        &self.covers[row(&self.offsets, ideal)]
     }
 
     /// An ideal with one node less; the empty ideal is its own parent.
-    pub(super) fn parent(&self, ideal: usize) -> Cover {
+    pub(super) fn parent(&self, ideal: IdealId) -> Cover {
         self.parent[ideal]
     }
 
     /// The nets that an ideal produces and a node outside reads.
-    pub(super) fn open(&self, ideal: usize) -> &[u32] {
-        &self.open[self.open_offsets[ideal] as usize..self.open_offsets[ideal + 1] as usize]
+    pub(super) fn open(&self, ideal: IdealId) -> &[NetId] {
+        &self.open[row(&self.open_offsets, ideal)]
     }
 
     /// Lists the nets of its parent that are still open, and the outputs of its last node.
-    fn list_open(&mut self, nodes: &Nodes, ideal: usize) {
-        let set = &self.sets[ideal * self.words..(ideal + 1) * self.words];
-        if ideal > 0 {
+    fn list_open(&mut self, nodes: &Nodes, ideal: IdealId) {
+        let set = &self.sets[ideal.index() * self.words..][..self.words];
+        if ideal != IdealId(0) {
             let Cover { node, ideal: parent } = self.parent[ideal];
-            let of_parent = self.open_offsets[parent as usize]..self.open_offsets[parent as usize + 1];
-            for at in of_parent {
-                let net = self.open[at as usize];
-                let consumers = &nodes.nets[net as usize].consumers;
-                if consumers.iter().any(|&node| !bits::contains(set, node as usize)) {
+            for at in row(&self.open_offsets, parent) {
+                let net = self.open[at];
+                let consumers = &nodes.nets[net].consumers;
+                if consumers.iter().any(|&node| !bits::contains(set, node.index())) {
                     self.open.push(net);
                 }
             }
-            self.open.extend_from_slice(&nodes.outputs[node as usize]);
+            self.open.extend_from_slice(&nodes.outputs[node]);
         }
         self.open_offsets.push(self.open.len() as u32);
     }
+}
+
+/// Range of the row of an ideal.
+fn row(offsets: &[u32], ideal: IdealId) -> Range<usize> {
+    offsets[ideal.index()] as usize..offsets[ideal.index() + 1] as usize
 }

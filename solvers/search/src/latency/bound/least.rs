@@ -1,11 +1,12 @@
 //! The minimum load of a call that directly follows an ideal and contains a node.
 
+use stagewright_core::bits;
+use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance;
 
-use super::ideals::Ideals;
-use super::nodes::{Accelerator, Nodes};
-use stagewright_core::bits;
+use super::ideals::{Cover, IdealId, Ideals};
+use super::nodes::{Accelerator, NetId, NodeId, Nodes};
 
 /// Maximum number of entries of a table, at 16 bytes each.
 const MAX_ENTRIES: usize = 1 << 25;
@@ -14,7 +15,7 @@ const MAX_ENTRIES: usize = 1 << 25;
 /// nodes without such a set are left out.
 pub(super) struct Least {
     offsets: Vec<usize>,
-    entries: Vec<(u32, f64)>,
+    entries: Vec<(NodeId, f64)>,
 }
 
 impl Least {
@@ -32,7 +33,7 @@ impl Least {
     ) -> Option<Least> {
         let mut table = Least { offsets: vec![0], entries: Vec::new() };
         let mut walk = Walk::new(nodes, ideals, accelerator);
-        for from in 0..ideals.len() {
+        for from in IdealId::first(ideals.len()) {
             if stop.reason().is_some() {
                 return None;
             }
@@ -48,8 +49,8 @@ impl Least {
     }
 
     /// The nodes that a call directly after an ideal can contain, with the minimum load for each.
-    pub(super) fn row(&self, ideal: usize) -> &[(u32, f64)] {
-        &self.entries[self.offsets[ideal]..self.offsets[ideal + 1]]
+    pub(super) fn row(&self, ideal: IdealId) -> &[(NodeId, f64)] {
+        &self.entries[self.offsets[ideal.index()]..self.offsets[ideal.index() + 1]]
     }
 }
 
@@ -58,17 +59,17 @@ struct Walk<'a> {
     ideals: &'a Ideals,
     accelerator: &'a Accelerator,
     /// The ideal from which each ideal was reached last.
-    seen: Vec<u32>,
+    seen: Keyed<IdealId, IdealId>,
     /// Compute and inputs.
-    grown: Vec<f64>,
-    bytes: Vec<f64>,
+    grown: Keyed<IdealId, f64>,
+    bytes: Keyed<IdealId, f64>,
     /// Load, then the minimum load over the set and all sets that contain it.
-    least: Vec<f64>,
+    least: Keyed<IdealId, f64>,
     /// Ideals reached, the smaller ones first.
-    order: Vec<u32>,
-    by_node: Vec<f64>,
+    order: Vec<IdealId>,
+    by_node: Keyed<NodeId, f64>,
     /// Steps to visit the inputs of a node.
-    effort: Vec<u64>,
+    effort: Keyed<NodeId, u64>,
     /// Number of operators, tensors and readers visited.
     steps: u64,
 }
@@ -78,49 +79,47 @@ pub(super) fn lightest(
     nodes: &Nodes,
     ideals: &Ideals,
     accelerator: &Accelerator,
-    from: usize,
-    node: usize,
-) -> Option<Vec<usize>> {
+    from: IdealId,
+    node: NodeId,
+) -> Option<Vec<NodeId>> {
     let mut walk = Walk::new(nodes, ideals, accelerator);
     walk.all_above(from);
-    let holding = walk.order.iter().filter(|&&at| bits::contains(ideals.set(at as usize), node));
-    let best = holding.min_by(|&&a, &&b| walk.least[a as usize].total_cmp(&walk.least[b as usize]))?;
-    let (below, set) = (ideals.set(from), ideals.set(*best as usize));
-    let inside = |&node: &usize| bits::contains(set, node) && !bits::contains(below, node);
-    Some((0..nodes.len()).filter(inside).collect())
+    let holding = walk.order.iter().filter(|&&at| bits::contains(ideals.set(at), node.index()));
+    let best = holding.min_by(|&&a, &&b| walk.least[a].total_cmp(&walk.least[b]))?;
+    let (below, set) = (ideals.set(from), ideals.set(*best));
+    let inside = |&node: &NodeId| bits::contains(set, node.index()) && !bits::contains(below, node.index());
+    Some(nodes.group.ids().filter(inside).collect())
 }
 
 impl<'a> Walk<'a> {
     fn new(nodes: &'a Nodes, ideals: &'a Ideals, accelerator: &'a Accelerator) -> Walk<'a> {
-        let readers = |&net: &u32| 1 + nodes.nets[net as usize].consumers.len() as u64;
+        let readers = |&net: &NetId| 1 + nodes.nets[net].consumers.len() as u64;
         Walk {
             effort: nodes.inputs.iter().map(|inputs| 1 + inputs.iter().map(readers).sum::<u64>()).collect(),
             steps: 0,
             nodes,
             ideals,
             accelerator,
-            seen: vec![u32::MAX; ideals.len()],
-            grown: vec![0.0; ideals.len()],
-            bytes: vec![0.0; ideals.len()],
-            least: vec![0.0; ideals.len()],
+            seen: Keyed::filled(IdealId(u32::MAX), ideals.len()),
+            grown: Keyed::filled(0.0, ideals.len()),
+            bytes: Keyed::filled(0.0, ideals.len()),
+            least: Keyed::filled(0.0, ideals.len()),
             order: Vec::new(),
-            by_node: vec![f64::INFINITY; nodes.len()],
+            by_node: Keyed::filled(f64::INFINITY, nodes.len()),
         }
     }
 
-    fn all_above(&mut self, from: usize) {
+    fn all_above(&mut self, from: IdealId) {
         self.order.clear();
-        self.order.push(from as u32);
-        (self.seen[from], self.grown[from], self.bytes[from]) = (from as u32, 0.0, 0.0);
+        self.order.push(from);
+        (self.seen[from], self.grown[from], self.bytes[from]) = (from, 0.0, 0.0);
         self.least[from] = f64::INFINITY;
         let below = self.ideals.set(from);
         let mut next = 0;
         while let Some(&at) = self.order.get(next) {
-            let at = at as usize;
             next += 1;
-            for &cover in self.ideals.covers(at) {
-                let (node, to) = (cover.node as usize, cover.ideal as usize);
-                if self.seen[to] == from as u32 {
+            for &Cover { node, ideal: to } in self.ideals.covers(at) {
+                if self.seen[to] == from {
                     continue;
                 }
                 let bytes = self.bytes[at] + self.nodes.bytes[node];
@@ -131,57 +130,55 @@ impl<'a> Walk<'a> {
                     continue;
                 }
                 let grown = self.grown[at] + seconds + self.received(below, at, node);
-                (self.seen[to], self.grown[to], self.bytes[to]) = (from as u32, grown, bytes);
-                let sent =
-                    self.ideals.open(to).iter().filter(|&&net| {
-                        !bits::contains(below, self.nodes.nets[net as usize].producer as usize)
-                    });
-                self.least[to] =
-                    grown + sent.map(|&net| self.accelerator.transfer[net as usize]).sum::<f64>();
+                (self.seen[to], self.grown[to], self.bytes[to]) = (from, grown, bytes);
+                let sent = self
+                    .ideals
+                    .open(to)
+                    .iter()
+                    .filter(|&&net| !bits::contains(below, self.nodes.nets[net].producer.index()));
+                self.least[to] = grown + sent.map(|&net| self.accelerator.transfer[net]).sum::<f64>();
                 self.steps += self.effort[node] + self.ideals.open(to).len() as u64;
-                self.order.push(to as u32);
+                self.order.push(to);
             }
         }
     }
 
     /// Transfers of the inputs of a node that are produced in `below` and not read by the rest of the ideal `at`.
-    fn received(&self, below: &[u64], at: usize, node: usize) -> f64 {
+    fn received(&self, below: &[u64], at: IdealId, node: NodeId) -> f64 {
         let inside = self.ideals.set(at);
         let fresh = self.nodes.inputs[node].iter().filter(|&&net| {
-            let net = &self.nodes.nets[net as usize];
+            let net = &self.nodes.nets[net];
             let here =
-                |&node: &u32| bits::contains(inside, node as usize) && !bits::contains(below, node as usize);
-            bits::contains(below, net.producer as usize) && !net.consumers.iter().any(here)
+                |&node: &NodeId| bits::contains(inside, node.index()) && !bits::contains(below, node.index());
+            bits::contains(below, net.producer.index()) && !net.consumers.iter().any(here)
         });
-        fresh.map(|&net| self.accelerator.transfer[net as usize]).sum()
+        fresh.map(|&net| self.accelerator.transfer[net]).sum()
     }
 
     /// Collects the minimum loads by node: on the way to every set with a node, some cover adds the node.
-    fn collect(&mut self, entries: &mut Vec<(u32, f64)>) {
+    fn collect(&mut self, entries: &mut Vec<(NodeId, f64)>) {
         let from = self.order[0];
         let mut touched = Vec::new();
         for &at in self.order.iter().rev() {
-            let mut least = self.least[at as usize];
-            for &cover in self.ideals.covers(at as usize) {
-                if self.seen[cover.ideal as usize] != from {
+            let mut least = self.least[at];
+            for &Cover { node, ideal } in self.ideals.covers(at) {
+                if self.seen[ideal] != from {
                     continue;
                 }
-                let above = self.least[cover.ideal as usize];
+                let above = self.least[ideal];
                 least = least.min(above);
-                let best = &mut self.by_node[cover.node as usize];
+                let best = &mut self.by_node[node];
                 if best.is_infinite() {
-                    touched.push(cover.node);
+                    touched.push(node);
                 }
                 *best = best.min(above);
             }
-            self.least[at as usize] = least;
+            self.least[at] = least;
         }
         touched.sort_unstable();
         touched.dedup();
         entries.extend(
-            touched
-                .iter()
-                .map(|&node| (node, std::mem::replace(&mut self.by_node[node as usize], f64::INFINITY))),
+            touched.iter().map(|&node| (node, std::mem::replace(&mut self.by_node[node], f64::INFINITY))),
         );
     }
 }

@@ -14,11 +14,21 @@
 //!
 //! Nodes may also be left out. They then cost nothing and take no memory, but their precedence is passed on.
 
+use stagewright_core::bits;
 use stagewright_core::graph::{Graph, OpId};
+use stagewright_core::id;
+use stagewright_core::ids::Keyed;
 use stagewright_core::offload::Offload;
 use stagewright_core::solver::Stop;
 
-use stagewright_core::bits;
+id! {
+    /// Index of a group of operators.
+    pub(super) GroupId;
+    /// Index of a node.
+    pub(super) NodeId;
+    /// Index of a tensor between nodes.
+    pub(super) NetId;
+}
 
 /// Maximum number of steps of the search for transparent classes; the remaining classes are split into their operators.
 const MAX_STEPS: usize = 1 << 26;
@@ -26,11 +36,11 @@ const MAX_STEPS: usize = 1 << 26;
 /// The operators of a graph in groups, along a topological order of the groups.
 pub(super) struct Groups {
     /// The operators of each group.
-    pub(super) members: Vec<Vec<OpId>>,
+    pub(super) members: Keyed<GroupId, Vec<OpId>>,
     /// The group of each operator.
-    pub(super) of: Vec<u32>,
+    pub(super) of: Keyed<OpId, GroupId>,
     /// The groups that read an output of each one.
-    successors: Vec<Vec<u32>>,
+    successors: Keyed<GroupId, Vec<GroupId>>,
 }
 
 impl Groups {
@@ -38,8 +48,8 @@ impl Groups {
     pub(super) fn new(offload: &Offload<'_>, stop: &Stop) -> Option<Groups> {
         let graph = offload.graph();
         let (whole, mut budget) = (offload.problem().objective().calls() == 1, MAX_STEPS);
-        let mut members: Vec<Vec<OpId>> = Vec::new();
-        for class in 0..graph.class_count() {
+        let mut members: Keyed<GroupId, Vec<OpId>> = Keyed::default();
+        for class in graph.class_ids() {
             if stop.reason().is_some() {
                 return None;
             }
@@ -50,7 +60,8 @@ impl Groups {
                 members.extend(class.iter().map(|&op| vec![op]));
             }
         }
-        let mut groups = Groups { of: vec![0; graph.operator_count()], successors: Vec::new(), members };
+        let of = Keyed::filled(GroupId(0), graph.operator_count());
+        let mut groups = Groups { of, successors: Keyed::default(), members };
         groups.link(graph);
         let order = groups.topological();
         groups.members = order.iter().map(|&group| std::mem::take(&mut groups.members[group])).collect();
@@ -64,20 +75,21 @@ impl Groups {
     }
 
     /// The groups that read an output of a group.
-    pub(super) fn successors(&self, group: usize) -> &[u32] {
+    pub(super) fn successors(&self, group: GroupId) -> &[GroupId] {
         &self.successors[group]
     }
 
     fn link(&mut self, graph: &Graph) {
-        for (group, members) in (0u32..).zip(&self.members) {
-            members.iter().for_each(|op| self.of[op.index()] = group);
+        for (group, members) in self.members.enumerate() {
+            members.iter().for_each(|&op| self.of[op] = group);
         }
-        self.successors = (0u32..)
-            .zip(&self.members)
+        self.successors = self
+            .members
+            .enumerate()
             .map(|(group, members)| {
                 let all = members.iter().flat_map(|&op| graph.successors(op));
-                let mut next: Vec<u32> =
-                    all.map(|op| self.of[op.index()]).filter(|&other| other != group).collect();
+                let mut next: Vec<GroupId> =
+                    all.map(|&op| self.of[op]).filter(|&other| other != group).collect();
                 next.sort_unstable();
                 next.dedup();
                 next
@@ -86,17 +98,17 @@ impl Groups {
     }
 
     /// Depth first, so that a branch is contiguous.
-    fn topological(&self) -> Vec<usize> {
-        let mut waiting = vec![0u32; self.len()];
-        self.successors.iter().flatten().for_each(|&next| waiting[next as usize] += 1);
-        let mut open: Vec<usize> = (0..self.len()).rev().filter(|&group| waiting[group] == 0).collect();
+    fn topological(&self) -> Vec<GroupId> {
+        let mut waiting = Keyed::filled(0u32, self.len());
+        self.successors.iter().flatten().for_each(|&next| waiting[next] += 1);
+        let mut open: Vec<GroupId> = self.members.ids().rev().filter(|&group| waiting[group] == 0).collect();
         let mut order = Vec::with_capacity(self.len());
         while let Some(group) = open.pop() {
             order.push(group);
             for &next in self.successors[group].iter().rev() {
-                waiting[next as usize] -= 1;
-                if waiting[next as usize] == 0 {
-                    open.push(next as usize);
+                waiting[next] -= 1;
+                if waiting[next] == 0 {
+                    open.push(next);
                 }
             }
         }
@@ -152,9 +164,9 @@ fn is_transparent(graph: &Graph, class: &[OpId], budget: &mut usize, stop: &Stop
 
 /// A tensor between nodes.
 pub(super) struct Net {
-    pub(super) producer: u32,
+    pub(super) producer: NodeId,
     /// Other nodes that read the tensor, at least one.
-    pub(super) consumers: Vec<u32>,
+    pub(super) consumers: Vec<NodeId>,
 }
 
 /// A pool of accelerators.
@@ -165,45 +177,45 @@ pub(super) struct Accelerator {
     pub(super) calls: u64,
     pub(super) memory: f64,
     /// By node; NaN if it cannot run there.
-    pub(super) seconds: Vec<f64>,
+    pub(super) seconds: Keyed<NodeId, f64>,
     /// By net.
-    pub(super) transfer: Vec<f64>,
+    pub(super) transfer: Keyed<NetId, f64>,
 }
 
 /// The selected groups, numbered in topological order, with their tensors and costs.
 pub(super) struct Nodes {
     /// The group of each node.
-    pub(super) group: Vec<u32>,
+    pub(super) group: Keyed<NodeId, GroupId>,
     /// Number of 64-bit words of a set of nodes.
     pub(super) words: usize,
     /// The nodes before each one, as a set.
     before: Vec<u64>,
-    pub(super) bytes: Vec<f64>,
-    pub(super) nets: Vec<Net>,
+    pub(super) bytes: Keyed<NodeId, f64>,
+    pub(super) nets: Keyed<NetId, Net>,
     /// Nets by consumer and by producer.
-    pub(super) inputs: Vec<Vec<u32>>,
-    pub(super) outputs: Vec<Vec<u32>>,
+    pub(super) inputs: Keyed<NodeId, Vec<NetId>>,
+    pub(super) outputs: Keyed<NodeId, Vec<NetId>>,
     pub(super) accelerators: Vec<Accelerator>,
 }
 
-const NONE: u32 = u32::MAX;
+const NONE: NodeId = NodeId(u32::MAX);
 
 impl Nodes {
     /// Prepares the groups selected by `keep`. O(groups · nodes / 64 + pools · (operators + tensors) + pins).
-    pub(super) fn new(offload: &Offload<'_>, groups: &Groups, keep: &[bool]) -> Nodes {
+    pub(super) fn new(offload: &Offload<'_>, groups: &Groups, keep: &Keyed<GroupId, bool>) -> Nodes {
         let graph = offload.graph();
-        let group: Vec<u32> = (0..groups.len() as u32).filter(|&group| keep[group as usize]).collect();
-        let mut node_of = vec![NONE; groups.len()];
-        for (node, &group) in (0..).zip(&group) {
-            node_of[group as usize] = node;
+        let group: Keyed<NodeId, GroupId> = keep.ids().filter(|&group| keep[group]).collect();
+        let mut node_of = Keyed::filled(NONE, groups.len());
+        for (node, &group) in group.enumerate() {
+            node_of[group] = node;
         }
         let mut nodes = Nodes {
             words: bits::words(group.len()),
             before: Vec::new(),
-            bytes: Vec::new(),
-            nets: Vec::new(),
-            inputs: vec![Vec::new(); group.len()],
-            outputs: vec![Vec::new(); group.len()],
+            bytes: Keyed::default(),
+            nets: Keyed::default(),
+            inputs: Keyed::filled(Vec::new(), group.len()),
+            outputs: Keyed::filled(Vec::new(), group.len()),
             accelerators: Vec::new(),
             group,
         };
@@ -213,19 +225,18 @@ impl Nodes {
             nodes.members(groups).map(|members| members.iter().map(bytes).fold(0.0, |a, b| a + b)).collect();
         let mut tensors = Vec::new();
         for tensor in graph.tensors() {
-            let node = |op: OpId| node_of[groups.of[op.index()] as usize];
+            let node = |op: OpId| node_of[groups.of[op]];
             let producer = node(graph.producer(tensor));
-            let mut consumers: Vec<u32> = graph.consumers(tensor).iter().map(|&op| node(op)).collect();
+            let mut consumers: Vec<NodeId> = graph.consumers(tensor).iter().map(|&op| node(op)).collect();
             consumers.retain(|&node| node != NONE && node != producer);
             consumers.sort_unstable();
             consumers.dedup();
             if producer == NONE || consumers.is_empty() {
                 continue;
             }
-            let net = nodes.nets.len() as u32;
-            nodes.outputs[producer as usize].push(net);
-            consumers.iter().for_each(|&node| nodes.inputs[node as usize].push(net));
-            nodes.nets.push(Net { producer, consumers });
+            let net = nodes.nets.push(Net { producer, consumers });
+            nodes.outputs[producer].push(net);
+            nodes.nets[net].consumers.iter().for_each(|&node| nodes.inputs[node].push(net));
             tensors.push(tensor);
         }
         let pools = offload.problem().pools();
@@ -253,31 +264,31 @@ impl Nodes {
     }
 
     /// The nodes before a node, as a set.
-    pub(super) fn before(&self, node: usize) -> &[u64] {
-        &self.before[node * self.words..(node + 1) * self.words]
+    pub(super) fn before(&self, node: NodeId) -> &[u64] {
+        &self.before[node.index() * self.words..][..self.words]
     }
 
     fn members<'g>(&self, groups: &'g Groups) -> impl Iterator<Item = &'g Vec<OpId>> {
-        self.group.iter().map(|&group| &groups.members[group as usize])
+        self.group.iter().map(|&group| &groups.members[group])
     }
 
     /// The nodes before each group, passed on along the edges, and so before each node.
-    fn order(&mut self, groups: &Groups, node_of: &[u32]) {
+    fn order(&mut self, groups: &Groups, node_of: &Keyed<GroupId, NodeId>) {
         let words = self.words;
         let mut before = vec![0u64; groups.len() * words];
-        for group in 0..groups.len() {
-            let (head, tail) = before.split_at_mut((group + 1) * words);
-            let own = &head[group * words..];
+        for group in groups.members.ids() {
+            let (head, tail) = before.split_at_mut((group.index() + 1) * words);
+            let own = &head[group.index() * words..];
             for &next in groups.successors(group) {
-                let at = (next as usize - group - 1) * words;
+                let at = (next.index() - group.index() - 1) * words;
                 let other = &mut tail[at..at + words];
                 other.iter_mut().zip(own).for_each(|(into, from)| *into |= from);
                 if node_of[group] != NONE {
-                    bits::insert(other, node_of[group] as usize);
+                    bits::insert(other, node_of[group].index());
                 }
             }
         }
-        let rows = self.group.iter().flat_map(|&group| &before[group as usize * words..][..words]);
+        let rows = self.group.iter().flat_map(|&group| &before[group.index() * words..][..words]);
         self.before = rows.copied().collect();
     }
 }

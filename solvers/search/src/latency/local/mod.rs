@@ -64,7 +64,7 @@ pub(crate) fn solve(
         start = start.filter(|start| start.value() <= suggested.value()).or(Some(suggested));
     }
     let Some(start) = start else {
-        let why = "no chain of blocks that was tried fits the devices, and there is no other start";
+        let why = "no chain of blocks found fits the devices, and there is no other initial plan";
         let stop = context.stop().reason();
         return Ok(Solution::without_plan(name, Status::Unknown, bound, stop, why.into()));
     };

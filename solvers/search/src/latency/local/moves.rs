@@ -13,6 +13,7 @@
 
 use rand::{Rng, RngExt};
 use stagewright_core::graph::{Graph, OpId};
+use stagewright_core::ids::Keyed;
 use stagewright_core::offload::Site;
 
 use super::state::State;
@@ -22,7 +23,7 @@ use super::state::State;
 pub(super) struct Moves {
     piece: Vec<OpId>,
     /// Round in which each operator was last added to a piece.
-    stamp: Vec<u32>,
+    stamp: Keyed<OpId, u32>,
     round: u32,
     around: Vec<Site>,
     moves: Vec<(OpId, Site)>,
@@ -41,7 +42,7 @@ impl Moves {
     pub(super) fn new(graph: &Graph) -> Moves {
         Moves {
             piece: Vec::new(),
-            stamp: vec![0; graph.operator_count()],
+            stamp: Keyed::filled(0, graph.operator_count()),
             round: 0,
             around: Vec::new(),
             moves: Vec::new(),
@@ -52,7 +53,7 @@ impl Moves {
     pub(super) fn draw(&mut self, state: &State<'_>, rng: &mut impl Rng) -> &[(OpId, Site)] {
         self.moves.clear();
         let graph = state.problem().graph();
-        let op = OpId(rng.random_range(0..graph.operator_count() as u32));
+        let op = OpId::new(rng.random_range(0..graph.operator_count()));
         let kind = rng.random_range(0..16u32);
         if kind < EXCHANGES {
             self.exchange(state, op, rng);
@@ -115,8 +116,8 @@ impl Moves {
     }
 
     fn push(&mut self, op: OpId) {
-        if self.stamp[op.index()] != self.round {
-            self.stamp[op.index()] = self.round;
+        if self.stamp[op] != self.round {
+            self.stamp[op] = self.round;
             self.piece.push(op);
         }
     }
@@ -127,7 +128,7 @@ impl Moves {
         self.around.clear();
         for &op in &self.piece {
             let near = graph.predecessors(op).iter().chain(graph.successors(op));
-            for &other in near.filter(|other| self.stamp[other.index()] != self.round) {
+            for &other in near.filter(|&&other| self.stamp[other] != self.round) {
                 let site = state.site(other);
                 if matches!(site, Site::Call(_)) && site != state.site(op) {
                     self.around.push(site);

@@ -2,6 +2,7 @@
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
+use stagewright_core::ids::Keyed;
 use stagewright_core::meter::Compensated;
 use stagewright_core::offload::{Call, Offload, Site, Timeline};
 use stagewright_core::placement::Placement;
@@ -14,9 +15,9 @@ use crate::latency::host::Hosts;
 /// operators.
 #[derive(Debug)]
 pub(super) struct Slots {
-    pub(super) calls: Vec<Call>,
+    pub(super) calls: Keyed<u32, Call>,
     /// Device and call number of each.
-    seats: Vec<(DeviceId, u32)>,
+    seats: Keyed<u32, (DeviceId, u32)>,
     hosts: Hosts,
 }
 
@@ -31,7 +32,8 @@ impl Slots {
         let made =
             problem.graph().operators().map(|op| start.call_of(op)).max().unwrap_or(0).saturating_add(1);
         let numbers = problem.objective().calls().min(u32::try_from(spread).unwrap_or(u32::MAX).max(made));
-        let mut slots = Slots { calls: Vec::new(), seats: Vec::new(), hosts: Hosts::new(problem) };
+        let mut slots =
+            Slots { calls: Keyed::default(), seats: Keyed::default(), hosts: Hosts::new(problem) };
         for (pool, spec) in problem.pools().iter().enumerate().filter(|(_, spec)| !spec.host) {
             for &device in spec.devices.iter().take(most) {
                 for number in 0..numbers {
@@ -46,14 +48,14 @@ impl Slots {
 
     /// The device of a call.
     pub(super) fn device(&self, call: u32) -> DeviceId {
-        self.seats[call as usize].0
+        self.seats[call].0
     }
 
     /// All calls on the device of a call.
     pub(super) fn of_device(&self, call: u32) -> std::ops::Range<u32> {
         let device = self.device(call);
-        let first = call - self.seats[call as usize].1;
-        let len = self.seats[first as usize..].iter().take_while(|seat| seat.0 == device).count() as u32;
+        let first = call - self.seats[call].1;
+        let len = self.seats.iter().skip(first as usize).take_while(|seat| seat.0 == device).count() as u32;
         first..first + len
     }
 }
@@ -66,11 +68,10 @@ pub(super) type Was = (OpId, Site);
 pub(super) struct State<'p> {
     offload: &'p Offload<'p>,
     slots: &'p Slots,
-    sites: Vec<Site>,
+    sites: Keyed<OpId, Site>,
     /// Number of operators of each call.
-    members: Vec<u32>,
-    /// By device.
-    bytes: Vec<Compensated>,
+    members: Keyed<u32, u32>,
+    bytes: Keyed<DeviceId, Compensated>,
     /// Maximum bytes of a device if sums do not decide; zero if they do.
     most_bytes: f64,
     timeline: Timeline,
@@ -89,7 +90,7 @@ impl<'p> State<'p> {
         let problem = offload.problem();
         let graph = offload.graph();
         let mut seats: Vec<(DeviceId, u32, u32)> =
-            (0..).zip(&slots.seats).map(|(call, &(device, number))| (device, number, call)).collect();
+            slots.seats.enumerate().map(|(call, &(device, number))| (device, number, call)).collect();
         seats.sort_unstable();
         // The calls of a device may have any numbers: map them to its first slots, in order.
         let mut numbers: Vec<(DeviceId, u32)> =
@@ -106,10 +107,10 @@ impl<'p> State<'p> {
             let at = seats.binary_search_by_key(&(device, number as u32), |seat| (seat.0, seat.1)).ok()?;
             Some(Site::Call(seats[at].2))
         };
-        let sites: Vec<Site> = graph.operators().map(site).collect::<Option<_>>()?;
+        let sites: Keyed<OpId, Site> = graph.operators().map(site).collect::<Option<_>>()?;
         let mut state = State {
-            members: vec![0; slots.calls.len()],
-            bytes: vec![Compensated::default(); problem.cluster().device_count()],
+            members: Keyed::filled(0, slots.calls.len()),
+            bytes: Keyed::filled(Compensated::default(), problem.cluster().device_count()),
             most_bytes: if problem.memory().is_sum() { 0.0 } else { problem.memory().of_all().total(1) },
             timeline: Timeline::new(graph),
             value: f64::INFINITY,
@@ -119,7 +120,7 @@ impl<'p> State<'p> {
             sites,
         };
         for op in graph.operators() {
-            let site = state.sites[op.index()];
+            let site = state.sites[op];
             state.count(op, site, 1.0)?;
         }
         state.value = state.timeline.schedule(offload, &state.sites, &slots.calls)?;
@@ -139,12 +140,12 @@ impl<'p> State<'p> {
     }
 
     pub(super) fn site(&self, op: OpId) -> Site {
-        self.sites[op.index()]
+        self.sites[op]
     }
 
     /// Number of operators of a call.
     pub(super) fn members(&self, call: u32) -> u32 {
-        self.members[call as usize]
+        self.members[call]
     }
 
     /// The site of an operator on its host, if any.
@@ -162,7 +163,7 @@ impl<'p> State<'p> {
         was.clear();
         let mut able = true;
         for (op, to) in moves {
-            let from = self.sites[op.index()];
+            let from = self.sites[op];
             if from == to {
                 continue;
             }
@@ -189,7 +190,7 @@ impl<'p> State<'p> {
     /// Undoes a shift; `value` is the value before it.
     pub(super) fn restore(&mut self, was: &[Was], value: f64) {
         for &(op, from) in was.iter().rev() {
-            let to = self.sites[op.index()];
+            let to = self.sites[op];
             self.put(op, to, from);
         }
         self.value = value;
@@ -197,22 +198,22 @@ impl<'p> State<'p> {
 
     fn put(&mut self, op: OpId, from: Site, to: Site) -> bool {
         let known = self.count(op, from, -1.0).is_some();
-        self.sites[op.index()] = to;
+        self.sites[op] = to;
         let able = self.count(op, to, 1.0).is_some();
         let pool = match to {
             Site::Host(pool) => pool,
-            Site::Call(call) => self.slots.calls[call as usize].pool,
+            Site::Call(call) => self.slots.calls[call].pool,
         };
         known && able && self.offload.seconds(op, pool as usize).is_some()
     }
 
     fn count(&mut self, op: OpId, site: Site, times: f64) -> Option<()> {
         if let Site::Call(call) = site {
-            let members = &mut self.members[call as usize];
+            let members = &mut self.members[call];
             *members = members.wrapping_add_signed(times as i32);
         }
         let device = self.device(site, op)?;
-        self.bytes[device.index()].add(times * self.offload.graph().least_bytes(op));
+        self.bytes[device].add(times * self.offload.graph().least_bytes(op));
         Some(())
     }
 
@@ -228,7 +229,7 @@ impl<'p> State<'p> {
     fn fits_after(&mut self, was: &[Was]) -> bool {
         let mut touched = std::mem::take(&mut self.touched);
         touched.clear();
-        touched.extend(was.iter().filter_map(|&(op, _)| self.device(self.sites[op.index()], op)));
+        touched.extend(was.iter().filter_map(|&(op, _)| self.device(self.sites[op], op)));
         touched.sort_unstable();
         touched.dedup();
         let fits = touched.iter().all(|&device| self.device_fits(device));
@@ -239,13 +240,13 @@ impl<'p> State<'p> {
     fn device_fits(&self, device: DeviceId) -> bool {
         let problem = self.problem();
         let memory = problem.pools()[problem.pool_of(device)].memory;
-        tolerance::fits(self.bytes[device.index()].value(), memory)
+        tolerance::fits(self.bytes[device].value(), memory)
             && (memory >= self.most_bytes || tolerance::fits(self.device_bytes(device), memory))
     }
 
     /// Bytes of a device, computed from scratch. O(operators + pins of the operators on the device).
     fn device_bytes(&self, device: DeviceId) -> f64 {
-        let here = |&op: &OpId| self.device(self.sites[op.index()], op) == Some(device);
+        let here = |&op: &OpId| self.device(self.sites[op], op) == Some(device);
         let problem = self.problem();
         problem.memory().of(problem.graph().operators().filter(here)).total(1)
     }
@@ -259,11 +260,11 @@ impl<'p> State<'p> {
         let graph = self.offload.graph();
         let (mut device_of, mut call_of) = (Vec::new(), Vec::new());
         for op in graph.operators() {
-            let site = self.sites[op.index()];
+            let site = self.sites[op];
             device_of.push(self.device(site, op).expect("every operator has a device"));
             call_of.push(match site {
                 Site::Host(_) => 0,
-                Site::Call(call) => self.slots.seats[call as usize].1,
+                Site::Call(call) => self.slots.seats[call].1,
             });
         }
         Placement::with_calls(device_of, call_of)

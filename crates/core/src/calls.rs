@@ -23,7 +23,7 @@ pub fn assign(problem: &Problem, placement: &Placement) -> Placement {
     let device_of: Vec<_> = graph.operators().map(|op| placement.device_of(op)).collect();
     let mut rounds = Rounds::new(problem, placement);
     while rounds.run_hosts() || rounds.run_a_call() {}
-    Placement::with_calls(device_of, rounds.call_of.into())
+    Placement::with_calls(device_of, rounds.call_of.into_vec())
 }
 
 /// Assigns calls if the objective is latency and the placement has none.

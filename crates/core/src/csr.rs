@@ -1,8 +1,8 @@
-//! Csr sparse rows.
+//! Compressed sparse rows.
 
 use crate::ids::Id;
 
-/// Csr sparse rows: the lists of all rows in one array.
+/// Compressed sparse rows: the lists of all rows in one array. The default has no rows.
 #[derive(Debug, Clone, Default)]
 pub struct Csr<T> {
     offsets: Vec<u32>,

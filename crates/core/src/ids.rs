@@ -141,12 +141,6 @@ impl<'a, I, T> IntoIterator for &'a Keyed<I, T> {
     }
 }
 
-impl<I, T> From<Keyed<I, T>> for Vec<T> {
-    fn from(keyed: Keyed<I, T>) -> Self {
-        keyed.items
-    }
-}
-
 impl<I, T> From<Vec<T>> for Keyed<I, T> {
     fn from(items: Vec<T>) -> Self {
         Keyed { items, index: PhantomData }

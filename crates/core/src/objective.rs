@@ -399,3 +399,35 @@ pub fn synchronisation(parameter_bytes: f64, replicas: u32, bandwidth: f64) -> f
     let replicas = f64::from(replicas);
     2.0 * (replicas - 1.0) / replicas * parameter_bytes / bandwidth
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_keeps_every_rule() {
+        let mut objectives = vec![ObjectiveKind::Makespan.into(), Objective::Latency { calls: 3 }];
+        objectives.push(Objective::Makespan { execution: Execution::ContentionFree });
+        for schedule in [Schedule::None, Schedule::GPipe, Schedule::OneFOneB, Schedule::ZeroBubble] {
+            for split in [Split::Contiguous, Split::Convex, Split::Free] {
+                for communication in [Communication::Serial, Communication::Overlap, Communication::Duplex] {
+                    for training in [Training::Combined, Training::Separate] {
+                        let microbatches = if schedule == Schedule::None { 1 } else { 4 };
+                        let rules =
+                            Throughput { split, communication, training, schedule, ..Default::default() };
+                        objectives.push(Throughput { microbatches, max_replicas: 2, ..rules }.into());
+                    }
+                }
+            }
+        }
+        let (sound, contradictory): (Vec<_>, Vec<_>) =
+            objectives.into_iter().partition(|objective: &Objective| objective.validate().is_ok());
+        assert_eq!((sound.len(), contradictory.len()), (30, 45));
+        for objective in sound {
+            assert_eq!(Objective::from_document(&objective.to_document(None)), Ok(objective));
+        }
+        for objective in contradictory {
+            assert!(Objective::from_document(&objective.to_document(None)).is_err(), "{objective:?}");
+        }
+    }
+}

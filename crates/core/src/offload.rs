@@ -72,7 +72,7 @@ impl CallSums {
     }
 }
 
-const NONE: OpId = OpId(u32::MAX);
+const NO_OP: OpId = OpId(u32::MAX);
 const NO_CALL: u32 = u32::MAX;
 const NO_TENSOR: TensorId = TensorId(u32::MAX);
 
@@ -157,7 +157,7 @@ impl Timeline {
             calls: Keyed::default(),
             ready: Keyed::filled(0.0, operators),
             first: Keyed::default(),
-            next: Keyed::filled(NONE, operators),
+            next: Keyed::filled(NO_OP, operators),
             waiting_ops: Keyed::filled(0, operators),
             waiting_calls: Keyed::default(),
             following: Keyed::default(),
@@ -178,7 +178,7 @@ impl Timeline {
 
     /// The operators of a call as last scheduled, the last one first.
     pub fn members(&self, call: u32) -> impl Iterator<Item = OpId> + '_ {
-        let some = |op: OpId| (op != NONE).then_some(op);
+        let some = |op: OpId| (op != NO_OP).then_some(op);
         std::iter::successors(some(self.first[call]), move |&op| some(self.next[op]))
     }
 
@@ -219,7 +219,7 @@ impl Timeline {
                     let finish = self.calls[call].finish();
                     value = value.max(finish);
                     let mut member = self.first[call];
-                    while member != NONE {
+                    while member != NO_OP {
                         self.ready[member] = finish;
                         self.release(offload, sites, member);
                         member = self.next[member];
@@ -237,7 +237,7 @@ impl Timeline {
     fn gather(&mut self, offload: &Offload<'_>, sites: &[Site], calls: &[Call]) {
         let graph = offload.graph();
         self.first.clear();
-        self.first.resize(calls.len(), NONE);
+        self.first.resize(calls.len(), NO_OP);
         self.following.clear();
         self.following.resize(calls.len(), NO_CALL);
         self.received.clear();

@@ -75,11 +75,11 @@ impl Draft {
             let producer = target[edge.producer]?;
             Some(Edge { producer, consumers: moved(&edge.consumers), ..edge })
         };
-        self.edges = Vec::from(self.edges).into_iter().filter_map(moved_edge).collect();
+        self.edges = self.edges.into_vec().into_iter().filter_map(moved_edge).collect();
         for shared in &mut self.shared {
             shared.readers = moved(&shared.readers);
         }
-        let mut operators: Keyed<OpId, _> = Vec::from(self.operators).into_iter().map(Some).collect();
+        let mut operators: Keyed<OpId, _> = self.operators.into_vec().into_iter().map(Some).collect();
         self.operators = order.iter().filter_map(|&at| operators[at].take()).collect();
         self
     }
@@ -91,7 +91,7 @@ impl Draft {
         let roles: Vec<Role> = self.operators.iter().map(role_of).collect();
         self.edges.retain(Edge::is_there);
         let tensors = self.tensors();
-        let operators = std::mem::take(&mut self.operators).into();
+        let operators = std::mem::take(&mut self.operators).into_vec();
         let mut graph = GraphDocument { operators, tensors, ..empty(self.rules) };
         fusion::fuse(&mut graph, &roles, together);
         for (edge, tensor) in self.edges.iter_mut().zip(&graph.tensors) {
@@ -108,7 +108,7 @@ impl Draft {
             name,
             tensors: self.tensors(),
             parameters,
-            operators: self.operators.into(),
+            operators: self.operators.into_vec(),
             ..empty(self.rules)
         }
     }

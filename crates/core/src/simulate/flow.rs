@@ -216,7 +216,7 @@ impl Flow {
         for Task { operator, .. } in &self.tasks {
             seconds[operator.device] += operator.seconds;
         }
-        seconds.into()
+        seconds.into_vec()
     }
 
     /// Transfer seconds of every port, without gaps.
@@ -227,7 +227,7 @@ impl Flow {
                 seconds[port] += transfer.seconds;
             }
         }
-        seconds.into()
+        seconds.into_vec()
     }
 
     /// Resident bytes of every device, shared parameters included.

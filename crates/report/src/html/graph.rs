@@ -96,7 +96,7 @@ impl GraphData {
         let seconds = seconds.iter().map(|&sum| tables.seconds.number(sum, units::seconds)).collect();
         let bytes = bytes.iter().map(|&sum| tables.bytes.number(sum, units::bytes)).collect();
         let (parent, name) =
-            Vec::from(tree.groups).into_iter().map(|group| (group.parent, group.name)).unzip();
+            tree.groups.into_vec().into_iter().map(|group| (group.parent, group.name)).unzip();
         GraphData { groups: GroupColumns { parent, name, seconds, bytes }, operators }
     }
 }

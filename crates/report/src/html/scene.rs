@@ -76,7 +76,7 @@ pub(super) fn data(page: &Page, steady: Option<&Steady>) -> io::Result<String> {
     let timeline = page.step.and_then(|step| TimelineData::of_step(step, &mut tables));
     let steady = steady.filter(|_| page.step.is_some()).and_then(|steady| steady::data(steady, &mut tables));
     let Tables { texts, seconds, bytes, .. } = tables;
-    let (graph, texts) = (Some(graph), texts.into_texts().into());
+    let (graph, texts) = (Some(graph), texts.into_texts().into_vec());
     let scene = Scene { devices, graph, timeline, steady, texts, seconds, bytes };
     Ok(serde_json::to_string(&scene)?)
 }

@@ -169,15 +169,11 @@ fn of_devices(subject: &Subject<'_, '_>, base: &Base, all: &[DeviceId], sums: &S
     let problem = scene.problem();
     // Only units that every pool can run allow pools to be compared in speed.
     let pools = problem.pools().len();
-    let everywhere =
-        |unit: &usize| (0..pools).all(|pool| level.seconds(ClusterId::new(*unit), pool).is_finite());
-    let common: Vec<usize> = (0..level.len()).filter(everywhere).collect();
-    let mean: f64 = common.iter().map(|&unit| level.mean(ClusterId::new(unit))).sum();
-    let seconds =
-        |pool: usize| common.iter().map(|&unit| level.seconds(ClusterId::new(unit), pool)).sum::<f64>();
-    let able = |pool: usize| {
-        (0..level.len()).filter(|&unit| level.seconds(ClusterId::new(unit), pool).is_finite()).count()
-    };
+    let everywhere = |unit: &ClusterId| (0..pools).all(|pool| level.seconds(*unit, pool).is_finite());
+    let common: Vec<ClusterId> = level.ids().filter(everywhere).collect();
+    let mean: f64 = common.iter().map(|&unit| level.mean(unit)).sum();
+    let seconds = |pool: usize| common.iter().map(|&unit| level.seconds(unit, pool)).sum::<f64>();
+    let able = |pool: usize| level.ids().filter(|&unit| level.seconds(unit, pool).is_finite()).count();
     let of_pool: Vec<(f64, f64)> =
         (0..pools).map(|pool| (seconds(pool), ratio(able(pool) as f64, level.len() as f64))).collect();
     let finite: Vec<f64> = all
@@ -230,11 +226,7 @@ fn of_pairs(subject: &Subject<'_, '_>, base: &Base, able: &[bool], devices: usiz
         for device in received.ids() {
             let can = able[unit * devices + device.index()];
             figures.extend([
-                if can {
-                    log(level.seconds(ClusterId::new(unit), pools[device]), level.mean(ClusterId::new(unit)))
-                } else {
-                    0.0
-                },
+                if can { log(level.seconds(cluster, pools[device]), level.mean(cluster)) } else { 0.0 },
                 flag(can),
                 flag(here == device),
                 ratio(received[device], all) as f32,

@@ -42,12 +42,20 @@ struct Table {
     parent: Vec<Parent>,
 }
 
-/// A stage between two cut positions, by their index.
-struct Interval {
+/// The states at a position that a stage on some pool can extend.
+struct Open {
     start: Cut,
-    end: Cut,
     pool: usize,
-    replicas: u32,
+    states: Vec<OpenState>,
+}
+
+struct OpenState {
+    usage: usize,
+    value: f64,
+    /// Devices of the pool not in use.
+    left: u32,
+    /// Microbatches in flight in the stage that extends the state.
+    in_flight: u32,
 }
 
 /// Bytes per state of the tables.
@@ -130,13 +138,11 @@ impl Chain<'_> {
         let mut meters: Vec<Meter<'_>> = (0..self.problem.pools().len())
             .map(|pool| Meter::new(self.units, self.problem.objective(), pool))
             .collect();
+        let mut open = Open { start: Cut(0), pool: 0, states: Vec::new() };
         for start in Cut::first(last.index()) {
-            let row = start.index() * width;
-            if table.value[row..row + width].iter().all(|value| value.is_infinite()) {
-                continue;
-            }
             for (pool, meter) in meters.iter_mut().enumerate() {
-                if !self.grow(start, pool, meter, pass, caps, &mut table) {
+                self.open(start, pool, caps[pass], &table, &mut open);
+                if !open.states.is_empty() && !self.grow(&open, meter, pass, caps, &mut table) {
                     return None;
                 }
             }
@@ -158,17 +164,35 @@ impl Chain<'_> {
         Some(Minimised { loads, placement: stages })
     }
 
-    /// Grows the interval from a position on a pool, unit by unit, and extends the states by it at every cut position
-    /// below the caps. Returns `false` if the solve has to stop.
+    /// Finds the states at a position with a value below `cap` and a device of the pool left.
+    fn open(&self, start: Cut, pool: usize, cap: f64, table: &Table, open: &mut Open) {
+        let objective = self.problem.objective();
+        let width = self.space.len();
+        (open.start, open.pool) = (start, pool);
+        open.states.clear();
+        for (usage, &value) in table.value[start.index() * width..][..width].iter().enumerate() {
+            if value >= cap {
+                continue;
+            }
+            let left = self.space.left(usage, pool);
+            if left > 0 {
+                let in_flight = objective.in_flight(self.space.stages(usage) + 1);
+                open.states.push(OpenState { usage, value, left, in_flight });
+            }
+        }
+    }
+
+    /// Grows the interval from a position on a pool, unit by unit, and extends the open states by it at every cut
+    /// position below the caps. Returns `false` if the solve has to stop.
     fn grow(
         &self,
-        start: Cut,
-        pool: usize,
+        open: &Open,
         meter: &mut Meter<'_>,
         pass: usize,
         caps: [f64; 2],
         table: &mut Table,
     ) -> bool {
+        let &Open { start, pool, .. } = open;
         let objective = self.problem.objective();
         let memory = self.problem.pools()[pool].memory;
         let passes = objective.passes();
@@ -198,39 +222,31 @@ impl Chain<'_> {
                 if !meter.holdings().fits(least_in_flight, memory) {
                     break;
                 }
-                let stage = Interval { start, end, pool, replicas };
-                self.extend(stage, meter, loads[pass], caps[pass], table);
+                self.extend(open, end, replicas, meter, loads[pass], table);
             }
             end.0 += 1;
         }
         true
     }
 
-    /// Extends every state at the start of a stage by the stage.
+    /// Extends the open states by a stage that ends at `end`.
     #[inline]
-    fn extend(&self, stage: Interval, meter: &Meter<'_>, load: f64, cap: f64, table: &mut Table) {
-        let Interval { start, end, pool, replicas } = stage;
-        let objective = self.problem.objective();
+    fn extend(&self, open: &Open, end: Cut, replicas: u32, meter: &Meter<'_>, load: f64, table: &mut Table) {
+        let &Open { start, pool, ref states } = open;
         let memory = self.problem.pools()[pool].memory;
-        let by_stage = objective.memory_depends_on_stage();
+        let by_stage = self.problem.objective().memory_depends_on_stage();
         let width = self.space.len();
-        let (earlier, later) = table.value.split_at_mut(end.index() * width);
-        let (value, parent) = (&mut later[..width], &mut table.parent[end.index() * width..][..width]);
-        for (usage, &before) in earlier[start.index() * width..][..width].iter().enumerate() {
-            if before >= cap || self.space.left(usage, pool) < replicas {
+        let row = end.index() * width;
+        let (value, parent) = (&mut table.value[row..][..width], &mut table.parent[row..][..width]);
+        for state in states {
+            if state.left < replicas || by_stage && !meter.holdings().fits(state.in_flight, memory) {
                 continue;
             }
-            if by_stage {
-                let in_flight = objective.in_flight(self.space.stages(usage) + 1);
-                if !meter.holdings().fits(in_flight, memory) {
-                    continue;
-                }
-            }
-            let after = self.space.after(usage, pool, replicas);
-            let candidate = before.max(load);
+            let after = self.space.after(state.usage, pool, replicas);
+            let candidate = state.value.max(load);
             if candidate < value[after] {
                 value[after] = candidate;
-                parent[after] = Parent { start, usage: usage as u32, pool: pool as u32, replicas };
+                parent[after] = Parent { start, usage: state.usage as u32, pool: pool as u32, replicas };
             }
         }
     }

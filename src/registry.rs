@@ -2,7 +2,7 @@
 //!
 //! A new solver is a row of [`SOLVERS`], a new bound a row of [`BOUNDS`]: the command line and `bench` find them here.
 
-use stagewright_core::bound::{Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine};
+use stagewright_core::bound::{Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine, Windows};
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
 use stagewright_dp::{Dp, MaxLoadSplit};
@@ -98,6 +98,7 @@ pub const BOUNDS: &[&dyn Bound] = &[
     &CriticalPath,
     &OneMachine,
     &Energetic,
+    &Windows,
     &Anchored { effort: Effort::DEFAULT },
     &AnchoredFluid { effort: Effort::DEFAULT },
     &CallChains { effort: bound::Effort::DEFAULT },

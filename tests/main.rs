@@ -26,4 +26,5 @@ mod simulate;
 mod terminal;
 mod train;
 mod train_data;
+mod windows;
 mod workloads;

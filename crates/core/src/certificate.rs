@@ -19,6 +19,15 @@ pub enum Certificate {
         /// The operator.
         operator: OpId,
     },
+    /// Windows that a path cuts into the step, and the prices of the work that is confined to some of them.
+    Windows {
+        /// Price of a second on a device, by kind.
+        prices: Vec<f64>,
+        /// The operators of the path that cut windows, in its order.
+        path: Vec<OpId>,
+        /// The windows whose work is counted.
+        windows: Vec<u32>,
+    },
     /// Prices at which the devices cannot hold everything below a threshold.
     ColumnGeneration {
         /// The threshold, in the objective's unit.
@@ -36,13 +45,15 @@ impl Certificate {
     /// Converts it to a document.
     pub fn to_document(&self, problem: &Problem) -> CertificateDocument {
         let operator_name = |op: OpId| problem.graph().operator(op).name.clone();
+        let kind_name = |kind: usize| problem.cluster().kind(kind).name.clone();
+        let by_kind =
+            |prices: &[f64]| prices.iter().enumerate().map(|(kind, &it)| (kind_name(kind), it)).collect();
         match self {
-            Certificate::Fluid { prices } => CertificateDocument::Fluid {
-                prices: prices
-                    .iter()
-                    .enumerate()
-                    .map(|(kind, &price)| (problem.cluster().kind(kind).name.clone(), price))
-                    .collect(),
+            Certificate::Fluid { prices } => CertificateDocument::Fluid { prices: by_kind(prices) },
+            Certificate::Windows { prices, path, windows } => CertificateDocument::Windows {
+                prices: by_kind(prices),
+                path: path.iter().map(|&op| operator_name(op)).collect(),
+                windows: windows.clone(),
             },
             Certificate::HeaviestUnit { operator } => {
                 CertificateDocument::HeaviestUnit { operator: operator_name(*operator) }

@@ -3,6 +3,8 @@
 pub mod brute_force;
 pub mod devices;
 pub mod heterogeneous;
+pub mod makespan;
+pub mod makespan_optimum;
 pub mod random;
 pub mod replicated;
 pub mod steps;

@@ -67,6 +67,8 @@ pub enum BoundEvidence {
     Fluid,
     /// The heaviest colocation class.
     HeaviestUnit,
+    /// Windows that a path cuts into the step.
+    Windows,
     /// Prices at which the devices cannot hold all classes.
     ColumnGeneration,
     /// The longest path of the graph, each operator on its fastest kind.
@@ -80,6 +82,7 @@ impl BoundEvidence {
             BoundEvidence::Value => "value",
             BoundEvidence::Fluid => "fluid",
             BoundEvidence::HeaviestUnit => "heaviest-unit",
+            BoundEvidence::Windows => "windows",
             BoundEvidence::ColumnGeneration => "column-generation",
             BoundEvidence::CriticalPath => "critical-path",
         }

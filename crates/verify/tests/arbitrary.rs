@@ -182,12 +182,18 @@ impl Choices<'_> {
     }
 
     fn certificate(&mut self) -> CertificateDocument {
-        match self.next() % 3 {
+        match self.next() % 4 {
             0 => {
                 let prices = self.some(3, |choices| (choices.kind(), choices.number()));
                 CertificateDocument::Fluid { prices: prices.into_iter().collect() }
             }
             1 => CertificateDocument::HeaviestUnit { operator: self.operator() },
+            2 => {
+                let prices = self.some(3, |choices| (choices.kind(), choices.number()));
+                let path = self.some(4, Self::operator);
+                let windows = self.some(6, |choices| u32::from(choices.next()) % 8);
+                CertificateDocument::Windows { prices: prices.into_iter().collect(), path, windows }
+            }
             _ => {
                 let operators = || ["a", "b", "c", "d"].map(str::to_owned);
                 let prices = operators().map(|operator| (operator, self.number()));

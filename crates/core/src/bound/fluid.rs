@@ -35,20 +35,25 @@ impl Bound for Fluid {
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
         let table = class_seconds(problem);
-        let (column_of_kind, columns) = distinct_columns(problem, &table);
-        let (value, shares) = match problem.objective().kind() {
-            ObjectiveKind::Makespan => divided_quickly(&columns)?,
-            _ => divided(&columns)?,
-        };
-        let prices = (0..problem.cluster().kind_count())
-            .map(|kind| column_of_kind[kind].map_or(0.0, |at| shares[at] / columns[at].devices))
-            .collect();
+        let (value, prices) = priced(problem, &table)?;
         Some(LowerBound {
             value: round_down(problem.objective().repetitions() * value),
             source: self.name(),
             certificate: Some(Certificate::Fluid { prices }),
         })
     }
+}
+
+/// The fluid bound, before rounding, and its price of a second on a device of each kind, for classes whose seconds by
+/// kind are given. `None` if some class cannot run anywhere.
+pub(super) fn priced(problem: &Problem, classes: &[Vec<Option<f64>>]) -> Option<(f64, Vec<f64>)> {
+    let (column_of_kind, columns) = distinct_columns(problem, classes);
+    let (value, shares) = match problem.objective().kind() {
+        ObjectiveKind::Makespan => divided_quickly(&columns)?,
+        _ => divided(&columns)?,
+    };
+    let price = |column: &Option<usize>| column.map_or(0.0, |at| shares[at] / columns[at].devices);
+    Some((value, column_of_kind.iter().map(price).collect()))
 }
 
 /// Devices with equal times.

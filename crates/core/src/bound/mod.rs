@@ -12,7 +12,7 @@ pub mod makespan;
 pub use critical_path::CriticalPath;
 pub use fluid::{Column, Fluid, divided, proved_by};
 pub use heaviest_unit::HeaviestUnit;
-pub use makespan::{Energetic, OneMachine};
+pub use makespan::{Energetic, OneMachine, Windows};
 
 use crate::certificate::Certificate;
 use crate::graph::ClassId;
@@ -63,7 +63,8 @@ pub trait Bound: Sync {
 }
 
 /// The closed-form bounds.
-pub const CLOSED_FORMS: [&dyn Bound; 5] = [&Fluid, &HeaviestUnit, &CriticalPath, &OneMachine, &Energetic];
+pub const CLOSED_FORMS: [&dyn Bound; 6] =
+    [&Fluid, &HeaviestUnit, &CriticalPath, &OneMachine, &Energetic, &Windows];
 
 /// The strongest closed form that applies.
 pub fn strongest(problem: &Problem) -> LowerBound {

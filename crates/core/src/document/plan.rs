@@ -326,6 +326,18 @@ pub enum CertificateDocument {
         /// One operator of the class.
         operator: String,
     },
+    /// A path of operators v_1, …, v_C cuts the step into windows: 0 before the start of v_1, 2i − 1 while v_i runs, and
+    /// 2i after its end, up to the start of v_(i+1) or the end of the step. Work that can only run in the listed windows
+    /// takes at least its priced seconds of them, and every other window has a least length: the sum bounds the makespan
+    /// from below.
+    Windows {
+        /// Non-negative price by kind, positive for at least one kind with devices.
+        prices: BTreeMap<String, f64>,
+        /// Operators on a path of the graph, in its order; others of the path may lie between them.
+        path: Vec<String>,
+        /// The windows whose work is counted, ascending.
+        windows: Vec<u32>,
+    },
     /// Prices at which the devices cannot hold all colocation classes below a threshold. Every set of classes that a
     /// stage on r devices may run with a load of at most the threshold costs at most r times the price of such a
     /// device, but all classes together cost more than all devices: so no plan has the threshold as its value.

@@ -3,8 +3,8 @@
 //! A feasible plan refutes any bound above its value, whatever the evidence. Otherwise the replayed evidence
 //! decides. For throughput that is the certificate; for latency the critical path, if the plan names it as
 //! the source, since the certificates are about loads. For makespan it is either: a device computes for at
-//! most the makespan, and the closed-form certificates count compute alone. The certificate of column
-//! generation also counts communication, which may overlap with compute in a step, so it proves nothing about
+//! most the makespan, and the closed-form certificates count compute alone. Windows are parts of a step, so they prove
+//! nothing about throughput. The certificate of column generation also counts communication, which may overlap with compute in a step, so it proves nothing about
 //! makespan. Without such evidence the bound is not verified, which is not the same as wrong.
 
 use stagewright_core::document::{CertificateDocument, PlanDocument};
@@ -53,7 +53,10 @@ pub(crate) fn check(
 fn evidence(problem: &Problem, plan: &PlanDocument) -> Option<(BoundEvidence, Proof)> {
     let certified = || plan.bound.certificate.as_ref().map(|certificate| replay(problem, certificate));
     match problem.rules.objective {
-        Objective::Throughput => certified(),
+        Objective::Throughput => match plan.bound.certificate {
+            Some(CertificateDocument::Windows { .. }) => None,
+            _ => certified(),
+        },
         Objective::Latency { .. } | Objective::Makespan { .. }
             if plan.bound.source == critical_path::SOURCE =>
         {
@@ -61,7 +64,11 @@ fn evidence(problem: &Problem, plan: &PlanDocument) -> Option<(BoundEvidence, Pr
         }
         Objective::Latency { .. } => None,
         Objective::Makespan { .. } => match plan.bound.certificate {
-            Some(CertificateDocument::Fluid { .. } | CertificateDocument::HeaviestUnit { .. }) => certified(),
+            Some(
+                CertificateDocument::Fluid { .. }
+                | CertificateDocument::HeaviestUnit { .. }
+                | CertificateDocument::Windows { .. },
+            ) => certified(),
             Some(CertificateDocument::ColumnGeneration { .. }) | None => None,
         },
     }

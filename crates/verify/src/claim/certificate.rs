@@ -1,6 +1,6 @@
 //! Certificates: evidence that a bound holds for every plan, replayed from the documents.
 //!
-//! The certificate of column generation is in [`columns`]. The others use colocation classes u and device kinds c,
+//! The certificates of column generation and of windows are in [`columns`] and [`windows`]. The others use colocation classes u and device kinds c,
 //! where seconds(u, c) is the sum over the members of u. Only kinds that can run the whole class count: the kind has
 //! devices, supports every member, and has a device that the pins of all members allow.
 //!
@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use stagewright_core::document::CertificateDocument;
 
 use super::columns::{self, Evidence};
+use super::windows;
 use crate::read::{Allowed, Problem};
 use crate::report::BoundEvidence;
 
@@ -42,6 +43,10 @@ pub(crate) fn replay(problem: &Problem, certificate: &CertificateDocument) -> (B
         CertificateDocument::HeaviestUnit { operator } => {
             (BoundEvidence::HeaviestUnit, heaviest_unit(problem, operator))
         }
+        CertificateDocument::Windows { prices, path, windows: inside } => {
+            let evidence = windows::Evidence { prices, path, windows: inside };
+            (BoundEvidence::Windows, windows::replay(problem, &evidence))
+        }
         CertificateDocument::ColumnGeneration { threshold_s, prices, devices, order } => {
             let evidence = Evidence { threshold: *threshold_s, prices, devices, order };
             (BoundEvidence::ColumnGeneration, columns::replay(problem, &evidence))
@@ -49,22 +54,34 @@ pub(crate) fn replay(problem: &Problem, certificate: &CertificateDocument) -> (B
     }
 }
 
-fn fluid(problem: &Problem, prices: &BTreeMap<String, f64>) -> Proof {
+/// The prices by kind, and the price of a second on all devices together; or why they are malformed.
+pub(super) fn kind_prices(
+    problem: &Problem,
+    prices: &BTreeMap<String, f64>,
+) -> Result<(Vec<f64>, f64), String> {
     let mut price = vec![0.0; problem.cluster.kinds.len()];
     for (name, &given) in prices {
         let Some(kind) = problem.cluster.find_kind(name) else {
-            return Proof::Malformed(format!("it prices kind {name:?}, which the cluster lacks"));
+            return Err(format!("it prices kind {name:?}, which the cluster lacks"));
         };
         if !(given.is_finite() && given >= 0.0) {
-            return Proof::Malformed(format!("the price of kind {name:?} is {given:?}"));
+            return Err(format!("the price of kind {name:?} is {given:?}"));
         }
         price[kind] = given;
     }
     let kinds = problem.cluster.kinds.iter();
     let capacity: f64 = kinds.zip(&price).map(|(kind, price)| f64::from(kind.document.count) * price).sum();
-    if capacity <= 0.0 {
-        return Proof::Malformed("no kind with devices has a positive price".to_owned());
+    match capacity > 0.0 {
+        true => Ok((price, capacity)),
+        false => Err("no kind with devices has a positive price".to_owned()),
     }
+}
+
+fn fluid(problem: &Problem, prices: &BTreeMap<String, f64>) -> Proof {
+    let (price, capacity) = match kind_prices(problem, prices) {
+        Ok(prices) => prices,
+        Err(why) => return Proof::Malformed(why),
+    };
     let mut total = 0.0;
     for class in 0..problem.graph.classes.len() {
         let prices = runs_on(problem, class).map(|(kind, seconds)| match price[kind] {

@@ -8,3 +8,4 @@ pub(crate) mod figures;
 pub(crate) mod gap;
 pub(crate) mod seconds;
 pub(crate) mod status;
+mod windows;

@@ -1,8 +1,8 @@
 //! The energetic bound: work between heads and tails.
 
 use super::Reach;
+use super::capacity::Capacity;
 use super::thresholds::Thresholds;
-use super::window::Window;
 use crate::bound::{Bound, LowerBound};
 use crate::document::ObjectiveKind;
 use crate::problem::Problem;
@@ -53,26 +53,26 @@ impl Bound for Energetic {
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
         let reach = Reach::new(problem)?;
-        let window = Window::new(problem, &reach);
+        let capacity = Capacity::new(problem, &reach);
         let thresholds = Thresholds::new(problem, &reach);
         let everything = [0.0; 2];
-        let mut prices = window.prices(everything)?;
-        let mut value = window.value(everything, &prices);
+        let mut prices = capacity.prices(everything)?;
+        let mut value = capacity.value(everything, &prices);
         for _ in 0..ROUNDS {
             let mut best = everything;
             let mut most = 0.0;
-            for at in thresholds.candidates(&window.least(&prices)) {
-                let found = window.value(at, &prices);
+            for at in thresholds.candidates(&capacity.least(&prices)) {
+                let found = capacity.value(at, &prices);
                 if found > most {
                     (most, best) = (found, at);
                 }
             }
             value = f64::max(value, most);
-            if window.has_one_price() || best == everything {
+            if capacity.has_one_price() || best == everything {
                 break;
             }
-            prices = window.prices(best)?;
-            value = value.max(window.value(best, &prices));
+            prices = capacity.prices(best)?;
+            value = value.max(capacity.value(best, &prices));
         }
         Some(LowerBound { value: round_down(value), source: self.name(), certificate: None })
     }

@@ -34,14 +34,16 @@
 //!   jobs with release dates and tails on identical machines to minimize the makespan", the same journal, 1987.
 
 mod arcs;
+mod capacity;
 mod energetic;
 mod local;
 mod one_machine;
 mod reach;
 mod sites;
 mod thresholds;
-mod window;
+mod windows;
 
 pub use energetic::Energetic;
 pub use one_machine::OneMachine;
 pub use reach::Reach;
+pub use windows::Windows;

@@ -7,7 +7,7 @@ use crate::ids::Keyed;
 use crate::problem::Problem;
 
 /// A problem's operators by colocation class, and the sites with equal seconds as one column of prices.
-pub(super) struct Window<'a> {
+pub(super) struct Capacity<'a> {
     problem: &'a Problem,
     reach: &'a Reach<'a>,
     /// By site.
@@ -16,8 +16,8 @@ pub(super) struct Window<'a> {
     devices: Vec<f64>,
 }
 
-impl<'a> Window<'a> {
-    pub(super) fn new(problem: &'a Problem, reach: &'a Reach<'a>) -> Window<'a> {
+impl<'a> Capacity<'a> {
+    pub(super) fn new(problem: &'a Problem, reach: &'a Reach<'a>) -> Capacity<'a> {
         let sites = &reach.sites;
         let operators = || problem.graph().operators();
         let (mut column_of, mut firsts, mut devices) = (Vec::new(), Vec::new(), Vec::new());
@@ -32,7 +32,7 @@ impl<'a> Window<'a> {
             devices[column] += sites.devices(site) as f64;
             column_of.push(column);
         }
-        Window { problem, reach, column_of, devices }
+        Capacity { problem, reach, column_of, devices }
     }
 
     /// Whether all devices are identical, so that there is nothing to price.

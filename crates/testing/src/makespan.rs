@@ -14,7 +14,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 
 /// The problem of a seed, with `operators` operators.
-pub(crate) fn problem(number: u64, operators: usize) -> Problem {
+pub fn problem(number: u64, operators: usize) -> Problem {
     let mut rng = seed::stream(0xB0D5, number);
     let rng = &mut rng;
     let cluster = cluster(rng, if operators > 4 { 2 } else { 3 });

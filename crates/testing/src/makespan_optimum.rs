@@ -25,7 +25,7 @@ fn orders(count: usize) -> Vec<Vec<OpId>> {
 
 /// Calls `show` for every placement without violations, under every priority and without one, with its
 /// timeline.
-pub(crate) fn visit(problem: &Problem, mut show: impl FnMut(&Placement, &Timeline)) {
+pub fn visit(problem: &Problem, mut show: impl FnMut(&Placement, &Timeline)) {
     let (graph, cluster) = (problem.graph(), problem.cluster());
     let orders = orders(graph.operator_count());
     let mut simulator = Simulator::new();
@@ -57,14 +57,14 @@ pub(crate) fn visit(problem: &Problem, mut show: impl FnMut(&Placement, &Timelin
 }
 
 /// Whether no device exceeds its memory.
-pub(crate) fn fits_everywhere(problem: &Problem, timeline: &Timeline) -> bool {
+pub fn fits_everywhere(problem: &Problem, timeline: &Timeline) -> bool {
     let cluster = problem.cluster();
     let mut peaks = cluster.devices().zip(timeline.peak_bytes());
     peaks.all(|(device, &bytes)| fits(bytes, cluster.memory(cluster.kind_of(device))))
 }
 
 /// The minimum makespan; `None` if every placement violates a constraint.
-pub(crate) fn optimum(problem: &Problem) -> Option<f64> {
+pub fn optimum(problem: &Problem) -> Option<f64> {
     let mut best: Option<f64> = None;
     visit(problem, |_, timeline| {
         if best.is_none_or(|best| timeline.makespan() < best) {

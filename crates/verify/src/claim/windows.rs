@@ -1,0 +1,166 @@
+//! The certificate of windows: a bound on the makespan by the work that can run only in some parts of the step.
+//!
+//! Let v₁, …, v_C be operators on a path. Window 2i − 1 is the time of vᵢ on its device, window 2i the time from its end
+//! to the start of vᵢ₊₁, windows 0 and 2C precede v₁ and follow v_C. They partition the step. An operator that follows
+//! vᵢ and precedes vₖ runs in windows 2i to 2k − 2, but in none of those in which its own device runs an operator of the
+//! path that has its colocation class. The windows of a set Z together last at least the priced seconds of the
+//! operators that can run nowhere else, divided by the price of all devices: see [`certificate`](super::certificate).
+//! Every other window lasts at least as long as its operator, or as the longest path between its ends.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::certificate::{Proof, kind_prices, runs_on};
+use crate::read::{Problem, Tensor};
+
+/// The evidence as the plan states it.
+pub(super) struct Evidence<'a> {
+    pub(super) prices: &'a BTreeMap<String, f64>,
+    pub(super) path: &'a [String],
+    pub(super) windows: &'a [u32],
+}
+
+/// The windows that a path cuts.
+struct Cut {
+    /// Least seconds of every window.
+    lengths: Vec<f64>,
+    /// First and last window by operator.
+    range: Vec<[usize; 2]>,
+}
+
+/// Replays the certificate. O(pins + operators · kinds + windows).
+pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>) -> Proof {
+    let (price, capacity) = match kind_prices(problem, evidence.prices) {
+        Ok(prices) => prices,
+        Err(why) => return Proof::Malformed(why),
+    };
+    let path = match path_of(problem, evidence.path) {
+        Ok(path) => path,
+        Err(why) => return Proof::Malformed(why),
+    };
+    let mut is_inside = vec![false; 2 * path.len() + 1];
+    for &window in evidence.windows {
+        match is_inside.get_mut(window as usize) {
+            Some(inside) => *inside = true,
+            None => {
+                return Proof::Malformed(format!("it lists window {window}, which its path does not cut"));
+            }
+        }
+    }
+    let classes = &problem.graph.classes;
+    let kinds_of: Vec<Vec<usize>> =
+        (0..classes.len()).map(|class| runs_on(problem, class).map(|(kind, _)| kind).collect()).collect();
+    if kinds_of.iter().any(Vec::is_empty) {
+        return Proof::NoPlan;
+    }
+    let seconds = |operator: usize, kind: usize| {
+        problem.seconds(operator, &problem.cluster.kinds[kind]).unwrap_or(f64::INFINITY)
+    };
+    let least: Vec<f64> = (0..problem.graph.operators.len())
+        .map(|operator| {
+            let kinds = kinds_of[problem.graph.class_of[operator]].iter();
+            kinds.map(|&kind| seconds(operator, kind)).fold(f64::INFINITY, f64::min)
+        })
+        .collect();
+    let cut = match cut(problem, &path, &least) {
+        Ok(cut) => cut,
+        Err(why) => return Proof::Malformed(why),
+    };
+    let mut bound: f64 =
+        cut.lengths.iter().zip(&is_inside).filter(|(_, inside)| !**inside).map(|(length, _)| length).sum();
+    // The number of windows outside the set before each.
+    let mut outside = vec![0usize];
+    for inside in &is_inside {
+        outside.push(outside[outside.len() - 1] + usize::from(!inside));
+    }
+    let mut own_windows: Vec<Vec<usize>> = vec![Vec::new(); classes.len()];
+    for (at, &operator) in path.iter().enumerate() {
+        own_windows[problem.graph.class_of[operator]].push(2 * at + 1);
+    }
+    for (class, members) in classes.iter().enumerate() {
+        let confined: Vec<usize> = members
+            .iter()
+            .copied()
+            .filter(|&operator| {
+                let [first, last] = cut.range[operator];
+                let excluded = match first == last && first % 2 == 1 {
+                    true => 0,
+                    false => own_windows[class]
+                        .iter()
+                        .filter(|&&window| (first..=last).contains(&window) && !is_inside[window])
+                        .count(),
+                };
+                outside[last + 1] - outside[first] == excluded
+            })
+            .collect();
+        let priced = kinds_of[class].iter().map(|&kind| match price[kind] {
+            0.0 => 0.0,
+            price => price * confined.iter().map(|&operator| seconds(operator, kind)).sum::<f64>(),
+        });
+        bound += priced.reduce(f64::min).unwrap_or(0.0) / capacity;
+    }
+    // A sum that overflowed cannot be compared with a claim.
+    if bound.is_finite() { Proof::Bound(bound) } else { Proof::Open }
+}
+
+/// The operators of the path, each at most once.
+fn path_of(problem: &Problem, names: &[String]) -> Result<Vec<usize>, String> {
+    let mut path = Vec::with_capacity(names.len());
+    for name in names {
+        match problem.graph.find(name) {
+            Some(operator) => path.push(operator),
+            None => return Err(format!("it names operator {name:?}, which the graph lacks")),
+        }
+    }
+    Ok(path)
+}
+
+/// The windows, or why the operators are not on a path.
+fn cut(problem: &Problem, path: &[usize], least: &[f64]) -> Result<Cut, String> {
+    let place: FxHashMap<usize, usize> =
+        path.iter().enumerate().map(|(at, &operator)| (operator, at)).collect();
+    let operators = least.len();
+    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); operators];
+    for (from, to) in problem.graph.tensors.iter().flat_map(Tensor::arcs) {
+        readers[from].push(to);
+    }
+    let mut lengths = vec![0.0f64; 2 * path.len() + 1];
+    // The last window that precedes each operator's own, and the longest path of operators since its beginning.
+    let mut since: Vec<(usize, f64)> = vec![(0, 0.0); operators];
+    for &operator in &problem.graph.order {
+        let (window, ready) = since[operator];
+        let after = match place.get(&operator) {
+            Some(&at) => {
+                if window != 2 * at {
+                    return Err(format!("operator {at} of its path does not follow the one before it"));
+                }
+                lengths[window] = lengths[window].max(ready);
+                lengths[window + 1] = least[operator];
+                (window + 2, 0.0)
+            }
+            None => (window, ready + least[operator]),
+        };
+        if after.0 == 2 * path.len() {
+            lengths[after.0] = lengths[after.0].max(after.1);
+        }
+        for &reader in &readers[operator] {
+            if after.0 > since[reader].0 {
+                since[reader] = after;
+            } else if after.0 == since[reader].0 {
+                since[reader].1 = since[reader].1.max(after.1);
+            }
+        }
+    }
+    let mut range: Vec<[usize; 2]> = since.iter().map(|&(window, _)| [window, 2 * path.len()]).collect();
+    for &operator in problem.graph.order.iter().rev() {
+        for &reader in &readers[operator] {
+            let last = place.get(&reader).map_or(range[reader][1], |&at| 2 * at);
+            range[operator][1] = range[operator][1].min(last);
+        }
+    }
+    for (at, &operator) in path.iter().enumerate() {
+        range[operator] = [2 * at + 1; 2];
+    }
+    Ok(Cut { lengths, range })
+}

@@ -9,7 +9,7 @@ use crate::subject::{Base, Subject};
 /// Picks units by the improbability of their current device and target devices by their probability, and moves together
 /// the units that the network groups.
 pub(crate) fn guidance(subject: &Subject<'_, '_>, base: &Base, prediction: &Prediction) -> Guidance {
-    let devices = subject.scene().device_count();
+    let devices = subject.instance().device_count();
     let mut targets = prediction.affinity.clone();
     let mut picks = Vec::with_capacity(subject.unit_count());
     for (unit, &home) in base.home.iter().enumerate() {
@@ -24,5 +24,5 @@ pub(crate) fn guidance(subject: &Subject<'_, '_>, base: &Base, prediction: &Pred
         .zip(&prediction.together)
         .map(|(&(from, to, _), &likely)| (ClusterId(from), ClusterId(to), likely))
         .collect();
-    Guidance::new(subject.scene(), subject.level(), &picks, &targets, &together)
+    Guidance::new(subject.instance(), subject.level(), &picks, &targets, &together)
 }

@@ -12,15 +12,15 @@ use stagewright_core::objective::Objective;
 use stagewright_core::problem::{Problem, ProblemError};
 use stagewright_core::seed;
 use stagewright_core::simulate::Activity;
-use stagewright_makespan::scene::Scene;
-use stagewright_makespan::schedule::{Judge, Schedule};
+use stagewright_makespan::instance::Instance;
+use stagewright_makespan::schedule::{Evaluator, Schedule};
 use stagewright_makespan::{ClusterId, Level, acyclic_level_of};
 
 /// The units of a problem with everything that does not depend on the plan. A unit is a cluster of operators: see
 /// [`Level`].
 #[derive(Debug)]
 pub struct Subject<'s, 'p> {
-    pub(crate) scene: &'s Scene<'p>,
+    pub(crate) instance: &'s Instance<'p>,
     pub(crate) level: Level,
     /// Edges between units: from, to, mean seconds of the transfer.
     pub(crate) edges: Vec<(u32, u32, f64)>,
@@ -50,8 +50,8 @@ pub fn step_of(problem: &Problem) -> Result<Problem, ProblemError> {
 impl<'s, 'p> Subject<'s, 'p> {
     /// Builds the subject of a step, with at most `most_units` units if coarsening gets that far. `is_throughput` is
     /// the objective of the plan. O(pools · operators + levels · edges log edges).
-    pub fn new(scene: &'s Scene<'p>, most_units: usize, is_throughput: bool) -> Subject<'s, 'p> {
-        let level = acyclic_level_of(scene, most_units, &mut seed::stream(0, 0));
+    pub fn new(instance: &'s Instance<'p>, most_units: usize, is_throughput: bool) -> Subject<'s, 'p> {
+        let level = acyclic_level_of(instance, most_units, &mut seed::stream(0, 0));
         let units = level.len();
         let row =
             |from: ClusterId| level.next(from).iter().map(move |&(to, seconds)| (from.0, to.0, seconds));
@@ -69,12 +69,12 @@ impl<'s, 'p> Subject<'s, 'p> {
         let mut order: Vec<u32> = topological.iter().map(|unit| unit.0).collect();
         // The sort is stable: units of equal level stay in topological order.
         order.sort_by(|&a, &b| bottom[b].total_cmp(&bottom[a]));
-        Subject { scene, level, edges, order, top, bottom, is_throughput }
+        Subject { instance, level, edges, order, top, bottom, is_throughput }
     }
 
-    /// The scene.
-    pub fn scene(&self) -> &'s Scene<'p> {
-        self.scene
+    /// The instance.
+    pub fn instance(&self) -> &'s Instance<'p> {
+        self.instance
     }
 
     /// The units.
@@ -99,18 +99,18 @@ impl<'s, 'p> Subject<'s, 'p> {
 
     /// Whether a unit can run on a device.
     pub fn can_run(&self, unit: impl Id, device: DeviceId) -> bool {
-        self.level.seconds(ClusterId::new(unit.index()), self.scene.problem().pool_of(device)).is_finite()
+        self.level.seconds(ClusterId::new(unit.index()), self.instance.problem().pool_of(device)).is_finite()
     }
 
     /// The device of every unit given those of the operators: the one with most of its work.
     pub fn devices_of(&self, device_of: &[DeviceId]) -> Keyed<u32, DeviceId> {
-        let (graph, devices) = (self.scene.graph(), self.scene.device_count());
+        let (graph, devices) = (self.instance.graph(), self.instance.device_count());
         let mut work = vec![0.0f64; self.unit_count() * devices];
         for op in graph.operators() {
             let unit = self.level.cluster_of(graph.class_of(op));
             // Operators that take no time decide only if no other operator does.
             work[unit.index() * devices + device_of[op.index()].index()] +=
-                self.scene.mean_seconds(op) + f64::MIN_POSITIVE;
+                self.instance.mean_seconds(op) + f64::MIN_POSITIVE;
         }
         let most = |row: &[f64]| {
             let mut best = 0;
@@ -144,10 +144,10 @@ pub struct Base {
 
 impl Base {
     /// Simulates a schedule once. O(operators log operators).
-    pub fn new(subject: &Subject<'_, '_>, judge: &mut Judge<'_, '_>, schedule: &Schedule) -> Base {
-        let (graph, level) = (subject.scene.graph(), &subject.level);
-        let seconds = judge.score(schedule).makespan;
-        let (flow, timeline) = judge.last();
+    pub fn new(subject: &Subject<'_, '_>, evaluator: &mut Evaluator<'_, '_>, schedule: &Schedule) -> Base {
+        let (graph, level) = (subject.instance.graph(), &subject.level);
+        let seconds = evaluator.score(schedule).makespan;
+        let (flow, timeline) = evaluator.last();
         let (mut start, mut critical) = (vec![0.0; level.len()], vec![0.0; level.len()]);
         let mut count = vec![0.0f64; level.len()];
         let unit_of = |op| level.cluster_of(graph.class_of(op));
@@ -158,7 +158,7 @@ impl Base {
         for step in timeline.critical_path(flow) {
             if let Activity::Operator(op) = step.activity {
                 let op = OpId(op);
-                critical[unit_of(op).index()] += subject.scene.mean_seconds(op);
+                critical[unit_of(op).index()] += subject.instance.mean_seconds(op);
             }
         }
         for unit in 0..level.len() {

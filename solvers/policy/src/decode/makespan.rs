@@ -13,7 +13,7 @@ use stagewright_core::graph::OpId;
 use stagewright_core::ids::Keyed;
 use stagewright_core::seed;
 use stagewright_core::solver::Stop;
-use stagewright_makespan::schedule::{Best, Judge, Schedule, is_better};
+use stagewright_makespan::schedule::{Best, Evaluator, Schedule, is_better};
 use stagewright_makespan::{ClusterId, assigned, rank};
 
 use super::gumbel;
@@ -33,7 +33,7 @@ pub(crate) fn homes(
     temperature: f64,
     rng: &mut impl Rng,
 ) -> Vec<DeviceId> {
-    let (level, units, devices) = (&subject.level, subject.unit_count(), subject.scene.device_count());
+    let (level, units, devices) = (&subject.level, subject.unit_count(), subject.instance.device_count());
     let group_of = match is_grouped {
         true => groups(subject, prediction, temperature, rng),
         false => (0..units).collect(),
@@ -44,9 +44,9 @@ pub(crate) fn homes(
         let seconds = level.mean(ClusterId::new(unit)) + f64::MIN_POSITIVE;
         work[group] += seconds;
         for (device, share) in prediction.devices_of(unit, devices).iter().enumerate() {
-            let able = subject.can_run(unit, DeviceId::new(device));
+            let capable = subject.can_run(unit, DeviceId::new(device));
             logits[group * devices + device] +=
-                if able { seconds * share.max(LEAST).ln() } else { f64::NEG_INFINITY };
+                if capable { seconds * share.max(LEAST).ln() } else { f64::NEG_INFINITY };
         }
     }
     let mut home_of_group = vec![None; units];
@@ -96,7 +96,7 @@ fn groups(
 ) -> Vec<usize> {
     let (level, units) = (&subject.level, subject.unit_count());
     let all: f64 = level.ids().map(|unit| level.mean(unit)).sum();
-    let most = MAX_OF_DEVICE * all / subject.scene.device_count().max(1) as f64;
+    let most = MAX_OF_DEVICE * all / subject.instance.device_count().max(1) as f64;
     let mut holds = |likely: f64| match temperature > 0.0 {
         true => rng.random_bool(likely),
         false => likely > 0.5,
@@ -120,9 +120,9 @@ fn groups(
 /// The operators by the priority of their units, those of one unit by decreasing upward rank. The backward operators of
 /// units that have forward ones come last, in reverse order.
 pub(crate) fn order(subject: &Subject<'_, '_>, prediction: &Prediction) -> Vec<OpId> {
-    let (scene, level) = (subject.scene, &subject.level);
-    let graph = scene.graph();
-    let mut order = rank::falling(scene, &rank::upward(scene));
+    let (instance, level) = (subject.instance, &subject.level);
+    let graph = instance.graph();
+    let mut order = rank::falling(instance, &rank::upward(instance));
     let unit_of = |op: OpId| level.cluster_of(graph.class_of(op));
     let mut has_forward = Keyed::filled(false, level.len());
     for op in graph.operators().filter(|&op| graph.is_forward(op)) {
@@ -146,14 +146,14 @@ const TEMPERATURES: [f64; 4] = [0.0, 0.25, 0.5, 1.0];
 pub(crate) fn best_of_draws<'s, 'p>(
     subject: &Subject<'s, 'p>,
     prediction: &Prediction,
-    judges: &mut [Judge<'s, 'p>],
+    evaluators: &mut [Evaluator<'s, 'p>],
     count: usize,
     (seed, task): (u64, u64),
     stop: &Stop,
 ) -> Option<Best> {
-    let scene = subject.scene;
+    let instance = subject.instance;
     let by_network = order(subject, prediction);
-    let draw = |judge: &mut Judge<'s, 'p>, number: usize| -> Option<Best> {
+    let draw = |evaluator: &mut Evaluator<'s, 'p>, number: usize| -> Option<Best> {
         if number > 0 && stop.reason().is_some() {
             return None;
         }
@@ -161,16 +161,16 @@ pub(crate) fn best_of_draws<'s, 'p>(
         // The first two draws are the most likely assignments, ungrouped and grouped.
         let temperature = if number < 2 { 0.0 } else { TEMPERATURES[1 + (number / 2) % 3] };
         let homes = homes(subject, prediction, number % 2 == 1, temperature, &mut rng);
-        let device_of = subject.level.project(scene, &homes.into());
-        let implied = assigned::order(scene, &device_of);
-        let best = Best::of(None, judge, Schedule::by_order(device_of.clone(), &implied));
-        Best::of(best, judge, Schedule::by_order(device_of, &by_network))
+        let device_of = subject.level.project(instance, &homes.into());
+        let implied = assigned::order(instance, &device_of);
+        let best = Best::better_of(None, evaluator, Schedule::by_order(device_of.clone(), &implied));
+        Best::better_of(best, evaluator, Schedule::by_order(device_of, &by_network))
     };
-    let walks = judges.len().max(1);
-    let share = |(first, judge): (usize, &mut Judge<'s, 'p>)| {
+    let walks = evaluators.len().max(1);
+    let share = |(first, evaluator): (usize, &mut Evaluator<'s, 'p>)| {
         let mut best: Option<(usize, Best)> = None;
         for number in (first..count).step_by(walks) {
-            if let Some(found) = draw(judge, number)
+            if let Some(found) = draw(evaluator, number)
                 && best.as_ref().is_none_or(|(_, best)| is_better(found.score, best.score))
             {
                 best = Some((number, found));
@@ -178,7 +178,7 @@ pub(crate) fn best_of_draws<'s, 'p>(
         }
         best
     };
-    let mut found: Vec<(usize, Best)> = judges.par_iter_mut().enumerate().filter_map(share).collect();
+    let mut found: Vec<(usize, Best)> = evaluators.par_iter_mut().enumerate().filter_map(share).collect();
     // Ties go to the first draw, whichever thread made it.
     found.sort_by_key(|(number, _)| *number);
     let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };

@@ -47,7 +47,7 @@ pub struct Input {
     /// Device of every unit in the plan to improve on.
     pub home: Keyed<u32, DeviceId>,
     /// Whether a unit can run on a device, by unit and device.
-    pub able: Vec<bool>,
+    pub capable: Vec<bool>,
     /// The units, each after its predecessors.
     pub order: Vec<u32>,
 }
@@ -60,13 +60,13 @@ impl Input {
     /// If these are not permutations.
     pub fn renamed(&self, unit_to: &Keyed<u32, u32>, device_to: &Keyed<DeviceId, DeviceId>) -> Input {
         let mut pair = vec![0.0; self.pair.len()];
-        let mut able = vec![false; self.able.len()];
+        let mut capable = vec![false; self.capable.len()];
         for (unit, &unit_to) in unit_to.iter().enumerate() {
             for (device, &device_to) in device_to.iter().enumerate() {
                 let from = unit * self.devices + device;
                 let to = unit_to as usize * self.devices + device_to.index();
                 pair[to * PAIR..(to + 1) * PAIR].copy_from_slice(&self.pair[from * PAIR..(from + 1) * PAIR]);
-                able[to] = self.able[from];
+                capable[to] = self.capable[from];
             }
         }
         let mut home = Keyed::filled(DeviceId(0), self.units);
@@ -83,14 +83,14 @@ impl Input {
             pair,
             graph: self.graph.clone(),
             home,
-            able,
+            capable,
             order: self.order.iter().map(|&unit| unit_to[unit]).collect(),
         }
     }
 
     /// Whether a unit can run on a device.
     pub fn is_able(&self, unit: usize, device: DeviceId) -> bool {
-        self.able[unit * self.devices + device.index()]
+        self.capable[unit * self.devices + device.index()]
     }
 }
 

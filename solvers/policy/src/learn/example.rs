@@ -98,16 +98,16 @@ pub fn example(
 /// The device of every unit of a placement.
 fn unit_homes(subject: &Subject<'_, '_>, placement: &Placement) -> Keyed<u32, DeviceId> {
     let device_of: Vec<DeviceId> =
-        subject.scene().graph().operators().map(|op| placement.device_of(op)).collect();
+        subject.instance().graph().operators().map(|op| placement.device_of(op)).collect();
     subject.devices_of(&device_of)
 }
 
 /// Permutes devices within their pools so that as much work as possible keeps its device: a greedy matching by
 /// decreasing agreement, then pairwise exchanges while they help.
 fn aligned(subject: &Subject<'_, '_>, was: &[DeviceId], is: &[DeviceId]) -> Keyed<u32, DeviceId> {
-    let scene = subject.scene();
-    let problem = scene.problem();
-    let devices = scene.device_count();
+    let instance = subject.instance();
+    let problem = instance.problem();
+    let devices = instance.device_count();
     // If each pair of devices has its own link, no two devices are interchangeable.
     if problem.cluster().document().matrix.is_some() {
         return is.to_vec().into();
@@ -154,7 +154,7 @@ fn aligned(subject: &Subject<'_, '_>, was: &[DeviceId], is: &[DeviceId]) -> Keye
 /// Position of every unit in a plan: the mean rank of its operators, or its stage. For a unit with forward operators
 /// only these count: its backward operators run in reverse order, so with them every unit would be in the middle.
 fn places(subject: &Subject<'_, '_>, placement: &Placement) -> Keyed<u32, f64> {
-    let graph = subject.scene().graph();
+    let graph = subject.instance().graph();
     let mut of_operator = vec![0.0; graph.operator_count()];
     if placement.priority().len() == of_operator.len() {
         for (rank, op) in placement.priority().iter().enumerate() {

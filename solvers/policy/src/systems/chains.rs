@@ -17,7 +17,7 @@ pub(super) struct Chains {
 
 impl Chains {
     /// The chains of a reading.
-    pub(super) fn of(reading: &Reading<'_, '_>) -> Chains {
+    pub(super) fn from_reading(reading: &Reading<'_, '_>) -> Chains {
         Chains::new(reading.subject.order(), &reading.ends)
     }
 

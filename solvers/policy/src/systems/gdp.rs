@@ -205,7 +205,7 @@ impl Gdp {
             segments.push(segment);
         }
         let x = Tensor::cat(&segments, 0)?.index_select(&seen.places, 0)?;
-        log_probabilities(&(self.head.forward(&self.norm.forward(&x)?)? + &seen.not_able)?)
+        log_probabilities(&(self.head.forward(&self.norm.forward(&x)?)? + &seen.incapable)?)
     }
 }
 
@@ -217,7 +217,7 @@ struct Seen {
     most: usize,
     order: Tensor,
     places: Tensor,
-    not_able: Tensor,
+    incapable: Tensor,
 }
 
 impl Seen {
@@ -241,7 +241,7 @@ impl Seen {
             most,
             order: ids(reading.subject.order().to_vec())?,
             places: ids(reading.places().into_vec())?,
-            not_able: reading.not_able(devices)?,
+            incapable: reading.incapable(devices)?,
         })
     }
 }
@@ -324,7 +324,7 @@ mod tests {
             most: 4,
             order: Tensor::new(ids.clone(), &Device::Cpu)?,
             places: Tensor::new(ids, &Device::Cpu)?,
-            not_able: Tensor::zeros((5, 3), DType::F32, &Device::Cpu)?,
+            incapable: Tensor::zeros((5, 3), DType::F32, &Device::Cpu)?,
         })
     }
 
@@ -349,7 +349,7 @@ mod tests {
             most: 1,
             order: Tensor::new(ids.clone(), &Device::Cpu)?,
             places: Tensor::new(ids, &Device::Cpu)?,
-            not_able: Tensor::zeros((units, 3), DType::F32, &Device::Cpu)?,
+            incapable: Tensor::zeros((units, 3), DType::F32, &Device::Cpu)?,
         })
     }
 

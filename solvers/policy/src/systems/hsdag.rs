@@ -67,7 +67,7 @@ pub(super) fn parameters(settings: &Settings) -> f64 {
 
 /// Numbers kept for the gradient of all steps; without learning, of one step.
 pub(super) fn kept(settings: &Settings, reading: &Reading<'_, '_>, learns: bool) -> f64 {
-    let chains = Chains::of(reading);
+    let chains = Chains::from_reading(reading);
     let widths = chains.count * (PER_LAYER * settings.layers + PER_CHAIN) + chains.ends.len() * PER_EDGE;
     let steps = if learns { STEPS } else { 1 };
     (steps * settings.width) as f64 * widths as f64
@@ -99,7 +99,7 @@ struct Seen {
 
 impl Seen {
     fn new(reading: &Reading<'_, '_>) -> Result<Seen> {
-        let Chains { chain_of, count, ends } = Chains::of(reading);
+        let Chains { chain_of, count, ends } = Chains::from_reading(reading);
         let members = Rows::segments(count, &chain_of).map_err(candle_core::Error::wrap)?;
         let figures = mean(&members, &chain_of, &reading.figures()?)?;
         let mut around: Keyed<u32, Vec<u32>> = u32::first(count).map(|chain| vec![chain]).collect();
@@ -339,8 +339,8 @@ impl System for Hsdag {
 mod tests {
     use candle_core::DType;
     use stagewright_core::solver::Stop;
-    use stagewright_makespan::scene::Scene;
-    use stagewright_makespan::schedule::Judge;
+    use stagewright_makespan::instance::Instance;
+    use stagewright_makespan::schedule::Evaluator;
 
     use super::super::system::Purpose;
     use super::super::testing::{DIAMOND, graph};
@@ -381,8 +381,8 @@ mod tests {
         set("score.1.bias", &|_| 0.0)?;
         // 0 – 1 – 2 – 3 – 4, and 5 isolated, with alternating directions so that nothing is contracted.
         let problem = graph(6, &[(1, 0), (1, 2), (3, 2), (3, 4)], 2);
-        let scene = Scene::new(&problem);
-        let reading = Reading::new(&scene, usize::MAX)?;
+        let instance = Instance::new(&problem);
+        let reading = Reading::new(&instance, usize::MAX)?;
         let seen = Seen::new(&reading)?;
         assert_eq!(seen.ends.len(), 4);
         // Products along the edges: 0 – 1: 6, 1 – 2: 3, 2 – 3: 1, 3 – 4: 5.
@@ -410,11 +410,11 @@ mod tests {
     fn scores_have_a_gradient() -> Result<()> {
         let (hsdag, weights) = small()?;
         let problem = graph(6, &DIAMOND, 2);
-        let scene = Scene::new(&problem);
-        let reading = Reading::new(&scene, usize::MAX)?;
+        let instance = Instance::new(&problem);
+        let reading = Reading::new(&instance, usize::MAX)?;
         let seen = Seen::new(&reading)?;
         let stop = Stop::new(None, Default::default());
-        let mut trials = Trials::new(&reading, Judge::new(&scene), u64::MAX, 0.0, stop);
+        let mut trials = Trials::new(&reading, Evaluator::new(&instance), u64::MAX, 0.0, stop);
         let mut rng = stagewright_core::seed::stream(1, 0);
         let (baselines, purpose) = (&mut Vec::new(), Purpose::Draw);
         let mut play = Play { baselines, reading: &reading, trials: &mut trials, purpose, rng: &mut rng };

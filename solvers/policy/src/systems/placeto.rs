@@ -244,7 +244,7 @@ impl Placeto {
         }
         let logits = perceptron(&self.classifier, &Tensor::cat(&parts, 1)?)?;
         let order = Tensor::new(order.to_vec(), &Device::Cpu)?;
-        log_probabilities(&(logits + seen.not_able.index_select(&order, 0)?)?)
+        log_probabilities(&(logits + seen.incapable.index_select(&order, 0)?)?)
     }
 }
 
@@ -254,7 +254,7 @@ struct Seen<'a, 's, 'p> {
     around: Around,
     /// Whether a group has groups before and after it, groups × 1 × 1; otherwise it receives nothing.
     hears: [Tensor; 2],
-    not_able: Tensor,
+    incapable: Tensor,
     /// By group: seconds, bytes sent and memory, each as a share of the largest.
     shares: Keyed<u32, [f32; 3]>,
 }
@@ -279,8 +279,8 @@ impl<'a, 's, 'p> Seen<'a, 's, 'p> {
             hears[1][from] = 1.0;
         }
         let [down, up] = hears.map(|hears| Tensor::from_vec(hears.into_vec(), (units, 1, 1), &Device::Cpu));
-        let (around, not_able) = (Around::new(reading), reading.not_able(devices)?);
-        Ok(Seen { reading, around, hears: [down?, up?], not_able, shares })
+        let (around, incapable) = (Around::new(reading), reading.incapable(devices)?);
+        Ok(Seen { reading, around, hears: [down?, up?], incapable, shares })
     }
 
     /// Features before a step: groups × width.
@@ -384,7 +384,7 @@ impl System for Placeto {
 #[cfg(test)]
 mod tests {
     use candle_core::DType;
-    use stagewright_makespan::scene::Scene;
+    use stagewright_makespan::instance::Instance;
 
     use super::super::testing::{DIAMOND, graph};
     use super::*;
@@ -394,8 +394,8 @@ mod tests {
     #[test]
     fn others_come_before_after_or_beside() {
         let problem = graph(6, &DIAMOND, 2);
-        let scene = Scene::new(&problem);
-        let reading = Reading::new(&scene, usize::MAX).expect("few edges");
+        let instance = Instance::new(&problem);
+        let reading = Reading::new(&instance, usize::MAX).expect("few edges");
         let around = Around::new(&reading);
         let of = |unit: u32| {
             let at =
@@ -412,8 +412,8 @@ mod tests {
     #[test]
     fn steps_together_are_as_likely_as_one_by_one() -> Result<()> {
         let problem = graph(6, &DIAMOND, 3);
-        let scene = Scene::new(&problem);
-        let reading = Reading::new(&scene, usize::MAX)?;
+        let instance = Instance::new(&problem);
+        let reading = Reading::new(&instance, usize::MAX)?;
         let settings = Settings { devices: 3, width: 0, layers: 2 };
         let mut parameters = ParameterBuilder::new(Source::Seed(8), false, DType::F32, &Device::Cpu);
         let placeto = Placeto::new(&mut parameters, settings).map_err(candle_core::Error::wrap)?;

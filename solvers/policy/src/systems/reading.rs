@@ -5,7 +5,7 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::TensorId;
 use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
-use stagewright_makespan::scene::Scene;
+use stagewright_makespan::instance::Instance;
 
 use crate::features::kinds::{KINDS, coarse};
 use crate::rows::Rows;
@@ -35,15 +35,15 @@ impl<'s, 'p> Reading<'s, 'p> {
     ///
     /// # Errors
     /// If there are more edges than 32 bits can count.
-    pub fn new(scene: &'s Scene<'p>, most_units: usize) -> Result<Reading<'s, 'p>> {
-        let subject = Subject::new(scene, most_units, false);
-        let (graph, units) = (scene.graph(), subject.unit_count());
+    pub fn new(instance: &'s Instance<'p>, most_units: usize) -> Result<Reading<'s, 'p>> {
+        let subject = Subject::new(instance, most_units, false);
+        let (graph, units) = (instance.graph(), subject.unit_count());
         let mut seconds = vec![[0.0f64; KINDS]; units];
         let mut sent = vec![0.0; units];
         for op in graph.operators() {
             let unit = subject.level().cluster_of(graph.class_of(op));
             seconds[unit.index()][coarse(graph.operator(op).kind.as_deref())] +=
-                scene.mean_seconds(op) + f64::MIN_POSITIVE;
+                instance.mean_seconds(op) + f64::MIN_POSITIVE;
             let is_elsewhere = |tensor: &&TensorId| {
                 let unit_of = |op: &_| subject.level().cluster_of(graph.class_of(*op));
                 graph.consumers(**tensor).iter().any(|reader| unit_of(reader) != unit)
@@ -66,7 +66,7 @@ impl<'s, 'p> Reading<'s, 'p> {
 
     /// The problem.
     pub fn problem(&self) -> &'p Problem {
-        self.subject.scene().problem()
+        self.subject.instance().problem()
     }
 
     /// Number of units.
@@ -76,7 +76,7 @@ impl<'s, 'p> Reading<'s, 'p> {
 
     /// Number of devices.
     pub fn devices(&self) -> usize {
-        self.subject.scene().device_count()
+        self.subject.instance().device_count()
     }
 
     /// Mean seconds of all units, summed.
@@ -86,10 +86,11 @@ impl<'s, 'p> Reading<'s, 'p> {
 
     /// The chosen device if the unit can run there, otherwise the first that it can run on.
     pub(super) fn instead(&self, unit: usize, chosen: DeviceId) -> DeviceId {
-        let able = |&device: &DeviceId| device.index() < self.devices() && self.subject.can_run(unit, device);
-        match able(&chosen) {
+        let capable =
+            |&device: &DeviceId| device.index() < self.devices() && self.subject.can_run(unit, device);
+        match capable(&chosen) {
             true => chosen,
-            false => self.subject.scene().problem().cluster().devices().find(able).unwrap_or(chosen),
+            false => self.subject.instance().problem().cluster().devices().find(capable).unwrap_or(chosen),
         }
     }
 
@@ -100,7 +101,7 @@ impl<'s, 'p> Reading<'s, 'p> {
     }
 
     /// Logit penalties of devices that cannot run a unit or are absent: units × `devices`.
-    pub(super) fn not_able(&self, devices: usize) -> Result<Tensor> {
+    pub(super) fn incapable(&self, devices: usize) -> Result<Tensor> {
         let is_there =
             |unit, device| device < self.devices() && self.subject.can_run(unit, DeviceId::new(device));
         let add = |at: usize| if is_there(at / devices, at % devices) { 0.0 } else { NOT_ABLE };

@@ -10,8 +10,8 @@ use stagewright_core::solver::{
     Capabilities, Context, Event, Solution, SolveError, Solver, Status, StopReason,
 };
 use stagewright_core::tolerance;
-use stagewright_makespan::scene::Scene;
-use stagewright_makespan::schedule::{Judge, solution};
+use stagewright_makespan::instance::Instance;
+use stagewright_makespan::schedule::{Evaluator, solution};
 
 use super::{Agent, Kind, Reading, Settings, Trials};
 use crate::checkpoint::CheckpointError;
@@ -139,7 +139,7 @@ impl Solver for Learned {
         self.summary
     }
 
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
         match objective.kind() {
             ObjectiveKind::Makespan => None,
             _ => Some("objectives other than the makespan"),
@@ -154,18 +154,18 @@ impl Solver for Learned {
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
         let bound = strongest(problem);
-        let scene = Scene::new(problem);
-        if let Some(reason) = scene.impossible() {
+        let instance = Instance::new(problem);
+        if let Some(reason) = instance.impossible() {
             return Ok(Solution::without_plan(self.name, Status::Infeasible, bound, None, reason));
         }
         if problem.graph().operator_count() == 0 {
-            let judge = &mut Judge::new(&scene);
+            let evaluator = &mut Evaluator::new(&instance);
             let nothing = stagewright_makespan::schedule::Schedule::without_priority(Vec::new());
-            let best = stagewright_makespan::schedule::Best::of(None, judge, nothing);
-            return solution(self.name, &scene, best, bound, context);
+            let best = stagewright_makespan::schedule::Best::better_of(None, evaluator, nothing);
+            return solution(self.name, &instance, best, bound, context);
         }
         let invariant = |error: &dyn std::fmt::Display| SolveError::Invariant(error.to_string());
-        let reading = Reading::new(&scene, self.kind.most_units()).map_err(|error| invariant(&error))?;
+        let reading = Reading::new(&instance, self.kind.most_units()).map_err(|error| invariant(&error))?;
         // New parameters are not created before their size has been checked.
         let given = self.file.as_ref().map(|_| self.build(reading.devices(), context.seed)).transpose()?;
         let settings = match &given {
@@ -180,7 +180,7 @@ impl Solver for Learned {
             None => self.build(reading.devices(), context.seed)?,
         };
         let pool = context.pool()?;
-        let mut trials = trials(&reading, &scene, &bound, context);
+        let mut trials = trials(&reading, &instance, &bound, context);
         let mut reason = None;
         let mut episodes = 0u64;
         while !trials.is_over() {
@@ -213,7 +213,7 @@ impl Solver for Learned {
         }
         let statistics =
             vec![("simulations", trials.played()), ("episodes", episodes), ("steps", descent.steps())];
-        let solution = solution(self.name, &scene, trials.into_best(), bound, context)?;
+        let solution = solution(self.name, &instance, trials.into_best(), bound, context)?;
         let reason = solution.reason.clone().or(reason);
         Ok(Solution { statistics, reason, ..solution })
     }
@@ -232,7 +232,7 @@ fn done_of(trials: &Trials<'_, '_, '_>, context: &Context<'_>) -> f64 {
 /// The trials of a solve.
 fn trials<'a, 's, 'p>(
     reading: &'a Reading<'s, 'p>,
-    scene: &'s Scene<'p>,
+    instance: &'s Instance<'p>,
     bound: &LowerBound,
     context: &Context<'_>,
 ) -> Trials<'a, 's, 'p> {
@@ -242,5 +242,5 @@ fn trials<'a, 's, 'p>(
         (None, Some(_)) => u64::MAX,
         (None, None) => PLACEMENTS,
     };
-    Trials::new(reading, Judge::new(scene), most, bound.value / (1.0 - gap), context.stop().clone())
+    Trials::new(reading, Evaluator::new(instance), most, bound.value / (1.0 - gap), context.stop().clone())
 }

@@ -3,17 +3,15 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use stagewright_core::bound::strongest;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{Graph, OpId};
 use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Solution, SolveError, Solver, Status, Stop};
+use stagewright_core::solver::{Context, Solution, SolveError, Solver, Stop};
 
-use super::instance::Instance;
 use super::partial_schedule::PartialSchedule;
-use super::schedule::{Best, Evaluator, solution};
+use super::schedule::{Best, Evaluator, solution, solve_instance};
 
 /// Fractions of the memory that a partial schedule may fill, tried in turn until the simulator finds that everything
 /// fits: a partial schedule only estimates the memory in use.
@@ -68,14 +66,10 @@ impl Solver for ListScheduler {
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        SolveError::check(self, problem)?;
-        let bound = strongest(problem);
-        let instance = Instance::new(problem);
-        if let Some(reason) = instance.impossible() {
-            return Ok(Solution::without_plan(self.name, Status::Infeasible, bound, None, reason));
-        }
-        let best = self.best(&mut Evaluator::new(&instance), context.stop());
-        solution(self.name, &instance, best, bound, context)
+        solve_instance(self, problem, |instance, bound| {
+            let best = self.best(&mut Evaluator::new(instance), context.stop());
+            solution(self.name, instance, best, bound, context)
+        })
     }
 }
 

@@ -7,18 +7,17 @@
 //! of equal work, assigned to the devices in turn, cuts move by ever smaller steps and intervals change their device;
 //! the first change that shortens the step is taken.
 
-use stagewright_core::bound::strongest;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{ClassId, Graph, OpId};
 use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver, Status, Stop};
+use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver, Stop};
 
 use super::instance::Instance;
 use super::list::ready_order;
 use super::rank;
-use super::schedule::{Best, Evaluator, Schedule, is_better, solution};
+use super::schedule::{Best, Evaluator, Schedule, is_better, solution, solve_instance};
 use super::search::most_simulations;
 
 /// Maximum number of other devices tried for an interval.
@@ -198,34 +197,30 @@ impl Solver for OrderSplit {
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        SolveError::check(self, problem)?;
-        let bound = strongest(problem);
-        let instance = Instance::new(problem);
-        if let Some(reason) = instance.impossible() {
-            return Ok(Solution::without_plan(self.name(), Status::Infeasible, bound, None, reason));
-        }
-        let mut evaluator = Evaluator::new(&instance);
-        let mut best: Option<Best> = None;
-        let most = most_simulations(&instance, context);
-        for order in orders(&instance) {
-            let line = Line::new(&instance, order);
-            for intervals in INTERVALS {
-                if best.is_some() && context.stop().reason().is_some() {
-                    break;
-                }
-                let devices = instance.device_count();
-                let split = line.equal(intervals * devices, devices);
-                let found = line.climb(split, &mut evaluator, most, context.stop());
-                if let Some(found) = found
-                    && best.as_ref().is_none_or(|best| is_better(found.score, best.score))
-                {
-                    if found.score.fits() {
-                        context.emit(Event::Incumbent { value: found.score.makespan });
+        solve_instance(self, problem, |instance, bound| {
+            let mut evaluator = Evaluator::new(instance);
+            let mut best: Option<Best> = None;
+            let most = most_simulations(instance, context);
+            for order in orders(instance) {
+                let line = Line::new(instance, order);
+                for intervals in INTERVALS {
+                    if best.is_some() && context.stop().reason().is_some() {
+                        break;
                     }
-                    best = Some(found);
+                    let devices = instance.device_count();
+                    let split = line.equal(intervals * devices, devices);
+                    let found = line.climb(split, &mut evaluator, most, context.stop());
+                    if let Some(found) = found
+                        && best.as_ref().is_none_or(|best| is_better(found.score, best.score))
+                    {
+                        if found.score.fits() {
+                            context.emit(Event::Incumbent { value: found.score.makespan });
+                        }
+                        best = Some(found);
+                    }
                 }
             }
-        }
-        solution(self.name(), &instance, best, bound, context)
+            solution(self.name(), instance, best, bound, context)
+        })
     }
 }

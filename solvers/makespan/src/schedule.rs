@@ -1,14 +1,14 @@
 //! Schedules and their simulated scores.
 
-use stagewright_core::bound::LowerBound;
 use stagewright_core::bound::makespan::Reach;
+use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
 use stagewright_core::ids::Id;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::simulate::{Change, Flow, Rerun, Simulator, Template, Timeline};
-use stagewright_core::solver::{Context, Plan, Solution, SolveError, Status, StopReason};
+use stagewright_core::solver::{Context, Plan, Solution, SolveError, Solver, Status, StopReason};
 use stagewright_core::tolerance;
 
 use super::instance::Instance;
@@ -221,6 +221,23 @@ impl Best {
             Some(best) if best.score <= score => Some(best),
             _ => Some(Best { score, schedule }),
         }
+    }
+}
+
+/// Solves the instance of a problem, given its lower bound, unless it is evidently infeasible.
+///
+/// # Errors
+/// If the solver does not support the problem, or `solve` fails.
+pub fn solve_instance<'p>(
+    solver: &dyn Solver,
+    problem: &'p Problem,
+    solve: impl FnOnce(&Instance<'p>, LowerBound) -> Result<Solution, SolveError>,
+) -> Result<Solution, SolveError> {
+    SolveError::check(solver, problem)?;
+    let (instance, bound) = (Instance::new(problem), strongest(problem));
+    match instance.impossible() {
+        Some(reason) => Ok(Solution::without_plan(solver.name(), Status::Infeasible, bound, None, reason)),
+        None => solve(&instance, bound),
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::bound::LowerBound;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Event, Solution, SolveError, Solver, Status, Stop};
+use stagewright_core::solver::{Capabilities, Context, Event, Solution, SolveError, Solver, Stop};
 use stagewright_core::tolerance;
 
 use super::instance::Instance;
-use super::schedule::{Best, Evaluator, Score, is_better, solution};
+use super::schedule::{Best, Evaluator, Score, is_better, solution, solve_instance};
 
 /// Maximum gap of the target: above it every plan is close enough.
 const LARGEST_GAP: f64 = 0.999;
@@ -114,27 +114,23 @@ impl Solver for SearchSolver {
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        SolveError::check(self, problem)?;
-        let bound = strongest(problem);
-        let instance = Instance::new(problem);
-        if let Some(reason) = instance.impossible() {
-            return Ok(Solution::without_plan(self.name, Status::Infeasible, bound, None, reason));
-        }
-        let mut evaluator = Evaluator::new(&instance);
-        let starts = (self.begin)(&mut evaluator, context);
-        // A schedule that fits beats every one that does not, whatever its makespan.
-        let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
-        let Some(best) = starts.iter().cloned().reduce(better) else {
-            return solution(self.name, &instance, None, bound, context);
-        };
-        let goal = Goal::new(&bound, context);
-        let mut search = Search { instance: &instance, evaluator, starts, best, goal };
-        search.announce(context);
-        if problem.graph().operator_count() > 0 && !search.is_over() {
-            (self.run)(&mut search, context)?;
-        }
-        let runs = search.evaluator.runs;
-        let solution = solution(self.name, &instance, Some(search.best), bound, context)?;
-        Ok(Solution { statistics: vec![("simulations", runs)], ..solution })
+        solve_instance(self, problem, |instance, bound| {
+            let mut evaluator = Evaluator::new(instance);
+            let starts = (self.begin)(&mut evaluator, context);
+            // A schedule that fits beats every one that does not, whatever its makespan.
+            let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
+            let Some(best) = starts.iter().cloned().reduce(better) else {
+                return solution(self.name, instance, None, bound, context);
+            };
+            let goal = Goal::new(&bound, context);
+            let mut search = Search { instance, evaluator, starts, best, goal };
+            search.announce(context);
+            if problem.graph().operator_count() > 0 && !search.is_over() {
+                (self.run)(&mut search, context)?;
+            }
+            let runs = search.evaluator.runs;
+            let solution = solution(self.name, instance, Some(search.best), bound, context)?;
+            Ok(Solution { statistics: vec![("simulations", runs)], ..solution })
+        })
     }
 }

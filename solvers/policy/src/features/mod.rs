@@ -89,7 +89,7 @@ impl Input {
     }
 
     /// Whether a unit can run on a device.
-    pub fn is_able(&self, unit: usize, device: DeviceId) -> bool {
+    pub fn can_run(&self, unit: usize, device: DeviceId) -> bool {
         self.capable[unit * self.devices + device.index()]
     }
 }

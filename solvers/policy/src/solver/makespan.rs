@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::bound::LowerBound;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver, Status};
@@ -34,34 +34,30 @@ const TASKS: u64 = 1 << 20;
 
 pub(super) fn solve(
     name: &'static str,
-    problem: &Problem,
+    instance: &Instance<'_>,
+    bound: LowerBound,
     network: Option<&Network>,
     parts: Parts,
     context: &mut Context<'_>,
 ) -> Result<Solution, SolveError> {
-    let bound = strongest(problem);
-    let instance = Instance::new(problem);
-    if let Some(reason) = instance.impossible() {
-        return Ok(Solution::without_plan(name, Status::Infeasible, bound, None, reason));
-    }
-    let mut evaluator = Evaluator::new(&instance);
+    let mut evaluator = Evaluator::new(instance);
     let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
     let Some(start) = starts(&mut evaluator, context).into_iter().reduce(better) else {
-        return solution(name, &instance, None, bound, context);
+        return solution(name, instance, None, bound, context);
     };
-    if problem.graph().operator_count() == 0 {
-        return solution(name, &instance, Some(start), bound, context);
+    if instance.graph().operator_count() == 0 {
+        return solution(name, instance, Some(start), bound, context);
     }
-    let mut run = Run { instance: &instance, evaluator, base: start, best: None, asked: 0, seconds: 0.0 };
+    let mut run = Run { instance, evaluator, base: start, best: None, asked: 0, seconds: 0.0 };
     if parts.floor {
         run.best = Some(run.base.clone());
         run.announce(context);
-        run.floor(problem, parts.splits, context)?;
+        run.floor(instance.problem(), parts.splits, context)?;
     }
     let mut reason = None;
     let mut reader = None;
     if let Some(network) = network.filter(|_| !run.is_over(&bound, context)) {
-        let subject = Subject::new(&instance, MAX_UNITS, false);
+        let subject = Subject::new(instance, MAX_UNITS, false);
         reason = Policy::too_large(network, &subject, context);
         reader = reason.is_none().then_some((network, subject));
     }
@@ -99,7 +95,7 @@ pub(super) fn solve(
             // Every search has its own random streams, far from those of other seeds.
             part.seed = part.seed.wrapping_add(number << 32);
             let from = run.best.clone().unwrap_or_else(|| run.base.clone());
-            let found = anneal(&instance, from, guide.as_ref(), &bound, &mut part)?;
+            let found = anneal(instance, from, guide.as_ref(), &bound, &mut part)?;
             if run.take(Some(found), context) {
                 guide = None;
             }
@@ -110,7 +106,7 @@ pub(super) fn solve(
         ("predictions", run.asked),
         ("network_ms", (1e3 * run.seconds) as u64),
     ];
-    let solution = solution(name, &instance, run.best, bound, context)?;
+    let solution = solution(name, instance, run.best, bound, context)?;
     let reason = solution.reason.clone().or(reason.filter(|_| solution.status != Status::Optimal));
     Ok(Solution { statistics, reason, ..solution })
 }

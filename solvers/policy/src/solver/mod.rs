@@ -15,6 +15,7 @@ use stagewright_core::document::ObjectiveKind;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver};
+use stagewright_makespan::schedule::solve_instance;
 use stagewright_search::dpl::unsupported_for_contiguous_dp;
 
 use crate::features::Input;
@@ -146,7 +147,7 @@ fn unsupported(objective: &Objective) -> Option<&'static str> {
     }
 }
 
-fn unsupported_without_splits(objective: &Objective) -> Option<&'static str> {
+pub(crate) fn unsupported_without_splits(objective: &Objective) -> Option<&'static str> {
     match objective.kind() {
         ObjectiveKind::Makespan => None,
         _ => Some("objectives other than the makespan"),
@@ -175,7 +176,9 @@ impl Solver for Policy {
             context.emit(Event::Phase { name: format!("the floor; the network is on {place}") });
         }
         match problem.objective().kind() {
-            ObjectiveKind::Makespan => makespan::solve(self.name, problem, network, self.parts, context),
+            ObjectiveKind::Makespan => solve_instance(self, problem, |instance, bound| {
+                makespan::solve(self.name, instance, bound, network, self.parts, context)
+            }),
             _ => throughput::solve(self.name, problem, network, self.parts, context),
         }
     }

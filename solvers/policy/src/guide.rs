@@ -1,6 +1,5 @@
 //! Search moves guided by a prediction.
 
-use stagewright_makespan::ClusterId;
 use stagewright_makespan::guidance::Guidance;
 
 use crate::predict::Prediction;
@@ -18,11 +17,11 @@ pub(crate) fn guidance(subject: &Subject<'_, '_>, base: &Base, prediction: &Pred
         // Staying put is not a move.
         targets[at] = 0.0;
     }
-    let together: Vec<(ClusterId, ClusterId, f64)> = subject
+    let together: Vec<_> = subject
         .edges()
         .iter()
         .zip(&prediction.together)
-        .map(|(&(from, to, _), &likely)| (ClusterId(from), ClusterId(to), likely))
+        .map(|(&(from, to, _), &likely)| (from, to, likely))
         .collect();
     Guidance::new(subject.instance(), subject.level(), &picks, &targets, &together)
 }

@@ -7,7 +7,7 @@
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::graph::OpId;
-use stagewright_core::ids::{Id, Keyed};
+use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::{Problem, ProblemError};
 use stagewright_core::seed;
@@ -23,13 +23,13 @@ pub struct Subject<'s, 'p> {
     pub(crate) instance: &'s Instance<'p>,
     pub(crate) level: Level,
     /// Edges between units: from, to, mean seconds of the transfer.
-    pub(crate) edges: Vec<(u32, u32, f64)>,
+    pub(crate) edges: Vec<(ClusterId, ClusterId, f64)>,
     /// The units by decreasing bottom level, each after its predecessors.
-    pub(crate) order: Vec<u32>,
+    pub(crate) order: Vec<ClusterId>,
     /// Top level: longest path from the start to a unit, excluding its own seconds.
-    pub(crate) top: Keyed<u32, f64>,
+    pub(crate) top: Keyed<ClusterId, f64>,
     /// Bottom level: longest path from a unit to the end, including its own seconds.
-    pub(crate) bottom: Keyed<u32, f64>,
+    pub(crate) bottom: Keyed<ClusterId, f64>,
     /// Whether the objective is throughput.
     pub(crate) is_throughput: bool,
 }
@@ -53,20 +53,18 @@ impl<'s, 'p> Subject<'s, 'p> {
     pub fn new(instance: &'s Instance<'p>, most_units: usize, is_throughput: bool) -> Subject<'s, 'p> {
         let level = acyclic_level_of(instance, most_units, &mut seed::stream(0, 0));
         let units = level.len();
-        let row =
-            |from: ClusterId| level.next(from).iter().map(move |&(to, seconds)| (from.0, to.0, seconds));
-        let edges: Vec<(u32, u32, f64)> = level.ids().flat_map(row).collect();
-        let topological = level.order().unwrap_or_else(|| level.ids().collect());
+        let row = |from: ClusterId| level.next(from).iter().map(move |&(to, seconds)| (from, to, seconds));
+        let edges = level.ids().flat_map(row).collect();
+        let mut order = level.order().unwrap_or_else(|| level.ids().collect());
         let (mut top, mut bottom) = (Keyed::filled(0.0, units), Keyed::filled(0.0, units));
-        for &unit in &topological {
-            let before = |&(from, seconds): &(ClusterId, f64)| top[from.0] + level.mean(from) + seconds;
-            top[unit.0] = level.previous(unit).iter().map(before).fold(0.0, f64::max);
+        for &unit in &order {
+            let before = |&(from, seconds): &(ClusterId, f64)| top[from] + level.mean(from) + seconds;
+            top[unit] = level.previous(unit).iter().map(before).fold(0.0, f64::max);
         }
-        for &unit in topological.iter().rev() {
-            let after = |&(to, seconds): &(ClusterId, f64)| bottom[to.0] + seconds;
-            bottom[unit.0] = level.mean(unit) + level.next(unit).iter().map(after).fold(0.0, f64::max);
+        for &unit in order.iter().rev() {
+            let after = |&(to, seconds): &(ClusterId, f64)| bottom[to] + seconds;
+            bottom[unit] = level.mean(unit) + level.next(unit).iter().map(after).fold(0.0, f64::max);
         }
-        let mut order: Vec<u32> = topological.iter().map(|unit| unit.0).collect();
         // The sort is stable: units of equal level stay in topological order.
         order.sort_by(|&a, &b| bottom[b].total_cmp(&bottom[a]));
         Subject { instance, level, edges, order, top, bottom, is_throughput }
@@ -88,22 +86,22 @@ impl<'s, 'p> Subject<'s, 'p> {
     }
 
     /// Edges between units: from, to, mean seconds of the transfer; sorted.
-    pub fn edges(&self) -> &[(u32, u32, f64)] {
+    pub fn edges(&self) -> &[(ClusterId, ClusterId, f64)] {
         &self.edges
     }
 
     /// The units by decreasing bottom level, each after its predecessors.
-    pub fn order(&self) -> &[u32] {
+    pub fn order(&self) -> &[ClusterId] {
         &self.order
     }
 
     /// Whether a unit can run on a device.
-    pub fn can_run(&self, unit: impl Id, device: DeviceId) -> bool {
-        self.level.seconds(ClusterId::new(unit.index()), self.instance.problem().pool_of(device)).is_finite()
+    pub fn can_run(&self, unit: ClusterId, device: DeviceId) -> bool {
+        self.level.seconds(unit, self.instance.problem().pool_of(device)).is_finite()
     }
 
     /// The device of every unit given those of the operators: the one with most of its work.
-    pub fn devices_of(&self, device_of: &[DeviceId]) -> Keyed<u32, DeviceId> {
+    pub fn devices_of(&self, device_of: &[DeviceId]) -> Keyed<ClusterId, DeviceId> {
         let (graph, devices) = (self.instance.graph(), self.instance.device_count());
         let mut work = vec![0.0f64; self.unit_count() * devices];
         for op in graph.operators() {
@@ -129,7 +127,7 @@ impl<'s, 'p> Subject<'s, 'p> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Base {
     /// The device of every unit.
-    pub home: Keyed<u32, DeviceId>,
+    pub home: Keyed<ClusterId, DeviceId>,
     /// Mean start time of a unit's operators, as a share of the step.
     pub start: Vec<f64>,
     /// Share of a unit's seconds on the critical path.

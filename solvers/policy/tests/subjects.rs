@@ -58,7 +58,7 @@ fn colocated_passes_have_edges() {
     assert_eq!(subject.unit_count(), 12);
     assert_eq!(subject.edges().len(), 11);
     assert!(subject.edges().iter().all(|edge| edge.2 > 0.0), "{:?}", subject.edges());
-    let place = |unit: u32| subject.order().iter().position(|&other| other == unit);
+    let place = |unit| subject.order().iter().position(|&other| other == unit);
     assert!(subject.edges().iter().all(|&(from, to, _)| place(from) < place(to)));
 }
 

@@ -14,7 +14,7 @@ use stagewright_core::ids::Keyed;
 use stagewright_core::seed;
 use stagewright_core::solver::Stop;
 use stagewright_makespan::schedule::{Best, Evaluator, Schedule, is_better};
-use stagewright_makespan::{ClusterId, assigned, rank};
+use stagewright_makespan::{assigned, rank};
 
 use super::gumbel;
 use crate::predict::Prediction;
@@ -40,19 +40,20 @@ pub(crate) fn homes(
     };
     let mut logits = vec![0.0f64; units * devices];
     let mut work = vec![0.0f64; units];
-    for (unit, &group) in group_of.iter().enumerate() {
-        let seconds = level.mean(ClusterId::new(unit)) + f64::MIN_POSITIVE;
+    for (unit, &group) in level.ids().zip(&group_of) {
+        let seconds = level.mean(unit) + f64::MIN_POSITIVE;
         work[group] += seconds;
-        for (device, share) in prediction.devices_of(unit, devices).iter().enumerate() {
+        for (device, share) in prediction.devices_of(unit.index(), devices).iter().enumerate() {
             let capable = subject.can_run(unit, DeviceId::new(device));
             logits[group * devices + device] +=
                 if capable { seconds * share.max(LEAST).ln() } else { f64::NEG_INFINITY };
         }
     }
     let mut home_of_group = vec![None; units];
-    (0..units)
-        .map(|unit| {
-            let group = group_of[unit];
+    level
+        .ids()
+        .zip(&group_of)
+        .map(|(unit, &group)| {
             let home = *home_of_group[group].get_or_insert_with(|| {
                 let row = &logits[group * devices..(group + 1) * devices];
                 let noisy = |logit: &f64| {
@@ -64,12 +65,14 @@ pub(crate) fn homes(
             match subject.can_run(unit, home) {
                 true => home,
                 // No device can run the whole group: each unit goes where it can run.
-                false => DeviceId::new(largest(prediction.devices_of(unit, devices).iter().enumerate().map(
-                    |(device, &share)| match subject.can_run(unit, DeviceId::new(device)) {
-                        true => share,
-                        false => f64::NEG_INFINITY,
-                    },
-                ))),
+                false => DeviceId::new(largest(
+                    prediction.devices_of(unit.index(), devices).iter().enumerate().map(
+                        |(device, &share)| match subject.can_run(unit, DeviceId::new(device)) {
+                            true => share,
+                            false => f64::NEG_INFINITY,
+                        },
+                    ),
+                )),
             }
         })
         .collect()
@@ -108,7 +111,7 @@ fn groups(
     let mut work: Vec<f64> = level.ids().map(|unit| level.mean(unit)).collect();
     for edge in held {
         let (from, to, _) = subject.edges[edge];
-        let [a, b] = [from, to].map(|unit| sets.find_mut(unit as usize));
+        let [a, b] = [from, to].map(|unit| sets.find_mut(unit.index()));
         if a != b && work[a] + work[b] <= most {
             sets.union(a, b);
             work[sets.find_mut(a)] = work[a] + work[b];

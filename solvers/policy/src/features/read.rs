@@ -48,7 +48,7 @@ pub fn input(subject: &Subject<'_, '_>, base: &Base, value: f64, bound: f64) -> 
     let (units, devices) = (level.len(), instance.device_count());
     let all: Vec<DeviceId> = instance.problem().cluster().devices().collect();
     let mut capable = Vec::with_capacity(units * devices);
-    for unit in 0..units {
+    for unit in level.ids() {
         capable.extend(all.iter().map(|&device| subject.can_run(unit, device)));
     }
     let sums = Sums {
@@ -93,23 +93,24 @@ fn of_units(subject: &Subject<'_, '_>, base: &Base, capable: &[bool], sums: &Sum
         kinds[unit.index()][coarse(operator.kind.as_deref())] +=
             instance.mean_seconds(op) + f64::MIN_POSITIVE;
     }
-    let mut rank: Keyed<u32, f64> = Keyed::filled(0.0, units);
+    let mut rank: Keyed<ClusterId, f64> = Keyed::filled(0.0, units);
     for (at, &unit) in subject.order.iter().enumerate() {
         rank[unit] = ratio(at as f64, (units - 1) as f64);
     }
     let most_busy = base.busy.iter().copied().fold(0.0, f64::max);
     let usual = ratio(sums.work, units as f64);
     let mut figures = Vec::with_capacity(units * UNIT);
-    for (cluster, (at, &here)) in level.ids().zip(base.home.enumerate()) {
+    for (cluster, &here) in base.home.enumerate() {
         let unit = cluster.index();
         let seconds = level.mean(cluster);
         let received: f64 = level.previous(cluster).iter().map(|edge| edge.1).sum();
         let sent: f64 = level.next(cluster).iter().map(|edge| edge.1).sum();
         let cut = |edges: &[(ClusterId, f64)]| -> f64 {
-            edges.iter().filter(|edge| base.home[edge.0.0] != here).map(|edge| edge.1).sum()
+            edges.iter().filter(|edge| base.home[edge.0] != here).map(|edge| edge.1).sum()
         };
         let away = cut(level.previous(cluster)) + cut(level.next(cluster));
-        let [top, bottom] = [subject.top[at], subject.bottom[at]].map(|way| ratio(way, sums.longest));
+        let [top, bottom] =
+            [subject.top[cluster], subject.bottom[cluster]].map(|way| ratio(way, sums.longest));
         let can = capable[unit * devices..(unit + 1) * devices].iter().filter(|&&can| can).count();
         let [all, passes @ ..] = count[unit];
         figures.extend([
@@ -128,7 +129,7 @@ fn of_units(subject: &Subject<'_, '_>, base: &Base, capable: &[bool], sums: &Sum
             log1p(level.next(cluster).len() as f64),
             log(received + sent, seconds),
             ratio(received, received + sent) as f32,
-            rank[at] as f32,
+            rank[cluster] as f32,
             log1p(all - 1.0),
         ]);
         figures.extend(passes.map(|pass| ratio(pass, all) as f32));
@@ -151,13 +152,12 @@ fn of_edges(subject: &Subject<'_, '_>, base: &Base, sums: &Sums) -> Vec<f32> {
     let total = |edges: &[(ClusterId, f64)]| edges.iter().map(|edge| edge.1).sum::<f64>();
     let mut figures = Vec::with_capacity(subject.edges.len() * EDGE);
     for &(from, to, seconds) in &subject.edges {
-        let [source, target] = [from, to].map(ClusterId);
-        let way = subject.top[from] + level.mean(source) + seconds + subject.bottom[to];
+        let way = subject.top[from] + level.mean(from) + seconds + subject.bottom[to];
         figures.extend([
             log(seconds, usual),
-            log(seconds, 0.5 * (level.mean(source) + level.mean(target))),
-            ratio(seconds, total(level.next(source))) as f32,
-            ratio(seconds, total(level.previous(target))) as f32,
+            log(seconds, 0.5 * (level.mean(from) + level.mean(to))),
+            ratio(seconds, total(level.next(from))) as f32,
+            ratio(seconds, total(level.previous(to))) as f32,
             (1.0 - ratio(way, sums.longest)) as f32,
             flag(base.home[from] == base.home[to]),
         ]);
@@ -213,15 +213,15 @@ fn of_pairs(subject: &Subject<'_, '_>, base: &Base, capable: &[bool], devices: u
     let mut figures = Vec::with_capacity(level.len() * devices * PAIR);
     let mut received: Keyed<DeviceId, f64> = Keyed::filled(0.0, devices);
     let mut sent = received.clone();
-    for (cluster, &here) in level.ids().zip(base.home.iter()) {
+    for (cluster, &here) in base.home.enumerate() {
         let unit = cluster.index();
         received.fill(0.0);
         sent.fill(0.0);
         for &(from, seconds) in level.previous(cluster) {
-            received[base.home[from.0]] += seconds;
+            received[base.home[from]] += seconds;
         }
         for &(to, seconds) in level.next(cluster) {
-            sent[base.home[to.0]] += seconds;
+            sent[base.home[to]] += seconds;
         }
         let all: f64 = received.iter().chain(sent.iter()).sum();
         for device in received.ids() {

@@ -2,12 +2,12 @@
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::ids::{Id, Keyed};
+use stagewright_core::ids::Keyed;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, SolveError, Solver, Stop};
 use stagewright_makespan::schedule::Schedule;
-use stagewright_makespan::{CPOP, EARLIEST_TASK_FIRST, HEFT, PEFT, SMALL_COMMUNICATION, assigned};
+use stagewright_makespan::{CPOP, ClusterId, EARLIEST_TASK_FIRST, HEFT, PEFT, SMALL_COMMUNICATION, assigned};
 use stagewright_search::OneDevice;
 
 use super::example::Teacher;
@@ -82,13 +82,15 @@ fn placed(solver: &dyn Solver, problem: &Problem, stop: &Stop) -> Result<Option<
 }
 
 /// The devices that can run a unit; not empty if the problem has a plan.
-fn capable(subject: &Subject<'_, '_>, unit: impl Id) -> Vec<DeviceId> {
+fn capable(subject: &Subject<'_, '_>, unit: ClusterId) -> Vec<DeviceId> {
     let devices = subject.instance().problem().cluster().devices();
     devices.filter(|&device| subject.can_run(unit, device)).collect()
 }
 
-fn random(subject: &Subject<'_, '_>, rng: &mut impl Rng) -> Keyed<u32, DeviceId> {
-    (0..subject.unit_count())
+fn random(subject: &Subject<'_, '_>, rng: &mut impl Rng) -> Keyed<ClusterId, DeviceId> {
+    subject
+        .level()
+        .ids()
         .map(|unit| {
             let capable = capable(subject, unit);
             if capable.is_empty() { DeviceId(0) } else { capable[rng.random_range(0..capable.len())] }
@@ -96,7 +98,7 @@ fn random(subject: &Subject<'_, '_>, rng: &mut impl Rng) -> Keyed<u32, DeviceId>
         .collect()
 }
 
-fn corrupt(subject: &Subject<'_, '_>, homes: &mut Keyed<u32, DeviceId>, rng: &mut impl Rng) {
+fn corrupt(subject: &Subject<'_, '_>, homes: &mut Keyed<ClusterId, DeviceId>, rng: &mut impl Rng) {
     let units = homes.len();
     if units == 0 {
         return;

@@ -92,8 +92,8 @@ impl Batch {
         let (mut graph_of_unit, mut graph_of_device) = (Vec::new(), Vec::new());
         let (mut unit_of_pair, mut device_of_pair, mut incapable) = (Vec::new(), Vec::new(), Vec::new());
         for (graph, input) in (0..).zip(inputs) {
-            from.extend(input.edges.iter().map(|edge| at.units + edge.0));
-            to.extend(input.edges.iter().map(|edge| at.units + edge.1));
+            from.extend(input.edges.iter().map(|edge| at.units + edge.0.0));
+            to.extend(input.edges.iter().map(|edge| at.units + edge.1.0));
             home.extend(input.home.iter().map(|&home| at.devices + home.0));
             graph_of_unit.extend((0..input.units).map(|_| graph));
             graph_of_device.extend((0..input.devices).map(|_| graph));
@@ -155,7 +155,7 @@ impl Segments {
         let mut first = 0;
         for (graph, input) in inputs.iter().enumerate() {
             for (at, &unit) in input.order.iter().enumerate() {
-                let unit = first + unit;
+                let unit = first + unit.0;
                 slot_of_unit[unit] = u32::new(offsets.len() - 1);
                 // Equal spans of the order, one per summary.
                 let summary = at * summaries / input.units.max(1);

@@ -31,6 +31,7 @@ use candle_core::{D, Device, Result, Tensor};
 use candle_nn::ops::softmax;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::ids::{Id, Keyed};
+use stagewright_makespan::ClusterId;
 use stagewright_makespan::schedule::Score;
 
 use super::kind::Settings;
@@ -223,10 +224,10 @@ struct Seen {
 impl Seen {
     fn new(reading: &Reading<'_, '_>, devices: usize) -> Result<Seen> {
         let units = reading.units();
-        let mut around: Keyed<u32, Vec<u32>> = Keyed::filled(Vec::new(), units);
+        let mut around: Keyed<ClusterId, Vec<u32>> = Keyed::filled(Vec::new(), units);
         for &(from, to) in &reading.ends {
-            around[from].push(to);
-            around[to].push(from);
+            around[from].push(to.0);
+            around[to].push(from.0);
         }
         let most = around.iter().map(Vec::len).max().unwrap_or(0).clamp(1, NEIGHBOURS);
         let mut neighbours = Vec::with_capacity(units * most);
@@ -239,7 +240,7 @@ impl Seen {
             figures: reading.figures()?,
             neighbours: ids(neighbours)?,
             most,
-            order: ids(reading.subject.order().to_vec())?,
+            order: ids(reading.subject.order().iter().map(|unit| unit.0).collect())?,
             places: ids(reading.places().into_vec())?,
             incapable: reading.incapable(devices)?,
         })

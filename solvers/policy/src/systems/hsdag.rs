@@ -36,6 +36,7 @@ use petgraph::unionfind::UnionFind;
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::ids::{Id, Keyed};
+use stagewright_makespan::ClusterId;
 use stagewright_makespan::schedule::Score;
 
 use super::chains::Chains;
@@ -85,7 +86,7 @@ pub(super) struct Hsdag {
 /// Input tensors of a problem with contracted chains.
 struct Seen {
     /// By unit of the reading.
-    chain_of: Keyed<u32, u32>,
+    chain_of: Keyed<ClusterId, u32>,
     /// Edges between chains.
     ends: Keyed<u32, (u32, u32)>,
     /// Chains × features: means over units, with the fractal dimension last.
@@ -392,16 +393,19 @@ mod tests {
             code[chain as usize * 8] = by_unit[unit];
         }
         let (group_of, kept) = hsdag.groups(&Tensor::from_vec(code, (6, 8), &Device::Cpu)?, &seen)?;
-        let of = |unit: u32| group_of[seen.chain_of[unit]];
+        let of = |unit: u32| group_of[seen.chain_of[ClusterId(unit)]];
         assert!(of(0) == of(1) && of(1) == of(2) && of(3) == of(4));
         assert!(of(2) != of(3) && of(5) != of(0) && of(5) != of(3));
         assert_eq!(group_of.iter().max(), Some(&2));
         let kept: Keyed<u32, f32> = kept.flatten_all()?.to_vec1()?.into();
         let sigmoid = |x: f32| 1.0 / (1.0 + (-x).exp());
         for (unit, expected) in (0..).zip([6.0, 6.0, 3.0, 5.0, 5.0]) {
-            assert!((kept[seen.chain_of[unit]] - sigmoid(expected)).abs() < 1e-6, "{unit}: {kept:?}");
+            assert!(
+                (kept[seen.chain_of[ClusterId(unit)]] - sigmoid(expected)).abs() < 1e-6,
+                "{unit}: {kept:?}"
+            );
         }
-        assert_eq!(kept[seen.chain_of[5]], 1.0);
+        assert_eq!(kept[seen.chain_of[ClusterId(5)]], 1.0);
         Ok(())
     }
 
@@ -422,7 +426,8 @@ mod tests {
         let drawn = hsdag.step(&x, &seen, &mut play)?;
         assert_eq!(drawn.homes.len(), 6);
         // Units 3 and 4 form a chain.
-        assert_eq!((seen.chain_of[3], drawn.homes[3]), (seen.chain_of[4], drawn.homes[4]));
+        let chain_of = |unit: u32| seen.chain_of[ClusterId(unit)];
+        assert_eq!((chain_of(3), drawn.homes[3]), (chain_of(4), drawn.homes[4]));
         let gradients = drawn.likely.backward()?;
         for name in ["score.0.weight", "score.1.weight", "place.1.weight", "layer.0.weight"] {
             let gradient = gradients.get(&weights.vars()[name]).expect("the loss depends on it");

@@ -6,8 +6,8 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::Graph;
 use stagewright_core::ids::Keyed;
 use stagewright_core::solver::Stop;
-use stagewright_makespan::assigned;
 use stagewright_makespan::schedule::{Best, Evaluator, Schedule, Score, is_better};
+use stagewright_makespan::{ClusterId, assigned};
 
 use super::Reading;
 
@@ -67,9 +67,9 @@ impl<'a, 's, 'p> Trials<'a, 's, 'p> {
             return None;
         }
         let instance = self.reading.subject.instance();
-        let homes: Vec<DeviceId> =
-            homes.iter().enumerate().map(|(unit, &device)| self.reading.instead(unit, device)).collect();
-        let device_of = self.reading.subject.level().project(instance, &homes.into());
+        let level = self.reading.subject.level();
+        let homes = level.ids().zip(homes).map(|(unit, &device)| self.reading.instead(unit, device));
+        let device_of = level.project(instance, &homes.collect());
         let order = assigned::order(instance, &device_of);
         let schedule = Schedule::by_order(device_of, &order);
         let score = self.evaluator.score(&schedule);
@@ -84,7 +84,7 @@ impl<'a, 's, 'p> Trials<'a, 's, 'p> {
     }
 
     /// Mean start time of every unit's operators in the last placement, in seconds.
-    pub(super) fn starts(&self) -> Keyed<u32, f64> {
+    pub(super) fn starts(&self) -> Keyed<ClusterId, f64> {
         let (reading, (_, timeline)) = (self.reading, self.evaluator.last());
         let graph: &Graph = reading.subject.instance().graph();
         let (mut sum, mut count) = (vec![0.0; reading.units()], vec![0.0f64; reading.units()]);

@@ -123,7 +123,7 @@ pub(crate) fn any_schedule(subject: &Subject<'_, '_>, number: u64) -> Schedule {
     let mut rng = seed::stream(31, number);
     let instance = subject.instance();
     let mut homes = Vec::new();
-    for unit in 0..subject.unit_count() {
+    for unit in subject.level().ids() {
         let capable: Vec<_> =
             instance.problem().cluster().devices().filter(|&device| subject.can_run(unit, device)).collect();
         homes.push(capable[rng.random_range(0..capable.len())]);

@@ -26,7 +26,7 @@ pub(crate) fn plan(model: &str, cluster: &str) -> Result<(), Box<dyn std::error:
     print!("{}", report::table::plan(&document, problem.cluster().document(), None));
 
     // The same plan as a drawing for Graphviz. `target` also has runtimes.
-    let placed = export::Placed::of(&document, Some(problem.graph()), Some(problem.cluster().document()))?;
+    let placed = export::Placed::new(&document, Some(problem.graph()), Some(problem.cluster().document()))?;
     let written = (export::target("dot")?.write)(&placed)?;
     println!("\n{}", written.text.lines().take(12).collect::<Vec<_>>().join("\n"));
     Ok(())

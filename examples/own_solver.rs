@@ -20,7 +20,7 @@ impl Solver for Fill {
         "one device after the other, up to an equal share of the work"
     }
 
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
         (objective.kind() != ObjectiveKind::Throughput).then_some("objectives other than throughput")
     }
 

@@ -22,7 +22,7 @@ impl Solver for Absent {
         "not in this build"
     }
 
-    fn missing(&self, _: &Objective) -> Option<&'static str> {
+    fn unsupported(&self, _: &Objective) -> Option<&'static str> {
         Some(self.why)
     }
 

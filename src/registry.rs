@@ -10,7 +10,7 @@ use stagewright_makespan::{
     ANNEALING, ANNEALING_FROM_RANDOM, BRKGA, CPOP, EARLIEST_TASK_FIRST, HEFT, MULTILEVEL, OrderSplit, PEFT,
     RANDOM_PLACEMENTS, SMALL_COMMUNICATION, TABU,
 };
-use stagewright_search::anchored::Effort;
+use stagewright_search::anchored::AnchoredEffort;
 use stagewright_search::latency::bound::{self, CallChains};
 use stagewright_search::{
     ACCELERATE_BALANCED, Anchored, AnchoredFluid, Dpl, EMBEDDINGS_ON_HOST, EQUAL_LAYERS, EQUAL_PARAMETERS,
@@ -33,7 +33,7 @@ pub enum Role {
     /// automatically.
     Learned,
     /// An ablation of a solver, without one of its parts or with nothing but chance; never chosen automatically.
-    Variant,
+    Ablation,
 }
 
 /// A row of the table of solvers.
@@ -78,17 +78,17 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &learned::PLACETO, role: Role::Learned },
     Entry { solver: &learned::HSDAG, role: Role::Learned },
     Entry { solver: &learned::HDP, role: Role::Learned },
-    Entry { solver: &learned::UNTRAINED, role: Role::Variant },
-    Entry { solver: &learned::NO_NETWORK, role: Role::Variant },
-    Entry { solver: &learned::NO_SEARCH, role: Role::Variant },
-    Entry { solver: &learned::NO_DP, role: Role::Variant },
-    Entry { solver: &learned::NETWORK, role: Role::Variant },
-    Entry { solver: &learned::GDP_UNTRAINED, role: Role::Variant },
-    Entry { solver: &learned::PLACETO_UNTRAINED, role: Role::Variant },
-    Entry { solver: &learned::HSDAG_UNTRAINED, role: Role::Variant },
-    Entry { solver: &learned::HDP_UNTRAINED, role: Role::Variant },
-    Entry { solver: &ANNEALING_FROM_RANDOM, role: Role::Variant },
-    Entry { solver: &RANDOM_PLACEMENTS, role: Role::Variant },
+    Entry { solver: &learned::UNTRAINED, role: Role::Ablation },
+    Entry { solver: &learned::NO_NETWORK, role: Role::Ablation },
+    Entry { solver: &learned::NO_SEARCH, role: Role::Ablation },
+    Entry { solver: &learned::NO_DP, role: Role::Ablation },
+    Entry { solver: &learned::NETWORK, role: Role::Ablation },
+    Entry { solver: &learned::GDP_UNTRAINED, role: Role::Ablation },
+    Entry { solver: &learned::PLACETO_UNTRAINED, role: Role::Ablation },
+    Entry { solver: &learned::HSDAG_UNTRAINED, role: Role::Ablation },
+    Entry { solver: &learned::HDP_UNTRAINED, role: Role::Ablation },
+    Entry { solver: &ANNEALING_FROM_RANDOM, role: Role::Ablation },
+    Entry { solver: &RANDOM_PLACEMENTS, role: Role::Ablation },
 ];
 
 /// The bounds that need no solver, cheapest first.
@@ -99,9 +99,9 @@ pub const BOUNDS: &[&dyn Bound] = &[
     &OneMachine,
     &Energetic,
     &Windows,
-    &Anchored { effort: Effort::DEFAULT },
-    &AnchoredFluid { effort: Effort::DEFAULT },
-    &CallChains { effort: bound::Effort::DEFAULT },
+    &Anchored { effort: AnchoredEffort::DEFAULT },
+    &AnchoredFluid { effort: AnchoredEffort::DEFAULT },
+    &CallChains { effort: bound::CallChainEffort::DEFAULT },
 ];
 
 /// Looks up a solver by name.
@@ -115,10 +115,10 @@ pub fn named(name: &str) -> Option<&'static dyn Solver> {
 }
 
 /// The names of the solvers that support an objective.
-pub fn able(objective: &Objective) -> Vec<&'static str> {
+pub fn supporting(objective: &Objective) -> Vec<&'static str> {
     SOLVERS
         .iter()
-        .filter(|entry| entry.solver.missing(objective).is_none())
+        .filter(|entry| entry.solver.unsupported(objective).is_none())
         .map(|entry| entry.solver.name())
         .collect()
 }

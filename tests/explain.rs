@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use rand::RngExt;
 use serde_json::Value;
-use stagewright::explain::{Bottleneck, Effort, changes, explain, what_if};
+use stagewright::explain::{Bottleneck, WhatIfEffort, changes, explain, what_if};
 use stagewright::report::document::{Provenance, plan_document};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::{Communication, Schedule};
@@ -122,7 +122,7 @@ fn changes_are_solved_and_bounded() {
         let value = plan.evaluation.value;
         let provenance = Provenance { solver: "dp".into(), seconds: 0.0, seed: 0 };
         let document = plan_document(&problem, &solution, provenance);
-        let effort = Effort {
+        let effort = WhatIfEffort {
             time: Some(std::time::Duration::from_millis(200)),
             memory: None,
             threads: 1,

@@ -139,7 +139,7 @@ fn no_solver_is_below_brute_force_and_every_plan_is_what_it_says() {
         infeasible += u32::from(optimum.is_infinite());
         let named = SOLVERS.iter().map(|entry| (entry.solver, entry.role));
         for (solver, role) in named.chain([(auto, Role::Exact)]) {
-            if solver.missing(problem.objective()).is_some() {
+            if solver.unsupported(problem.objective()).is_some() {
                 continue;
             }
             let solution = solve(solver, &problem);

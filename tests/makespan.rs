@@ -197,7 +197,7 @@ fn a_feasible_plan_never_holds_more_than_a_device_has() {
             continue;
         }
         feasible += 1;
-        let flow = Flow::of(&problem, &chosen);
+        let flow = Flow::from_placement(&problem, &chosen);
         let timeline = simulator.run(&flow);
         let spans = || timeline.operators().iter().chain(timeline.transfers());
         let mut most = vec![0.0f64; problem.cluster().device_count()];

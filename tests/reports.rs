@@ -40,7 +40,7 @@ impl Observer for Heard {
 fn heard(problems: impl Iterator<Item = Problem>) -> [usize; 2] {
     let mut reported = [0; 2];
     for (number, problem) in problems.enumerate() {
-        let takes = |solver: &&dyn Solver| solver.missing(problem.objective()).is_none();
+        let takes = |solver: &&dyn Solver| solver.unsupported(problem.objective()).is_none();
         let named = SOLVERS.iter().map(|entry| entry.solver).filter(takes);
         let auto = portfolio::auto(problem.objective()).ok().map(|choice| choice.solver);
         let (mut best, mut bounds) = (f64::INFINITY, Vec::new());

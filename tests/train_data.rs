@@ -13,7 +13,7 @@ use stagewright::train::families::{FAMILIES, FEWEST, MOST};
 use stagewright::train::label::{MAX_PLANS, WORSE, Work};
 use stagewright::train::recipe::{RecipeDocument, Target};
 use stagewright::train::store::{Filling, Labels, Progress, StoreError};
-use stagewright::train::{Effort, Instance, Labelled, Recipe, fill, instance, label};
+use stagewright::train::{Instance, LabelEffort, Labelled, Recipe, fill, instance, label};
 use stagewright_core::bound::LowerBound;
 use stagewright_core::document::{KindDocument, ObjectiveKind, Pass};
 use stagewright_core::evaluate::evaluate;
@@ -23,7 +23,7 @@ use stagewright_core::solver::{Plan, Solution};
 use stagewright_core::tolerance;
 use stagewright_verify::check;
 
-const QUICK: Effort = Effort { seconds: 0.04 };
+const QUICK: LabelEffort = LabelEffort { seconds: 0.04 };
 
 fn recipe(seed: u64, operators: [usize; 2]) -> Recipe {
     let objectives = vec![Target::Makespan, Target::Throughput];
@@ -395,7 +395,7 @@ fn files_that_hold_something_else_are_refused_with_their_place_and_left_alone() 
     assert_eq!(fill_quietly(&ours, 1, &none).map_err(|error| error.code()), Err("D010"));
     let work = Work { seed: 0, threads: 1, interrupt: Arc::new(AtomicBool::new(false)) };
     for seconds in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let label = label(&instance(&ours, 0).problem, &Effort { seconds }, &work);
+        let label = label(&instance(&ours, 0).problem, &LabelEffort { seconds }, &work);
         assert_eq!(label.map_err(|error| error.code()), Err("D006"));
     }
 }

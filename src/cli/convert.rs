@@ -36,8 +36,9 @@ fn text(arguments: &ConvertArguments) -> Result<String, CliError> {
     if let Some(model) = &arguments.plan_of {
         let input = read(&arguments.input)?;
         let plan = PlanFile::read(&input.label, &input.bytes)?;
-        let (_, model) = resolve::model(model, &arguments.import, Kept::of(&input.label, plan.native()))?;
-        return Ok(write_plan(&plan.of(&model)?));
+        let (_, model) =
+            resolve::model(model, &arguments.import, Kept::from_plan(&input.label, plan.native()))?;
+        return Ok(write_plan(&plan.for_model(&model)?));
     }
     let any = arguments.import.format.is_none();
     if any && let Some((label, cluster)) = resolve::built_in_cluster(&arguments.input)? {

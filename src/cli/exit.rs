@@ -25,7 +25,7 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// The outcome of a solve; `gap` is the requested gap, if any.
-    pub(crate) fn of(solution: &Solution, gap: Option<f64>) -> Exit {
+    pub(crate) fn from_solution(solution: &Solution, gap: Option<f64>) -> Exit {
         match (solution.status, solution.gap(), gap) {
             (Status::Infeasible, _, _) => Exit::Infeasible,
             (Status::Optimal, _, _) => Exit::Done,

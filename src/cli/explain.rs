@@ -9,7 +9,7 @@ use stagewright::calls::assign_calls;
 use stagewright::core::cluster::{Cluster, DeviceId};
 use stagewright::core::document::{ObjectiveDocument, PinTargets, PinsDocument, PlanDocument};
 use stagewright::core::problem::Problem;
-use stagewright::explain::{Effort, Explanation, WhatIf, changes, explain, text, what_if};
+use stagewright::explain::{Explanation, WhatIf, WhatIfEffort, changes, explain, text, what_if};
 use stagewright::placement::placement;
 use stagewright::report::throughput::throughput;
 
@@ -89,7 +89,7 @@ fn ask(problem: &Problem, plan: &PlanDocument, solving: &Solving) -> Vec<WhatIf>
             }
         };
         let rest = (changes.len() - at) as u32;
-        let effort = Effort {
+        let effort = WhatIfEffort {
             time: left.map(|left| left / rest),
             memory: solving.limits.memory,
             threads: solving.threads,

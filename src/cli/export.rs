@@ -30,8 +30,8 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit, CliError> {
         None => (None, import_plan_alone(&label, &bytes)?),
         Some(path) => {
             let plan = PlanFile::read(&label, &bytes)?;
-            let model = resolve::model(path, &arguments.import, Kept::of(&label, plan.native()))?;
-            let plan = plan.of(&model.1)?;
+            let model = resolve::model(path, &arguments.import, Kept::from_plan(&label, plan.native()))?;
+            let plan = plan.for_model(&model.1)?;
             (Some(model), plan)
         }
     };
@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit, CliError> {
         })
         .transpose()?;
     let own: Option<&ClusterDocument> = graph.as_ref().and_then(|graph| graph.document().cluster.as_ref());
-    let placed = Placed::of(&plan, graph.as_ref(), cluster.as_ref().or(own));
+    let placed = Placed::new(&plan, graph.as_ref(), cluster.as_ref().or(own));
     let export = placed.and_then(|placed| (target.write)(&placed)).map_err(|error| failed(&label, &error))?;
     match &arguments.out {
         Some(path) if !is_standard(path) => files::write(path, &export.text)?,
@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit, CliError> {
 pub(crate) fn write_dot(path: &Path, plan: &PlanDocument, problem: &Problem) -> Result<(), CliError> {
     let label = path.display().to_string();
     let cluster = problem.cluster().document();
-    let drawing = Placed::of(plan, Some(problem.graph()), Some(cluster))
+    let drawing = Placed::new(plan, Some(problem.graph()), Some(cluster))
         .and_then(|placed| (target("dot")?.write)(&placed))
         .map_err(|error| failed(&label, &error))?;
     files::write(path, &drawing.text)

@@ -42,7 +42,7 @@ pub(crate) fn run(
     for violation in evaluate(&problem, &placement).violations.iter().filter(|it| !is_memory(it)) {
         output::note(&format!("note: the plan is infeasible under this schedule: {violation}"));
     }
-    let report = IterationReport::of(&problem, &placement, schedule, arguments.chunks)
+    let report = IterationReport::new(&problem, &placement, schedule, arguments.chunks)
         .map_err(|error| CliError::new(error.code(), error.to_string()).at(label).help(error.help()))?;
     for device in &report.devices {
         if let Some(limit) = device.memory_bytes.filter(|&limit| !tolerance::fits(device.peak_bytes, limit)) {

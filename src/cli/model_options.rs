@@ -40,7 +40,7 @@ pub(crate) struct Kept<'a> {
 
 impl<'a> Kept<'a> {
     /// The options of a plan, if it has any.
-    pub(crate) fn of(label: &'a str, plan: Option<&'a PlanDocument>) -> Option<Kept<'a>> {
+    pub(crate) fn from_plan(label: &'a str, plan: Option<&'a PlanDocument>) -> Option<Kept<'a>> {
         plan.and_then(|plan| plan.model.as_ref()).map(|options| Kept { label, options })
     }
 }

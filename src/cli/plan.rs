@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use stagewright::core::document::PlanDocument;
 use stagewright::core::problem::Problem;
 use stagewright::core::solver::{Context, Observer, Solution, SolveError, Status};
-use stagewright::diagnose::{Effort, diagnose};
+use stagewright::diagnose::{DiagnosisEffort, diagnose};
 use stagewright::explain::Merged;
 use stagewright::formats::write_plan;
 use stagewright::report::convergence::Convergence;
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
     let documents = resolve::documents(&arguments.model)?;
     let (options, batch) = (documents.options.clone(), documents.batch());
     let problem = resolve::problem(documents, objective)?;
-    if let Some(merged) = Merged::of(&problem) {
+    if let Some(merged) = Merged::from_problem(&problem) {
         output::note(&format!("note: {}", merged.text()));
     }
     if arguments.solver == "auto" && verbose {
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
     answer.write_convergence(arguments)?;
     answer.write_drawing(arguments)?;
     answer.write_step(arguments)?;
-    Ok(Exit::of(&answer.solution, solving.gap))
+    Ok(Exit::from_solution(&answer.solution, solving.gap))
 }
 
 fn outputs(arguments: &PlanArguments) -> Result<Outputs, CliError> {
@@ -166,7 +166,7 @@ impl Answer {
             placement.filter(|_| wants_step).map(|_| simulate::step_problem(problem, &label)).transpose()?;
         let played =
             placement.map(|placement| placement.as_step(problem.graph(), problem.objective().kind()));
-        let step = of_step.as_ref().zip(played.as_ref()).map(|(problem, played)| Step::of(problem, played));
+        let step = of_step.as_ref().zip(played.as_ref()).map(|(problem, played)| Step::new(problem, played));
         if let Some((path, step)) = arguments.trace.as_ref().zip(step.as_ref()) {
             simulate::write_trace(path, step)?;
         }
@@ -240,7 +240,7 @@ fn explain(
     interrupt: Arc<AtomicBool>,
 ) -> Vec<String> {
     let left = solving.limits.time.map_or(DIAGNOSIS, |limit| limit.saturating_sub(elapsed).min(DIAGNOSIS));
-    let effort = Effort {
+    let effort = DiagnosisEffort {
         solver: chosen.solver.clone(),
         time: left,
         memory: solving.limits.memory,

@@ -89,8 +89,8 @@ pub(crate) fn planned(
     at_most_one_standard(&[Some(model), around.cluster.as_deref(), around.pins.as_deref(), Some(plan)])?;
     let Input { label, bytes } = read(plan)?;
     let plan = PlanFile::read(&label, &bytes)?;
-    let documents = documents_of(model, around, Kept::of(&label, plan.native()))?;
-    let plan = plan.of(&documents.model)?;
+    let documents = documents_of(model, around, Kept::from_plan(&label, plan.native()))?;
+    let plan = plan.for_model(&documents.model)?;
     Ok((documents, plan, label))
 }
 
@@ -211,7 +211,7 @@ fn name_of_no_file(path: &Path) -> Option<&str> {
 /// Builds the problem of the documents under an objective.
 pub(crate) fn problem(documents: Documents, objective: Objective) -> Result<Problem, CliError> {
     let Parts { label, graph, cluster, pins } = parts(documents)?;
-    let names = Pinnable::of(&graph, &cluster, &pins);
+    let names = Pinnable::new(&graph, &cluster, &pins);
     Problem::new(graph, cluster, objective, pins).map_err(|error| names.refused(&label, &error))
 }
 
@@ -222,7 +222,7 @@ struct Pinnable {
 }
 
 impl Pinnable {
-    fn of(graph: &Graph, cluster: &Cluster, pins: &PinsDocument) -> Pinnable {
+    fn new(graph: &Graph, cluster: &Cluster, pins: &PinsDocument) -> Pinnable {
         if pins.0.is_empty() {
             return Pinnable { operators: Vec::new(), places: Vec::new() };
         }
@@ -411,13 +411,13 @@ pub(crate) fn solver(name: &str, objective: &Objective) -> Result<Chosen, CliErr
             .at("--solver")
             .help(format!("{}; auto chooses one", instead(name, known)))
     })?;
-    match solver.missing(objective) {
+    match solver.unsupported(objective) {
         None => Ok(Chosen { solver: Arc::new(solver), label: name.into() }),
         Some(what) => {
-            let able = registry::able(objective);
-            let help = match able.as_slice() {
+            let supporting = registry::supporting(objective);
+            let help = match supporting.as_slice() {
                 [] => "no solver supports it yet".into(),
-                able => format!("solvers that support it: {}", able.join(", ")),
+                supporting => format!("solvers that support it: {}", supporting.join(", ")),
             };
             Err(CliError::new("U004", format!("solver `{name}` does not support {what}"))
                 .at("--solver")

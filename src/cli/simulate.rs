@@ -34,19 +34,19 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit, CliError> {
     let placement = placement(&problem, &plan).map_err(|error| CliError::placement(&label, &error))?;
     let placement = placement.as_step(problem.graph(), plan.objective.kind);
     judge(&problem, &placement, &label)?;
-    let step = Step::of(&problem, &placement);
+    let step = Step::new(&problem, &placement);
     // Whatever is wrong with the plan's own objective, it has a step.
     let pipeline = resolve::objective_of(&plan.objective).and_then(|objective| {
         problem.with_objective(objective).map_err(|error| CliError::problem(&label, &error))
     });
     let steady = match &pipeline {
-        Ok(pipeline) => Steady::of(pipeline, &placement),
+        Ok(pipeline) => Steady::new(pipeline, &placement),
         Err(error) => Steady::none(&problem, error.cause().to_owned()),
     };
     let width = output::width();
     match outputs {
         _ if arguments.json => {
-            output::data(&output::json(&StepDocument::of(&step, &DeviceNames::of(&step), &steady))?)?
+            output::data(&output::json(&StepDocument::new(&step, &DeviceNames::new(&step), &steady))?)?
         }
         Outputs::Standard => {}
         Outputs::Files => output::result(&format!("{}\n{}", text::step(&step, width), steady.text(width)))?,

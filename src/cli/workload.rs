@@ -55,7 +55,7 @@ fn instances(recipe: &Path, count: u64, out: &Path) -> Result<Exit, CliError> {
 fn generate(family: &dyn Family, arguments: &WorkloadArguments) -> Result<Exit, CliError> {
     let options = options(arguments);
     let graph = family.generate(arguments.variant.as_deref(), &options)?;
-    let figures = Figures::of(&graph, options.precision);
+    let figures = Figures::new(&graph, options.precision);
     let text = write_graph(&graph);
     match &arguments.out {
         Some(path) if !is_standard(path) => files::write(path, &text)?,
@@ -86,7 +86,7 @@ fn list(families: &[&dyn Family], arguments: &WorkloadArguments) -> Result<Exit,
         };
         for (at, variant) in names.into_iter().enumerate() {
             let graph = family.generate(Some(variant), &options)?;
-            let figures = Figures::of(&graph, options.precision);
+            let figures = Figures::new(&graph, options.precision);
             rows.push(WorkloadRow {
                 family: family.name().into(),
                 variant: variant.into(),

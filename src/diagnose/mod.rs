@@ -24,7 +24,7 @@ use stagewright_core::tolerance;
 use crate::report::units::{bytes, bytes_closely};
 
 /// Limits of a diagnosis.
-pub struct Effort {
+pub struct DiagnosisEffort {
     /// The solver for the probes.
     pub solver: Arc<dyn Solver>,
     /// Total time.
@@ -107,7 +107,7 @@ pub enum Finding {
 }
 
 /// Explains why a problem has no plan.
-pub fn diagnose(problem: &Problem, effort: &Effort) -> Vec<Finding> {
+pub fn diagnose(problem: &Problem, effort: &DiagnosisEffort) -> Vec<Finding> {
     let units = Units::new(problem);
     let mut findings = nowhere_to_run(problem);
     if findings.is_empty() {

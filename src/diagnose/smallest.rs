@@ -12,7 +12,7 @@ use stagewright_core::memory::with_reserve;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Limits, Observer, Status};
 
-use super::{Effort, Finding, total_bytes};
+use super::{DiagnosisEffort, Finding, total_bytes};
 
 /// Maximum number of devices of a kind that are tried.
 const MAX_DEVICES: u32 = 4096;
@@ -22,7 +22,7 @@ const MEMORY_WIDTH: f64 = 0.005;
 const PROBE_SHARE: u32 = 4;
 
 /// The smallest sufficient count for every kind except hosts.
-pub(super) fn counts(problem: &Problem, units: usize, effort: &Effort) -> Vec<Finding> {
+pub(super) fn counts(problem: &Problem, units: usize, effort: &DiagnosisEffort) -> Vec<Finding> {
     let mut probe = Probe::new(problem, effort);
     let mut found = Vec::new();
     for at in 0..problem.cluster().kind_count() {
@@ -62,7 +62,7 @@ pub(super) fn counts(problem: &Problem, units: usize, effort: &Effort) -> Vec<Fi
 }
 
 /// The smallest sufficient memory for every kind with a memory limit, up to [`MEMORY_WIDTH`].
-pub(super) fn memories(problem: &Problem, effort: &Effort) -> Vec<Finding> {
+pub(super) fn memories(problem: &Problem, effort: &DiagnosisEffort) -> Vec<Finding> {
     let mut probe = Probe::new(problem, effort);
     let mut found = Vec::new();
     let most = most_bytes(problem);
@@ -120,7 +120,7 @@ enum Answer {
 struct Probe<'a> {
     problem: &'a Problem,
     graph: Arc<Graph>,
-    effort: &'a Effort,
+    effort: &'a DiagnosisEffort,
     deadline: Option<Instant>,
 }
 
@@ -141,7 +141,7 @@ impl Observer for FirstPlan<'_> {
 }
 
 impl<'a> Probe<'a> {
-    fn new(problem: &'a Problem, effort: &'a Effort) -> Self {
+    fn new(problem: &'a Problem, effort: &'a DiagnosisEffort) -> Self {
         let deadline = Instant::now().checked_add(effort.time);
         Probe { problem, graph: Arc::new(problem.graph().clone()), effort, deadline }
     }

@@ -37,7 +37,7 @@ impl Merged {
     /// The unit with the most work, if colocation made it and it has more than a fifth of all work. The gradients and
     /// updates of a forward operator do not count as merged with it. Takes time O(pools · operators) beyond the
     /// contraction.
-    pub fn of(problem: &Problem) -> Option<Merged> {
+    pub fn from_problem(problem: &Problem) -> Option<Merged> {
         // Operators outside of accelerator calls overlap, so a unit bounds nothing there.
         if !HeaviestUnit.applies(problem) {
             return None;
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_group_merges_what_lies_between_its_operators() {
-        let merged = Merged::of(&chain(10, &[1, 4])).expect("four of ten operators");
+        let merged = Merged::from_problem(&chain(10, &[1, 4])).expect("four of ten operators");
         assert_eq!((merged.group.as_str(), merged.groups, merged.operators), ("tied", 3, 4));
         assert!((merged.share - 0.4).abs() < 1e-12 && (merged.bound_s - 4.0).abs() < 1e-6, "{merged:?}");
         assert!(merged.text().contains("`tied`"), "{}", merged.text());
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_fifth_and_less_is_not_told() {
-        assert_eq!(Merged::of(&chain(10, &[4, 5])), None);
-        assert_eq!(Merged::of(&chain(4, &[])), None);
+        assert_eq!(Merged::from_problem(&chain(10, &[4, 5])), None);
+        assert_eq!(Merged::from_problem(&chain(4, &[])), None);
     }
 }

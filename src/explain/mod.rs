@@ -22,7 +22,7 @@ pub use bottleneck::{Bottleneck, Item, Part};
 pub use change::{Change, changes};
 pub use merged::Merged;
 pub use text::text;
-pub use what_if::{Effort, WhatIf, what_if};
+pub use what_if::{WhatIf, WhatIfEffort, what_if};
 
 use crate::registry::BOUNDS;
 
@@ -107,7 +107,7 @@ pub fn explain(problem: &Problem, placement: &Placement) -> Explanation {
         slack: slack(problem, &evaluation),
         tight: tight(problem, placement, &evaluation),
         bounds: bounds(problem),
-        merged: Merged::of(problem),
+        merged: Merged::from_problem(problem),
     }
 }
 

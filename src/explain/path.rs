@@ -10,7 +10,7 @@ use crate::report::step::{self, Step};
 
 /// The critical path of a step: its parts add up to the makespan.
 pub(super) fn of_step(problem: &Problem, placement: &Placement) -> Bottleneck {
-    let step = Step::of(problem, placement);
+    let step = Step::new(problem, placement);
     let path = step.critical_path();
     let part = |part: step::Part| Part { name: part.name(), seconds: path.seconds(part) };
     let items = path.steps.iter().map(|at| {

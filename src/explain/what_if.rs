@@ -15,7 +15,7 @@ use crate::portfolio;
 
 /// Limits of one what-if.
 #[derive(Debug, Clone)]
-pub struct Effort {
+pub struct WhatIfEffort {
     /// Time; `None` means unlimited.
     pub time: Option<Duration>,
     /// Bytes for the solver's tables.
@@ -53,7 +53,7 @@ pub fn what_if(
     change: &Change,
     changed: &Problem,
     plan: &PlanDocument,
-    effort: &Effort,
+    effort: &WhatIfEffort,
 ) -> Result<WhatIf, SolveError> {
     let own = placement_in(changed, plan);
     let kept = own.as_ref().map(|placement| evaluate(changed, placement));

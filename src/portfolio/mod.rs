@@ -8,7 +8,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
 use thiserror::Error;
 
-use crate::registry::{Role, SOLVERS, able};
+use crate::registry::{Role, SOLVERS, supporting};
 
 /// A solver with the reason for its choice.
 pub struct Choice {
@@ -20,19 +20,19 @@ pub struct Choice {
 
 /// No solver that `auto` may choose supports the objective.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("no solver supports {what} yet{}", others(.able))]
+#[error("no solver supports {what} yet{}", others(.supporting))]
 pub struct NoSolver {
     /// The objective, for display.
     pub what: String,
     /// Baselines that support it and can be requested by name.
-    pub able: Vec<&'static str>,
+    pub supporting: Vec<&'static str>,
 }
 
-fn others(able: &[&str]) -> String {
-    if able.is_empty() {
+fn others(supporting: &[&str]) -> String {
+    if supporting.is_empty() {
         String::new()
     } else {
-        format!("; the baselines are available by name: {}", able.join(", "))
+        format!("; the baselines are available by name: {}", supporting.join(", "))
     }
 }
 
@@ -54,9 +54,10 @@ pub fn auto(objective: &Objective) -> Result<Choice, NoSolver> {
             .iter()
             .filter(move |entry| entry.role == role)
             .map(|entry| entry.solver)
-            .find(|solver| solver.missing(objective).is_none())
+            .find(|solver| solver.unsupported(objective).is_none())
     };
-    if let Some(solver) = PORTFOLIOS.into_iter().find(|portfolio| portfolio.missing(objective).is_none()) {
+    if let Some(solver) = PORTFOLIOS.into_iter().find(|portfolio| portfolio.unsupported(objective).is_none())
+    {
         return Ok(Choice { solver, rule: "several solvers in turn, as no single one is best" });
     }
     if let Some(solver) = takes(Role::Exact) {
@@ -66,7 +67,7 @@ pub fn auto(objective: &Objective) -> Result<Choice, NoSolver> {
         Some(solver) => {
             Ok(Choice { solver, rule: "no exact solver supports the objective, but a search does" })
         }
-        None => Err(NoSolver { what: describe(objective), able: able(objective) }),
+        None => Err(NoSolver { what: describe(objective), supporting: supporting(objective) }),
     }
 }
 
@@ -107,7 +108,7 @@ mod tests {
         let kinds = [ObjectiveKind::Latency, ObjectiveKind::Makespan];
         for kind in kinds {
             let error = auto(&kind.into()).err();
-            let offered = error.map(|error| error.able).unwrap_or_default();
+            let offered = error.map(|error| error.supporting).unwrap_or_default();
             assert!(!offered.contains(&"dp") && !offered.contains(&"bnp"), "{offered:?}");
         }
     }

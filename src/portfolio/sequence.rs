@@ -81,8 +81,8 @@ const LARGE: usize = 10_000;
 
 impl Portfolio {
     /// The solvers that support an objective.
-    fn able(&self, objective: &Objective) -> impl Iterator<Item = (&'static dyn Solver, f64)> {
-        self.stages.iter().copied().filter(|(solver, _)| solver.missing(objective).is_none())
+    fn supporting(&self, objective: &Objective) -> impl Iterator<Item = (&'static dyn Solver, f64)> {
+        self.stages.iter().copied().filter(|(solver, _)| solver.unsupported(objective).is_none())
     }
 }
 
@@ -95,11 +95,11 @@ impl Solver for Portfolio {
         self.summary
     }
 
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
         if objective.kind() != self.kind {
             return Some("objectives of another kind");
         }
-        self.able(objective).next().is_none().then_some("what none of its solvers supports")
+        self.supporting(objective).next().is_none().then_some("what none of its solvers supports")
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -109,14 +109,14 @@ impl Solver for Portfolio {
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
         let large = usize::from(problem.graph().operator_count() > LARGE);
-        let plan = (self.start)(problem, &mut context.part(self.start_shares[large]))?;
+        let plan = (self.start)(problem, &mut context.time_slice(self.start_shares[large]))?;
         let mut so_far = SoFar { plan, ..SoFar::default() };
-        for (stage, (solver, share)) in (0..).zip(self.able(problem.objective())) {
+        for (stage, (solver, share)) in (0..).zip(self.supporting(problem.objective())) {
             if so_far.is_enough(context) || (so_far.plan.is_some() && context.stop().reason().is_some()) {
                 break;
             }
             context.emit(Event::Phase { name: solver.name().into() });
-            let mut part = context.part(share);
+            let mut part = context.time_slice(share);
             // A different seed makes the second turn of a solver explore elsewhere.
             part.seed = part.seed.wrapping_add(stage);
             if let Some(plan) = &so_far.plan {
@@ -177,7 +177,7 @@ fn best_of(
         if best.is_some() && context.stop().reason().is_some() {
             break;
         }
-        let Some(found) = solver.solve(problem, &mut context.part(1.0))?.plan else { continue };
+        let Some(found) = solver.solve(problem, &mut context.time_slice(1.0))?.plan else { continue };
         if best.as_ref().is_none_or(|best| found.value() < best.value()) {
             // A solver that finds a single plan may not have announced it.
             context.emit(Event::Incumbent { value: found.value() });

@@ -111,7 +111,7 @@ pub(crate) fn export_on(
     graph: Option<&Graph>,
     cluster: Option<&ClusterDocument>,
 ) -> Result<Export, ExportError> {
-    (target(to)?.write)(&Placed::of(plan, graph, cluster)?)
+    (target(to)?.write)(&Placed::new(plan, graph, cluster)?)
 }
 
 /// The text of an export that must succeed.

@@ -19,7 +19,7 @@ fn figures_are_those_of_the_evaluation_and_parts_add_up() {
         let problem = problem(number);
         let chosen = placed(&problem, number);
         let evaluation = evaluate(&problem, &chosen);
-        let step = Step::of(&problem, &chosen);
+        let step = Step::new(&problem, &chosen);
         assert_eq!(step.makespan(), evaluation.value, "{number}");
         let devices = step.devices();
         assert_eq!(devices.len(), evaluation.devices.len());
@@ -55,11 +55,11 @@ fn the_document_is_the_whole_timeline() {
     for number in 0..300 {
         let problem = problem(number);
         let chosen = placed(&problem, number);
-        let step = Step::of(&problem, &chosen);
-        let names = DeviceNames::of(&step);
-        let steady = Steady::of(&problem, &chosen);
+        let step = Step::new(&problem, &chosen);
+        let names = DeviceNames::new(&step);
+        let steady = Steady::new(&problem, &chosen);
         let document: Value =
-            serde_json::to_value(StepDocument::of(&step, &names, &steady)).expect("a document");
+            serde_json::to_value(StepDocument::new(&step, &names, &steady)).expect("a document");
         assert_eq!(document["steady_state"], Value::Null);
         assert_eq!(document["no_steady_state"], "a plan for makespan runs one batch at a time");
         let list = |field: &str| document[field].as_array().expect("a list").clone();

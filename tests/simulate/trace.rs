@@ -39,7 +39,7 @@ fn every_event_lies_in_the_step_and_alone_in_its_row() {
     for number in 0..1_500 {
         let problem = problem(number);
         let chosen = placed(&problem, number);
-        let step = Step::of(&problem, &chosen);
+        let step = Step::new(&problem, &chosen);
         let (events, end) = (events(&step), (step.makespan() * 1e9).round() as i64);
         let flow = step.flow();
         let transfers = 0..flow.transfer_count() as u32;
@@ -82,7 +82,7 @@ fn counters_are_what_devices_hold() {
     for number in 0..1_000 {
         let problem = problem(number);
         let chosen = placed(&problem, number);
-        let step = Step::of(&problem, &chosen);
+        let step = Step::new(&problem, &chosen);
         let events = events(&step);
         let counters = of_phase(&events, "C");
         for (process, device) in (1u64..).zip(step.devices()) {
@@ -180,7 +180,7 @@ fn names_are_what_they_are_whatever_is_in_them() {
     let hostile = |at: usize| format!("\"}},{{\\ \u{1b}[2J\u{7f}\u{0}</script>\u{2028}é{at}");
     let problem = chain(12, hostile);
     let placement = dealt(&problem);
-    let step = Step::of(&problem, &placement);
+    let step = Step::new(&problem, &placement);
     let events = events(&step);
     let names: Vec<&str> = of_phase(&events, "X")
         .into_iter()
@@ -200,7 +200,7 @@ fn fifty_thousand_operators_take_seconds_at_most() {
     let problem = chain(50_000, |at| format!("op{at}"));
     let placement = dealt(&problem);
     let started = Instant::now();
-    let step = Step::of(&problem, &placement);
+    let step = Step::new(&problem, &placement);
     let mut bytes = Vec::new();
     trace::write(&step, &mut bytes).expect("memory takes it");
     let took = started.elapsed();

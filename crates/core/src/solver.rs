@@ -32,7 +32,7 @@ pub trait Solver: Send + Sync {
     fn summary(&self) -> &'static str;
 
     /// The feature of an objective that it does not support, if any, for display.
-    fn missing(&self, objective: &Objective) -> Option<&'static str>;
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str>;
 
     /// What it promises; by default that of a deterministic heuristic.
     fn capabilities(&self) -> Capabilities {
@@ -55,8 +55,8 @@ impl<S: Solver + ?Sized> Solver for &S {
         (**self).summary()
     }
 
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        (**self).missing(objective)
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
+        (**self).unsupported(objective)
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -227,7 +227,7 @@ impl<'a> Context<'a> {
 
     /// Context of a part of the work, which ends after a share of the remaining time. It has the same observer, and
     /// an interrupt of either ends both.
-    pub fn part(&mut self, share: f64) -> Context<'_> {
+    pub fn time_slice(&mut self, share: f64) -> Context<'_> {
         let time = self.stop.remaining().map(|left| left.mul_f64(share));
         let stop = self.stop.within(time);
         Context { limits: Limits { time, ..self.limits }, stop, ..self.same() }
@@ -239,9 +239,9 @@ impl<'a> Context<'a> {
         Context { reports: self.reports.min(Reports::AllButBounds), ..self.same() }
     }
 
-    /// Context for work whose plans and bounds do not hold for the whole problem, for example because its objective
-    /// differs. None of its events are reported.
-    pub fn apart(&mut self) -> Context<'_> {
+    /// Context for an auxiliary problem, whose plans and bounds do not hold for the whole problem, for example because
+    /// its objective differs. None of its events are reported.
+    pub fn for_auxiliary(&mut self) -> Context<'_> {
         Context { reports: Reports::None, ..self.same() }
     }
 
@@ -411,9 +411,9 @@ impl SolveError {
     /// Checks an objective against a solver's capabilities.
     ///
     /// # Errors
-    /// [`SolveError::Unsupported`] if something is missing.
+    /// [`SolveError::Unsupported`] if the solver does not support it.
     pub fn check(solver: &dyn Solver, problem: &Problem) -> Result<(), SolveError> {
-        match solver.missing(problem.objective()) {
+        match solver.unsupported(problem.objective()) {
             None => Ok(()),
             Some(what) => Err(SolveError::Unsupported { solver: solver.name(), what: what.into() }),
         }

@@ -38,7 +38,7 @@ impl Paths {
     ///
     /// # Errors
     /// If an operator outside of all modules has no module on its device to go with (E021).
-    pub fn of(placed: &Placed) -> Result<Paths, ExportError> {
+    pub fn new(placed: &Placed) -> Result<Paths, ExportError> {
         let own: Vec<_> = placed.operators.iter().map(path).collect();
         let forward: Vec<&str> = own
             .iter()

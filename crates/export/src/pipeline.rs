@@ -25,12 +25,12 @@ impl Pipeline {
     ///
     /// # Errors
     /// If a stage has several devices, a device has several calls, or there is no such order (E007 to E009).
-    pub fn of(placed: &Placed, runtime: &'static str) -> Result<Pipeline, ExportError> {
+    pub fn new(placed: &Placed, runtime: &'static str) -> Result<Pipeline, ExportError> {
         placed.one_device_each(runtime)?;
         Pipeline::replicated(placed, runtime)
     }
 
-    /// Like [`Pipeline::of`], for a runtime that supports stages of several devices.
+    /// Like [`Pipeline::new`], for a runtime that supports stages of several devices.
     ///
     /// # Errors
     /// If a device has several calls or there is no order (E008 and E009).

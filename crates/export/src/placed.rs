@@ -74,7 +74,7 @@ impl<'a> Placed<'a> {
     ///
     /// # Errors
     /// If the plan does not place every operator exactly once (E002 to E005).
-    pub fn of(
+    pub fn new(
         plan: &'a PlanDocument,
         graph: Option<&'a Graph>,
         cluster: Option<&ClusterDocument>,
@@ -117,19 +117,19 @@ impl<'a> Placed<'a> {
         }
         let Some(graph) = graph else { return Ok(operators) };
         let mut in_order = Vec::with_capacity(operators.len());
-        let mut homeless: Vec<&str> = Vec::new();
+        let mut unplaced: Vec<&str> = Vec::new();
         for op in graph.operators() {
             let document = graph.operator(op);
             match by_name.remove(document.name.as_str()) {
                 Some(at) => in_order.push(Operator { document: Some(document), ..operators[at] }),
-                None => homeless.push(&document.name),
+                None => unplaced.push(&document.name),
             }
         }
         if let Some(&at) = by_name.values().min() {
             return Err(ExportError::UnknownOperator(self.sited(&operators[at])));
         }
-        match homeless.first() {
-            Some(&first) => Err(ExportError::NotPlaced { first: first.into(), count: homeless.len() }),
+        match unplaced.first() {
+            Some(&first) => Err(ExportError::NotPlaced { first: first.into(), count: unplaced.len() }),
             None => Ok(in_order),
         }
     }

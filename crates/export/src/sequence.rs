@@ -39,9 +39,9 @@ impl Sequence {
     ///
     /// # Errors
     /// If the plan does not divide into such a sequence (E006, E010 to E012, E015, E018, E019 and E021).
-    pub fn of(placed: &Placed, target: &'static str, pipeline: Pipeline) -> Result<Sequence, ExportError> {
+    pub fn new(placed: &Placed, target: &'static str, pipeline: Pipeline) -> Result<Sequence, ExportError> {
         placed.model(target, WHY)?;
-        let paths = Paths::of(placed)?;
+        let paths = Paths::new(placed)?;
         let mut found: Vec<(usize, Layer)> = Vec::new();
         for layer in layers(placed, &paths)? {
             let stage = pipeline.stage_of[layer.device(placed)?];

@@ -41,9 +41,9 @@ impl Stack {
     /// # Errors
     /// If the plan does not divide one stack into stages (E006 to E012, E014, E015 and E021).
     /// E006 to E012, E014, E015 and E021.
-    pub fn of(placed: &Placed, runtime: &'static str) -> Result<Stack, ExportError> {
-        let pipeline = Pipeline::of(placed, runtime)?;
-        let layers = layers(placed, &Paths::of(placed)?)?;
+    pub fn new(placed: &Placed, runtime: &'static str) -> Result<Stack, ExportError> {
+        let pipeline = Pipeline::new(placed, runtime)?;
+        let layers = layers(placed, &Paths::new(placed)?)?;
         let mut counts = vec![0; pipeline.stages()];
         let mut others = BTreeMap::new();
         let mut stages: Vec<(u64, usize)> = Vec::new();

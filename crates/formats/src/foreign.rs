@@ -38,7 +38,7 @@ const PRETRAINED: &str = "the model is built by its class: model = \
 
 impl Foreign {
     /// Recognises a file by its first bytes; `None` if it is of no such kind.
-    pub fn of(bytes: &[u8]) -> Option<Foreign> {
+    pub fn from_bytes(bytes: &[u8]) -> Option<Foreign> {
         if bytes.starts_with(ZIP) {
             let has = |name: &[u8]| bytes.windows(name.len()).any(|window| window == name);
             return if PROGRAM.iter().any(|name| has(name)) {
@@ -100,15 +100,15 @@ mod tests {
     #[test]
     fn weights_are_told_from_programs_and_from_other_archives() {
         let archive = |name: &str| [ZIP, &[0; 26], name.as_bytes()].concat();
-        assert_eq!(Foreign::of(&archive("x/archive_format")), Some(Foreign::Program));
-        assert_eq!(Foreign::of(&archive("x/data.pkl")), Some(Foreign::Checkpoint));
-        assert_eq!(Foreign::of(&archive("word/document.xml")), None);
+        assert_eq!(Foreign::from_bytes(&archive("x/archive_format")), Some(Foreign::Program));
+        assert_eq!(Foreign::from_bytes(&archive("x/data.pkl")), Some(Foreign::Checkpoint));
+        assert_eq!(Foreign::from_bytes(&archive("word/document.xml")), None);
         let tensors = |header: &str| [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
         let one = r#"{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
-        assert_eq!(Foreign::of(&tensors(one)), Some(Foreign::Safetensors));
-        assert_eq!(Foreign::of(&tensors(r#"{"schema": "stagewright.graph/1"}"#)), None);
+        assert_eq!(Foreign::from_bytes(&tensors(one)), Some(Foreign::Safetensors));
+        assert_eq!(Foreign::from_bytes(&tensors(r#"{"schema": "stagewright.graph/1"}"#)), None);
         for short in [&b""[..], b"PK", b"PK\x03\x04", &[0; 8], &[255; 9]] {
-            assert_eq!(Foreign::of(short), None, "{short:?}");
+            assert_eq!(Foreign::from_bytes(short), None, "{short:?}");
         }
     }
 }

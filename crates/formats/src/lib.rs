@@ -223,11 +223,11 @@ pub struct Imported {
 /// Recognises the format of a model.
 pub fn detect(label: &str, bytes: &[u8]) -> Result<Format, InputError> {
     let text = text::text(label, bytes);
-    let json = text.as_ref().map(|text| Sniff::of(text)).unwrap_or_default();
+    let json = text.as_ref().map(|text| Sniff::new(text)).unwrap_or_default();
     match FORMATS.iter().find(|entry| (entry.detect)(bytes, &json)) {
         Some(entry) => Ok(entry.format),
         None => {
-            if let Some(foreign) = Foreign::of(bytes) {
+            if let Some(foreign) = Foreign::from_bytes(bytes) {
                 return Err(foreign.refused(label));
             }
             text?;
@@ -292,7 +292,7 @@ pub fn import_file(
     }
     // Such files are large, and their head suffices to recognise them.
     if options.format.is_none()
-        && let Some(foreign) = Foreign::of(&bytes)
+        && let Some(foreign) = Foreign::from_bytes(&bytes)
     {
         return Err(foreign.refused(label));
     }

@@ -41,7 +41,7 @@ impl Notation {
         schemas: &[&str],
     ) -> Result<T, InputError> {
         let found = match self {
-            Notation::Json => Sniff::of(text).schema,
+            Notation::Json => Sniff::new(text).schema,
             Notation::Toml => text
                 .parse::<toml::Table>()
                 .ok()

@@ -84,7 +84,7 @@ impl PlacementError {
 /// # Errors
 /// If it describes no placement for this problem; returns the first reason.
 pub fn placement(problem: &Problem, plan: &PlanDocument) -> Result<Placement, PlacementError> {
-    let names = Names::of(problem);
+    let names = Names::new(problem);
     let device_of = names.devices(plan)?;
     match plan.objective.kind {
         ObjectiveKind::Throughput => {
@@ -110,7 +110,7 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    fn of(problem: &'a Problem) -> Names<'a> {
+    fn new(problem: &'a Problem) -> Names<'a> {
         let graph = problem.graph();
         Names {
             problem,
@@ -140,11 +140,11 @@ impl<'a> Names<'a> {
                 }
             }
         }
-        let mut homeless = graph.operators().filter(|op| device_of[op.index()].is_none());
-        match homeless.next() {
+        let mut unplaced = graph.operators().filter(|op| device_of[op.index()].is_none());
+        match unplaced.next() {
             Some(op) => {
                 let first = graph.operator(op).name.clone();
-                Err(PlacementError::NotPlaced { first, count: 1 + homeless.count() })
+                Err(PlacementError::NotPlaced { first, count: 1 + unplaced.count() })
             }
             None => Ok(device_of.into_iter().flatten().collect()),
         }

@@ -32,7 +32,7 @@ impl<'a> PlanFile<'a> {
     /// If the text or a native plan is invalid.
     pub fn read(label: &'a str, bytes: &'a [u8]) -> Result<PlanFile<'a>, InputError> {
         let text = text(label, bytes)?;
-        match split::detect(&Sniff::of(text)) {
+        match split::detect(&Sniff::new(text)) {
             true => Ok(PlanFile::Split { label, text }),
             false => Ok(PlanFile::Native(Box::new(Notation::Json.read_as(label, text, &[PLAN_SCHEMA])?))),
         }
@@ -50,7 +50,7 @@ impl<'a> PlanFile<'a> {
     ///
     /// # Errors
     /// If a split is invalid, for example because the model did not come in the reference format.
-    pub fn of(self, model: &Imported) -> Result<PlanDocument, InputError> {
+    pub fn for_model(self, model: &Imported) -> Result<PlanDocument, InputError> {
         match self {
             PlanFile::Native(plan) => Ok(*plan),
             PlanFile::Split { label, text } => split::import(label, text, model),
@@ -60,7 +60,7 @@ impl<'a> PlanFile<'a> {
 
 /// Reads a plan for a model: a native one, or a split if the model came in the reference format.
 pub fn import_plan(label: &str, bytes: &[u8], model: &Imported) -> Result<PlanDocument, InputError> {
-    PlanFile::read(label, bytes)?.of(model)
+    PlanFile::read(label, bytes)?.for_model(model)
 }
 
 /// Reads a native plan without its model.

@@ -57,7 +57,7 @@ pub(super) struct Sniff {
 const MAX_KEYS: usize = 64;
 
 impl Sniff {
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn new(text: &str) -> Self {
         let mut sniff = Sniff::default();
         // An error only ends the look: the keys so far are kept, and the importer reports the cause.
         let _cut_off = TopLevel(&mut sniff).deserialize(&mut serde_json::Deserializer::from_str(text));
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_file_cut_off_in_the_middle_keeps_its_keys() {
-        let sniff = Sniff::of(r#"{"maxFPGAs": 3, "schema": [[1], {}], "nodes": [{"id": "#);
+        let sniff = Sniff::new(r#"{"maxFPGAs": 3, "schema": [[1], {}], "nodes": [{"id": "#);
         assert_eq!(sniff.keys, ["maxFPGAs", "schema", "nodes"]);
         assert_eq!(sniff.schema, None);
     }
@@ -178,8 +178,8 @@ mod tests {
     #[test]
     fn depth_cannot_overflow_the_stack() {
         let bomb = format!("{{\"a\": {}", "[".repeat(1_000_000));
-        assert_eq!(Sniff::of(&bomb).keys, ["a"]);
+        assert_eq!(Sniff::new(&bomb).keys, ["a"]);
         let bomb = format!("{{\"schema\": {}", "{\"a\":".repeat(1_000_000));
-        assert_eq!(Sniff::of(&bomb).keys, ["schema"]);
+        assert_eq!(Sniff::new(&bomb).keys, ["schema"]);
     }
 }

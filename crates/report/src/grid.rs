@@ -93,10 +93,10 @@ impl Grid {
     /// Narrows the widest column whose type is in `giving` until a row fits or no such column can be narrower.
     fn narrow(&self, widths: &mut [usize], width: usize, giving: &[Column]) {
         while row_width(widths) > width {
-            let able = self.columns.iter().enumerate().filter(|(at, (heading, column))| {
+            let shrinkable = self.columns.iter().enumerate().filter(|(at, (heading, column))| {
                 giving.contains(column) && widths[*at] > column.least().max(heading.width())
             });
-            let Some((widest, _)) = able.max_by_key(|(at, _)| widths[*at]) else { return };
+            let Some((widest, _)) = shrinkable.max_by_key(|(at, _)| widths[*at]) else { return };
             widths[widest] -= 1;
         }
     }

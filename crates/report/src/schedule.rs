@@ -70,7 +70,7 @@ impl IterationReport {
     ///
     /// # Panics
     /// If [`pipeline`] panics.
-    pub fn of(
+    pub fn new(
         problem: &Problem,
         placement: &Placement,
         schedule: Schedule,

@@ -28,7 +28,7 @@ impl<'p> Steady<'p> {
     ///
     /// # Panics
     /// As for [`steady`].
-    pub fn of(problem: &'p Problem, placement: &Placement) -> Steady<'p> {
+    pub fn new(problem: &'p Problem, placement: &Placement) -> Steady<'p> {
         let state = steady(problem, placement).map_err(|why| match why {
             NoSteadyState::Iteration => format!("{why}, which `simulate --schedule` simulates"),
             _ => why.to_string(),
@@ -135,7 +135,7 @@ impl<'p> Steady<'p> {
                 busy: busy(Place::Uplink(group)),
             };
             let uplinks = state.uplinks.iter().enumerate().map(uplink).collect();
-            State {
+            SteadyStateDocument {
                 period_s: state.period,
                 latency_s: state.latency,
                 batches_in_flight: state.in_flight,
@@ -196,14 +196,14 @@ pub(super) fn memory(state: &SteadyState) -> Option<&'static str> {
 /// What `simulate --json` says of the steady state. Times are in seconds since the period began.
 #[derive(Debug, Serialize)]
 pub struct SteadyDocument<'a> {
-    steady_state: Option<State<'a>>,
+    steady_state: Option<SteadyStateDocument<'a>>,
     /// Why there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     no_steady_state: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct State<'a> {
+struct SteadyStateDocument<'a> {
     period_s: f64,
     latency_s: f64,
     batches_in_flight: u32,

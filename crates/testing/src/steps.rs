@@ -57,8 +57,8 @@ pub fn placed(problem: &Problem, number: u64) -> Placement {
                 let pool = problem.pool_of(*device);
                 graph.class(class).iter().all(|&op| problem.seconds(op, pool).is_some())
             };
-            let able: Vec<DeviceId> = devices.iter().copied().filter(runs).collect();
-            let among = if able.is_empty() || rng.random_bool(0.03) { &devices } else { &able };
+            let capable: Vec<DeviceId> = devices.iter().copied().filter(runs).collect();
+            let among = if capable.is_empty() || rng.random_bool(0.03) { &devices } else { &capable };
             among[rng.random_range(0..among.len())]
         })
         .collect();

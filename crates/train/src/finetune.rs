@@ -11,7 +11,7 @@ use std::time::Duration;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Plan, Silent, SolveError, Solver, Status, Stop};
-use stagewright_makespan::scene::Scene;
+use stagewright_makespan::instance::Instance;
 use stagewright_policy::checkpoint::Card;
 use stagewright_policy::learn::{AdamConfig, Trainer};
 use stagewright_policy::network::Network;
@@ -73,11 +73,11 @@ pub fn finetune(
     }
     let whole = Stop::new(Some(how.time), how.interrupt.clone());
     let step = step_of(problem)?;
-    let scene = Scene::new(&step);
-    if scene.impossible().is_some() {
+    let instance = Instance::new(&step);
+    if instance.impossible().is_some() {
         return Ok(None);
     }
-    let mut lesson = Lesson::new(problem, &scene);
+    let mut lesson = Lesson::new(problem, &instance);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(how.threads.max(1)).build();
     let pool = pool.map_err(|error| SolveError::Threads(error.to_string()))?;
     let mut trainer = Trainer::new(network, how.adam)?;

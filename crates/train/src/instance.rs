@@ -12,7 +12,7 @@ use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Plan, Silent, SolveError, Solver};
 use stagewright_makespan::HEFT;
 use stagewright_search::OneDevice;
-use stagewright_search::dpl::{Effort, best_over_orders};
+use stagewright_search::dpl::{OrderEffort, best_over_orders};
 
 use super::clusters;
 use super::draw::{log_uniform_count, one_of};
@@ -93,6 +93,6 @@ pub(super) fn first_plan(problem: &Problem) -> Result<Option<Plan>, SolveError> 
     let found = OneDevice.solve(problem, &mut context)?.plan;
     match found {
         Some(plan) => Ok(Some(plan)),
-        None => best_over_orders(problem, &Units::new(problem), Effort::Plain, &mut context),
+        None => best_over_orders(problem, &Units::new(problem), OrderEffort::Plain, &mut context),
     }
 }

@@ -34,6 +34,6 @@ pub mod store;
 pub mod system;
 
 pub use instance::{Instance, instance};
-pub use label::{Effort, Label, Labelled, label};
+pub use label::{Label, LabelEffort, Labelled, label};
 pub use recipe::Recipe;
 pub use store::fill;

@@ -19,7 +19,7 @@ pub struct Figures {
 
 impl Figures {
     /// Computes the figures of a workload generated with `precision`.
-    pub fn of(graph: &GraphDocument, precision: Precision) -> Figures {
+    pub fn new(graph: &GraphDocument, precision: Precision) -> Figures {
         let own: f64 = graph.operators.iter().map(|operator| operator.parameter_bytes).sum();
         let shared: f64 = graph.parameters.iter().map(|parameter| parameter.bytes).sum();
         let bytes = own + shared;

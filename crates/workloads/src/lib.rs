@@ -111,7 +111,7 @@ pub trait Family: Sync {
     /// use stagewright_workloads::{Figures, Options, Precision, family};
     ///
     /// let resnet = family("resnet")?.generate(Some("50"), &Options::default())?;
-    /// assert_eq!(Figures::of(&resnet, Precision::Fp32).parameters, 25_557_032.0);
+    /// assert_eq!(Figures::new(&resnet, Precision::Fp32).parameters, 25_557_032.0);
     /// # Ok::<(), stagewright_workloads::WorkloadError>(())
     /// ```
     fn generate(&self, variant: Option<&str>, options: &Options) -> Result<GraphDocument, WorkloadError>;

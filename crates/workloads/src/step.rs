@@ -112,7 +112,7 @@ pub(super) fn training(tape: &Tape, optimizer: Optimizer, rules: CostRules) -> R
     for operator in draft.operators.iter_mut() {
         operator.colocation = Some(operator.name.clone());
     }
-    let mut step = Step {
+    let mut step = StepBuilder {
         tape,
         optimizer,
         draft,
@@ -155,7 +155,7 @@ struct Gradient {
     from: OpId,
 }
 
-struct Step<'a> {
+struct StepBuilder<'a> {
     tape: &'a Tape,
     optimizer: Optimizer,
     draft: Draft,
@@ -167,7 +167,7 @@ struct Step<'a> {
     stashed_by: Keyed<TensorId, Option<OpId>>,
 }
 
-impl Step<'_> {
+impl StepBuilder<'_> {
     /// Records the backward pass of one operator. All its readers have been visited.
     fn backward(&mut self, at: OpId) {
         let tape = self.tape;

@@ -10,7 +10,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason};
 use stagewright_core::tolerance;
 use stagewright_search::dpl::{Room, plan_of};
-use stagewright_search::pipeline::{Effort, Poset, Search, keep_better, over_orders};
+use stagewright_search::pipeline::{Poset, Search, SearchMode, keep_better, over_orders};
 use stagewright_search::usage::UsageSpace;
 
 use crate::Dp;
@@ -86,7 +86,7 @@ impl Answer<'_> {
         };
         context.emit(Event::Phase { name: "the least bottleneck".into() });
         let warm = context.warm_start.clone();
-        let found = Dp.solve(&relaxed, &mut context.apart().part(BOTTLENECK_SHARE))?;
+        let found = Dp.solve(&relaxed, &mut context.for_auxiliary().time_slice(BOTTLENECK_SHARE))?;
         if found.status == Status::Infeasible {
             return Ok(Outcome::Infeasible);
         }
@@ -105,7 +105,7 @@ impl Answer<'_> {
             return Ok(stop);
         }
         let room = Room::new(self.problem, &self.units, context.limits.memory);
-        let mut part = context.part(ORDERS_SHARE);
+        let mut part = context.time_slice(ORDERS_SHARE);
         part.warm_start = self.best.as_ref().map(|plan| plan.placement.clone());
         let found = over_orders(self.problem, &self.units, &room, &mut part)?;
         keep_better(&mut self.best, found, context);
@@ -113,15 +113,15 @@ impl Answer<'_> {
             return Ok(Some(StopReason::Memory));
         };
         let poset = Poset::of_units(&self.units);
-        for (effort, phase) in
-            [(Effort::Labels, "iterations over all ideals"), (Effort::Enumerate, "all iterations")]
+        for (mode, phase) in
+            [(SearchMode::Labels, "iterations over all ideals"), (SearchMode::Enumerate, "all iterations")]
         {
             if let Some(stop) = self.done(context) {
                 return Ok(stop);
             }
             context.emit(Event::Phase { name: phase.into() });
             let search = Search::new(self.problem, &self.units, &space);
-            let found = search.run(&poset, effort, &mut self.best, context);
+            let found = search.run(&poset, mode, &mut self.best, context);
             self.steps += found.steps;
             if let Some(stop) = found.stop {
                 return Ok(Some(stop));

@@ -10,7 +10,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status, StopReason};
 use stagewright_core::tolerance;
 use stagewright_search::latency::blocks::{Extent, Ideals, over_ideals, over_orders};
-use stagewright_search::latency::bound::{CallChains, Effort};
+use stagewright_search::latency::bound::{CallChainEffort, CallChains};
 use stagewright_search::order;
 
 /// Share of the memory limit for the list of ideals; the rest is for the values.
@@ -40,17 +40,17 @@ pub(crate) fn solve(
     let best = over_orders(problem, &units, context)?;
     let statistics = Vec::new();
     let mut answer = Answer { problem, best, bound: strongest(problem), infeasible: false, statistics };
-    let all_chains = answer.follow_chains(Effort::DEFAULT, &mut context.part(BOUND_SHARE))?;
+    let all_chains = answer.follow_chains(CallChainEffort::DEFAULT, &mut context.time_slice(BOUND_SHARE))?;
     let mut extent = Extent::Whole;
     // Whether the blocks ended for lack of memory, not of time.
     let mut too_large = false;
     if answer.is_open(context) {
-        let mut part = context.part(if all_chains { 1.0 } else { BLOCKS_SHARE });
+        let mut part = context.time_slice(if all_chains { 1.0 } else { BLOCKS_SHARE });
         extent = answer.over_all_ideals(&units, &mut part)?;
         too_large = extent == Extent::Cut && part.stop().reason().is_none();
     }
     if !all_chains && answer.is_open(context) {
-        answer.follow_chains(Effort::HIGH, context)?;
+        answer.follow_chains(CallChainEffort::HIGH, context)?;
     }
     let Answer { best, bound, infeasible, statistics, .. } = answer;
     let stop = match best.as_ref().is_some_and(|plan| context.gap_reached(plan.value(), bound.value)) {
@@ -93,7 +93,11 @@ impl Answer<'_> {
 
     /// Raises the bound and keeps the plan that it suggests. Returns `true` if more effort would not improve the
     /// bound.
-    fn follow_chains(&mut self, effort: Effort, context: &mut Context<'_>) -> Result<bool, SolveError> {
+    fn follow_chains(
+        &mut self,
+        effort: CallChainEffort,
+        context: &mut Context<'_>,
+    ) -> Result<bool, SolveError> {
         context.emit(Event::Phase { name: "chains of calls".into() });
         let Some(found) = (CallChains { effort }).relax(self.problem, context.stop()) else {
             return Ok(false);

@@ -24,7 +24,7 @@ impl Solver for MaxLoadSplit {
         "the contiguous split of minimum bottleneck, one call per device (latency baseline)"
     }
 
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
         (objective.kind() != ObjectiveKind::Latency).then_some("objectives other than latency")
     }
 
@@ -39,7 +39,7 @@ impl Solver for MaxLoadSplit {
             Err(error) => return without(bound, None, error.to_string()),
         };
         context.warm_start = None;
-        let split = Dp.solve(&pipeline, &mut context.apart())?;
+        let split = Dp.solve(&pipeline, &mut context.for_auxiliary())?;
         let Some(plan) = split.plan else {
             let why = split.reason.unwrap_or_else(|| "there is no contiguous split".into());
             return without(bound, split.stop, why);

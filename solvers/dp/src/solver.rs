@@ -16,7 +16,8 @@ use stagewright_core::solver::{
 };
 use stagewright_core::tolerance;
 use stagewright_search::dpl::{
-    Effort, Room, best_over_orders, improve_boundaries, missing_for_contiguous_dp, plan_of, stage_loads,
+    OrderEffort, Room, best_over_orders, improve_boundaries, plan_of, stage_loads,
+    unsupported_for_contiguous_dp,
 };
 use stagewright_search::sweep::{Minimised, sweep};
 use stagewright_search::usage::UsageSpace;
@@ -54,8 +55,8 @@ impl Solver for Dp {
         "dynamic programs over the lattice of ideals (contiguous throughput and iterations under a schedule, exact; latency, blocks and chains of calls)"
     }
 
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        missing(objective)
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
+        unsupported(objective)
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -71,7 +72,7 @@ impl Solver for Dp {
             return iterate::solve(self.name(), problem, context);
         }
         let units = Units::new(problem);
-        let best = best_over_orders(problem, &units, Effort::Plain, context)?;
+        let best = best_over_orders(problem, &units, OrderEffort::Plain, context)?;
         let mut search =
             Search { problem, best, bound: strongest(problem), counts: Counts::default(), units: &units };
         let (bound_value, source) = (search.bound.value, search.bound.source);
@@ -111,10 +112,10 @@ impl Solver for Dp {
     }
 }
 
-fn missing(objective: &Objective) -> Option<&'static str> {
+fn unsupported(objective: &Objective) -> Option<&'static str> {
     match objective.kind() {
         ObjectiveKind::Latency => None,
-        _ => missing_for_contiguous_dp(objective),
+        _ => unsupported_for_contiguous_dp(objective),
     }
 }
 
@@ -189,7 +190,7 @@ impl Search<'_> {
         context.emit(Event::Phase { name: "more orders".into() });
         let best = self.best.as_ref().map(|plan| plan.placement.clone());
         let given = std::mem::replace(&mut context.warm_start, best);
-        let better = best_over_orders(self.problem, self.units, Effort::Thorough, context);
+        let better = best_over_orders(self.problem, self.units, OrderEffort::Thorough, context);
         context.warm_start = given;
         self.keep(better?, context);
         self.improve_boundaries(context)?;

@@ -14,10 +14,10 @@ use stagewright_core::bound::LowerBound;
 use stagewright_core::solver::{Context, SolveError};
 
 use super::guidance::Guidance;
-use super::moves::State;
+use super::instance::Instance;
+use super::moves::SearchState;
 use super::rounds::{self, Ground};
-use super::scene::Scene;
-use super::schedule::{Best, Judge, Score, is_better};
+use super::schedule::{Best, Evaluator, Score, is_better};
 use super::search::{Goal, Search, SearchSolver};
 use super::start::starts;
 
@@ -35,15 +35,16 @@ const COLD: f64 = 0.005;
 /// # Errors
 /// If worker threads cannot be started.
 pub fn anneal(
-    scene: &Scene<'_>,
+    instance: &Instance<'_>,
     start: Best,
     guidance: Option<&Guidance>,
     bound: &LowerBound,
     context: &mut Context<'_>,
 ) -> Result<Best, SolveError> {
     let goal = Goal::new(bound, context);
-    let mut search = Search { scene, judge: Judge::new(scene), starts: Vec::new(), best: start, goal };
-    if scene.graph().operator_count() > 0 {
+    let mut search =
+        Search { instance, evaluator: Evaluator::new(instance), starts: Vec::new(), best: start, goal };
+    if instance.graph().operator_count() > 0 {
         rounds::run(walk, FIRST_STEPS, guidance, &mut search, context)?;
     }
     Ok(search.best)
@@ -60,38 +61,38 @@ pub static ANNEALING: SearchSolver = SearchSolver {
 
 pub(super) fn walk(
     ground: &Ground<'_, '_>,
-    judge: &mut Judge<'_, '_>,
+    evaluator: &mut Evaluator<'_, '_>,
     start: &Best,
     steps: u64,
     rng: &mut ChaCha8Rng,
 ) -> Best {
-    let graph = ground.scene.graph();
+    let graph = ground.instance.graph();
     let mut best = start.clone();
-    let mut state = State::new(&start.schedule, &ground.order, ground.scene);
-    let mut score = judge.settle(&state.schedule);
-    state.see(judge.settled(), graph);
+    let mut state = SearchState::new(&start.schedule, &ground.order, ground.instance);
+    let mut score = evaluator.settle(&state.schedule);
+    state.see(evaluator.settled(), graph);
     let cooling = (COLD / HOT).powf(1.0 / steps as f64);
-    let mut temperature = HOT * usual_cost(&mut state, score.energy(), ground, judge, rng);
+    let mut temperature = HOT * usual_cost(&mut state, score.energy(), ground, evaluator, rng);
     for _ in 0..steps {
-        if ground.is_over(judge, best.score) {
+        if ground.is_over(evaluator, best.score) {
             break;
         }
         temperature *= cooling;
-        let Some(done) = state.step(ground.scene, &ground.groups, ground.guidance, rng) else { continue };
+        let Some(done) = state.step(ground.instance, &ground.groups, ground.guidance, rng) else { continue };
         // Δ may be at most −T ln u, with u uniform.
         let most = score.energy() - temperature * (1.0 - rng.random_range(0.0..1.0f64)).ln();
-        match judge.change(state.changes(&done, graph), most) {
+        match evaluator.change(state.changes(&done, graph), most) {
             Some(after) if after.energy() < most => {
                 score = after;
-                judge.keep();
-                state.see(judge.settled(), graph);
+                evaluator.keep();
+                state.see(evaluator.settled(), graph);
                 if is_better(score, best.score) {
                     best = Best { score, schedule: state.schedule.clone() };
                 }
             }
             _ => {
-                judge.take_back();
-                state.undo(&done, ground.scene);
+                evaluator.take_back();
+                state.undo(&done, ground.instance);
             }
         }
     }
@@ -100,22 +101,22 @@ pub(super) fn walk(
 
 /// Median cost of the moves that increase the energy.
 fn usual_cost(
-    state: &mut State,
+    state: &mut SearchState,
     energy: f64,
     ground: &Ground<'_, '_>,
-    judge: &mut Judge<'_, '_>,
+    evaluator: &mut Evaluator<'_, '_>,
     rng: &mut ChaCha8Rng,
 ) -> f64 {
     let mut costs = Vec::new();
     for _ in 0..TRIED {
-        if ground.is_over(judge, Score::WORST) {
+        if ground.is_over(evaluator, Score::WORST) {
             break;
         }
-        let Some(made) = state.step(ground.scene, &ground.groups, ground.guidance, rng) else { continue };
-        let after = judge.change(state.changes(&made, ground.scene.graph()), f64::INFINITY);
+        let Some(made) = state.step(ground.instance, &ground.groups, ground.guidance, rng) else { continue };
+        let after = evaluator.change(state.changes(&made, ground.instance.graph()), f64::INFINITY);
         costs.extend(after.map(|after| after.energy() - energy).filter(|&cost| cost > 0.0));
-        judge.take_back();
-        state.undo(&made, ground.scene);
+        evaluator.take_back();
+        state.undo(&made, ground.instance);
     }
     costs.sort_by(f64::total_cmp);
     costs.get(costs.len() / 2).copied().unwrap_or(0.0)

@@ -7,11 +7,11 @@
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
 
-use super::scene::Scene;
+use super::instance::Instance;
 
 /// All operators by decreasing rank under an assignment. O(pins + operators log operators).
-pub fn order(scene: &Scene<'_>, device_of: &[DeviceId]) -> Vec<OpId> {
-    let graph = scene.graph();
+pub fn order(instance: &Instance<'_>, device_of: &[DeviceId]) -> Vec<OpId> {
+    let graph = instance.graph();
     let mut rank = vec![0.0f64; graph.operator_count()];
     for &op in graph.topological().iter().rev() {
         let here = device_of[op.index()];
@@ -24,7 +24,7 @@ pub fn order(scene: &Scene<'_>, device_of: &[DeviceId]) -> Vec<OpId> {
                     _ if there == here => 0.0,
                     Some((to, seconds)) if to == there => seconds,
                     _ => {
-                        let seconds = scene.fabric().route(tensor, here, there).seconds;
+                        let seconds = instance.fabric().route(tensor, here, there).seconds;
                         route = Some((there, seconds));
                         seconds
                     }
@@ -32,7 +32,7 @@ pub fn order(scene: &Scene<'_>, device_of: &[DeviceId]) -> Vec<OpId> {
                 after = after.max(sent + rank[reader.index()]);
             }
         }
-        rank[op.index()] = scene.seconds(op, here) + after;
+        rank[op.index()] = instance.seconds(op, here) + after;
     }
-    super::rank::falling(scene, &rank)
+    super::rank::falling(instance, &rank)
 }

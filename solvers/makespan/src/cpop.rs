@@ -11,10 +11,10 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
 use stagewright_core::solver::Stop;
 
-use super::chart::Chart;
+use super::instance::Instance;
 use super::list::{ListScheduler, fill_in_order, ready_order};
+use super::partial_schedule::PartialSchedule;
 use super::rank;
-use super::scene::Scene;
 
 /// The critical path on one device.
 pub static CPOP: ListScheduler = ListScheduler {
@@ -24,27 +24,27 @@ pub static CPOP: ListScheduler = ListScheduler {
     is_one_pass: true,
 };
 
-/// Fills a chart by CPOP. O(operators · devices · (inputs + gaps)).
-fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
-    let scene = chart.scene();
-    let (up, down) = (rank::upward(scene), rank::downward(scene));
+/// Fills a partial schedule by CPOP. O(operators · devices · (inputs + gaps)).
+fn fill(partial: &mut PartialSchedule<'_, '_>, stop: &Stop) -> Option<()> {
+    let instance = partial.instance();
+    let (up, down) = (rank::upward(instance), rank::downward(instance));
     let through: Vec<f64> = up.iter().zip(&down).map(|(up, down)| up + down).collect();
-    let critical = critical_path(scene, &through);
-    let home = fastest(scene, &critical);
+    let critical = critical_path(instance, &through);
+    let home = fastest(instance, &critical);
     let mut is_critical = vec![false; through.len()];
     critical.iter().for_each(|op| is_critical[op.index()] = true);
-    let order = ready_order(scene.graph(), &through);
-    fill_in_order(chart, &order, stop, |chart, op, device| {
+    let order = ready_order(instance.graph(), &through);
+    fill_in_order(partial, &order, stop, |partial, op, device| {
         match is_critical[op.index()] && Some(device) == home {
             true => f64::NEG_INFINITY,
-            false => chart.probe(op, device)[1],
+            false => partial.probe(op, device)[1],
         }
     })
 }
 
 /// One longest path from the beginning to the end.
-fn critical_path(scene: &Scene<'_>, through: &[f64]) -> Vec<OpId> {
-    let graph = scene.graph();
+fn critical_path(instance: &Instance<'_>, through: &[f64]) -> Vec<OpId> {
+    let graph = instance.graph();
     let longest = |ops: &mut dyn Iterator<Item = OpId>| {
         // Ties go to the first.
         ops.fold(None, |best: Option<OpId>, op| match best {
@@ -62,10 +62,10 @@ fn critical_path(scene: &Scene<'_>, through: &[f64]) -> Vec<OpId> {
 }
 
 /// The device that runs all given operators in the least time, if any device can.
-fn fastest(scene: &Scene<'_>, ops: &[OpId]) -> Option<DeviceId> {
+fn fastest(instance: &Instance<'_>, ops: &[OpId]) -> Option<DeviceId> {
     let mut best: Option<(f64, DeviceId)> = None;
-    for device in scene.problem().cluster().devices() {
-        let seconds: f64 = ops.iter().map(|&op| scene.seconds(op, device)).sum();
+    for device in instance.problem().cluster().devices() {
+        let seconds: f64 = ops.iter().map(|&op| instance.seconds(op, device)).sum();
         if seconds.is_finite() && best.is_none_or(|(least, _)| seconds < least) {
             best = Some((seconds, device));
         }

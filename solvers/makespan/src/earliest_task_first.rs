@@ -15,8 +15,8 @@ use stagewright_core::graph::OpId;
 use stagewright_core::ids::Keyed;
 use stagewright_core::solver::Stop;
 
-use super::chart::Chart;
 use super::list::{BETWEEN_CHECKS, ListScheduler, cheapest};
+use super::partial_schedule::PartialSchedule;
 use super::rank;
 
 /// A ready operator with its last computed earliest start.
@@ -45,21 +45,21 @@ impl Ord for Offer {
 /// Start times of operators, for a scheduler that takes the earliest.
 pub(super) trait Earliest {
     /// Start of an operator on a device.
-    fn start(&mut self, chart: &mut Chart<'_, '_>, op: OpId, device: DeviceId) -> f64;
+    fn start(&mut self, partial: &mut PartialSchedule<'_, '_>, op: OpId, device: DeviceId) -> f64;
 
     /// Called after an operator was placed on a device.
-    fn took(&mut self, chart: &Chart<'_, '_>, op: OpId, device: DeviceId);
+    fn took(&mut self, partial: &PartialSchedule<'_, '_>, op: OpId, device: DeviceId);
 }
 
-/// Start times of the chart, without restrictions.
+/// Start times of the partial schedule, without restrictions.
 struct AnyTime;
 
 impl Earliest for AnyTime {
-    fn start(&mut self, chart: &mut Chart<'_, '_>, op: OpId, device: DeviceId) -> f64 {
-        chart.probe(op, device)[0]
+    fn start(&mut self, partial: &mut PartialSchedule<'_, '_>, op: OpId, device: DeviceId) -> f64 {
+        partial.probe(op, device)[0]
     }
 
-    fn took(&mut self, _: &Chart<'_, '_>, _: OpId, _: DeviceId) {}
+    fn took(&mut self, _: &PartialSchedule<'_, '_>, _: OpId, _: DeviceId) {}
 }
 
 /// Earliest task first.
@@ -70,17 +70,21 @@ pub static EARLIEST_TASK_FIRST: ListScheduler = ListScheduler {
     is_one_pass: false,
 };
 
-/// Fills a chart by m-ETF.
-fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
-    fill_by_start(chart, &mut AnyTime, stop)
+/// Fills a partial schedule by m-ETF.
+fn fill(partial: &mut PartialSchedule<'_, '_>, stop: &Stop) -> Option<()> {
+    fill_by_start(partial, &mut AnyTime, stop)
 }
 
 /// Takes the operator that starts first, on the device where it does, one after the other. Starts only grow while the
-/// chart fills, except for inputs brought by others; so one offer per ready operator is enough, updated when its turn
-/// comes.
-pub(super) fn fill_by_start(chart: &mut Chart<'_, '_>, rule: &mut impl Earliest, stop: &Stop) -> Option<()> {
-    let graph = chart.scene().graph();
-    let ranks = rank::upward(chart.scene());
+/// partial schedule fills, except for inputs brought by others; so one offer per ready operator is enough, updated when
+/// its turn comes.
+pub(super) fn fill_by_start(
+    partial: &mut PartialSchedule<'_, '_>,
+    rule: &mut impl Earliest,
+    stop: &Stop,
+) -> Option<()> {
+    let graph = partial.instance().graph();
+    let ranks = rank::upward(partial.instance());
     let mut waits: Keyed<OpId, usize> = graph.operators().map(|op| graph.predecessors(op).len()).collect();
     let mut devices = Vec::new();
     let mut offers: BinaryHeap<Reverse<Offer>> = BinaryHeap::new();
@@ -95,8 +99,8 @@ pub(super) fn fill_by_start(chart: &mut Chart<'_, '_>, rule: &mut impl Earliest,
         }
         looks += 1;
         let mut least = f64::INFINITY;
-        let device = cheapest(chart, op, &mut devices, &mut |chart, op, device| {
-            let start = rule.start(chart, op, device);
+        let device = cheapest(partial, op, &mut devices, &mut |partial, op, device| {
+            let start = rule.start(partial, op, device);
             least = least.min(start);
             start
         })?;
@@ -106,13 +110,13 @@ pub(super) fn fill_by_start(chart: &mut Chart<'_, '_>, rule: &mut impl Earliest,
             offers.push(now);
             continue;
         }
-        chart.add(op, device);
-        rule.took(chart, op, device);
+        partial.add(op, device);
+        rule.took(partial, op, device);
         for &next in graph.successors(op) {
             waits[next] -= 1;
             if waits[next] == 0 {
                 // A lower bound on its start on every device.
-                let made = graph.predecessors(next).iter().map(|&before| chart.end(before));
+                let made = graph.predecessors(next).iter().map(|&before| partial.end(before));
                 offers.push(offer(made.fold(0.0, f64::max), next));
             }
         }

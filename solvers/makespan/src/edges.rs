@@ -2,19 +2,19 @@
 
 use stagewright_core::graph::ClassId;
 
-use super::scene::Scene;
+use super::instance::Instance;
 
 /// From, to, and mean seconds of communication.
 pub(super) type Edge<I> = (I, I, f64);
 
 /// An edge between colocation classes for each reader of each tensor, from the class of its producer to its own.
-pub(super) fn between_classes(scene: &Scene<'_>) -> Vec<Edge<ClassId>> {
-    let graph = scene.graph();
+pub(super) fn between_classes(instance: &Instance<'_>) -> Vec<Edge<ClassId>> {
+    let graph = instance.graph();
     let mut edges = Vec::new();
     for tensor in graph.tensors() {
         let from = graph.class_of(graph.producer(tensor));
         let readers = graph.consumers(tensor).iter().map(|&op| graph.class_of(op));
-        edges.extend(readers.map(|to| (from, to, scene.mean_transfer(tensor))));
+        edges.extend(readers.map(|to| (from, to, instance.mean_transfer(tensor))));
     }
     edges
 }

@@ -10,7 +10,7 @@ use stagewright_core::graph::ClassId;
 use stagewright_core::ids::Keyed;
 
 use super::edges::{Edge, between_classes, merge_parallel};
-use super::scene::Scene;
+use super::instance::Instance;
 
 /// Maximum number of groups of a new level, relative to the previous one.
 const MAX_OF_LEVEL: f64 = 0.95;
@@ -45,23 +45,23 @@ impl Level {
 }
 
 impl Groups {
-    /// The hierarchy of a scene. O(levels · edges log edges).
-    pub(super) fn new(scene: &Scene<'_>) -> Groups {
-        Groups::weighted(scene, |_, _| 1.0)
+    /// The hierarchy of an instance. O(levels · edges log edges).
+    pub(super) fn new(instance: &Instance<'_>) -> Groups {
+        Groups::weighted(instance, |_, _| 1.0)
     }
 
     /// The hierarchy in which an edge between two classes counts for a fraction, from 0 to 1, of its communication.
-    pub(super) fn weighted(scene: &Scene<'_>, share: impl Fn(ClassId, ClassId) -> f64) -> Groups {
-        let graph = scene.graph();
+    pub(super) fn weighted(instance: &Instance<'_>, share: impl Fn(ClassId, ClassId) -> f64) -> Groups {
+        let graph = instance.graph();
         let classes = graph.class_count();
         let alone = |class: ClassId| GroupId(class.0);
         let mut seconds = Keyed::filled(0.0, classes);
         for op in graph.operators() {
-            seconds[alone(graph.class_of(op))] += scene.mean_seconds(op);
+            seconds[alone(graph.class_of(op))] += instance.mean_seconds(op);
         }
-        let most = seconds.iter().sum::<f64>() / scene.device_count().max(1) as f64;
+        let most = seconds.iter().sum::<f64>() / instance.device_count().max(1) as f64;
         let weighted = |(from, to, seconds)| (alone(from), alone(to), seconds * share(from, to));
-        let mut edges: Vec<_> = between_classes(scene).into_iter().map(weighted).collect();
+        let mut edges: Vec<_> = between_classes(instance).into_iter().map(weighted).collect();
         let mut levels = vec![Level::new(graph.class_ids().map(alone).collect(), classes)];
         while let Some(last) = levels.last()
             && levels.len() < MAX_LEVELS

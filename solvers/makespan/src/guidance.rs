@@ -10,8 +10,8 @@ use stagewright_core::graph::ClassId;
 use stagewright_core::ids::{Id, Keyed};
 
 use super::groups::Groups;
+use super::instance::Instance;
 use super::multilevel::{ClusterId, Level};
-use super::scene::Scene;
 
 /// Weights from which moves are drawn.
 #[derive(Debug, Clone)]
@@ -37,16 +37,16 @@ impl Guidance {
     /// # Panics
     /// If `picks` does not have one weight per unit, or `targets` one per unit and device.
     pub fn new(
-        scene: &Scene<'_>,
+        instance: &Instance<'_>,
         level: &Level,
         picks: &[f64],
         targets: &[f64],
         together: &[(ClusterId, ClusterId, f64)],
     ) -> Guidance {
-        let (units, devices) = (level.len(), scene.device_count());
+        let (units, devices) = (level.len(), instance.device_count());
         assert_eq!(picks.len(), units, "a weight for every unit");
         assert_eq!(targets.len(), units * devices, "a weight for every unit and device");
-        let classes = scene.graph().class_ids();
+        let classes = instance.graph().class_ids();
         let mut class_of = Keyed::filled(ClassId(0), units);
         for class in classes.clone().rev() {
             class_of[level.cluster_of(class)] = class;
@@ -60,7 +60,7 @@ impl Guidance {
             };
             if a == b { 1.0 } else { of(a, b).max(of(b, a)) }
         };
-        let groups = Groups::weighted(scene, kept);
+        let groups = Groups::weighted(instance, kept);
         Guidance {
             picks: running(picks),
             class_of,

@@ -9,8 +9,8 @@
 
 use stagewright_core::solver::Stop;
 
-use super::chart::Chart;
 use super::list::{ListScheduler, fill_in_order};
+use super::partial_schedule::PartialSchedule;
 use super::rank;
 
 /// Earliest finish by upward rank.
@@ -21,9 +21,9 @@ pub static HEFT: ListScheduler = ListScheduler {
     is_one_pass: true,
 };
 
-/// Fills a chart by HEFT. O(operators · devices · (inputs + gaps)).
-fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
-    let ranks = rank::upward(chart.scene());
-    let order = rank::falling(chart.scene(), &ranks);
-    fill_in_order(chart, &order, stop, |chart, op, device| chart.probe(op, device)[1])
+/// Fills a partial schedule by HEFT. O(operators · devices · (inputs + gaps)).
+fn fill(partial: &mut PartialSchedule<'_, '_>, stop: &Stop) -> Option<()> {
+    let ranks = rank::upward(partial.instance());
+    let order = rank::falling(partial.instance(), &ranks);
+    fill_in_order(partial, &order, stop, |partial, op, device| partial.probe(op, device)[1])
 }

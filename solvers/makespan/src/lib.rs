@@ -2,14 +2,14 @@
 //!
 //! A plan is a device for every operator and a priority among ready operators on a device; its cost is the simulated
 //! makespan. List schedulers build a plan in one pass over the operators: [`HEFT`], [`CPOP`] and [`PEFT`] by ranks,
-//! [`EARLIEST_TASK_FIRST`] and [`SMALL_COMMUNICATION`] by earliest start. They place operators on a chart, whose estimates
-//! guide them. [`MULTILEVEL`] moves clusters of operators along a hierarchy of partitions, [`BRKGA`] breeds placements
-//! and priorities, [`ANNEALING`] and [`TABU`] walk from schedule to schedule, and [`OrderSplit`] cuts linear orders.
+//! [`EARLIEST_TASK_FIRST`] and [`SMALL_COMMUNICATION`] by earliest start. They add operators to a partial schedule, whose
+//! estimates guide them. [`MULTILEVEL`] moves clusters of operators along a hierarchy of partitions, [`BRKGA`] breeds
+//! placements and priorities, [`ANNEALING`] and [`TABU`] walk from schedule to schedule, and [`OrderSplit`] cuts linear
+//! orders.
 //! [`RANDOM_PLACEMENTS`] and [`ANNEALING_FROM_RANDOM`] are baselines for comparison.
 
 mod annealing;
 pub mod assigned;
-mod chart;
 mod cpop;
 mod earliest_task_first;
 mod edges;
@@ -17,15 +17,16 @@ mod genetic;
 mod groups;
 pub mod guidance;
 mod heft;
+pub mod instance;
 mod list;
 mod moves;
 mod multilevel;
 mod order_split;
+mod partial_schedule;
 mod peft;
 mod random;
 pub mod rank;
 mod rounds;
-pub mod scene;
 pub mod schedule;
 mod search;
 mod small_communication;
@@ -51,7 +52,7 @@ pub use small_communication::SMALL_COMMUNICATION;
 pub use start::starts;
 pub use tabu::TABU;
 
-fn missing(objective: &Objective) -> Option<&'static str> {
+fn unsupported(objective: &Objective) -> Option<&'static str> {
     (objective.kind() != ObjectiveKind::Makespan).then_some("objectives other than makespan")
 }
 

@@ -1,28 +1,26 @@
-//! Common parts of list schedulers, which place one operator after the other on a chart.
+//! Common parts of list schedulers, which add one operator after the other to a partial schedule.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use stagewright_core::bound::strongest;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{Graph, OpId};
 use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Solution, SolveError, Solver, Status, Stop};
+use stagewright_core::solver::{Context, Solution, SolveError, Solver, Stop};
 
-use super::chart::Chart;
-use super::scene::Scene;
-use super::schedule::{Best, Judge, solution};
+use super::partial_schedule::PartialSchedule;
+use super::schedule::{Best, Evaluator, solution, solve_instance};
 
-/// Fractions of the memory that a chart may fill, tried in turn until the simulator finds that everything fits: a chart
-/// only estimates the memory in use.
+/// Fractions of the memory that a partial schedule may fill, tried in turn until the simulator finds that everything
+/// fits: a partial schedule only estimates the memory in use.
 const SHARES: [f64; 6] = [1.0, 0.9, 0.8, 0.65, 0.5, 0.3];
 /// Operators between clock checks.
 pub(super) const BETWEEN_CHECKS: usize = 256;
 
-/// Fills a chart; `None` if stopped.
-pub(super) type Fill = fn(&mut Chart<'_, '_>, &Stop) -> Option<()>;
+/// Fills a partial schedule; `None` if stopped.
+pub(super) type Fill = fn(&mut PartialSchedule<'_, '_>, &Stop) -> Option<()>;
 
 /// A list scheduler.
 #[derive(Debug)]
@@ -30,22 +28,22 @@ pub struct ListScheduler {
     pub(super) name: &'static str,
     pub(super) summary: &'static str,
     pub(super) fill: Fill,
-    /// Whether it visits every operator once, so that the first chart is completed regardless of the deadline.
+    /// Whether it visits every operator once, so that the first schedule is completed regardless of the deadline.
     pub(super) is_one_pass: bool,
 }
 
 impl ListScheduler {
     /// The best schedule: one that fits, otherwise the one that lacks the least memory.
-    pub(super) fn best(&self, judge: &mut Judge<'_, '_>, stop: &Stop) -> Option<Best> {
+    pub(super) fn best(&self, evaluator: &mut Evaluator<'_, '_>, stop: &Stop) -> Option<Best> {
         let mut best: Option<Best> = None;
         for share in SHARES {
-            let mut chart = Chart::new(judge.scene(), share);
+            let mut partial = PartialSchedule::new(evaluator.instance(), share);
             let is_patient = self.is_one_pass && best.is_none();
             let stop = if is_patient { &stop.without_deadline() } else { stop };
-            if (self.fill)(&mut chart, stop).is_none() {
+            if (self.fill)(&mut partial, stop).is_none() {
                 break;
             }
-            best = Best::of(best, judge, chart.schedule());
+            best = Best::better_of(best, evaluator, partial.schedule());
             if best.as_ref().is_some_and(|best| best.score.fits()) {
                 break;
             }
@@ -63,51 +61,47 @@ impl Solver for ListScheduler {
         self.summary
     }
 
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        crate::missing(objective)
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
+        crate::unsupported(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        SolveError::check(self, problem)?;
-        let bound = strongest(problem);
-        let scene = Scene::new(problem);
-        if let Some(reason) = scene.impossible() {
-            return Ok(Solution::without_plan(self.name, Status::Infeasible, bound, None, reason));
-        }
-        let best = self.best(&mut Judge::new(&scene), context.stop());
-        solution(self.name, &scene, best, bound, context)
+        solve_instance(self, problem, |instance, bound| {
+            let best = self.best(&mut Evaluator::new(instance), context.stop());
+            solution(self.name, instance, best, bound, context)
+        })
     }
 }
 
 /// Adds operators in an order, each on the device of minimum cost; ties go to the first device.
 pub(super) fn fill_in_order(
-    chart: &mut Chart<'_, '_>,
+    partial: &mut PartialSchedule<'_, '_>,
     order: &[OpId],
     stop: &Stop,
-    mut cost: impl FnMut(&mut Chart<'_, '_>, OpId, DeviceId) -> f64,
+    mut cost: impl FnMut(&mut PartialSchedule<'_, '_>, OpId, DeviceId) -> f64,
 ) -> Option<()> {
     let mut devices = Vec::new();
     for (at, &op) in order.iter().enumerate() {
         if at.is_multiple_of(BETWEEN_CHECKS) && stop.reason().is_some() {
             return None;
         }
-        let device = cheapest(chart, op, &mut devices, &mut cost)?;
-        chart.add(op, device);
+        let device = cheapest(partial, op, &mut devices, &mut cost)?;
+        partial.add(op, device);
     }
     Some(())
 }
 
 /// The cheapest device among those that an operator may be added to.
 pub(super) fn cheapest(
-    chart: &mut Chart<'_, '_>,
+    partial: &mut PartialSchedule<'_, '_>,
     op: OpId,
     devices: &mut Vec<DeviceId>,
-    cost: &mut impl FnMut(&mut Chart<'_, '_>, OpId, DeviceId) -> f64,
+    cost: &mut impl FnMut(&mut PartialSchedule<'_, '_>, OpId, DeviceId) -> f64,
 ) -> Option<DeviceId> {
-    chart.candidates(op, devices);
+    partial.candidates(op, devices);
     let mut best: Option<(f64, DeviceId)> = None;
     for &device in &*devices {
-        let cost = cost(chart, op, device);
+        let cost = cost(partial, op, device);
         if best.is_none_or(|(least, _)| cost < least) {
             best = Some((cost, device));
         }

@@ -12,7 +12,7 @@ use stagewright_core::simulate::{Activity, Change, Flow, Timeline};
 
 use super::groups::Groups;
 use super::guidance::Guidance;
-use super::scene::Scene;
+use super::instance::Instance;
 use super::schedule::Schedule;
 
 /// Fraction of the moves that change devices rather than queues.
@@ -39,7 +39,7 @@ pub(super) struct Move {
 
 /// A schedule changed by moves, with its queues as an order.
 #[derive(Debug, Clone)]
-pub(super) struct State {
+pub(super) struct SearchState {
     pub(super) schedule: Schedule,
     /// The device of every class.
     homes: Keyed<ClassId, DeviceId>,
@@ -61,16 +61,16 @@ impl Move {
     }
 }
 
-impl State {
-    /// The state of a schedule of `scene`; a schedule without priorities gets `order`.
-    pub(super) fn new(schedule: &Schedule, order: &[OpId], scene: &Scene<'_>) -> State {
+impl SearchState {
+    /// The state of a schedule of `instance`; a schedule without priorities gets `order`.
+    pub(super) fn new(schedule: &Schedule, order: &[OpId], instance: &Instance<'_>) -> SearchState {
         let mut by_rank = order.to_vec();
         if !schedule.ranks.is_empty() {
             by_rank.sort_by_key(|op| (schedule.ranks[op.index()], op.0));
         }
-        let graph = scene.graph();
+        let graph = instance.graph();
         let home = |class| schedule.device_of[graph.class(class)[0].index()];
-        State {
+        SearchState {
             homes: graph.class_ids().map(home).collect(),
             schedule: Schedule::by_order(schedule.device_of.clone(), &by_rank),
             order: by_rank,
@@ -131,32 +131,32 @@ impl State {
     /// Makes a random move; `None` if the drawn move changes nothing.
     pub(super) fn step(
         &mut self,
-        scene: &Scene<'_>,
+        instance: &Instance<'_>,
         groups: &Groups,
         guidance: Option<&Guidance>,
         rng: &mut impl Rng,
     ) -> Option<Move> {
         let op = self.pick(rng);
-        if scene.device_count() < 2 || !rng.random_bool(DEVICE_MOVES) {
+        if instance.device_count() < 2 || !rng.random_bool(DEVICE_MOVES) {
             return self.swap(op, rng);
         }
         match guidance.filter(|_| rng.random_bool(GUIDED)) {
             Some(guidance) => {
                 let class = guidance.pick(rng)?;
                 let to = guidance.target(class, rng)?;
-                self.shift(around(guidance.groups(), class, rng), to, scene)
+                self.shift(around(guidance.groups(), class, rng), to, instance)
             }
             None => {
-                let group = around(groups, scene.graph().class_of(op), rng);
-                let to = self.target(op, scene, rng)?;
-                self.shift(group, to, scene)
+                let group = around(groups, instance.graph().class_of(op), rng);
+                let to = self.target(op, instance, rng)?;
+                self.shift(group, to, instance)
             }
         }
     }
 
     /// A device for an operator, other than its own.
-    fn target(&self, op: OpId, scene: &Scene<'_>, rng: &mut impl Rng) -> Option<DeviceId> {
-        let graph = scene.graph();
+    fn target(&self, op: OpId, instance: &Instance<'_>, rng: &mut impl Rng) -> Option<DeviceId> {
+        let graph = instance.graph();
         let here = self.schedule.device_of[op.index()];
         let [before, after] = [graph.predecessors(op), graph.successors(op)];
         let neighbours = before.len() + after.len();
@@ -168,28 +168,28 @@ impl State {
                 return Some(there);
             }
         }
-        let homes = scene.homes(op);
+        let homes = instance.homes(op);
         let there = homes[rng.random_range(0..homes.len())];
         (there != here).then_some(there)
     }
 
     /// Moves classes to a device, skipping those that cannot run there.
-    fn shift(&mut self, classes: &[ClassId], to: DeviceId, scene: &Scene<'_>) -> Option<Move> {
+    fn shift(&mut self, classes: &[ClassId], to: DeviceId, instance: &Instance<'_>) -> Option<Move> {
         let mut made = Move::default();
         for &class in classes {
             let from = self.home(class);
-            let first = scene.graph().class(class)[0];
-            if from != to && scene.seconds(first, to).is_finite() {
+            let first = instance.graph().class(class)[0];
+            if from != to && instance.seconds(first, to).is_finite() {
                 made.devices.push((class, from));
-                self.settle(class, to, scene);
+                self.settle(class, to, instance);
             }
         }
         (!made.devices.is_empty()).then_some(made)
     }
 
-    fn settle(&mut self, class: ClassId, to: DeviceId, scene: &Scene<'_>) {
+    fn settle(&mut self, class: ClassId, to: DeviceId, instance: &Instance<'_>) {
         self.homes[class] = to;
-        for op in scene.graph().class(class) {
+        for op in instance.graph().class(class) {
             self.schedule.device_of[op.index()] = to;
         }
     }
@@ -214,11 +214,11 @@ impl State {
     }
 
     /// Undoes a move. Undoing the returned move redoes it.
-    pub(super) fn undo(&mut self, made: &Move, scene: &Scene<'_>) -> Move {
+    pub(super) fn undo(&mut self, made: &Move, instance: &Instance<'_>) -> Move {
         let back = |&(class, _): &(ClassId, DeviceId)| (class, self.home(class));
         let redo = Move { devices: made.devices.iter().map(back).collect(), swapped: made.swapped };
         for &(class, from) in &made.devices {
-            self.settle(class, from, scene);
+            self.settle(class, from, instance);
         }
         if let Some((a, b)) = made.swapped {
             self.exchange(a, b);

@@ -7,18 +7,17 @@
 //! of equal work, assigned to the devices in turn, cuts move by ever smaller steps and intervals change their device;
 //! the first change that shortens the step is taken.
 
-use stagewright_core::bound::strongest;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{ClassId, Graph, OpId};
 use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver, Status, Stop};
+use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver, Stop};
 
+use super::instance::Instance;
 use super::list::ready_order;
 use super::rank;
-use super::scene::Scene;
-use super::schedule::{Best, Judge, Schedule, is_better, solution};
+use super::schedule::{Best, Evaluator, Schedule, is_better, solution, solve_instance};
 use super::search::most_simulations;
 
 /// Maximum number of other devices tried for an interval.
@@ -49,8 +48,8 @@ struct Line {
 
 impl Line {
     /// The classes in the order of their first operators.
-    fn new(scene: &Scene<'_>, order: Vec<OpId>) -> Line {
-        let graph = scene.graph();
+    fn new(instance: &Instance<'_>, order: Vec<OpId>) -> Line {
+        let graph = instance.graph();
         let mut is_in = Keyed::filled(false, graph.class_count());
         let mut classes = Vec::with_capacity(graph.class_count());
         for &op in &order {
@@ -62,7 +61,7 @@ impl Line {
         let mut before = vec![0.0];
         let mut sum = 0.0;
         for &class in &classes {
-            sum += graph.class(class).iter().map(|&op| scene.mean_seconds(op)).sum::<f64>();
+            sum += graph.class(class).iter().map(|&op| instance.mean_seconds(op)).sum::<f64>();
             before.push(sum);
         }
         Line { classes, before, order }
@@ -83,13 +82,13 @@ impl Line {
 
     /// The schedule of a split. A class that cannot run on the device of its interval goes to the first that can run
     /// it.
-    fn schedule(&self, split: &Split, scene: &Scene<'_>) -> Schedule {
-        let graph = scene.graph();
+    fn schedule(&self, split: &Split, instance: &Instance<'_>) -> Schedule {
+        let graph = instance.graph();
         let mut device_of = vec![DeviceId(0); graph.operator_count()];
         for (at, &device) in split.homes.iter().enumerate() {
             let end = split.cuts.get(at + 1).copied().unwrap_or(self.classes.len());
             for &class in &self.classes[split.cuts[at].min(end)..end] {
-                let homes = scene.homes_of_class(class);
+                let homes = instance.homes_of_class(class);
                 let home = if homes.contains(&device) { device } else { homes[0] };
                 for op in graph.class(class) {
                     device_of[op.index()] = home;
@@ -100,14 +99,20 @@ impl Line {
     }
 
     /// Hill climbing from a split: moves cuts and changes devices; returns the best schedule.
-    fn climb(&self, mut split: Split, judge: &mut Judge<'_, '_>, most: u64, stop: &Stop) -> Option<Best> {
-        let scene = judge.scene();
-        let mut best = Best::of(None, judge, self.schedule(&split, scene))?;
+    fn climb(
+        &self,
+        mut split: Split,
+        evaluator: &mut Evaluator<'_, '_>,
+        most: u64,
+        stop: &Stop,
+    ) -> Option<Best> {
+        let instance = evaluator.instance();
+        let mut best = Best::better_of(None, evaluator, self.schedule(&split, instance))?;
         let mut step = (self.classes.len() / split.cuts.len().max(1)).max(1) / 2;
         loop {
             let mut is_new = false;
             for at in 0..split.cuts.len() {
-                let devices = scene.device_count();
+                let devices = instance.device_count();
                 let after = |by: usize| DeviceId::new((split.homes[at].index() + by) % devices);
                 let mut tries: Vec<Split> = Vec::new();
                 for home in (1..devices.min(MAX_DEVICES + 1)).map(after) {
@@ -125,13 +130,13 @@ impl Line {
                     }
                 }
                 for other in tries {
-                    if stop.reason().is_some() || judge.runs >= most {
+                    if stop.reason().is_some() || evaluator.runs >= most {
                         return Some(best);
                     }
-                    let schedule = self.schedule(&other, scene);
+                    let schedule = self.schedule(&other, instance);
                     // A schedule that fits may be longer than one that does not.
                     let limit = if best.score.fits() { best.score.makespan } else { f64::INFINITY };
-                    if let Some(score) = judge.score_below(&schedule, limit)
+                    if let Some(score) = evaluator.score_below(&schedule, limit)
                         && is_better(score, best.score)
                     {
                         best = Best { score, schedule };
@@ -151,11 +156,11 @@ impl Line {
 
 /// Topological orders of the operators: branches one after the other, branches side by side, longest path to the end
 /// first.
-fn orders(scene: &Scene<'_>) -> Vec<Vec<OpId>> {
-    let graph = scene.graph();
-    let up = rank::upward(scene);
-    let down: Vec<f64> = rank::downward(scene).iter().map(|down| -down).collect();
-    let mut orders = vec![depth_first(graph), ready_order(graph, &down), rank::falling(scene, &up)];
+fn orders(instance: &Instance<'_>) -> Vec<Vec<OpId>> {
+    let graph = instance.graph();
+    let up = rank::upward(instance);
+    let down: Vec<f64> = rank::downward(instance).iter().map(|down| -down).collect();
+    let mut orders = vec![depth_first(graph), ready_order(graph, &down), rank::falling(instance, &up)];
     orders.dedup();
     orders
 }
@@ -187,39 +192,35 @@ impl Solver for OrderSplit {
         "splits of linear orders, cut on the simulator (makespan)"
     }
 
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        crate::missing(objective)
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
+        crate::unsupported(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        SolveError::check(self, problem)?;
-        let bound = strongest(problem);
-        let scene = Scene::new(problem);
-        if let Some(reason) = scene.impossible() {
-            return Ok(Solution::without_plan(self.name(), Status::Infeasible, bound, None, reason));
-        }
-        let mut judge = Judge::new(&scene);
-        let mut best: Option<Best> = None;
-        let most = most_simulations(&scene, context);
-        for order in orders(&scene) {
-            let line = Line::new(&scene, order);
-            for intervals in INTERVALS {
-                if best.is_some() && context.stop().reason().is_some() {
-                    break;
-                }
-                let devices = scene.device_count();
-                let split = line.equal(intervals * devices, devices);
-                let found = line.climb(split, &mut judge, most, context.stop());
-                if let Some(found) = found
-                    && best.as_ref().is_none_or(|best| is_better(found.score, best.score))
-                {
-                    if found.score.fits() {
-                        context.emit(Event::Incumbent { value: found.score.makespan });
+        solve_instance(self, problem, |instance, bound| {
+            let mut evaluator = Evaluator::new(instance);
+            let mut best: Option<Best> = None;
+            let most = most_simulations(instance, context);
+            for order in orders(instance) {
+                let line = Line::new(instance, order);
+                for intervals in INTERVALS {
+                    if best.is_some() && context.stop().reason().is_some() {
+                        break;
                     }
-                    best = Some(found);
+                    let devices = instance.device_count();
+                    let split = line.equal(intervals * devices, devices);
+                    let found = line.climb(split, &mut evaluator, most, context.stop());
+                    if let Some(found) = found
+                        && best.as_ref().is_none_or(|best| is_better(found.score, best.score))
+                    {
+                        if found.score.fits() {
+                            context.emit(Event::Incumbent { value: found.score.makespan });
+                        }
+                        best = Some(found);
+                    }
                 }
             }
-        }
-        solution(self.name(), &scene, best, bound, context)
+            solution(self.name(), instance, best, bound, context)
+        })
     }
 }

@@ -18,9 +18,9 @@
 use stagewright_core::graph::OpId;
 use stagewright_core::solver::Stop;
 
-use super::chart::Chart;
+use super::instance::Instance;
 use super::list::{ListScheduler, fill_in_order, ready_order};
-use super::scene::Scene;
+use super::partial_schedule::PartialSchedule;
 
 /// Earliest finish with an optimistic lookahead.
 pub static PEFT: ListScheduler = ListScheduler {
@@ -30,30 +30,30 @@ pub static PEFT: ListScheduler = ListScheduler {
     is_one_pass: true,
 };
 
-/// Fills a chart by PEFT. O(edges · pools + operators · devices · (inputs + gaps)).
-fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
-    let scene = chart.scene();
-    let pools = scene.pool_count();
-    let ahead = optimistic(scene);
-    let priority: Vec<f64> = scene.graph().operators().map(|op| mean(scene, &ahead, op)).collect();
-    let order = ready_order(scene.graph(), &priority);
-    fill_in_order(chart, &order, stop, |chart, op, device| {
-        chart.probe(op, device)[1] + ahead[op.index() * pools + scene.problem().pool_of(device)]
+/// Fills a partial schedule by PEFT. O(edges · pools + operators · devices · (inputs + gaps)).
+fn fill(partial: &mut PartialSchedule<'_, '_>, stop: &Stop) -> Option<()> {
+    let instance = partial.instance();
+    let pools = instance.pool_count();
+    let ahead = optimistic(instance);
+    let priority: Vec<f64> = instance.graph().operators().map(|op| mean(instance, &ahead, op)).collect();
+    let order = ready_order(instance.graph(), &priority);
+    fill_in_order(partial, &order, stop, |partial, op, device| {
+        partial.probe(op, device)[1] + ahead[op.index() * pools + instance.problem().pool_of(device)]
     })
 }
 
 /// The table of optimistic costs, by operator and pool.
-fn optimistic(scene: &Scene<'_>) -> Vec<f64> {
-    let (graph, pools) = (scene.graph(), scene.pool_count());
+fn optimistic(instance: &Instance<'_>) -> Vec<f64> {
+    let (graph, pools) = (instance.graph(), instance.pool_count());
     let mut ahead = vec![0.0f64; graph.operator_count() * pools];
     // Cost O(w, e) + p(w, e) of a reader, by pool.
     let mut after = vec![0.0f64; pools];
     for &op in graph.topological().iter().rev() {
         for &tensor in graph.outputs(op) {
-            let sent = scene.mean_transfer(tensor);
+            let sent = instance.mean_transfer(tensor);
             for &reader in graph.consumers(tensor) {
                 for (pool, after) in after.iter_mut().enumerate() {
-                    *after = ahead[reader.index() * pools + pool] + scene.seconds_on(reader, pool);
+                    *after = ahead[reader.index() * pools + pool] + instance.seconds_on(reader, pool);
                 }
                 let elsewhere = after.iter().copied().fold(f64::INFINITY, f64::min) + sent;
                 for (pool, &here) in after.iter().enumerate() {
@@ -67,9 +67,9 @@ fn optimistic(scene: &Scene<'_>) -> Vec<f64> {
 }
 
 /// Mean of an operator's row over the devices that may run it.
-fn mean(scene: &Scene<'_>, ahead: &[f64], op: OpId) -> f64 {
-    let row = &ahead[op.index() * scene.pool_count()..(op.index() + 1) * scene.pool_count()];
-    let homes = scene.homes(op);
-    let sum: f64 = homes.iter().map(|&device| row[scene.problem().pool_of(device)]).sum();
+fn mean(instance: &Instance<'_>, ahead: &[f64], op: OpId) -> f64 {
+    let row = &ahead[op.index() * instance.pool_count()..(op.index() + 1) * instance.pool_count()];
+    let homes = instance.homes(op);
+    let sum: f64 = homes.iter().map(|&device| row[instance.problem().pool_of(device)]).sum();
     if homes.is_empty() { 0.0 } else { sum / homes.len() as f64 }
 }

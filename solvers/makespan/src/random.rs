@@ -8,8 +8,8 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, SolveError};
 
-use super::scene::Scene;
-use super::schedule::{Best, Judge, Schedule};
+use super::instance::Instance;
+use super::schedule::{Best, Evaluator, Schedule};
 use super::search::{Search, SearchSolver, most_simulations};
 use super::{annealing, assigned, rounds};
 
@@ -35,35 +35,35 @@ pub static ANNEALING_FROM_RANDOM: SearchSolver = SearchSolver {
 const PLACEMENTS: u64 = 1 << 48;
 
 /// A random placement with priorities derived from it. O(pins + operators log operators).
-fn drawn(scene: &Scene<'_>, rng: &mut impl Rng) -> Schedule {
-    let graph = scene.graph();
+fn drawn(instance: &Instance<'_>, rng: &mut impl Rng) -> Schedule {
+    let graph = instance.graph();
     let mut device_of = vec![DeviceId(0); graph.operator_count()];
     for class in graph.class_ids() {
         let members = graph.class(class);
-        let homes = scene.homes(members[0]);
+        let homes = instance.homes(members[0]);
         let home = homes[rng.random_range(0..homes.len())];
         for op in members {
             device_of[op.index()] = home;
         }
     }
-    let order = assigned::order(scene, &device_of);
+    let order = assigned::order(instance, &device_of);
     Schedule::by_order(device_of, &order)
 }
 
 /// The first random placement.
-fn start(judge: &mut Judge<'_, '_>, context: &mut Context<'_>) -> Vec<Best> {
-    let first = drawn(judge.scene(), &mut seed::stream(context.seed, PLACEMENTS));
-    Best::of(None, judge, first).into_iter().collect()
+fn start(evaluator: &mut Evaluator<'_, '_>, context: &mut Context<'_>) -> Vec<Best> {
+    let first = drawn(evaluator.instance(), &mut seed::stream(context.seed, PLACEMENTS));
+    Best::better_of(None, evaluator, first).into_iter().collect()
 }
 
 /// Draws placements until one of the limits.
 fn draw(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), SolveError> {
-    let most = most_simulations(search.scene, context);
+    let most = most_simulations(search.instance, context);
     let mut number = PLACEMENTS;
-    while search.judge.runs < most && !search.is_over() {
+    while search.evaluator.runs < most && !search.is_over() {
         number += 1;
-        let next = drawn(search.scene, &mut seed::stream(context.seed, number));
-        if let Some(found) = Best::of(None, &mut search.judge, next) {
+        let next = drawn(search.instance, &mut seed::stream(context.seed, number));
+        if let Some(found) = Best::better_of(None, &mut search.evaluator, next) {
             search.take(found, context);
         }
     }

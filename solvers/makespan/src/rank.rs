@@ -6,33 +6,33 @@
 
 use stagewright_core::graph::OpId;
 
-use super::scene::Scene;
+use super::instance::Instance;
 
 /// The upward rank of every operator, including its own seconds. O(edges).
-pub fn upward(scene: &Scene<'_>) -> Vec<f64> {
-    let graph = scene.graph();
+pub fn upward(instance: &Instance<'_>) -> Vec<f64> {
+    let graph = instance.graph();
     let mut rank = vec![0.0f64; graph.operator_count()];
     for &op in graph.topological().iter().rev() {
         let mut after = 0.0f64;
         for &tensor in graph.outputs(op) {
             let readers = graph.consumers(tensor).iter().map(|reader| rank[reader.index()]);
             if let Some(most) = readers.max_by(f64::total_cmp) {
-                after = after.max(scene.mean_transfer(tensor) + most);
+                after = after.max(instance.mean_transfer(tensor) + most);
             }
         }
-        rank[op.index()] = scene.mean_seconds(op) + after;
+        rank[op.index()] = instance.mean_seconds(op) + after;
     }
     rank
 }
 
 /// The downward rank of every operator, excluding its own seconds. O(edges).
-pub fn downward(scene: &Scene<'_>) -> Vec<f64> {
-    let graph = scene.graph();
+pub fn downward(instance: &Instance<'_>) -> Vec<f64> {
+    let graph = instance.graph();
     let mut rank = vec![0.0f64; graph.operator_count()];
     for &op in graph.topological() {
         let before = |&tensor| {
             let producer = graph.producer(tensor);
-            rank[producer.index()] + scene.mean_seconds(producer) + scene.mean_transfer(tensor)
+            rank[producer.index()] + instance.mean_seconds(producer) + instance.mean_transfer(tensor)
         };
         rank[op.index()] = graph.inputs(op).iter().map(before).fold(0.0, f64::max);
     }
@@ -41,8 +41,8 @@ pub fn downward(scene: &Scene<'_>) -> Vec<f64> {
 
 /// All operators by decreasing rank, ties in topological order. If the rank never rises along an edge, the
 /// order is topological.
-pub fn falling(scene: &Scene<'_>, rank: &[f64]) -> Vec<OpId> {
-    let mut order = scene.graph().topological().to_vec();
+pub fn falling(instance: &Instance<'_>, rank: &[f64]) -> Vec<OpId> {
+    let mut order = instance.graph().topological().to_vec();
     order.sort_by(|a, b| rank[b.index()].total_cmp(&rank[a.index()]));
     order
 }

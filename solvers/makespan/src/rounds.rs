@@ -14,9 +14,9 @@ use stagewright_core::solver::{Context, SolveError};
 
 use super::groups::Groups;
 use super::guidance::Guidance;
+use super::instance::Instance;
 use super::rank;
-use super::scene::Scene;
-use super::schedule::{Best, Judge, Score, is_better};
+use super::schedule::{Best, Evaluator, Score, is_better};
 use super::search::{Goal, Search, most_simulations};
 
 /// Number of walks per round, independent of the number of threads.
@@ -24,7 +24,7 @@ const WALKS: usize = 2;
 
 /// Data shared by all walks.
 pub(super) struct Ground<'s, 'p> {
-    pub(super) scene: &'s Scene<'p>,
+    pub(super) instance: &'s Instance<'p>,
     pub(super) groups: Groups,
     pub(super) guidance: Option<&'s Guidance>,
     /// The operators by decreasing upward rank.
@@ -36,14 +36,14 @@ pub(super) struct Ground<'s, 'p> {
 
 impl Ground<'_, '_> {
     /// Whether a walk with this best score may end.
-    pub(super) fn is_over(&self, judge: &Judge<'_, '_>, best: Score) -> bool {
-        judge.runs >= self.most_runs || self.goal.is_over(best)
+    pub(super) fn is_over(&self, evaluator: &Evaluator<'_, '_>, best: Score) -> bool {
+        evaluator.runs >= self.most_runs || self.goal.is_over(best)
     }
 }
 
 /// A walk of a given number of steps from a schedule; returns the best schedule met, which is never worse than the
 /// start.
-pub(super) type Walk = fn(&Ground<'_, '_>, &mut Judge<'_, '_>, &Best, u64, &mut ChaCha8Rng) -> Best;
+pub(super) type Walk = fn(&Ground<'_, '_>, &mut Evaluator<'_, '_>, &Best, u64, &mut ChaCha8Rng) -> Best;
 
 /// Rounds of walks from the best schedule of a search until it is over, starting with `first_steps` steps.
 pub(super) fn run(
@@ -53,43 +53,45 @@ pub(super) fn run(
     search: &mut Search<'_, '_>,
     context: &mut Context<'_>,
 ) -> Result<(), SolveError> {
-    let scene = search.scene;
+    let instance = search.instance;
     let ground = Ground {
-        scene,
-        groups: Groups::new(scene),
+        instance,
+        groups: Groups::new(instance),
         guidance,
-        order: rank::falling(scene, &rank::upward(scene)),
+        order: rank::falling(instance, &rank::upward(instance)),
         goal: search.goal.clone(),
         most_runs: context
             .limits
             .simulations
-            .map_or(u64::MAX, |most| most.saturating_sub(search.judge.runs) / WALKS as u64)
-            .saturating_add(search.judge.runs),
+            .map_or(u64::MAX, |most| most.saturating_sub(search.evaluator.runs) / WALKS as u64)
+            .saturating_add(search.evaluator.runs),
     };
     let pool = context.pool()?;
-    let mut judges = vec![search.judge.clone(); WALKS];
-    let before = search.judge.runs;
-    let most = most_simulations(scene, context);
-    let runs = |judges: &[Judge<'_, '_>]| judges.iter().map(|judge| judge.runs - before).sum::<u64>();
+    let mut evaluators = vec![search.evaluator.clone(); WALKS];
+    let before = search.evaluator.runs;
+    let most = most_simulations(instance, context);
+    let runs = |evaluators: &[Evaluator<'_, '_>]| {
+        evaluators.iter().map(|evaluator| evaluator.runs - before).sum::<u64>()
+    };
     let mut steps = first_steps;
     for round in 0.. {
-        let is_counted_out = judges.iter().all(|judge| judge.runs >= ground.most_runs);
-        if is_counted_out || runs(&judges) >= most || search.is_over() {
+        let is_counted_out = evaluators.iter().all(|evaluator| evaluator.runs >= ground.most_runs);
+        if is_counted_out || runs(&evaluators) >= most || search.is_over() {
             break;
         }
-        let (began, before_round) = (Instant::now(), runs(&judges));
+        let (began, before_round) = (Instant::now(), runs(&evaluators));
         let (seed, start) = (context.seed, &search.best);
-        let one = |(number, judge): (usize, &mut Judge<'_, '_>)| {
-            if judge.runs >= ground.most_runs {
+        let one = |(number, evaluator): (usize, &mut Evaluator<'_, '_>)| {
+            if evaluator.runs >= ground.most_runs {
                 return start.clone();
             }
             let mut rng = seed::stream(seed, round * WALKS as u64 + number as u64);
-            walk(&ground, judge, start, steps, &mut rng)
+            walk(&ground, evaluator, start, steps, &mut rng)
         };
-        let found: Vec<Best> = pool.install(|| judges.par_iter_mut().enumerate().map(one).collect());
-        search.judge.runs = before + runs(&judges);
+        let found: Vec<Best> = pool.install(|| evaluators.par_iter_mut().enumerate().map(one).collect());
+        search.evaluator.runs = before + runs(&evaluators);
         // If only the start of every walk was simulated, no move is possible.
-        let is_fixed = runs(&judges) - before_round <= WALKS as u64;
+        let is_fixed = runs(&evaluators) - before_round <= WALKS as u64;
         // Ties go to the first walk, regardless of the timing of threads.
         let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
         if let Some(found) = found.into_iter().reduce(better) {

@@ -1,17 +1,17 @@
 //! Schedules and their simulated scores.
 
-use stagewright_core::bound::LowerBound;
 use stagewright_core::bound::makespan::Reach;
+use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
 use stagewright_core::ids::Id;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::simulate::{Change, Flow, Rerun, Simulator, Template, Timeline};
-use stagewright_core::solver::{Context, Plan, Solution, SolveError, Status, StopReason};
+use stagewright_core::solver::{Context, Plan, Solution, SolveError, Solver, Status, StopReason};
 use stagewright_core::tolerance;
 
-use super::scene::Scene;
+use super::instance::Instance;
 
 /// A device and a queue position for every operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,9 +38,9 @@ impl Schedule {
     }
 
     /// The schedule of a placement.
-    pub fn of_placement(scene: &Scene<'_>, placement: &Placement) -> Schedule {
-        let device_of = scene.graph().operators().map(|op| placement.device_of(op)).collect();
-        match placement.priority().len() == scene.graph().operator_count() {
+    pub fn of_placement(instance: &Instance<'_>, placement: &Placement) -> Schedule {
+        let device_of = instance.graph().operators().map(|op| placement.device_of(op)).collect();
+        match placement.priority().len() == instance.graph().operator_count() {
             true => Schedule::by_order(device_of, placement.priority()),
             false => Schedule::without_priority(device_of),
         }
@@ -92,8 +92,8 @@ pub fn is_better(a: Score, b: Score) -> bool {
 
 /// Evaluates schedules on the simulator, reusing its memory.
 #[derive(Debug, Clone)]
-pub struct Judge<'s, 'p> {
-    scene: &'s Scene<'p>,
+pub struct Evaluator<'s, 'p> {
+    instance: &'s Instance<'p>,
     template: Template<'p>,
     simulator: Simulator,
     flow: Flow,
@@ -106,26 +106,26 @@ pub struct Judge<'s, 'p> {
     pub runs: u64,
 }
 
-impl<'s, 'p> Judge<'s, 'p> {
-    /// An evaluator of schedules for a scene.
-    pub fn new(scene: &'s Scene<'p>) -> Judge<'s, 'p> {
-        let problem = scene.problem();
+impl<'s, 'p> Evaluator<'s, 'p> {
+    /// An evaluator of schedules for an instance.
+    pub fn new(instance: &'s Instance<'p>) -> Evaluator<'s, 'p> {
+        let problem = instance.problem();
         let tails = tails(problem);
-        Judge {
-            scene,
+        Evaluator {
+            instance,
             template: Template::new(problem),
             simulator: Simulator::new(),
             flow: Flow::default(),
             rerun: Rerun::new(problem, tails.clone()),
             tails,
-            memory: problem.cluster().devices().map(|device| scene.memory(device)).collect(),
+            memory: problem.cluster().devices().map(|device| instance.memory(device)).collect(),
             runs: 0,
         }
     }
 
-    /// The scene.
-    pub fn scene(&self) -> &'s Scene<'p> {
-        self.scene
+    /// The instance.
+    pub fn instance(&self) -> &'s Instance<'p> {
+        self.instance
     }
 
     /// The score of a schedule.
@@ -211,8 +211,12 @@ pub struct Best {
 
 impl Best {
     /// The better of the current best and a schedule; ties go to the current best.
-    pub fn of(best: Option<Best>, judge: &mut Judge<'_, '_>, schedule: Schedule) -> Option<Best> {
-        let score = judge.score(&schedule);
+    pub fn better_of(
+        best: Option<Best>,
+        evaluator: &mut Evaluator<'_, '_>,
+        schedule: Schedule,
+    ) -> Option<Best> {
+        let score = evaluator.score(&schedule);
         match best {
             Some(best) if best.score <= score => Some(best),
             _ => Some(Best { score, schedule }),
@@ -220,10 +224,27 @@ impl Best {
     }
 }
 
+/// Solves the instance of a problem, given its lower bound, unless it is evidently infeasible.
+///
+/// # Errors
+/// If the solver does not support the problem, or `solve` fails.
+pub fn solve_instance<'p>(
+    solver: &dyn Solver,
+    problem: &'p Problem,
+    solve: impl FnOnce(&Instance<'p>, LowerBound) -> Result<Solution, SolveError>,
+) -> Result<Solution, SolveError> {
+    SolveError::check(solver, problem)?;
+    let (instance, bound) = (Instance::new(problem), strongest(problem));
+    match instance.impossible() {
+        Some(reason) => Ok(Solution::without_plan(solver.name(), Status::Infeasible, bound, None, reason)),
+        None => solve(&instance, bound),
+    }
+}
+
 /// The outcome of a solver based on schedules.
 pub fn solution(
     name: &'static str,
-    scene: &Scene<'_>,
+    instance: &Instance<'_>,
     best: Option<Best>,
     bound: LowerBound,
     context: &Context<'_>,
@@ -236,7 +257,7 @@ pub fn solution(
         None => lacking("no schedule was completed"),
         Some(best) if !best.score.fits() => lacking("no schedule found fits the memory of the devices"),
         Some(best) => {
-            let plan = Plan::new(scene.problem(), best.schedule.placement())?;
+            let plan = Plan::new(instance.problem(), best.schedule.placement())?;
             let stop = match context.gap_reached(plan.value(), bound.value) {
                 true => Some(StopReason::Gap),
                 false => stop,

@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::bound::LowerBound;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Event, Solution, SolveError, Solver, Status, Stop};
+use stagewright_core::solver::{Capabilities, Context, Event, Solution, SolveError, Solver, Stop};
 use stagewright_core::tolerance;
 
-use super::scene::Scene;
-use super::schedule::{Best, Judge, Score, is_better, solution};
+use super::instance::Instance;
+use super::schedule::{Best, Evaluator, Score, is_better, solution, solve_instance};
 
 /// Maximum gap of the target: above it every plan is close enough.
 const LARGEST_GAP: f64 = 0.999;
@@ -20,8 +20,8 @@ const SIMULATIONS: [u64; 2] = [1 << 10, 1 << 15];
 
 /// Maximum number of simulations of a search: the given limit, else unlimited with a time limit, else the
 /// budget.
-pub(super) fn most_simulations(scene: &Scene<'_>, context: &Context<'_>) -> u64 {
-    let operators = scene.graph().operator_count().max(1) as u64;
+pub(super) fn most_simulations(instance: &Instance<'_>, context: &Context<'_>) -> u64 {
+    let operators = instance.graph().operator_count().max(1) as u64;
     match (context.limits.simulations, context.stop().remaining()) {
         (Some(most), _) => most,
         (None, Some(_)) => u64::MAX,
@@ -51,8 +51,8 @@ impl Goal {
 
 /// A running search.
 pub(super) struct Search<'s, 'p> {
-    pub(super) scene: &'s Scene<'p>,
-    pub(super) judge: Judge<'s, 'p>,
+    pub(super) instance: &'s Instance<'p>,
+    pub(super) evaluator: Evaluator<'s, 'p>,
     /// Starting schedules, by increasing energy.
     pub(super) starts: Vec<Best>,
     pub(super) best: Best,
@@ -77,7 +77,7 @@ impl Search<'_, '_> {
 
     fn announce(&self, context: &mut Context<'_>) {
         if self.best.score.fits() {
-            context.emit(Event::Simulations { done: self.judge.runs, at: Instant::now() });
+            context.emit(Event::Simulations { done: self.evaluator.runs, at: Instant::now() });
             context.emit(Event::Incumbent { value: self.best.score.makespan });
         }
     }
@@ -91,7 +91,7 @@ pub struct SearchSolver {
     /// Whether it respects a limit of simulations.
     pub(super) counts_simulations: bool,
     /// Makes the starting schedules.
-    pub(super) begin: fn(&mut Judge<'_, '_>, &mut Context<'_>) -> Vec<Best>,
+    pub(super) begin: fn(&mut Evaluator<'_, '_>, &mut Context<'_>) -> Vec<Best>,
     /// Searches; skipped if a starting schedule already reaches the goal, or if the time is over.
     pub(super) run: fn(&mut Search<'_, '_>, &mut Context<'_>) -> Result<(), SolveError>,
 }
@@ -105,8 +105,8 @@ impl Solver for SearchSolver {
         self.summary
     }
 
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        crate::missing(objective)
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
+        crate::unsupported(objective)
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -114,27 +114,23 @@ impl Solver for SearchSolver {
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        SolveError::check(self, problem)?;
-        let bound = strongest(problem);
-        let scene = Scene::new(problem);
-        if let Some(reason) = scene.impossible() {
-            return Ok(Solution::without_plan(self.name, Status::Infeasible, bound, None, reason));
-        }
-        let mut judge = Judge::new(&scene);
-        let starts = (self.begin)(&mut judge, context);
-        // A schedule that fits beats every one that does not, whatever its makespan.
-        let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
-        let Some(best) = starts.iter().cloned().reduce(better) else {
-            return solution(self.name, &scene, None, bound, context);
-        };
-        let goal = Goal::new(&bound, context);
-        let mut search = Search { scene: &scene, judge, starts, best, goal };
-        search.announce(context);
-        if problem.graph().operator_count() > 0 && !search.is_over() {
-            (self.run)(&mut search, context)?;
-        }
-        let runs = search.judge.runs;
-        let solution = solution(self.name, &scene, Some(search.best), bound, context)?;
-        Ok(Solution { statistics: vec![("simulations", runs)], ..solution })
+        solve_instance(self, problem, |instance, bound| {
+            let mut evaluator = Evaluator::new(instance);
+            let starts = (self.begin)(&mut evaluator, context);
+            // A schedule that fits beats every one that does not, whatever its makespan.
+            let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
+            let Some(best) = starts.iter().cloned().reduce(better) else {
+                return solution(self.name, instance, None, bound, context);
+            };
+            let goal = Goal::new(&bound, context);
+            let mut search = Search { instance, evaluator, starts, best, goal };
+            search.announce(context);
+            if problem.graph().operator_count() > 0 && !search.is_over() {
+                (self.run)(&mut search, context)?;
+            }
+            let runs = search.evaluator.runs;
+            let solution = solution(self.name, instance, Some(search.best), bound, context)?;
+            Ok(Solution { statistics: vec![("simulations", runs)], ..solution })
+        })
     }
 }

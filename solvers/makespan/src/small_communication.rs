@@ -18,11 +18,11 @@ use stagewright_core::graph::{OpId, TensorId};
 use stagewright_core::ids::Keyed;
 use stagewright_core::solver::Stop;
 
-use super::chart::Chart;
 use super::earliest_task_first::{Earliest, fill_by_start};
+use super::instance::Instance;
 use super::list::ListScheduler;
+use super::partial_schedule::PartialSchedule;
 use super::rank;
-use super::scene::Scene;
 
 /// Devices waiting for favourite children.
 struct Waiting {
@@ -32,16 +32,16 @@ struct Waiting {
 }
 
 impl Earliest for Waiting {
-    fn start(&mut self, chart: &mut Chart<'_, '_>, op: OpId, device: DeviceId) -> f64 {
-        let start = chart.probe(op, device)[0];
+    fn start(&mut self, partial: &mut PartialSchedule<'_, '_>, op: OpId, device: DeviceId) -> f64 {
+        let start = partial.probe(op, device)[0];
         match self.waits_for[device] {
-            Some((child, until)) if child != op && chart.device(child).is_none() => start.max(until),
+            Some((child, until)) if child != op && partial.device(child).is_none() => start.max(until),
             _ => start,
         }
     }
 
-    fn took(&mut self, chart: &Chart<'_, '_>, op: OpId, device: DeviceId) {
-        let until = |(child, tensor)| (child, chart.end(op) + chart.scene().mean_transfer(tensor));
+    fn took(&mut self, partial: &PartialSchedule<'_, '_>, op: OpId, device: DeviceId) {
+        let until = |(child, tensor)| (child, partial.end(op) + partial.instance().mean_transfer(tensor));
         self.waits_for[device] = self.favourites[op].map(until);
     }
 }
@@ -54,21 +54,22 @@ pub static SMALL_COMMUNICATION: ListScheduler = ListScheduler {
     is_one_pass: false,
 };
 
-/// Fills a chart by m-SCT.
-fn fill(chart: &mut Chart<'_, '_>, stop: &Stop) -> Option<()> {
-    let waits_for = Keyed::filled(None, chart.scene().device_count());
-    let mut rule = Waiting { favourites: favourites(chart.scene()), waits_for };
-    fill_by_start(chart, &mut rule, stop)
+/// Fills a partial schedule by m-SCT.
+fn fill(partial: &mut PartialSchedule<'_, '_>, stop: &Stop) -> Option<()> {
+    let waits_for = Keyed::filled(None, partial.instance().device_count());
+    let mut rule = Waiting { favourites: favourites(partial.instance()), waits_for };
+    fill_by_start(partial, &mut rule, stop)
 }
 
 /// The favourite child of every operator, with the tensor between them.
-fn favourites(scene: &Scene<'_>) -> Keyed<OpId, Option<(OpId, TensorId)>> {
-    let graph = scene.graph();
-    let (up, down) = (rank::upward(scene), rank::downward(scene));
+fn favourites(instance: &Instance<'_>) -> Keyed<OpId, Option<(OpId, TensorId)>> {
+    let graph = instance.graph();
+    let (up, down) = (rank::upward(instance), rank::downward(instance));
     let mut edges: Vec<(f64, OpId, OpId, TensorId)> = Vec::new();
     for tensor in graph.tensors() {
         let producer = graph.producer(tensor);
-        let before = down[producer.index()] + scene.mean_seconds(producer) + scene.mean_transfer(tensor);
+        let before =
+            down[producer.index()] + instance.mean_seconds(producer) + instance.mean_transfer(tensor);
         let longest = |&reader: &OpId| (before + up[reader.index()], producer, reader, tensor);
         edges.extend(graph.consumers(tensor).iter().map(longest));
     }

@@ -12,9 +12,9 @@ use rand_chacha::ChaCha8Rng;
 use stagewright_core::graph::{ClassId, OpId};
 use stagewright_core::ids::Keyed;
 
-use super::moves::{Move, State};
+use super::moves::{Move, SearchState};
 use super::rounds::{self, Ground};
-use super::schedule::{Best, Judge, Score, is_better};
+use super::schedule::{Best, Evaluator, Score, is_better};
 use super::search::SearchSolver;
 use super::start::starts;
 
@@ -46,14 +46,14 @@ struct Forbidden {
 }
 
 impl Forbidden {
-    fn allows(&self, made: &Move, state: &State, step: u64) -> bool {
+    fn allows(&self, made: &Move, state: &SearchState, step: u64) -> bool {
         let here = |class: ClassId| state.home(class).index();
         made.classes().all(|class| self.homes[class.index() * self.devices + here(class)] <= step)
             && state.swapped(made).into_iter().flatten().all(|op| self.places[op] <= step)
     }
 
     /// Forbids reversing a move.
-    fn forbid(&mut self, made: &Move, state: &State, until: u64) {
+    fn forbid(&mut self, made: &Move, state: &SearchState, until: u64) {
         for &(class, from) in made.homes() {
             self.homes[class.index() * self.devices + from.index()] = until;
         }
@@ -65,22 +65,22 @@ impl Forbidden {
 
 fn walk(
     ground: &Ground<'_, '_>,
-    judge: &mut Judge<'_, '_>,
+    evaluator: &mut Evaluator<'_, '_>,
     start: &Best,
     steps: u64,
     rng: &mut ChaCha8Rng,
 ) -> Best {
-    let (scene, graph) = (ground.scene, ground.scene.graph());
-    let devices = scene.device_count();
+    let (instance, graph) = (ground.instance, ground.instance.graph());
+    let devices = instance.device_count();
     let mut forbidden = Forbidden {
         devices,
         homes: vec![0; graph.class_count() * devices],
         places: Keyed::filled(0, graph.operator_count()),
     };
     let mut best = start.clone();
-    let mut state = State::new(&start.schedule, &ground.order, ground.scene);
-    judge.settle(&state.schedule);
-    state.see(judge.settled(), graph);
+    let mut state = SearchState::new(&start.schedule, &ground.order, ground.instance);
+    evaluator.settle(&state.schedule);
+    state.see(evaluator.settled(), graph);
     let mut found_at = 0;
     for step in 1..=steps {
         // The best sampled move, stored as the move whose undoing makes it again.
@@ -89,34 +89,34 @@ fn walk(
             if ground.goal.is_over(best.score) {
                 return best;
             }
-            let Some(made) = state.step(scene, &ground.groups, ground.guidance, rng) else { continue };
+            let Some(made) = state.step(instance, &ground.groups, ground.guidance, rng) else { continue };
             let is_allowed = forbidden.allows(&made, &state, step);
             let mut limit = chosen.as_ref().map_or(f64::INFINITY, |chosen| chosen.0.energy());
             if !is_allowed {
                 limit = limit.min(best.score.energy());
             }
-            let score = judge.change(state.changes(&made, graph), limit);
-            judge.take_back();
-            let redo = state.undo(&made, scene);
+            let score = evaluator.change(state.changes(&made, graph), limit);
+            evaluator.take_back();
+            let redo = state.undo(&made, instance);
             if let Some(score) = score.filter(|score| score.energy() < limit) {
                 chosen = Some((score, redo));
             }
         }
         let Some((score, redo)) = chosen else { continue };
-        let made = state.undo(&redo, scene);
-        judge.change(state.changes(&made, graph), f64::INFINITY);
-        judge.keep();
+        let made = state.undo(&redo, instance);
+        evaluator.change(state.changes(&made, graph), f64::INFINITY);
+        evaluator.keep();
         forbidden.forbid(&made, &state, step + rng.random_range(TENURE[0]..=TENURE[1]));
         if is_better(score, best.score) {
             best = Best { score, schedule: state.schedule.clone() };
             found_at = step;
         }
         if step - found_at > PATIENCE {
-            state = State::new(&best.schedule, &ground.order, scene);
-            judge.settle(&state.schedule);
+            state = SearchState::new(&best.schedule, &ground.order, instance);
+            evaluator.settle(&state.schedule);
             found_at = step;
         }
-        state.see(judge.settled(), graph);
+        state.see(evaluator.settled(), graph);
     }
     best
 }

@@ -10,8 +10,8 @@ use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Silent};
 use stagewright_makespan::guidance::Guidance;
-use stagewright_makespan::scene::Scene;
-use stagewright_makespan::schedule::{Best, Judge, Schedule};
+use stagewright_makespan::instance::Instance;
+use stagewright_makespan::schedule::{Best, Evaluator, Schedule};
 use stagewright_makespan::{anneal, assigned, level_of};
 
 const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };
@@ -23,19 +23,19 @@ fn problem(number: u64) -> Problem {
 }
 
 /// Every operator on the first possible device of its class.
-fn start(scene: &Scene<'_>) -> Best {
-    let device_of: Vec<_> = scene.graph().operators().map(|op| scene.homes(op)[0]).collect();
-    let order = assigned::order(scene, &device_of);
-    let mut judge = Judge::new(scene);
-    Best::of(None, &mut judge, Schedule::by_order(device_of, &order)).expect("a schedule")
+fn start(instance: &Instance<'_>) -> Best {
+    let device_of: Vec<_> = instance.graph().operators().map(|op| instance.homes(op)[0]).collect();
+    let order = assigned::order(instance, &device_of);
+    let mut evaluator = Evaluator::new(instance);
+    Best::better_of(None, &mut evaluator, Schedule::by_order(device_of, &order)).expect("a schedule")
 }
 
-fn walked(scene: &Scene<'_>, start: &Best, guidance: Option<&Guidance>, threads: usize) -> Best {
+fn walked(instance: &Instance<'_>, start: &Best, guidance: Option<&Guidance>, threads: usize) -> Best {
     let mut silent = Silent;
     let mut context = Context::new(UNLIMITED, Default::default(), &mut silent);
     (context.seed, context.threads) = (7, threads);
-    let bound = strongest(scene.problem());
-    anneal(scene, start.clone(), guidance, &bound, &mut context).expect("a walk")
+    let bound = strongest(instance.problem());
+    anneal(instance, start.clone(), guidance, &bound, &mut context).expect("a walk")
 }
 
 #[test]
@@ -43,13 +43,13 @@ fn guided_walks_are_sound_whatever_the_guidance() {
     let mut seen = 0;
     for number in 0..40 {
         let problem = problem(number);
-        let scene = Scene::new(&problem);
-        if scene.impossible().is_some() {
+        let instance = Instance::new(&problem);
+        if instance.impossible().is_some() {
             continue;
         }
         seen += 1;
-        let level = level_of(&scene, usize::MAX, &mut seed::stream(0, 0));
-        let devices = scene.device_count();
+        let level = level_of(&instance, usize::MAX, &mut seed::stream(0, 0));
+        let devices = instance.device_count();
         // Zero, negative and non-finite weights, and devices that cannot run a unit.
         for weight in [0.0, f64::NAN, -1.0, f64::INFINITY, f64::MAX, 1.0] {
             let edges: Vec<_> = level
@@ -58,13 +58,17 @@ fn guided_walks_are_sound_whatever_the_guidance() {
                 .collect();
             let picks = vec![weight; level.len()];
             let targets = vec![weight; level.len() * devices];
-            let guidance = Guidance::new(&scene, &level, &picks, &targets, &edges);
-            let start = start(&scene);
-            let found = walked(&scene, &start, Some(&guidance), 1);
+            let guidance = Guidance::new(&instance, &level, &picks, &targets, &edges);
+            let start = start(&instance);
+            let found = walked(&instance, &start, Some(&guidance), 1);
             assert!(found.score <= start.score, "{number}");
-            assert!(scene.admits(&found.schedule.device_of), "{number}");
+            assert!(instance.admits(&found.schedule.device_of), "{number}");
             if weight == 1.0 && seen % 8 == 0 {
-                assert_eq!(found.schedule, walked(&scene, &start, Some(&guidance), 3).schedule, "{number}");
+                assert_eq!(
+                    found.schedule,
+                    walked(&instance, &start, Some(&guidance), 3).schedule,
+                    "{number}"
+                );
             }
         }
     }

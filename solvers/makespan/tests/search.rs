@@ -24,7 +24,7 @@ use stagewright_core::solver::{
 };
 use stagewright_core::tolerance::same;
 use stagewright_makespan::SOLVERS;
-use stagewright_makespan::scene::Scene;
+use stagewright_makespan::instance::Instance;
 use stagewright_makespan::{
     ANNEALING, ANNEALING_FROM_RANDOM, BRKGA, HEFT, MULTILEVEL, PEFT, RANDOM_PLACEMENTS, TABU,
 };
@@ -62,7 +62,7 @@ fn plans_are_feasible_and_what_their_evaluation_says() {
     let (mut plans, mut better, mut infeasible, mut unknown) = (0, [0; SEARCHES.len()], 0, 0);
     for number in 0..150 {
         let problem = problem(number, 12, 5);
-        let impossible = Scene::new(&problem).impossible();
+        let impossible = Instance::new(&problem).impossible();
         let lists = [&HEFT as &dyn Solver, &PEFT].map(|solver| solve(solver, &problem).value());
         for (at, solver) in SEARCHES.into_iter().enumerate() {
             let solution = solve(solver, &problem);

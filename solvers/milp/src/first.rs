@@ -6,7 +6,7 @@ use stagewright_core::document::Split;
 use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, SolveError, Solver, Status, Stop};
-use stagewright_search::dpl::{Effort, best_over_orders};
+use stagewright_search::dpl::{OrderEffort, best_over_orders};
 use stagewright_search::one_device::everything_on;
 use stagewright_search::{Anchored, AnchoredFluid, Local};
 
@@ -62,7 +62,7 @@ pub(crate) fn first_plan(problem: &Problem, context: &mut Context<'_>) -> Result
     context.warm_start = None;
     let objective = Throughput { split: Split::Contiguous, ..problem.objective().rules() };
     if let Ok(contiguous) = problem.with_objective(objective) {
-        let found = best_over_orders(&contiguous, &Units::new(&contiguous), Effort::Thorough, context)?;
+        let found = best_over_orders(&contiguous, &Units::new(&contiguous), OrderEffort::Thorough, context)?;
         keep(found.and_then(|plan| Plan::new(problem, plan.placement).ok()), context);
     }
     for pool in problem.pools() {

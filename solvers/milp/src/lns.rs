@@ -33,8 +33,8 @@ use crate::adaptive::Adaptive;
 use crate::calls;
 use crate::cutnet::model::{CutNetModel, Domains, Minimise, Range, devices_of_units, domains};
 use crate::first::{First, first_bound, first_plan};
-use crate::milp::missing;
-use crate::run::{Effort, solve};
+use crate::milp::unsupported;
+use crate::run::{RunEffort, solve};
 use crate::search::MAX_ENTRIES;
 
 /// Share of the time for the first plan.
@@ -65,8 +65,8 @@ impl Solver for Lns {
         "large-neighbourhood search over the integer programs (free and convex throughput, latency; upper bound)"
     }
 
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        missing(objective)
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
+        unsupported(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
@@ -77,7 +77,7 @@ impl Solver for Lns {
         let bound = first_bound(problem, context.stop());
         let without =
             |status, stop, why| Solution::without_plan(self.name(), status, bound.clone(), stop, why);
-        let plan = match first_plan(problem, &mut context.part(SEARCH_SHARE))? {
+        let plan = match first_plan(problem, &mut context.time_slice(SEARCH_SHARE))? {
             First::Impossible(why) => return Ok(without(Status::Infeasible, None, why)),
             First::Plan(None) => {
                 let stop = context.stop().reason();
@@ -295,7 +295,7 @@ impl Search<'_> {
         let range = Range { low: 0.0, high: uplinks.fold(high, f64::max) };
         let model =
             CutNetModel::new(self.problem, self.units, &domains, &[], range, Minimise::Changing, stop)?;
-        let effort = Effort { time: None, nodes: Some(NODES), gap: GAP, seed };
+        let effort = RunEffort { time: None, nodes: Some(NODES), gap: GAP, seed };
         let start = model.start(&self.device_of);
         // A failed run counts as a neighbourhood without a better plan.
         solve(model, Some(start), effort, stop).ok()?.chosen.map(Keyed::from)

@@ -15,7 +15,7 @@ use crate::cutnet::infeasible::explained;
 use crate::cutnet::model::{CutNetModel, Domains, Minimise, Range, devices_of_units, domains};
 use crate::cutnet::symmetry::{canonical, leaders, restrict};
 use crate::first::{First, first_bound, first_plan};
-use crate::run::{Effort, Outcome, RunError, solve};
+use crate::run::{Outcome, RunEffort, RunError, solve};
 use crate::search::{Known, MAX_ENTRIES, Programs, Search};
 
 /// Share of the time for the search for a first plan.
@@ -26,7 +26,7 @@ const SEARCH_SHARE: f64 = 0.2;
 pub struct Milp;
 
 /// Feature of an objective that the cut-net model does not support, if any.
-pub(crate) fn missing_for_cut_nets(objective: &Objective) -> Option<&'static str> {
+pub(crate) fn unsupported_for_cut_nets(objective: &Objective) -> Option<&'static str> {
     if objective.kind() != ObjectiveKind::Throughput {
         Some("objectives other than throughput")
     } else if objective.rules().split == Split::Contiguous {
@@ -39,10 +39,10 @@ pub(crate) fn missing_for_cut_nets(objective: &Objective) -> Option<&'static str
 }
 
 /// Feature of an objective that the models of cut nets and calls do not support, if any.
-pub(crate) fn missing(objective: &Objective) -> Option<&'static str> {
+pub(crate) fn unsupported(objective: &Objective) -> Option<&'static str> {
     match objective.kind() {
         ObjectiveKind::Latency => None,
-        _ => missing_for_cut_nets(objective),
+        _ => unsupported_for_cut_nets(objective),
     }
 }
 
@@ -55,8 +55,8 @@ impl Solver for Milp {
         "mixed-integer program on HiGHS (free and convex throughput over cut nets, latency over calls)"
     }
 
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        missing(objective)
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
+        unsupported(objective)
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -69,7 +69,7 @@ impl Solver for Milp {
             return calls::exact::solve(self.name(), problem, context);
         }
         let units = Units::new(problem);
-        let (plan, infeasible) = match first_plan(problem, &mut context.part(SEARCH_SHARE))? {
+        let (plan, infeasible) = match first_plan(problem, &mut context.time_slice(SEARCH_SHARE))? {
             First::Plan(plan) => (plan, None),
             First::Impossible(why) => (None, Some(why)),
         };
@@ -112,7 +112,12 @@ struct CutNets<'a> {
 impl Programs for CutNets<'_> {
     type Choice = DeviceId;
 
-    fn run(&mut self, known: Known<'_>, effort: Effort, stop: &Stop) -> Result<Outcome<DeviceId>, RunError> {
+    fn run(
+        &mut self,
+        known: Known<'_>,
+        effort: RunEffort,
+        stop: &Stop,
+    ) -> Result<Outcome<DeviceId>, RunError> {
         let range = Range { low: known.bound, high: known.plan.map_or(f64::INFINITY, Plan::value) };
         let (domains, covers) = (&self.domains, &self.covers);
         let model = CutNetModel::new(self.problem, self.units, domains, covers, range, Minimise::All, stop);

@@ -59,7 +59,7 @@ pub struct RunError(pub String);
 
 /// Limits and parameters of a run.
 #[derive(Debug, Clone, Copy)]
-pub struct Effort {
+pub struct RunEffort {
     /// Time limit.
     pub time: Option<Duration>,
     /// Limit on nodes of the search tree; `None` means unlimited.
@@ -109,7 +109,7 @@ impl<C> Outcome<C> {
 pub fn solve<M: Model>(
     model: M,
     start: Option<Vec<f64>>,
-    effort: Effort,
+    effort: RunEffort,
     stop: &Stop,
 ) -> Result<Outcome<M::Choice>, RunError> {
     let time = match (effort.time, stop.remaining()) {
@@ -143,7 +143,7 @@ pub fn solve<M: Model>(
 fn run<M: Model>(
     model: M,
     start: Option<Vec<f64>>,
-    effort: Effort,
+    effort: RunEffort,
     deadline: Option<Instant>,
 ) -> Result<Outcome<M::Choice>, RunError> {
     let (choices, unit_seconds, is_linear) =

@@ -11,7 +11,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status, Stop, StopReason};
 use stagewright_core::tolerance;
 
-use crate::run::{Effort, Ending, Outcome, RunError, TOLERANCE};
+use crate::run::{Ending, Outcome, RunEffort, RunError, TOLERANCE};
 
 /// Source of the bound.
 const SOURCE: &str = "milp";
@@ -43,7 +43,7 @@ pub(crate) trait Programs {
     fn run(
         &mut self,
         known: Known<'_>,
-        effort: Effort,
+        effort: RunEffort,
         stop: &Stop,
     ) -> Result<Outcome<Self::Choice>, RunError>;
 
@@ -108,7 +108,7 @@ impl<'a> Search<'a> {
             };
             context.emit(Event::Phase { name: format!("integer program, {length}") });
             let nodes_now = if time.is_none() { Some(nodes) } else { None };
-            let effort = Effort { time, nodes: nodes_now, gap: context.limits.gap, seed: context.seed };
+            let effort = RunEffort { time, nodes: nodes_now, gap: context.limits.gap, seed: context.seed };
             let stop = context.stop().clone();
             let guessed = self.plan.is_none();
             let known = Known { plan: self.plan.as_ref(), bound: self.bound.value };

@@ -23,7 +23,7 @@ use stagewright_milp::colgen::dive::Dive;
 use stagewright_milp::colgen::generation::{Generation, Verdict};
 use stagewright_milp::colgen::node::Ground;
 use stagewright_milp::colgen::preparation::Preparation;
-use stagewright_milp::colgen::pricing::{Effort, Pricing, Question};
+use stagewright_milp::colgen::pricing::{Pricing, PricingEffort, Question};
 use stagewright_milp::colgen::rules::{Bar, Column, Pair, Rules};
 use stagewright_milp::colgen::tree;
 use support::optimum;
@@ -228,7 +228,8 @@ fn pricing_under_rules_is_what_every_admitted_set_says() {
                 }
             }
             let kind = &node.kinds[at];
-            let effort = Effort { entries: 0, cells: 512, labels: 1 << 20, precision: 0.0, second: true };
+            let effort =
+                PricingEffort { entries: 0, cells: 512, labels: 1 << 20, precision: 0.0, second: true };
             let question = Question { prices: &prices, threshold, goal: 0.0, effort };
             let mut pricing = Pricing::new(node.states(kind), kind);
             let answer = pricing.best(question, &mut Vec::new(), &never()).expect("time enough");

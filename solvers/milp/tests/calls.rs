@@ -21,7 +21,7 @@ use stagewright_milp::calls::model::{CallsModel, Range, Rows};
 use stagewright_milp::calls::reach::Reach;
 use stagewright_milp::calls::scope::Scope;
 use stagewright_milp::calls::seats::{SeatId, Seats};
-use stagewright_milp::run::{Effort, Ending, Outcome, solve};
+use stagewright_milp::run::{Ending, Outcome, RunEffort, solve};
 use stagewright_milp::{Lns, Milp};
 
 const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };
@@ -185,7 +185,7 @@ fn never() -> Stop {
 }
 
 fn solved(model: Option<CallsModel>) -> Outcome<SeatId> {
-    let effort = Effort { time: None, nodes: None, gap: 0.0, seed: 0 };
+    let effort = RunEffort { time: None, nodes: None, gap: 0.0, seed: 0 };
     solve(model.expect("there is no limit"), None, effort, &never()).expect("HiGHS takes the model")
 }
 

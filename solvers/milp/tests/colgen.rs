@@ -26,10 +26,10 @@ use stagewright_milp::colgen::generation::{Generation, Verdict};
 use stagewright_milp::colgen::kind::Limit;
 use stagewright_milp::colgen::order::narrow;
 use stagewright_milp::colgen::preparation::Preparation;
-use stagewright_milp::colgen::pricing::{Effort, Pricing, Question};
+use stagewright_milp::colgen::pricing::{Pricing, PricingEffort, Question};
 use stagewright_milp::colgen::rules::Rules;
 use stagewright_milp::colgen::states::States;
-use stagewright_search::dpl::{Effort as OrderEffort, best_over_orders};
+use stagewright_search::dpl::{OrderEffort, best_over_orders};
 use support::optimum;
 use support::random::Size;
 
@@ -86,7 +86,7 @@ fn pricing_is_what_every_set_says() {
             }
             let mut pricing = Pricing::new(states, kind);
             for (labels, cells) in [(1 << 20, 512), (0, 512), (3, 256)] {
-                let effort = Effort { entries: 0, cells, labels, precision: 0.0, second: true };
+                let effort = PricingEffort { entries: 0, cells, labels, precision: 0.0, second: true };
                 let question = Question { prices: &prices, threshold, goal: 0.0, effort };
                 let answer = pricing.best(question, &mut Vec::new(), &never()).expect("time enough");
                 assert!(answer.most >= best - 1e-12, "{number}: {} is no bound on {best}", answer.most);
@@ -283,8 +283,13 @@ fn a_relaxed_state_graph_bounds_from_above() {
         for kind in &preparation.kinds {
             let most = |states: &States| {
                 let threshold = kind.first.units.iter().sum::<f64>() * 0.6 + 0.1;
-                let effort =
-                    Effort { entries: 0, cells: 1 << 12, labels: 1 << 20, precision: 0.0, second: true };
+                let effort = PricingEffort {
+                    entries: 0,
+                    cells: 1 << 12,
+                    labels: 1 << 20,
+                    precision: 0.0,
+                    second: true,
+                };
                 let question = Question { prices: &prices, threshold, goal: 0.0, effort };
                 let answer = Pricing::new(states, kind).best(question, &mut Vec::new(), &never());
                 answer.expect("time enough").most

@@ -21,7 +21,7 @@ use stagewright_milp::cutnet::cover::{Cover, covers};
 use stagewright_milp::cutnet::infeasible::irreducible;
 use stagewright_milp::cutnet::model::{CutNetModel, Domains, Minimise, Range, domains};
 use stagewright_milp::cutnet::symmetry::{canonical, leaders, restrict};
-use stagewright_milp::run::{Effort, Ending, Outcome, TOLERANCE, solve};
+use stagewright_milp::run::{Ending, Outcome, RunEffort, TOLERANCE, solve};
 use stagewright_milp::{Lns, Milp};
 use stagewright_search::local::placement;
 use support::optimum;
@@ -50,7 +50,7 @@ fn run(problem: &Problem, units: &Units, domains: &Domains, start: Option<&[Devi
     loop {
         let model = CutNetModel::new(problem, units, domains, &known, NO_START, Minimise::All, &never());
         let model = model.expect("there is no limit");
-        let effort = Effort { time: None, nodes: None, gap: 0.0, seed: 0 };
+        let effort = RunEffort { time: None, nodes: None, gap: 0.0, seed: 0 };
         let start = start.map(|device_of| model.start(device_of));
         let outcome = solve(model, start, effort, &never()).expect("HiGHS takes the model");
         let found = outcome.chosen.clone().map(|chosen| covers(problem, units, &chosen.into()));
@@ -253,7 +253,7 @@ fn an_interrupt_ends_a_run_at_once() {
     let Some(domains) = domains(&problem, &units) else { panic!("some unit has no device") };
     let model = CutNetModel::new(&problem, &units, &domains, &[], NO_START, Minimise::All, &never());
     let model = model.expect("there is no limit");
-    let effort = Effort { time: None, nodes: None, gap: 0.0, seed: 0 };
+    let effort = RunEffort { time: None, nodes: None, gap: 0.0, seed: 0 };
     let interrupted = Stop::new(None, Arc::new(AtomicBool::new(true)));
     let outcome = solve(model, None, effort, &interrupted).expect("an outcome");
     assert!(matches!(outcome.ending, Ending::Abandoned | Ending::Optimal), "{outcome:?}");

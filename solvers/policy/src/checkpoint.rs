@@ -210,7 +210,7 @@ impl Network {
     pub fn from_bytes(bytes: &[u8], device: &Device) -> Result<(Network, Card), CheckpointError> {
         let (tensors, metadata) = read(bytes)?;
         let card = card(&metadata)?;
-        let network = Network::of(card.network.clone(), tensors, DType::F32, device)?;
+        let network = Network::from_parameters(card.network.clone(), tensors, DType::F32, device)?;
         Ok((network, card))
     }
 }

@@ -1,6 +1,5 @@
 //! Search moves guided by a prediction.
 
-use stagewright_makespan::ClusterId;
 use stagewright_makespan::guidance::Guidance;
 
 use crate::predict::Prediction;
@@ -9,7 +8,7 @@ use crate::subject::{Base, Subject};
 /// Picks units by the improbability of their current device and target devices by their probability, and moves together
 /// the units that the network groups.
 pub(crate) fn guidance(subject: &Subject<'_, '_>, base: &Base, prediction: &Prediction) -> Guidance {
-    let devices = subject.scene().device_count();
+    let devices = subject.instance().device_count();
     let mut targets = prediction.affinity.clone();
     let mut picks = Vec::with_capacity(subject.unit_count());
     for (unit, &home) in base.home.iter().enumerate() {
@@ -18,11 +17,11 @@ pub(crate) fn guidance(subject: &Subject<'_, '_>, base: &Base, prediction: &Pred
         // Staying put is not a move.
         targets[at] = 0.0;
     }
-    let together: Vec<(ClusterId, ClusterId, f64)> = subject
+    let together: Vec<_> = subject
         .edges()
         .iter()
         .zip(&prediction.together)
-        .map(|(&(from, to, _), &likely)| (ClusterId(from), ClusterId(to), likely))
+        .map(|(&(from, to, _), &likely)| (from, to, likely))
         .collect();
-    Guidance::new(subject.scene(), subject.level(), &picks, &targets, &together)
+    Guidance::new(subject.instance(), subject.level(), &picks, &targets, &together)
 }

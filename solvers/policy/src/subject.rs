@@ -7,29 +7,29 @@
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::graph::OpId;
-use stagewright_core::ids::{Id, Keyed};
+use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::{Problem, ProblemError};
 use stagewright_core::seed;
 use stagewright_core::simulate::Activity;
-use stagewright_makespan::scene::Scene;
-use stagewright_makespan::schedule::{Judge, Schedule};
+use stagewright_makespan::instance::Instance;
+use stagewright_makespan::schedule::{Evaluator, Schedule};
 use stagewright_makespan::{ClusterId, Level, acyclic_level_of};
 
 /// The units of a problem with everything that does not depend on the plan. A unit is a cluster of operators: see
 /// [`Level`].
 #[derive(Debug)]
 pub struct Subject<'s, 'p> {
-    pub(crate) scene: &'s Scene<'p>,
+    pub(crate) instance: &'s Instance<'p>,
     pub(crate) level: Level,
     /// Edges between units: from, to, mean seconds of the transfer.
-    pub(crate) edges: Vec<(u32, u32, f64)>,
+    pub(crate) edges: Vec<(ClusterId, ClusterId, f64)>,
     /// The units by decreasing bottom level, each after its predecessors.
-    pub(crate) order: Vec<u32>,
+    pub(crate) order: Vec<ClusterId>,
     /// Top level: longest path from the start to a unit, excluding its own seconds.
-    pub(crate) top: Keyed<u32, f64>,
+    pub(crate) top: Keyed<ClusterId, f64>,
     /// Bottom level: longest path from a unit to the end, including its own seconds.
-    pub(crate) bottom: Keyed<u32, f64>,
+    pub(crate) bottom: Keyed<ClusterId, f64>,
     /// Whether the objective is throughput.
     pub(crate) is_throughput: bool,
 }
@@ -50,31 +50,29 @@ pub fn step_of(problem: &Problem) -> Result<Problem, ProblemError> {
 impl<'s, 'p> Subject<'s, 'p> {
     /// Builds the subject of a step, with at most `most_units` units if coarsening gets that far. `is_throughput` is
     /// the objective of the plan. O(pools · operators + levels · edges log edges).
-    pub fn new(scene: &'s Scene<'p>, most_units: usize, is_throughput: bool) -> Subject<'s, 'p> {
-        let level = acyclic_level_of(scene, most_units, &mut seed::stream(0, 0));
+    pub fn new(instance: &'s Instance<'p>, most_units: usize, is_throughput: bool) -> Subject<'s, 'p> {
+        let level = acyclic_level_of(instance, most_units, &mut seed::stream(0, 0));
         let units = level.len();
-        let row =
-            |from: ClusterId| level.next(from).iter().map(move |&(to, seconds)| (from.0, to.0, seconds));
-        let edges: Vec<(u32, u32, f64)> = level.ids().flat_map(row).collect();
-        let topological = level.order().unwrap_or_else(|| level.ids().collect());
+        let row = |from: ClusterId| level.next(from).iter().map(move |&(to, seconds)| (from, to, seconds));
+        let edges = level.ids().flat_map(row).collect();
+        let mut order = level.order().unwrap_or_else(|| level.ids().collect());
         let (mut top, mut bottom) = (Keyed::filled(0.0, units), Keyed::filled(0.0, units));
-        for &unit in &topological {
-            let before = |&(from, seconds): &(ClusterId, f64)| top[from.0] + level.mean(from) + seconds;
-            top[unit.0] = level.previous(unit).iter().map(before).fold(0.0, f64::max);
+        for &unit in &order {
+            let before = |&(from, seconds): &(ClusterId, f64)| top[from] + level.mean(from) + seconds;
+            top[unit] = level.previous(unit).iter().map(before).fold(0.0, f64::max);
         }
-        for &unit in topological.iter().rev() {
-            let after = |&(to, seconds): &(ClusterId, f64)| bottom[to.0] + seconds;
-            bottom[unit.0] = level.mean(unit) + level.next(unit).iter().map(after).fold(0.0, f64::max);
+        for &unit in order.iter().rev() {
+            let after = |&(to, seconds): &(ClusterId, f64)| bottom[to] + seconds;
+            bottom[unit] = level.mean(unit) + level.next(unit).iter().map(after).fold(0.0, f64::max);
         }
-        let mut order: Vec<u32> = topological.iter().map(|unit| unit.0).collect();
         // The sort is stable: units of equal level stay in topological order.
         order.sort_by(|&a, &b| bottom[b].total_cmp(&bottom[a]));
-        Subject { scene, level, edges, order, top, bottom, is_throughput }
+        Subject { instance, level, edges, order, top, bottom, is_throughput }
     }
 
-    /// The scene.
-    pub fn scene(&self) -> &'s Scene<'p> {
-        self.scene
+    /// The instance.
+    pub fn instance(&self) -> &'s Instance<'p> {
+        self.instance
     }
 
     /// The units.
@@ -88,29 +86,29 @@ impl<'s, 'p> Subject<'s, 'p> {
     }
 
     /// Edges between units: from, to, mean seconds of the transfer; sorted.
-    pub fn edges(&self) -> &[(u32, u32, f64)] {
+    pub fn edges(&self) -> &[(ClusterId, ClusterId, f64)] {
         &self.edges
     }
 
     /// The units by decreasing bottom level, each after its predecessors.
-    pub fn order(&self) -> &[u32] {
+    pub fn order(&self) -> &[ClusterId] {
         &self.order
     }
 
     /// Whether a unit can run on a device.
-    pub fn can_run(&self, unit: impl Id, device: DeviceId) -> bool {
-        self.level.seconds(ClusterId::new(unit.index()), self.scene.problem().pool_of(device)).is_finite()
+    pub fn can_run(&self, unit: ClusterId, device: DeviceId) -> bool {
+        self.level.seconds(unit, self.instance.problem().pool_of(device)).is_finite()
     }
 
     /// The device of every unit given those of the operators: the one with most of its work.
-    pub fn devices_of(&self, device_of: &[DeviceId]) -> Keyed<u32, DeviceId> {
-        let (graph, devices) = (self.scene.graph(), self.scene.device_count());
+    pub fn devices_of(&self, device_of: &[DeviceId]) -> Keyed<ClusterId, DeviceId> {
+        let (graph, devices) = (self.instance.graph(), self.instance.device_count());
         let mut work = vec![0.0f64; self.unit_count() * devices];
         for op in graph.operators() {
             let unit = self.level.cluster_of(graph.class_of(op));
             // Operators that take no time decide only if no other operator does.
             work[unit.index() * devices + device_of[op.index()].index()] +=
-                self.scene.mean_seconds(op) + f64::MIN_POSITIVE;
+                self.instance.mean_seconds(op) + f64::MIN_POSITIVE;
         }
         let most = |row: &[f64]| {
             let mut best = 0;
@@ -129,7 +127,7 @@ impl<'s, 'p> Subject<'s, 'p> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Base {
     /// The device of every unit.
-    pub home: Keyed<u32, DeviceId>,
+    pub home: Keyed<ClusterId, DeviceId>,
     /// Mean start time of a unit's operators, as a share of the step.
     pub start: Vec<f64>,
     /// Share of a unit's seconds on the critical path.
@@ -144,10 +142,10 @@ pub struct Base {
 
 impl Base {
     /// Simulates a schedule once. O(operators log operators).
-    pub fn new(subject: &Subject<'_, '_>, judge: &mut Judge<'_, '_>, schedule: &Schedule) -> Base {
-        let (graph, level) = (subject.scene.graph(), &subject.level);
-        let seconds = judge.score(schedule).makespan;
-        let (flow, timeline) = judge.last();
+    pub fn new(subject: &Subject<'_, '_>, evaluator: &mut Evaluator<'_, '_>, schedule: &Schedule) -> Base {
+        let (graph, level) = (subject.instance.graph(), &subject.level);
+        let seconds = evaluator.score(schedule).makespan;
+        let (flow, timeline) = evaluator.last();
         let (mut start, mut critical) = (vec![0.0; level.len()], vec![0.0; level.len()]);
         let mut count = vec![0.0f64; level.len()];
         let unit_of = |op| level.cluster_of(graph.class_of(op));
@@ -158,7 +156,7 @@ impl Base {
         for step in timeline.critical_path(flow) {
             if let Activity::Operator(op) = step.activity {
                 let op = OpId(op);
-                critical[unit_of(op).index()] += subject.scene.mean_seconds(op);
+                critical[unit_of(op).index()] += subject.instance.mean_seconds(op);
             }
         }
         for unit in 0..level.len() {

@@ -7,7 +7,7 @@ use candle_core::{DType, Device, Tensor};
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Silent, Solver};
 use stagewright_makespan::HEFT;
-use stagewright_makespan::scene::Scene;
+use stagewright_makespan::instance::Instance;
 use stagewright_policy::checkpoint::{Card, CheckpointError};
 use stagewright_policy::learn::{AdamConfig, Example, Teacher, TrainError, Trainer, example};
 use stagewright_policy::network::Network;
@@ -96,8 +96,8 @@ fn examples() -> Vec<Example> {
         let limits = Limits { time: None, ..Limits::default() };
         let mut context = Context::new(limits, Default::default(), &mut silent);
         let Some(plan) = HEFT.solve(&problem, &mut context).expect("a solution").plan else { continue };
-        let scene = Scene::new(&problem);
-        let subject = Subject::new(&scene, usize::MAX, false);
+        let instance = Instance::new(&problem);
+        let subject = Subject::new(&instance, usize::MAX, false);
         let teacher = Teacher { value: plan.value(), placement: plan.placement };
         found.push(example(&subject, input, &[teacher], 1e-3, &mut seed::stream(1, number)));
     }

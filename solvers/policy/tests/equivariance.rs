@@ -31,7 +31,7 @@ fn assert_renamed(network: &Network, input: &Input, number: u64) {
         assert!(close(a, b), "edge {edge}: {a} and {b}");
     }
     for (unit, &to) in unit_to.iter().enumerate() {
-        let to = to as usize;
+        let to = to.index();
         assert!(close(was.priority[unit], is.priority[to]), "priority of {unit}");
         for (device, &device_to) in device_to.iter().enumerate() {
             let (a, b) = (

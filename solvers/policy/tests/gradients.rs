@@ -6,6 +6,7 @@ use crate::support;
 use candle_core::{DType, Device, Tensor};
 use rand::RngExt;
 use stagewright_core::seed;
+use stagewright_makespan::ClusterId;
 use stagewright_policy::features::Input;
 use stagewright_policy::learn::{Episode, Reinforce, Targets, imitation, proximal};
 use stagewright_policy::network::Network;
@@ -94,7 +95,7 @@ fn targets(input: &Input, number: u64) -> Targets {
         unit_weight: shares(input.units),
         together: shares(input.edges.len()),
         affinity,
-        before: (1..).take(input.units - 1).map(|unit| (unit - 1, unit)).collect(),
+        before: (1..).take(input.units - 1).map(|unit| (ClusterId(unit - 1), ClusterId(unit))).collect(),
         value: 0.3,
     }
 }

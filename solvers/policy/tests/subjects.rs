@@ -11,8 +11,8 @@ use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_makespan::assigned;
-use stagewright_makespan::scene::Scene;
-use stagewright_makespan::schedule::{Judge, Schedule};
+use stagewright_makespan::instance::Instance;
+use stagewright_makespan::schedule::{Evaluator, Schedule};
 use stagewright_policy::features::input;
 use stagewright_policy::predict::Prediction;
 use stagewright_policy::subject::{Base, Subject};
@@ -53,27 +53,27 @@ fn training(length: usize) -> Problem {
 #[test]
 fn colocated_passes_have_edges() {
     let problem = training(12);
-    let scene = Scene::new(&problem);
-    let subject = Subject::new(&scene, usize::MAX, false);
+    let instance = Instance::new(&problem);
+    let subject = Subject::new(&instance, usize::MAX, false);
     assert_eq!(subject.unit_count(), 12);
     assert_eq!(subject.edges().len(), 11);
     assert!(subject.edges().iter().all(|edge| edge.2 > 0.0), "{:?}", subject.edges());
-    let place = |unit: u32| subject.order().iter().position(|&other| other == unit);
+    let place = |unit| subject.order().iter().position(|&other| other == unit);
     assert!(subject.edges().iter().all(|&(from, to, _)| place(from) < place(to)));
 }
 
 /// The network's output for every operator by name: priority and the sorted probabilities of its devices.
 fn said(problem: &Problem) -> Vec<(String, f64, Vec<f64>)> {
     let network = random_network(small(), 21, DType::F64, &Device::Cpu);
-    let scene = Scene::new(problem);
-    let subject = Subject::new(&scene, usize::MAX, false);
-    let homes: Vec<_> = scene.graph().operators().map(|op| scene.homes(op)[0]).collect();
+    let instance = Instance::new(problem);
+    let subject = Subject::new(&instance, usize::MAX, false);
+    let homes: Vec<_> = instance.graph().operators().map(|op| instance.homes(op)[0]).collect();
     // Without priorities, operators that become ready at the same time would run in document order.
-    let order = assigned::order(&scene, &homes);
-    let base = Base::new(&subject, &mut Judge::new(&scene), &Schedule::by_order(homes, &order));
+    let order = assigned::order(&instance, &homes);
+    let base = Base::new(&subject, &mut Evaluator::new(&instance), &Schedule::by_order(homes, &order));
     let figures = input(&subject, &base, base.seconds, 0.5 * base.seconds);
     let prediction = Prediction::new(&network, &figures).expect("a prediction");
-    let graph = scene.graph();
+    let graph = instance.graph();
     let mut said: Vec<_> = graph
         .operators()
         .map(|op| {
@@ -95,20 +95,20 @@ fn the_order_of_a_document_does_not_matter() {
     // Without contention, operators that become ready at the same time run in document order whatever their priority.
     for number in (0..120).filter(|number| number % 3 != 1) {
         let problem = step(number, 14, 3);
-        let scene = Scene::new(&problem);
-        if scene.impossible().is_some() {
+        let instance = Instance::new(&problem);
+        if instance.impossible().is_some() {
             continue;
         }
-        let subject = Subject::new(&scene, usize::MAX, false);
+        let subject = Subject::new(&instance, usize::MAX, false);
         // Equal ranks are ordered as in the document.
         let is_distinct = |seconds: &dyn Fn(OpId) -> f64| {
             let mut all: Vec<u64> = problem.graph().operators().map(|op| seconds(op).to_bits()).collect();
             all.sort_unstable();
             all.windows(2).all(|pair| pair[0] != pair[1])
         };
-        let on_first = |op| scene.seconds(op, scene.homes(op)[0]);
+        let on_first = |op| instance.seconds(op, instance.homes(op)[0]);
         let is_plain = subject.unit_count() == problem.graph().operator_count();
-        if !is_plain || !is_distinct(&|op| scene.mean_seconds(op)) || !is_distinct(&on_first) {
+        if !is_plain || !is_distinct(&|op| instance.mean_seconds(op)) || !is_distinct(&on_first) {
             continue;
         }
         let mut document: GraphDocument = problem.graph().document().clone();

@@ -15,8 +15,8 @@ use stagewright_core::solver::{
     Context, Limits, Silent, Solution, SolveError, Solver, Status, Stop, StopReason,
 };
 use stagewright_core::tolerance::same;
-use stagewright_makespan::scene::Scene;
-use stagewright_makespan::schedule::Judge;
+use stagewright_makespan::instance::Instance;
+use stagewright_makespan::schedule::Evaluator;
 use stagewright_policy::checkpoint::CheckpointError;
 use stagewright_policy::learn::{AdamConfig, Descent, TrainError};
 use stagewright_policy::systems::{Agent, Kind, Learned, Mode, Reading, Settings, Trials};
@@ -56,11 +56,11 @@ fn learn(
     episodes: std::ops::Range<u64>,
 ) -> Vec<f64> {
     let mut found = Vec::new();
-    let scene = Scene::new(problem);
-    let reading = Reading::new(&scene, agent.kind().most_units()).expect("few edges");
+    let instance = Instance::new(problem);
+    let reading = Reading::new(&instance, agent.kind().most_units()).expect("few edges");
     let rate = descent.config.learning_rate;
     for number in episodes {
-        let mut trials = Trials::new(&reading, Judge::new(&scene), u64::MAX, 0.0, endless());
+        let mut trials = Trials::new(&reading, Evaluator::new(&instance), u64::MAX, 0.0, endless());
         let mut rng = seed::stream(5, number);
         agent.learn(7, &reading, &mut trials, (descent, rate), &mut rng).expect("finite gradients");
         found.push(trials.best().expect("something was played").score.energy());
@@ -83,9 +83,9 @@ fn best_of(
     problem: &Problem,
     play: impl for<'a, 's, 'p> Fn(&Agent, &'a Reading<'s, 'p>, &mut Trials<'a, 's, 'p>) -> Result<(), TrainError>,
 ) -> f64 {
-    let scene = Scene::new(problem);
-    let reading = Reading::new(&scene, agent.kind().most_units()).expect("few edges");
-    let mut trials = Trials::new(&reading, Judge::new(&scene), u64::MAX, 0.0, endless());
+    let instance = Instance::new(problem);
+    let reading = Reading::new(&instance, agent.kind().most_units()).expect("few edges");
+    let mut trials = Trials::new(&reading, Evaluator::new(&instance), u64::MAX, 0.0, endless());
     play(agent, &reading, &mut trials).expect("finite numbers");
     trials.best().expect("something was played").score.energy()
 }
@@ -191,8 +191,8 @@ fn what_is_too_large_is_not_begun() {
 fn the_memory_of_what_is_played_is_not_that_of_what_is_learned() {
     let problem = slow_links_between_diamonds(300, 3);
     for kind in [Kind::Placeto, Kind::Hsdag, Kind::Hdp] {
-        let scene = Scene::new(&problem);
-        let reading = Reading::new(&scene, kind.most_units()).expect("few edges");
+        let instance = Instance::new(&problem);
+        let reading = Reading::new(&instance, kind.most_units()).expect("few edges");
         let [learn, draw] = [true, false].map(|learns| kind.bytes(&kind.settings(3), &reading, learns));
         assert!(draw < 0.9 * learn, "{kind:?}: {draw} of {learn}");
         let between = Limits { memory: Some((0.5 * draw + 0.5 * learn) as u64), ..FEW };
@@ -210,8 +210,8 @@ fn the_memory_of_what_is_played_is_not_that_of_what_is_learned() {
 #[test]
 fn the_memory_of_contracted_chains_is_that_of_what_is_left() {
     let bytes = |problem: &Problem| {
-        let scene = Scene::new(problem);
-        let reading = Reading::new(&scene, Kind::Hsdag.most_units()).expect("few edges");
+        let instance = Instance::new(problem);
+        let reading = Reading::new(&instance, Kind::Hsdag.most_units()).expect("few edges");
         Kind::Hsdag.bytes(&Kind::Hsdag.settings(3), &reading, true)
     };
     assert_eq!(bytes(&slow_links(300, 3)), bytes(&slow_links(2, 3)));
@@ -253,7 +253,7 @@ fn each_learns_to_use_one_device_where_that_is_best() {
 #[test]
 fn what_is_played_gets_better() {
     let is_large = |problem: &Problem| {
-        problem.graph().operator_count() > 8 && Scene::new(problem).impossible().is_none()
+        problem.graph().operator_count() > 8 && Instance::new(problem).impossible().is_none()
     };
     let problem = (0..).map(|number| step(number, 14, 3)).filter(is_large).nth(1).expect("there are many");
     for kind in [Kind::Gdp, Kind::Placeto, Kind::Hdp] {

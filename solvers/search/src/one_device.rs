@@ -25,7 +25,7 @@ impl Solver for OneDevice {
         "the whole model on the fastest single device that holds it (baseline)"
     }
 
-    fn missing(&self, _: &Objective) -> Option<&'static str> {
+    fn unsupported(&self, _: &Objective) -> Option<&'static str> {
         None
     }
 

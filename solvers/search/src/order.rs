@@ -70,11 +70,11 @@ impl Ord for Key {
 pub fn by_priority(units: &Units, priority: impl Fn(UnitId) -> f64) -> Vec<UnitId> {
     let mut ready: BinaryHeap<Reverse<(Key, UnitId)>> = BinaryHeap::new();
     walk(units, |event| match event {
-        Step::Ready(unit) => {
+        QueueEvent::Ready(unit) => {
             ready.push(Reverse((Key(priority(unit)), unit)));
             None
         }
-        Step::Next => ready.pop().map(|Reverse((_, unit))| unit),
+        QueueEvent::Next => ready.pop().map(|Reverse((_, unit))| unit),
     })
 }
 
@@ -82,43 +82,43 @@ pub fn by_priority(units: &Units, priority: impl Fn(UnitId) -> f64) -> Vec<UnitI
 pub fn depth_first(units: &Units) -> Vec<UnitId> {
     let mut ready = Vec::new();
     walk(units, |event| match event {
-        Step::Ready(unit) => {
+        QueueEvent::Ready(unit) => {
             ready.push(unit);
             None
         }
-        Step::Next => ready.pop(),
+        QueueEvent::Next => ready.pop(),
     })
 }
 
 fn breadth_first(units: &Units) -> Vec<UnitId> {
     let mut ready = std::collections::VecDeque::new();
     walk(units, |event| match event {
-        Step::Ready(unit) => {
+        QueueEvent::Ready(unit) => {
             ready.push_back(unit);
             None
         }
-        Step::Next => ready.pop_front(),
+        QueueEvent::Next => ready.pop_front(),
     })
 }
 
-enum Step {
+enum QueueEvent {
     Ready(UnitId),
     Next,
 }
 
 /// Kahn's algorithm; `queue` accepts ready units and returns the next one.
-fn walk(units: &Units, mut queue: impl FnMut(Step) -> Option<UnitId>) -> Vec<UnitId> {
+fn walk(units: &Units, mut queue: impl FnMut(QueueEvent) -> Option<UnitId>) -> Vec<UnitId> {
     let mut waiting: Keyed<UnitId, usize> = units.ids().map(|unit| units.predecessors(unit).len()).collect();
     let mut order = Vec::with_capacity(units.len());
     for unit in units.ids().rev().filter(|&unit| waiting[unit] == 0) {
-        queue(Step::Ready(unit));
+        queue(QueueEvent::Ready(unit));
     }
-    while let Some(unit) = queue(Step::Next) {
+    while let Some(unit) = queue(QueueEvent::Next) {
         order.push(unit);
         for &next in units.successors(unit).iter().rev() {
             waiting[next] -= 1;
             if waiting[next] == 0 {
-                queue(Step::Ready(next));
+                queue(QueueEvent::Ready(next));
             }
         }
     }
@@ -175,13 +175,13 @@ impl<'a> Frontier<'a> {
     fn order(&mut self) -> Vec<UnitId> {
         let mut count = 0;
         walk(self.units, |event| match event {
-            Step::Ready(unit) => {
+            QueueEvent::Ready(unit) => {
                 self.ready[unit] = Some((count, f64::NAN));
                 self.update(unit);
                 count += 1;
                 None
             }
-            Step::Next => self.next(),
+            QueueEvent::Next => self.next(),
         })
     }
 

@@ -19,7 +19,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 
-use crate::dpl::{Line, Positions, Room, first_stages, missing_for_contiguous_dp, plan_of};
+use crate::dpl::{Line, Positions, Room, first_stages, plan_of, unsupported_for_contiguous_dp};
 use crate::order;
 
 /// The PipeDream-style baseline.
@@ -35,8 +35,8 @@ impl Solver for PipeDream {
         "merge biconnected components, then split one linear order (baseline)"
     }
 
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        missing(objective)
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
+        unsupported(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
@@ -64,11 +64,11 @@ impl Solver for PipeDream {
     }
 }
 
-fn missing(objective: &Objective) -> Option<&'static str> {
+fn unsupported(objective: &Objective) -> Option<&'static str> {
     match objective.rules().schedule {
         // The work that this schedule defers is in neither the balanced loads nor their memory.
         Schedule::ZeroBubble => Some("schedules other than gpipe and 1f1b"),
-        _ => missing_for_contiguous_dp(objective),
+        _ => unsupported_for_contiguous_dp(objective),
     }
 }
 

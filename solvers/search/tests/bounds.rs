@@ -15,12 +15,12 @@ use stagewright_core::meter::Meter;
 use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
-use stagewright_search::anchored::Effort;
+use stagewright_search::anchored::AnchoredEffort;
 use stagewright_search::{Anchored, AnchoredFluid};
 
 const BOUNDS: [&dyn Bound; 4] =
-    [&Fluid, &HeaviestUnit, &ANCHORED, &AnchoredFluid { effort: Effort::DEFAULT }];
-const ANCHORED: Anchored = Anchored { effort: Effort::DEFAULT };
+    [&Fluid, &HeaviestUnit, &ANCHORED, &AnchoredFluid { effort: AnchoredEffort::DEFAULT }];
+const ANCHORED: Anchored = Anchored { effort: AnchoredEffort::DEFAULT };
 
 /// The problem of a seed under a split rule, with serial communication if requested.
 fn problem(number: u64, size: Size, split: Split, serial: bool) -> Problem {
@@ -100,8 +100,10 @@ fn anchored_is_its_definition() {
         let (Some(found), Some(expected)) = (found, expected) else { continue };
         assert!((expected - found).abs() <= 1e-8 * expected, "{number}: {found} {expected}");
         assert!(found <= expected, "{number}: {found} {expected}");
-        for effort in [Effort { neighbourhood: 2, ..Effort::DEFAULT }, Effort { work: 10, ..Effort::DEFAULT }]
-        {
+        for effort in [
+            AnchoredEffort { neighbourhood: 2, ..AnchoredEffort::DEFAULT },
+            AnchoredEffort { work: 10, ..AnchoredEffort::DEFAULT },
+        ] {
             let limited = Anchored { effort }.compute(&problem).expect("as without limits").value;
             assert!(limited <= found * (1.0 + 1e-9), "{number}: {limited} {found}");
             weaker += u32::from(limited < found * (1.0 - 1e-6));

@@ -22,15 +22,15 @@ use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance;
-use stagewright_search::latency::bound::{CallChains, Effort, Relaxed};
+use stagewright_search::latency::bound::{CallChainEffort, CallChains, Relaxed};
 
-const FULL: CallChains = CallChains { effort: Effort::DEFAULT };
+const FULL: CallChains = CallChains { effort: CallChainEffort::DEFAULT };
 
 /// Efforts that leave operators out.
-const SPARING: [Effort; 3] = [
-    Effort { ideals: 4, ..Effort::DEFAULT },
-    Effort { steps: 40, ..Effort::DEFAULT },
-    Effort { ideals: 0, steps: 0 },
+const SPARING: [CallChainEffort; 3] = [
+    CallChainEffort { ideals: 4, ..CallChainEffort::DEFAULT },
+    CallChainEffort { steps: 40, ..CallChainEffort::DEFAULT },
+    CallChainEffort { ideals: 0, steps: 0 },
 ];
 
 fn latency(calls: u32) -> Objective {

@@ -22,7 +22,7 @@ use stagewright_core::solver::{
     Context, Event, Limits, Observer, Plan, Silent, Solution, Solver, Status, Stop, StopReason,
 };
 use stagewright_core::tolerance::{self, same};
-use stagewright_search::dpl::{Effort, best_over_orders};
+use stagewright_search::dpl::{OrderEffort, best_over_orders};
 use stagewright_search::local::{Assignment, GroupId, polish};
 use stagewright_search::{Dpl, Local};
 
@@ -201,7 +201,7 @@ fn never_worse_than_the_contiguous_seed() {
         let mut silent = Silent;
         let mut context = Context::new(UNLIMITED, Default::default(), &mut silent);
         let seed = Dpl.solve(&contiguous, &mut context).expect("a contiguous problem");
-        let plain = best_over_orders(&contiguous, &Units::new(&contiguous), Effort::Plain, &mut context)
+        let plain = best_over_orders(&contiguous, &Units::new(&contiguous), OrderEffort::Plain, &mut context)
             .expect("an answer");
         if let Some(plain) = plain {
             let value = solution.value().expect("at least the seed");

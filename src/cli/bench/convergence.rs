@@ -61,24 +61,24 @@ pub(super) fn read(path: &Path) -> Result<Vec<Moment>, CliError> {
 
 /// Measure of the effort of a solve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Effort {
+pub(super) enum EffortMeasure {
     Seconds,
     Simulations,
 }
 
-impl Effort {
+impl EffortMeasure {
     /// The effort by then, if it was counted.
     fn of(self, moment: &Moment) -> Option<f64> {
         match self {
-            Effort::Seconds => Some(moment.elapsed_s),
-            Effort::Simulations => moment.simulations.map(|count| count as f64),
+            EffortMeasure::Seconds => Some(moment.elapsed_s),
+            EffortMeasure::Simulations => moment.simulations.map(|count| count as f64),
         }
     }
 
     fn title(self, limit: f64) -> String {
         match self {
-            Effort::Seconds => format!("{limit} s"),
-            Effort::Simulations => format!("{limit} simulations"),
+            EffortMeasure::Seconds => format!("{limit} s"),
+            EffortMeasure::Simulations => format!("{limit} simulations"),
         }
     }
 
@@ -95,7 +95,7 @@ const POINTS: usize = 120;
 /// The geometric mean of the value so far over the best of its case, as a function of the effort. The curve starts
 /// where every case of the solver has a plan and ends at the last improvement. It is empty if efforts were not
 /// counted, or a case has no plan.
-pub(super) fn curve(rows: &[&Row], solver: &str, effort: Effort) -> Vec<(f64, f64)> {
+pub(super) fn curve(rows: &[&Row], solver: &str, effort: EffortMeasure) -> Vec<(f64, f64)> {
     let best = best_values(rows.iter().copied());
     let own: Vec<&Row> = rows.iter().filter(|row| row.solver == solver).copied().collect();
     let firsts: Option<Vec<f64>> =
@@ -138,9 +138,9 @@ pub(super) fn markdown(rows: &[Row], asked: &Asked) -> String {
 
 /// The table of each solver's value over the best of the case, after a time or a number of simulations.
 fn after(rows: &[&Row], solvers: &[&str], asked: &Asked, title: &str) -> String {
-    let seconds = asked.seconds.iter().map(|&limit| (Effort::Seconds, limit));
-    let simulations = asked.simulations.iter().map(|&limit| (Effort::Simulations, limit as f64));
-    let columns: Vec<(Effort, f64)> = seconds.chain(simulations).collect();
+    let seconds = asked.seconds.iter().map(|&limit| (EffortMeasure::Seconds, limit));
+    let simulations = asked.simulations.iter().map(|&limit| (EffortMeasure::Simulations, limit as f64));
+    let columns: Vec<(EffortMeasure, f64)> = seconds.chain(simulations).collect();
     if columns.is_empty() {
         return String::new();
     }
@@ -150,7 +150,7 @@ fn after(rows: &[&Row], solvers: &[&str], asked: &Asked, title: &str) -> String 
     let mut grid = Grid::new(std::iter::once(("solver", Column::Names)).chain(figures));
     for solver in solvers {
         let own: Vec<&Row> = rows.iter().filter(|row| row.solver == *solver).copied().collect();
-        let cell = |&(effort, limit): &(Effort, f64)| {
+        let cell = |&(effort, limit): &(EffortMeasure, f64)| {
             let over = |row: &&Row| {
                 Some((row.files[0].clone(), ratio(effort.value_by(limit, row)?, *best.get(&ground(row))?)?))
             };
@@ -197,12 +197,12 @@ fn reach(rows: &[&Row], solvers: &[&str], leader: &str, title: &str) -> String {
             .iter()
             .filter_map(|(row, leader, value)| Some((*row, reached(row, *value)?, reached(leader, *value)?)))
             .collect();
-        let middle = |effort: Effort| {
+        let middle = |effort: EffortMeasure| {
             let mut list: Vec<f64> = there.iter().filter_map(|(_, own, _)| effort.of(own)).collect();
             list.sort_by(f64::total_cmp);
             (!list.is_empty()).then(|| median(&list))
         };
-        let faster = |effort: Effort| {
+        let faster = |effort: EffortMeasure| {
             let ratio = |(row, own, leader): &(&Row, Moment, Moment)| {
                 let ratio = effort.of(leader)? / effort.of(own)?;
                 (ratio.is_finite() && ratio > 0.0).then(|| (row.files[0].clone(), ratio))
@@ -214,10 +214,10 @@ fn reach(rows: &[&Row], solvers: &[&str], leader: &str, title: &str) -> String {
             (*solver).to_owned(),
             pairs.len().to_string(),
             there.len().to_string(),
-            middle(Effort::Seconds).map(seconds).unwrap_or_default(),
-            middle(Effort::Simulations).map(|count| format!("{count:.0}")).unwrap_or_default(),
-            faster(Effort::Seconds),
-            faster(Effort::Simulations),
+            middle(EffortMeasure::Seconds).map(seconds).unwrap_or_default(),
+            middle(EffortMeasure::Simulations).map(|count| format!("{count:.0}")).unwrap_or_default(),
+            faster(EffortMeasure::Seconds),
+            faster(EffortMeasure::Simulations),
         ]);
     }
     let leader = text::markdown(leader);

@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use stagewright::text::visible;
 
 use super::case::Row;
-use super::convergence::{Effort, curve};
+use super::convergence::{EffortMeasure, curve};
 use super::summary::{Mean, Summary};
 use crate::cli::error::CliError;
 use crate::cli::files;
@@ -45,7 +45,10 @@ pub(super) fn write(folder: &Path, name: &str, rows: &[Row], summaries: &[Summar
         let means = means(&title, group).map_err(|error| failed(&error))?;
         files::write(&folder.join(format!("means{suffix}.svg")), &means)?;
         let rows: Vec<&Row> = rows.iter().filter(|row| row.objective == group[0].objective).collect();
-        let efforts = [(Effort::Seconds, "convergence"), (Effort::Simulations, "convergence-simulations")];
+        let efforts = [
+            (EffortMeasure::Seconds, "convergence"),
+            (EffortMeasure::Simulations, "convergence-simulations"),
+        ];
         for (effort, file) in efforts {
             let curves: Vec<Curve<'_>> = group
                 .iter()
@@ -130,7 +133,7 @@ where
 type Curve<'a> = (&'a str, Vec<(f64, f64)>);
 
 /// Plots the convergence of each solver.
-fn curves_of(title: &str, curves: &[Curve<'_>], effort: Effort) -> Drawn {
+fn curves_of(title: &str, curves: &[Curve<'_>], effort: EffortMeasure) -> Drawn {
     let points = || curves.iter().flat_map(|(_, points)| points);
     let (from, to) = points().fold((f64::INFINITY, 0.0f64), |(from, to), (x, _)| (from.min(*x), to.max(*x)));
     // Whole decades, so that the axis has labels.
@@ -152,8 +155,8 @@ fn curves_of(title: &str, curves: &[Curve<'_>], effort: Effort) -> Drawn {
         chart
             .configure_mesh()
             .x_desc(match effort {
-                Effort::Seconds => "seconds",
-                Effort::Simulations => "simulations",
+                EffortMeasure::Seconds => "seconds",
+                EffortMeasure::Simulations => "simulations",
             })
             .x_label_formatter(&|x| format!("{x}"))
             .y_desc("value so far over the best of the case")

@@ -136,7 +136,7 @@ fn write_page(
     let placement = placement(&problem, plan).map_err(|error| CliError::placement(&row.name, &error))?;
     let of_step = simulate::step_problem(&problem, &label)?;
     let played = placement.as_step(problem.graph(), objective.kind());
-    let step = Step::of(&of_step, &played);
+    let step = Step::new(&of_step, &played);
     let page = Page {
         model: &plan::model_name(&problem, &label),
         cluster: &plan::cluster_name(&problem, arguments.around.cluster.as_deref()),

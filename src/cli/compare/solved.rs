@@ -47,13 +47,13 @@ pub(super) fn entrants(list: &[String], objective: &Objective) -> Result<Vec<Ent
         let objective = objective.with_split(split);
         let (names, is_group) = members(name, &objective);
         if names.is_empty() {
-            let able = registry::able(&objective).join(", ");
+            let supporting = registry::supporting(&objective).join(", ");
             return Err(CliError::new(
                 "U004",
                 format!("no solver of the group `{name}` supports the objective"),
             )
             .at("--solvers")
-            .help(format!("use some of {able}, or another --objective")));
+            .help(format!("use some of {supporting}, or another --objective")));
         }
         for name in names {
             let full = format!("{name}{at}");
@@ -97,10 +97,10 @@ pub(in crate::cli) fn groups() -> impl Iterator<Item = &'static str> {
 /// Returns the solvers of a group that support an objective, or the single name; and whether it is a group.
 fn members<'a>(name: &'a str, objective: &Objective) -> (Vec<&'a str>, bool) {
     let of = |roles: &[Role]| {
-        let able = SOLVERS
+        let supporting = SOLVERS
             .iter()
-            .filter(|entry| roles.contains(&entry.role) && entry.solver.missing(objective).is_none());
-        able.map(|entry| entry.solver.name()).collect()
+            .filter(|entry| roles.contains(&entry.role) && entry.solver.unsupported(objective).is_none());
+        supporting.map(|entry| entry.solver.name()).collect()
     };
     match GROUPS.iter().find(|(group, _)| *group == name) {
         Some((_, roles)) => (of(roles), true),

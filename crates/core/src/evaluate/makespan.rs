@@ -14,7 +14,7 @@ use crate::tolerance;
 /// contention there are no ports and these transfer times are zero. The split rule is ignored.
 pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     let (graph, cluster) = (problem.graph(), problem.cluster());
-    let flow = Flow::of(problem, placement);
+    let flow = Flow::from_placement(problem, placement);
     let mut simulator = Simulator::new();
     let timeline = simulator.run(&flow);
     let (compute, by_port) = (flow.device_seconds(), flow.port_seconds());

@@ -194,6 +194,6 @@ fn stage(
     let synchronised = spec.synchronisation(meter.parameter_bytes() - held.synchronised, replicas);
     let mut sums = [meter.sums(0), meter.sums(1)];
     sums[1].synchronised = on_device.gradients(units, part, pool);
-    stage.times = StageTimes::of(problem.objective(), &sums, deferred, replicas, synchronised);
+    stage.times = StageTimes::new(problem.objective(), &sums, deferred, replicas, synchronised);
     Ok(stage)
 }

@@ -154,7 +154,7 @@ fn combine(problem: &Problem, device: &mut DeviceLoad, parameter_bytes: f64, def
     device.pass_loads[last] += synchronised;
     device.synchronised = device.sums[last].synchronised + synchronised;
     if objective.times_iteration() {
-        device.times = StageTimes::of(objective, &device.sums, deferred, device.replicas, synchronised);
+        device.times = StageTimes::new(objective, &device.sums, deferred, device.replicas, synchronised);
         device.pass_loads = [device.times.forward, device.times.backward + device.times.weight];
     }
 }

@@ -20,7 +20,7 @@ impl StageTimes {
     /// is a load under the objective's communication mode. `deferred` seconds of the backward pass are weight gradients,
     /// which only compute; all communication belongs to the rest of their pass. `synchronised` seconds are added to the
     /// backward pass.
-    pub fn of(
+    pub fn new(
         objective: &Objective,
         sums: &[PassSums; 2],
         deferred: f64,

@@ -19,7 +19,7 @@ pub struct Outcome {
 /// outcomes are in the order of the placements and do not depend on the number of threads.
 ///
 /// # Panics
-/// As for [`Flow::of`].
+/// As for [`Flow::from_placement`].
 pub fn simulate_all(problem: &Problem, placements: &[Placement]) -> Vec<Outcome> {
     let template = Template::new(problem);
     let workspace = || (Simulator::new(), template.clone(), Flow::default());

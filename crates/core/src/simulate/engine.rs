@@ -1,18 +1,18 @@
 //! The event loop.
 
-use super::ahead;
 use super::clock::{Event, Kind, above, low};
 use super::flow::Flow;
+use super::prefetch;
 use super::queue::Queue;
 use super::rules::Instant;
-use super::state::State;
+use super::state::RunState;
 use super::timeline::{Activity, NOBODY, Span, Timeline};
 
 /// Runs flows, reusing its memory between runs.
 #[derive(Debug, Clone, Default)]
 pub struct Simulator {
     pub(super) timeline: Timeline,
-    pub(super) state: State,
+    pub(super) state: RunState,
     /// Devices that may have an operator to start, and transfers that may be first in the queues of all their
     /// ports.
     idle: Queue,
@@ -77,7 +77,7 @@ impl Simulator {
     }
 
     /// Restores the state in which another run has paused.
-    pub(super) fn resume(&mut self, state: &State) {
+    pub(super) fn resume(&mut self, state: &RunState) {
         self.state.clone_from(state);
         self.clear();
     }
@@ -131,7 +131,7 @@ struct Run<'a, const AT_ONCE: bool> {
     /// Tails of the operators, if the run stops once one of them ends too late; else empty.
     tails: &'a [f64],
     timeline: &'a mut Timeline,
-    state: &'a mut State,
+    state: &'a mut RunState,
     idle: &'a mut Queue,
     movable: &'a mut Queue,
     woken: &'a mut Vec<u32>,
@@ -156,8 +156,8 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
         while self.state.least < limit {
             match self.next(pause) {
                 Some(event) => {
-                    if ahead::is_due(self.state) {
-                        ahead::read(self.flow, self.state, self.timeline);
+                    if prefetch::is_due(self.state) {
+                        prefetch::read(self.flow, self.state, self.timeline);
                     }
                     self.take_effect(event);
                 }

@@ -38,7 +38,7 @@
 //! # Configurations
 //!
 //! The engine is independent of graphs and clusters. It runs a [`Flow`]: operators with their seconds, copies
-//! of tensors with their readers, transfers with their seconds and ports. [`Flow::of`] builds the flow of a
+//! of tensors with their readers, transfers with their seconds and ports. [`Flow::from_placement`] builds the flow of a
 //! placement. Two published simulators are other flows under other [`Rules`] for the order of events at one
 //! instant: [`OutBus`] is Placeto's, [`ContentionFree`] is GiPH's. Both are reproduced down to the last start
 //! time.
@@ -66,22 +66,22 @@
 //!   computing", IEEE TPDS 2002: HEFT, whose upward rank is the usual priority.
 
 mod agenda;
-mod ahead;
 mod batch;
 mod builder;
 mod clock;
 mod contention_free;
 mod engine;
 mod error;
-mod film;
 mod flow;
 mod line;
 mod out_bus;
 mod ports;
+mod prefetch;
 mod queue;
 mod rerun;
 mod room;
 mod rules;
+mod snapshots;
 mod state;
 mod template;
 mod timeline;
@@ -97,4 +97,4 @@ pub use ports::{Fabric, Ports, Route};
 pub use rerun::{Change, Rerun};
 pub use rules::{Instant, Rules, Ties};
 pub use template::Template;
-pub use timeline::{Activity, Cause, Span, Step, Timeline};
+pub use timeline::{Activity, Cause, CriticalStep, Span, Timeline};

@@ -35,10 +35,10 @@
 use super::batch::Outcome;
 use super::builder::FlowBuilder;
 use super::engine::{NO_PAUSE, Simulator, Stop};
-use super::film::Film;
 use super::flow::Flow;
 use super::rules::Rules;
-use super::state::State;
+use super::snapshots::Snapshots;
+use super::state::RunState;
 use super::template::Template;
 use super::timeline::{Span, Timeline};
 use crate::cluster::DeviceId;
@@ -84,7 +84,7 @@ pub struct Rerun<'p> {
     /// The timeline of the settled schedule.
     settled: Timeline,
     /// States of its run.
-    film: Film,
+    snapshots: Snapshots,
     /// Number of states before the changes. Later ones belong to runs of the changed schedule.
     unchanged: usize,
     /// Inverses of the changes, applied from the last to the first.
@@ -114,7 +114,7 @@ impl<'p> Rerun<'p> {
             has_ended: false,
             outcome: Outcome { makespan: 0.0, peak_bytes: Vec::new() },
             settled: Timeline::default(),
-            film: Film::default(),
+            snapshots: Snapshots::default(),
             unchanged: 0,
             back: Vec::new(),
             touched: Vec::new(),
@@ -138,18 +138,18 @@ impl<'p> Rerun<'p> {
     /// about sixteen times.
     ///
     /// # Panics
-    /// As for [`Flow::of`].
+    /// As for [`Flow::from_placement`].
     pub fn settle(&mut self, device_of: &[DeviceId], ranks: &[u32]) -> &Timeline {
         self.forget_changes();
         self.device_of.clear();
         self.device_of.extend_from_slice(device_of);
         self.flow = self.template.roomy_flow(device_of, ranks, std::mem::take(&mut self.flow));
-        self.film.clear(self.flow.events);
+        self.snapshots.clear(self.flow.events);
         self.simulator.timeline.transfers.clear();
         self.simulator.timeline.transfers.resize(self.flow.transfer_count(), NEVER);
         self.run(f64::INFINITY);
         self.settled.clone_from(&self.simulator.timeline);
-        self.unchanged = self.film.len();
+        self.unchanged = self.snapshots.len();
         &self.settled
     }
 
@@ -185,10 +185,10 @@ impl<'p> Rerun<'p> {
             self.apply(change);
         }
         self.write_touched();
-        for state in self.film.rest_mut(self.unchanged) {
+        for state in self.snapshots.rest_mut(self.unchanged) {
             adapt(state, &self.flow, &self.settled, &self.touched);
         }
-        self.unchanged = self.film.len();
+        self.unchanged = self.snapshots.len();
         self.forget_changes();
     }
 
@@ -200,11 +200,11 @@ impl<'p> Rerun<'p> {
         }
         self.simulator.timeline.begin_as(&self.settled, self.resumed);
         std::mem::swap(&mut self.simulator.timeline, &mut self.settled);
-        self.film.truncate(self.film.count_before(self.felt));
-        for state in self.film.rest_mut(0) {
+        self.snapshots.truncate(self.snapshots.count_before(self.felt));
+        for state in self.snapshots.rest_mut(0) {
             adapt(state, &self.flow, &self.settled, &self.touched);
         }
-        self.unchanged = self.film.len();
+        self.unchanged = self.snapshots.len();
         for tensor in &self.touched {
             never(&mut self.simulator.timeline, &self.flow, *tensor);
         }
@@ -277,11 +277,11 @@ impl<'p> Rerun<'p> {
 
     /// Runs the changed schedule, stopping once its makespan is known to be at least `limit`.
     fn run(&mut self, limit: f64) {
-        let Rerun { simulator, flow, tails, settled, touched, film, .. } = self;
+        let Rerun { simulator, flow, tails, settled, touched, snapshots, .. } = self;
         self.has_ended = false;
-        let from = film.count_before(self.felt);
+        let from = snapshots.count_before(self.felt);
         let mut pause = NO_PAUSE;
-        match film.first(from).last() {
+        match snapshots.first(from).last() {
             Some(state) if state.least >= limit => return,
             Some(state) => {
                 simulator.resume(state);
@@ -294,16 +294,16 @@ impl<'p> Rerun<'p> {
                 pause = 0;
             }
         }
-        if from == film.len() && from > 0 {
-            pause = film.next(&simulator.state);
+        if from == snapshots.len() && from > 0 {
+            pause = snapshots.next(&simulator.state);
         }
         loop {
             match simulator.go_on(flow, tails, limit, pause) {
                 Stop::Ended => break,
                 Stop::Late => return,
                 Stop::Paused if simulator.state.clock.now < self.felt => {
-                    film.push(&simulator.state);
-                    pause = film.next(&simulator.state);
+                    snapshots.push(&simulator.state);
+                    pause = snapshots.next(&simulator.state);
                 }
                 // From here on the states differ from those of the settled schedule.
                 Stop::Paused => pause = NO_PAUSE,
@@ -320,7 +320,7 @@ impl<'p> Rerun<'p> {
 /// Turns a state of the settled schedule into one of a flow that differs in the tensors whose producers have
 /// not ended. (Before the changes take effect these are all touched tensors; but a state stored after a first
 /// change may be later than the effect of a second one.)
-fn adapt(state: &mut State, flow: &Flow, settled: &Timeline, touched: &[TensorId]) {
+fn adapt(state: &mut RunState, flow: &Flow, settled: &Timeline, touched: &[TensorId]) {
     let is_to_come = |tensor: &&TensorId| {
         let producer = flow.tensors[tensor.0].producer;
         settled.operators[producer].end > state.clock.now

@@ -9,7 +9,7 @@ use crate::ids::Keyed;
 /// Everything that the rest of a run depends on besides the flow, once everything that can start at a moment
 /// has started. The past is in the timeline.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct RunState {
     pub(super) clock: Clock,
     pub(super) devices: Keyed<u32, Device>,
     /// Ready operators by device; a key has the rank or the time of the request in the upper half and the
@@ -46,7 +46,7 @@ impl Device {
     }
 }
 
-impl State {
+impl RunState {
     /// Resets to the start of a flow.
     pub(super) fn begin(&mut self, flow: &Flow) {
         self.clock.reset();
@@ -62,16 +62,16 @@ impl State {
     }
 }
 
-impl Clone for State {
-    fn clone(&self) -> State {
-        let mut state = State::default();
+impl Clone for RunState {
+    fn clone(&self) -> RunState {
+        let mut state = RunState::default();
         state.clone_from(self);
         state
     }
 
     /// Does not allocate if the memory suffices.
-    fn clone_from(&mut self, from: &State) {
-        let State { clock, devices, queues, lines, waits, holds, least } = from;
+    fn clone_from(&mut self, from: &RunState) {
+        let RunState { clock, devices, queues, lines, waits, holds, least } = from;
         self.clock.clone_from(clock);
         self.devices.clone_from(devices);
         self.queues.clone_from(queues);

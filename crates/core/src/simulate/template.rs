@@ -75,12 +75,12 @@ impl<'p> Template<'p> {
         }
     }
 
-    /// Returns the flow of a placement, as [`Flow::of`] does: `device_of` has the device of every operator by
+    /// Returns the flow of a placement, as [`Flow::from_placement`] does: `device_of` has the device of every operator by
     /// index, `ranks` the position of every operator in the priority, or is empty. Reuses the memory of a flow
     /// that is no longer needed. Takes O(operators + pins log pins of a tensor).
     ///
     /// # Panics
-    /// As for [`Flow::of`].
+    /// As for [`Flow::from_placement`].
     pub fn flow(&mut self, device_of: &[DeviceId], ranks: &[u32], spare: Flow) -> Flow {
         let mut flow = self.start(device_of, ranks, spare);
         for tensor in self.problem.graph().tensors() {
@@ -204,7 +204,7 @@ impl Flow {
     ///
     /// # Panics
     /// If the placement was made for another graph or cluster, or there are more than 2³⁰ operators or transfers.
-    pub fn of(problem: &Problem, placement: &Placement) -> Flow {
+    pub fn from_placement(problem: &Problem, placement: &Placement) -> Flow {
         Template::new(problem).flow_of(placement, Flow::default())
     }
 }
@@ -213,7 +213,7 @@ impl Template<'_> {
     /// Returns the flow of a placement, reusing the memory of a flow that is no longer needed.
     ///
     /// # Panics
-    /// As for [`Flow::of`].
+    /// As for [`Flow::from_placement`].
     pub fn flow_of(&mut self, placement: &Placement, spare: Flow) -> Flow {
         let devices: Vec<DeviceId> =
             self.problem.graph().operators().map(|op| placement.device_of(op)).collect();

@@ -39,7 +39,7 @@ pub enum Cause {
 
 /// A step of the critical path.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Step {
+pub struct CriticalStep {
     /// The activity.
     pub activity: Activity,
     /// Its time interval.
@@ -110,7 +110,7 @@ impl Timeline {
     ///
     /// # Panics
     /// If the timeline belongs to another flow.
-    pub fn critical_path(&self, flow: &Flow) -> Vec<Step> {
+    pub fn critical_path(&self, flow: &Flow) -> Vec<CriticalStep> {
         let mut path = Vec::new();
         let mut next = self.last;
         while let Some(activity) = next {
@@ -133,7 +133,11 @@ impl Timeline {
                 (_, Some(held)) if span.start > 0.0 => Some(held),
                 _ => None,
             };
-            path.push(Step { activity, span, cause: cause.map_or(Cause::Nothing, |(_, cause)| cause) });
+            path.push(CriticalStep {
+                activity,
+                span,
+                cause: cause.map_or(Cause::Nothing, |(_, cause)| cause),
+            });
             next = cause.map(|(activity, _)| activity);
         }
         path

@@ -3,7 +3,8 @@
 use stagewright_core::document::MatrixDocument;
 use stagewright_core::placement::Placement;
 use stagewright_core::simulate::{
-    Activity, Cause, ContentionFree, Flow, FlowBuilder, FlowError, Operator, OutBus, Rules, Span, Step,
+    Activity, Cause, ContentionFree, CriticalStep, Flow, FlowBuilder, FlowError, Operator, OutBus, Rules,
+    Span,
 };
 
 use super::model::{Model, devices, host, kind, link, operators, ops, run, transfers};
@@ -19,7 +20,7 @@ fn what_leaves_a_device_leaves_one_after_the_other() {
     let [a, b, c] = [1.0, 1.0, 1.0].map(|seconds| model.operator(seconds));
     model.tensor(a, &[b], 2.0);
     model.tensor(a, &[c], 3.0);
-    let flow = Flow::of(&model.problem(), &Placement::new(devices(&[0, 1, 2])));
+    let flow = Flow::from_placement(&model.problem(), &Placement::new(devices(&[0, 1, 2])));
     let timeline = run(&flow);
     assert_eq!(transfers(&timeline), [[1.0, 3.0], [3.0, 6.0]]);
     assert_eq!(operators(&timeline), [[0.0, 1.0], [3.0, 4.0], [6.0, 7.0]]);
@@ -34,7 +35,7 @@ fn what_enters_a_device_enters_one_after_the_other() {
     let [a, b, c] = [1.0, 2.0, 1.0].map(|seconds| model.operator(seconds));
     model.tensor(b, &[c], 2.0);
     model.tensor(a, &[c], 3.0);
-    let timeline = run(&Flow::of(&model.problem(), &Placement::new(devices(&[0, 1, 2]))));
+    let timeline = run(&Flow::from_placement(&model.problem(), &Placement::new(devices(&[0, 1, 2]))));
     // The second tensor was requested first.
     assert_eq!(transfers(&timeline), [[4.0, 6.0], [1.0, 4.0]]);
     assert_eq!(timeline.makespan(), 7.0);
@@ -49,11 +50,11 @@ fn the_first_in_line_keeps_its_port_from_those_behind() {
     model.tensor(a, &[c], 5.0);
     model.tensor(a, &[d], 1.0);
     model.tensor(b, &[d], 1.0);
-    let flow = Flow::of(&model.problem(), &Placement::new(devices(&[0, 1, 2, 3])));
+    let flow = Flow::from_placement(&model.problem(), &Placement::new(devices(&[0, 1, 2, 3])));
     let timeline = run(&flow);
     assert_eq!(transfers(&timeline), [[1.0, 6.0], [6.0, 7.0], [7.0, 8.0]]);
     let path = timeline.critical_path(&flow);
-    let step = |activity, start, end, cause| Step { activity, span: Span { start, end }, cause };
+    let step = |activity, start, end, cause| CriticalStep { activity, span: Span { start, end }, cause };
     assert_eq!(
         path,
         [
@@ -73,7 +74,7 @@ fn requests_of_one_time_stand_by_tensor_then_destination() {
     model.tensor(b, &[c], 1.0);
     model.tensor(a, &[d, c], 1.0);
     // Both end at 1; a runs on device 0, b on 1, c on 2 and d on 1.
-    let timeline = run(&Flow::of(&model.problem(), &Placement::new(devices(&[0, 1, 2, 1]))));
+    let timeline = run(&Flow::from_placement(&model.problem(), &Placement::new(devices(&[0, 1, 2, 1]))));
     // Tensor 0 goes to device 2 before tensor 1 does; the transfer of tensor 1 to device 1 comes first and
     // its ports are free.
     assert_eq!(transfers(&timeline), [[1.0, 2.0], [1.0, 2.0], [2.0, 3.0]]);
@@ -86,7 +87,7 @@ fn an_operator_without_duration_asks_before_any_transfer_of_its_time_starts() {
     let first = model.tensor(b, &[c], 2.0);
     let second = model.tensor(a, &[c], 2.0);
     model.tensor(a, &[b], 0.0);
-    let timeline = run(&Flow::of(&model.problem(), &Placement::new(devices(&[0, 0, 1]))));
+    let timeline = run(&Flow::from_placement(&model.problem(), &Placement::new(devices(&[0, 0, 1]))));
     assert_eq!(operators(&timeline)[b], [1.0, 1.0]);
     assert_eq!(transfers(&timeline)[first], [1.0, 3.0]);
     assert_eq!(transfers(&timeline)[second], [3.0, 5.0]);
@@ -101,7 +102,7 @@ fn an_operator_does_not_wait_for_a_transfer_that_takes_no_time() {
         devices(&[1, 0, 0, 0]),
         ops(&[urgent, busy, other, far].map(|op| op as u32)),
     );
-    let timeline = run(&Flow::of(&model.problem(), &on));
+    let timeline = run(&Flow::from_placement(&model.problem(), &on));
     // At 1 `other` is ready; `urgent` is not ready until the transfer has started, which is after operators
     // start.
     assert_eq!(operators(&timeline)[urgent], [2.0, 3.0]);
@@ -118,7 +119,7 @@ fn uplinks_are_shared_and_slow_what_crosses_them() {
     model.tensor(b, &[d], 1.0);
     model.tensor(b, &[e], 4.0);
     // near0, near1, far0, far1 are devices 0 to 3; e stays in the box.
-    let timeline = run(&Flow::of(&model.problem(), &Placement::new(devices(&[0, 1, 2, 3, 0]))));
+    let timeline = run(&Flow::from_placement(&model.problem(), &Placement::new(devices(&[0, 1, 2, 3, 0]))));
     // a to near1 takes 1 inside the box. a to far0 crosses the uplink, 3 + 2 seconds, after it at a's port: 2
     // to 7. b ends at 3; to far1 it needs the uplink, free at 7, and waits for it first in line at its own
     // port; then e's 4 seconds.
@@ -131,7 +132,7 @@ fn hosts_have_no_ports_and_pay_only_the_link_of_the_other_end() {
     let [a, b, c, d] = [1.0; 4].map(|seconds| model.operator(seconds));
     model.tensor(a, &[b, c, d], 2.0);
     // From host0 to both accelerators simultaneously, and to the other host at no cost.
-    let timeline = run(&Flow::of(&model.problem(), &Placement::new(devices(&[2, 0, 1, 3]))));
+    let timeline = run(&Flow::from_placement(&model.problem(), &Placement::new(devices(&[2, 0, 1, 3]))));
     assert_eq!(transfers(&timeline), [[1.0, 3.0], [1.0, 3.0], [1.0, 1.0]]);
 }
 
@@ -144,7 +145,7 @@ fn a_matrix_says_how_long_and_ports_still_carry_one_at_a_time() {
         delay_s: vec![vec![0.0, 1.0, 2.0], vec![9.0; 3], vec![9.0; 3]],
         seconds_per_byte: vec![vec![0.0, 0.5, 3.0], vec![9.0; 3], vec![9.0; 3]],
     });
-    let timeline = run(&Flow::of(&model.problem(), &Placement::new(devices(&[0, 1, 2]))));
+    let timeline = run(&Flow::from_placement(&model.problem(), &Placement::new(devices(&[0, 1, 2]))));
     assert_eq!(transfers(&timeline), [[1.0, 3.0], [3.0, 11.0]]);
 }
 
@@ -153,7 +154,7 @@ fn a_tensor_goes_once_to_each_device_that_reads_it() {
     let mut model = accelerators(3);
     let [a, b, c, d, e] = [1.0; 5].map(|seconds| model.operator(seconds));
     model.tensor(a, &[e, d, c, b], 2.0);
-    let flow = Flow::of(&model.problem(), &Placement::new(devices(&[0, 1, 1, 2, 0])));
+    let flow = Flow::from_placement(&model.problem(), &Placement::new(devices(&[0, 1, 1, 2, 0])));
     let timeline = run(&flow);
     assert_eq!(transfers(&timeline), [[1.0, 3.0], [3.0, 5.0]]);
     // Both readers on device 1 are ready at 3, the lower index first; the one at home need not wait.
@@ -172,7 +173,7 @@ fn queues_go_by_priority_or_else_by_time_and_index() {
     let on = devices(&[0, 0, 0, 0, 1, 0]);
     let problem = model.problem();
     let starts = |placement: &Placement| -> Vec<f64> {
-        run(&Flow::of(&problem, placement)).operators().iter().map(|span| span.start).collect()
+        run(&Flow::from_placement(&problem, placement)).operators().iter().map(|span| span.start).collect()
     };
     // x has the lower index of those ready at 0; then come early, ready at 0 too, a and b, and c, ready at 5.
     assert_eq!(starts(&Placement::new(on.clone())), [5.0, 6.0, 7.0, 0.0, 0.0, 4.0]);
@@ -197,9 +198,9 @@ fn memory_is_held_from_start_to_last_need() {
     model.operators[c].activation_bytes = 1e9;
     let problem = model.problem();
     // a holds 104; its unread output is freed with it. b adds 10 to the 4 that are being sent until 5.
-    let timeline = run(&Flow::of(&problem, &Placement::new(devices(&[0, 0, 1]))));
+    let timeline = run(&Flow::from_placement(&problem, &Placement::new(devices(&[0, 0, 1]))));
     assert_eq!(timeline.peak_bytes(), [3104.0, 34.0]);
-    let timeline = run(&Flow::of(&problem, &Placement::new(devices(&[0, 1, 1]))));
+    let timeline = run(&Flow::from_placement(&problem, &Placement::new(devices(&[0, 1, 1]))));
     // On device 1: b from 5 with 10, then c with 30, and the 4 until both have read it.
     assert_eq!(timeline.peak_bytes(), [1104.0, 2034.0]);
 }
@@ -211,7 +212,7 @@ fn what_ends_makes_room_for_what_starts() {
     model.tensor(a, &[b], 5.0);
     model.tensor(b, &[c], 7.0);
     model.operators[c].workspace_bytes = 6.0;
-    let timeline = run(&Flow::of(&model.problem(), &Placement::new(devices(&[0, 0, 0]))));
+    let timeline = run(&Flow::from_placement(&model.problem(), &Placement::new(devices(&[0, 0, 0]))));
     // 5, then 5 + 7 while b runs, then 7 + 6.
     assert_eq!(timeline.peak_bytes(), [13.0]);
 }

@@ -163,7 +163,7 @@ fn placements_take_what_the_reference_says() {
         // Reusing the memory of another flow must not affect the result.
         let made = match flow.take() {
             Some(spare) => Template::new(&problem).flow_of(&placement, spare),
-            None => Flow::of(&problem, &placement),
+            None => Flow::from_placement(&problem, &placement),
         };
         let step = step(&model, &placement);
         let expected = reference::simulate(&step);
@@ -211,7 +211,7 @@ fn bytes_at(step: &Step, spans: [&[Span]; 2], device: u32, now: f64) -> f64 {
 fn the_peak_is_the_most_that_the_timeline_shows_and_nothing_overlaps() {
     for number in 0..INSTANCES {
         let (model, problem, placement) = instance(number, Figures::Real);
-        let (step, flow) = (step(&model, &placement), Flow::of(&problem, &placement));
+        let (step, flow) = (step(&model, &placement), Flow::from_placement(&problem, &placement));
         let timeline = super::model::run(&flow);
         let spans = [timeline.operators(), timeline.transfers()];
         for device in 0..DEVICES {
@@ -256,7 +256,7 @@ fn a_batch_is_each_alone_whatever_the_threads() {
     let [one, three] = [1, 3].map(|count| threads(count).install(|| simulate_all(&problem, &placements)));
     assert_eq!(one, three);
     for (outcome, placement) in one.iter().zip(&placements) {
-        let timeline = super::model::run(&Flow::of(&problem, placement));
+        let timeline = super::model::run(&Flow::from_placement(&problem, placement));
         assert_eq!((outcome.makespan, &*outcome.peak_bytes), (timeline.makespan(), timeline.peak_bytes()));
     }
     assert!(one.iter().any(|outcome| outcome != &one[0]), "the placements differ");

@@ -41,11 +41,14 @@ fn placement(rng: &mut impl Rng, problem: &Problem) -> Option<Placement> {
     let mut device_of = Vec::new();
     for op in problem.graph().operators() {
         let devices = problem.cluster().devices();
-        let able: Vec<DeviceId> =
+        let capable: Vec<DeviceId> =
             devices.filter(|&device| problem.seconds(op, problem.pool_of(device)).is_some()).collect();
         // Mostly where its neighbour is, so that devices have runs of operators.
-        let last = device_of.last().filter(|device| able.contains(device) && rng.random_bool(0.5)).copied();
-        device_of.push(last.or_else(|| (!able.is_empty()).then(|| able[rng.random_range(0..able.len())]))?);
+        let last =
+            device_of.last().filter(|device| capable.contains(device) && rng.random_bool(0.5)).copied();
+        device_of.push(
+            last.or_else(|| (!capable.is_empty()).then(|| capable[rng.random_range(0..capable.len())]))?,
+        );
     }
     let used: BTreeSet<DeviceId> = device_of.iter().copied().collect();
     let stages = if rng.random_bool(0.5) { used.iter().rev().copied().collect() } else { Vec::new() };

@@ -32,7 +32,7 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
     }
     let numbers = placed.numbers();
     let device = |device: usize| numbers[device].map_or_else(|| literal::string("cpu"), |n| n.to_string());
-    let paths = Paths::of(placed)?;
+    let paths = Paths::new(placed)?;
     let modules = assigned(placed, &paths, RUNTIME)?;
     let entries = modules.iter().map(|(module, at)| literal::entry(module, &device(*at)));
     let mut export = Export::new(literal::lines('{', entries, '}') + "\n")

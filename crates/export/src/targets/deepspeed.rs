@@ -36,7 +36,7 @@ class PlannedPipelineModule(PipelineModule):
 "#;
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
-    let sequence = Sequence::of(placed, TARGET.name, Pipeline::of(placed, "DeepSpeed")?)?;
+    let sequence = Sequence::new(placed, TARGET.name, Pipeline::new(placed, "DeepSpeed")?)?;
     sequence.chain(placed, "DeepSpeed")?;
     sequence.pipeline.on_accelerators(placed, "DeepSpeed runs pipeline stages only on accelerators")?;
     sequence.no_stage_empty("a stage of DeepSpeed needs at least one")?;

@@ -17,7 +17,7 @@ pub(super) static TARGET: Target = Target {
 };
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
-    let drawing = Drawing::of(placed);
+    let drawing = Drawing::new(placed);
     let mut text = String::from("digraph plan {\n  rankdir=TB;\n  node [shape=box, style=filled];\n");
     text.push_str("  subgraph cluster_devices {\n    label=\"devices\";\n");
     for (device, (name, colour)) in drawing.devices.iter().zip(&drawing.colours).enumerate() {

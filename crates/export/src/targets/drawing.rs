@@ -22,7 +22,7 @@ pub(super) struct Drawing {
 }
 
 impl Drawing {
-    pub(super) fn of(placed: &Placed) -> Drawing {
+    pub(super) fn new(placed: &Placed) -> Drawing {
         let paths: Vec<Cow<str>> = placed.operators.iter().map(path).collect();
         let mut layers: Vec<(String, Vec<usize>)> = Vec::new();
         let mut index: BTreeMap<&str, usize> = BTreeMap::new();

@@ -22,7 +22,7 @@ pub(super) static TARGET: Target = Target {
 };
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
-    let stack = Stack::of(placed, "llama.cpp")?;
+    let stack = Stack::new(placed, "llama.cpp")?;
     let pipeline = &stack.pipeline;
     let is_host = |stage: usize| placed.devices[pipeline.devices[stage]].host;
     let hosts = (0..pipeline.stages()).filter(|&stage| is_host(stage)).count();

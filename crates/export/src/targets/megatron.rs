@@ -21,7 +21,7 @@ pub(super) static TARGET: Target = Target {
 };
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
-    let stack = Stack::of(placed, "Megatron")?;
+    let stack = Stack::new(placed, "Megatron")?;
     stack.pipeline.on_accelerators(placed, "Megatron runs pipeline stages only on accelerators")?;
     let last = stack.pipeline.stages() - 1;
     let stage = |(stage, &count): (usize, &usize)| {

@@ -20,7 +20,7 @@ pub(super) static TARGET: Target = Target {
 };
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
-    let stack = Stack::of(placed, "Megatron")?;
+    let stack = Stack::new(placed, "Megatron")?;
     stack.pipeline.on_accelerators(placed, "Megatron runs pipeline stages only on accelerators")?;
     let help = "export to megatron, whose layouts allow any number in any stage";
     stack.no_stage_empty("these options require at least one in every stage", help)?;

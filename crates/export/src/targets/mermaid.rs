@@ -25,7 +25,7 @@ const MAX_EDGES: usize = 500;
 const LONGEST: usize = 50_000;
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
-    let drawing = Drawing::of(placed);
+    let drawing = Drawing::new(placed);
     let mut text = String::from("flowchart TB\n  subgraph devices\n");
     for (device, name) in drawing.devices.iter().enumerate() {
         text.push_str(&format!("    d{device}[\"{}\"]:::device{device}\n", escaped(name)));

@@ -21,7 +21,7 @@ pub(super) static TARGET: Target = Target {
 };
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
-    let sequence = Sequence::of(placed, TARGET.name, Pipeline::replicated(placed, RUNTIME)?)?;
+    let sequence = Sequence::new(placed, TARGET.name, Pipeline::replicated(placed, RUNTIME)?)?;
     sequence.pipeline.on_accelerators(placed, "PipeDream runs stages only on accelerators")?;
     sequence.no_stage_empty("a stage of PipeDream needs at least one")?;
     let mut stages: Vec<String> = Vec::new();

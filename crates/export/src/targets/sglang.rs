@@ -21,7 +21,7 @@ pub(super) static TARGET: Target = Target {
 };
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
-    let stack = Stack::of(placed, "SGLang")?;
+    let stack = Stack::new(placed, "SGLang")?;
     stack.pipeline.on_accelerators(placed, "SGLang runs pipeline stages only on accelerators")?;
     stack.no_stage_empty(
         "SGLang needs at least one per stage",

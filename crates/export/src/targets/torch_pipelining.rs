@@ -29,9 +29,9 @@ const WHY: &str = "the plan does not state the order in which the program runs";
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
     placed.model(TARGET.name, WHY)?;
-    let pipeline = Pipeline::of(placed, RUNTIME)?;
+    let pipeline = Pipeline::new(placed, RUNTIME)?;
     placed.homes()?;
-    let paths = Paths::of(placed)?;
+    let paths = Paths::new(placed)?;
     let program: Vec<usize> = (0..placed.operators.len())
         .filter(|&at| placed.operators[at].is_forward() && !placed.is_input(at))
         .collect();

@@ -18,7 +18,7 @@ pub(super) static TARGET: Target = Target {
 };
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
-    let sequence = Sequence::of(placed, TARGET.name, Pipeline::of(placed, "torchgpipe")?)?;
+    let sequence = Sequence::new(placed, TARGET.name, Pipeline::new(placed, "torchgpipe")?)?;
     sequence.chain(placed, "torchgpipe")?;
     sequence.no_stage_empty("torchgpipe needs at least one in every partition")?;
     let numbers = placed.numbers();

@@ -42,7 +42,7 @@ pub(super) static TARGET: Target = Target {
 };
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
-    let pipeline = Pipeline::of(placed, RUNTIME)?;
+    let pipeline = Pipeline::new(placed, RUNTIME)?;
     pipeline.on_accelerators(placed, "torchtitan runs pipeline stages only on accelerators")?;
     let (stages, note) = match as_named(placed, &pipeline)? {
         Some(mut stages) => {
@@ -70,7 +70,7 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
 /// The modules by their own names, if torchtitan can address these.
 fn as_named(placed: &Placed, pipeline: &Pipeline) -> Result<Option<Vec<Vec<String>>>, ExportError> {
     let mut stages = vec![Vec::new(); pipeline.stages()];
-    let paths = Paths::of(placed)?;
+    let paths = Paths::new(placed)?;
     // The names of another implementation are not torchtitan's, even if they have the same form.
     if paths.published.is_some() {
         return Ok(None);
@@ -147,7 +147,7 @@ fn end(path: &str) -> End {
 
 /// The modules by their names in torchtitan's own models.
 fn by_convention(placed: &Placed) -> Result<Vec<Vec<String>>, ExportError> {
-    let stack = Stack::of(placed, RUNTIME)?;
+    let stack = Stack::new(placed, RUNTIME)?;
     if stack.pipeline.stages() == 1 && !stack.others.is_empty() {
         placed.model(
             RUNTIME,

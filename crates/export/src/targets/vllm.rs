@@ -22,7 +22,7 @@ pub(super) static TARGET: Target = Target {
 };
 
 fn write(placed: &Placed) -> Result<Export, ExportError> {
-    let stack = Stack::of(placed, "vLLM")?;
+    let stack = Stack::new(placed, "vLLM")?;
     stack.pipeline.on_accelerators(placed, "vLLM runs pipeline stages only on accelerators")?;
     stack.no_stage_empty(
         "vLLM needs at least one per stage",

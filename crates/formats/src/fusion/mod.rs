@@ -51,7 +51,7 @@ struct Net {
 
 impl Net {
     /// Returns `None` if the graph is invalid, which the core reports.
-    fn of(graph: &GraphDocument) -> Option<Net> {
+    fn from_graph(graph: &GraphDocument) -> Option<Net> {
         let names: BTreeMap<&str, usize> =
             graph.operators.iter().enumerate().map(|(at, operator)| (operator.name.as_str(), at)).collect();
         let count = graph.operators.len();
@@ -87,7 +87,7 @@ impl Net {
 /// tensor that is both read and an output is listed twice. Operators for which `together` is false share no
 /// kernel. Takes time linear in operators and pins, except for sorting names.
 pub fn fuse(graph: &mut GraphDocument, roles: &[Role], together: impl Fn(usize, usize) -> bool) {
-    let Some(net) = Net::of(graph) else { return };
+    let Some(net) = Net::from_graph(graph) else { return };
     let kernel_of = kernels(graph, roles, &net, together);
     charge(graph, roles, &net, &kernel_of);
     colocate(graph, kernel_of.iter().copied().enumerate().filter(|(op, kernel)| op != kernel));

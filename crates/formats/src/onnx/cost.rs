@@ -51,7 +51,7 @@ pub(super) fn flop(call: &Call<'_>, outputs: &[&Value]) -> Option<f64> {
             inner_product(call, output)? + if bias { output } else { 0.0 }
         }
         _ if infer::is_attention(call) => infer::attention(call).ok()?.flop(),
-        "MoE" | "QMoE" => infer::Experts::of(call)?.flop(),
+        "MoE" | "QMoE" => infer::Experts::from_call(call)?.flop(),
         // Two or three tables, added up, and the normalisation of the sum.
         "EmbedLayerNormalization" | "QEmbedLayerNormalization" => {
             let tables = if call.optional(4).is_some() { 2.0 } else { 1.0 };
@@ -142,7 +142,7 @@ pub(super) fn unread(call: &Call<'_>) -> f64 {
             };
             share * [0, 2, 3].into_iter().map(bytes).sum::<f64>()
         }
-        _ => match infer::Experts::of(call) {
+        _ => match infer::Experts::from_call(call) {
             Some(experts) => experts.unread() * experts.weights.clone().map(bytes).sum::<f64>(),
             None => 0.0,
         },

@@ -22,7 +22,7 @@ pub(super) struct Declared<'a> {
 
 impl<'a> Declared<'a> {
     /// Reads the declarations. `is_constant` marks inputs with an initialiser, which are constants.
-    pub(super) fn of(
+    pub(super) fn new(
         label: &str,
         graph: &'a GraphProto,
         options: &ImportOptions,

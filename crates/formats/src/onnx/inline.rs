@@ -32,7 +32,7 @@ struct Function {
 }
 
 impl Function {
-    fn of(proto: FunctionProto) -> Function {
+    fn new(proto: FunctionProto) -> Function {
         let names = proto.node.iter().map(|node| 1 + node.input.len() + node.output.len()).sum();
         Function { bytes: proto.encoded_len(), names, proto }
     }
@@ -54,7 +54,7 @@ pub(super) fn inline(label: &str, model: &mut ModelProto) -> Result<(), InputErr
             }
         }
         let key = (domain(function.domain()).to_owned(), function.name().to_owned());
-        functions.entry(key).or_insert_with(|| Rc::new(Function::of(function)));
+        functions.entry(key).or_insert_with(|| Rc::new(Function::new(function)));
     }
     let Some(graph) = model.graph.as_mut() else { return Ok(()) };
     let mut inliner = Inliner { label, functions, calls: 0, bytes: 0 };
@@ -102,7 +102,7 @@ impl Inliner<'_> {
                 return Err(InputError::at_path("M011", self.label, path, message, help));
             }
             self.calls += 1;
-            let copy = Copy::of(&node, &function.proto, self.calls);
+            let copy = Copy::new(&node, &function.proto, self.calls);
             let nodes = function.proto.node.iter().map(|inner| copy.node(inner)).collect();
             out.extend(self.expanded(nodes, depth + 1)?);
         }
@@ -122,7 +122,7 @@ struct Copy<'a> {
 }
 
 impl<'a> Copy<'a> {
-    fn of(call: &'a NodeProto, function: &'a FunctionProto, number: usize) -> Copy<'a> {
+    fn new(call: &'a NodeProto, function: &'a FunctionProto, number: usize) -> Copy<'a> {
         let formal = function.attribute_proto.iter().chain(&call.attribute);
         let actual = |at: usize| call.input.get(at).map_or("", String::as_str);
         let inputs = function.input.iter().enumerate().map(|(at, name)| (name.as_str(), actual(at)));

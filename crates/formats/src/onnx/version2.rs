@@ -73,7 +73,7 @@ struct Draft<'a, 'b> {
 
 pub(super) fn document(name: &str, walked: &Walked<'_>, options: &ImportOptions) -> GraphDocument {
     let fuses = options.fusion == Fusion::On;
-    let views = Views::of(walked, fuses);
+    let views = Views::new(walked, fuses);
     let written = walked
         .operators
         .iter()

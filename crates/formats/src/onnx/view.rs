@@ -32,7 +32,7 @@ pub(super) struct Views {
 
 impl Views {
     /// Finds the views in time linear in operators and their inputs.
-    pub(super) fn of(walked: &Walked<'_>, fuses: bool) -> Views {
+    pub(super) fn new(walked: &Walked<'_>, fuses: bool) -> Views {
         let mut is_output = vec![false; walked.values.len()];
         walked.outputs.iter().for_each(|&value| is_output[value] = true);
         let by_products = by_products(walked, &is_output);

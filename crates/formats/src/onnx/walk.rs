@@ -114,7 +114,7 @@ pub(super) fn walk<'a>(
     let sparse = graph.sparse_initializer.iter().filter_map(|tensor| tensor.values.as_ref());
     let sparse_names: FxHashSet<&str> = sparse.map(|values| values.name()).collect();
     let is_constant = |name: &str| initialized.contains(name) || sparse_names.contains(name);
-    let mut declared = Declared::of(label, graph, options, is_constant)?;
+    let mut declared = Declared::new(label, graph, options, is_constant)?;
     let inputs = std::mem::take(&mut declared.inputs);
     let scope = Scope { names: FxHashMap::default(), declared: std::mem::take(&mut declared.values) };
     let mut walk = Walk {

@@ -83,7 +83,7 @@ struct Link {
 ///
 /// Takes O((n + m) log m) time for n nodes and m edges.
 pub(super) fn colocate(nodes: &[Node], edges: &[(usize, usize)]) -> Vec<Option<String>> {
-    let classes = Classes::of(nodes);
+    let classes = Classes::new(nodes);
     let forward = forward_edges(nodes, edges, &classes);
     let (mut units, unit_of, mut links) = fuse(nodes, edges, &classes, &forward);
     let into = absorb(&mut units, &unit_of, &mut links, classes.first.len());
@@ -105,7 +105,7 @@ pub(super) fn colocate(nodes: &[Node], edges: &[(usize, usize)]) -> Vec<Option<S
 }
 
 impl Classes {
-    fn of(nodes: &[Node]) -> Self {
+    fn new(nodes: &[Node]) -> Self {
         let mut by_color = BTreeMap::new();
         let mut first = Vec::new();
         let of = nodes

@@ -56,9 +56,9 @@ struct Operators {
 
 impl GraphData {
     /// Returns the data of a placement, in O((operators + pins) log operators).
-    pub(super) fn of(problem: &Problem, placement: &Placement, tables: &mut Tables) -> GraphData {
+    pub(super) fn new(problem: &Problem, placement: &Placement, tables: &mut Tables) -> GraphData {
         let graph = problem.graph();
-        let tree = Groups::of(graph);
+        let tree = Groups::new(graph);
         let mut seconds = Keyed::filled(0.0, tree.groups.len());
         let mut bytes = Keyed::filled(0.0, tree.groups.len());
         let mut operators = Operators::default();

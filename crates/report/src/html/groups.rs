@@ -41,9 +41,9 @@ pub(super) struct Group {
 
 impl Groups {
     /// Returns the groups of a graph, in O(operators).
-    pub(super) fn of(graph: &Graph) -> Groups {
+    pub(super) fn new(graph: &Graph) -> Groups {
         let mut parts = Texts::default();
-        let paths = graph.operators().map(|op| Path::of(graph, op, &mut parts)).collect();
+        let paths = graph.operators().map(|op| Path::new(graph, op, &mut parts)).collect();
         let root = Group { parent: 0, name: String::new() };
         let group_of = Keyed::filled(0, graph.operator_count());
         let of_graph = Groups { groups: vec![root].into(), group_of };
@@ -74,7 +74,7 @@ struct Path {
 }
 
 impl Path {
-    fn of(graph: &Graph, op: OpId, parts: &mut Texts) -> Path {
+    fn new(graph: &Graph, op: OpId, parts: &mut Texts) -> Path {
         let operator = graph.operator(op);
         let layer = operator.layer.as_deref().unwrap_or("");
         let name = &operator.name[..last_part(&operator.name)];

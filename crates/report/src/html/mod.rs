@@ -63,7 +63,7 @@ pub struct Page<'a> {
 /// # Errors
 /// If the writer fails.
 pub fn write(page: &Page, out: &mut dyn Write) -> io::Result<()> {
-    let steady = page.placement.map(|placement| Steady::of(page.problem, placement));
+    let steady = page.placement.map(|placement| Steady::new(page.problem, placement));
     let sections = [
         Some(summary::section(page)),
         devices::section(page),

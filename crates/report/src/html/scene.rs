@@ -72,8 +72,8 @@ pub(super) fn data(page: &Page, steady: Option<&Steady>) -> io::Result<String> {
     let name = |&device| visible(&page.problem.cluster().device_name(device));
     let devices = used.iter().enumerate();
     let devices = devices.map(|(at, device)| Device { name: name(device), colour: colour(at) }).collect();
-    let graph = GraphData::of(page.problem, placement, &mut tables);
-    let timeline = page.step.and_then(|step| TimelineData::of_step(step, &mut tables));
+    let graph = GraphData::new(page.problem, placement, &mut tables);
+    let timeline = page.step.and_then(|step| TimelineData::from_step(step, &mut tables));
     let steady = steady.filter(|_| page.step.is_some()).and_then(|steady| steady::data(steady, &mut tables));
     let Tables { texts, seconds, bytes, .. } = tables;
     let (graph, texts) = (Some(graph), texts.into_texts().into_vec());

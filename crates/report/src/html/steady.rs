@@ -96,7 +96,7 @@ pub(super) fn data(steady: &Steady, tables: &mut Tables) -> Option<TimelineData>
             push(0.0, end - state.period, batch + 1);
         }
     }
-    TimelineData::of(problem, state.period, doing, tables)
+    TimelineData::new(problem, state.period, doing, tables)
 }
 
 /// The operator that a task goes by, and what it has in place of a pass.

@@ -101,7 +101,7 @@ fn page_of_graph(graph: Graph, devices: u32) -> String {
     let provenance = Provenance { solver: "test".into(), seconds: 0.25, seed: 7 };
     let document = plan_document(&problem, &solution, provenance);
     let placement = &solution.plan.as_ref().expect("it has a plan").placement;
-    let step = Step::of(&problem, placement);
+    let step = Step::new(&problem, placement);
     let mut convergence = Convergence::default();
     convergence.value(0.125, 1e9);
     page(&Page {
@@ -206,7 +206,7 @@ fn groups_come_from_layers_then_names_then_order() {
     let operators = |pairs: &[(&str, Option<&str>)]| -> Vec<(String, Option<String>)> {
         pairs.iter().map(|(name, layer)| ((*name).to_owned(), layer.map(str::to_owned))).collect()
     };
-    let groups = Groups::of(&graph(&operators(&[
+    let groups = Groups::new(&graph(&operators(&[
         ("in", None),
         ("a", Some("model.encoder.0.attention")),
         ("b", Some("model.encoder.0.attention")),
@@ -227,7 +227,7 @@ fn groups_come_from_layers_then_names_then_order() {
     assert_eq!(paths, wanted);
 
     // A layer with a single operator makes no group; a larger layer contains the operator with its name.
-    let groups = Groups::of(&graph(&operators(&[
+    let groups = Groups::new(&graph(&operators(&[
         ("embeddings", Some("embeddings")),
         ("layer.0.attention", Some("layer.0.attention")),
         ("layer.0.mlp", Some("layer.0.mlp")),
@@ -238,18 +238,18 @@ fn groups_come_from_layers_then_names_then_order() {
     assert_eq!(paths, ["", "layer.0", "layer.0", "head", "head"]);
 
     let by_name: Vec<String> = (0..90).map(|at| format!("block{}/op{at}", at / 30)).collect();
-    let groups = Groups::of(&graph(&named(by_name)));
+    let groups = Groups::new(&graph(&named(by_name)));
     assert_eq!(path_of(&groups, 0), "block0");
     assert_eq!(path_of(&groups, 89), "block2");
 
     // Runs in chain order, nested if there are very many operators.
-    let groups = Groups::of(&graph(&named((0..400).map(|at| format!("op{at}")))));
+    let groups = Groups::new(&graph(&named((0..400).map(|at| format!("op{at}")))));
     assert_eq!(path_of(&groups, 0), "op0 … op133");
     assert_eq!(path_of(&groups, 399), "op267 … op399");
-    let groups = Groups::of(&graph(&named((0..22_501).map(|at| format!("op{at}")))));
+    let groups = Groups::new(&graph(&named((0..22_501).map(|at| format!("op{at}")))));
     assert_eq!(path_of(&groups, 0), "op0 … op11250 > op0 … op148");
     assert_eq!(path_of(&groups, 22_500), "op11251 … op22500 > op22351 … op22500");
-    let groups = Groups::of(&graph(&named((0..300).map(|at| format!("layers.{at}")))));
+    let groups = Groups::new(&graph(&named((0..300).map(|at| format!("layers.{at}")))));
     assert_eq!(path_of(&groups, 0), "layers.0 … layers.149");
     assert!(largest(&groups) <= MOST);
 }
@@ -270,7 +270,7 @@ fn no_group_is_large_whatever_the_names() {
     ];
     for (number, family) in families.iter().enumerate() {
         for count in [1, 2, 49, 151, 1500] {
-            let groups = Groups::of(&graph(&(0..count).map(family).collect::<Vec<_>>()));
+            let groups = Groups::new(&graph(&(0..count).map(family).collect::<Vec<_>>()));
             assert!(largest(&groups) <= MOST, "family {number} of {count}");
         }
     }

@@ -179,12 +179,12 @@ struct Merged {
 
 impl TimelineData {
     /// Returns the data of a step; `None` if its makespan is zero or non-finite.
-    pub(super) fn of_step(step: &Step, tables: &mut Tables) -> Option<TimelineData> {
-        TimelineData::of(step.problem(), step.makespan(), doing(step, tables), tables)
+    pub(super) fn from_step(step: &Step, tables: &mut Tables) -> Option<TimelineData> {
+        TimelineData::new(step.problem(), step.makespan(), doing(step, tables), tables)
     }
 
     /// The data of the activities of a time span; `None` if the span is empty.
-    pub(super) fn of(
+    pub(super) fn new(
         problem: &Problem,
         length: f64,
         doing: Doing,

@@ -92,7 +92,7 @@ pub struct DeviceNames(Vec<String>);
 
 impl DeviceNames {
     /// Returns the names of the devices of a step's cluster.
-    pub fn of(step: &Step) -> DeviceNames {
+    pub fn new(step: &Step) -> DeviceNames {
         let cluster = step.problem.cluster();
         DeviceNames(cluster.devices().map(|device| cluster.device_name(device)).collect())
     }
@@ -104,7 +104,7 @@ impl DeviceNames {
 
 impl<'a> StepDocument<'a> {
     /// The document of a step, with the steady state of its plan.
-    pub fn of(step: &'a Step, names: &'a DeviceNames, steady: &Steady<'a>) -> StepDocument<'a> {
+    pub fn new(step: &'a Step, names: &'a DeviceNames, steady: &Steady<'a>) -> StepDocument<'a> {
         let path = step.critical_path();
         let spans = &step.timeline;
         StepDocument {

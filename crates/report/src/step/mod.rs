@@ -75,9 +75,9 @@ impl<'p> Step<'p> {
     /// cannot run it, so the figures of such a step are meaningless.
     ///
     /// # Panics
-    /// If [`Flow::of`] panics.
-    pub fn of(problem: &'p Problem, placement: &'p Placement) -> Step<'p> {
-        let flow = Flow::of(problem, placement);
+    /// If [`Flow::from_placement`] panics.
+    pub fn new(problem: &'p Problem, placement: &'p Placement) -> Step<'p> {
+        let flow = Flow::from_placement(problem, placement);
         let timeline = Simulator::new().run(&flow).clone();
         let carried = flow.port_seconds();
         Step { problem, placement, flow, timeline, carried }

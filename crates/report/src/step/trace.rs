@@ -61,7 +61,7 @@ struct Row {
 /// If the writer fails.
 pub fn write(step: &Step, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n")?;
-    let mut trace = Trace { step, rows: Rows::of(step), out, is_first: true };
+    let mut trace = Trace { step, rows: Rows::new(step), out, is_first: true };
     trace.names()?;
     trace.operators()?;
     trace.transfers()?;
@@ -80,7 +80,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn of(step: &Step) -> Rows {
+    fn new(step: &Step) -> Rows {
         let ports = Ports::new(step.problem);
         let used = step.placement.used();
         let mut process_of = Keyed::filled(None, step.problem.cluster().device_count());

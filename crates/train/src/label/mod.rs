@@ -35,12 +35,12 @@ const MEMORY: u64 = 512 << 20;
 /// Search effort.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Effort {
+pub struct LabelEffort {
     /// Seconds on one thread for a graph of up to [`SMALL`] operators; larger graphs get proportionally more.
     pub seconds: f64,
 }
 
-impl Effort {
+impl LabelEffort {
     /// Largest valid number of seconds.
     pub const MOST: f64 = 1e6;
 
@@ -51,7 +51,7 @@ impl Effort {
     }
 
     pub(super) fn check(&self) -> Result<(), LabelError> {
-        match self.seconds > 0.0 && self.seconds <= Effort::MOST {
+        match self.seconds > 0.0 && self.seconds <= LabelEffort::MOST {
             true => Ok(()),
             false => Err(LabelError::Effort { seconds: self.seconds }),
         }
@@ -97,7 +97,7 @@ pub struct Labelled {
 #[non_exhaustive]
 pub enum LabelError {
     /// An invalid time.
-    #[error("the effort is {seconds} s, expected more than 0 and at most {}", Effort::MOST)]
+    #[error("the effort is {seconds} s, expected more than 0 and at most {}", LabelEffort::MOST)]
     Effort {
         /// The seconds.
         seconds: f64,
@@ -143,7 +143,7 @@ impl LabelError {
 ///
 /// # Errors
 /// If the effort is invalid or the problem cannot be labelled.
-pub fn label(problem: &Problem, effort: &Effort, work: &Work) -> Result<Option<Label>, LabelError> {
+pub fn label(problem: &Problem, effort: &LabelEffort, work: &Work) -> Result<Option<Label>, LabelError> {
     effort.check()?;
     let search = match problem.objective().kind() {
         ObjectiveKind::Throughput => throughput::search,

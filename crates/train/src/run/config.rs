@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use stagewright_policy::learn::{AdamConfig, Reinforce};
 use stagewright_policy::network::Config;
 
-use super::super::label::Effort;
+use super::super::label::LabelEffort;
 use super::super::recipe::{Recipe, RecipeDocument, Target};
 use super::RunError;
 
@@ -119,8 +119,8 @@ impl RunDocument {
             ("adam.last", self.adam.final_lr_fraction, 1.0),
             ("adam.decay", self.adam.weight_decay, 1.0),
             ("reinforce.entropy", self.reinforce.entropy, f64::MAX),
-            ("data.seconds", self.data.seconds, Effort::MOST),
-            ("held_out.seconds", self.held_out.seconds, Effort::MOST),
+            ("data.seconds", self.data.seconds, LabelEffort::MOST),
+            ("held_out.seconds", self.held_out.seconds, LabelEffort::MOST),
         ];
         if let Some((field, number, most)) =
             shares.iter().find(|(_, number, most)| !(0.0..=*most).contains(number))

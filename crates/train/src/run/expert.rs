@@ -7,7 +7,7 @@ use stagewright_core::solver::{Context, Limits, Silent, Solver};
 use stagewright_policy::network::Network;
 use stagewright_policy::{Origin, Parts, Policy};
 
-use super::super::label::{Effort, Label, LabelError, Labelled, MAX_PLANS, WORSE, Work, label};
+use super::super::label::{Label, LabelEffort, LabelError, Labelled, MAX_PLANS, WORSE, Work, label};
 
 /// Share of the time for the policy; the solvers get the rest, so that a label never depends on the policy alone.
 const SHARE: f64 = 0.5;
@@ -19,7 +19,7 @@ const SHARE: f64 = 0.5;
 pub(super) fn expert_label(
     network: &Network,
     problem: &Problem,
-    effort: &Effort,
+    effort: &LabelEffort,
     work: &Work,
 ) -> Result<Option<Label>, LabelError> {
     effort.check()?;
@@ -30,7 +30,7 @@ pub(super) fn expert_label(
     (context.seed, context.threads) = (work.seed, work.threads);
     let policy = Policy::new("policy", "the expert", Origin::Network(Box::new(network.clone())), Parts::ALL);
     let found = policy.solve(problem, &mut context)?;
-    let rest = Effort { seconds: effort.seconds * (1.0 - SHARE) };
+    let rest = LabelEffort { seconds: effort.seconds * (1.0 - SHARE) };
     let Some(mut label) = label(problem, &rest, work)? else { return Ok(None) };
     if let Some(plan) = found.plan
         && plan.value() < label.value

@@ -15,8 +15,8 @@ use stagewright_core::bound::strongest;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Silent, SolveError};
-use stagewright_makespan::scene::Scene;
-use stagewright_makespan::schedule::{Judge, Schedule};
+use stagewright_makespan::instance::Instance;
+use stagewright_makespan::schedule::{Evaluator, Schedule};
 use stagewright_makespan::{assigned, starts};
 use stagewright_policy::checkpoint::Card;
 use stagewright_policy::features::{Input, input};
@@ -27,7 +27,7 @@ use stagewright_policy::solver::{MAX_UNITS, device};
 use stagewright_policy::subject::{Base, Subject};
 
 use super::super::instance::instance;
-use super::super::label::{Effort, label};
+use super::super::label::{LabelEffort, label};
 use super::super::recipe::Recipe;
 use super::super::store::{Filling, Labels, Progress, StoredLabel, fill};
 use super::config::{Data, RunDocument, Stage};
@@ -96,7 +96,7 @@ pub fn run(
 ) -> Result<Outcome, RunError> {
     let [recipe, held_out] = document.recipes()?;
     let device = device().map_err(RunError::Device)?;
-    let origin = Beginning::of(document, beside, &device)?;
+    let origin = Beginning::from_document(document, beside, &device)?;
     let (trainer, card, kept) = begin(document, &origin, folder, &device)?;
     let stopped = Outcome { steps: trainer.step(), best: kept.best, is_interrupted: true, is_early: false };
     let Some(labels) = labels_to_learn_from(document, &recipe, origin.as_ref(), folder, watch)? else {
@@ -266,7 +266,11 @@ const SHOWN: usize = 12;
 
 impl Beginning {
     /// The checkpoint named by the configuration, if any.
-    fn of(document: &RunDocument, beside: &Path, device: &Device) -> Result<Option<Beginning>, RunError> {
+    fn from_document(
+        document: &RunDocument,
+        beside: &Path,
+        device: &Device,
+    ) -> Result<Option<Beginning>, RunError> {
         let Some(from) = &document.from else { return Ok(None) };
         let path = beside.join(from);
         let bytes = std::fs::read(&path).map_err(|error| RunError::file("read", &path, &error))?;
@@ -343,7 +347,7 @@ fn labels(
     teacher: Option<&Beginning>,
     watch: &Watch<'_>,
 ) -> Result<Option<Vec<StoredLabel>>, RunError> {
-    let effort = Effort { seconds: data.seconds };
+    let effort = LabelEffort { seconds: data.seconds };
     let filling = Filling {
         labeller: &|problem, effort, work| match teacher {
             Some(teacher) => expert_label(&teacher.network, problem, effort, work),
@@ -380,30 +384,30 @@ fn batch(
 /// A problem with its best list schedule, as the network reads it.
 struct Scheduled<'s, 'p> {
     subject: Subject<'s, 'p>,
-    judge: Judge<'s, 'p>,
+    evaluator: Evaluator<'s, 'p>,
     figures: Input,
     seconds: f64,
 }
 
 impl<'s, 'p> Scheduled<'s, 'p> {
-    fn new(scene: &'s Scene<'p>) -> Option<Scheduled<'s, 'p>> {
+    fn new(instance: &'s Instance<'p>) -> Option<Scheduled<'s, 'p>> {
         let mut silent = Silent;
         let limits = Limits { time: None, ..Limits::default() };
         let mut context = Context::new(limits, Default::default(), &mut silent);
-        let mut judge = Judge::new(scene);
-        let start = starts(&mut judge, &mut context).into_iter().next()?;
-        let subject = Subject::new(scene, MAX_UNITS, false);
-        let base = Base::new(&subject, &mut judge, &start.schedule);
-        let figures = input(&subject, &base, base.seconds, strongest(scene.problem()).value);
-        Some(Scheduled { subject, judge, figures, seconds: start.score.energy() })
+        let mut evaluator = Evaluator::new(instance);
+        let start = starts(&mut evaluator, &mut context).into_iter().next()?;
+        let subject = Subject::new(instance, MAX_UNITS, false);
+        let base = Base::new(&subject, &mut evaluator, &start.schedule);
+        let figures = input(&subject, &base, base.seconds, strongest(instance.problem()).value);
+        Some(Scheduled { subject, evaluator, figures, seconds: start.score.energy() })
     }
 
     /// Log of the list schedule's value over that of the given assignment of units.
-    fn reward(&self, choice: &[u32], judge: &mut Judge<'_, '_>) -> f64 {
+    fn reward(&self, choice: &[u32], evaluator: &mut Evaluator<'_, '_>) -> f64 {
         let homes = choice.iter().map(|&device| DeviceId(device)).collect();
-        let device_of = self.subject.level().project(self.subject.scene(), &homes);
-        let order = assigned::order(self.subject.scene(), &device_of);
-        let score = judge.score(&Schedule::by_order(device_of, &order));
+        let device_of = self.subject.level().project(self.subject.instance(), &homes);
+        let order = assigned::order(self.subject.instance(), &device_of);
+        let score = evaluator.score(&Schedule::by_order(device_of, &order));
         // Bounds the reward of placements that cannot run.
         (self.seconds / score.energy()).ln().clamp(-5.0, 5.0)
     }
@@ -420,16 +424,16 @@ fn reinforce(
 ) -> Result<f64, RunError> {
     let mut rng = seed::stream(document.seed ^ (BATCHES << 32), step);
     let problem = instance(recipe, rng.random_range(0..document.data.count)).problem;
-    let scene = Scene::new(&problem);
+    let instance = Instance::new(&problem);
     let none = || SolveError::Invariant("a sampled problem has no schedule".into());
-    let scheduled = Scheduled::new(&scene).ok_or_else(none)?;
+    let scheduled = Scheduled::new(&instance).ok_or_else(none)?;
     let prediction = Prediction::new(&trainer.network, &scheduled.figures).map_err(TrainError::from)?;
     let sizes = [scheduled.figures.units, scheduled.figures.devices];
     let mut episode = Episode::draw(&prediction, sizes, document.reinforce.draws, &mut rng);
     let rewards: Vec<f64> = episode
         .choices
         .par_iter()
-        .map_init(|| scheduled.judge.clone(), |judge, choice| scheduled.reward(choice, judge))
+        .map_init(|| scheduled.evaluator.clone(), |evaluator, choice| scheduled.reward(choice, evaluator))
         .collect();
     episode.reward(&rewards);
     trainer.reinforce(&scheduled.figures, &episode, &document.reinforce, rate)?;
@@ -440,8 +444,8 @@ fn reinforce(
 fn lost(trainer: &Trainer, recipe: &Recipe, labels: &[StoredLabel]) -> Result<f64, RunError> {
     let one = |label: &StoredLabel| -> Result<f64, RunError> {
         let problem = instance(recipe, label.index).problem;
-        let scene = Scene::new(&problem);
-        let Some(scheduled) = Scheduled::new(&scene) else { return Ok(0.0) };
+        let instance = Instance::new(&problem);
+        let Some(scheduled) = Scheduled::new(&instance) else { return Ok(0.0) };
         let prediction = Prediction::new(&trainer.network, &scheduled.figures).map_err(TrainError::from)?;
         let devices = scheduled.figures.devices;
         let likeliest = |unit| {
@@ -449,7 +453,7 @@ fn lost(trainer: &Trainer, recipe: &Recipe, labels: &[StoredLabel]) -> Result<f6
             (0..devices).max_by(|&a, &b| shares[a].total_cmp(&shares[b]).then(b.cmp(&a))).unwrap_or(0) as u32
         };
         let choice: Vec<u32> = (0..scheduled.figures.units).map(likeliest).collect();
-        Ok(-scheduled.reward(&choice, &mut scheduled.judge.clone()))
+        Ok(-scheduled.reward(&choice, &mut scheduled.evaluator.clone()))
     };
     let losses: Vec<f64> = labels.iter().map(one).collect::<Result<_, _>>()?;
     Ok(losses.iter().sum::<f64>() / losses.len().max(1) as f64)

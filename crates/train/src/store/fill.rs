@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use stagewright_core::problem::Problem;
 
 use super::super::instance::instance;
-use super::super::label::{Effort, Label, LabelError, Work};
+use super::super::label::{Label, LabelEffort, LabelError, Work};
 use super::super::recipe::Recipe;
 use super::{Store, StoreError, StoredLabel};
 
 /// A labelling function; `None` if interrupted.
-pub type Labeller<'a> = dyn Fn(&Problem, &Effort, &Work) -> Result<Option<Label>, LabelError> + Sync + 'a;
+pub type Labeller<'a> =
+    dyn Fn(&Problem, &LabelEffort, &Work) -> Result<Option<Label>, LabelError> + Sync + 'a;
 
 /// Options of filling a file of labels.
 pub struct Filling<'a> {
@@ -40,7 +41,7 @@ pub struct Progress<'a> {
 /// State shared by all threads.
 struct Shared<'a> {
     recipe: &'a Recipe,
-    effort: &'a Effort,
+    effort: &'a LabelEffort,
     filling: &'a Filling<'a>,
     total: u64,
     missing: Vec<u64>,
@@ -65,7 +66,7 @@ struct Writer {
 /// kept.
 pub fn fill(
     recipe: &Recipe,
-    effort: &Effort,
+    effort: &LabelEffort,
     count: u64,
     path: &Path,
     filling: &Filling<'_>,

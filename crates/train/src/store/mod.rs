@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use self::error::StoreError;
 pub use self::fill::{Filling, Labeller, Progress, fill};
 pub use self::line::{StoredLabel, StoredPlan};
-use super::label::Effort;
+use super::label::LabelEffort;
 use super::recipe::{Recipe, RecipeDocument};
 use crate::lock::{self, Locked};
 
@@ -40,12 +40,12 @@ pub struct Header {
     /// The recipe of the problems.
     pub recipe: RecipeDocument,
     /// Search effort per label.
-    pub effort: Effort,
+    pub effort: LabelEffort,
 }
 
 impl Header {
     /// The header for a recipe and an effort.
-    pub fn new(recipe: &Recipe, effort: &Effort) -> Header {
+    pub fn new(recipe: &Recipe, effort: &LabelEffort) -> Header {
         Header {
             schema: LABELS_SCHEMA.into(),
             generation: GENERATION,
@@ -152,7 +152,7 @@ struct Store {
 
 impl Store {
     /// Opens the labels of a recipe, or creates the file.
-    fn open(path: &Path, recipe: &Recipe, effort: &Effort) -> Result<Store, StoreError> {
+    fn open(path: &Path, recipe: &Recipe, effort: &LabelEffort) -> Result<Store, StoreError> {
         let failed = |doing: &'static str| move |error: std::io::Error| StoreError::file(path, doing, &error);
         let file = File::options().read(true).append(true).create(true).open(path).map_err(failed("open"))?;
         let Some(mut file) = lock::take(file).map_err(failed("lock"))? else {

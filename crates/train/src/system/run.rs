@@ -11,8 +11,8 @@ use sha2::{Digest, Sha256};
 use stagewright_core::bound::strongest;
 use stagewright_core::seed;
 use stagewright_core::solver::{SolveError, Stop};
-use stagewright_makespan::scene::Scene;
-use stagewright_makespan::schedule::Judge;
+use stagewright_makespan::instance::Instance;
+use stagewright_makespan::schedule::Evaluator;
 use stagewright_policy::learn::{Descent, TrainError};
 use stagewright_policy::systems::{Agent, Kind, Reading, Trials};
 
@@ -237,10 +237,10 @@ fn with_trials<T>(
     play: impl for<'a, 's, 'p> FnOnce(&'a Reading<'s, 'p>, &mut Trials<'a, 's, 'p>) -> Result<T, TrainError>,
 ) -> Result<T, RunError> {
     let drawn = instance(recipe, number);
-    let scene = Scene::new(&drawn.problem);
-    let reading = Reading::new(&scene, kind.most_units()).map_err(TrainError::from)?;
+    let instance = Instance::new(&drawn.problem);
+    let reading = Reading::new(&instance, kind.most_units()).map_err(TrainError::from)?;
     let stop = Stop::new(None, Arc::new(AtomicBool::new(false)));
-    Ok(play(&reading, &mut Trials::new(&reading, Judge::new(&scene), u64::MAX, 0.0, stop))?)
+    Ok(play(&reading, &mut Trials::new(&reading, Evaluator::new(&instance), u64::MAX, 0.0, stop))?)
 }
 
 /// Runs one greedy episode on every held-out problem.

@@ -12,7 +12,7 @@ use crate::violation::{Findings, Subject, ViolationKind};
 
 /// A call or a host operator.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Step {
+pub(crate) struct PlanStep {
     /// Index of the device in the plan.
     pub(crate) device: usize,
     /// Index of the call on its accelerator; `None` for a host operator.
@@ -23,7 +23,7 @@ pub(crate) struct Step {
 #[derive(Debug)]
 pub(crate) struct Steps {
     /// The steps; the calls of each accelerator are consecutive and in order.
-    pub(crate) list: Vec<Step>,
+    pub(crate) list: Vec<PlanStep>,
     /// Step of each operator.
     pub(crate) step_of: Vec<usize>,
 }
@@ -51,7 +51,7 @@ pub(crate) fn check(problem: &Problem, placed: &Placed, most: u32, findings: &mu
     sound.then_some(Steps { list, step_of })
 }
 
-impl Step {
+impl PlanStep {
     /// Label of the step in messages; `operator` is one of its operators.
     pub(crate) fn label(self, placed: &Placed, operator: &str) -> String {
         let device = placed.name(self.device);
@@ -65,7 +65,7 @@ impl Step {
 struct Reader<'a, 'f> {
     problem: &'a Problem<'a>,
     placed: &'a Placed<'a>,
-    list: Vec<Step>,
+    list: Vec<PlanStep>,
     step_of: Vec<Option<usize>>,
     sound: bool,
     findings: &'f mut Findings,
@@ -83,7 +83,7 @@ impl Reader<'_, '_> {
         }
         for &operator in &device.operators {
             self.step_of[operator] = Some(self.list.len());
-            self.list.push(Step { device: position, call: None });
+            self.list.push(PlanStep { device: position, call: None });
         }
     }
 
@@ -109,7 +109,7 @@ impl Reader<'_, '_> {
                 self.report(subject(), || format!("call {call} of {name:?} is empty"));
             }
             let step = self.list.len();
-            self.list.push(Step { device: position, call: Some(call) });
+            self.list.push(PlanStep { device: position, call: Some(call) });
             for operator in operators {
                 self.read(step, operator);
             }

@@ -42,7 +42,7 @@ pub(crate) fn check(
             }
             (InFlight::FromLast(_), None) => None,
         };
-        let resident = Resident::of(&problem.graph, &device.operators);
+        let resident = Resident::new(&problem.graph, &device.operators);
         let least = resident.total(1.0);
         let needed = microbatches.map_or(least, |count| resident.total(count));
         memory.push(Memory { bytes: needed, in_flight_known: microbatches.is_some() });

@@ -13,7 +13,7 @@ use crate::violation::{Findings, Subject, ViolationKind};
 /// Reports the overdrawn pools. A pool that is a whole kind is left to the placement constraint. O(n log n)
 /// for n devices in the plan and in all pins.
 pub(crate) fn check(problem: &Problem, placed: &Placed, findings: &mut Findings) {
-    let pools = Pools::of(&problem.cluster, &problem.pins);
+    let pools = Pools::new(&problem.cluster, &problem.pins);
     // Per pool, the number of devices that stages take, and the first of these stages.
     let mut taken: Vec<(u64, Option<usize>)> = vec![(0, None); pools.list().len()];
     for (position, device) in placed.devices.iter().enumerate() {

@@ -31,7 +31,7 @@ pub(crate) struct Resident {
 
 impl Resident {
     /// Bytes of the given operators, ascending, on their device. O(pins of their tensors + operators · held tensors).
-    pub(crate) fn of(graph: &Graph, operators: &[usize]) -> Resident {
+    pub(crate) fn new(graph: &Graph, operators: &[usize]) -> Resident {
         let mut resident = Resident::default();
         for &operator in operators {
             let document = &graph.operators[operator];

@@ -43,7 +43,7 @@ impl Allowed {
         self.devices.iter().copied().filter(|(kind, _)| !self.kinds.contains(kind))
     }
 
-    fn of(targets: &PinTargets, operator: &str, cluster: &Cluster) -> Result<Self, CheckError> {
+    fn from_targets(targets: &PinTargets, operator: &str, cluster: &Cluster) -> Result<Self, CheckError> {
         let mut allowed = Allowed { kinds: BTreeSet::new(), devices: BTreeSet::new() };
         for name in targets.names() {
             if let Some(device) = cluster.find_device(name) {
@@ -85,7 +85,7 @@ impl Pins {
                 what: "operator",
                 name: name.clone(),
             })?;
-            let allowed = Allowed::of(targets, name, cluster)?;
+            let allowed = Allowed::from_targets(targets, name, cluster)?;
             pins.entry(operator)
                 .and_modify(|before: &mut Allowed| *before = before.and(&allowed))
                 .or_insert(allowed);

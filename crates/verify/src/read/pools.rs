@@ -26,7 +26,7 @@ pub(crate) struct Pools {
 
 impl Pools {
     /// Computes the pools. O(n log n) for n kinds and devices listed in pins.
-    pub(crate) fn of(cluster: &Cluster, pins: &Pins) -> Pools {
+    pub(crate) fn new(cluster: &Cluster, pins: &Pins) -> Pools {
         let kinds = cluster.kinds.iter().enumerate();
         let mut list: Vec<Pool> =
             kinds.map(|(kind, spec)| Pool { kind, first: 0, count: spec.document.count }).collect();

@@ -25,7 +25,7 @@ pub(super) struct Times {
 
 /// State of a stage: passes done, and arrival times of its inputs.
 #[derive(Debug, Clone, Default)]
-struct State {
+struct StageState {
     done: [u32; 3],
     free: f64,
     activations: VecDeque<f64>,
@@ -35,7 +35,7 @@ struct State {
 /// Seconds until all passes are done. O(stages · microbatches).
 pub(super) fn seconds(schedule: Schedule, times: &[Times], microbatches: u32) -> f64 {
     let count = times.len();
-    let mut states = vec![State::default(); count];
+    let mut states = vec![StageState::default(); count];
     let mut moved = true;
     while std::mem::take(&mut moved) {
         // Visits the stages first to last, then last to first, so that both passes advance far in one round.

@@ -51,7 +51,7 @@ pub(crate) fn score(
     let mut devices = Vec::with_capacity(sums.len());
     for (device, sums) in placed.devices.iter().zip(&sums) {
         let replicas = device.document.replicas.max(1);
-        let parameters = Resident::of(&problem.graph, &device.operators).synchronised;
+        let parameters = Resident::new(&problem.graph, &device.operators).synchronised;
         let kind = &problem.cluster.kinds[device.kind];
         let sync = problem.once() * cost::synchronisation(parameters, replicas, kind)?;
         let stage = stage_times(&problem.rules, sums, replicas, sync, deferred[times.len()]);

@@ -16,7 +16,7 @@ pub(crate) const STEP_OPERATORS: u64 = 14;
 
 /// The state passed from step to step.
 #[derive(Debug, Clone, Copy)]
-struct State {
+struct LstmState {
     hidden: Tensor,
     cell: Tensor,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Lstm {
     hidden_weights: Tensor,
     bias: Tensor,
     hidden_bias: Option<Tensor>,
-    state: State,
+    state: LstmState,
 }
 
 impl Lstm {
@@ -50,7 +50,7 @@ impl Lstm {
             hidden_weights: tape.variable("hidden_weights", [hidden, 4 * hidden]),
             bias: tape.variable("bias", [4 * hidden]),
             hidden_bias: (biases == Biases::Two).then(|| tape.variable("hidden_bias", [4 * hidden])),
-            state: State {
+            state: LstmState {
                 hidden: tape.input("initial_hidden", [batch, hidden]),
                 cell: tape.input("initial_cell", [batch, hidden]),
             },
@@ -64,7 +64,7 @@ impl Lstm {
 
     fn gates(&mut self, tape: &mut Tape, x: Tensor) -> Tensor {
         let (batch, hidden) = (x.dim(0), self.hidden);
-        let State { hidden: h, cell } = self.state;
+        let LstmState { hidden: h, cell } = self.state;
         let mut from_input = tape.contract("input", x, self.input_weights, x.last(), [batch, 4 * hidden]);
         let from_hidden = tape.contract("hidden", h, self.hidden_weights, hidden, [batch, 4 * hidden]);
         if let Some(bias) = self.hidden_bias {
@@ -82,7 +82,7 @@ impl Lstm {
         let cell = tape.add("cell", kept, added);
         let shown = tape.activate("shown", cell, Activation::Tanh);
         let hidden = tape.multiply("output", output, shown);
-        self.state = State { hidden, cell };
+        self.state = LstmState { hidden, cell };
         hidden
     }
 }

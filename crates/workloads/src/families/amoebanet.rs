@@ -91,7 +91,7 @@ fn record(tape: &mut Tape, amoebanet: &AmoebaNet, sizes: &Sizes) -> Result<(), W
     let x = tape.input("image", [sizes.batch(32)?, 3, image, image]);
     let x = tape
         .scope("stem.conv", |tape| unit(tape, "", x, Conv::new(width, Window::square(3).stride(2).pad(1))));
-    let mut state = State { now: x, before: x };
+    let mut state = CellOutputs { now: x, before: x };
     for name in ["stem.0", "stem.1"] {
         width *= 2;
         state = tape.scope(name, |tape| REDUCTION.record(tape, state, width));
@@ -116,13 +116,13 @@ fn record(tape: &mut Tape, amoebanet: &AmoebaNet, sizes: &Sizes) -> Result<(), W
 
 /// The outputs of the last two cells.
 #[derive(Clone, Copy)]
-struct State {
+struct CellOutputs {
     now: Tensor,
     before: Tensor,
 }
 
 impl Cell {
-    fn record(&self, tape: &mut Tape, state: State, width: u64) -> State {
+    fn record(&self, tape: &mut Tape, state: CellOutputs, width: u64) -> CellOutputs {
         let first = tape.scope("input.0", |tape| unit(tape, "", state.now, pointwise(width)));
         let second = if state.before.dim(2) != state.now.dim(2) {
             tape.scope("input.1", |tape| factorised(tape, state.before, width))
@@ -142,7 +142,7 @@ impl Cell {
             states.push(tape.scope(at, |tape| tape.add("add", left, right)));
         }
         let joined: Vec<Tensor> = self.joined.iter().map(|&at| states[at]).collect();
-        State { now: tape.concat("concat", &joined, 1), before: state.now }
+        CellOutputs { now: tape.concat("concat", &joined, 1), before: state.now }
     }
 }
 
@@ -164,8 +164,8 @@ impl Edge {
                 unit(tape, "2", x, pointwise(channels))
             }
             Edge::Seven => {
-                let row = Window { stride: (1, stride), ..Window::of(1, 7).same() };
-                let column = Window { stride: (stride, 1), ..Window::of(7, 1).same() };
+                let row = Window { stride: (1, stride), ..Window::new(1, 7).same() };
+                let column = Window { stride: (stride, 1), ..Window::new(7, 1).same() };
                 let x = unit(tape, "0", x, pointwise(inner));
                 let x = unit(tape, "1", x, Conv::new(inner, row));
                 let x = unit(tape, "2", x, Conv::new(inner, column));

@@ -32,7 +32,7 @@ pub(crate) static FAMILY: Definition<Inception> = Definition {
 
 /// The window of a convolution that preserves the size of its input.
 const fn keep(rows: u64, columns: u64) -> Window {
-    Window::of(rows, columns).same()
+    Window::new(rows, columns).same()
 }
 
 const ONE: Window = keep(1, 1);

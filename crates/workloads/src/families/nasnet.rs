@@ -53,7 +53,7 @@ fn record(tape: &mut Tape, nasnet: &NasNet, sizes: &Sizes) -> Result<(), Workloa
         let x = tape.conv("conv", x, Conv::new(nasnet.stem, Window::square(3).stride(2)));
         tape.batch_norm("norm", x)
     });
-    let mut state = State { now: x, before: None };
+    let mut state = CellOutputs { now: x, before: None };
     state = reduction(tape, "stem.0", state, width / 4);
     state = reduction(tape, "stem.1", state, width / 2);
     for stage in 0..3 {
@@ -61,7 +61,7 @@ fn record(tape: &mut Tape, nasnet: &NasNet, sizes: &Sizes) -> Result<(), Workloa
         if stage > 0 {
             let reduced = reduction(tape, &format!("reduction.{stage}"), state, width);
             let before = if nasnet.skip_reduction { state.before } else { reduced.before };
-            state = State { now: reduced.now, before };
+            state = CellOutputs { now: reduced.now, before };
         }
         for cell in 0..cells {
             state = normal(tape, &format!("stage{stage}.{cell}"), state, width);
@@ -78,7 +78,7 @@ fn record(tape: &mut Tape, nasnet: &NasNet, sizes: &Sizes) -> Result<(), Workloa
 
 /// The outputs of the last two cells.
 #[derive(Clone, Copy)]
-struct State {
+struct CellOutputs {
     now: Tensor,
     before: Option<Tensor>,
 }
@@ -93,7 +93,7 @@ fn squeeze(tape: &mut Tape, name: &str, x: Tensor, width: u64) -> Tensor {
 }
 
 /// The output of the cell before the last, adjusted to the size and width of the last.
-fn adjust(tape: &mut Tape, state: State, width: u64) -> Tensor {
+fn adjust(tape: &mut Tape, state: CellOutputs, width: u64) -> Tensor {
     match state.before {
         None => state.now,
         Some(before) if before.dim(2) != state.now.dim(2) => tape.scope("adjust", |tape| {
@@ -137,7 +137,7 @@ fn sum(tape: &mut Tape, name: &str, left: Tensor, right: Tensor) -> Tensor {
     tape.scope(name, |tape| tape.add("add", left, right))
 }
 
-fn normal(tape: &mut Tape, name: &str, state: State, width: u64) -> State {
+fn normal(tape: &mut Tape, name: &str, state: CellOutputs, width: u64) -> CellOutputs {
     tape.scope(name, |tape| {
         let p = adjust(tape, state, width);
         let h = squeeze(tape, "squeeze", state.now, width);
@@ -155,11 +155,11 @@ fn normal(tape: &mut Tape, name: &str, state: State, width: u64) -> State {
         let left = separable(tape, "4.left", h, width, 3, 1);
         let e = sum(tape, "4", left, h);
         let now = tape.concat("concat", &[p, a, b, c, d, e], 1);
-        State { now, before: Some(state.now) }
+        CellOutputs { now, before: Some(state.now) }
     })
 }
 
-fn reduction(tape: &mut Tape, name: &str, state: State, width: u64) -> State {
+fn reduction(tape: &mut Tape, name: &str, state: CellOutputs, width: u64) -> CellOutputs {
     tape.scope(name, |tape| {
         let p = adjust(tape, state, width);
         let h = squeeze(tape, "squeeze", state.now, width);
@@ -178,6 +178,6 @@ fn reduction(tape: &mut Tape, name: &str, state: State, width: u64) -> State {
         let right = maximum(tape, "4.right", h);
         let e = sum(tape, "4", left, right);
         let now = tape.concat("concat", &[b, c, d, e], 1);
-        State { now, before: Some(state.now) }
+        CellOutputs { now, before: Some(state.now) }
     })
 }

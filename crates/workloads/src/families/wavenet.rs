@@ -43,7 +43,7 @@ const LEVELS: u64 = 256;
 
 /// A causal filter along the samples, which form one row.
 fn filter(out: u64, taps: u64, dilation: u64) -> Conv {
-    Conv::new(out, Window::of(1, taps).same().dilation(dilation)).bias()
+    Conv::new(out, Window::new(1, taps).same().dilation(dilation)).bias()
 }
 
 fn record(tape: &mut Tape, wavenet: &WaveNet, sizes: &Sizes) -> Result<(), WorkloadError> {

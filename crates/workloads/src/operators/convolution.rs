@@ -32,13 +32,13 @@ pub(crate) struct Window {
 
 impl Window {
     /// A window with stride one and without padding.
-    pub(crate) const fn of(rows: u64, columns: u64) -> Window {
+    pub(crate) const fn new(rows: u64, columns: u64) -> Window {
         Window { kernel: (rows, columns), stride: (1, 1), padding: Padding::Each(0, 0), dilation: 1 }
     }
 
     /// A square window.
     pub(crate) const fn square(side: u64) -> Window {
-        Window::of(side, side)
+        Window::new(side, side)
     }
 
     pub(crate) const fn stride(mut self, stride: u64) -> Window {

@@ -19,9 +19,9 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
 use stagewright_core::ids::{Id, Keyed};
 
+use super::super::instance::Instance;
 use super::super::multilevel::{ClusterId, Level, level_of};
 use super::super::rank;
-use super::super::scene::Scene;
 use super::super::schedule::Schedule;
 
 /// Affinity for the chosen device, and maximum affinity for the others.
@@ -44,7 +44,7 @@ pub(super) struct Keys {
 /// The decoder of keys.
 #[derive(Debug)]
 pub(super) struct Code<'s, 'p> {
-    scene: &'s Scene<'p>,
+    instance: &'s Instance<'p>,
     level: Level,
     /// Position of every operator by upward rank, from 0 for the last to 1 for the first.
     places: Vec<f32>,
@@ -53,10 +53,10 @@ pub(super) struct Code<'s, 'p> {
 
 impl<'s, 'p> Code<'s, 'p> {
     /// A code with at most `most` groups, or as few as coarsening reaches.
-    pub(super) fn new(scene: &'s Scene<'p>, most: usize, rng: &mut dyn Rng) -> Code<'s, 'p> {
-        let order = rank::falling(scene, &rank::upward(scene));
-        let level = level_of(scene, most, rng);
-        Code { scene, level, places: places(&order), devices: scene.device_count() }
+    pub(super) fn new(instance: &'s Instance<'p>, most: usize, rng: &mut dyn Rng) -> Code<'s, 'p> {
+        let order = rank::falling(instance, &rank::upward(instance));
+        let level = level_of(instance, most, rng);
+        Code { instance, level, places: places(&order), devices: instance.device_count() }
     }
 
     /// Number of groups.
@@ -70,13 +70,13 @@ impl<'s, 'p> Code<'s, 'p> {
     }
 
     fn can(&self, group: ClusterId, device: DeviceId) -> bool {
-        let pool = self.scene.problem().pool_of(device);
+        let pool = self.instance.problem().pool_of(device);
         self.level.seconds(group, pool).is_finite()
     }
 
     /// The schedule of a chromosome. O(groups · devices + operators log operators).
     pub(super) fn decode(&self, keys: &Keys) -> Schedule {
-        let graph = self.scene.graph();
+        let graph = self.instance.graph();
         let device = |group: ClusterId| {
             let affinities = &keys.affinities[self.row(group)];
             let mut best: Option<(f32, DeviceId)> = None;
@@ -99,7 +99,7 @@ impl<'s, 'p> Code<'s, 'p> {
     /// The chromosome of a schedule: exact if every operator is a group of its own, otherwise from the first possible
     /// device and the mean position of each group.
     pub(super) fn encode(&self, schedule: &Schedule, rng: &mut dyn Rng) -> Keys {
-        let graph = self.scene.graph();
+        let graph = self.instance.graph();
         let mut order: Vec<OpId> = graph.topological().to_vec();
         if schedule.ranks.is_empty() {
             order.sort_by(|a, b| self.places[b.index()].total_cmp(&self.places[a.index()]));

@@ -56,8 +56,8 @@ pub static BRKGA: SearchSolver = SearchSolver {
 
 /// Evolves generations until one of the limits.
 fn evolve(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), SolveError> {
-    let (scene, stop) = (search.scene, context.stop().clone());
-    let code = Code::new(scene, MAX_GROUPS, &mut seed::stream(context.seed, 0));
+    let (instance, stop) = (search.instance, context.stop().clone());
+    let code = Code::new(instance, MAX_GROUPS, &mut seed::stream(context.seed, 0));
     // Old and new chromosomes are in memory together.
     let room = context.limits.memory.map_or(usize::MAX, |bytes| bytes as usize / (2 * code.bytes()));
     let size = code.groups().clamp(INDIVIDUALS[0], INDIVIDUALS[1]).min(room);
@@ -68,7 +68,7 @@ fn evolve(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), 
     let elite = (size as f64 * ELITE).ceil() as usize;
     let mutants = (size as f64 * MUTANTS).ceil() as usize;
     let pool = context.pool()?;
-    let mut population = Population::new(search.judge.clone(), pool.current_num_threads());
+    let mut population = Population::new(search.evaluator.clone(), pool.current_num_threads());
 
     let mut rng = seed::stream(context.seed, 1);
     let mut fresh: Vec<_> =
@@ -86,7 +86,7 @@ fn evolve(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), 
             _ => f64::INFINITY,
         };
         individuals.truncate(elite);
-        individuals.extend(pool.install(|| population.judge(&code, fresh, limit, &stop)));
+        individuals.extend(pool.install(|| population.evaluate(&code, fresh, limit, &stop)));
         // Stable: ties go to the older individual.
         individuals.sort_by(|a, b| a.score.energy().total_cmp(&b.score.energy()));
         idle += 1;

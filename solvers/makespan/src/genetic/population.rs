@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 use stagewright_core::solver::Stop;
 
-use super::super::schedule::{Judge, Score};
+use super::super::schedule::{Evaluator, Score};
 use super::chromosome::{Code, Keys};
 
 /// A chromosome and its score.
@@ -17,32 +17,33 @@ pub(super) struct Individual {
 /// Evaluators for the members of a generation.
 #[derive(Debug)]
 pub(super) struct Population<'s, 'p> {
-    judges: Vec<Judge<'s, 'p>>,
+    evaluators: Vec<Evaluator<'s, 'p>>,
 }
 
 impl<'s, 'p> Population<'s, 'p> {
     /// One evaluator per thread.
-    pub(super) fn new(judge: Judge<'s, 'p>, threads: usize) -> Population<'s, 'p> {
-        Population { judges: vec![judge; threads.max(1)] }
+    pub(super) fn new(evaluator: Evaluator<'s, 'p>, threads: usize) -> Population<'s, 'p> {
+        Population { evaluators: vec![evaluator; threads.max(1)] }
     }
 
     /// Scores chromosomes up to a limit, each independently, so the result does not depend on their distribution over
     /// threads. Skips the remaining chromosomes when stopped.
-    pub(super) fn judge(
+    pub(super) fn evaluate(
         &mut self,
         code: &Code<'_, '_>,
         chromosomes: Vec<Keys>,
         limit: f64,
         stop: &Stop,
     ) -> Vec<Individual> {
-        let share = chromosomes.len().div_ceil(self.judges.len()).max(1);
+        let share = chromosomes.len().div_ceil(self.evaluators.len()).max(1);
         let shares = chromosomes.into_par_iter().chunks(share);
-        let judged = self.judges.par_iter_mut().zip(shares).flat_map_iter(|(judge, chromosomes)| {
-            chromosomes.into_iter().filter(|_| stop.reason().is_none()).map(|keys| {
-                let score = judge.score_below(&code.decode(&keys), limit).unwrap_or(Score::WORST);
-                Individual { keys, score }
-            })
-        });
-        judged.collect()
+        let evaluated =
+            self.evaluators.par_iter_mut().zip(shares).flat_map_iter(|(evaluator, chromosomes)| {
+                chromosomes.into_iter().filter(|_| stop.reason().is_none()).map(|keys| {
+                    let score = evaluator.score_below(&code.decode(&keys), limit).unwrap_or(Score::WORST);
+                    Individual { keys, score }
+                })
+            });
+        evaluated.collect()
     }
 }

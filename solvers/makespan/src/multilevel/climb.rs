@@ -15,8 +15,8 @@ use stagewright_core::solver::Stop;
 use stagewright_core::tolerance;
 
 use super::super::assigned;
-use super::super::scene::Scene;
-use super::super::schedule::{Best, Judge, Schedule, Score};
+use super::super::instance::Instance;
+use super::super::schedule::{Best, Evaluator, Schedule, Score};
 use super::level::{ClusterId, Level};
 
 /// Maximum number of devices tried for a cluster.
@@ -25,7 +25,7 @@ const MAX_DEVICES: usize = 16;
 /// A schedule that only improves, with its remaining budget.
 #[derive(Debug)]
 pub(super) struct Climb<'j, 's, 'p> {
-    judge: &'j mut Judge<'s, 'p>,
+    evaluator: &'j mut Evaluator<'s, 'p>,
     stop: &'j Stop,
     /// The current schedule.
     pub(super) at: Best,
@@ -78,33 +78,33 @@ struct Sight {
 impl<'j, 's, 'p> Climb<'j, 's, 'p> {
     /// Starts from a schedule; ends when the evaluator's simulation count reaches `until`.
     pub(super) fn new(
-        judge: &'j mut Judge<'s, 'p>,
+        evaluator: &'j mut Evaluator<'s, 'p>,
         stop: &'j Stop,
         at: Best,
         until: u64,
         target: f64,
     ) -> Climb<'j, 's, 'p> {
-        Climb { judge, stop, at, until, target }
+        Climb { evaluator, stop, at, until, target }
     }
 
     /// Whether the target or a limit is reached.
     pub(super) fn is_over(&self) -> bool {
         let is_done = self.at.score.fits() && self.at.score.makespan <= self.target;
-        is_done || self.judge.runs >= self.until || self.stop.reason().is_some()
+        is_done || self.evaluator.runs >= self.until || self.stop.reason().is_some()
     }
 
     /// Number of simulations left.
     pub(super) fn left(&self) -> u64 {
-        self.until.saturating_sub(self.judge.runs)
+        self.until.saturating_sub(self.evaluator.runs)
     }
 
-    fn scene(&self) -> &'s Scene<'p> {
-        self.judge.scene()
+    fn instance(&self) -> &'s Instance<'p> {
+        self.evaluator.instance()
     }
 
     /// Accepts an assignment, with or without priorities, if it is better.
     pub(super) fn offer(&mut self, device_of: Vec<DeviceId>) -> bool {
-        let order = assigned::order(self.scene(), &device_of);
+        let order = assigned::order(self.instance(), &device_of);
         let mut is_better = self.take(&Schedule::by_order(device_of.clone(), &order));
         if self.stop.reason().is_none() {
             is_better |= self.take(&Schedule::without_priority(device_of));
@@ -127,20 +127,20 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
             true => now.makespan - now.makespan * tolerance::OPTIMAL_RELATIVE,
             false => f64::INFINITY,
         };
-        self.judge.score_below(schedule, limit).filter(|score| *score < now)
+        self.evaluator.score_below(schedule, limit).filter(|score| *score < now)
     }
 
     /// Moves clusters of a level until no move helps or the budget is spent.
     pub(super) fn climb(&mut self, level: &Level, simulations: u64) {
-        let end = self.judge.runs.saturating_add(simulations);
-        let members = level.operators(self.scene());
+        let end = self.evaluator.runs.saturating_add(simulations);
+        let members = level.operators(self.instance());
         loop {
             let sight = self.see(level, &members);
             let Some(is_better) = self.step(level, &members, &sight, end) else { return };
             if !is_better {
                 // No move helps with these priorities.
                 let device_of = self.at.schedule.device_of.clone();
-                let order = assigned::order(self.scene(), &device_of);
+                let order = assigned::order(self.instance(), &device_of);
                 if !self.take(&Schedule::by_order(device_of, &order)) {
                     return;
                 }
@@ -156,7 +156,7 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
         let mut changes: Vec<Change> = sight.clusters.iter().copied().flat_map(puts).collect();
         changes.extend(sight.waits.iter().map(|&(op, before)| Change::Swap(op, before)));
         for change in changes {
-            if self.is_over() || self.judge.runs >= end {
+            if self.is_over() || self.evaluator.runs >= end {
                 return None;
             }
             let back = change.apply(&mut schedule, members);
@@ -171,14 +171,14 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
 
     /// Simulates the current schedule and ranks the clusters to move.
     fn see(&mut self, level: &Level, members: &Csr<OpId>) -> Sight {
-        let scene = self.scene();
-        let graph = scene.graph();
+        let instance = self.instance();
+        let graph = instance.graph();
         let mut weight = Keyed::filled(0.0f64, level.len());
         let mut waits = Vec::new();
-        let score = self.judge.score(&self.at.schedule);
-        let (flow, timeline) = self.judge.last();
+        let score = self.evaluator.score(&self.at.schedule);
+        let (flow, timeline) = self.evaluator.last();
         let Schedule { device_of, ranks } = &self.at.schedule;
-        let devices = level.devices(scene, device_of);
+        let devices = level.devices(instance, device_of);
         if score.fits() {
             let path = timeline.critical_path(flow);
             let mut on_path =
@@ -208,7 +208,7 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
             }
         } else {
             let is_full = |device: DeviceId| {
-                !tolerance::fits(timeline.peak_bytes()[device.index()], scene.memory(device))
+                !tolerance::fits(timeline.peak_bytes()[device.index()], instance.memory(device))
             };
             for at in level.ids().filter(|&at| is_full(devices[at])) {
                 weight[at] = level.bytes(at);
@@ -222,7 +222,7 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
 
     /// Other devices for a cluster: those that it communicates most with, then the least busy ones.
     fn targets(&self, level: &Level, sight: &Sight, cluster: ClusterId) -> Vec<DeviceId> {
-        let problem = self.scene().problem();
+        let problem = self.instance().problem();
         let mut near = Keyed::filled(0.0f64, sight.busy.len());
         for &(other, seconds) in level.links(cluster) {
             near[sight.devices[other]] += seconds;

@@ -56,9 +56,9 @@ pub(super) struct Limits {
 impl Limits {
     /// Limits that keep enough clusters for balanced devices.
     pub(super) fn new(finest: &Finest<'_, '_>, fewest: usize) -> Limits {
-        let (scene, classes) = (finest.scene(), finest.classes());
+        let (instance, classes) = (finest.instance(), finest.classes());
         let all: f64 = classes.ids().map(|class| classes.mean(class)).sum();
-        let memory = scene.problem().cluster().devices().map(|device| scene.memory(device));
+        let memory = instance.problem().cluster().devices().map(|device| instance.memory(device));
         let bytes: f64 = classes.ids().map(|class| classes.bytes(class)).sum();
         let share = 1.0 / fewest.max(1) as f64;
         Limits {
@@ -84,7 +84,7 @@ pub(super) fn hierarchy(
         && misses < 2
     {
         let Some(heights) = heights(level, is_late) else { break };
-        let devices = together.map(|device_of| level.devices(finest.scene(), device_of));
+        let devices = together.map(|device_of| level.devices(finest.instance(), device_of));
         let (coarse, count) = cluster(level, &heights, limits, devices.as_ref(), rng);
         if count as f64 > MAX_LEFT * level.len() as f64 {
             misses += 1;

@@ -11,13 +11,13 @@ use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::graph::ClassId;
 use stagewright_core::ids::Keyed;
 
-use super::super::scene::Scene;
+use super::super::instance::Instance;
 use super::level::{ClusterId, Level};
 
-/// The finest levels of a scene.
+/// The finest levels of an instance.
 #[derive(Debug)]
 pub(super) struct Finest<'s, 'p> {
-    scene: &'s Scene<'p>,
+    instance: &'s Instance<'p>,
     classes: Level,
     /// Units of a contiguous split, if classes are on cycles.
     units: Option<Units>,
@@ -25,21 +25,21 @@ pub(super) struct Finest<'s, 'p> {
 
 impl<'s, 'p> Finest<'s, 'p> {
     /// O(pools · operators + pins log pins).
-    pub(super) fn new(scene: &'s Scene<'p>) -> Finest<'s, 'p> {
-        let mut classes = Level::of_classes(scene);
+    pub(super) fn new(instance: &'s Instance<'p>) -> Finest<'s, 'p> {
+        let mut classes = Level::of_classes(instance);
         let units = match classes.order() {
             Some(_) => None,
             None => {
                 classes.precede(&[]);
-                Some(Units::contiguous(scene.problem(), &[]))
+                Some(Units::contiguous(instance.problem(), &[]))
             }
         };
-        Finest { scene, classes, units }
+        Finest { instance, classes, units }
     }
 
-    /// The scene.
-    pub(super) fn scene(&self) -> &'s Scene<'p> {
-        self.scene
+    /// The instance.
+    pub(super) fn instance(&self) -> &'s Instance<'p> {
+        self.instance
     }
 
     /// Whether classes are on cycles; their level then has no edges, and the second level is the first with edges.
@@ -61,10 +61,10 @@ impl<'s, 'p> Finest<'s, 'p> {
     }
 
     fn fused(&self, units: &Units, together: Option<&[DeviceId]>) -> Level {
-        let (graph, pools) = (self.scene.graph(), self.scene.pool_count());
+        let (graph, pools) = (self.instance.graph(), self.instance.pool_count());
         let is_whole = |unit: UnitId| {
             let members = units.members(unit);
-            let can = |pool: usize| members.iter().all(|&op| self.scene.seconds_on(op, pool).is_finite());
+            let can = |pool: usize| members.iter().all(|&op| self.instance.seconds_on(op, pool).is_finite());
             let device = |device_of: &[DeviceId]| {
                 members.iter().all(|op| device_of[op.index()] == device_of[members[0].index()])
             };
@@ -150,18 +150,18 @@ mod tests {
         let (mut cyclic, mut parts) = (0, 0);
         for number in 0..500 {
             let problem = training(number);
-            let scene = Scene::new(&problem);
-            if scene.impossible().is_some() {
+            let instance = Instance::new(&problem);
+            if instance.impossible().is_some() {
                 continue;
             }
-            let finest = Finest::new(&scene);
+            let finest = Finest::new(&instance);
             cyclic += usize::from(finest.units.is_some());
             let mut rng = seed::stream(22, number);
             let graph = problem.graph();
             let of_class: Keyed<ClassId, DeviceId> = graph
                 .class_ids()
                 .map(|class| {
-                    let homes = scene.homes_of_class(class);
+                    let homes = instance.homes_of_class(class);
                     homes[rng.random_range(0..homes.len())]
                 })
                 .collect();
@@ -172,12 +172,12 @@ mod tests {
                 for level in &levels {
                     assert!(level.order().is_some(), "{number}: a cycle");
                     let can = |cluster: ClusterId| {
-                        (0..scene.pool_count()).any(|pool| level.seconds(cluster, pool).is_finite())
+                        (0..instance.pool_count()).any(|pool| level.seconds(cluster, pool).is_finite())
                     };
                     assert!(level.ids().all(can), "{number}: a cluster that nothing can run");
                     if together.is_some() {
-                        let devices = level.devices(&scene, &device_of);
-                        assert_eq!(level.project(&scene, &devices), device_of, "{number}");
+                        let devices = level.devices(&instance, &device_of);
+                        assert_eq!(level.project(&instance, &devices), device_of, "{number}");
                     }
                 }
                 parts +=

@@ -17,7 +17,7 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::ids::Keyed;
 use stagewright_core::tolerance;
 
-use super::super::scene::Scene;
+use super::super::instance::Instance;
 use super::level::{ClusterId, Level};
 
 /// Maximum relative perturbation of estimates, for every seed but the first.
@@ -25,7 +25,7 @@ const BLUR: f64 = 0.3;
 
 /// Clusters on the devices so far.
 struct Filling<'a, 'p> {
-    scene: &'a Scene<'p>,
+    instance: &'a Instance<'p>,
     level: &'a Level,
     /// Seconds of work, and bytes.
     busy: Keyed<DeviceId, f64>,
@@ -34,19 +34,19 @@ struct Filling<'a, 'p> {
 }
 
 impl<'a, 'p> Filling<'a, 'p> {
-    fn new(scene: &'a Scene<'p>, level: &'a Level) -> Filling<'a, 'p> {
-        let devices = scene.device_count();
+    fn new(instance: &'a Instance<'p>, level: &'a Level) -> Filling<'a, 'p> {
+        let devices = instance.device_count();
         let (busy, bytes) = (Keyed::filled(0.0, devices), Keyed::filled(0.0, devices));
-        Filling { scene, level, busy, bytes, device_of: Keyed::filled(None, level.len()) }
+        Filling { instance, level, busy, bytes, device_of: Keyed::filled(None, level.len()) }
     }
 
     fn seconds(&self, cluster: ClusterId, device: DeviceId) -> f64 {
-        self.level.seconds(cluster, self.scene.problem().pool_of(device))
+        self.level.seconds(cluster, self.instance.problem().pool_of(device))
     }
 
     fn has_room(&self, cluster: ClusterId, device: DeviceId) -> bool {
         let bytes = self.bytes[device] + self.level.bytes(cluster);
-        self.seconds(cluster, device).is_finite() && tolerance::fits(bytes, self.scene.memory(device))
+        self.seconds(cluster, device).is_finite() && tolerance::fits(bytes, self.instance.memory(device))
     }
 
     fn put(&mut self, cluster: ClusterId, device: DeviceId) {
@@ -58,7 +58,7 @@ impl<'a, 'p> Filling<'a, 'p> {
     /// The cheapest device with room; otherwise, among those that can run the cluster, the one with the most room.
     fn cheapest(&self, cluster: ClusterId, mut cost: impl FnMut(DeviceId) -> f64) -> Option<DeviceId> {
         let mut best: Option<(f64, DeviceId)> = None;
-        for device in self.scene.problem().cluster().devices() {
+        for device in self.instance.problem().cluster().devices() {
             if self.has_room(cluster, device) {
                 let cost = cost(device);
                 if best.is_none_or(|(least, _)| cost < least) {
@@ -66,10 +66,11 @@ impl<'a, 'p> Filling<'a, 'p> {
                 }
             }
         }
-        let room = |device: DeviceId| self.scene.memory(device) - self.bytes[device];
+        let room = |device: DeviceId| self.instance.memory(device) - self.bytes[device];
         best.map(|(_, device)| device).or_else(|| {
-            let able = self.scene.problem().cluster().devices();
-            able.filter(|&device| self.seconds(cluster, device).is_finite())
+            let capable = self.instance.problem().cluster().devices();
+            capable
+                .filter(|&device| self.seconds(cluster, device).is_finite())
                 .max_by(|&a, &b| room(a).total_cmp(&room(b)).then(b.cmp(&a)))
         })
     }
@@ -103,9 +104,9 @@ impl Ord for Candidate {
 }
 
 /// The devices with their speeds, fastest first. The speed is work per second; zero for a device that can run nothing.
-pub(super) fn by_speed(scene: &Scene<'_>, level: &Level) -> Vec<(DeviceId, f64)> {
+pub(super) fn by_speed(instance: &Instance<'_>, level: &Level) -> Vec<(DeviceId, f64)> {
     let speed = |device: DeviceId| {
-        let pool = scene.problem().pool_of(device);
+        let pool = instance.problem().pool_of(device);
         let can = level.ids().filter(|&cluster| level.seconds(cluster, pool).is_finite());
         let (work, seconds) = can.fold((0.0, 0.0), |(work, seconds), cluster| {
             (work + level.mean(cluster), seconds + level.seconds(cluster, pool))
@@ -113,7 +114,7 @@ pub(super) fn by_speed(scene: &Scene<'_>, level: &Level) -> Vec<(DeviceId, f64)>
         if seconds > 0.0 { work / seconds } else { 0.0 }
     };
     let mut devices: Vec<(DeviceId, f64)> =
-        scene.problem().cluster().devices().map(|device| (device, speed(device))).collect();
+        instance.problem().cluster().devices().map(|device| (device, speed(device))).collect();
     devices.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     devices
 }
@@ -121,7 +122,7 @@ pub(super) fn by_speed(scene: &Scene<'_>, level: &Level) -> Vec<(DeviceId, f64)>
 /// Grows parts for some devices, one after the other; a cluster that does not fit its part goes to the least busy
 /// device with room. O(clusters · (log + devices) + links log).
 pub(super) fn grow(
-    scene: &Scene<'_>,
+    instance: &Instance<'_>,
     level: &Level,
     parts: &[(DeviceId, f64)],
     rng: Option<&mut dyn Rng>,
@@ -137,7 +138,7 @@ pub(super) fn grow(
     }
     let work: f64 = level.ids().map(|cluster| level.mean(cluster)).sum();
     let speeds: f64 = parts.iter().map(|part| part.1).sum();
-    let mut filling = Filling::new(scene, level);
+    let mut filling = Filling::new(instance, level);
     let mut exchanged = Keyed::<ClusterId, _>::filled(0.0f64, level.len());
     let mut waits: Keyed<ClusterId, usize> =
         level.ids().map(|cluster| level.previous(cluster).len()).collect();
@@ -202,7 +203,7 @@ pub(super) fn grow(
 
 /// HEFT over clusters, with randomly perturbed estimates if a generator is given. O(clusters · devices · degree).
 pub(super) fn earliest_finish(
-    scene: &Scene<'_>,
+    instance: &Instance<'_>,
     level: &Level,
     mut rng: Option<&mut dyn Rng>,
 ) -> Option<Keyed<ClusterId, DeviceId>> {
@@ -214,9 +215,9 @@ pub(super) fn earliest_finish(
         rank[at] = level.mean(at) + after;
     }
     order.sort_by(|&a, &b| rank[b].total_cmp(&rank[a]));
-    let mut filling = Filling::new(scene, level);
+    let mut filling = Filling::new(instance, level);
     let mut end = Keyed::filled(0.0f64, level.len());
-    let mut free = Keyed::filled(0.0f64, scene.device_count());
+    let mut free = Keyed::filled(0.0f64, instance.device_count());
     for &at in &order {
         let ready = |device: DeviceId| {
             let arrival = |&(before, seconds): &(ClusterId, f64)| {

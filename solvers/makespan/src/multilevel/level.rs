@@ -9,7 +9,7 @@ use stagewright_core::graph::{ClassId, OpId};
 use stagewright_core::ids::{Id, Keyed};
 
 use super::super::edges::{Edge, between_classes, merge_parallel};
-use super::super::scene::Scene;
+use super::super::instance::Instance;
 
 /// Fraction of the memory for tensors in the estimate of a cluster's bytes.
 const FOR_TENSORS: f64 = 0.8;
@@ -42,22 +42,22 @@ fn links_of(rows: usize, edges: &[Edge<ClusterId>]) -> Csr<(ClusterId, f64)> {
 impl Level {
     /// The level of the colocation classes with their tensors as edges, which may be cyclic. O(pools · operators + pins
     /// log pins).
-    pub(super) fn of_classes(scene: &Scene<'_>) -> Level {
-        let graph = scene.graph();
-        let (classes, pools) = (graph.class_count(), scene.pool_count());
+    pub(super) fn of_classes(instance: &Instance<'_>) -> Level {
+        let graph = instance.graph();
+        let (classes, pools) = (graph.class_count(), instance.pool_count());
         let mut seconds = vec![0.0; classes * pools];
         let alone: Keyed<ClassId, ClusterId> = ClusterId::first(classes).collect();
         let mut mean = Keyed::filled(0.0, classes);
         for op in graph.operators() {
             let class = alone[graph.class_of(op)];
-            mean[class] += scene.mean_seconds(op);
+            mean[class] += instance.mean_seconds(op);
             for pool in 0..pools {
-                seconds[class.index() * pools + pool] += scene.seconds_on(op, pool);
+                seconds[class.index() * pools + pool] += instance.seconds_on(op, pool);
             }
         }
         let between = |(from, to, seconds)| (alone[from], alone[to], seconds);
-        let edges = between_classes(scene).into_iter().map(between).collect();
-        Level::of_edges(pools, seconds, mean, bytes(scene), edges, alone)
+        let edges = between_classes(instance).into_iter().map(between).collect();
+        Level::of_edges(pools, seconds, mean, bytes(instance), edges, alone)
     }
 
     fn of_edges(
@@ -197,8 +197,8 @@ impl Level {
     }
 
     /// The operators of every cluster.
-    pub(super) fn operators(&self, scene: &Scene<'_>) -> Csr<OpId> {
-        let graph = scene.graph();
+    pub(super) fn operators(&self, instance: &Instance<'_>) -> Csr<OpId> {
+        let graph = instance.graph();
         let mut members: Vec<(ClusterId, OpId)> =
             graph.operators().map(|op| (self.cluster_of[graph.class_of(op)], op)).collect();
         members.sort_unstable();
@@ -206,8 +206,8 @@ impl Level {
     }
 
     /// The device of every cluster, taken from its first class.
-    pub fn devices(&self, scene: &Scene<'_>, device_of: &[DeviceId]) -> Keyed<ClusterId, DeviceId> {
-        let graph = scene.graph();
+    pub fn devices(&self, instance: &Instance<'_>, device_of: &[DeviceId]) -> Keyed<ClusterId, DeviceId> {
+        let graph = instance.graph();
         let mut devices = Keyed::filled(DeviceId(0), self.len());
         for class in graph.class_ids().rev() {
             devices[self.cluster_of(class)] = device_of[graph.class(class)[0].index()];
@@ -216,8 +216,8 @@ impl Level {
     }
 
     /// The device of every operator, given the devices of the clusters.
-    pub fn project(&self, scene: &Scene<'_>, devices: &Keyed<ClusterId, DeviceId>) -> Vec<DeviceId> {
-        let graph = scene.graph();
+    pub fn project(&self, instance: &Instance<'_>, devices: &Keyed<ClusterId, DeviceId>) -> Vec<DeviceId> {
+        let graph = instance.graph();
         graph.operators().map(|op| devices[self.cluster_of(graph.class_of(op))]).collect()
     }
 
@@ -236,15 +236,15 @@ impl Level {
 
 /// Bytes of every class: parameters and optimiser state, and the fraction of its outputs that the devices could hold if
 /// all outputs existed at the same time.
-fn bytes(scene: &Scene<'_>) -> Keyed<ClusterId, f64> {
-    let graph = scene.graph();
+fn bytes(instance: &Instance<'_>) -> Keyed<ClusterId, f64> {
+    let graph = instance.graph();
     let mut made = Keyed::filled(0.0, graph.class_count());
     for tensor in graph.tensors() {
         made[graph.class_of(graph.producer(tensor))] += graph.bytes(tensor);
     }
-    let fixed: f64 = graph.class_ids().map(|class| scene.fixed_bytes(class)).sum();
-    let room: f64 = scene.problem().cluster().devices().map(|device| scene.memory(device)).sum();
+    let fixed: f64 = graph.class_ids().map(|class| instance.fixed_bytes(class)).sum();
+    let room: f64 = instance.problem().cluster().devices().map(|device| instance.memory(device)).sum();
     let all: f64 = made.iter().sum();
     let share = if all > 0.0 { (FOR_TENSORS * (room - fixed) / all).clamp(0.0, 1.0) } else { 0.0 };
-    made.enumerate().map(|(class, made)| scene.fixed_bytes(class) + share * made).collect()
+    made.enumerate().map(|(class, made)| instance.fixed_bytes(class) + share * made).collect()
 }

@@ -38,8 +38,8 @@ use self::climb::Climb;
 use self::coarsening::{Limits, hierarchy};
 use self::finest::Finest;
 pub use self::level::{ClusterId, Level};
-use super::scene::Scene;
-use super::schedule::{Best, Judge, Schedule, Score};
+use super::instance::Instance;
+use super::schedule::{Best, Evaluator, Schedule, Score};
 use super::search::{Search, SearchSolver};
 use super::start::starts;
 
@@ -75,8 +75,8 @@ pub static MULTILEVEL: SearchSolver = SearchSolver {
 
 /// The finest level with at most `most` clusters, or else the coarsest level reached: the colocation classes themselves
 /// if they are few enough, otherwise clusters of acyclic heavy-edge matching.
-pub fn level_of(scene: &Scene<'_>, most: usize, rng: &mut dyn Rng) -> Level {
-    let finest = Finest::new(scene);
+pub fn level_of(instance: &Instance<'_>, most: usize, rng: &mut dyn Rng) -> Level {
+    let finest = Finest::new(instance);
     let limits = Limits::new(&finest, most);
     let mut levels = hierarchy(&finest, &limits, None, rng);
     let at = levels.iter().position(|level| level.len() <= most).unwrap_or(levels.len() - 1);
@@ -85,8 +85,8 @@ pub fn level_of(scene: &Scene<'_>, most: usize, rng: &mut dyn Rng) -> Level {
 
 /// Like [`level_of`], except if classes are on cycles: then the finest level is the units of a contiguous split, which
 /// fuse the cycles and mirror backward operators, so that the edges of the level are a precedence.
-pub fn acyclic_level_of(scene: &Scene<'_>, most: usize, rng: &mut dyn Rng) -> Level {
-    let finest = Finest::new(scene);
+pub fn acyclic_level_of(instance: &Instance<'_>, most: usize, rng: &mut dyn Rng) -> Level {
+    let finest = Finest::new(instance);
     let limits = Limits::new(&finest, most);
     let mut levels = hierarchy(&finest, &limits, None, rng);
     let first = usize::from(finest.is_fused());
@@ -96,7 +96,7 @@ pub fn acyclic_level_of(scene: &Scene<'_>, most: usize, rng: &mut dyn Rng) -> Le
 
 /// Data shared by all phases.
 struct Cycles<'s, 'p> {
-    scene: &'s Scene<'p>,
+    instance: &'s Instance<'p>,
     finest: Finest<'s, 'p>,
     limits: Limits,
     stop: Stop,
@@ -105,39 +105,39 @@ struct Cycles<'s, 'p> {
 }
 
 impl<'s, 'p> Cycles<'s, 'p> {
-    fn new(scene: &'s Scene<'p>, target: f64, stop: Stop) -> Cycles<'s, 'p> {
-        let finest = Finest::new(scene);
-        let fewest = (CLUSTERS_PER_DEVICE * scene.device_count()).max(FEWEST_CLUSTERS);
+    fn new(instance: &'s Instance<'p>, target: f64, stop: Stop) -> Cycles<'s, 'p> {
+        let finest = Finest::new(instance);
+        let fewest = (CLUSTERS_PER_DEVICE * instance.device_count()).max(FEWEST_CLUSTERS);
         let limits = Limits::new(&finest, fewest);
-        Cycles { scene, finest, limits, stop, target }
+        Cycles { instance, finest, limits, stop, target }
     }
 
     /// Partitions of a level, each refined.
     fn partitions(&self, level: &Level, rng: &mut dyn Rng) -> Vec<Keyed<ClusterId, DeviceId>> {
-        let scene = self.scene;
+        let instance = self.instance;
         let devices: Vec<(DeviceId, f64)> =
-            initial::by_speed(scene, level).into_iter().filter(|device| device.1 > 0.0).collect();
+            initial::by_speed(instance, level).into_iter().filter(|device| device.1 > 0.0).collect();
         let mut found = Vec::new();
         let mut parts = devices.len();
         while parts > 0 {
             let mut chosen = devices[..parts].to_vec();
             // Devices of a group are adjacent, and so are consecutive parts.
             chosen.sort_by_key(|part| part.0);
-            found.extend(initial::grow(scene, level, &chosen, None));
+            found.extend(initial::grow(instance, level, &chosen, None));
             for _ in 1..SEEDS {
-                found.extend(initial::grow(scene, level, &chosen, Some(&mut *rng)));
+                found.extend(initial::grow(instance, level, &chosen, Some(&mut *rng)));
             }
             parts /= 2;
         }
-        found.extend(initial::earliest_finish(scene, level, None));
+        found.extend(initial::earliest_finish(instance, level, None));
         for _ in 1..=SEEDS {
-            found.extend(initial::earliest_finish(scene, level, Some(&mut *rng)));
+            found.extend(initial::earliest_finish(instance, level, Some(&mut *rng)));
         }
         for partition in &mut found {
             if self.stop.reason().is_some() {
                 break;
             }
-            refinement::refine(scene, level, partition);
+            refinement::refine(instance, level, partition);
         }
         found.sort();
         found.dedup();
@@ -151,11 +151,11 @@ impl<'s, 'p> Cycles<'s, 'p> {
             if climb.is_over() {
                 return;
             }
-            let mut devices = level.devices(self.scene, &climb.at.schedule.device_of);
+            let mut devices = level.devices(self.instance, &climb.at.schedule.device_of);
             let before = devices.clone();
-            refinement::refine(self.scene, level, &mut devices);
+            refinement::refine(self.instance, level, &mut devices);
             if devices != before {
-                climb.offer(level.project(self.scene, &devices));
+                climb.offer(level.project(self.instance, &devices));
             }
             let share = if at == 0 { left } else { left / FOR_LEVEL };
             left -= share;
@@ -164,7 +164,7 @@ impl<'s, 'p> Cycles<'s, 'p> {
     }
 
     /// The best result of the first coarsening.
-    fn first(&self, judge: &mut Judge<'s, 'p>, until: u64, rng: &mut dyn Rng) -> Option<Best> {
+    fn first(&self, evaluator: &mut Evaluator<'s, 'p>, until: u64, rng: &mut dyn Rng) -> Option<Best> {
         let levels = hierarchy(&self.finest, &self.limits, None, rng);
         let coarsest = levels.last()?;
         let mut tried: Vec<Best> = Vec::new();
@@ -173,16 +173,16 @@ impl<'s, 'p> Cycles<'s, 'p> {
                 break;
             }
             let nothing = Best { score: Score::WORST, schedule: Schedule::without_priority(Vec::new()) };
-            let mut climb = Climb::new(judge, &self.stop, nothing, u64::MAX, self.target);
-            climb.offer(coarsest.project(self.scene, &partition));
+            let mut climb = Climb::new(evaluator, &self.stop, nothing, u64::MAX, self.target);
+            climb.offer(coarsest.project(self.instance, &partition));
             tried.push(climb.at);
         }
         tried.sort_by(|a, b| a.score.energy().total_cmp(&b.score.energy()));
         tried.truncate(REFINED);
         let mut best: Option<Best> = None;
         for start in tried {
-            let share = until.saturating_sub(judge.runs) / FOR_DESCENT;
-            let mut climb = Climb::new(judge, &self.stop, start, judge.runs + share, self.target);
+            let share = until.saturating_sub(evaluator.runs) / FOR_DESCENT;
+            let mut climb = Climb::new(evaluator, &self.stop, start, evaluator.runs + share, self.target);
             self.descend(&mut climb, &levels);
             if best.as_ref().is_none_or(|best| climb.at.score < best.score) {
                 best = Some(climb.at);
@@ -194,35 +194,35 @@ impl<'s, 'p> Cycles<'s, 'p> {
     /// Result of one V-cycle from a schedule, optionally after moving some clusters at random.
     fn cycle(
         &self,
-        judge: &mut Judge<'s, 'p>,
+        evaluator: &mut Evaluator<'s, 'p>,
         start: &Best,
         until: u64,
         is_kicked: bool,
         rng: &mut dyn Rng,
     ) -> Best {
         let levels = hierarchy(&self.finest, &self.limits, Some(&start.schedule.device_of), rng);
-        let share = (until.saturating_sub(judge.runs) / FOR_DESCENT).max(1);
+        let share = (until.saturating_sub(evaluator.runs) / FOR_DESCENT).max(1);
         let (mut start, mut levels) = (start.clone(), &levels[..]);
         if is_kicked {
             levels = &levels[..rng.random_range(1..=levels.len())];
             let level = &levels[levels.len() - 1];
-            let mut devices = level.devices(self.scene, &start.schedule.device_of);
+            let mut devices = level.devices(self.instance, &start.schedule.device_of);
             for _ in 0..rng.random_range(1..=MAX_KICKED) {
                 let cluster = ClusterId::new(rng.random_range(0..level.len()));
-                let able = self.able(level, cluster);
-                devices[cluster] = able[rng.random_range(0..able.len())];
+                let capable = self.capable(level, cluster);
+                devices[cluster] = capable[rng.random_range(0..capable.len())];
             }
-            start.schedule.device_of = level.project(self.scene, &devices);
-            start.score = judge.score(&start.schedule);
+            start.schedule.device_of = level.project(self.instance, &devices);
+            start.score = evaluator.score(&start.schedule);
         }
-        let mut climb = Climb::new(judge, &self.stop, start, judge.runs + share, self.target);
+        let mut climb = Climb::new(evaluator, &self.stop, start, evaluator.runs + share, self.target);
         self.descend(&mut climb, levels);
         climb.at
     }
 
     /// The devices that can run a cluster; at least one.
-    fn able(&self, level: &Level, cluster: ClusterId) -> Vec<DeviceId> {
-        let problem = self.scene.problem();
+    fn capable(&self, level: &Level, cluster: ClusterId) -> Vec<DeviceId> {
+        let problem = self.instance.problem();
         let can = |device: &DeviceId| level.seconds(cluster, problem.pool_of(*device)).is_finite();
         problem.cluster().devices().filter(can).collect()
     }
@@ -230,19 +230,19 @@ impl<'s, 'p> Cycles<'s, 'p> {
 
 /// A first descent, then cycles until one of the limits. O(effort · log operators) in total.
 fn cycles(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), SolveError> {
-    let operators = search.scene.graph().operator_count() as u64;
-    let levels = Cycles::new(search.scene, search.goal.target, search.goal.stop.clone());
-    let until = search.judge.runs + (EFFORT / operators).clamp(SIMULATIONS[0], SIMULATIONS[1]);
-    if let Some(first) = levels.first(&mut search.judge, until, &mut seed::stream(context.seed, 0)) {
+    let operators = search.instance.graph().operator_count() as u64;
+    let levels = Cycles::new(search.instance, search.goal.target, search.goal.stop.clone());
+    let until = search.evaluator.runs + (EFFORT / operators).clamp(SIMULATIONS[0], SIMULATIONS[1]);
+    if let Some(first) = levels.first(&mut search.evaluator, until, &mut seed::stream(context.seed, 0)) {
         search.take(first, context);
     }
     let (mut cycle, mut idle) = (0, 0);
-    while idle < PATIENCE && search.judge.runs < until && !search.is_over() {
+    while idle < PATIENCE && search.evaluator.runs < until && !search.is_over() {
         cycle += 1;
         idle += 1;
         let mut rng = seed::stream(context.seed, cycle);
         let is_kicked = !cycle.is_multiple_of(UNKICKED);
-        let found = levels.cycle(&mut search.judge, &search.best, until, is_kicked, &mut rng);
+        let found = levels.cycle(&mut search.evaluator, &search.best, until, is_kicked, &mut rng);
         if search.take(found, context) {
             idle = 0;
         }

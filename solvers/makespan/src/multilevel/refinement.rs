@@ -14,7 +14,7 @@ use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::tolerance;
 
-use super::super::scene::Scene;
+use super::super::instance::Instance;
 use super::level::{ClusterId, Level};
 
 /// Moves without a new best after which a pass ends.
@@ -64,9 +64,9 @@ struct Partition<'a, 'p> {
 }
 
 /// Lowers the cut of a partition. O(passes · Σ degree · log), apart from updates at neighbours of neighbours.
-pub(super) fn refine(scene: &Scene<'_>, level: &Level, devices: &mut Keyed<ClusterId, DeviceId>) {
-    let problem = scene.problem();
-    let count = scene.device_count();
+pub(super) fn refine(instance: &Instance<'_>, level: &Level, devices: &mut Keyed<ClusterId, DeviceId>) {
+    let problem = instance.problem();
+    let count = instance.device_count();
     let (mut busy, mut bytes) = (Keyed::filled(0.0, count), Keyed::filled(0.0, count));
     for (cluster, &device) in devices.enumerate() {
         busy[device] += level.seconds(cluster, problem.pool_of(device));
@@ -79,7 +79,7 @@ pub(super) fn refine(scene: &Scene<'_>, level: &Level, devices: &mut Keyed<Clust
         devices,
         busy,
         bytes,
-        memory: problem.cluster().devices().map(|device| scene.memory(device)).collect(),
+        memory: problem.cluster().devices().map(|device| instance.memory(device)).collect(),
         busiest,
         exchanged: Keyed::filled(0.0, count),
         touched: Vec::new(),

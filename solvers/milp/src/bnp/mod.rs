@@ -20,12 +20,12 @@ use stagewright_core::solver::{
 };
 use stagewright_core::tolerance;
 use stagewright_search::Local;
-use stagewright_search::dpl::{Effort, best_over_orders};
-use stagewright_search::local::missing_for_free_throughput;
+use stagewright_search::dpl::{OrderEffort, best_over_orders};
+use stagewright_search::local::unsupported_for_free_throughput;
 
 use crate::first::{First, first_bound, first_plan};
 use crate::lns::improve;
-use crate::milp::missing_for_cut_nets;
+use crate::milp::unsupported_for_cut_nets;
 
 use below::Below;
 use root::{Root, prepare};
@@ -54,8 +54,8 @@ impl Solver for Bnp {
         "branch and price over sets of units per device, with plans from search (free throughput)"
     }
 
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        missing_for_free_throughput(objective)
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
+        unsupported_for_free_throughput(objective)
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -67,11 +67,11 @@ impl Solver for Bnp {
         let bound = first_bound(problem, context.stop());
         let without =
             |status, stop, why| Ok(Solution::without_plan(self.name(), status, bound.clone(), stop, why));
-        let found = match first_plan(problem, &mut context.part(SEARCH_SHARE))? {
+        let found = match first_plan(problem, &mut context.time_slice(SEARCH_SHARE))? {
             First::Impossible(why) => return without(Status::Infeasible, None, why),
             First::Plan(found) => found,
         };
-        let replicated = contiguous_with_replicas(problem, &mut context.part(SEARCH_SHARE))?;
+        let replicated = contiguous_with_replicas(problem, &mut context.time_slice(SEARCH_SHARE))?;
         let plans = [found, replicated].into_iter().flatten();
         let Some(plan) = plans.min_by(|a, b| a.value().total_cmp(&b.value())) else {
             let stop = context.stop().reason();
@@ -121,20 +121,20 @@ impl Answer {
             return Ok(());
         }
         let units = Units::new(problem);
-        let mut part = context.part(BOUND_SHARE);
+        let mut part = context.time_slice(BOUND_SHARE);
         let Some(preparation) = prepare(problem, &units, self, &mut part) else { return Ok(()) };
         let mut root = Root::new(problem, &units, &preparation, &part);
         let decided = root.raise(self, &mut part);
         if decided && self.goes_on(context) {
             let below = Below::new(problem, &units, &preparation, root.columns(), context);
             let value = self.plan.value();
-            below.dive(self, &mut context.part(DIVE_SHARE))?;
+            below.dive(self, &mut context.time_slice(DIVE_SHARE))?;
             if self.plan.value() < value && self.goes_on(context) {
                 // A bound from the relaxation has a certificate, a bound from a tree has none.
-                root.raise(self, &mut context.part(BOUND_SHARE));
+                root.raise(self, &mut context.time_slice(BOUND_SHARE));
             }
             if self.goes_on(context) {
-                below.branch(self, &mut context.part(TREE_SHARE))?;
+                below.branch(self, &mut context.time_slice(TREE_SHARE))?;
             }
         }
         self.statistics.extend(root.statistics());
@@ -144,13 +144,13 @@ impl Answer {
     /// Improves the plan in the remaining time: by large neighbourhoods, or by local search if those do not
     /// support the objective.
     fn search_on(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<(), SolveError> {
-        if missing_for_cut_nets(problem.objective()).is_none() {
+        if unsupported_for_cut_nets(problem.objective()).is_none() {
             let (better, neighbourhoods) = improve(problem, self.plan.clone(), &self.bound, context)?;
             self.statistics.push(("neighbourhoods", neighbourhoods));
             self.plan = better;
             return Ok(());
         }
-        let mut part = context.part(1.0);
+        let mut part = context.time_slice(1.0);
         part.warm_start = Some(self.plan.placement.clone());
         let again = Local.solve(problem, &mut part)?;
         self.statistics.extend(again.statistics);
@@ -189,7 +189,8 @@ fn contiguous_with_replicas(
     let Ok(contiguous) = problem.with_objective(objective) else { return Ok(None) };
     // A warm start of the free problem need not be contiguous.
     context.warm_start = None;
-    let Some(plan) = best_over_orders(&contiguous, &Units::new(&contiguous), Effort::Plain, context)? else {
+    let Some(plan) = best_over_orders(&contiguous, &Units::new(&contiguous), OrderEffort::Plain, context)?
+    else {
         return Ok(None);
     };
     // A free split has no order of stages.

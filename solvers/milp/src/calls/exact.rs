@@ -21,7 +21,7 @@ use super::reach::Reach;
 use super::scope::{CallId, Scope};
 use super::seats::{SeatId, Seats};
 use crate::cutnet::infeasible::explained;
-use crate::run::{Effort, Outcome, RunError, TOLERANCE, solve as solve_program};
+use crate::run::{Outcome, RunEffort, RunError, TOLERANCE, solve as solve_program};
 use crate::search::{Known, MAX_ENTRIES, Programs, Search, most_entries};
 
 /// Source of the bound of [`Reach`].
@@ -39,17 +39,17 @@ pub(crate) fn first(
     problem: &Problem,
     context: &mut Context<'_>,
 ) -> Result<(LowerBound, Option<Plan>), SolveError> {
-    let (bound, suggested) = bound::first(problem, context.part(FIRST_SHARE).stop());
+    let (bound, suggested) = bound::first(problem, context.time_slice(FIRST_SHARE).stop());
     let suggested = suggested.map(|placement| Plan::new(problem, placement)).transpose()?;
     let warm = context.warm_start.clone().map(|warm| assign_if_missing(problem, warm));
     let warm = warm.and_then(|warm| Plan::new(problem, warm).ok());
     let first = match warm {
         Some(plan) => Some(plan),
-        None => over_orders(problem, &Units::new(problem), &mut context.part(FIRST_SHARE))?,
+        None => over_orders(problem, &Units::new(problem), &mut context.time_slice(FIRST_SHARE))?,
     };
     let plans = [first, suggested].into_iter().flatten();
     let Some(first) = plans.min_by(|a, b| a.value().total_cmp(&b.value())) else { return Ok((bound, None)) };
-    let (plan, _) = improve(problem, first, bound.value, &mut context.part(SEARCH_SHARE))?;
+    let (plan, _) = improve(problem, first, bound.value, &mut context.time_slice(SEARCH_SHARE))?;
     Ok((bound, Some(plan)))
 }
 
@@ -96,7 +96,7 @@ struct Calls<'a> {
 impl Programs for Calls<'_> {
     type Choice = SeatId;
 
-    fn run(&mut self, known: Known<'_>, effort: Effort, stop: &Stop) -> Result<Outcome<SeatId>, RunError> {
+    fn run(&mut self, known: Known<'_>, effort: RunEffort, stop: &Stop) -> Result<Outcome<SeatId>, RunError> {
         let high = known.plan.map_or_else(|| self.scope.one_after_the_other(), Plan::value);
         let scope = self.scope.excluding(high);
         let reach = Reach::new(&scope);

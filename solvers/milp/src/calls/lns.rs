@@ -22,7 +22,7 @@ use super::reach::Reach;
 use super::scope::Scope;
 use super::seats::{SeatId, Seats};
 use crate::adaptive::Adaptive;
-use crate::run::{Effort, solve as solve_program};
+use crate::run::{RunEffort, solve as solve_program};
 use crate::search::most_entries;
 
 /// Node limit of one neighbourhood, and the gap at which it ends.
@@ -108,7 +108,7 @@ impl Search<'_> {
             }
             (idle, walks, walked) = (0, walks + 1, walked + 1);
             self.size = self.size.grown();
-            let mut part = context.part(WALK_SHARE);
+            let mut part = context.time_slice(WALK_SHARE);
             part.seed = part.seed.wrapping_add(STREAM + walked);
             let (found, _) = improve(self.problem, self.best.clone(), bound, &mut part)?;
             if self.keep(found, context) {
@@ -178,7 +178,7 @@ impl Search<'_> {
         if scope.decisions() == 0 || reach.longest() >= high * (1.0 - tolerance::OPTIMAL_RELATIVE) {
             return None;
         }
-        let effort = Effort { time: None, nodes: Some(NODES), gap: GAP, seed };
+        let effort = RunEffort { time: None, nodes: Some(NODES), gap: GAP, seed };
         let solved = |positions| {
             let rows = Rows { positions, ..Rows::default() };
             let model = CallsModel::new(&scope, &reach, Range { low: 0.0, high }, rows, stop)?;

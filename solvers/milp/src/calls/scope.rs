@@ -97,8 +97,8 @@ impl<'a> Scope<'a> {
         let graph = offload.graph();
         let mut blocks = Vec::new();
         for class in graph.class_ids() {
-            let able = domain(offload, seats, class);
-            blocks.extend(blocks_of_class(offload, class, |_| able.clone())?);
+            let capable = domain(offload, seats, class);
+            blocks.extend(blocks_of_class(offload, class, |_| capable.clone())?);
         }
         let calls = seats.all().filter(|(_, seat)| seat.call.is_some()).map(|(at, _)| at).collect();
         let mut scope = Scope::of_blocks(offload, seats, blocks, calls);
@@ -132,10 +132,10 @@ impl<'a> Scope<'a> {
         for class in graph.class_ids() {
             let mut at = graph.class(class).iter().map(|op| plan[op.index()]);
             if free.contains(&class) && at.all(|seat| is_open(seat) || is_host(seat)) {
-                let able = domain(offload, seats, class);
+                let capable = domain(offload, seats, class);
                 let domain = |op: OpId| {
                     let here = plan[op.index()];
-                    let others = able.iter().copied();
+                    let others = capable.iter().copied();
                     let others = others.filter(|&seat| seat != here && (is_open(seat) || is_host(seat)));
                     std::iter::once(here).chain(others).collect()
                 };
@@ -426,7 +426,7 @@ fn blocks_of_class(
 fn domain(offload: &Offload<'_>, seats: &Seats, class: ClassId) -> Vec<SeatId> {
     let problem = offload.problem();
     let members = problem.graph().class(class);
-    let able = |pool: usize| members.iter().all(|&op| offload.seconds(op, pool).is_some());
+    let capable = |pool: usize| members.iter().all(|&op| offload.seconds(op, pool).is_some());
     let as_fast = |one: usize, other: usize| {
         members.iter().all(|&op| offload.seconds(op, one) <= offload.seconds(op, other))
     };
@@ -438,11 +438,11 @@ fn domain(offload: &Offload<'_>, seats: &Seats, class: ClassId) -> Vec<SeatId> {
                 other != pool
                     && pools[other].host
                     && seats.all_fit(pools[other].memory)
-                    && able(other)
+                    && capable(other)
                     && better
             })
     };
-    let kept: Vec<bool> = (0..pools.len()).map(|pool| able(pool) && !needless(pool)).collect();
+    let kept: Vec<bool> = (0..pools.len()).map(|pool| capable(pool) && !needless(pool)).collect();
     let of_class = seats
         .all()
         .filter(|&(at, seat)| kept[seats.pool(at)] && (seat.call.is_some() || seats.position(at) <= class.0));

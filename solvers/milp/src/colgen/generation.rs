@@ -20,7 +20,7 @@ use stagewright_core::solver::Stop;
 use super::kind::{Kind, Limit};
 use super::master::{Coverage, Dual, LpError, Master};
 use super::preparation::Preparation;
-use super::pricing::{Effort, Priced, Pricing, Question};
+use super::pricing::{Priced, Pricing, PricingEffort, Question};
 use super::rules::{Column, Rules};
 
 /// Weight of the best prices so far in the next prices.
@@ -56,12 +56,18 @@ pub enum Pace {
 
 impl Pace {
     /// Efforts in ascending order; the next one applies if the last finds nothing.
-    fn efforts(self) -> &'static [Effort] {
-        const FIRST: Effort =
-            Effort { entries: 1 << 25, cells: 1 << 13, labels: 1_000_000, precision: 1e-4, second: false };
-        const EXACT: Effort = Effort { labels: 4_000_000, precision: 1e-6, second: true, ..FIRST };
-        const FINEST: Effort = Effort { entries: 1 << 27, cells: 1 << 16, ..EXACT };
-        const COARSE: Effort = Effort { entries: 1 << 22, cells: 1 << 10, labels: 0, ..FIRST };
+    fn efforts(self) -> &'static [PricingEffort] {
+        const FIRST: PricingEffort = PricingEffort {
+            entries: 1 << 25,
+            cells: 1 << 13,
+            labels: 1_000_000,
+            precision: 1e-4,
+            second: false,
+        };
+        const EXACT: PricingEffort =
+            PricingEffort { labels: 4_000_000, precision: 1e-6, second: true, ..FIRST };
+        const FINEST: PricingEffort = PricingEffort { entries: 1 << 27, cells: 1 << 16, ..EXACT };
+        const COARSE: PricingEffort = PricingEffort { entries: 1 << 22, cells: 1 << 10, labels: 0, ..FIRST };
         match self {
             Pace::Thorough => &[FIRST, FINEST],
             Pace::Brisk => &[FIRST, EXACT],
@@ -98,7 +104,7 @@ pub struct Generation<'a> {
     column_units: u64,
     most_column_units: u64,
     table: Vec<f32>,
-    efforts: &'static [Effort],
+    efforts: &'static [PricingEffort],
     /// Maximum number of entries of the table that fits into the memory.
     most_entries: usize,
     /// Best prices at the previous threshold, from which the next one starts.
@@ -116,7 +122,7 @@ pub struct Prices {
 }
 
 impl Prices {
-    fn of(dual: &Dual) -> Prices {
+    fn from_dual(dual: &Dual) -> Prices {
         Prices { units: dual.units.clone(), devices: dual.devices.clone() }
     }
 
@@ -261,7 +267,7 @@ impl<'a> Generation<'a> {
             if dual.uncovered <= COVERED * all {
                 return Ok(Verdict::Covered);
             }
-            let own = Prices::of(&dual);
+            let own = Prices::from_dual(&dual);
             let (prices, is_own) = match (&*centre, self.centre.take()) {
                 (Some((_, best)), _) => (own.mixed(best, smoothing), smoothing == 0.0),
                 (None, Some(before)) => (before, false),
@@ -299,9 +305,9 @@ impl<'a> Generation<'a> {
         Ok(Verdict::Spent)
     }
 
-    fn effort(&self, level: usize) -> Effort {
+    fn effort(&self, level: usize) -> PricingEffort {
         let effort = self.efforts[level];
-        Effort { entries: effort.entries.min(self.most_entries), ..effort }
+        PricingEffort { entries: effort.entries.min(self.most_entries), ..effort }
     }
 
     /// Prices every kind; `None` if time runs out.
@@ -310,7 +316,7 @@ impl<'a> Generation<'a> {
         prices: &Prices,
         dual: &Dual,
         threshold: f64,
-        effort: Effort,
+        effort: PricingEffort,
         stop: &Stop,
     ) -> Option<Reply> {
         // Per pool: the maximum price per device; a stage with replicas takes several devices.

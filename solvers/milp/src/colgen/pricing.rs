@@ -69,7 +69,7 @@ pub struct Answer {
 
 /// Effort of pricing.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Effort {
+pub struct PricingEffort {
     /// Approximate number of entries of the table.
     pub entries: usize,
     /// Maximum number of cells that the first limit is divided into.
@@ -93,7 +93,7 @@ pub struct Question<'a> {
     /// Profit that a column has to exceed.
     pub goal: f64,
     /// Effort of pricing.
-    pub effort: Effort,
+    pub effort: PricingEffort,
 }
 
 /// Minimum number of cells of the table, whatever the number of entries.

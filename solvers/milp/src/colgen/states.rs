@@ -69,7 +69,7 @@ struct Watch {
 
 /// Nets and slots that the decision on one unit affects.
 #[derive(Default)]
-struct Step {
+struct DecisionEffects {
     nets: Vec<Touch>,
     /// Paired units that are decided already.
     watches: Vec<Watch>,
@@ -210,7 +210,7 @@ fn narrowed(order: &[UnitId], cuts: &Cuts, width: usize) -> Cuts {
 }
 
 /// Steps of all decisions, with slots assigned; `None` if there are too few slots.
-fn steps(order: &[UnitId], cuts: &Cuts, rules: &Rules) -> Option<Vec<Step>> {
+fn steps(order: &[UnitId], cuts: &Cuts, rules: &Rules) -> Option<Vec<DecisionEffects>> {
     let mut of_unit = Keyed::filled(Vec::new(), order.len());
     for net in cuts.ids() {
         for &unit in cuts.pins(net) {
@@ -226,7 +226,7 @@ fn steps(order: &[UnitId], cuts: &Cuts, rules: &Rules) -> Option<Vec<Step>> {
     let mut free: Vec<u32> = (0..SLOTS).rev().collect();
     let mut all = Vec::with_capacity(order.len());
     for (place, &unit) in order.iter().enumerate() {
-        let mut step = Step { outside: placed[unit], ..Step::default() };
+        let mut step = DecisionEffects { outside: placed[unit], ..DecisionEffects::default() };
         for &net in &of_unit[unit] {
             let opens = left[net] == cuts.pins(net).len();
             if opens {
@@ -272,7 +272,7 @@ fn partners(order: &[UnitId], rules: &Rules) -> Vec<Vec<(usize, bool)>> {
     partners
 }
 
-impl Step {
+impl DecisionEffects {
     /// Whether the rules forbid a decision.
     fn forbids(&self, key: u128, inside: bool) -> bool {
         (inside && self.outside)

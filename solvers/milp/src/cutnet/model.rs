@@ -51,8 +51,8 @@ pub type Domains = Keyed<UnitId, Vec<DeviceId>>;
 pub fn domains(problem: &Problem, units: &Units) -> Option<Domains> {
     let of_unit = |unit| {
         let pools = problem.pools().iter().enumerate();
-        let able = pools.filter(|&(pool, _)| units.supported(unit, pool));
-        let domain: Vec<DeviceId> = able.flat_map(|(_, pool)| pool.devices.iter().copied()).collect();
+        let capable = pools.filter(|&(pool, _)| units.supported(unit, pool));
+        let domain: Vec<DeviceId> = capable.flat_map(|(_, pool)| pool.devices.iter().copied()).collect();
         (!domain.is_empty()).then_some(domain)
     };
     units.ids().map(of_unit).collect()

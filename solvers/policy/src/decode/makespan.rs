@@ -13,8 +13,8 @@ use stagewright_core::graph::OpId;
 use stagewright_core::ids::Keyed;
 use stagewright_core::seed;
 use stagewright_core::solver::Stop;
-use stagewright_makespan::schedule::{Best, Judge, Schedule, is_better};
-use stagewright_makespan::{ClusterId, assigned, rank};
+use stagewright_makespan::schedule::{Best, Evaluator, Schedule, is_better};
+use stagewright_makespan::{assigned, rank};
 
 use super::gumbel;
 use crate::predict::Prediction;
@@ -33,26 +33,27 @@ pub(crate) fn homes(
     temperature: f64,
     rng: &mut impl Rng,
 ) -> Vec<DeviceId> {
-    let (level, units, devices) = (&subject.level, subject.unit_count(), subject.scene.device_count());
+    let (level, units, devices) = (&subject.level, subject.unit_count(), subject.instance.device_count());
     let group_of = match is_grouped {
         true => groups(subject, prediction, temperature, rng),
         false => (0..units).collect(),
     };
     let mut logits = vec![0.0f64; units * devices];
     let mut work = vec![0.0f64; units];
-    for (unit, &group) in group_of.iter().enumerate() {
-        let seconds = level.mean(ClusterId::new(unit)) + f64::MIN_POSITIVE;
+    for (unit, &group) in level.ids().zip(&group_of) {
+        let seconds = level.mean(unit) + f64::MIN_POSITIVE;
         work[group] += seconds;
-        for (device, share) in prediction.devices_of(unit, devices).iter().enumerate() {
-            let able = subject.can_run(unit, DeviceId::new(device));
+        for (device, share) in prediction.devices_of(unit.index(), devices).iter().enumerate() {
+            let capable = subject.can_run(unit, DeviceId::new(device));
             logits[group * devices + device] +=
-                if able { seconds * share.max(LEAST).ln() } else { f64::NEG_INFINITY };
+                if capable { seconds * share.max(LEAST).ln() } else { f64::NEG_INFINITY };
         }
     }
     let mut home_of_group = vec![None; units];
-    (0..units)
-        .map(|unit| {
-            let group = group_of[unit];
+    level
+        .ids()
+        .zip(&group_of)
+        .map(|(unit, &group)| {
             let home = *home_of_group[group].get_or_insert_with(|| {
                 let row = &logits[group * devices..(group + 1) * devices];
                 let noisy = |logit: &f64| {
@@ -64,12 +65,14 @@ pub(crate) fn homes(
             match subject.can_run(unit, home) {
                 true => home,
                 // No device can run the whole group: each unit goes where it can run.
-                false => DeviceId::new(largest(prediction.devices_of(unit, devices).iter().enumerate().map(
-                    |(device, &share)| match subject.can_run(unit, DeviceId::new(device)) {
-                        true => share,
-                        false => f64::NEG_INFINITY,
-                    },
-                ))),
+                false => DeviceId::new(largest(
+                    prediction.devices_of(unit.index(), devices).iter().enumerate().map(
+                        |(device, &share)| match subject.can_run(unit, DeviceId::new(device)) {
+                            true => share,
+                            false => f64::NEG_INFINITY,
+                        },
+                    ),
+                )),
             }
         })
         .collect()
@@ -96,7 +99,7 @@ fn groups(
 ) -> Vec<usize> {
     let (level, units) = (&subject.level, subject.unit_count());
     let all: f64 = level.ids().map(|unit| level.mean(unit)).sum();
-    let most = MAX_OF_DEVICE * all / subject.scene.device_count().max(1) as f64;
+    let most = MAX_OF_DEVICE * all / subject.instance.device_count().max(1) as f64;
     let mut holds = |likely: f64| match temperature > 0.0 {
         true => rng.random_bool(likely),
         false => likely > 0.5,
@@ -108,7 +111,7 @@ fn groups(
     let mut work: Vec<f64> = level.ids().map(|unit| level.mean(unit)).collect();
     for edge in held {
         let (from, to, _) = subject.edges[edge];
-        let [a, b] = [from, to].map(|unit| sets.find_mut(unit as usize));
+        let [a, b] = [from, to].map(|unit| sets.find_mut(unit.index()));
         if a != b && work[a] + work[b] <= most {
             sets.union(a, b);
             work[sets.find_mut(a)] = work[a] + work[b];
@@ -120,9 +123,9 @@ fn groups(
 /// The operators by the priority of their units, those of one unit by decreasing upward rank. The backward operators of
 /// units that have forward ones come last, in reverse order.
 pub(crate) fn order(subject: &Subject<'_, '_>, prediction: &Prediction) -> Vec<OpId> {
-    let (scene, level) = (subject.scene, &subject.level);
-    let graph = scene.graph();
-    let mut order = rank::falling(scene, &rank::upward(scene));
+    let (instance, level) = (subject.instance, &subject.level);
+    let graph = instance.graph();
+    let mut order = rank::falling(instance, &rank::upward(instance));
     let unit_of = |op: OpId| level.cluster_of(graph.class_of(op));
     let mut has_forward = Keyed::filled(false, level.len());
     for op in graph.operators().filter(|&op| graph.is_forward(op)) {
@@ -146,14 +149,14 @@ const TEMPERATURES: [f64; 4] = [0.0, 0.25, 0.5, 1.0];
 pub(crate) fn best_of_draws<'s, 'p>(
     subject: &Subject<'s, 'p>,
     prediction: &Prediction,
-    judges: &mut [Judge<'s, 'p>],
+    evaluators: &mut [Evaluator<'s, 'p>],
     count: usize,
     (seed, task): (u64, u64),
     stop: &Stop,
 ) -> Option<Best> {
-    let scene = subject.scene;
+    let instance = subject.instance;
     let by_network = order(subject, prediction);
-    let draw = |judge: &mut Judge<'s, 'p>, number: usize| -> Option<Best> {
+    let draw = |evaluator: &mut Evaluator<'s, 'p>, number: usize| -> Option<Best> {
         if number > 0 && stop.reason().is_some() {
             return None;
         }
@@ -161,16 +164,16 @@ pub(crate) fn best_of_draws<'s, 'p>(
         // The first two draws are the most likely assignments, ungrouped and grouped.
         let temperature = if number < 2 { 0.0 } else { TEMPERATURES[1 + (number / 2) % 3] };
         let homes = homes(subject, prediction, number % 2 == 1, temperature, &mut rng);
-        let device_of = subject.level.project(scene, &homes.into());
-        let implied = assigned::order(scene, &device_of);
-        let best = Best::of(None, judge, Schedule::by_order(device_of.clone(), &implied));
-        Best::of(best, judge, Schedule::by_order(device_of, &by_network))
+        let device_of = subject.level.project(instance, &homes.into());
+        let implied = assigned::order(instance, &device_of);
+        let best = Best::better_of(None, evaluator, Schedule::by_order(device_of.clone(), &implied));
+        Best::better_of(best, evaluator, Schedule::by_order(device_of, &by_network))
     };
-    let walks = judges.len().max(1);
-    let share = |(first, judge): (usize, &mut Judge<'s, 'p>)| {
+    let walks = evaluators.len().max(1);
+    let share = |(first, evaluator): (usize, &mut Evaluator<'s, 'p>)| {
         let mut best: Option<(usize, Best)> = None;
         for number in (first..count).step_by(walks) {
-            if let Some(found) = draw(judge, number)
+            if let Some(found) = draw(evaluator, number)
                 && best.as_ref().is_none_or(|(_, best)| is_better(found.score, best.score))
             {
                 best = Some((number, found));
@@ -178,7 +181,7 @@ pub(crate) fn best_of_draws<'s, 'p>(
         }
         best
     };
-    let mut found: Vec<(usize, Best)> = judges.par_iter_mut().enumerate().filter_map(share).collect();
+    let mut found: Vec<(usize, Best)> = evaluators.par_iter_mut().enumerate().filter_map(share).collect();
     // Ties go to the first draw, whichever thread made it.
     found.sort_by_key(|(number, _)| *number);
     let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };

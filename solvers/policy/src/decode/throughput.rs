@@ -14,7 +14,7 @@ pub(crate) fn places(
     prediction: &Prediction,
     units: &Units,
 ) -> Keyed<UnitId, f64> {
-    let (graph, level) = (subject.scene.graph(), &subject.level);
+    let (graph, level) = (subject.instance.graph(), &subject.level);
     let of_unit = |unit: UnitId| {
         let members = units.members(unit);
         let sum: f64 =

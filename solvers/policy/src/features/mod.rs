@@ -9,6 +9,7 @@ mod read;
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::ids::{Id, Keyed};
+use stagewright_makespan::ClusterId;
 
 pub use read::input;
 
@@ -35,7 +36,7 @@ pub struct Input {
     /// [`UNIT`] features per unit.
     pub unit: Vec<f32>,
     /// The edges.
-    pub edges: Vec<(u32, u32)>,
+    pub edges: Vec<(ClusterId, ClusterId)>,
     /// [`EDGE`] features per edge.
     pub edge: Vec<f32>,
     /// [`DEVICE`] features per device.
@@ -45,11 +46,11 @@ pub struct Input {
     /// [`GRAPH`] features.
     pub graph: Vec<f32>,
     /// Device of every unit in the plan to improve on.
-    pub home: Keyed<u32, DeviceId>,
+    pub home: Keyed<ClusterId, DeviceId>,
     /// Whether a unit can run on a device, by unit and device.
-    pub able: Vec<bool>,
+    pub capable: Vec<bool>,
     /// The units, each after its predecessors.
-    pub order: Vec<u32>,
+    pub order: Vec<ClusterId>,
 }
 
 impl Input {
@@ -58,15 +59,19 @@ impl Input {
     ///
     /// # Panics
     /// If these are not permutations.
-    pub fn renamed(&self, unit_to: &Keyed<u32, u32>, device_to: &Keyed<DeviceId, DeviceId>) -> Input {
+    pub fn renamed(
+        &self,
+        unit_to: &Keyed<ClusterId, ClusterId>,
+        device_to: &Keyed<DeviceId, DeviceId>,
+    ) -> Input {
         let mut pair = vec![0.0; self.pair.len()];
-        let mut able = vec![false; self.able.len()];
+        let mut capable = vec![false; self.capable.len()];
         for (unit, &unit_to) in unit_to.iter().enumerate() {
             for (device, &device_to) in device_to.iter().enumerate() {
                 let from = unit * self.devices + device;
-                let to = unit_to as usize * self.devices + device_to.index();
+                let to = unit_to.index() * self.devices + device_to.index();
                 pair[to * PAIR..(to + 1) * PAIR].copy_from_slice(&self.pair[from * PAIR..(from + 1) * PAIR]);
-                able[to] = self.able[from];
+                capable[to] = self.capable[from];
             }
         }
         let mut home = Keyed::filled(DeviceId(0), self.units);
@@ -83,14 +88,14 @@ impl Input {
             pair,
             graph: self.graph.clone(),
             home,
-            able,
+            capable,
             order: self.order.iter().map(|&unit| unit_to[unit]).collect(),
         }
     }
 
     /// Whether a unit can run on a device.
-    pub fn is_able(&self, unit: usize, device: DeviceId) -> bool {
-        self.able[unit * self.devices + device.index()]
+    pub fn can_run(&self, unit: usize, device: DeviceId) -> bool {
+        self.capable[unit * self.devices + device.index()]
     }
 }
 

@@ -44,39 +44,39 @@ struct Sums {
 /// The features of a subject and a plan to improve on. The plan's value is `value` seconds, at least `bound`.
 /// O(units · devices + edges + operators).
 pub fn input(subject: &Subject<'_, '_>, base: &Base, value: f64, bound: f64) -> Input {
-    let (scene, level) = (subject.scene, &subject.level);
-    let (units, devices) = (level.len(), scene.device_count());
-    let all: Vec<DeviceId> = scene.problem().cluster().devices().collect();
-    let mut able = Vec::with_capacity(units * devices);
-    for unit in 0..units {
-        able.extend(all.iter().map(|&device| subject.can_run(unit, device)));
+    let (instance, level) = (subject.instance, &subject.level);
+    let (units, devices) = (level.len(), instance.device_count());
+    let all: Vec<DeviceId> = instance.problem().cluster().devices().collect();
+    let mut capable = Vec::with_capacity(units * devices);
+    for unit in level.ids() {
+        capable.extend(all.iter().map(|&device| subject.can_run(unit, device)));
     }
     let sums = Sums {
         work: level.ids().map(|unit| level.mean(unit)).sum(),
         sent: subject.edges.iter().map(|edge| edge.2).sum(),
         bytes: level.ids().map(|unit| level.bytes(unit)).sum(),
         longest: subject.bottom.enumerate().map(|(unit, way)| subject.top[unit] + way).fold(0.0, f64::max),
-        memory: all.iter().map(|&device| scene.memory(device)).sum(),
+        memory: all.iter().map(|&device| instance.memory(device)).sum(),
     };
     Input {
         units,
         devices,
-        unit: of_units(subject, base, &able, &sums),
+        unit: of_units(subject, base, &capable, &sums),
         edges: subject.edges.iter().map(|&(from, to, _)| (from, to)).collect(),
         edge: of_edges(subject, base, &sums),
         device: of_devices(subject, base, &all, &sums),
-        pair: of_pairs(subject, base, &able, devices),
+        pair: of_pairs(subject, base, &capable, devices),
         graph: of_graph(subject, base, log(value, bound), devices, &sums),
         home: base.home.clone(),
-        able,
+        capable,
         order: subject.order.clone(),
     }
 }
 
-fn of_units(subject: &Subject<'_, '_>, base: &Base, able: &[bool], sums: &Sums) -> Vec<f32> {
-    let (scene, level) = (subject.scene, &subject.level);
-    let (units, devices) = (level.len(), scene.device_count());
-    let graph = scene.graph();
+fn of_units(subject: &Subject<'_, '_>, base: &Base, capable: &[bool], sums: &Sums) -> Vec<f32> {
+    let (instance, level) = (subject.instance, &subject.level);
+    let (units, devices) = (level.len(), instance.device_count());
+    let graph = instance.graph();
     // Per unit: operators in total and by pass, and seconds by kind.
     let mut count = vec![[0.0f64; 4]; units];
     let mut kinds = vec![[0.0f64; KINDS]; units];
@@ -90,26 +90,28 @@ fn of_units(subject: &Subject<'_, '_>, base: &Base, able: &[bool], sums: &Sums) 
         };
         count[unit.index()][0] += 1.0;
         count[unit.index()][pass] += 1.0;
-        kinds[unit.index()][coarse(operator.kind.as_deref())] += scene.mean_seconds(op) + f64::MIN_POSITIVE;
+        kinds[unit.index()][coarse(operator.kind.as_deref())] +=
+            instance.mean_seconds(op) + f64::MIN_POSITIVE;
     }
-    let mut rank: Keyed<u32, f64> = Keyed::filled(0.0, units);
+    let mut rank: Keyed<ClusterId, f64> = Keyed::filled(0.0, units);
     for (at, &unit) in subject.order.iter().enumerate() {
         rank[unit] = ratio(at as f64, (units - 1) as f64);
     }
     let most_busy = base.busy.iter().copied().fold(0.0, f64::max);
     let usual = ratio(sums.work, units as f64);
     let mut figures = Vec::with_capacity(units * UNIT);
-    for (cluster, (at, &here)) in level.ids().zip(base.home.enumerate()) {
+    for (cluster, &here) in base.home.enumerate() {
         let unit = cluster.index();
         let seconds = level.mean(cluster);
         let received: f64 = level.previous(cluster).iter().map(|edge| edge.1).sum();
         let sent: f64 = level.next(cluster).iter().map(|edge| edge.1).sum();
         let cut = |edges: &[(ClusterId, f64)]| -> f64 {
-            edges.iter().filter(|edge| base.home[edge.0.0] != here).map(|edge| edge.1).sum()
+            edges.iter().filter(|edge| base.home[edge.0] != here).map(|edge| edge.1).sum()
         };
         let away = cut(level.previous(cluster)) + cut(level.next(cluster));
-        let [top, bottom] = [subject.top[at], subject.bottom[at]].map(|way| ratio(way, sums.longest));
-        let can = able[unit * devices..(unit + 1) * devices].iter().filter(|&&can| can).count();
+        let [top, bottom] =
+            [subject.top[cluster], subject.bottom[cluster]].map(|way| ratio(way, sums.longest));
+        let can = capable[unit * devices..(unit + 1) * devices].iter().filter(|&&can| can).count();
         let [all, passes @ ..] = count[unit];
         figures.extend([
             log(seconds, usual),
@@ -127,7 +129,7 @@ fn of_units(subject: &Subject<'_, '_>, base: &Base, able: &[bool], sums: &Sums) 
             log1p(level.next(cluster).len() as f64),
             log(received + sent, seconds),
             ratio(received, received + sent) as f32,
-            rank[at] as f32,
+            rank[cluster] as f32,
             log1p(all - 1.0),
         ]);
         figures.extend(passes.map(|pass| ratio(pass, all) as f32));
@@ -150,13 +152,12 @@ fn of_edges(subject: &Subject<'_, '_>, base: &Base, sums: &Sums) -> Vec<f32> {
     let total = |edges: &[(ClusterId, f64)]| edges.iter().map(|edge| edge.1).sum::<f64>();
     let mut figures = Vec::with_capacity(subject.edges.len() * EDGE);
     for &(from, to, seconds) in &subject.edges {
-        let [source, target] = [from, to].map(ClusterId);
-        let way = subject.top[from] + level.mean(source) + seconds + subject.bottom[to];
+        let way = subject.top[from] + level.mean(from) + seconds + subject.bottom[to];
         figures.extend([
             log(seconds, usual),
-            log(seconds, 0.5 * (level.mean(source) + level.mean(target))),
-            ratio(seconds, total(level.next(source))) as f32,
-            ratio(seconds, total(level.previous(target))) as f32,
+            log(seconds, 0.5 * (level.mean(from) + level.mean(to))),
+            ratio(seconds, total(level.next(from))) as f32,
+            ratio(seconds, total(level.previous(to))) as f32,
             (1.0 - ratio(way, sums.longest)) as f32,
             flag(base.home[from] == base.home[to]),
         ]);
@@ -165,17 +166,17 @@ fn of_edges(subject: &Subject<'_, '_>, base: &Base, sums: &Sums) -> Vec<f32> {
 }
 
 fn of_devices(subject: &Subject<'_, '_>, base: &Base, all: &[DeviceId], sums: &Sums) -> Vec<f32> {
-    let (scene, level) = (subject.scene, &subject.level);
-    let problem = scene.problem();
+    let (instance, level) = (subject.instance, &subject.level);
+    let problem = instance.problem();
     // Only units that every pool can run allow pools to be compared in speed.
     let pools = problem.pools().len();
     let everywhere = |unit: &ClusterId| (0..pools).all(|pool| level.seconds(*unit, pool).is_finite());
     let common: Vec<ClusterId> = level.ids().filter(everywhere).collect();
     let mean: f64 = common.iter().map(|&unit| level.mean(unit)).sum();
     let seconds = |pool: usize| common.iter().map(|&unit| level.seconds(unit, pool)).sum::<f64>();
-    let able = |pool: usize| level.ids().filter(|&unit| level.seconds(unit, pool).is_finite()).count();
+    let capable = |pool: usize| level.ids().filter(|&unit| level.seconds(unit, pool).is_finite()).count();
     let of_pool: Vec<(f64, f64)> =
-        (0..pools).map(|pool| (seconds(pool), ratio(able(pool) as f64, level.len() as f64))).collect();
+        (0..pools).map(|pool| (seconds(pool), ratio(capable(pool) as f64, level.len() as f64))).collect();
     let finite: Vec<f64> = all
         .iter()
         .map(|&device| problem.pools()[problem.pool_of(device)].bandwidth)
@@ -187,7 +188,7 @@ fn of_devices(subject: &Subject<'_, '_>, base: &Base, all: &[DeviceId], sums: &S
     for &device in all {
         let at = problem.pool_of(device);
         let pool = &problem.pools()[at];
-        let memory = scene.memory(device);
+        let memory = instance.memory(device);
         let in_group =
             all.iter().filter(|&&other| problem.pools()[problem.pool_of(other)].group == pool.group);
         figures.extend([
@@ -205,26 +206,26 @@ fn of_devices(subject: &Subject<'_, '_>, base: &Base, all: &[DeviceId], sums: &S
     figures
 }
 
-fn of_pairs(subject: &Subject<'_, '_>, base: &Base, able: &[bool], devices: usize) -> Vec<f32> {
-    let (scene, level) = (subject.scene, &subject.level);
+fn of_pairs(subject: &Subject<'_, '_>, base: &Base, capable: &[bool], devices: usize) -> Vec<f32> {
+    let (instance, level) = (subject.instance, &subject.level);
     let pools: Keyed<DeviceId, usize> =
-        scene.problem().cluster().devices().map(|device| scene.problem().pool_of(device)).collect();
+        instance.problem().cluster().devices().map(|device| instance.problem().pool_of(device)).collect();
     let mut figures = Vec::with_capacity(level.len() * devices * PAIR);
     let mut received: Keyed<DeviceId, f64> = Keyed::filled(0.0, devices);
     let mut sent = received.clone();
-    for (cluster, &here) in level.ids().zip(base.home.iter()) {
+    for (cluster, &here) in base.home.enumerate() {
         let unit = cluster.index();
         received.fill(0.0);
         sent.fill(0.0);
         for &(from, seconds) in level.previous(cluster) {
-            received[base.home[from.0]] += seconds;
+            received[base.home[from]] += seconds;
         }
         for &(to, seconds) in level.next(cluster) {
-            sent[base.home[to.0]] += seconds;
+            sent[base.home[to]] += seconds;
         }
         let all: f64 = received.iter().chain(sent.iter()).sum();
         for device in received.ids() {
-            let can = able[unit * devices + device.index()];
+            let can = capable[unit * devices + device.index()];
             figures.extend([
                 if can { log(level.seconds(cluster, pools[device]), level.mean(cluster)) } else { 0.0 },
                 flag(can),
@@ -254,7 +255,7 @@ fn of_graph(
         log(sums.longest * devices as f64, sums.work),
         flag(subject.is_throughput),
         if sums.memory.is_finite() { log(sums.bytes, sums.memory) } else { 0.0 },
-        flag(subject.scene.has_ports()),
+        flag(subject.instance.has_ports()),
         over_bound,
         ratio(mean_busy, most_busy) as f32,
     ];

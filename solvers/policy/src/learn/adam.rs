@@ -68,7 +68,7 @@ impl Gradients {
     ///
     /// # Errors
     /// If a tensor operation fails.
-    pub(super) fn of(weights: &Weights, loss: &Tensor) -> Result<Gradients> {
+    pub(super) fn from_loss(weights: &Weights, loss: &Tensor) -> Result<Gradients> {
         let mut all = loss.backward()?;
         let named = |(name, var): (&String, &candle_core::Var)| {
             all.remove(var).map(|gradient| (name.clone(), gradient.detach()))

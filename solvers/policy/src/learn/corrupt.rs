@@ -2,12 +2,12 @@
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::ids::{Id, Keyed};
+use stagewright_core::ids::Keyed;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, SolveError, Solver, Stop};
 use stagewright_makespan::schedule::Schedule;
-use stagewright_makespan::{CPOP, EARLIEST_TASK_FIRST, HEFT, PEFT, SMALL_COMMUNICATION, assigned};
+use stagewright_makespan::{CPOP, ClusterId, EARLIEST_TASK_FIRST, HEFT, PEFT, SMALL_COMMUNICATION, assigned};
 use stagewright_search::OneDevice;
 
 use super::example::Teacher;
@@ -47,30 +47,30 @@ pub fn base_schedule(
     stop: &Stop,
     rng: &mut impl Rng,
 ) -> Result<Schedule, SolveError> {
-    let scene = subject.scene();
+    let instance = subject.instance();
     let homes = match start {
         Start::Scheduled => {
             let solvers: [&dyn Solver; 6] =
                 [&HEFT, &HEFT, &PEFT, &CPOP, &SMALL_COMMUNICATION, &EARLIEST_TASK_FIRST];
             let at = rng.random_range(0..=solvers.len());
             let solver = solvers.get(at).copied().unwrap_or(&OneDevice);
-            if let Some(placement) = placed(solver, scene.problem(), stop)? {
-                return Ok(Schedule::of_placement(scene, &placement));
+            if let Some(placement) = placed(solver, instance.problem(), stop)? {
+                return Ok(Schedule::of_placement(instance, &placement));
             }
             random(subject, rng)
         }
         Start::Corrupted => {
             let teacher = &teachers[rng.random_range(0..teachers.len())];
             let device_of: Vec<DeviceId> =
-                scene.graph().operators().map(|op| teacher.placement.device_of(op)).collect();
+                instance.graph().operators().map(|op| teacher.placement.device_of(op)).collect();
             let mut homes = subject.devices_of(&device_of);
             corrupt(subject, &mut homes, rng);
             homes
         }
         Start::Random => random(subject, rng),
     };
-    let device_of = subject.level().project(scene, &homes.iter().copied().collect());
-    let order = assigned::order(scene, &device_of);
+    let device_of = subject.level().project(instance, &homes.iter().copied().collect());
+    let order = assigned::order(instance, &device_of);
     Ok(Schedule::by_order(device_of, &order))
 }
 
@@ -82,21 +82,23 @@ fn placed(solver: &dyn Solver, problem: &Problem, stop: &Stop) -> Result<Option<
 }
 
 /// The devices that can run a unit; not empty if the problem has a plan.
-fn able(subject: &Subject<'_, '_>, unit: impl Id) -> Vec<DeviceId> {
-    let devices = subject.scene().problem().cluster().devices();
+fn capable(subject: &Subject<'_, '_>, unit: ClusterId) -> Vec<DeviceId> {
+    let devices = subject.instance().problem().cluster().devices();
     devices.filter(|&device| subject.can_run(unit, device)).collect()
 }
 
-fn random(subject: &Subject<'_, '_>, rng: &mut impl Rng) -> Keyed<u32, DeviceId> {
-    (0..subject.unit_count())
+fn random(subject: &Subject<'_, '_>, rng: &mut impl Rng) -> Keyed<ClusterId, DeviceId> {
+    subject
+        .level()
+        .ids()
         .map(|unit| {
-            let able = able(subject, unit);
-            if able.is_empty() { DeviceId(0) } else { able[rng.random_range(0..able.len())] }
+            let capable = capable(subject, unit);
+            if capable.is_empty() { DeviceId(0) } else { capable[rng.random_range(0..capable.len())] }
         })
         .collect()
 }
 
-fn corrupt(subject: &Subject<'_, '_>, homes: &mut Keyed<u32, DeviceId>, rng: &mut impl Rng) {
+fn corrupt(subject: &Subject<'_, '_>, homes: &mut Keyed<ClusterId, DeviceId>, rng: &mut impl Rng) {
     let units = homes.len();
     if units == 0 {
         return;
@@ -108,11 +110,11 @@ fn corrupt(subject: &Subject<'_, '_>, homes: &mut Keyed<u32, DeviceId>, rng: &mu
         let length = most.powf(rng.random_range(0.0..=1.0)).ceil() as usize;
         let first = rng.random_range(0..units);
         let stretch = &subject.order()[first..(first + length).min(units)];
-        let able = able(subject, stretch[0]);
-        if able.is_empty() {
+        let capable = capable(subject, stretch[0]);
+        if capable.is_empty() {
             continue;
         }
-        let to = able[rng.random_range(0..able.len())];
+        let to = capable[rng.random_range(0..capable.len())];
         for &unit in stretch {
             if subject.can_run(unit, to) {
                 homes[unit] = to;

@@ -39,7 +39,7 @@ impl Descent {
     /// # Errors
     /// If a gradient is not finite; then nothing changes.
     pub fn step(&mut self, weights: &Weights, loss: &Tensor, rate: f64) -> Result<f64, TrainError> {
-        self.take(weights, &Gradients::of(weights, loss)?, rate)
+        self.take(weights, &Gradients::from_loss(weights, loss)?, rate)
     }
 
     fn take(&mut self, weights: &Weights, gradients: &Gradients, rate: f64) -> Result<f64, TrainError> {
@@ -66,7 +66,7 @@ impl Descent {
         let mut all = Gradients::default();
         while goes_on() {
             match losses.next() {
-                Some(loss) => all.add(Gradients::of(weights, &loss?)?)?,
+                Some(loss) => all.add(Gradients::from_loss(weights, &loss?)?)?,
                 None => return self.take(weights, &all, rate).map(|_| ()),
             }
         }
@@ -115,7 +115,7 @@ pub(crate) struct Parts([BTreeMap<String, Tensor>; 3]);
 
 impl Parts {
     /// Splits tensors by the prefix of their names.
-    pub(crate) fn of(tensors: BTreeMap<String, Tensor>) -> Result<Parts, CheckpointError> {
+    pub(crate) fn from_tensors(tensors: BTreeMap<String, Tensor>) -> Result<Parts, CheckpointError> {
         let mut parts: [BTreeMap<String, Tensor>; 3] = Default::default();
         for (name, tensor) in tensors {
             let found = PARTS

@@ -41,7 +41,7 @@ pub struct Targets {
     /// By unit: weight in the loss; the weights sum to 1.
     pub unit_weight: Vec<f32>,
     /// Pairs of units, the earlier first.
-    pub before: Vec<(u32, u32)>,
+    pub before: Vec<(ClusterId, ClusterId)>,
     /// The natural logarithm of the best value over the lower bound.
     pub value: f32,
 }
@@ -96,26 +96,25 @@ pub fn example(
 }
 
 /// The device of every unit of a placement.
-fn unit_homes(subject: &Subject<'_, '_>, placement: &Placement) -> Keyed<u32, DeviceId> {
+fn unit_homes(subject: &Subject<'_, '_>, placement: &Placement) -> Keyed<ClusterId, DeviceId> {
     let device_of: Vec<DeviceId> =
-        subject.scene().graph().operators().map(|op| placement.device_of(op)).collect();
+        subject.instance().graph().operators().map(|op| placement.device_of(op)).collect();
     subject.devices_of(&device_of)
 }
 
 /// Permutes devices within their pools so that as much work as possible keeps its device: a greedy matching by
 /// decreasing agreement, then pairwise exchanges while they help.
-fn aligned(subject: &Subject<'_, '_>, was: &[DeviceId], is: &[DeviceId]) -> Keyed<u32, DeviceId> {
-    let scene = subject.scene();
-    let problem = scene.problem();
-    let devices = scene.device_count();
+fn aligned(subject: &Subject<'_, '_>, was: &[DeviceId], is: &[DeviceId]) -> Keyed<ClusterId, DeviceId> {
+    let instance = subject.instance();
+    let problem = instance.problem();
+    let devices = instance.device_count();
     // If each pair of devices has its own link, no two devices are interchangeable.
     if problem.cluster().document().matrix.is_some() {
         return is.to_vec().into();
     }
     let mut agreement = vec![0.0f64; devices * devices];
-    for (unit, (&was, &is)) in was.iter().zip(is).enumerate() {
-        agreement[is.index() * devices + was.index()] +=
-            subject.level().mean(ClusterId::new(unit)) + f64::MIN_POSITIVE;
+    for (unit, (&was, &is)) in subject.level().ids().zip(was.iter().zip(is)) {
+        agreement[is.index() * devices + was.index()] += subject.level().mean(unit) + f64::MIN_POSITIVE;
     }
     let pool = |device: usize| problem.pool_of(DeviceId::new(device));
     let mut pairs: Vec<(usize, usize)> = (0..devices)
@@ -153,8 +152,8 @@ fn aligned(subject: &Subject<'_, '_>, was: &[DeviceId], is: &[DeviceId]) -> Keye
 
 /// Position of every unit in a plan: the mean rank of its operators, or its stage. For a unit with forward operators
 /// only these count: its backward operators run in reverse order, so with them every unit would be in the middle.
-fn places(subject: &Subject<'_, '_>, placement: &Placement) -> Keyed<u32, f64> {
-    let graph = subject.scene().graph();
+fn places(subject: &Subject<'_, '_>, placement: &Placement) -> Keyed<ClusterId, f64> {
+    let graph = subject.instance().graph();
     let mut of_operator = vec![0.0; graph.operator_count()];
     if placement.priority().len() == of_operator.len() {
         for (rank, op) in placement.priority().iter().enumerate() {
@@ -182,7 +181,11 @@ fn places(subject: &Subject<'_, '_>, placement: &Placement) -> Keyed<u32, f64> {
 }
 
 /// Random pairs of units at different positions, the earlier first; half of the pairs are nearby.
-fn pairs(places: &Keyed<u32, f64>, order: &[u32], rng: &mut impl Rng) -> Vec<(u32, u32)> {
+fn pairs(
+    places: &Keyed<ClusterId, f64>,
+    order: &[ClusterId],
+    rng: &mut impl Rng,
+) -> Vec<(ClusterId, ClusterId)> {
     let mut pairs = Vec::new();
     if order.len() < 2 {
         return pairs;

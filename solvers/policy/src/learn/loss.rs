@@ -92,8 +92,8 @@ fn ordered(output: &Output, batch: &Batch, targets: &[&Targets]) -> Result<Tenso
     for (targets, size) in targets.iter().zip(&batch.sizes) {
         let share = 1.0 / (targets.before.len().max(1) * batch.sizes.len()) as f32;
         for &(a, b) in &targets.before {
-            earlier.push(first + a);
-            later.push(first + b);
+            earlier.push(first + a.0);
+            later.push(first + b.0);
             weight.push(share);
         }
         first += u32::new(size[0]);

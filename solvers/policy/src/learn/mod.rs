@@ -18,4 +18,4 @@ pub use example::{Example, Targets, Teacher, example};
 pub use loss::{Losses, imitation};
 pub use reinforce::{Episode, Reinforce, proximal};
 pub(crate) use reinforce::{LEAST_DEVIATION, clipped_gain, relative};
-pub use trainer::{STATE_SCHEMA, State, TrainError, Trainer};
+pub use trainer::{STATE_SCHEMA, TrainError, Trainer, TrainerState};

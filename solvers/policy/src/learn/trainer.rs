@@ -56,7 +56,7 @@ impl TrainError {
 
 /// Metadata of a training state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct State {
+pub struct TrainerState {
     /// Always [`STATE_SCHEMA`].
     pub schema: String,
     /// Steps taken.
@@ -140,7 +140,7 @@ impl Trainer {
     pub fn to_bytes(&self, card: &Card, progress: serde_json::Value) -> Result<Vec<u8>, TrainError> {
         let tensors = self.descent.tensors(self.network.weights());
         let (schema, card) = (STATE_SCHEMA.into(), card.clone());
-        Ok(checkpoint::write(&tensors, &State { schema, step: self.descent.steps(), progress, card })?)
+        Ok(checkpoint::write(&tensors, &TrainerState { schema, step: self.descent.steps(), progress, card })?)
     }
 
     /// Restores training from its state.
@@ -151,7 +151,7 @@ impl Trainer {
         bytes: &[u8],
         config: AdamConfig,
         device: &Device,
-    ) -> Result<(Trainer, State), TrainError> {
+    ) -> Result<(Trainer, TrainerState), TrainError> {
         let (tensors, metadata) = checkpoint::read(bytes)?;
         let foreign = |error: serde_json::Error| {
             CheckpointError::Foreign(format!("its metadata cannot be parsed: {error}"))
@@ -162,10 +162,10 @@ impl Trainer {
             Some(other) => return Err(CheckpointError::Schema(other.into(), STATE_SCHEMA).into()),
             None => return Err(CheckpointError::Foreign("its metadata have no schema".into()).into()),
         }
-        let state: State = serde_json::from_value(value).map_err(foreign)?;
+        let state: TrainerState = serde_json::from_value(value).map_err(foreign)?;
         let card = checkpoint::card(&serde_json::to_string(&state.card).map_err(foreign)?)?;
-        let mut parts = Parts::of(tensors)?;
-        let network = Network::of(card.network, parts.take_weights(), DType::F32, device)
+        let mut parts = Parts::from_tensors(tensors)?;
+        let network = Network::from_parameters(card.network, parts.take_weights(), DType::F32, device)
             .map_err(CheckpointError::from)?;
         let descent = Descent::restore(network.weights(), config, state.step, parts)?;
         let trainer = Trainer { network, descent };

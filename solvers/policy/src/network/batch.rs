@@ -46,7 +46,7 @@ pub struct Batch {
     pub(crate) unit_of_pair: Rows,
     pub(crate) device_of_pair: Rows,
     pub(crate) pairs_of_unit: Rows,
-    pub(crate) not_able: Tensor,
+    pub(crate) incapable: Tensor,
     /// Attention: see [`Segments`].
     pub(crate) segments: Segments,
     /// By graph: numbers of units and devices.
@@ -90,10 +90,10 @@ impl Batch {
         let mut at = Offsets { units: 0, devices: 0 };
         let (mut from, mut to, mut home) = (Vec::new(), Vec::new(), Vec::new());
         let (mut graph_of_unit, mut graph_of_device) = (Vec::new(), Vec::new());
-        let (mut unit_of_pair, mut device_of_pair, mut not_able) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut unit_of_pair, mut device_of_pair, mut incapable) = (Vec::new(), Vec::new(), Vec::new());
         for (graph, input) in (0..).zip(inputs) {
-            from.extend(input.edges.iter().map(|edge| at.units + edge.0));
-            to.extend(input.edges.iter().map(|edge| at.units + edge.1));
+            from.extend(input.edges.iter().map(|edge| at.units + edge.0.0));
+            to.extend(input.edges.iter().map(|edge| at.units + edge.1.0));
             home.extend(input.home.iter().map(|&home| at.devices + home.0));
             graph_of_unit.extend((0..input.units).map(|_| graph));
             graph_of_device.extend((0..input.devices).map(|_| graph));
@@ -103,7 +103,7 @@ impl Batch {
                     device_of_pair.push(device);
                 }
             }
-            not_able.extend(input.able.iter().map(|&able| if able { 0.0f32 } else { -30.0 }));
+            incapable.extend(input.capable.iter().map(|&capable| if capable { 0.0f32 } else { -30.0 }));
             at.units += u32::new(input.units);
             at.devices += u32::new(input.devices);
         }
@@ -112,7 +112,7 @@ impl Batch {
             let rows = figures.len();
             Tensor::from_vec(figures, (rows, 1), &Device::Cpu)?.to_dtype(dtype)?.to_device(device)
         };
-        let pairs = not_able.len();
+        let pairs = incapable.len();
         Ok(Batch {
             dtype,
             unit: concat(|input| &input.unit, UNIT)?,
@@ -135,7 +135,7 @@ impl Batch {
             pairs_of_unit: segments(units, &unit_of_pair)?,
             unit_of_pair: gather(units, unit_of_pair)?,
             device_of_pair: gather(devices, device_of_pair)?,
-            not_able: Tensor::from_vec(not_able, (pairs, 1), &Device::Cpu)?
+            incapable: Tensor::from_vec(incapable, (pairs, 1), &Device::Cpu)?
                 .to_dtype(dtype)?
                 .to_device(device)?,
             segments: Segments::new(inputs, config, dtype, device)?,
@@ -155,7 +155,7 @@ impl Segments {
         let mut first = 0;
         for (graph, input) in inputs.iter().enumerate() {
             for (at, &unit) in input.order.iter().enumerate() {
-                let unit = first + unit;
+                let unit = first + unit.0;
                 slot_of_unit[unit] = u32::new(offsets.len() - 1);
                 // Equal spans of the order, one per summary.
                 let summary = at * summaries / input.units.max(1);

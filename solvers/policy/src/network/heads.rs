@@ -76,7 +76,7 @@ impl Heads {
         Ok(Output {
             priority: self.priority.forward(&code.units)?,
             together,
-            affinity: (self.affinity.forward(&pair)? + &batch.not_able)?,
+            affinity: (self.affinity.forward(&pair)? + &batch.incapable)?,
             value: self.value.forward(&Tensor::cat(&[&code.graphs, &pooled], 1)?)?,
         })
     }

@@ -119,7 +119,7 @@ impl Network {
     ///
     /// # Errors
     /// If the parameters do not match the configuration.
-    pub fn of(
+    pub fn from_parameters(
         config: Config,
         parameters: BTreeMap<String, Tensor>,
         dtype: DType,

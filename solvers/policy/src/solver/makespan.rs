@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::bound::LowerBound;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver, Status};
 use stagewright_core::tolerance;
-use stagewright_makespan::scene::Scene;
-use stagewright_makespan::schedule::{Best, Judge, Schedule, is_better, solution};
+use stagewright_makespan::instance::Instance;
+use stagewright_makespan::schedule::{Best, Evaluator, Schedule, is_better, solution};
 use stagewright_makespan::{MULTILEVEL, anneal, assigned, starts};
 use stagewright_search::dpl::Dpl;
 
@@ -26,7 +26,7 @@ const LINEAR_SHARE: f64 = 0.1;
 /// Most rounds in which the network improves on its own plan.
 const REFINEMENTS: u64 = 3;
 /// Evaluators among which draws are divided, independent of the number of threads.
-const JUDGES: usize = 4;
+const EVALUATORS: usize = 4;
 /// Shares of the remaining time for the searches; the network reads the plan before each.
 const SEARCHES: [f64; 2] = [0.3, 1.0];
 /// Separates the random streams of the refinements.
@@ -34,34 +34,30 @@ const TASKS: u64 = 1 << 20;
 
 pub(super) fn solve(
     name: &'static str,
-    problem: &Problem,
+    instance: &Instance<'_>,
+    bound: LowerBound,
     network: Option<&Network>,
     parts: Parts,
     context: &mut Context<'_>,
 ) -> Result<Solution, SolveError> {
-    let bound = strongest(problem);
-    let scene = Scene::new(problem);
-    if let Some(reason) = scene.impossible() {
-        return Ok(Solution::without_plan(name, Status::Infeasible, bound, None, reason));
-    }
-    let mut judge = Judge::new(&scene);
+    let mut evaluator = Evaluator::new(instance);
     let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
-    let Some(start) = starts(&mut judge, context).into_iter().reduce(better) else {
-        return solution(name, &scene, None, bound, context);
+    let Some(start) = starts(&mut evaluator, context).into_iter().reduce(better) else {
+        return solution(name, instance, None, bound, context);
     };
-    if problem.graph().operator_count() == 0 {
-        return solution(name, &scene, Some(start), bound, context);
+    if instance.graph().operator_count() == 0 {
+        return solution(name, instance, Some(start), bound, context);
     }
-    let mut run = Run { scene: &scene, judge, base: start, best: None, asked: 0, seconds: 0.0 };
+    let mut run = Run { instance, evaluator, base: start, best: None, asked: 0, seconds: 0.0 };
     if parts.floor {
         run.best = Some(run.base.clone());
         run.announce(context);
-        run.floor(problem, parts.splits, context)?;
+        run.floor(instance.problem(), parts.splits, context)?;
     }
     let mut reason = None;
     let mut reader = None;
     if let Some(network) = network.filter(|_| !run.is_over(&bound, context)) {
-        let subject = Subject::new(&scene, MAX_UNITS, false);
+        let subject = Subject::new(instance, MAX_UNITS, false);
         reason = Policy::too_large(network, &subject, context);
         reader = reason.is_none().then_some((network, subject));
     }
@@ -95,30 +91,30 @@ pub(super) fn solve(
                 guide = Some(guidance(subject, &base, &prediction));
             }
             context.emit(Event::Phase { name: "search".into() });
-            let mut part = context.part(share);
+            let mut part = context.time_slice(share);
             // Every search has its own random streams, far from those of other seeds.
             part.seed = part.seed.wrapping_add(number << 32);
             let from = run.best.clone().unwrap_or_else(|| run.base.clone());
-            let found = anneal(&scene, from, guide.as_ref(), &bound, &mut part)?;
+            let found = anneal(instance, from, guide.as_ref(), &bound, &mut part)?;
             if run.take(Some(found), context) {
                 guide = None;
             }
         }
     }
     let statistics = vec![
-        ("own_simulations", run.judge.runs),
+        ("own_simulations", run.evaluator.runs),
         ("predictions", run.asked),
         ("network_ms", (1e3 * run.seconds) as u64),
     ];
-    let solution = solution(name, &scene, run.best, bound, context)?;
+    let solution = solution(name, instance, run.best, bound, context)?;
     let reason = solution.reason.clone().or(reason.filter(|_| solution.status != Status::Optimal));
     Ok(Solution { statistics, reason, ..solution })
 }
 
 /// State of a solve.
 struct Run<'s, 'p> {
-    scene: &'s Scene<'p>,
-    judge: Judge<'s, 'p>,
+    instance: &'s Instance<'p>,
+    evaluator: Evaluator<'s, 'p>,
     /// The schedule that the network reads.
     base: Best,
     /// The best schedule so far.
@@ -138,21 +134,22 @@ impl<'s, 'p> Run<'s, 'p> {
     ) -> Result<(), SolveError> {
         if with_splits
             && let Ok(pipeline) = problem.with_objective(Objective::default())
-            && let Some(plan) = Dpl.solve(&pipeline, &mut context.apart().part(LINEAR_SHARE))?.plan
+            && let Some(plan) =
+                Dpl.solve(&pipeline, &mut context.for_auxiliary().time_slice(LINEAR_SHARE))?.plan
         {
-            let schedule = Schedule::of_placement(self.scene, &plan.placement);
-            if self.scene.admits(&schedule.device_of) {
-                let order = assigned::order(self.scene, &schedule.device_of);
+            let schedule = Schedule::of_placement(self.instance, &plan.placement);
+            if self.instance.admits(&schedule.device_of) {
+                let order = assigned::order(self.instance, &schedule.device_of);
                 let schedule = Schedule::by_order(schedule.device_of, &order);
-                let found = Best::of(None, &mut self.judge, schedule);
+                let found = Best::better_of(None, &mut self.evaluator, schedule);
                 self.take(found, context);
             }
         }
-        let mut part = context.part(MULTILEVEL_SHARE);
+        let mut part = context.time_slice(MULTILEVEL_SHARE);
         part.warm_start = self.best.as_ref().map(|best| best.schedule.placement());
         if let Some(plan) = MULTILEVEL.solve(problem, &mut part)?.plan {
-            let schedule = Schedule::of_placement(self.scene, &plan.placement);
-            let found = Best::of(None, &mut self.judge, schedule);
+            let schedule = Schedule::of_placement(self.instance, &plan.placement);
+            let found = Best::better_of(None, &mut self.evaluator, schedule);
             self.take(found, context);
         }
         Ok(())
@@ -167,7 +164,7 @@ impl<'s, 'p> Run<'s, 'p> {
         context: &mut Context<'_>,
     ) -> Result<(Prediction, Base), SolveError> {
         let began = Instant::now();
-        let base = Base::new(subject, &mut self.judge, &self.base.schedule);
+        let base = Base::new(subject, &mut self.evaluator, &self.base.schedule);
         let prediction = Policy::ask(network, &input(subject, &base, base.seconds, bound), context)?;
         self.asked += 1;
         self.seconds += began.elapsed().as_secs_f64();
@@ -182,12 +179,12 @@ impl<'s, 'p> Run<'s, 'p> {
         refinement: u64,
         context: &mut Context<'_>,
     ) -> Result<Option<Best>, SolveError> {
-        let mut judges = vec![self.judge.clone(); JUDGES];
-        let before = self.judge.runs;
+        let mut evaluators = vec![self.evaluator.clone(); EVALUATORS];
+        let before = self.evaluator.runs;
         let (seed, stop) = ((context.seed, refinement * TASKS), context.stop().clone());
         let found =
-            context.in_pool(|| best_of_draws(subject, prediction, &mut judges, draws, seed, &stop))?;
-        self.judge.runs += judges.iter().map(|judge| judge.runs - before).sum::<u64>();
+            context.in_pool(|| best_of_draws(subject, prediction, &mut evaluators, draws, seed, &stop))?;
+        self.evaluator.runs += evaluators.iter().map(|evaluator| evaluator.runs - before).sum::<u64>();
         Ok(found)
     }
 

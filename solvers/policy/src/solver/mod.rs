@@ -15,7 +15,8 @@ use stagewright_core::document::ObjectiveKind;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver};
-use stagewright_search::dpl::missing_for_contiguous_dp;
+use stagewright_makespan::schedule::solve_instance;
+use stagewright_search::dpl::unsupported_for_contiguous_dp;
 
 use crate::features::Input;
 use crate::network::{Config, Network};
@@ -107,7 +108,7 @@ impl Policy {
 
     /// The reason not to run the network on a subject now, if there is not enough time or memory for a prediction.
     fn too_large(network: &Network, subject: &Subject<'_, '_>, context: &Context<'_>) -> Option<String> {
-        let devices = subject.scene().device_count();
+        let devices = subject.instance().device_count();
         let [bytes, operations] = network.cost(subject.unit_count(), subject.edges().len(), devices);
         if context.limits.memory.is_some_and(|memory| bytes > memory as f64) {
             return Some(format!("the network was not run: inference takes {bytes:.1e} bytes of memory"));
@@ -137,16 +138,16 @@ pub fn device() -> Result<Device, String> {
     Ok(Device::Cpu)
 }
 
-fn missing(objective: &Objective) -> Option<&'static str> {
+fn unsupported(objective: &Objective) -> Option<&'static str> {
     match objective.kind() {
         ObjectiveKind::Makespan => None,
         ObjectiveKind::Throughput if objective.times_iteration() => Some("pipeline schedules"),
-        ObjectiveKind::Throughput => missing_for_contiguous_dp(objective),
+        ObjectiveKind::Throughput => unsupported_for_contiguous_dp(objective),
         ObjectiveKind::Latency => Some("latency"),
     }
 }
 
-fn missing_without_splits(objective: &Objective) -> Option<&'static str> {
+pub(crate) fn unsupported_without_splits(objective: &Objective) -> Option<&'static str> {
     match objective.kind() {
         ObjectiveKind::Makespan => None,
         _ => Some("objectives other than the makespan"),
@@ -162,8 +163,8 @@ impl Solver for Policy {
         self.summary
     }
 
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        if self.parts.splits { missing(objective) } else { missing_without_splits(objective) }
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
+        if self.parts.splits { unsupported(objective) } else { unsupported_without_splits(objective) }
     }
 
     /// Without a time limit, stops after about as many simulations, or orders, as the other searches.
@@ -175,7 +176,9 @@ impl Solver for Policy {
             context.emit(Event::Phase { name: format!("the floor; the network is on {place}") });
         }
         match problem.objective().kind() {
-            ObjectiveKind::Makespan => makespan::solve(self.name, problem, network, self.parts, context),
+            ObjectiveKind::Makespan => solve_instance(self, problem, |instance, bound| {
+                makespan::solve(self.name, instance, bound, network, self.parts, context)
+            }),
             _ => throughput::solve(self.name, problem, network, self.parts, context),
         }
     }

@@ -8,11 +8,11 @@ use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status};
 use stagewright_core::tolerance;
-use stagewright_makespan::scene::Scene;
-use stagewright_makespan::schedule::{Best, Judge, Schedule, is_better};
+use stagewright_makespan::instance::Instance;
+use stagewright_makespan::schedule::{Best, Evaluator, Schedule, is_better};
 use stagewright_makespan::starts;
 use stagewright_search::dpl::{
-    Effort, Room, best_over_orders, improve_boundaries, is_chain, over_more_orders,
+    OrderEffort, Room, best_over_orders, improve_boundaries, is_chain, over_more_orders,
 };
 use stagewright_search::order::Rule;
 
@@ -44,8 +44,8 @@ pub(super) fn solve(
     let room = Room::new(problem, &units, context.limits.memory);
     // The plan that the network reads is a candidate for the result only if the floor is kept.
     let base = match parts.floor {
-        true => best_over_orders(problem, &units, Effort::Plain, context)?,
-        false => best_over_orders(problem, &units, Effort::Plain, &mut context.apart())?,
+        true => best_over_orders(problem, &units, OrderEffort::Plain, context)?,
+        false => best_over_orders(problem, &units, OrderEffort::Plain, &mut context.for_auxiliary())?,
     };
     let best = base.clone().filter(|_| parts.floor);
     let rng = seed::stream(context.seed, 0);
@@ -53,10 +53,10 @@ pub(super) fn solve(
     let guide = places.clone();
     let mut run = Run { problem, units: &units, room: &room, bound, best, places, guide, rng, asked: 0 };
     let step = step_of(problem).ok();
-    let scene = step.as_ref().map(Scene::new).filter(|scene| scene.impossible().is_none());
+    let instance = step.as_ref().map(Instance::new).filter(|instance| instance.impossible().is_none());
     let mut reason = None;
     if let Some(network) = network.filter(|_| !units.is_empty() && !run.is_over(context)) {
-        match Reader::new(network, scene.as_ref(), context) {
+        match Reader::new(network, instance.as_ref(), context) {
             Ok(mut reader) => run.refine(&mut reader, base, parts.draws, context)?,
             Err(why) => {
                 context.emit(Event::Phase { name: why.clone() });
@@ -170,23 +170,23 @@ impl<R: Rng> Run<'_, R> {
 struct Reader<'s, 'p> {
     network: &'s Network,
     subject: Subject<'s, 'p>,
-    judge: Judge<'s, 'p>,
+    evaluator: Evaluator<'s, 'p>,
 }
 
 impl<'s, 'p> Reader<'s, 'p> {
-    /// A reader of a scene, or the reason why the network is not asked.
+    /// A reader of an instance, or the reason why the network is not asked.
     fn new(
         network: &'s Network,
-        scene: Option<&'s Scene<'p>>,
+        instance: Option<&'s Instance<'p>>,
         context: &Context<'_>,
     ) -> Result<Reader<'s, 'p>, String> {
         let no_step = "the network was not run: it reads steps, and the problem has none";
-        let scene = scene.ok_or(no_step)?;
-        let subject = Subject::new(scene, MAX_UNITS, true);
-        let judge = Judge::new(scene);
+        let instance = instance.ok_or(no_step)?;
+        let subject = Subject::new(instance, MAX_UNITS, true);
+        let evaluator = Evaluator::new(instance);
         match Policy::too_large(network, &subject, context) {
             Some(why) => Err(why),
-            None => Ok(Reader { network, subject, judge }),
+            None => Ok(Reader { network, subject, evaluator }),
         }
     }
 
@@ -199,14 +199,14 @@ impl<'s, 'p> Reader<'s, 'p> {
         context: &mut Context<'_>,
     ) -> Result<Option<Keyed<UnitId, f64>>, SolveError> {
         let schedule = match plan {
-            Some(plan) => Some(Schedule::of_placement(self.subject.scene(), &plan.placement)),
+            Some(plan) => Some(Schedule::of_placement(self.subject.instance(), &plan.placement)),
             None => {
                 let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
-                starts(&mut self.judge, context).into_iter().reduce(better).map(|best| best.schedule)
+                starts(&mut self.evaluator, context).into_iter().reduce(better).map(|best| best.schedule)
             }
         };
         let Some(schedule) = schedule else { return Ok(None) };
-        let base = Base::new(&self.subject, &mut self.judge, &schedule);
+        let base = Base::new(&self.subject, &mut self.evaluator, &schedule);
         let value = plan.map_or(base.seconds, Plan::value);
         let figures = input(&self.subject, &base, value, bound.value);
         let prediction = Policy::ask(self.network, &figures, context)?;

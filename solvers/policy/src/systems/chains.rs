@@ -1,6 +1,7 @@
 //! Contraction of chains of units.
 
 use stagewright_core::ids::Keyed;
+use stagewright_makespan::ClusterId;
 
 use super::reading::Reading;
 
@@ -8,7 +9,7 @@ use super::reading::Reading;
 /// and has no other predecessor.
 pub(super) struct Chains {
     /// The chain of every unit; chains are numbered in topological order of their first units.
-    pub(super) chain_of: Keyed<u32, u32>,
+    pub(super) chain_of: Keyed<ClusterId, u32>,
     /// Number of chains.
     pub(super) count: usize,
     /// Edges between chains, each once.
@@ -17,14 +18,14 @@ pub(super) struct Chains {
 
 impl Chains {
     /// The chains of a reading.
-    pub(super) fn of(reading: &Reading<'_, '_>) -> Chains {
+    pub(super) fn from_reading(reading: &Reading<'_, '_>) -> Chains {
         Chains::new(reading.subject.order(), &reading.ends)
     }
 
     /// The chains of units in topological order with the edges between them, each once. O(units + edges).
-    fn new(order: &[u32], ends: &[(u32, u32)]) -> Chains {
-        let mut readers: Keyed<u32, u32> = Keyed::filled(0, order.len());
-        let mut sources: Keyed<u32, (u32, Option<u32>)> = Keyed::filled((0, None), order.len());
+    fn new(order: &[ClusterId], ends: &[(ClusterId, ClusterId)]) -> Chains {
+        let mut readers: Keyed<ClusterId, u32> = Keyed::filled(0, order.len());
+        let mut sources: Keyed<ClusterId, (u32, Option<ClusterId>)> = Keyed::filled((0, None), order.len());
         for &(from, to) in ends {
             readers[from] += 1;
             let (count, source) = &mut sources[to];
@@ -40,7 +41,7 @@ impl Chains {
                 }
             };
         }
-        let between = |&(from, to): &(u32, u32)| {
+        let between = |&(from, to): &(ClusterId, ClusterId)| {
             let ends = (chain_of[from], chain_of[to]);
             (ends.0 != ends.1).then_some(ends)
         };
@@ -53,15 +54,17 @@ impl Chains {
 
 #[cfg(test)]
 mod tests {
+    use stagewright_core::ids::Id;
+
     use super::*;
 
     /// 0 → 1 → {2 → 3, 4} → 5 → 6, and 7 isolated, numbered backwards.
     #[test]
     fn what_nothing_parts_is_together() {
-        let order: Vec<u32> = (0..8).rev().collect();
-        let ends: Vec<(u32, u32)> = [(0, 1), (1, 2), (2, 3), (1, 4), (3, 5), (4, 5), (5, 6)]
+        let order: Vec<ClusterId> = ClusterId::first(8).rev().collect();
+        let ends: Vec<(ClusterId, ClusterId)> = [(0, 1), (1, 2), (2, 3), (1, 4), (3, 5), (4, 5), (5, 6)]
             .iter()
-            .map(|&(from, to)| (7 - from, 7 - to))
+            .map(|&(from, to)| (ClusterId(7 - from), ClusterId(7 - to)))
             .collect();
         let chains = Chains::new(&order, &ends);
         let by_place: Vec<u32> = order.iter().map(|&unit| chains.chain_of[unit]).collect();
@@ -73,7 +76,10 @@ mod tests {
     fn nothing_is_no_chain_and_a_line_is_one() {
         let nothing = Chains::new(&[], &[]);
         assert_eq!((nothing.count, nothing.ends.len()), (0, 0));
-        let line = Chains::new(&[0, 1, 2], &[(0, 1), (1, 2)]);
+        let line = Chains::new(
+            &[0, 1, 2].map(ClusterId),
+            &[(0, 1), (1, 2)].map(|(from, to)| (ClusterId(from), ClusterId(to))),
+        );
         assert_eq!((line.chain_of, line.count, line.ends.len()), (vec![0, 0, 0].into(), 1, 0));
     }
 }

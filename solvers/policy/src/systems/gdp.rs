@@ -31,6 +31,7 @@ use candle_core::{D, Device, Result, Tensor};
 use candle_nn::ops::softmax;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::ids::{Id, Keyed};
+use stagewright_makespan::ClusterId;
 use stagewright_makespan::schedule::Score;
 
 use super::kind::Settings;
@@ -205,7 +206,7 @@ impl Gdp {
             segments.push(segment);
         }
         let x = Tensor::cat(&segments, 0)?.index_select(&seen.places, 0)?;
-        log_probabilities(&(self.head.forward(&self.norm.forward(&x)?)? + &seen.not_able)?)
+        log_probabilities(&(self.head.forward(&self.norm.forward(&x)?)? + &seen.incapable)?)
     }
 }
 
@@ -217,16 +218,16 @@ struct Seen {
     most: usize,
     order: Tensor,
     places: Tensor,
-    not_able: Tensor,
+    incapable: Tensor,
 }
 
 impl Seen {
     fn new(reading: &Reading<'_, '_>, devices: usize) -> Result<Seen> {
         let units = reading.units();
-        let mut around: Keyed<u32, Vec<u32>> = Keyed::filled(Vec::new(), units);
+        let mut around: Keyed<ClusterId, Vec<u32>> = Keyed::filled(Vec::new(), units);
         for &(from, to) in &reading.ends {
-            around[from].push(to);
-            around[to].push(from);
+            around[from].push(to.0);
+            around[to].push(from.0);
         }
         let most = around.iter().map(Vec::len).max().unwrap_or(0).clamp(1, NEIGHBOURS);
         let mut neighbours = Vec::with_capacity(units * most);
@@ -239,9 +240,9 @@ impl Seen {
             figures: reading.figures()?,
             neighbours: ids(neighbours)?,
             most,
-            order: ids(reading.subject.order().to_vec())?,
+            order: ids(reading.subject.order().iter().map(|unit| unit.0).collect())?,
             places: ids(reading.places().into_vec())?,
-            not_able: reading.not_able(devices)?,
+            incapable: reading.incapable(devices)?,
         })
     }
 }
@@ -324,7 +325,7 @@ mod tests {
             most: 4,
             order: Tensor::new(ids.clone(), &Device::Cpu)?,
             places: Tensor::new(ids, &Device::Cpu)?,
-            not_able: Tensor::zeros((5, 3), DType::F32, &Device::Cpu)?,
+            incapable: Tensor::zeros((5, 3), DType::F32, &Device::Cpu)?,
         })
     }
 
@@ -349,7 +350,7 @@ mod tests {
             most: 1,
             order: Tensor::new(ids.clone(), &Device::Cpu)?,
             places: Tensor::new(ids, &Device::Cpu)?,
-            not_able: Tensor::zeros((units, 3), DType::F32, &Device::Cpu)?,
+            incapable: Tensor::zeros((units, 3), DType::F32, &Device::Cpu)?,
         })
     }
 

@@ -30,6 +30,7 @@ use candle_core::{D, Device, Result, Tensor};
 use candle_nn::ops::softmax;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::ids::Keyed;
+use stagewright_makespan::ClusterId;
 use stagewright_makespan::schedule::Score;
 
 use super::kind::Settings;
@@ -135,7 +136,7 @@ impl Hdp {
         &self,
         figures: &[Vec<f32>],
         reading: &Reading<'_, '_>,
-        groupings: &[Keyed<u32, u32>],
+        groupings: &[Keyed<ClusterId, u32>],
     ) -> Result<Tensor> {
         let (groups, width) = (self.groups, OF_GROUP + self.groups);
         let mut all = vec![0.0f32; groupings.len() * groups * width];
@@ -265,7 +266,7 @@ impl System for Hdp {
         let shares = probabilities(&log)?;
         let draws = if play.is_greedy() { 1 } else { DRAWS };
         let mut group = || shares.iter().map(|row| pick(row, play.is_greedy(), play.rng)).collect();
-        let groupings: Vec<Keyed<u32, u32>> = (0..draws).map(|_| group()).collect();
+        let groupings: Vec<Keyed<ClusterId, u32>> = (0..draws).map(|_| group()).collect();
         let codes = self.encode(&self.of_groups(&figures.to_vec2()?, reading, &groupings)?)?;
         let Some(places) = self.place(&codes.detach(), &mut play)? else { return Ok(()) };
         let failing = FAILING * reading.seconds();

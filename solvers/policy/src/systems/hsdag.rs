@@ -36,6 +36,7 @@ use petgraph::unionfind::UnionFind;
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::ids::{Id, Keyed};
+use stagewright_makespan::ClusterId;
 use stagewright_makespan::schedule::Score;
 
 use super::chains::Chains;
@@ -67,7 +68,7 @@ pub(super) fn parameters(settings: &Settings) -> f64 {
 
 /// Numbers kept for the gradient of all steps; without learning, of one step.
 pub(super) fn kept(settings: &Settings, reading: &Reading<'_, '_>, learns: bool) -> f64 {
-    let chains = Chains::of(reading);
+    let chains = Chains::from_reading(reading);
     let widths = chains.count * (PER_LAYER * settings.layers + PER_CHAIN) + chains.ends.len() * PER_EDGE;
     let steps = if learns { STEPS } else { 1 };
     (steps * settings.width) as f64 * widths as f64
@@ -85,7 +86,7 @@ pub(super) struct Hsdag {
 /// Input tensors of a problem with contracted chains.
 struct Seen {
     /// By unit of the reading.
-    chain_of: Keyed<u32, u32>,
+    chain_of: Keyed<ClusterId, u32>,
     /// Edges between chains.
     ends: Keyed<u32, (u32, u32)>,
     /// Chains × features: means over units, with the fractal dimension last.
@@ -99,7 +100,7 @@ struct Seen {
 
 impl Seen {
     fn new(reading: &Reading<'_, '_>) -> Result<Seen> {
-        let Chains { chain_of, count, ends } = Chains::of(reading);
+        let Chains { chain_of, count, ends } = Chains::from_reading(reading);
         let members = Rows::segments(count, &chain_of).map_err(candle_core::Error::wrap)?;
         let figures = mean(&members, &chain_of, &reading.figures()?)?;
         let mut around: Keyed<u32, Vec<u32>> = u32::first(count).map(|chain| vec![chain]).collect();
@@ -339,8 +340,8 @@ impl System for Hsdag {
 mod tests {
     use candle_core::DType;
     use stagewright_core::solver::Stop;
-    use stagewright_makespan::scene::Scene;
-    use stagewright_makespan::schedule::Judge;
+    use stagewright_makespan::instance::Instance;
+    use stagewright_makespan::schedule::Evaluator;
 
     use super::super::system::Purpose;
     use super::super::testing::{DIAMOND, graph};
@@ -381,8 +382,8 @@ mod tests {
         set("score.1.bias", &|_| 0.0)?;
         // 0 – 1 – 2 – 3 – 4, and 5 isolated, with alternating directions so that nothing is contracted.
         let problem = graph(6, &[(1, 0), (1, 2), (3, 2), (3, 4)], 2);
-        let scene = Scene::new(&problem);
-        let reading = Reading::new(&scene, usize::MAX)?;
+        let instance = Instance::new(&problem);
+        let reading = Reading::new(&instance, usize::MAX)?;
         let seen = Seen::new(&reading)?;
         assert_eq!(seen.ends.len(), 4);
         // Products along the edges: 0 – 1: 6, 1 – 2: 3, 2 – 3: 1, 3 – 4: 5.
@@ -392,16 +393,19 @@ mod tests {
             code[chain as usize * 8] = by_unit[unit];
         }
         let (group_of, kept) = hsdag.groups(&Tensor::from_vec(code, (6, 8), &Device::Cpu)?, &seen)?;
-        let of = |unit: u32| group_of[seen.chain_of[unit]];
+        let of = |unit: u32| group_of[seen.chain_of[ClusterId(unit)]];
         assert!(of(0) == of(1) && of(1) == of(2) && of(3) == of(4));
         assert!(of(2) != of(3) && of(5) != of(0) && of(5) != of(3));
         assert_eq!(group_of.iter().max(), Some(&2));
         let kept: Keyed<u32, f32> = kept.flatten_all()?.to_vec1()?.into();
         let sigmoid = |x: f32| 1.0 / (1.0 + (-x).exp());
         for (unit, expected) in (0..).zip([6.0, 6.0, 3.0, 5.0, 5.0]) {
-            assert!((kept[seen.chain_of[unit]] - sigmoid(expected)).abs() < 1e-6, "{unit}: {kept:?}");
+            assert!(
+                (kept[seen.chain_of[ClusterId(unit)]] - sigmoid(expected)).abs() < 1e-6,
+                "{unit}: {kept:?}"
+            );
         }
-        assert_eq!(kept[seen.chain_of[5]], 1.0);
+        assert_eq!(kept[seen.chain_of[ClusterId(5)]], 1.0);
         Ok(())
     }
 
@@ -410,11 +414,11 @@ mod tests {
     fn scores_have_a_gradient() -> Result<()> {
         let (hsdag, weights) = small()?;
         let problem = graph(6, &DIAMOND, 2);
-        let scene = Scene::new(&problem);
-        let reading = Reading::new(&scene, usize::MAX)?;
+        let instance = Instance::new(&problem);
+        let reading = Reading::new(&instance, usize::MAX)?;
         let seen = Seen::new(&reading)?;
         let stop = Stop::new(None, Default::default());
-        let mut trials = Trials::new(&reading, Judge::new(&scene), u64::MAX, 0.0, stop);
+        let mut trials = Trials::new(&reading, Evaluator::new(&instance), u64::MAX, 0.0, stop);
         let mut rng = stagewright_core::seed::stream(1, 0);
         let (baselines, purpose) = (&mut Vec::new(), Purpose::Draw);
         let mut play = Play { baselines, reading: &reading, trials: &mut trials, purpose, rng: &mut rng };
@@ -422,7 +426,8 @@ mod tests {
         let drawn = hsdag.step(&x, &seen, &mut play)?;
         assert_eq!(drawn.homes.len(), 6);
         // Units 3 and 4 form a chain.
-        assert_eq!((seen.chain_of[3], drawn.homes[3]), (seen.chain_of[4], drawn.homes[4]));
+        let chain_of = |unit: u32| seen.chain_of[ClusterId(unit)];
+        assert_eq!((chain_of(3), drawn.homes[3]), (chain_of(4), drawn.homes[4]));
         let gradients = drawn.likely.backward()?;
         for name in ["score.0.weight", "score.1.weight", "place.1.weight", "layer.0.weight"] {
             let gradient = gradients.get(&weights.vars()[name]).expect("the loss depends on it");

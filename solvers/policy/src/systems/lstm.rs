@@ -108,7 +108,7 @@ impl Lstm {
             let inputs = (known.narrow(1, at, 1)?.squeeze(1)? + memory.hidden.matmul(&across)?)?;
             let (gates, after) = Gates::pass(&inputs, &memory)?;
             shown[at] = after.hidden.clone();
-            tape.push(Step { at, gates, before: std::mem::replace(&mut memory, after) });
+            tape.push(StepRecord { at, gates, before: std::mem::replace(&mut memory, after) });
         }
         let shown = Tensor::stack(&shown, 1)?.contiguous()?;
         reads.apply_op2(self.hidden.weight(), Unrolled { tape, shown })
@@ -116,7 +116,7 @@ impl Lstm {
 }
 
 /// Record of a step.
-struct Step {
+struct StepRecord {
     at: usize,
     gates: Gates,
     before: Memory,
@@ -125,7 +125,7 @@ struct Step {
 /// Unrolled steps with a backward pass through time (Werbos, Proceedings of the IEEE 1990).
 struct Unrolled {
     /// In the order of execution.
-    tape: Vec<Step>,
+    tape: Vec<StepRecord>,
     /// Outputs: b × steps × width.
     shown: Tensor,
 }

@@ -136,7 +136,7 @@ pub(super) struct Placeto {
 /// The groups before, after, and parallel to each group.
 struct Around {
     /// By group in topological order: the three sets.
-    sets: Vec<[Vec<u32>; 3]>,
+    sets: Vec<[Vec<ClusterId>; 3]>,
 }
 
 impl Around {
@@ -145,8 +145,8 @@ impl Around {
         let units = reading.units();
         // Bit sets of the ancestors of every group.
         let words = units.div_ceil(64);
-        let mut before: Keyed<u32, Vec<u64>> = Keyed::filled(vec![0; words], units);
-        let mut edges: Keyed<u32, Vec<u32>> = Keyed::filled(Vec::new(), units);
+        let mut before: Keyed<ClusterId, Vec<u64>> = Keyed::filled(vec![0; words], units);
+        let mut edges: Keyed<ClusterId, Vec<ClusterId>> = Keyed::filled(Vec::new(), units);
         for &(from, to) in &reading.ends {
             edges[to].push(from);
         }
@@ -154,12 +154,12 @@ impl Around {
             for &from in &edges[unit] {
                 let mut row = std::mem::take(&mut before[unit]);
                 row.iter_mut().zip(&before[from]).for_each(|(own, other)| *own |= other);
-                bits::insert(&mut row, from as usize);
+                bits::insert(&mut row, from.index());
                 before[unit] = row;
             }
         }
-        let depends = |unit: u32, on: u32| bits::contains(&before[unit], on as usize);
-        let sets = |unit: u32| {
+        let depends = |unit: ClusterId, on: ClusterId| bits::contains(&before[unit], on.index());
+        let sets = |unit: ClusterId| {
             let mut sets = [Vec::new(), Vec::new(), Vec::new()];
             for other in before.ids().filter(|&other| other != unit) {
                 let set = if depends(unit, other) {
@@ -229,7 +229,7 @@ impl Placeto {
         let (units, width) = (seen.reading.units(), both.dim(2)?);
         let flat = both.reshape((units * steps, width))?;
         let count = u32::new(steps);
-        let at = |unit: u32, step: u32| unit * count + step;
+        let at = |unit: ClusterId, step: u32| unit.0 * count + step;
         let order = &seen.reading.subject.order()[first..first + steps];
         let placed: Vec<u32> = (0..).zip(order).map(|(step, &unit)| at(unit, step)).collect();
         let mut parts = vec![flat.index_select(&Tensor::new(placed, &Device::Cpu)?, 0)?];
@@ -243,8 +243,8 @@ impl Placeto {
             parts.push(pool.forward(&flat.unsqueeze(1)?, &rows)?.squeeze(1)?);
         }
         let logits = perceptron(&self.classifier, &Tensor::cat(&parts, 1)?)?;
-        let order = Tensor::new(order.to_vec(), &Device::Cpu)?;
-        log_probabilities(&(logits + seen.not_able.index_select(&order, 0)?)?)
+        let order = Tensor::new(order.iter().map(|unit| unit.0).collect::<Vec<u32>>(), &Device::Cpu)?;
+        log_probabilities(&(logits + seen.incapable.index_select(&order, 0)?)?)
     }
 }
 
@@ -254,41 +254,41 @@ struct Seen<'a, 's, 'p> {
     around: Around,
     /// Whether a group has groups before and after it, groups × 1 × 1; otherwise it receives nothing.
     hears: [Tensor; 2],
-    not_able: Tensor,
+    incapable: Tensor,
     /// By group: seconds, bytes sent and memory, each as a share of the largest.
-    shares: Keyed<u32, [f32; 3]>,
+    shares: Keyed<ClusterId, [f32; 3]>,
 }
 
 impl<'a, 's, 'p> Seen<'a, 's, 'p> {
     fn new(reading: &'a Reading<'s, 'p>, devices: usize) -> Result<Seen<'a, 's, 'p>> {
         let level = reading.subject.level();
         let units = reading.units();
-        let of = |figure: &dyn Fn(usize) -> f64| -> Vec<f32> {
-            let most = (0..units).map(figure).fold(f64::MIN_POSITIVE, f64::max);
-            (0..units).map(|unit| (figure(unit) / most) as f32).collect()
+        let of = |figure: &dyn Fn(ClusterId) -> f64| -> Vec<f32> {
+            let most = level.ids().map(figure).fold(f64::MIN_POSITIVE, f64::max);
+            level.ids().map(|unit| (figure(unit) / most) as f32).collect()
         };
         let columns = [
-            of(&|unit| level.mean(ClusterId::new(unit))),
-            of(&|unit| reading.sent[unit]),
-            of(&|unit| level.bytes(ClusterId::new(unit))),
+            of(&|unit| level.mean(unit)),
+            of(&|unit| reading.sent[unit.index()]),
+            of(&|unit| level.bytes(unit)),
         ];
         let shares = (0..units).map(|unit| columns.each_ref().map(|column| column[unit])).collect();
-        let mut hears: [Keyed<u32, f32>; 2] = [0, 1].map(|_| Keyed::filled(0.0, units));
+        let mut hears: [Keyed<ClusterId, f32>; 2] = [0, 1].map(|_| Keyed::filled(0.0, units));
         for &(from, to) in &reading.ends {
             hears[0][to] = 1.0;
             hears[1][from] = 1.0;
         }
         let [down, up] = hears.map(|hears| Tensor::from_vec(hears.into_vec(), (units, 1, 1), &Device::Cpu));
-        let (around, not_able) = (Around::new(reading), reading.not_able(devices)?);
-        Ok(Seen { reading, around, hears: [down?, up?], not_able, shares })
+        let (around, incapable) = (Around::new(reading), reading.incapable(devices)?);
+        Ok(Seen { reading, around, hears: [down?, up?], incapable, shares })
     }
 
     /// Features before a step: groups × width.
     fn figures(
         &self,
         step: usize,
-        homes: &Keyed<u32, DeviceId>,
-        starts: &Keyed<u32, f64>,
+        homes: &Keyed<ClusterId, DeviceId>,
+        starts: &Keyed<ClusterId, f64>,
         devices: usize,
     ) -> Vec<f32> {
         let order = self.reading.subject.order();
@@ -303,7 +303,7 @@ impl<'a, 's, 'p> Seen<'a, 's, 'p> {
         }
         for (at, &unit) in order.iter().enumerate().take(step + 1) {
             let is_now = at == step;
-            figures[unit as usize * width + if is_now { 4 } else { 3 }] = 1.0;
+            figures[unit.index() * width + if is_now { 4 } else { 3 }] = 1.0;
         }
         figures
     }
@@ -344,7 +344,7 @@ impl System for Placeto {
         let seen = Seen::new(reading, devices)?;
         let there = u32::new(reading.devices());
         let mut home = |unit| reading.instead(unit, DeviceId(play.rng.random_range(0..there)));
-        let mut homes: Keyed<u32, DeviceId> = (0..units).map(&mut home).collect();
+        let mut homes: Keyed<ClusterId, DeviceId> = ClusterId::first(units).map(&mut home).collect();
         let Some(score) = play.trials.play(&homes) else { return Ok(()) };
         let beginning = penalised(score);
         let mut before = beginning;
@@ -384,7 +384,7 @@ impl System for Placeto {
 #[cfg(test)]
 mod tests {
     use candle_core::DType;
-    use stagewright_makespan::scene::Scene;
+    use stagewright_makespan::instance::Instance;
 
     use super::super::testing::{DIAMOND, graph};
     use super::*;
@@ -394,13 +394,13 @@ mod tests {
     #[test]
     fn others_come_before_after_or_beside() {
         let problem = graph(6, &DIAMOND, 2);
-        let scene = Scene::new(&problem);
-        let reading = Reading::new(&scene, usize::MAX).expect("few edges");
+        let instance = Instance::new(&problem);
+        let reading = Reading::new(&instance, usize::MAX).expect("few edges");
         let around = Around::new(&reading);
         let of = |unit: u32| {
-            let at =
-                reading.subject.order().iter().position(|&other| other == unit).expect("it is in the order");
-            around.sets[at].clone()
+            let order = reading.subject.order();
+            let at = order.iter().position(|&other| other == ClusterId(unit)).expect("it is in the order");
+            around.sets[at].each_ref().map(|set| set.iter().map(|unit| unit.0).collect::<Vec<u32>>())
         };
         assert_eq!(of(0), [vec![], vec![1, 2, 3, 4], vec![5]]);
         assert_eq!(of(1), [vec![0], vec![3, 4], vec![2, 5]]);
@@ -412,8 +412,8 @@ mod tests {
     #[test]
     fn steps_together_are_as_likely_as_one_by_one() -> Result<()> {
         let problem = graph(6, &DIAMOND, 3);
-        let scene = Scene::new(&problem);
-        let reading = Reading::new(&scene, usize::MAX)?;
+        let instance = Instance::new(&problem);
+        let reading = Reading::new(&instance, usize::MAX)?;
         let settings = Settings { devices: 3, width: 0, layers: 2 };
         let mut parameters = ParameterBuilder::new(Source::Seed(8), false, DType::F32, &Device::Cpu);
         let placeto = Placeto::new(&mut parameters, settings).map_err(candle_core::Error::wrap)?;

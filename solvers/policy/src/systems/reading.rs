@@ -5,7 +5,8 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::TensorId;
 use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
-use stagewright_makespan::scene::Scene;
+use stagewright_makespan::ClusterId;
+use stagewright_makespan::instance::Instance;
 
 use crate::features::kinds::{KINDS, coarse};
 use crate::rows::Rows;
@@ -27,7 +28,7 @@ pub struct Reading<'s, 'p> {
     /// Edges out of every unit: its successors.
     pub(super) outputs: Rows,
     /// The two ends of every edge.
-    pub(super) ends: Vec<(u32, u32)>,
+    pub(super) ends: Vec<(ClusterId, ClusterId)>,
 }
 
 impl<'s, 'p> Reading<'s, 'p> {
@@ -35,15 +36,15 @@ impl<'s, 'p> Reading<'s, 'p> {
     ///
     /// # Errors
     /// If there are more edges than 32 bits can count.
-    pub fn new(scene: &'s Scene<'p>, most_units: usize) -> Result<Reading<'s, 'p>> {
-        let subject = Subject::new(scene, most_units, false);
-        let (graph, units) = (scene.graph(), subject.unit_count());
+    pub fn new(instance: &'s Instance<'p>, most_units: usize) -> Result<Reading<'s, 'p>> {
+        let subject = Subject::new(instance, most_units, false);
+        let (graph, units) = (instance.graph(), subject.unit_count());
         let mut seconds = vec![[0.0f64; KINDS]; units];
         let mut sent = vec![0.0; units];
         for op in graph.operators() {
             let unit = subject.level().cluster_of(graph.class_of(op));
             seconds[unit.index()][coarse(graph.operator(op).kind.as_deref())] +=
-                scene.mean_seconds(op) + f64::MIN_POSITIVE;
+                instance.mean_seconds(op) + f64::MIN_POSITIVE;
             let is_elsewhere = |tensor: &&TensorId| {
                 let unit_of = |op: &_| subject.level().cluster_of(graph.class_of(*op));
                 graph.consumers(**tensor).iter().any(|reader| unit_of(reader) != unit)
@@ -52,7 +53,8 @@ impl<'s, 'p> Reading<'s, 'p> {
                 graph.outputs(op).iter().filter(is_elsewhere).map(|&tensor| graph.bytes(tensor)).sum::<f64>();
         }
         let most = |row: &[f64; KINDS]| (0..KINDS).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap_or(0);
-        let ends: Vec<(u32, u32)> = subject.edges().iter().map(|&(from, to, _)| (from, to)).collect();
+        let ends: Vec<(ClusterId, ClusterId)> =
+            subject.edges().iter().map(|&(from, to, _)| (from, to)).collect();
         let reversed = ends.iter().map(|&(from, to)| (to, from)).collect();
         Ok(Reading {
             kind: seconds.iter().map(most).collect(),
@@ -66,7 +68,7 @@ impl<'s, 'p> Reading<'s, 'p> {
 
     /// The problem.
     pub fn problem(&self) -> &'p Problem {
-        self.subject.scene().problem()
+        self.subject.instance().problem()
     }
 
     /// Number of units.
@@ -76,7 +78,7 @@ impl<'s, 'p> Reading<'s, 'p> {
 
     /// Number of devices.
     pub fn devices(&self) -> usize {
-        self.subject.scene().device_count()
+        self.subject.instance().device_count()
     }
 
     /// Mean seconds of all units, summed.
@@ -85,11 +87,12 @@ impl<'s, 'p> Reading<'s, 'p> {
     }
 
     /// The chosen device if the unit can run there, otherwise the first that it can run on.
-    pub(super) fn instead(&self, unit: usize, chosen: DeviceId) -> DeviceId {
-        let able = |&device: &DeviceId| device.index() < self.devices() && self.subject.can_run(unit, device);
-        match able(&chosen) {
+    pub(super) fn instead(&self, unit: ClusterId, chosen: DeviceId) -> DeviceId {
+        let capable =
+            |&device: &DeviceId| device.index() < self.devices() && self.subject.can_run(unit, device);
+        match capable(&chosen) {
             true => chosen,
-            false => self.subject.scene().problem().cluster().devices().find(able).unwrap_or(chosen),
+            false => self.subject.instance().problem().cluster().devices().find(capable).unwrap_or(chosen),
         }
     }
 
@@ -100,9 +103,10 @@ impl<'s, 'p> Reading<'s, 'p> {
     }
 
     /// Logit penalties of devices that cannot run a unit or are absent: units × `devices`.
-    pub(super) fn not_able(&self, devices: usize) -> Result<Tensor> {
-        let is_there =
-            |unit, device| device < self.devices() && self.subject.can_run(unit, DeviceId::new(device));
+    pub(super) fn incapable(&self, devices: usize) -> Result<Tensor> {
+        let is_there = |unit, device| {
+            device < self.devices() && self.subject.can_run(ClusterId::new(unit), DeviceId::new(device))
+        };
         let add = |at: usize| if is_there(at / devices, at % devices) { 0.0 } else { NOT_ABLE };
         let figures: Vec<f32> = (0..self.units() * devices).map(add).collect();
         Tensor::from_vec(figures, (self.units(), devices), &Device::Cpu)
@@ -115,7 +119,7 @@ impl<'s, 'p> Reading<'s, 'p> {
         let level = self.subject.level();
         let seconds: Vec<f64> = level.ids().map(|unit| level.mean(unit)).collect();
         let memory: Vec<f64> = level.ids().map(|unit| level.bytes(unit)).collect();
-        let mut degrees: Keyed<u32, [f64; 2]> = Keyed::filled([0.0; 2], units);
+        let mut degrees: Keyed<ClusterId, [f64; 2]> = Keyed::filled([0.0; 2], units);
         for &(from, to) in &self.ends {
             degrees[to][0] += 1.0;
             degrees[from][1] += 1.0;
@@ -133,7 +137,7 @@ impl<'s, 'p> Reading<'s, 'p> {
     }
 
     /// Position of every unit in the topological order.
-    pub(super) fn places(&self) -> Keyed<u32, u32> {
+    pub(super) fn places(&self) -> Keyed<ClusterId, u32> {
         let mut place = Keyed::filled(0, self.units());
         for (at, &unit) in (0..).zip(self.subject.order()) {
             place[unit] = at;
@@ -154,16 +158,16 @@ fn log_share(column: &[f64]) -> Vec<f32> {
 }
 
 /// Compressed rows from pairs of a row and an entry.
-fn rows(count: usize, mut pairs: Vec<(u32, u32)>) -> Result<Rows> {
+fn rows(count: usize, mut pairs: Vec<(ClusterId, ClusterId)>) -> Result<Rows> {
     pairs.sort_unstable();
     let mut offsets = Keyed::filled(0, count + 1);
     for &(row, _) in &pairs {
-        offsets[row + 1] += 1;
+        offsets[row.0 + 1] += 1;
     }
     let mut offsets: Vec<u32> = offsets.into_vec();
     for row in 0..count {
         offsets[row + 1] += offsets[row];
     }
-    let entries = pairs.into_iter().map(|(_, entry)| entry).collect();
+    let entries = pairs.into_iter().map(|(_, entry)| entry.0).collect();
     Rows::new(count, offsets, entries).map_err(candle_core::Error::wrap)
 }

@@ -1,8 +1,7 @@
 //! A learned system as a solver: it learns on the given problem, as in its paper, or runs with parameters that it
 //! learned elsewhere.
 
-use stagewright_core::bound::{LowerBound, strongest};
-use stagewright_core::document::ObjectiveKind;
+use stagewright_core::bound::LowerBound;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -10,12 +9,13 @@ use stagewright_core::solver::{
     Capabilities, Context, Event, Solution, SolveError, Solver, Status, StopReason,
 };
 use stagewright_core::tolerance;
-use stagewright_makespan::scene::Scene;
-use stagewright_makespan::schedule::{Judge, solution};
+use stagewright_makespan::instance::Instance;
+use stagewright_makespan::schedule::{Evaluator, solution, solve_instance};
 
 use super::{Agent, Kind, Reading, Settings, Trials};
 use crate::checkpoint::CheckpointError;
 use crate::learn::{Descent, TrainError};
+use crate::solver::unsupported_without_splits;
 
 /// Placements of a solve without other limits: as many as in HSDAG's paper.
 const PLACEMENTS: u64 = 500;
@@ -139,11 +139,8 @@ impl Solver for Learned {
         self.summary
     }
 
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        match objective.kind() {
-            ObjectiveKind::Makespan => None,
-            _ => Some("objectives other than the makespan"),
-        }
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
+        unsupported_without_splits(objective)
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -152,70 +149,68 @@ impl Solver for Learned {
 
     /// Without a time limit, simulates 500 placements. Returns the best placement simulated, including the first.
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        SolveError::check(self, problem)?;
-        let bound = strongest(problem);
-        let scene = Scene::new(problem);
-        if let Some(reason) = scene.impossible() {
-            return Ok(Solution::without_plan(self.name, Status::Infeasible, bound, None, reason));
-        }
-        if problem.graph().operator_count() == 0 {
-            let judge = &mut Judge::new(&scene);
-            let nothing = stagewright_makespan::schedule::Schedule::without_priority(Vec::new());
-            let best = stagewright_makespan::schedule::Best::of(None, judge, nothing);
-            return solution(self.name, &scene, best, bound, context);
-        }
-        let invariant = |error: &dyn std::fmt::Display| SolveError::Invariant(error.to_string());
-        let reading = Reading::new(&scene, self.kind.most_units()).map_err(|error| invariant(&error))?;
-        // New parameters are not created before their size has been checked.
-        let given = self.file.as_ref().map(|_| self.build(reading.devices(), context.seed)).transpose()?;
-        let settings = match &given {
-            Some((agent, _)) => agent.settings(),
-            None => self.kind.settings(reading.devices()),
-        };
-        if let Some((stop, reason)) = self.refusal(&settings, &reading, context.limits.memory) {
-            return Ok(Solution::without_plan(self.name, Status::Unknown, bound, stop, reason));
-        }
-        let (mut agent, mut descent) = match given {
-            Some(given) => given,
-            None => self.build(reading.devices(), context.seed)?,
-        };
-        let pool = context.pool()?;
-        let mut trials = trials(&reading, &scene, &bound, context);
-        let mut reason = None;
-        let mut episodes = 0u64;
-        while !trials.is_over() {
-            // Separate streams: parameters use those of the seed itself.
-            let mut rng = seed::stream(context.seed ^ EPISODES, episodes);
-            let rate = descent.config.learning_rate
-                * (1.0 - (1.0 - descent.config.final_lr_fraction) * done_of(&trials, context));
-            let done = pool.install(|| match self.mode {
-                Mode::Learn => agent.learn(0, &reading, &mut trials, (&mut descent, rate), &mut rng),
-                Mode::Draw => agent.draw(&reading, &mut trials, &mut rng),
-                Mode::Greedy => agent.greedy(&reading, &mut trials, &mut rng),
-            });
-            for news in trials.news() {
-                context.emit(Event::Simulations { done: news.played, at: news.at });
-                context.emit(Event::Incumbent { value: news.makespan });
+        solve_instance(self, problem, |instance, bound| {
+            if instance.graph().operator_count() == 0 {
+                let evaluator = &mut Evaluator::new(instance);
+                let nothing = stagewright_makespan::schedule::Schedule::without_priority(Vec::new());
+                let best = stagewright_makespan::schedule::Best::better_of(None, evaluator, nothing);
+                return solution(self.name, instance, best, bound, context);
             }
-            match done {
-                Ok(()) => {}
-                // Placements simulated before the divergence remain valid.
-                Err(error @ TrainError::Diverged { .. }) if trials.best().is_some() => {
-                    reason = Some(error.to_string());
+            let invariant = |error: &dyn std::fmt::Display| SolveError::Invariant(error.to_string());
+            let reading =
+                Reading::new(instance, self.kind.most_units()).map_err(|error| invariant(&error))?;
+            // New parameters are not created before their size has been checked.
+            let given =
+                self.file.as_ref().map(|_| self.build(reading.devices(), context.seed)).transpose()?;
+            let settings = match &given {
+                Some((agent, _)) => agent.settings(),
+                None => self.kind.settings(reading.devices()),
+            };
+            if let Some((stop, reason)) = self.refusal(&settings, &reading, context.limits.memory) {
+                return Ok(Solution::without_plan(self.name, Status::Unknown, bound, stop, reason));
+            }
+            let (mut agent, mut descent) = match given {
+                Some(given) => given,
+                None => self.build(reading.devices(), context.seed)?,
+            };
+            let pool = context.pool()?;
+            let mut trials = trials(&reading, instance, &bound, context);
+            let mut reason = None;
+            let mut episodes = 0u64;
+            while !trials.is_over() {
+                // Separate streams: parameters use those of the seed itself.
+                let mut rng = seed::stream(context.seed ^ EPISODES, episodes);
+                let rate = descent.config.learning_rate
+                    * (1.0 - (1.0 - descent.config.final_lr_fraction) * done_of(&trials, context));
+                let done = pool.install(|| match self.mode {
+                    Mode::Learn => agent.learn(0, &reading, &mut trials, (&mut descent, rate), &mut rng),
+                    Mode::Draw => agent.draw(&reading, &mut trials, &mut rng),
+                    Mode::Greedy => agent.greedy(&reading, &mut trials, &mut rng),
+                });
+                for news in trials.news() {
+                    context.emit(Event::Simulations { done: news.played, at: news.at });
+                    context.emit(Event::Incumbent { value: news.makespan });
+                }
+                match done {
+                    Ok(()) => {}
+                    // Placements simulated before the divergence remain valid.
+                    Err(error @ TrainError::Diverged { .. }) if trials.best().is_some() => {
+                        reason = Some(error.to_string());
+                        break;
+                    }
+                    Err(error) => return Err(invariant(&error)),
+                }
+                episodes += 1;
+                if self.mode == Mode::Greedy {
                     break;
                 }
-                Err(error) => return Err(invariant(&error)),
             }
-            episodes += 1;
-            if self.mode == Mode::Greedy {
-                break;
-            }
-        }
-        let statistics =
-            vec![("simulations", trials.played()), ("episodes", episodes), ("steps", descent.steps())];
-        let solution = solution(self.name, &scene, trials.into_best(), bound, context)?;
-        let reason = solution.reason.clone().or(reason);
-        Ok(Solution { statistics, reason, ..solution })
+            let statistics =
+                vec![("simulations", trials.played()), ("episodes", episodes), ("steps", descent.steps())];
+            let solution = solution(self.name, instance, trials.into_best(), bound, context)?;
+            let reason = solution.reason.clone().or(reason);
+            Ok(Solution { statistics, reason, ..solution })
+        })
     }
 }
 
@@ -232,7 +227,7 @@ fn done_of(trials: &Trials<'_, '_, '_>, context: &Context<'_>) -> f64 {
 /// The trials of a solve.
 fn trials<'a, 's, 'p>(
     reading: &'a Reading<'s, 'p>,
-    scene: &'s Scene<'p>,
+    instance: &'s Instance<'p>,
     bound: &LowerBound,
     context: &Context<'_>,
 ) -> Trials<'a, 's, 'p> {
@@ -242,5 +237,5 @@ fn trials<'a, 's, 'p>(
         (None, Some(_)) => u64::MAX,
         (None, None) => PLACEMENTS,
     };
-    Trials::new(reading, Judge::new(scene), most, bound.value / (1.0 - gap), context.stop().clone())
+    Trials::new(reading, Evaluator::new(instance), most, bound.value / (1.0 - gap), context.stop().clone())
 }

@@ -88,9 +88,9 @@ impl Agent {
                 "its baselines or its steps are not those of a training run".into(),
             ));
         }
-        let mut parts = Parts::of(tensors)?;
+        let mut parts = Parts::from_tensors(tensors)?;
         let parameters: BTreeMap<String, Tensor> = parts.take_weights();
-        let mut agent = Agent::of(card.system, card.settings, parameters)?;
+        let mut agent = Agent::from_parameters(card.system, card.settings, parameters)?;
         agent.baselines.clone_from(&card.baselines);
         let config = config.unwrap_or_else(|| card.system.adam());
         let descent = Descent::restore(&agent.weights, config, card.steps, parts)?;

@@ -112,7 +112,7 @@ impl Agent {
     ///
     /// # Errors
     /// If the parameters do not match the system.
-    pub fn of(
+    pub fn from_parameters(
         kind: Kind,
         settings: Settings,
         parameters: BTreeMap<String, Tensor>,

@@ -6,8 +6,8 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::Graph;
 use stagewright_core::ids::Keyed;
 use stagewright_core::solver::Stop;
-use stagewright_makespan::assigned;
-use stagewright_makespan::schedule::{Best, Judge, Schedule, Score, is_better};
+use stagewright_makespan::schedule::{Best, Evaluator, Schedule, Score, is_better};
+use stagewright_makespan::{ClusterId, assigned};
 
 use super::Reading;
 
@@ -25,7 +25,7 @@ pub(super) fn penalised(score: Score) -> f64 {
 /// other solver, since none of the systems determines them.
 pub struct Trials<'a, 's, 'p> {
     reading: &'a Reading<'s, 'p>,
-    judge: Judge<'s, 'p>,
+    evaluator: Evaluator<'s, 'p>,
     /// The best placement so far.
     best: Option<Best>,
     /// Most placements to simulate.
@@ -53,12 +53,12 @@ impl<'a, 's, 'p> Trials<'a, 's, 'p> {
     /// At most `most` placements, until a step takes no more than `target` seconds or `stop` is set.
     pub fn new(
         reading: &'a Reading<'s, 'p>,
-        judge: Judge<'s, 'p>,
+        evaluator: Evaluator<'s, 'p>,
         most: u64,
         target: f64,
         stop: Stop,
     ) -> Trials<'a, 's, 'p> {
-        Trials { reading, judge, best: None, most, played: 0, target, stop, news: Vec::new() }
+        Trials { reading, evaluator, best: None, most, played: 0, target, stop, news: Vec::new() }
     }
 
     /// Simulates a placement of the units; `None` if the trials are over. The first placement is always simulated.
@@ -66,13 +66,13 @@ impl<'a, 's, 'p> Trials<'a, 's, 'p> {
         if self.is_over() {
             return None;
         }
-        let scene = self.reading.subject.scene();
-        let homes: Vec<DeviceId> =
-            homes.iter().enumerate().map(|(unit, &device)| self.reading.instead(unit, device)).collect();
-        let device_of = self.reading.subject.level().project(scene, &homes.into());
-        let order = assigned::order(scene, &device_of);
+        let instance = self.reading.subject.instance();
+        let level = self.reading.subject.level();
+        let homes = level.ids().zip(homes).map(|(unit, &device)| self.reading.instead(unit, device));
+        let device_of = level.project(instance, &homes.collect());
+        let order = assigned::order(instance, &device_of);
         let schedule = Schedule::by_order(device_of, &order);
-        let score = self.judge.score(&schedule);
+        let score = self.evaluator.score(&schedule);
         self.played += 1;
         if self.best.as_ref().is_none_or(|best| is_better(score, best.score)) {
             self.best = Some(Best { score, schedule });
@@ -84,9 +84,9 @@ impl<'a, 's, 'p> Trials<'a, 's, 'p> {
     }
 
     /// Mean start time of every unit's operators in the last placement, in seconds.
-    pub(super) fn starts(&self) -> Keyed<u32, f64> {
-        let (reading, (_, timeline)) = (self.reading, self.judge.last());
-        let graph: &Graph = reading.subject.scene().graph();
+    pub(super) fn starts(&self) -> Keyed<ClusterId, f64> {
+        let (reading, (_, timeline)) = (self.reading, self.evaluator.last());
+        let graph: &Graph = reading.subject.instance().graph();
         let (mut sum, mut count) = (vec![0.0; reading.units()], vec![0.0f64; reading.units()]);
         for (op, span) in graph.operators().zip(timeline.operators()) {
             let unit = reading.subject.level().cluster_of(graph.class_of(op));

@@ -16,8 +16,8 @@ use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_makespan::scene::Scene;
-use stagewright_makespan::schedule::{Judge, Schedule};
+use stagewright_makespan::instance::Instance;
+use stagewright_makespan::schedule::{Evaluator, Schedule};
 use stagewright_policy::features::{Input, input};
 use stagewright_policy::network::{Config, Network};
 use stagewright_policy::subject::{Base, Subject};
@@ -121,25 +121,25 @@ fn alike_operators(
 /// A random device for each unit among those that can run it.
 pub(crate) fn any_schedule(subject: &Subject<'_, '_>, number: u64) -> Schedule {
     let mut rng = seed::stream(31, number);
-    let scene = subject.scene();
+    let instance = subject.instance();
     let mut homes = Vec::new();
-    for unit in 0..subject.unit_count() {
-        let able: Vec<_> =
-            scene.problem().cluster().devices().filter(|&device| subject.can_run(unit, device)).collect();
-        homes.push(able[rng.random_range(0..able.len())]);
+    for unit in subject.level().ids() {
+        let capable: Vec<_> =
+            instance.problem().cluster().devices().filter(|&device| subject.can_run(unit, device)).collect();
+        homes.push(capable[rng.random_range(0..capable.len())]);
     }
-    Schedule::without_priority(subject.level().project(scene, &homes.into()))
+    Schedule::without_priority(subject.level().project(instance, &homes.into()))
 }
 
 /// The features of a step with a random plan to improve on; `None` if some operator can run nowhere.
 pub(crate) fn figures(problem: &Problem, number: u64) -> Option<Input> {
-    let scene = Scene::new(problem);
-    if scene.impossible().is_some() || problem.graph().operator_count() == 0 {
+    let instance = Instance::new(problem);
+    if instance.impossible().is_some() || problem.graph().operator_count() == 0 {
         return None;
     }
-    let subject = Subject::new(&scene, usize::MAX, false);
-    let mut judge = Judge::new(&scene);
-    let base = Base::new(&subject, &mut judge, &any_schedule(&subject, number));
+    let subject = Subject::new(&instance, usize::MAX, false);
+    let mut evaluator = Evaluator::new(&instance);
+    let base = Base::new(&subject, &mut evaluator, &any_schedule(&subject, number));
     Some(input(&subject, &base, base.seconds, base.seconds / 2.0))
 }
 

@@ -11,7 +11,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance::OPTIMAL_RELATIVE;
 
-use super::Effort;
+use super::AnchoredEffort;
 use crate::flow::{Network, NodeId, SINK, SOURCE, add_net};
 
 /// Pools with identical costs.
@@ -49,7 +49,7 @@ pub(super) struct Cut {
 pub(super) struct Around<'a> {
     pub(super) units: &'a Units,
     pub(super) columns: Vec<Column>,
-    effort: Effort,
+    effort: AnchoredEffort,
     /// Node of a unit in the current neighbourhood, the source while it is gathered; `ELSEWHERE` between calls.
     node_of: Keyed<UnitId, NodeId>,
     /// Nets of the current neighbourhood.
@@ -61,7 +61,12 @@ pub(super) struct Around<'a> {
 const ELSEWHERE: NodeId = NodeId(u32::MAX);
 
 impl<'a> Around<'a> {
-    pub(super) fn new(problem: &Problem, units: &'a Units, effort: Effort, stop: &Stop) -> Around<'a> {
+    pub(super) fn new(
+        problem: &Problem,
+        units: &'a Units,
+        effort: AnchoredEffort,
+        stop: &Stop,
+    ) -> Around<'a> {
         let most = problem.objective().rules().max_replicas;
         let mut columns: Vec<Column> = Vec::new();
         // Columns by a hash of their costs: comparing all pairs of hundreds of kinds would be quadratic in them.

@@ -9,7 +9,7 @@ use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
 
 use super::around::Around;
 use super::unit::largest;
-use super::{Effort, serial_throughput};
+use super::{AnchoredEffort, serial_throughput};
 
 /// Number of prices of work tried for each unit.
 const PRICES: usize = 6;
@@ -54,7 +54,7 @@ const ROUNDS: usize = 20;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AnchoredFluid {
     /// Work limits.
-    pub effort: Effort,
+    pub effort: AnchoredEffort,
 }
 
 impl Bound for AnchoredFluid {

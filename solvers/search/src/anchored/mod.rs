@@ -17,21 +17,21 @@ use stagewright_core::problem::Problem;
 
 /// Work limits of a bound, which is valid for every choice of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Effort {
+pub struct AnchoredEffort {
     /// Maximum number of units around an anchor; the rest of the graph counts as free.
     pub neighbourhood: usize,
     /// Maximum total of units and pins over all networks; the bound found so far then stands.
     pub work: usize,
 }
 
-impl Effort {
+impl AnchoredEffort {
     /// 2¹² units around an anchor and 2²⁴ units of work, a matter of seconds.
-    pub const DEFAULT: Effort = Effort { neighbourhood: 1 << 12, work: 1 << 24 };
+    pub const DEFAULT: AnchoredEffort = AnchoredEffort { neighbourhood: 1 << 12, work: 1 << 24 };
 }
 
-impl Default for Effort {
-    fn default() -> Effort {
-        Effort::DEFAULT
+impl Default for AnchoredEffort {
+    fn default() -> AnchoredEffort {
+        AnchoredEffort::DEFAULT
     }
 }
 

@@ -8,7 +8,7 @@ use stagewright_core::solver::Stop;
 use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
 
 use super::around::Around;
-use super::{Effort, serial_throughput};
+use super::{AnchoredEffort, serial_throughput};
 
 /// The anchored bound. For a unit u and a pool c let A_c(u) be the minimum of
 ///
@@ -79,7 +79,7 @@ use super::{Effort, serial_throughput};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Anchored {
     /// Work limits.
-    pub effort: Effort,
+    pub effort: AnchoredEffort,
 }
 
 impl Bound for Anchored {

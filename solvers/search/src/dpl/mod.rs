@@ -48,7 +48,7 @@ const REFINEMENTS: usize = 4;
 pub struct Dpl;
 
 /// First feature of an objective that the DPs for contiguous throughput lack, if any.
-pub fn missing_for_contiguous_dp(objective: &Objective) -> Option<&'static str> {
+pub fn unsupported_for_contiguous_dp(objective: &Objective) -> Option<&'static str> {
     if objective.kind() != ObjectiveKind::Throughput {
         Some("objectives other than throughput")
     } else if objective.rules().split != Split::Contiguous {
@@ -71,8 +71,8 @@ impl Solver for Dpl {
         "dynamic program over several linear orders (contiguous throughput and iterations, upper bound)"
     }
 
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        missing_for_contiguous_dp(objective)
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
+        unsupported_for_contiguous_dp(objective)
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
@@ -83,7 +83,7 @@ impl Solver for Dpl {
         let best = if problem.objective().times_iteration() {
             pipeline::over_orders(problem, &units, &room, context)?
         } else {
-            let mut best = over_orders(problem, &units, &room, Effort::Thorough, context)?;
+            let mut best = over_orders(problem, &units, &room, OrderEffort::Thorough, context)?;
             improve_boundaries(problem, &units, &room, &mut best, &mut bound, context)?;
             best
         };
@@ -95,7 +95,7 @@ impl Solver for Dpl {
 
 /// Effort spent on orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effort {
+pub enum OrderEffort {
     /// The plain orders.
     Plain,
     /// The plain orders, then perturbations of the best.
@@ -110,7 +110,7 @@ pub enum Effort {
 pub fn best_over_orders(
     problem: &Problem,
     units: &Units,
-    effort: Effort,
+    effort: OrderEffort,
     context: &mut Context<'_>,
 ) -> Result<Option<Plan>, SolveError> {
     let room = Room::new(problem, units, context.limits.memory);
@@ -121,7 +121,7 @@ fn over_orders(
     problem: &Problem,
     units: &Units,
     room: &Room,
-    effort: Effort,
+    effort: OrderEffort,
     context: &mut Context<'_>,
 ) -> Result<Option<Plan>, SolveError> {
     let mut best = search_orders(problem, units, room, effort, context)?;
@@ -137,7 +137,7 @@ fn search_orders(
     problem: &Problem,
     units: &Units,
     room: &Room,
-    effort: Effort,
+    effort: OrderEffort,
     context: &mut Context<'_>,
 ) -> Result<Option<Plan>, SolveError> {
     let mut best: Option<Plan> = None;
@@ -175,7 +175,7 @@ fn search_orders(
         context.emit(Event::Phase { name: "positions near the cuts".into() });
         near_cuts(problem, units, &orders[*at], stages, space, &mut best, context)?;
     }
-    if effort == Effort::Plain || orders.is_empty() {
+    if effort == OrderEffort::Plain || orders.is_empty() {
         return Ok(best);
     }
     let mut best_order = orders.swap_remove(chosen.map_or(0, |(at, _)| at));

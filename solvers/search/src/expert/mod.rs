@@ -71,7 +71,7 @@ impl Solver for ExpertRule {
 
     /// Every rule supports the makespan; latency, with calls assigned to its split; and the throughput of any split
     /// under schedules in which a device runs one stage.
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
         (objective.rules().schedule == Schedule::Interleaved).then_some("several stages on a device")
     }
 

@@ -32,7 +32,7 @@ impl Solver for LatencyGreedy {
         "accelerators filled in turn along a depth-first order (latency baseline)"
     }
 
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
         (objective.kind() != ObjectiveKind::Latency).then_some("objectives other than latency")
     }
 

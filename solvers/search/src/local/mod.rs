@@ -39,10 +39,10 @@ pub use polish::{Polisher, polish};
 pub use state::{Assignment, Change, Delta, GroupId, placement};
 
 use crate::anchored::Anchored;
-use crate::dpl::{Effort, best_over_orders};
+use crate::dpl::{OrderEffort, best_over_orders};
 use crate::latency;
 use crate::one_device::everything_on;
-use start::Homeless;
+use start::Unplaceable;
 
 /// Maximum gap of the search target: above it every plan is close enough.
 const LARGEST_GAP: f64 = 0.999;
@@ -52,7 +52,7 @@ const LARGEST_GAP: f64 = 0.999;
 pub struct Local;
 
 /// First feature of an objective that free throughput lacks, if any; shared by solvers built on local search.
-pub fn missing_for_free_throughput(objective: &Objective) -> Option<&'static str> {
+pub fn unsupported_for_free_throughput(objective: &Objective) -> Option<&'static str> {
     if objective.kind() != ObjectiveKind::Throughput {
         Some("objectives other than throughput")
     } else if objective.rules().split != Split::Free {
@@ -71,10 +71,10 @@ impl Solver for Local {
         "local search (free throughput, from the best contiguous split; latency, from the best order of blocks)"
     }
 
-    fn missing(&self, objective: &Objective) -> Option<&'static str> {
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
         match objective.kind() {
             ObjectiveKind::Latency => None,
-            _ => missing_for_free_throughput(objective),
+            _ => unsupported_for_free_throughput(objective),
         }
     }
 
@@ -95,7 +95,7 @@ impl Solver for Local {
 
         let mut best = None;
         if let Some((contiguous, coarse)) = &contiguous {
-            let seed = best_over_orders(contiguous, coarse, Effort::Plain, context)?;
+            let seed = best_over_orders(contiguous, coarse, OrderEffort::Plain, context)?;
             best = seed.and_then(|plan| feasible(problem, &units, &plan.placement));
         }
         for start in starts(problem, &units, &lines, best.is_some(), context) {
@@ -160,12 +160,12 @@ fn impossible(problem: &Problem, units: &Units) -> Option<String> {
         let first = units.members(unit).first().map(|&op| problem.graph().operator(op).name.as_str());
         first.unwrap_or_default()
     };
-    if let Some(homeless) = start::homeless(problem, units) {
-        return Some(match homeless {
-            Homeless::Unsupported(unit) => {
+    if let Some(unplaceable) = start::unplaceable(problem, units) {
+        return Some(match unplaceable {
+            Unplaceable::Unsupported(unit) => {
                 format!("no device can run `{}` with its colocated operators", name(unit))
             }
-            Homeless::TooLarge(unit) => {
+            Unplaceable::TooLarge(unit) => {
                 format!(
                     "no device that can run `{}` with its colocated operators has memory for them",
                     name(unit)

@@ -58,14 +58,14 @@ pub(super) fn lines(units: &Units, contiguous: Option<&(Problem, Units)>) -> Lin
 }
 
 /// A unit that no device may run, or that fits on none of the devices that may.
-pub(super) fn homeless(problem: &Problem, units: &Units) -> Option<Homeless> {
+pub(super) fn unplaceable(problem: &Problem, units: &Units) -> Option<Unplaceable> {
     units.ids().find_map(|unit| {
-        let mut able = problem.pools().iter().enumerate().filter(|&(pool, _)| units.supported(unit, pool));
+        let mut capable = problem.pools().iter().enumerate().filter(|&(pool, _)| units.supported(unit, pool));
         let bytes = units.device_bytes([unit]).total(1);
-        if able.clone().next().is_none() {
-            Some(Homeless::Unsupported(unit))
-        } else if able.all(|(_, pool)| !tolerance::fits(bytes, pool.memory)) {
-            Some(Homeless::TooLarge(unit))
+        if capable.clone().next().is_none() {
+            Some(Unplaceable::Unsupported(unit))
+        } else if capable.all(|(_, pool)| !tolerance::fits(bytes, pool.memory)) {
+            Some(Unplaceable::TooLarge(unit))
         } else {
             None
         }
@@ -74,7 +74,7 @@ pub(super) fn homeless(problem: &Problem, units: &Units) -> Option<Homeless> {
 
 /// Why a unit has no device.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Homeless {
+pub(super) enum Unplaceable {
     /// No device supports it, or none that the pins allow.
     Unsupported(UnitId),
     /// It is larger than the memory of every device that supports it.
@@ -131,8 +131,8 @@ fn spread(problem: &Problem, units: &Units, order: &[UnitId]) -> DeviceOf {
         if work >= share && at + 1 < accelerators {
             (at, work) = (at + 1, 0.0);
         }
-        let able = |device: &&_| units.supported(unit, problem.pool_of(**device));
-        let device = devices[at..].iter().chain(&devices[..at]).find(able).copied();
+        let capable = |device: &&_| units.supported(unit, problem.pool_of(**device));
+        let device = devices[at..].iter().chain(&devices[..at]).find(capable).copied();
         device_of[unit] = device.unwrap_or(DeviceId(0));
         work += least(unit);
     }

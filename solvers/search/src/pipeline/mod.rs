@@ -12,7 +12,7 @@
 //! - Under 1F1B and zero-bubble an iteration is a longest path over stages and microbatches, which no few numbers
 //!   determine. There the labels are lengths of families of paths, so the minimum value of a label is a lower bound;
 //!   the splits found on the way are scored by the iteration itself. If a gap is left, every split whose bound is below
-//!   the best value is enumerated, without dominance ([`Effort::Enumerate`]); if the enumeration finishes, the best is
+//!   the best value is enumerated, without dominance ([`SearchMode::Enumerate`]); if the enumeration finishes, the best is
 //!   optimal.
 //!
 //! States come from a [`Poset`]: all sets closed under successors, or the suffixes of one order, which is the same
@@ -28,4 +28,4 @@ mod stage;
 
 pub use orders::{keep_better, over_orders};
 pub use poset::Poset;
-pub use program::{Effort, Found, Search};
+pub use program::{Found, Search, SearchMode};

@@ -4,7 +4,7 @@ use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, SolveError};
 
-use super::{Effort, Poset, Search};
+use super::{Poset, Search, SearchMode};
 use crate::dpl::{self, Positions, Room, best_over_orders};
 use crate::order;
 
@@ -34,7 +34,7 @@ pub fn over_orders(
         if !orders.contains(&order) {
             context.emit(Event::Phase { name: format!("iterations over the {} order", rule.name()) });
             let positions = Positions::new(problem, units, &order);
-            search.run(&Poset::of_order(&order, &positions), Effort::Labels, &mut best, context);
+            search.run(&Poset::of_order(&order, &positions), SearchMode::Labels, &mut best, context);
             orders.push(order);
         }
     }
@@ -49,7 +49,7 @@ fn of_least_bottleneck(problem: &Problem, context: &mut Context<'_>) -> Result<O
         return Ok(None);
     };
     let units = Units::new(&relaxed);
-    let found = best_over_orders(&relaxed, &units, dpl::Effort::Plain, &mut context.apart())?;
+    let found = best_over_orders(&relaxed, &units, dpl::OrderEffort::Plain, &mut context.for_auxiliary())?;
     Ok(found.and_then(|plan| Plan::try_new(problem, plan.placement).ok()))
 }
 

@@ -38,7 +38,7 @@ const WHOLE: SetId = SetId(u32::MAX);
 
 /// Search space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effort {
+pub enum SearchMode {
     /// Labels that no other of their state dominates.
     Labels,
     /// Every split whose bound is below the best value.
@@ -77,7 +77,7 @@ impl<'a> Search<'a> {
     pub fn run(
         &self,
         poset: &Poset,
-        effort: Effort,
+        mode: SearchMode,
         best: &mut Option<Plan>,
         context: &mut Context<'_>,
     ) -> Found {
@@ -100,7 +100,7 @@ impl<'a> Search<'a> {
                 poset,
                 rule,
                 stages,
-                enumerate: effort == Effort::Enumerate,
+                enumerate: mode == SearchMode::Enumerate,
                 bytes,
                 steps: 0,
                 sets: Keyed::default(),
@@ -173,7 +173,7 @@ struct Program<'s, 'a> {
 
 /// A level of the depth-first walk over the supersets of a set: the positions that may come next, the index of the
 /// next one, and the work that the set of this level leaves.
-struct Step {
+struct WalkLevel {
     ready: Vec<Position>,
     next: usize,
     left: Left,
@@ -187,7 +187,7 @@ struct Walk<'w, 'a> {
     taken: Vec<u64>,
     /// Number of positions that each still waits for.
     waits: Keyed<Position, u32>,
-    path: Vec<Step>,
+    path: Vec<WalkLevel>,
 }
 
 impl<'w, 'a> Walk<'w, 'a> {
@@ -199,7 +199,7 @@ impl<'w, 'a> Walk<'w, 'a> {
             }
         }
         let ready = waits.ids().filter(|&at| waits[at] == 0 && !bits::contains(set, at.index())).collect();
-        let path = vec![Step { ready, next: 0, left }];
+        let path = vec![WalkLevel { ready, next: 0, left }];
         Walk { poset, stage, taken: set.to_vec(), waits, path }
     }
 
@@ -324,7 +324,7 @@ impl Program<'_, '_> {
             if self.poset.is_state(units) {
                 self.arrive(&ways, (&walk.taken, units, left), pool, walk.stage, context);
             }
-            walk.path.push(Step { ready, next: 0, left });
+            walk.path.push(WalkLevel { ready, next: 0, left });
         }
         None
     }

@@ -96,7 +96,7 @@ impl<'a> Stage<'a> {
         let pool = &self.problem.pools()[self.pool];
         let synchronised = pool.synchronisation(self.meter.parameter_bytes(), replicas);
         let sums = [self.meter.sums(0), self.meter.sums(1)];
-        StageTimes::of(self.objective(), &sums, self.deferred, replicas, synchronised)
+        StageTimes::new(self.objective(), &sums, self.deferred, replicas, synchronised)
     }
 
     /// Lower bound on the times of this and every larger stage on some replicas: compute alone.

@@ -49,7 +49,7 @@ fn longest_class(problem: &Problem, reach: &Reach<'_>) -> f64 {
     for class in graph.class_ids() {
         let on_pool = |pool: usize| {
             machine.jobs.clear();
-            machine.jobs.extend(graph.class(class).iter().map(|&op| Job::of(reach, op, pool)));
+            machine.jobs.extend(graph.class(class).iter().map(|&op| Job::new(reach, op, pool)));
             machine.end()
         };
         longest = longest.max((0..problem.pools().len()).map(on_pool).fold(f64::INFINITY, f64::min));
@@ -66,7 +66,7 @@ struct Job {
 }
 
 impl Job {
-    fn of(reach: &Reach<'_>, op: OpId, pool: usize) -> Job {
+    fn new(reach: &Reach<'_>, op: OpId, pool: usize) -> Job {
         Job { head: reach.head(op, pool), seconds: reach.seconds(op, pool), tail: reach.tail(op, pool) }
     }
 }

@@ -171,7 +171,7 @@ pub(in super::super) struct Experts {
 }
 
 impl Experts {
-    pub(in super::super) fn of(call: &Call<'_>) -> Option<Experts> {
+    pub(in super::super) fn from_call(call: &Call<'_>) -> Option<Experts> {
         let (first, second, third) = match call.kind() {
             "MoE" => (2, 4, 6),
             "QMoE" => (2, 5, 8),

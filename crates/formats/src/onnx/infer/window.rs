@@ -17,7 +17,7 @@ struct Window {
 const LARGEST: i64 = 1 << 40;
 
 impl Window {
-    fn of(call: &Call<'_>, kernel: Vec<i64>) -> Inferred<Window> {
+    fn from_call(call: &Call<'_>, kernel: Vec<i64>) -> Inferred<Window> {
         let axes = kernel.len();
         let list = |name: &str, default: i64, length: usize| {
             let list = call.ints(name).map_or_else(|| vec![default; length], <[i64]>::to_vec);
@@ -115,7 +115,7 @@ pub(super) fn convolution(call: &Call<'_>) -> Inferred {
             weights.dims, input.dims
         ));
     }
-    let window = Window::of(call, kernel)?;
+    let window = Window::from_call(call, kernel)?;
     let groups = match call.int("group").map_or(Ok(1), u64::try_from) {
         Ok(groups) if groups >= 1 && channels % groups == 0 => groups,
         _ => return contradiction(format!("{channels} channels in {:?} groups", call.int("group"))),
@@ -167,7 +167,7 @@ pub(super) fn pool(call: &Call<'_>) -> Inferred {
     if kernel.len() != axes.len() {
         return contradiction(format!("a window of {kernel:?} for {} spatial axes", axes.len()));
     }
-    let window = Window::of(call, kernel)?;
+    let window = Window::from_call(call, kernel)?;
     let mut sizes = Vec::with_capacity(axes.len());
     for (axis, &size) in axes.iter().enumerate() {
         sizes.push(window.positions(call, axis, size)?);

@@ -53,7 +53,7 @@ impl Budget {
 
 /// Replays the certificate.
 pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>) -> Proof {
-    let pools = Pools::of(&problem.cluster, &problem.pins);
+    let pools = Pools::new(&problem.cluster, &problem.pins);
     match Dual::read(problem, &pools, evidence) {
         Err(why) => Proof::Malformed(why),
         Ok(dual) => match no_set_is_worth_more(problem, &pools, &dual, &mut Budget(WORK)) {

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use super::Budget;
 use super::dual::WORTH;
 use super::frontier::Frontier;
-use super::stage::{LIMIT, Step};
+use super::stage::{Addends, LIMIT};
 
 /// Maximum number of table entries, of four bytes each.
 const ENTRIES: usize = 1 << 26;
@@ -62,7 +62,7 @@ pub(super) enum Answer {
 pub(super) struct Question<'a> {
     pub(super) frontier: &'a Frontier,
     /// Addends of both decisions, outside and inside, to the sums at each state.
-    pub(super) steps: &'a [[Step; 2]],
+    pub(super) steps: &'a [[Addends; 2]],
     /// Price of the class at each position.
     pub(super) worth: &'a [u64],
     pub(super) goal: u64,

@@ -38,7 +38,7 @@ const EXACT_REPLICAS: u32 = 8;
 const STEPS: usize = 16;
 
 /// Addends of a decision to both sums.
-pub(super) type Step = [u64; 2];
+pub(super) type Addends = [u64; 2];
 
 /// Range of the number of devices of a stage.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -120,7 +120,7 @@ impl<'a> Load<'a> {
         frontier: &Frontier,
         heed_second: bool,
         budget: &mut Budget,
-    ) -> Option<Vec<[Step; 2]>> {
+    ) -> Option<Vec<[Addends; 2]>> {
         budget.spend(frontier.len() * STEPS)?;
         let kind = &self.problem.cluster.kinds[self.kind];
         let serial = self.problem.rules.communication == Communication::Serial;

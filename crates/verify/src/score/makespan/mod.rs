@@ -66,7 +66,7 @@ pub(crate) fn makespan(
     precedence: &Precedence,
     execution: Execution,
 ) -> Result<Option<(Score, Vec<f64>)>, CheckError> {
-    let Some(step) = Step::of(problem, placed, execution)? else { return Ok(None) };
+    let Some(step) = Step::new(problem, placed, execution)? else { return Ok(None) };
     let story = match execution {
         Execution::Ports => ports::play(&step, precedence),
         Execution::ContentionFree => contention_free::play(&step, precedence),

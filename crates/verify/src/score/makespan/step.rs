@@ -51,7 +51,7 @@ pub(super) struct Step {
 impl Step {
     /// Lists the work of a placement; `None` if an operator is on a device that can't run it. O(operators + pins log
     /// pins of a tensor).
-    pub(super) fn of(
+    pub(super) fn new(
         problem: &Problem,
         placed: &Placed,
         execution: Execution,

@@ -124,7 +124,7 @@ fn launch<T: CudaNumber>(
     if numbers == 0 {
         return device.alloc_zeros(1);
     }
-    let kernel = Kernel::of::<T>(reduction, aligned, width);
+    let kernel = Kernel::new::<T>(reduction, aligned, width);
     let function = device.get_or_load_custom_func(&kernel.name, MODULE, ptx()?)?;
     let copies = rows.copies.on(device, rows)?;
     let row_count = counted(rows.row_count())?;
@@ -152,7 +152,7 @@ struct Kernel {
 }
 
 impl Kernel {
-    fn of<T: CudaNumber>(reduction: Reduction, aligned: bool, width: usize) -> Self {
+    fn new<T: CudaNumber>(reduction: Reduction, aligned: bool, width: usize) -> Self {
         let lanes = PACK / T::DTYPE.size_in_bytes();
         let packed = aligned && width.is_multiple_of(lanes);
         let (lanes, reading) = if packed { (lanes, "packed") } else { (1, "single") };
@@ -202,8 +202,8 @@ mod tests {
         for reduction in [Reduction::Sum, Reduction::Max] {
             for (aligned, width) in [(true, 4), (true, 3), (false, 4)] {
                 for kernel in [
-                    Kernel::of::<f32>(reduction, aligned, width),
-                    Kernel::of::<f64>(reduction, aligned, width),
+                    Kernel::new::<f32>(reduction, aligned, width),
+                    Kernel::new::<f64>(reduction, aligned, width),
                 ] {
                     assert!(ptx.contains(&format!(".entry {}(", kernel.name)), "no {}", kernel.name);
                 }
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn packs_are_read_where_width_and_address_allow() {
-        let kernel = |aligned, width| Kernel::of::<f32>(Reduction::Sum, aligned, width);
+        let kernel = |aligned, width| Kernel::new::<f32>(Reduction::Sum, aligned, width);
         assert_eq!((kernel(true, 96).name.as_str(), kernel(true, 96).packs), ("sum_f32_packed", 24));
         assert_eq!((kernel(false, 96).name.as_str(), kernel(false, 96).packs), ("sum_f32_single", 96));
         assert_eq!((kernel(true, 97).name.as_str(), kernel(true, 97).packs), ("sum_f32_single", 97));

@@ -91,7 +91,7 @@ impl Ideals {
             vec![order.ids().filter(|&at| predecessors[at].is_empty()).collect()];
         // Bytes of `ready` and `next_ready`.
         let mut lists: usize =
-            ready.iter().map(|able| size_of_val(&**able) + size_of::<Vec<Position>>()).sum();
+            ready.iter().map(|joining| size_of_val(&**joining) + size_of::<Vec<Position>>()).sum();
         for size in 0..=len {
             let (from, to) = (sizes[size].index(), sets.count());
             sizes.push(IdealId::new(to));
@@ -117,15 +117,15 @@ impl Ideals {
                             let inside = |at: &Position| bits::contains(&set, at.index());
                             let freed = successors[unit].iter().copied();
                             let freed = freed.filter(|&next| predecessors[next].iter().all(inside));
-                            let mut able: Vec<Position> = ready[at - from]
+                            let mut joining: Vec<Position> = ready[at - from]
                                 .iter()
                                 .copied()
                                 .filter(|&other| other != unit)
                                 .chain(freed)
                                 .collect();
-                            able.sort_unstable();
-                            lists += size_of_val(&*able) + size_of::<Vec<Position>>();
-                            next_ready.push(able);
+                            joining.sort_unstable();
+                            lists += size_of_val(&*joining) + size_of::<Vec<Position>>();
+                            next_ready.push(joining);
                             next.insert(set, child);
                             child
                         }
@@ -134,8 +134,10 @@ impl Ideals {
                 }
                 first.push(u32::try_from(transitions.len()).ok()?);
             }
-            lists -=
-                ready.iter().map(|able| size_of_val(&**able) + size_of::<Vec<Position>>()).sum::<usize>();
+            lists -= ready
+                .iter()
+                .map(|joining| size_of_val(&**joining) + size_of::<Vec<Position>>())
+                .sum::<usize>();
             ready = next_ready;
         }
         Some(Ideals { order, sets: Some(sets), first, transitions, sizes })

@@ -116,8 +116,8 @@ pub fn over_orders(
         keep_better(&mut best, plan, context);
     }
     // Immediate plans, in case a limit cuts the program short.
-    let able = |pool: &usize| problem.graph().operators().all(|op| problem.seconds(op, *pool).is_some());
-    let alone = (0..problem.pools().len()).filter(able);
+    let capable = |pool: &usize| problem.graph().operators().all(|op| problem.seconds(op, *pool).is_some());
+    let alone = (0..problem.pools().len()).filter(capable);
     let alone = alone.map(|pool| assign(problem, &everything_on(problem, problem.pools()[pool].devices[0])));
     for simple in greedy::fill(problem).into_iter().chain(alone) {
         if context.stop().reason().is_some() && best.is_some() {

@@ -4,7 +4,7 @@ use stagewright_core::ids::Keyed;
 use stagewright_core::offload::Offload;
 use stagewright_core::solver::Stop;
 
-use super::Effort;
+use super::CallChainEffort;
 use super::ideals::Ideals;
 use super::least::Least;
 use super::nodes::{GroupId, Groups, Nodes};
@@ -24,7 +24,7 @@ pub(super) struct Choice {
 impl Choice {
     /// As many nodes as the effort allows, found by halving the doubtful part: a path alone has as many ideals as
     /// nodes. `None` if stopped.
-    pub(super) fn new(offload: &Offload<'_>, effort: Effort, stop: &Stop) -> Option<Choice> {
+    pub(super) fn new(offload: &Offload<'_>, effort: CallChainEffort, stop: &Stop) -> Option<Choice> {
         let groups = Groups::new(offload, stop)?;
         let ranking = Ranking::new(offload, &groups);
         let mut count = groups.len().min(MAX_NODES);
@@ -33,7 +33,7 @@ impl Choice {
             let mut left = effort.steps;
             let accelerators = nodes.accelerators.iter();
             let least: Option<Vec<Least>> = accelerators
-                .map(|accelerator| Least::of(&nodes, &ideals, accelerator, &mut left, stop))
+                .map(|accelerator| Least::new(&nodes, &ideals, accelerator, &mut left, stop))
                 .collect();
             if let Some(least) = least {
                 return Some(Choice { groups, nodes, ideals, least });
@@ -102,7 +102,7 @@ impl Ranking {
         offload: &Offload<'_>,
         groups: &Groups,
         count: usize,
-        effort: Effort,
+        effort: CallChainEffort,
         stop: &Stop,
     ) -> Option<(Nodes, Ideals)> {
         let list = |count: usize| {

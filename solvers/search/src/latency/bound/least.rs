@@ -24,7 +24,7 @@ impl Least {
     /// subtracted, or too many entries.
     ///
     /// The compute of a set and its inputs only grow as nodes are added; its outputs are summed from scratch.
-    pub(super) fn of(
+    pub(super) fn new(
         nodes: &Nodes,
         ideals: &Ideals,
         accelerator: &Accelerator,

@@ -56,7 +56,7 @@ use choice::Choice;
 
 /// Work limits of the bound, which is valid for every choice of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Effort {
+pub struct CallChainEffort {
     /// Maximum number of ideals; nodes are left out to meet it.
     pub ideals: usize,
     /// Maximum number of operators, tensors and their readers visited for the loads of calls; nodes are left out to
@@ -64,17 +64,17 @@ pub struct Effort {
     pub steps: u64,
 }
 
-impl Effort {
+impl CallChainEffort {
     /// 2¹² ideals and 2²⁵ steps, about a second.
-    pub const DEFAULT: Effort = Effort { ideals: 1 << 12, steps: 1 << 25 };
+    pub const DEFAULT: CallChainEffort = CallChainEffort { ideals: 1 << 12, steps: 1 << 25 };
 
     /// 2¹⁷ ideals and 2³² steps, minutes.
-    pub const HIGH: Effort = Effort { ideals: 1 << 17, steps: 1 << 32 };
+    pub const HIGH: CallChainEffort = CallChainEffort { ideals: 1 << 17, steps: 1 << 32 };
 }
 
-impl Default for Effort {
-    fn default() -> Effort {
-        Effort::DEFAULT
+impl Default for CallChainEffort {
+    fn default() -> CallChainEffort {
+        CallChainEffort::DEFAULT
     }
 }
 
@@ -82,7 +82,7 @@ impl Default for Effort {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CallChains {
     /// Work limits.
-    pub effort: Effort,
+    pub effort: CallChainEffort,
 }
 
 /// A bound with the placement that its recursion suggests.

@@ -5,7 +5,7 @@ use stagewright_core::placement::Placement;
 use stagewright_core::solver::Stop;
 
 use super::moves::Moves;
-use super::state::State;
+use super::state::SiteAssignment;
 
 /// Moves at one temperature.
 const AT_ONE_TEMPERATURE: u64 = 64;
@@ -28,7 +28,7 @@ pub(super) struct Cooling {
 
 /// Walks from a state; returns the best value with its placement, and the number of moves tried.
 pub(super) fn anneal(
-    mut state: State<'_>,
+    mut state: SiteAssignment<'_>,
     cooling: Cooling,
     rng: &mut impl Rng,
     stop: &Stop,

@@ -24,7 +24,7 @@ use stagewright_core::tolerance;
 use super::blocks::over_orders;
 use super::bound;
 use anneal::{Cooling, anneal};
-use state::{Slots, State};
+use state::{SiteAssignment, Slots};
 
 /// Fractions of the time for the bound and for the start.
 const BOUND_SHARE: f64 = 0.2;
@@ -51,13 +51,13 @@ pub(crate) fn solve(
     problem: &Problem,
     context: &mut Context<'_>,
 ) -> Result<Solution, SolveError> {
-    let (bound, suggested) = bound::first(problem, context.part(BOUND_SHARE).stop());
+    let (bound, suggested) = bound::first(problem, context.time_slice(BOUND_SHARE).stop());
     let warm = context.warm_start.clone().map(|warm| assign_if_missing(problem, warm));
     let warm = warm.and_then(|warm| Plan::new(problem, warm).ok());
     let mut start = match warm {
         // A caller with a plan has already searched the orders.
         Some(plan) => Some(plan),
-        None => over_orders(problem, &Units::new(problem), &mut context.part(START_SHARE))?,
+        None => over_orders(problem, &Units::new(problem), &mut context.time_slice(START_SHARE))?,
     };
     if let Some(placement) = suggested {
         let suggested = Plan::new(problem, placement)?;
@@ -92,7 +92,9 @@ pub fn improve(
     let offload = Offload::new(problem);
     let slots = Slots::new(problem, &plan.placement);
     // The search excludes hosts other than the fastest of each operator.
-    let Some(first) = State::of_placement(&offload, &slots, &plan.placement) else { return Ok((plan, 0)) };
+    let Some(first) = SiteAssignment::of_placement(&offload, &slots, &plan.placement) else {
+        return Ok((plan, 0));
+    };
     let mut best: (f64, Placement) = (first.value(), first.placement());
     let mut population = vec![best.clone(); WALKS as usize];
     let (stop, seed) = (context.stop().clone(), context.seed);
@@ -111,7 +113,7 @@ pub fn improve(
             let walk = walk as u64;
             let hot = COOLEST * (HOTTEST / COOLEST).powf(walk as f64 / (WALKS - 1) as f64);
             let mut rng = seed::stream(seed, round * WALKS + walk + 1);
-            let state = State::of_placement(&offload, &slots, &start.1)?;
+            let state = SiteAssignment::of_placement(&offload, &slots, &start.1)?;
             Some(anneal(state, Cooling { moves, hot, target }, &mut rng, &stop))
         };
         let found: Vec<_> = pool.install(|| population.par_iter().enumerate().map(walk).collect());

@@ -16,7 +16,7 @@ use stagewright_core::graph::{Graph, OpId};
 use stagewright_core::ids::Keyed;
 use stagewright_core::offload::Site;
 
-use super::state::State;
+use super::state::SiteAssignment;
 
 /// Generator of random moves, without allocation.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Moves {
     }
 
     /// Draws a move; empty if the drawn move changes nothing.
-    pub(super) fn draw(&mut self, state: &State<'_>, rng: &mut impl Rng) -> &[(OpId, Site)] {
+    pub(super) fn draw(&mut self, state: &SiteAssignment<'_>, rng: &mut impl Rng) -> &[(OpId, Site)] {
         self.moves.clear();
         let graph = state.problem().graph();
         let op = OpId::new(rng.random_range(0..graph.operator_count()));
@@ -84,7 +84,7 @@ impl Moves {
 
     /// Takes the operator with all of its predecessors, or all of its successors, on its site, and the operators
     /// colocated with any of them.
-    fn take(&mut self, state: &State<'_>, op: OpId, before: bool, rng: &mut impl Rng) {
+    fn take(&mut self, state: &SiteAssignment<'_>, op: OpId, before: bool, rng: &mut impl Rng) {
         let graph = state.problem().graph();
         self.round = self.round.wrapping_add(1);
         self.piece.clear();
@@ -123,7 +123,7 @@ impl Moves {
     }
 
     /// Finds the calls adjacent to a piece.
-    fn find_around(&mut self, state: &State<'_>) {
+    fn find_around(&mut self, state: &SiteAssignment<'_>) {
         let graph = state.problem().graph();
         self.around.clear();
         for &op in &self.piece {
@@ -140,7 +140,7 @@ impl Moves {
     }
 
     /// Exchanges two accelerators, call by call.
-    fn exchange(&mut self, state: &State<'_>, op: OpId, rng: &mut impl Rng) {
+    fn exchange(&mut self, state: &SiteAssignment<'_>, op: OpId, rng: &mut impl Rng) {
         let slots = state.slots();
         let Site::Call(one) = state.site(op) else { return };
         let one = slots.of_device(one);
@@ -160,7 +160,7 @@ impl Moves {
 }
 
 /// The first empty call of a random accelerator.
-fn empty_call(state: &State<'_>, rng: &mut impl Rng) -> Option<Site> {
+fn empty_call(state: &SiteAssignment<'_>, rng: &mut impl Rng) -> Option<Site> {
     let calls = state.slots().calls.len() as u32;
     if calls == 0 {
         return None;

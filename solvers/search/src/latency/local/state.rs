@@ -65,7 +65,7 @@ pub(super) type Was = (OpId, Site);
 
 /// A feasible assignment.
 #[derive(Debug, Clone)]
-pub(super) struct State<'p> {
+pub(super) struct SiteAssignment<'p> {
     offload: &'p Offload<'p>,
     slots: &'p Slots,
     sites: Keyed<OpId, Site>,
@@ -76,17 +76,17 @@ pub(super) struct State<'p> {
     most_bytes: f64,
     timeline: Timeline,
     value: f64,
-    /// Work space of [`State::shift`].
+    /// Work space of [`SiteAssignment::shift`].
     touched: Vec<DeviceId>,
 }
 
-impl<'p> State<'p> {
+impl<'p> SiteAssignment<'p> {
     /// A placement as a state, with operators on hosts moved to the fastest; `None` if that is infeasible.
     pub(super) fn of_placement(
         offload: &'p Offload<'p>,
         slots: &'p Slots,
         placement: &Placement,
-    ) -> Option<State<'p>> {
+    ) -> Option<SiteAssignment<'p>> {
         let problem = offload.problem();
         let graph = offload.graph();
         let mut seats: Vec<(DeviceId, u32, u32)> =
@@ -108,7 +108,7 @@ impl<'p> State<'p> {
             Some(Site::Call(seats[at].2))
         };
         let sites: Keyed<OpId, Site> = graph.operators().map(site).collect::<Option<_>>()?;
-        let mut state = State {
+        let mut state = SiteAssignment {
             members: Keyed::filled(0, slots.calls.len()),
             bytes: Keyed::filled(Compensated::default(), problem.cluster().device_count()),
             most_bytes: if problem.memory().is_sum() { 0.0 } else { problem.memory().of_all().total(1) },
@@ -161,16 +161,16 @@ impl<'p> State<'p> {
         was: &mut Vec<Was>,
     ) -> Option<f64> {
         was.clear();
-        let mut able = true;
+        let mut capable = true;
         for (op, to) in moves {
             let from = self.sites[op];
             if from == to {
                 continue;
             }
             was.push((op, from));
-            able &= self.put(op, from, to);
+            capable &= self.put(op, from, to);
         }
-        let value = if able && !was.is_empty() && self.fits_after(was) {
+        let value = if capable && !was.is_empty() && self.fits_after(was) {
             self.timeline.schedule(self.offload, &self.sites, &self.slots.calls)
         } else {
             None
@@ -199,12 +199,12 @@ impl<'p> State<'p> {
     fn put(&mut self, op: OpId, from: Site, to: Site) -> bool {
         let known = self.count(op, from, -1.0).is_some();
         self.sites[op] = to;
-        let able = self.count(op, to, 1.0).is_some();
+        let capable = self.count(op, to, 1.0).is_some();
         let pool = match to {
             Site::Host(pool) => pool,
             Site::Call(call) => self.slots.calls[call].pool,
         };
-        known && able && self.offload.seconds(op, pool as usize).is_some()
+        known && capable && self.offload.seconds(op, pool as usize).is_some()
     }
 
     fn count(&mut self, op: OpId, site: Site, times: f64) -> Option<()> {

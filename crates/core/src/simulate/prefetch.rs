@@ -9,7 +9,7 @@
 use std::hint::black_box;
 
 use super::flow::Flow;
-use super::state::State;
+use super::state::RunState;
 use super::timeline::Timeline;
 
 /// Events between two prefetches.
@@ -24,13 +24,13 @@ const LINE: usize = 64;
 
 /// Whether a prefetch is due.
 #[inline]
-pub(super) fn is_due(state: &State) -> bool {
+pub(super) fn is_due(state: &RunState) -> bool {
     state.clock.happened.is_multiple_of(STRETCH)
 }
 
 /// Prefetches the data of upcoming events.
 #[cold]
-pub(super) fn read(flow: &Flow, state: &State, timeline: &Timeline) {
+pub(super) fn read(flow: &Flow, state: &RunState, timeline: &Timeline) {
     let stretch = Stretch { first: state.clock.happened.saturating_add(LEAD).into(), of: flow.events.into() };
     stretch.read(&flow.tasks);
     stretch.read(flow.inputs.all());

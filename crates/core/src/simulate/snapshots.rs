@@ -1,7 +1,7 @@
-//! Checkpoints of one run in time order.
+//! Snapshots of one run in time order.
 
 use super::engine::NO_PAUSE;
-use super::state::State;
+use super::state::RunState;
 
 /// Approximate number of states kept per run.
 const STATES: u32 = 16;
@@ -9,15 +9,15 @@ const STATES: u32 = 16;
 /// States of one run between its events, evenly spaced, and spare memory for more. States are missing only at
 /// the end; they are added when a run gets there.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Film {
-    states: Vec<State>,
+pub(super) struct Snapshots {
+    states: Vec<RunState>,
     /// Number of states that belong to the run.
     count: usize,
     /// Events between two states.
     every: u32,
 }
 
-impl Film {
+impl Snapshots {
     /// Drops all states, for a run of about `events` events.
     pub(super) fn clear(&mut self, events: u32) {
         self.count = 0;
@@ -35,12 +35,12 @@ impl Film {
     }
 
     /// The first `count` states.
-    pub(super) fn first(&self, count: usize) -> &[State] {
+    pub(super) fn first(&self, count: usize) -> &[RunState] {
         &self.states[..count]
     }
 
     /// The states from index `number` on.
-    pub(super) fn rest_mut(&mut self, number: usize) -> &mut [State] {
+    pub(super) fn rest_mut(&mut self, number: usize) -> &mut [RunState] {
         &mut self.states[number..self.count]
     }
 
@@ -50,16 +50,16 @@ impl Film {
     }
 
     /// Appends a state.
-    pub(super) fn push(&mut self, state: &State) {
+    pub(super) fn push(&mut self, state: &RunState) {
         if self.count == self.states.len() {
-            self.states.push(State::default());
+            self.states.push(RunState::default());
         }
         self.states[self.count].clone_from(state);
         self.count += 1;
     }
 
     /// Number of events after which the state that follows this one is to be kept.
-    pub(super) fn next(&self, state: &State) -> u32 {
+    pub(super) fn next(&self, state: &RunState) -> u32 {
         (state.clock.happened / self.every + 1).checked_mul(self.every).unwrap_or(NO_PAUSE)
     }
 }

@@ -10,7 +10,7 @@ use stagewright_core::tolerance;
 
 /// Costs of a problem that every scheduler needs.
 #[derive(Debug, Clone)]
-pub struct Scene<'p> {
+pub struct Instance<'p> {
     problem: &'p Problem,
     fabric: Fabric<'p>,
     pools: usize,
@@ -27,22 +27,22 @@ pub struct Scene<'p> {
     transfer: Keyed<TensorId, f64>,
 }
 
-impl<'p> Scene<'p> {
-    /// The scene of a problem, in time O(operators · pools + tensors · kinds log kinds).
-    pub fn new(problem: &'p Problem) -> Scene<'p> {
+impl<'p> Instance<'p> {
+    /// The instance of a problem, in time O(operators · pools + tensors · kinds log kinds).
+    pub fn new(problem: &'p Problem) -> Instance<'p> {
         let (graph, cluster, pools) = (problem.graph(), problem.cluster(), problem.pools().len());
         let mut seconds = vec![f64::INFINITY; graph.operator_count() * pools];
         let mut homes = Vec::with_capacity(graph.class_count());
         for class in graph.class_ids() {
             let members = graph.class(class);
             let can = |pool: usize| members.iter().all(|&op| problem.seconds(op, pool).is_some());
-            let able: Vec<bool> = (0..pools).map(can).collect();
+            let capable: Vec<bool> = (0..pools).map(can).collect();
             for &op in members {
-                for pool in (0..pools).filter(|&pool| able[pool]) {
+                for pool in (0..pools).filter(|&pool| capable[pool]) {
                     seconds[op.index() * pools + pool] = problem.seconds(op, pool).unwrap_or(f64::INFINITY);
                 }
             }
-            homes.push(cluster.devices().filter(|&device| able[problem.pool_of(device)]).collect());
+            homes.push(cluster.devices().filter(|&device| capable[problem.pool_of(device)]).collect());
         }
         let fixed = |class: ClassId| {
             let bytes = |&op: &OpId| {
@@ -51,7 +51,7 @@ impl<'p> Scene<'p> {
             };
             graph.class(class).iter().map(bytes).sum()
         };
-        let mut scene = Scene {
+        let mut instance = Instance {
             problem,
             fabric: Fabric::new(problem),
             pools,
@@ -62,9 +62,9 @@ impl<'p> Scene<'p> {
             mean: Keyed::default(),
             transfer: Keyed::default(),
         };
-        scene.mean = graph.operators().map(|op| scene.mean_over_homes(op)).collect();
-        scene.transfer = scene.mean_transfers();
-        scene
+        instance.mean = graph.operators().map(|op| instance.mean_over_homes(op)).collect();
+        instance.transfer = instance.mean_transfers();
+        instance
     }
 
     fn mean_over_homes(&self, op: OpId) -> f64 {
@@ -324,15 +324,15 @@ mod tests {
     fn the_mean_transfer_is_that_of_all_pairs_of_devices() {
         for number in 0..1000 {
             let problem = problem(number);
-            let scene = Scene::new(&problem);
+            let instance = Instance::new(&problem);
             let devices: Vec<DeviceId> = problem.cluster().devices().collect();
             let pairs = devices.iter().flat_map(|&from| devices.iter().map(move |&to| (from, to)));
             let seconds: Vec<f64> = pairs
                 .filter(|(from, to)| from != to)
-                .map(|(from, to)| scene.fabric().route(TensorId(0), from, to).seconds)
+                .map(|(from, to)| instance.fabric().route(TensorId(0), from, to).seconds)
                 .collect();
             let mean = seconds.iter().sum::<f64>() / seconds.len().max(1) as f64;
-            assert!((scene.mean_transfer(TensorId(0)) - mean).abs() <= 1e-12 * mean.max(1.0), "{number}");
+            assert!((instance.mean_transfer(TensorId(0)) - mean).abs() <= 1e-12 * mean.max(1.0), "{number}");
         }
     }
 }

@@ -1,25 +1,25 @@
 //! A partial schedule: a Gantt chart to which operators are added in topological order.
 //!
-//! The chart estimates. An operator fills the first gap on its device that is long enough once its inputs can have
+//! Its times are estimates. An operator fills the first gap on its device that is long enough once its inputs can have
 //! arrived (the insertion of HEFT). A transfer leaves when the transfers added earlier have left its ports, although
 //! the simulator serves transfers in the order of their requests. Memory is the bytes that stay on a device until all
-//! their readers are on the chart. So a chart only guides; the simulator decides.
+//! their readers are in the schedule. So it only guides; the simulator decides.
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{ClassId, OpId, TensorId};
 use stagewright_core::ids::Keyed;
 use stagewright_core::tolerance;
 
-use super::scene::Scene;
+use super::instance::Instance;
 use super::schedule::Schedule;
 
 const NOWHERE: DeviceId = DeviceId(u32::MAX);
 
 /// A partial schedule.
 #[derive(Debug, Clone)]
-pub(super) struct Chart<'s, 'p> {
-    scene: &'s Scene<'p>,
-    /// Memory of every device available to the chart.
+pub(super) struct PartialSchedule<'s, 'p> {
+    instance: &'s Instance<'p>,
+    /// Memory of every device available to the schedule.
     room: Keyed<DeviceId, f64>,
     used: Keyed<DeviceId, f64>,
     device_of: Keyed<OpId, DeviceId>,
@@ -31,7 +31,7 @@ pub(super) struct Chart<'s, 'p> {
     copies: Keyed<TensorId, Vec<(DeviceId, f64)>>,
     /// Times at which the ports become free.
     ports: Keyed<u32, f64>,
-    /// Number of readers of each tensor that are not on the chart yet.
+    /// Number of readers of each tensor that are not scheduled yet.
     unread: Keyed<TensorId, usize>,
     /// Inputs of the current operator, by the end of their producers.
     inputs: Vec<(f64, TensorId)>,
@@ -42,15 +42,20 @@ pub(super) struct Chart<'s, 'p> {
     is_busy: Keyed<DeviceId, bool>,
 }
 
-impl<'s, 'p> Chart<'s, 'p> {
-    /// An empty chart whose devices may be filled to a fraction of their memory.
-    pub(super) fn new(scene: &'s Scene<'p>, share: f64) -> Chart<'s, 'p> {
-        let graph = scene.graph();
-        let devices = scene.device_count();
-        let ports = scene.fabric().ports().count() as usize;
-        Chart {
-            scene,
-            room: scene.problem().cluster().devices().map(|device| scene.memory(device) * share).collect(),
+impl<'s, 'p> PartialSchedule<'s, 'p> {
+    /// An empty schedule whose devices may be filled to a fraction of their memory.
+    pub(super) fn new(instance: &'s Instance<'p>, share: f64) -> PartialSchedule<'s, 'p> {
+        let graph = instance.graph();
+        let devices = instance.device_count();
+        let ports = instance.fabric().ports().count() as usize;
+        PartialSchedule {
+            instance,
+            room: instance
+                .problem()
+                .cluster()
+                .devices()
+                .map(|device| instance.memory(device) * share)
+                .collect(),
             used: Keyed::filled(0.0, devices),
             device_of: Keyed::filled(NOWHERE, graph.operator_count()),
             home_of_class: Keyed::filled(NOWHERE, graph.class_count()),
@@ -66,26 +71,26 @@ impl<'s, 'p> Chart<'s, 'p> {
         }
     }
 
-    /// The scene.
-    pub(super) fn scene(&self) -> &'s Scene<'p> {
-        self.scene
+    /// The instance.
+    pub(super) fn instance(&self) -> &'s Instance<'p> {
+        self.instance
     }
 
     /// The devices that an operator may be added to: that of its class where one is there, else those with room
     /// for the class, else the one that lacks least. Of empty devices that nothing tells apart only the first counts.
     pub(super) fn candidates(&self, op: OpId, into: &mut Vec<DeviceId>) {
         into.clear();
-        let class = self.scene.graph().class_of(op);
+        let class = self.instance.graph().class_of(op);
         if self.home_of_class[class] != NOWHERE {
             into.push(self.home_of_class[class]);
             return;
         }
-        let homes = self.scene.homes_of_class(class);
-        let mut empty_seen = vec![false; self.scene.pool_count()];
+        let homes = self.instance.homes_of_class(class);
+        let mut empty_seen = vec![false; self.instance.pool_count()];
         let is_twin = |device: DeviceId, empty_seen: &mut Vec<bool>| {
-            let pool = self.scene.pool_of(device);
+            let pool = self.instance.pool_of(device);
             !self.is_busy[device]
-                && self.scene.pools_are_uniform()
+                && self.instance.pools_are_uniform()
                 && std::mem::replace(&mut empty_seen[pool], true)
         };
         into.extend(
@@ -99,14 +104,14 @@ impl<'s, 'p> Chart<'s, 'p> {
 
     /// Bytes that a device lacks for an operator and the parameters of its class; zero or less if it has room.
     fn lack(&self, op: OpId, device: DeviceId) -> f64 {
-        let graph = self.scene.graph();
+        let graph = self.instance.graph();
         if self.room[device] == f64::INFINITY {
             return 0.0;
         }
         let class = graph.class_of(op);
-        let own = if self.home_of_class[class] == NOWHERE { self.scene.fixed_bytes(class) } else { 0.0 };
+        let own = if self.home_of_class[class] == NOWHERE { self.instance.fixed_bytes(class) } else { 0.0 };
         let missing = |parameter: &&u32| !self.is_held(**parameter, device);
-        let shared = graph.parameters_of(op).iter().filter(missing).map(|&it| self.scene.shared_bytes(it));
+        let shared = graph.parameters_of(op).iter().filter(missing).map(|&it| self.instance.shared_bytes(it));
         let fixed = own + shared.sum::<f64>();
         let made: f64 = graph.outputs(op).iter().map(|&tensor| graph.bytes(tensor)).sum();
         let is_away = |tensor: &&TensorId| !self.is_on(**tensor, device);
@@ -117,16 +122,16 @@ impl<'s, 'p> Chart<'s, 'p> {
 
     /// Whether a device already holds a shared parameter.
     fn is_held(&self, parameter: u32, device: DeviceId) -> bool {
-        let readers = self.scene.graph().readers(parameter as usize);
+        let readers = self.instance.graph().readers(parameter as usize);
         readers.iter().any(|&reader| self.device_of[reader] == device)
     }
 
     fn is_on(&self, tensor: TensorId, device: DeviceId) -> bool {
-        self.device_of[self.scene.graph().producer(tensor)] == device
+        self.device_of[self.instance.graph().producer(tensor)] == device
             || self.copies[tensor].iter().any(|copy| copy.0 == device)
     }
 
-    /// Time at which all inputs of an operator can be on a device. Its producers must be on the chart.
+    /// Time at which all inputs of an operator can be on a device. Its producers must be scheduled.
     pub(super) fn ready(&mut self, op: OpId, device: DeviceId) -> f64 {
         self.bring(op, device, false)
     }
@@ -142,32 +147,32 @@ impl<'s, 'p> Chart<'s, 'p> {
     /// Start and end of an operator if it were added to a device.
     pub(super) fn probe(&mut self, op: OpId, device: DeviceId) -> [f64; 2] {
         let ready = self.ready(op, device);
-        let seconds = self.scene.seconds(op, device);
+        let seconds = self.instance.seconds(op, device);
         let start = self.start(device, ready, seconds);
         [start, start + seconds]
     }
 
-    /// The end of an operator on the chart.
+    /// The end of a scheduled operator.
     pub(super) fn end(&self, op: OpId) -> f64 {
         self.span[op][1]
     }
 
-    /// The device of an operator on the chart.
+    /// The device of a scheduled operator.
     pub(super) fn device(&self, op: OpId) -> Option<DeviceId> {
         Some(self.device_of[op]).filter(|&device| device != NOWHERE)
     }
 
-    /// Adds an operator, whose producers are on the chart, to a device, and returns its end.
+    /// Adds an operator, whose producers are scheduled, to a device, and returns its end.
     pub(super) fn add(&mut self, op: OpId, device: DeviceId) -> f64 {
-        let (scene, graph) = (self.scene, self.scene.graph());
+        let (instance, graph) = (self.instance, self.instance.graph());
         let ready = self.bring(op, device, true);
-        let seconds = scene.seconds(op, device);
+        let seconds = instance.seconds(op, device);
         let start = self.start(device, ready, seconds);
         self.fill(device, start, start + seconds);
         self.span[op] = [start, start + seconds];
         for &parameter in graph.parameters_of(op) {
             if !self.is_held(parameter, device) {
-                self.used[device] += scene.shared_bytes(parameter);
+                self.used[device] += instance.shared_bytes(parameter);
             }
         }
         self.device_of[op] = device;
@@ -175,7 +180,7 @@ impl<'s, 'p> Chart<'s, 'p> {
         let class = graph.class_of(op);
         if self.home_of_class[class] == NOWHERE {
             self.home_of_class[class] = device;
-            self.used[device] += scene.fixed_bytes(class);
+            self.used[device] += instance.fixed_bytes(class);
         }
         for &tensor in graph.outputs(op) {
             if self.unread[tensor] > 0 {
@@ -197,9 +202,9 @@ impl<'s, 'p> Chart<'s, 'p> {
     }
 
     /// Time at which all inputs of an operator are on a device. They are sent in the order in which they are produced,
-    /// each when its ports are free; `keep` puts the transfers on the chart.
+    /// each when its ports are free; `keep` adds the transfers to the schedule.
     fn bring(&mut self, op: OpId, device: DeviceId, keep: bool) -> f64 {
-        let graph = self.scene.graph();
+        let graph = self.instance.graph();
         let mut ready = 0.0f64;
         self.inputs.clear();
         for &tensor in graph.inputs(op) {
@@ -217,9 +222,9 @@ impl<'s, 'p> Chart<'s, 'p> {
         for at in 0..self.inputs.len() {
             let (made, tensor) = self.inputs[at];
             let from = self.device_of[graph.producer(tensor)];
-            let route = self.scene.fabric().route(tensor, from, device);
+            let route = self.instance.fabric().route(tensor, from, device);
             let mut leaves = made;
-            if self.scene.has_ports() {
+            if self.instance.has_ports() {
                 for port in route.ports() {
                     leaves = leaves.max(self.ports[port]).max(self.taken[port]);
                 }
@@ -230,7 +235,7 @@ impl<'s, 'p> Chart<'s, 'p> {
                 self.copies[tensor].push((device, arrives));
                 self.used[device] += graph.bytes(tensor);
             }
-            if !self.scene.has_ports() {
+            if !self.instance.has_ports() {
                 continue;
             }
             for port in route.ports() {
@@ -258,13 +263,13 @@ impl<'s, 'p> Chart<'s, 'p> {
         gaps.splice(at..=at, left.into_iter().chain(right));
     }
 
-    /// The schedule on the chart; its queues are in the order of the starts.
+    /// The complete schedule; its queues are in the order of the starts.
     ///
     /// # Panics
-    /// If an operator is not on the chart.
+    /// If an operator is not scheduled.
     pub(super) fn schedule(&self) -> Schedule {
-        assert!(self.device_of.iter().all(|&device| device != NOWHERE), "every operator is on the chart");
-        let mut order = self.scene.graph().topological().to_vec();
+        assert!(self.device_of.iter().all(|&device| device != NOWHERE), "every operator is scheduled");
+        let mut order = self.instance.graph().topological().to_vec();
         order.sort_by(|&a, &b| self.span[a][0].total_cmp(&self.span[b][0]));
         Schedule::by_order(self.device_of.to_vec(), &order)
     }

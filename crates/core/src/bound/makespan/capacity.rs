@@ -3,27 +3,31 @@
 use super::Reach;
 use crate::bound::fluid::{Column, divided_quickly};
 use crate::graph::OpId;
-use crate::ids::Keyed;
-use crate::problem::Problem;
 
-/// A problem's operators by colocation class, and the sites with equal seconds as one column of prices.
+/// The operators of a [`Reach`] by colocation class, and the sites with equal seconds as one column of prices.
 pub(super) struct Capacity<'a> {
-    problem: &'a Problem,
     reach: &'a Reach<'a>,
+    columns: &'a Columns,
+    /// The operators, those of one colocation class in a row.
+    by_class: Vec<OpId>,
+}
+
+/// The sites with equal seconds.
+pub(super) struct Columns {
     /// By site.
     column_of: Vec<usize>,
     /// Devices by column.
     devices: Vec<f64>,
 }
 
-impl<'a> Capacity<'a> {
-    pub(super) fn new(problem: &'a Problem, reach: &'a Reach<'a>) -> Capacity<'a> {
+impl Columns {
+    pub(super) fn new(reach: &Reach<'_>) -> Columns {
         let sites = &reach.sites;
-        let operators = || problem.graph().operators();
         let (mut column_of, mut firsts, mut devices) = (Vec::new(), Vec::new(), Vec::new());
         for site in 0..sites.count() {
-            let same =
-                |&first: &usize| operators().all(|op| sites.seconds(op)[site] == sites.seconds(op)[first]);
+            let same = |&first: &usize| {
+                reach.operators.iter().all(|&op| sites.seconds(op)[site] == sites.seconds(op)[first])
+            };
             let column = firsts.iter().position(same).unwrap_or_else(|| {
                 firsts.push(site);
                 devices.push(0.0);
@@ -32,21 +36,29 @@ impl<'a> Capacity<'a> {
             devices[column] += sites.devices(site) as f64;
             column_of.push(column);
         }
-        Capacity { problem, reach, column_of, devices }
+        Columns { column_of, devices }
+    }
+}
+
+impl<'a> Capacity<'a> {
+    pub(super) fn new(reach: &'a Reach<'a>, columns: &'a Columns) -> Capacity<'a> {
+        let mut by_class = reach.operators.clone();
+        by_class.sort_unstable_by_key(|&op| (reach.problem.graph().class_of(op), op));
+        Capacity { reach, columns, by_class }
     }
 
     /// Whether all devices are identical, so that there is nothing to price.
     pub(super) fn has_one_price(&self) -> bool {
-        self.devices.len() == 1
+        self.columns.devices.len() == 1
     }
 
     /// The seconds of every colocation class's part in the set above thresholds, by site; empty parts are
     /// omitted.
     fn parts(&self, at: [f64; 2]) -> Vec<f64> {
-        let (graph, sites) = (self.problem.graph(), &self.reach.sites);
+        let (graph, sites) = (self.reach.problem.graph(), &self.reach.sites);
         let mut parts = Vec::new();
-        for class in graph.class_ids() {
-            let mut members = graph.class(class).iter().filter(|&&op| self.holds(op, at)).peekable();
+        for class in self.by_class.chunk_by(|&a, &b| graph.class_of(a) == graph.class_of(b)) {
+            let mut members = class.iter().filter(|&&op| self.holds(op, at)).peekable();
             if members.peek().is_none() {
                 continue;
             }
@@ -71,22 +83,22 @@ impl<'a> Capacity<'a> {
     pub(super) fn prices(&self, at: [f64; 2]) -> Option<Vec<f64>> {
         let parts = self.parts(at);
         let sites = self.reach.sites.count();
-        let columns: Vec<Column> = (0..self.devices.len())
+        let columns: Vec<Column> = (0..self.columns.devices.len())
             .map(|column| {
-                let site = self.column_of.iter().position(|&of| of == column).unwrap_or(0);
+                let site = self.columns.column_of.iter().position(|&of| of == column).unwrap_or(0);
                 let seconds =
                     parts.chunks_exact(sites).map(|row| Some(row[site]).filter(|it| it.is_finite()));
-                Column { devices: self.devices[column], seconds: seconds.collect() }
+                Column { devices: self.columns.devices[column], seconds: seconds.collect() }
             })
             .collect();
         let (_, shares) = divided_quickly(&columns)?;
-        Some(self.column_of.iter().map(|&column| shares[column] / self.devices[column]).collect())
+        Some(self.columns.column_of.iter().map(|&column| shares[column] / self.columns.devices[column]).collect())
     }
 
-    /// The least priced seconds of every operator.
-    pub(super) fn least(&self, prices: &[f64]) -> Keyed<OpId, f64> {
-        let row = |op| least(self.reach.sites.seconds(op), prices);
-        self.problem.graph().operators().map(row).collect()
+    /// The least priced seconds of every operator, as the operators of `reach`.
+    pub(super) fn least(&self, prices: &[f64]) -> Vec<f64> {
+        let row = |&op: &OpId| least(self.reach.sites.seconds(op), prices);
+        self.reach.operators.iter().map(row).collect()
     }
 
     /// The bound for the set above thresholds and for prices, before rounding.
@@ -119,25 +131,29 @@ impl<'a> Capacity<'a> {
     /// The smallest heads (side 0) or tails (side 1) of a set on a site, one per device, ascending.
     fn smallest(&self, at: [f64; 2], side: usize, site: usize) -> Vec<f64> {
         let (sites, ends) = (&self.reach.sites, [&self.reach.heads, &self.reach.tails][side]);
+        let own = || self.by_class.iter().copied().filter(|&op| self.holds(op, at));
+        let far = |op| ends.far(sites, op)[site];
+        let mut smallest: Vec<f64> = Vec::new();
         // Without a threshold on heads the set contains everything that its operators read, since tails only
         // grow in that direction; without one on tails it contains all readers.
-        let closed = at[side] <= 0.0;
-        let own = self.problem.graph().operators().filter(|&op| self.holds(op, at)).map(|op| {
-            if closed {
-                ends.alone(sites, op)[site].max(ends.far(sites, op)[site])
-            } else {
-                ends.far(sites, op)[site]
-            }
-        });
-        let mut own: Vec<f64> = own.collect();
-        let count = usize::try_from(sites.devices(site)).unwrap_or(usize::MAX).min(own.len());
-        if count < own.len() {
-            own.select_nth_unstable_by(count, f64::total_cmp);
-            own.truncate(count);
+        if at[side] <= 0.0 {
+            smallest.extend(own().map(|op| ends.alone(sites, op)[site].max(far(op))));
+        } else {
+            smallest.extend(own().map(far));
         }
-        own.sort_unstable_by(f64::total_cmp);
-        own.retain(|end| end.is_finite());
-        own
+        let count = usize::try_from(sites.devices(site)).unwrap_or(usize::MAX).min(smallest.len());
+        if count < smallest.len() {
+            smallest.select_nth_unstable_by(count, f64::total_cmp);
+            smallest.truncate(count);
+        }
+        smallest.sort_unstable_by(f64::total_cmp);
+        // One device may have run the operator before the part.
+        if self.reach.is_between(side) && count > 0 {
+            smallest.pop();
+            smallest.insert(0, own().map(far).fold(f64::INFINITY, f64::min));
+        }
+        smallest.retain(|end| end.is_finite());
+        smallest
     }
 }
 

@@ -1,7 +1,7 @@
 //! The energetic bound: work between heads and tails.
 
 use super::Reach;
-use super::capacity::Capacity;
+use super::capacity::{Capacity, Columns};
 use super::thresholds::Thresholds;
 use crate::bound::{Bound, LowerBound};
 use crate::document::ObjectiveKind;
@@ -53,27 +53,34 @@ impl Bound for Energetic {
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
         let reach = Reach::new(problem)?;
-        let capacity = Capacity::new(problem, &reach);
-        let thresholds = Thresholds::new(problem, &reach);
-        let everything = [0.0; 2];
-        let mut prices = capacity.prices(everything)?;
-        let mut value = capacity.value(everything, &prices);
-        for _ in 0..ROUNDS {
-            let mut best = everything;
-            let mut most = 0.0;
-            for at in thresholds.candidates(&capacity.least(&prices)) {
-                let found = capacity.value(at, &prices);
-                if found > most {
-                    (most, best) = (found, at);
-                }
-            }
-            value = f64::max(value, most);
-            if capacity.has_one_price() || best == everything {
-                break;
-            }
-            prices = capacity.prices(best)?;
-            value = value.max(capacity.value(best, &prices));
-        }
+        let value = energy(&reach, &Columns::new(&reach))?;
         Some(LowerBound { value: round_down(value), source: self.name(), certificate: None })
     }
+}
+
+/// The bound for the operators of `reach`, before rounding: on the length of the step, or of a part of it. `None` if
+/// there is nothing to run.
+pub(super) fn energy(reach: &Reach<'_>, columns: &Columns) -> Option<f64> {
+    let capacity = Capacity::new(reach, columns);
+    let thresholds = Thresholds::new(reach);
+    let everything = [0.0; 2];
+    let mut prices = capacity.prices(everything)?;
+    let mut value = capacity.value(everything, &prices);
+    for _ in 0..ROUNDS {
+        let mut best = everything;
+        let mut most = 0.0;
+        for at in thresholds.candidates(&capacity.least(&prices)) {
+            let found = capacity.value(at, &prices);
+            if found > most {
+                (most, best) = (found, at);
+            }
+        }
+        value = f64::max(value, most);
+        if capacity.has_one_price() || best == everything {
+            break;
+        }
+        prices = capacity.prices(best)?;
+        value = value.max(capacity.value(best, &prices));
+    }
+    Some(value)
 }

@@ -4,6 +4,7 @@ use super::arcs::Arcs;
 use super::local::{Local, Neighbour};
 use super::sites::Sites;
 use crate::graph::OpId;
+use crate::ids::Keyed;
 use crate::problem::Problem;
 
 /// Lower bounds on the start of an operator, and on the time that must follow its end, by the pool that runs
@@ -24,20 +25,35 @@ use crate::problem::Problem;
 /// tail. So these values hold for every placement without violations, and for every priority; the engine's
 /// order of queues is not used. They are sums in another order than the simulator's: compare them after
 /// rounding.
+///
+/// *Part.* Between the end of an operator u and the start of an operator w run all operators that follow u and precede
+/// w. There a head is a lower bound on the start of v after the end of u, a tail one on the time from its end to the
+/// start of w: u is an operator of zero seconds from which they read, w one that reads from them.
 #[derive(Debug)]
 pub struct Reach<'p> {
+    pub(super) problem: &'p Problem,
+    arcs: Arcs,
     pub(super) sites: Sites<'p>,
     pub(super) heads: Side,
     pub(super) tails: Side,
+    /// The operators that heads and tails are of, in topological order.
+    pub(super) operators: Vec<OpId>,
+    /// The operators u and w of a part.
+    ends: [Option<OpId>; 2],
+    /// By operator, the number of the last part that it was in.
+    part: Keyed<OpId, u32>,
+    parts: u32,
 }
 
 /// Heads, or tails.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Side {
     /// By operator and site.
     far: Vec<f64>,
     /// As `far`, for an operator that is the first (for tails, the last) of all on its device.
     alone: Vec<f64>,
+    /// By arc and site of the reader, the arrival from another device.
+    arrivals: Vec<f64>,
 }
 
 impl<'p> Reach<'p> {
@@ -49,10 +65,48 @@ impl<'p> Reach<'p> {
         let graph = problem.graph();
         let arcs = Arcs::new(graph);
         let sites = Sites::new(problem, arcs.len())?;
-        let sweep = |backward| Sweep { problem, sites: &sites, arcs: &arcs, backward };
-        let heads = sweep(false).run(graph.topological().iter().copied());
-        let tails = sweep(true).run(graph.topological().iter().rev().copied());
-        Some(Reach { sites, heads, tails })
+        let side = || Side {
+            far: vec![f64::INFINITY; graph.operator_count() * sites.count()],
+            alone: vec![f64::INFINITY; graph.operator_count() * sites.count()],
+            arrivals: vec![f64::INFINITY; arcs.len() * sites.count()],
+        };
+        let mut reach = Reach {
+            heads: side(),
+            tails: side(),
+            operators: graph.topological().to_vec(),
+            ends: [None; 2],
+            part: Keyed::filled(0, graph.operator_count()),
+            parts: 0,
+            problem,
+            arcs,
+            sites,
+        };
+        reach.sweep();
+        Some(reach)
+    }
+
+    /// Computes the heads and tails of the part between the end of one operator and the start of another, the beginning
+    /// or the end of the step if there is none. `operators` are those between, in topological order.
+    pub(super) fn restrict(&mut self, ends: [Option<OpId>; 2], operators: Vec<OpId>) {
+        self.parts += 1;
+        for &op in operators.iter().chain(ends.iter().flatten()) {
+            self.part[op] = self.parts;
+        }
+        (self.ends, self.operators) = (ends, operators);
+        self.sweep();
+    }
+
+    /// Whether the part begins (side 0) or ends (side 1) at an operator.
+    pub(super) fn is_between(&self, side: usize) -> bool {
+        self.ends[side].is_some()
+    }
+
+    fn sweep(&mut self) {
+        for backward in [false, true] {
+            let mut side = std::mem::take(if backward { &mut self.tails } else { &mut self.heads });
+            Sweep { reach: self, backward }.run(&mut side);
+            *(if backward { &mut self.tails } else { &mut self.heads }) = side;
+        }
     }
 
     /// Lower bound on the start of an operator on a device of a pool, in seconds; infinite if it cannot be
@@ -87,36 +141,35 @@ impl Side {
 
 /// One pass over the graph, forward for heads and backward for tails. Its comments describe heads.
 struct Sweep<'a> {
-    problem: &'a Problem,
-    sites: &'a Sites<'a>,
-    arcs: &'a Arcs,
+    reach: &'a Reach<'a>,
     backward: bool,
 }
 
 impl Sweep<'_> {
-    fn run(&self, order: impl Iterator<Item = OpId>) -> Side {
-        let count = self.sites.count();
-        let entries = self.problem.graph().operator_count() * count;
-        let mut side = Side { far: vec![f64::INFINITY; entries], alone: vec![f64::INFINITY; entries] };
-        // By arc and site of the reader, for a producer on another device.
-        let mut arrivals = vec![f64::INFINITY; self.arcs.len() * count];
-        let mut local = Local::new(entries);
-        for op in order {
-            for &arc in self.reads(op) {
-                self.arrive(arc, &side, &mut arrivals);
+    fn run(&self, side: &mut Side) {
+        let sites = &self.reach.sites;
+        let count = sites.count();
+        let operators = &self.reach.operators;
+        let mut local = Local::new(operators.len() * count);
+        if let Some(end) = self.reach.ends[usize::from(self.backward)] {
+            side.far[end.index() * count..][..count].fill(0.0);
+        }
+        let mut settle = |op: OpId| {
+            for arc in self.reads(op) {
+                self.arrive(arc, side);
             }
             for site in 0..count {
-                if self.sites.seconds(op)[site].is_infinite() {
+                if sites.seconds(op)[site].is_infinite() {
                     continue;
                 }
                 let neighbours = |op: OpId| {
-                    self.reads(op).iter().map(|&arc| {
+                    self.reads(op).map(|arc| {
                         let other = self.other(arc);
                         Neighbour {
                             op: other,
-                            arrival: arrivals[arc as usize * count + site],
+                            arrival: side.arrivals[arc as usize * count + site],
                             head: side.far[other.index() * count + site],
-                            seconds: self.sites.seconds(other)[site],
+                            seconds: self.seconds(other, site),
                         }
                     })
                 };
@@ -125,34 +178,50 @@ impl Sweep<'_> {
                 side.far[op.index() * count + site] = far;
                 side.alone[op.index() * count + site] = alone;
             }
+        };
+        match self.backward {
+            false => operators.iter().for_each(|&op| settle(op)),
+            true => operators.iter().rev().for_each(|&op| settle(op)),
         }
-        side
+    }
+
+    /// The seconds of an operator; zero for the end of a part.
+    fn seconds(&self, op: OpId, site: usize) -> f64 {
+        let seconds = self.reach.sites.seconds(op)[site];
+        let is_end = self.reach.ends[usize::from(self.backward)] == Some(op);
+        if is_end && seconds.is_finite() { 0.0 } else { seconds }
     }
 
     /// The arcs over which an operator reads.
-    fn reads(&self, op: OpId) -> &[u32] {
-        if self.backward { self.arcs.out_of(op) } else { self.arcs.into(op) }
+    fn reads(&self, op: OpId) -> impl Iterator<Item = u32> {
+        let Reach { arcs, part, parts, .. } = self.reach;
+        let reads = if self.backward { arcs.out_of(op) } else { arcs.into(op) };
+        // The end of a part reads nothing there, since nothing that it reads is in the part.
+        reads.iter().copied().filter(move |&arc| part[self.other(arc)] == *parts)
     }
 
     /// The operator that it reads from.
     fn other(&self, arc: u32) -> OpId {
-        self.arcs.ends(arc)[usize::from(self.backward)]
+        self.reach.arcs.ends(arc)[usize::from(self.backward)]
     }
 
-    /// Updates the arrival times of an arc's tensors from another device.
-    fn arrive(&self, arc: u32, side: &Side, arrivals: &mut [f64]) {
-        let (graph, count) = (self.problem.graph(), self.sites.count());
-        let [from, to] = self.arcs.ends(arc);
+    /// Computes the arrival times of an arc's tensors from another device.
+    fn arrive(&self, arc: u32, side: &mut Side) {
+        let Reach { problem, arcs, sites, .. } = self.reach;
+        let (graph, count) = (problem.graph(), sites.count());
+        let [from, to] = arcs.ends(arc);
+        let arrivals = &mut side.arrivals[arc as usize * count..][..count];
+        arrivals.fill(f64::INFINITY);
         if graph.class_of(from) == graph.class_of(to) {
             return;
         }
-        let (other, tensors) = (self.other(arc), self.arcs.tensors(arc));
-        for (site, arrival) in arrivals[arc as usize * count..][..count].iter_mut().enumerate() {
+        let (other, tensors) = (self.other(arc), arcs.tensors(arc));
+        for (site, arrival) in arrivals.iter_mut().enumerate() {
             for there in 0..count {
-                let end = side.far[other.index() * count + there] + self.sites.seconds(other)[there];
+                let end = side.far[other.index() * count + there] + self.seconds(other, there);
                 if end < *arrival {
                     let [from, to] = if self.backward { [site, there] } else { [there, site] };
-                    *arrival = arrival.min(end + self.sites.transfer(tensors, from, to));
+                    *arrival = arrival.min(end + sites.transfer(tensors, from, to));
                 }
             }
         }

@@ -2,40 +2,35 @@
 
 use super::Reach;
 use crate::graph::OpId;
-use crate::ids::Keyed;
-use crate::problem::Problem;
 
 /// Maximum number of thresholds on heads, and on tails, of the grid.
 const MAX_THRESHOLDS: usize = 192;
 
-/// Heads and tails, each the minimum over pools, and thresholds on them.
+/// Heads and tails, each the minimum over pools, and thresholds on them. Operators have their positions in `reach`.
 pub(super) struct Thresholds {
-    ends: Keyed<OpId, [f64; 2]>,
+    ends: Vec<[f64; 2]>,
     /// Thresholds on heads and on tails, each from zero upwards.
     grid: [Vec<f64>; 2],
     /// By operator, the largest thresholds that it reaches, as an index into the product of the grids.
-    cells: Keyed<OpId, usize>,
+    cells: Vec<usize>,
     /// The operators by descending head, and by descending tail.
-    falling: [Vec<OpId>; 2],
+    falling: [Vec<usize>; 2],
 }
 
 impl Thresholds {
-    pub(super) fn new(problem: &Problem, reach: &Reach<'_>) -> Thresholds {
+    pub(super) fn new(reach: &Reach<'_>) -> Thresholds {
         let least = |row: &[f64]| row.iter().copied().fold(f64::INFINITY, f64::min);
         let sides = [&reach.heads, &reach.tails];
-        let ends: Keyed<OpId, [f64; 2]> = problem
-            .graph()
-            .operators()
-            .map(|op| sides.map(|side| least(side.far(&reach.sites, op))))
-            .collect();
+        let end = |&op: &OpId| sides.map(|side| least(side.far(&reach.sites, op)));
+        let ends: Vec<[f64; 2]> = reach.operators.iter().map(end).collect();
         let falling = [0, 1].map(|side: usize| {
-            let mut order: Vec<OpId> = ends.ids().collect();
-            let end = |op: OpId| ends[op][side];
-            order.sort_unstable_by(|&a, &b| end(b).total_cmp(&end(a)).then(a.cmp(&b)));
+            let mut order: Vec<usize> = (0..ends.len()).collect();
+            let key = |at: usize| (ends[at][side], reach.operators[at]);
+            order.sort_unstable_by(|&a, &b| key(b).0.total_cmp(&key(a).0).then(key(a).1.cmp(&key(b).1)));
             order
         });
         let grid = [0, 1].map(|side: usize| {
-            let mut values: Vec<f64> = falling[side].iter().rev().map(|&op| ends[op][side]).collect();
+            let mut values: Vec<f64> = falling[side].iter().rev().map(|&at| ends[at][side]).collect();
             values.dedup();
             let mut grid: Vec<f64> = if values.len() <= MAX_THRESHOLDS {
                 values
@@ -56,7 +51,7 @@ impl Thresholds {
     /// Thresholds with the largest sum of the head threshold, the tail threshold and the work of the
     /// operators that reach both: over pairs, over heads alone and over tails alone; and zero thresholds.
     /// O(operators + grid).
-    pub(super) fn candidates(&self, work: &Keyed<OpId, f64>) -> [[f64; 2]; 4] {
+    pub(super) fn candidates(&self, work: &[f64]) -> [[f64; 2]; 4] {
         let [heads, tails] = &self.grid;
         let mut sums = vec![0.0; heads.len() * tails.len()];
         for (&cell, work) in self.cells.iter().zip(work) {
@@ -83,15 +78,15 @@ impl Thresholds {
     }
 
     /// The best threshold on heads (side 0) or tails (side 1), with the other one fixed. O(operators).
-    fn along(&self, side: usize, mut at: [f64; 2], work: &Keyed<OpId, f64>) -> [f64; 2] {
+    fn along(&self, side: usize, mut at: [f64; 2], work: &[f64]) -> [f64; 2] {
         let (mut sum, mut most) = (0.0, 0.0);
         let other = at[1 - side];
-        for &op in &self.falling[side] {
-            let ends = self.ends[op];
+        for &position in &self.falling[side] {
+            let ends = self.ends[position];
             if ends[1 - side] < other {
                 continue;
             }
-            sum += work[op];
+            sum += work[position];
             // The sum with this threshold is complete at its last operator, where it is the largest.
             if sum > 0.0 && ends[side] + sum > most {
                 most = ends[side] + sum;

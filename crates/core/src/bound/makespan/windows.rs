@@ -125,7 +125,8 @@ impl<'p> CutPath<'p> {
         if least.iter().any(|seconds| seconds.is_infinite()) {
             return None;
         }
-        let path = spread(&longest_path(problem, &least), &least);
+        let longest = longest_path(problem, &least);
+        let path = choose(problem, &longest, &least);
         let (lengths, range) = windows(problem, &path, &least);
         let mut busy = Keyed::filled(Vec::new(), graph.class_count());
         for (at, &op) in path.iter().enumerate() {

@@ -3,7 +3,7 @@
 
 use rand::RngExt;
 use stagewright_core::bound::makespan::Reach;
-use stagewright_core::bound::{Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine, Windows};
+use stagewright_core::bound::{Bottlenecks, Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine, Windows};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{ClassId, OpId};
 use stagewright_core::ids::Keyed;
@@ -22,7 +22,8 @@ const LARGE: u64 = 400;
 const SAMPLES: u64 = 150;
 
 /// The bounds, cheapest first.
-const BOUNDS: [&dyn Bound; 6] = [&Fluid, &HeaviestUnit, &CriticalPath, &OneMachine, &Energetic, &Windows];
+const BOUNDS: [&dyn Bound; 7] =
+    [&Fluid, &HeaviestUnit, &CriticalPath, &OneMachine, &Energetic, &Windows, &Bottlenecks];
 
 /// Checks that every operator starts at its head or later, and that its tail follows its end.
 fn check_reach(

@@ -34,7 +34,9 @@
 //!   jobs with release dates and tails on identical machines to minimize the makespan", the same journal, 1987.
 
 mod arcs;
+mod bottlenecks;
 mod capacity;
+mod cut;
 mod energetic;
 mod local;
 mod one_machine;
@@ -43,6 +45,7 @@ mod sites;
 mod thresholds;
 mod windows;
 
+pub use bottlenecks::Bottlenecks;
 pub use energetic::Energetic;
 pub use one_machine::OneMachine;
 pub use reach::Reach;

@@ -96,6 +96,16 @@ impl<'p> Reach<'p> {
         self.sweep();
     }
 
+    /// Lower bound on the length of the step or part: the longest path through one operator.
+    pub(super) fn longest(&self) -> f64 {
+        let through = |&op: &OpId| {
+            let sides = self.heads.far(&self.sites, op).iter().zip(self.tails.far(&self.sites, op));
+            let sums = self.sites.seconds(op).iter().zip(sides).map(|(seconds, (head, tail))| head + seconds + tail);
+            sums.fold(f64::INFINITY, f64::min)
+        };
+        self.operators.iter().map(through).fold(0.0, f64::max)
+    }
+
     /// Whether the part begins (side 0) or ends (side 1) at an operator.
     pub(super) fn is_between(&self, side: usize) -> bool {
         self.ends[side].is_some()

@@ -1,0 +1,95 @@
+//! The bound of bottlenecks: the step in segments between operators that little else runs beside.
+
+use super::Reach;
+use super::capacity::Columns;
+use super::cut::{CutPath, Segment};
+use super::energetic::energy;
+use super::windows::MAX_ENTRIES;
+use crate::bound::{Bound, LowerBound};
+use crate::document::ObjectiveKind;
+use crate::graph::OpId;
+use crate::problem::Problem;
+use crate::stop::Stop;
+use crate::tolerance::round_down;
+
+/// Maximum number of bottlenecks.
+const MAX_BOTTLENECKS: usize = 160;
+
+/// Maximum number of operators in all segments together; short segments come first.
+const MAX_OPERATORS: usize = 1 << 18;
+
+/// A path cuts the step into segments at its bottlenecks, the operators that run beside the least other work. Between
+/// the end of one bottleneck u and the start of a later one w run all operators that follow u and precede w. The heads
+/// and tails of that part, and the capacity between them, bound the length of the segment: the longest path through an
+/// operator, and the bound of [`Energetic`](super::Energetic) on the part. The step is at least the greatest sum over
+/// disjoint segments and over windows as those of [`Windows`](super::Windows).
+///
+/// *Proof.* Segments and windows that are disjoint in the order of the path are disjoint in time. In a part, u is an
+/// operator of zero seconds at time zero, w one at its end; everything else that the operators of the part read or that
+/// reads from them can only delay them. The first operator of the part on a device reads only from other devices,
+/// except on the device of u.
+///
+/// Every segment pays its own fork and join: that is what the bound of the whole step, with one fork and one join, does
+/// not see. Valid for the makespan, any priority. O(operators of all segments · sites · log) after the windows.
+#[derive(Debug, Clone, Copy)]
+pub struct Bottlenecks;
+
+impl Bound for Bottlenecks {
+    fn name(&self) -> &'static str {
+        "bottlenecks"
+    }
+
+    fn applies(&self, problem: &Problem) -> bool {
+        problem.objective().kind() == ObjectiveKind::Makespan
+            && problem.graph().operator_count().saturating_mul(problem.cluster().kind_count()) <= MAX_ENTRIES
+    }
+
+    fn compute(&self, problem: &Problem) -> Option<LowerBound> {
+        self.before(problem, &Stop::new(None, Default::default()))
+    }
+
+    fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
+        let cut = CutPath::new(problem, MAX_BOTTLENECKS)?;
+        let segments = segments(problem, &cut, stop)?;
+        let prices = cut.prices(&vec![true; cut.lengths.len()])?;
+        let (value, _) = cut.choose(&cut.least(&prices), &segments);
+        Some(LowerBound { value: round_down(value), source: self.name(), certificate: None })
+    }
+}
+
+/// The segments between the bottlenecks, the beginning and the end of the step, as far as they are computed before
+/// `stop`; `None` if some operator cannot run anywhere.
+fn segments(problem: &Problem, cut: &CutPath<'_>, stop: &Stop) -> Option<Vec<Segment>> {
+    let mut reach = Reach::new(problem)?;
+    let columns = Columns::new(&reach);
+    // The first window of a segment that begins at a mark, and the last of one that ends there.
+    let windows = cut.lengths.len();
+    let mut marks: Vec<(Option<OpId>, usize, usize)> = vec![(None, 0, 0)];
+    marks.extend(cut.bottlenecks.iter().map(|&at| (Some(cut.path[at]), 2 * at + 2, 2 * at)));
+    marks.push((None, windows, windows - 1));
+    let mut segments = Vec::new();
+    let mut left = MAX_OPERATORS;
+    for distance in 1..marks.len() {
+        for start in 0..marks.len() - distance {
+            let (from, first, _) = marks[start];
+            let (to, _, last) = marks[start + distance];
+            let between: Vec<OpId> = problem
+                .graph()
+                .topological()
+                .iter()
+                .copied()
+                .filter(|&op| cut.range[op][0] as usize >= first && cut.range[op][1] as usize <= last)
+                .collect();
+            if between.len() > left || stop.reason().is_some() {
+                return Some(segments);
+            }
+            left -= between.len();
+            if !between.is_empty() {
+                reach.restrict([from, to], between);
+                let seconds = reach.longest().max(energy(&reach, &columns).unwrap_or(0.0));
+                segments.push(Segment { first, last, seconds });
+            }
+        }
+    }
+    Some(segments)
+}

@@ -1,0 +1,341 @@
+//! Windows that a path cuts into the step, and the work that is confined to them: see [`Windows`](super::Windows).
+
+use crate::bound::class_seconds;
+use crate::bound::fluid::priced;
+use crate::graph::{ClassId, OpId};
+use crate::ids::Keyed;
+use crate::problem::Problem;
+
+/// Maximum number of operators of the path that cut windows, bottlenecks aside. Half of them are the longest ones, the
+/// others are spread over the path; with a sixth of them the bounds of training graphs are 0.3% smaller.
+const MAX_CUTS: usize = 128;
+
+/// Maximum number of busy windows that are tried as holes, the longest first.
+const MAX_HOLES: usize = 12;
+
+/// A path, its windows, and the windows in which every operator may run.
+pub(super) struct CutPath<'p> {
+    problem: &'p Problem,
+    pub(super) kinds: usize,
+    /// By operator and kind; infinite if the operator's class cannot be there.
+    seconds: Vec<f64>,
+    /// The operators that cut windows.
+    pub(super) path: Vec<OpId>,
+    /// Least length by window: F₀, B₁, F₁, …, B_C, F_C.
+    pub(super) lengths: Vec<f64>,
+    /// First and last window by operator.
+    pub(super) range: Keyed<OpId, [u32; 2]>,
+    /// The busy windows of every colocation class, ascending.
+    busy: Keyed<ClassId, Vec<u32>>,
+    /// Positions in the path of the operators that run beside little other work, ascending.
+    pub(super) bottlenecks: Vec<usize>,
+}
+
+/// A run of windows whose length has a lower bound of its own.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Segment {
+    pub(super) first: usize,
+    pub(super) last: usize,
+    pub(super) seconds: f64,
+}
+
+impl<'p> CutPath<'p> {
+    /// Cuts the longest path, also at its bottlenecks, but at most at a number of them. `None` if some operator cannot
+    /// run anywhere. O(pins + kinds · operators).
+    pub(super) fn new(problem: &'p Problem, bottlenecks: usize) -> Option<CutPath<'p>> {
+        let graph = problem.graph();
+        let kinds = problem.cluster().kind_count();
+        let mut seconds = vec![f64::INFINITY; graph.operator_count() * kinds];
+        let table = class_seconds(problem);
+        for op in graph.operators() {
+            for (kind, entry) in seconds[op.index() * kinds..][..kinds].iter_mut().enumerate() {
+                if table[graph.class_of(op)][kind].is_some() {
+                    *entry = problem.costs().seconds(op, kind).unwrap_or(f64::INFINITY);
+                }
+            }
+        }
+        let least: Keyed<OpId, f64> = seconds
+            .chunks_exact(kinds.max(1))
+            .map(|row| row.iter().copied().fold(f64::INFINITY, f64::min))
+            .collect();
+        if least.iter().any(|seconds| seconds.is_infinite()) {
+            return None;
+        }
+        let longest = longest_path(problem, &least);
+        let narrow = match bottlenecks {
+            0 => vec![false; longest.len()],
+            most => narrow(problem, &longest, &least, most),
+        };
+        let cuts = spread(&longest, &least).into_iter().zip(&narrow).map(|(spread, &narrow)| spread || narrow);
+        let cuts: Vec<(OpId, bool)> =
+            longest.iter().zip(&narrow).zip(cuts).filter(|cut| cut.1).map(|((&op, &narrow), _)| (op, narrow)).collect();
+        let path: Vec<OpId> = cuts.iter().map(|cut| cut.0).collect();
+        let bottlenecks = (0..cuts.len()).filter(|&at| cuts[at].1).collect();
+        let (lengths, range) = windows(problem, &path, &least);
+        let mut busy = Keyed::filled(Vec::new(), graph.class_count());
+        for (at, &op) in path.iter().enumerate() {
+            busy[graph.class_of(op)].push(2 * at as u32 + 1);
+        }
+        Some(CutPath { problem, kinds, seconds, path, lengths, range, busy, bottlenecks })
+    }
+
+    /// Whether an operator can run only inside a set of windows, given by the windows in its range that are outside.
+    fn is_confined(&self, op: OpId, mut outside: impl Iterator<Item = u32>) -> bool {
+        let [first, last] = self.range[op];
+        // An operator of the path is confined to its own busy window, which no other operator of its class can use.
+        let busy: &[u32] =
+            if first == last && first % 2 == 1 { &[] } else { &self.busy[self.problem.graph().class_of(op)] };
+        outside.all(|at| at < first || at > last || busy.binary_search(&at).is_ok())
+    }
+
+    /// Seconds by kind of every class's part that is confined to a set of windows; empty parts are omitted.
+    fn parts(&self, inside: &[bool]) -> Vec<Vec<Option<f64>>> {
+        let graph = self.problem.graph();
+        // The windows outside, and for every window the position of the first one at or after it.
+        let outside: Vec<u32> = (0..inside.len()).filter(|&at| !inside[at]).map(|at| at as u32).collect();
+        let confined = |op: OpId| {
+            let [first, last] = self.range[op];
+            let from = outside.partition_point(|&at| at < first);
+            self.is_confined(op, outside[from..].iter().copied().take_while(|&at| at <= last))
+        };
+        let part = |class| {
+            let mut members = graph.class(class).iter().filter(|&&op| confined(op)).peekable();
+            members.peek()?;
+            let mut part = vec![Some(0.0); self.kinds];
+            for op in members {
+                for (sum, &seconds) in part.iter_mut().zip(&self.seconds[op.index() * self.kinds..]) {
+                    *sum = sum.map(|sum| sum + seconds).filter(|sum| sum.is_finite());
+                }
+            }
+            Some(part)
+        };
+        graph.class_ids().filter_map(part).collect()
+    }
+
+    /// The best prices for a set of windows, by kind.
+    pub(super) fn prices(&self, inside: &[bool]) -> Option<Vec<f64>> {
+        priced(self.problem, &self.parts(inside)).map(|(_, prices)| prices)
+    }
+
+    /// The least priced seconds of every operator.
+    pub(super) fn least(&self, prices: &[f64]) -> Keyed<OpId, f64> {
+        let row =
+            |row: &[f64]| least_priced(row.iter().map(|&it| Some(it).filter(|it| it.is_finite())), prices);
+        self.seconds.chunks_exact(self.kinds).map(row).collect()
+    }
+
+    /// The bound for a set of windows and prices, before rounding.
+    pub(super) fn value(&self, inside: &[bool], prices: &[f64]) -> f64 {
+        let outside = self.lengths.iter().zip(inside).filter(|(_, inside)| !**inside);
+        let work =
+            self.parts(inside).iter().map(|part| least_priced(part.iter().copied(), prices)).sum::<f64>();
+        outside.map(|(length, _)| length).sum::<f64>() + work
+    }
+
+    /// A good set of windows for the work of the operators and the value that they and the segments prove.
+    pub(super) fn choose(&self, work: &Keyed<OpId, f64>, segments: &[Segment]) -> (f64, Vec<bool>) {
+        let mut candidates: Vec<u32> = (0..self.path.len() as u32).map(|at| 2 * at + 1).collect();
+        let length = |at: u32| self.lengths[at as usize];
+        candidates.sort_by(|&a, &b| length(b).total_cmp(&length(a)));
+        candidates.truncate(MAX_HOLES);
+        let mut holes: Vec<u32> = Vec::new();
+        let mut best = self.runs(work, &holes, segments);
+        for hole in candidates {
+            let at = holes.partition_point(|&other| other < hole);
+            holes.insert(at, hole);
+            let found = self.runs(work, &holes, segments);
+            if found.0 > best.0 {
+                best = found;
+            } else {
+                holes.remove(at);
+            }
+        }
+        best
+    }
+
+    /// The best union of runs of windows without some holes and of segments, and its value. The windows are those of
+    /// the runs. O(operators · holes + windows² + segments).
+    fn runs(&self, work: &Keyed<OpId, f64>, holes: &[u32], segments: &[Segment]) -> (f64, Vec<bool>) {
+        let windows = self.lengths.len();
+        let mut confined = vec![0.0; windows * windows];
+        for (op, &work) in work.enumerate() {
+            if self.is_confined(op, holes.iter().copied()) {
+                let [first, last] = self.range[op];
+                confined[last as usize * windows + first as usize] += work;
+            }
+        }
+        let is_hole: Vec<bool> = (0..windows as u32).map(|at| holes.binary_search(&at).is_ok()).collect();
+        let mut ending: Vec<Vec<Segment>> = vec![Vec::new(); windows];
+        for segment in segments {
+            ending[segment.last].push(*segment);
+        }
+        // The best value of the windows before each; where the run or segment that ends there begins, and whether it is
+        // a run.
+        let mut value = vec![0.0; windows + 1];
+        let mut from_where = vec![(0, false); windows + 1];
+        let mut from = vec![0.0; windows];
+        for last in 0..windows {
+            (value[last + 1], from_where[last + 1]) = (value[last] + self.lengths[last], (last, false));
+            for segment in &ending[last] {
+                let end = value[segment.first] + segment.seconds;
+                if end > value[last + 1] {
+                    (value[last + 1], from_where[last + 1]) = (end, (segment.first, false));
+                }
+            }
+            // What a run from each window to this one contains.
+            let mut sum = 0.0;
+            for first in (0..=last).rev() {
+                sum += confined[last * windows + first];
+                from[first] += sum + if is_hole[last] { self.lengths[last] } else { 0.0 };
+                if value[first] + from[first] > value[last + 1] {
+                    (value[last + 1], from_where[last + 1]) = (value[first] + from[first], (first, true));
+                }
+            }
+        }
+        let mut inside = vec![false; windows];
+        let mut end = windows;
+        while end > 0 {
+            let (first, is_run) = from_where[end];
+            for at in first..end {
+                inside[at] = is_run && !is_hole[at];
+            }
+            end = first;
+        }
+        (value[windows], inside)
+    }
+}
+
+/// The least priced seconds over the kinds.
+fn least_priced(seconds: impl Iterator<Item = Option<f64>>, prices: &[f64]) -> f64 {
+    let priced = seconds.zip(prices).filter_map(|(seconds, price)| Some(seconds? * price));
+    priced.fold(f64::INFINITY, f64::min)
+}
+
+/// A longest path, without its operators of zero seconds. O(pins).
+fn longest_path(problem: &Problem, seconds: &Keyed<OpId, f64>) -> Vec<OpId> {
+    let graph = problem.graph();
+    let mut ends: Keyed<OpId, f64> = seconds.clone();
+    let mut before: Keyed<OpId, Option<OpId>> = Keyed::filled(None, seconds.len());
+    let mut last: Option<OpId> = None;
+    for &op in graph.topological() {
+        for &input in graph.predecessors(op) {
+            if before[op].is_none_or(|longest| ends[input] > ends[longest]) {
+                before[op] = Some(input);
+            }
+        }
+        ends[op] += before[op].map_or(0.0, |input| ends[input]);
+        if last.is_none_or(|last| ends[op] > ends[last]) {
+            last = Some(op);
+        }
+    }
+    let mut path: Vec<OpId> =
+        std::iter::successors(last, |&op| before[op]).filter(|&op| seconds[op] > 0.0).collect();
+    path.reverse();
+    path
+}
+
+/// Chooses at most [`MAX_CUTS`] operators of a path: the longest ones, and some at equal distances in time.
+fn spread(path: &[OpId], seconds: &Keyed<OpId, f64>) -> Vec<bool> {
+    if path.len() <= MAX_CUTS {
+        return vec![true; path.len()];
+    }
+    let mut longest: Vec<usize> = (0..path.len()).collect();
+    longest.sort_by(|&a, &b| seconds[path[b]].total_cmp(&seconds[path[a]]));
+    let mut cuts = vec![false; path.len()];
+    for &at in &longest[..MAX_CUTS / 2] {
+        cuts[at] = true;
+    }
+    let total: f64 = path.iter().map(|&op| seconds[op]).sum();
+    let (mut end, mut next) = (0.0, 0.0);
+    for (cut, &op) in cuts.iter_mut().zip(path) {
+        end += seconds[op];
+        if end >= next {
+            *cut = true;
+            next = end + total / (MAX_CUTS / 2) as f64;
+        }
+    }
+    cuts
+}
+
+/// Chooses at most `most` operators of a path that run beside less work than their neighbours on it.
+fn narrow(problem: &Problem, path: &[OpId], seconds: &Keyed<OpId, f64>, most: usize) -> Vec<bool> {
+    let (_, range) = windows(problem, path, seconds);
+    // The work that may run while each operator of the path does, by differences.
+    let mut beside = vec![0.0; path.len() + 1];
+    for (op, &[first, last]) in range.enumerate() {
+        if first < last {
+            beside[first as usize / 2] += seconds[op];
+            beside[last as usize / 2] -= seconds[op];
+        }
+    }
+    let mut sum = 0.0;
+    for entry in &mut beside {
+        sum += *entry;
+        *entry = sum;
+    }
+    let beside = &beside[..path.len()];
+    let mut least: Vec<usize> = (0..path.len())
+        .filter(|&at| {
+            let before = at.checked_sub(1).map_or(f64::INFINITY, |before| beside[before]);
+            let after = beside.get(at + 1).copied().unwrap_or(f64::INFINITY);
+            beside[at] <= before && beside[at] <= after && (beside[at] < before || beside[at] < after)
+        })
+        .collect();
+    least.sort_by(|&a, &b| beside[a].total_cmp(&beside[b]));
+    let mut narrow = vec![false; path.len()];
+    for &at in least.iter().take(most) {
+        narrow[at] = true;
+    }
+    narrow
+}
+
+/// The least lengths of the windows of a path, and the first and last window of every operator. O(pins).
+fn windows(
+    problem: &Problem,
+    path: &[OpId],
+    seconds: &Keyed<OpId, f64>,
+) -> (Vec<f64>, Keyed<OpId, [u32; 2]>) {
+    let graph = problem.graph();
+    let mut position: Keyed<OpId, Option<u32>> = Keyed::filled(None, seconds.len());
+    for (at, &op) in path.iter().enumerate() {
+        position[op] = Some(at as u32);
+    }
+    let mut lengths = vec![0.0f64; 2 * path.len() + 1];
+    let mut range = Keyed::filled([0, 2 * path.len() as u32], seconds.len());
+    // The longest path of operators in one free window that ends with each operator.
+    let mut ends: Keyed<OpId, f64> = Keyed::filled(0.0, seconds.len());
+    for &op in graph.topological() {
+        for &input in graph.predecessors(op) {
+            let first = position[input].map_or(range[input][0], |at| 2 * at + 2);
+            let end = if position[input].is_some() { 0.0 } else { ends[input] };
+            if first > range[op][0] {
+                (range[op][0], ends[op]) = (first, end);
+            } else if first == range[op][0] {
+                ends[op] = ends[op].max(end);
+            }
+        }
+        let free = range[op][0] as usize;
+        match position[op] {
+            Some(at) => {
+                lengths[2 * at as usize + 1] = seconds[op];
+                lengths[free] = lengths[free].max(ends[op]);
+            }
+            None => {
+                ends[op] += seconds[op];
+                if free == 2 * path.len() {
+                    lengths[free] = lengths[free].max(ends[op]);
+                }
+            }
+        }
+    }
+    for &op in graph.topological().iter().rev() {
+        for &reader in graph.successors(op) {
+            let last = position[reader].map_or(range[reader][1], |at| 2 * at);
+            range[op][1] = range[op][1].min(last);
+        }
+    }
+    for (at, &op) in path.iter().enumerate() {
+        range[op] = [2 * at as u32 + 1; 2];
+    }
+    (lengths, range)
+}

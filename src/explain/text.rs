@@ -123,12 +123,11 @@ fn slack(objective: &ObjectiveDocument, explanation: &Explanation) -> Grid {
 }
 
 fn changes(value: f64, what_ifs: &[WhatIf]) -> Grid {
-    let mut grid = Grid::new([
-        ("what if", Column::Words),
-        ("best plan known", Column::Figures),
-        ("no plan below", Column::Figures),
-        ("against this plan", Column::Words),
-        ("bound by", Column::Names),
+    let mut grid = Grid::of(&[
+        (Column::Words, &["what if"]),
+        (Column::Figures, &["best plan known", "no plan below"]),
+        (Column::Words, &["against this plan"]),
+        (Column::Names, &["bound by"]),
     ]);
     for what_if in what_ifs {
         let shown = |value: Option<f64>| value.map_or_else(|| "none".into(), seconds);

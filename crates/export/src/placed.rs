@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use stagewright_core::document::{
-    ClusterDocument, DeviceDocument, OperatorDocument, Pass, PlanDocument, PlanStatus,
-};
+use stagewright_core::document::{ClusterDocument, DeviceDocument, OperatorDocument, Pass, PlanDocument};
 use stagewright_core::graph::{Graph, OpId};
 
 use super::error::{ExportError, Sited};
@@ -96,7 +94,7 @@ impl<'a> Placed<'a> {
             })
             .collect();
         if devices.is_empty() {
-            return Err(ExportError::NoPlan { status: status(plan.status) });
+            return Err(ExportError::NoPlan { status: plan.status.name() });
         }
         let mut placed = Placed { devices, operators: Vec::new(), graph, plan };
         placed.operators = placed.read(graph)?;
@@ -284,15 +282,6 @@ impl<'a> Placed<'a> {
 /// The proper prefixes of a dotted name, longest first.
 fn prefixes(name: &str) -> impl Iterator<Item = &str> {
     name.rmatch_indices('.').map(|(end, _)| &name[..end])
-}
-
-fn status(status: PlanStatus) -> &'static str {
-    match status {
-        PlanStatus::Optimal => "optimal",
-        PlanStatus::Feasible => "feasible",
-        PlanStatus::Infeasible => "infeasible",
-        PlanStatus::Unknown => "unknown",
-    }
 }
 
 fn is_host(kind: &str, cluster: Option<&ClusterDocument>) -> bool {

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use stagewright::core::document::PlanDocument;
 use stagewright::core::solver::StopReason;
-use stagewright::report::table::status;
 use tempfile::NamedTempFile;
 
 use super::PEAK_MEMORY;
@@ -190,7 +189,7 @@ impl Case {
         row.peak_bytes = row.peak_bytes.max(peak);
         match plan {
             Ok(plan) => {
-                row.status = status(plan.status).into();
+                row.status = plan.status.name().into();
                 row.value_s = plan.objective.value_s;
                 row.bound_s = plan.bound.value_s;
                 row.gap = plan.gap;

@@ -175,14 +175,9 @@ fn after(rows: &[&Row], solvers: &[&str], asked: &Asked, title: &str) -> String 
 fn reach(rows: &[&Row], solvers: &[&str], leader: &str, title: &str) -> String {
     let led: BTreeMap<Ground<'_>, &Row> =
         rows.iter().filter(|row| row.solver == leader).map(|row| (ground(row), *row)).collect();
-    let mut grid = Grid::new([
-        ("solver", Column::Names),
-        ("cases", Column::Figures),
-        ("reached", Column::Figures),
-        ("seconds", Column::Figures),
-        ("simulations", Column::Figures),
-        ("times as fast", Column::Figures),
-        ("times as few", Column::Figures),
+    let mut grid = Grid::of(&[
+        (Column::Names, &["solver"]),
+        (Column::Figures, &["cases", "reached", "seconds", "simulations", "times as fast", "times as few"]),
     ]);
     for solver in solvers.iter().filter(|solver| **solver != leader) {
         let own = rows.iter().filter(|row| row.solver == *solver);

@@ -105,14 +105,9 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
         ..timed(backward_name(node), node, node.backward)
     });
     let graph = GraphDocument {
-        schema: GRAPH_SCHEMA.to_owned(),
-        name: names::stem(label).to_owned(),
         operators: forward.chain(backward).collect(),
         tensors: tensors(&nodes, &readers, training.then_some(options.gradients)),
-        cluster: None,
-        parameters: Vec::new(),
-        batch: None,
-        pipedream_skips: Vec::new(),
+        ..GraphDocument::new(GRAPH_SCHEMA, names::stem(label))
     };
     Ok(Imported { graph, format: Format::PipeDream, ids: None })
 }
@@ -127,13 +122,6 @@ fn kind(description: &str) -> &str {
 }
 
 fn tensors(nodes: &[Node<'_>], readers: &Readers, gradients: Option<Gradients>) -> Vec<TensorDocument> {
-    let tensor = |producer: String, consumers: Vec<String>, bytes: f64| TensorDocument {
-        name: None,
-        producer,
-        consumers,
-        bytes,
-        seconds: BTreeMap::new(),
-    };
     let own = |node: &Node<'_>| node.name.to_owned();
     let mut tensors = Vec::new();
     for (producer, _, successors) in readers.iter() {
@@ -143,15 +131,15 @@ fn tensors(nodes: &[Node<'_>], readers: &Readers, gradients: Option<Gradients>) 
         if gradients == Some(Gradients::Reversed) {
             consumers.push(backward_name(node));
         }
-        tensors.push(tensor(own(node), consumers, node.activation));
+        tensors.push(TensorDocument::new(own(node), consumers, node.activation));
         match gradients {
             None => {}
             Some(Gradients::Mirrored) => {
                 let consumers = successors.map(backward_name).collect();
-                tensors.push(tensor(backward_name(node), consumers, node.activation));
+                tensors.push(TensorDocument::new(backward_name(node), consumers, node.activation));
             }
             Some(Gradients::Reversed) => tensors.extend(successors.map(|successor| {
-                tensor(backward_name(successor), vec![backward_name(node)], node.activation)
+                TensorDocument::new(backward_name(successor), vec![backward_name(node)], node.activation)
             })),
         }
     }
@@ -160,7 +148,9 @@ fn tensors(nodes: &[Node<'_>], readers: &Readers, gradients: Option<Gradients>) 
         let mut read = vec![false; nodes.len()];
         readers.iter().for_each(|(producer, _, _)| read[producer] = true);
         let last = nodes.iter().zip(&read).filter(|(_, read)| !**read);
-        tensors.extend(last.map(|(node, _)| tensor(own(node), vec![backward_name(node)], node.activation)));
+        tensors.extend(
+            last.map(|(node, _)| TensorDocument::new(own(node), vec![backward_name(node)], node.activation)),
+        );
     }
     tensors
 }

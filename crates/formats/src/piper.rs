@@ -34,8 +34,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, GRAPH_SCHEMA, GraphDocument, KindDocument, LinkDocument,
-    OperatorDocument, TensorDocument,
+    ClusterDocument, GRAPH_SCHEMA, GraphDocument, KindDocument, LinkDocument, OperatorDocument,
+    TensorDocument,
 };
 
 use super::error::{At, InputError};
@@ -133,14 +133,10 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
     };
     let operators = file.nodes.iter().zip(&names).zip(ways).map(operator).collect();
     let graph = GraphDocument {
-        schema: GRAPH_SCHEMA.to_owned(),
-        name: names::stem(label).to_owned(),
         operators,
         tensors,
         cluster: Some(cluster),
-        parameters: Vec::new(),
-        batch: None,
-        pipedream_skips: Vec::new(),
+        ..GraphDocument::new(GRAPH_SCHEMA, names::stem(label))
     };
     Ok(Imported { graph, format: Format::Piper, ids: None })
 }
@@ -221,12 +217,9 @@ fn tensors(
         });
         readers.add(source, output, dest);
     }
-    let tensor = |(producer, output, readers): (usize, usize, &[usize])| TensorDocument {
-        name: None,
-        producer: names[producer].clone(),
-        consumers: readers.iter().map(|&reader| names[reader].clone()).collect(),
-        bytes: 2.0 * costs[output],
-        seconds: BTreeMap::new(),
+    let tensor = |(producer, output, readers): (usize, usize, &[usize])| {
+        let consumers = readers.iter().map(|&reader| names[reader].clone()).collect();
+        TensorDocument::new(&*names[producer], consumers, 2.0 * costs[output])
     };
     Ok(readers.iter().map(tensor).collect())
 }
@@ -234,24 +227,12 @@ fn tensors(
 fn cluster(label: &str, file: &File, options: &ImportOptions) -> Result<ClusterDocument, InputError> {
     not_negative(label, "maxMemoryPerDevice", file.max_memory_per_device)?;
     not_negative(label, "bandwidth", file.bandwidth)?;
-    let class = options.class().to_owned();
-    Ok(ClusterDocument {
-        schema: CLUSTER_SCHEMA.to_owned(),
-        name: "piper".to_owned(),
-        classes: BTreeMap::new(),
-        kinds: vec![KindDocument {
-            reserve_bytes: None,
-            name: class.clone(),
-            class,
-            count: file.max_devices,
-            host: false,
-            memory_bytes: Some(file.max_memory_per_device),
-            link: Some(LinkDocument { latency_s: 0.0, bandwidth: file.bandwidth }),
-            group: None,
-        }],
-        groups: Vec::new(),
-        matrix: None,
-    })
+    let kind = KindDocument {
+        memory_bytes: Some(file.max_memory_per_device),
+        link: Some(LinkDocument { latency_s: 0.0, bandwidth: file.bandwidth }),
+        ..KindDocument::named(options.class(), file.max_devices)
+    };
+    Ok(ClusterDocument { kinds: vec![kind], ..ClusterDocument::new("piper") })
 }
 
 fn not_negative(label: &str, path: &str, value: f64) -> Result<(), InputError> {

@@ -218,18 +218,7 @@ pub struct GraphBuilder {
 impl GraphBuilder {
     /// An empty graph.
     pub fn new(name: impl Into<String>) -> Self {
-        GraphBuilder {
-            document: GraphDocument {
-                schema: GRAPH_SCHEMA.into(),
-                name: name.into(),
-                operators: Vec::new(),
-                tensors: Vec::new(),
-                cluster: None,
-                parameters: Vec::new(),
-                batch: None,
-                pipedream_skips: Vec::new(),
-            },
-        }
+        GraphBuilder { document: GraphDocument::new(GRAPH_SCHEMA, name) }
     }
 
     /// Adds an operator.

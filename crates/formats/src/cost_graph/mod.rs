@@ -100,22 +100,16 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
             ..OperatorDocument::named(name.clone())
         })
         .collect();
-    let tensor = |(producer, output, readers): (usize, usize, &[usize])| TensorDocument {
-        name: (output != CONTROL).then(|| format!("{}:{output}", names[producer])),
-        producer: names[producer].clone(),
-        consumers: readers.iter().map(|&reader| names[reader].clone()).collect(),
-        bytes: nodes[producer].outputs.get(output).copied().unwrap_or(0.0),
-        seconds: BTreeMap::new(),
+    let tensor = |(producer, output, readers): (usize, usize, &[usize])| {
+        let name = (output != CONTROL).then(|| format!("{}:{output}", names[producer]));
+        let consumers = readers.iter().map(|&reader| names[reader].clone()).collect();
+        let bytes = nodes[producer].outputs.get(output).copied().unwrap_or(0.0);
+        TensorDocument { name, ..TensorDocument::new(&*names[producer], consumers, bytes) }
     };
     let graph = GraphDocument {
-        schema: GRAPH_SCHEMA.to_owned(),
-        name: names::stem(label).to_owned(),
         operators,
         tensors: readers.iter().map(tensor).collect(),
-        cluster: None,
-        parameters: Vec::new(),
-        batch: None,
-        pipedream_skips: Vec::new(),
+        ..GraphDocument::new(GRAPH_SCHEMA, names::stem(label))
     };
     Ok(Imported { graph, format: Format::CostGraph, ids: None })
 }

@@ -61,14 +61,11 @@ pub(super) fn document(net: &Net<'_>, name: &str, fuses: Fusion) -> Result<Graph
     let mut operators = draft.operators()?;
     let parameters = draft.parameters(&mut operators);
     let mut graph = GraphDocument {
-        schema: GRAPH_SCHEMA_2.to_owned(),
-        name: name.to_owned(),
         operators,
         tensors: draft.tensors(),
         parameters,
-        cluster: None,
         batch: net.batch(),
-        pipedream_skips: Vec::new(),
+        ..GraphDocument::new(GRAPH_SCHEMA_2, name)
     };
     fusion::colocate(&mut graph, draft.beside().into_iter());
     if fuses == Fusion::On {
@@ -243,12 +240,9 @@ impl Draft<'_> {
                 outputs.extend(self.place.get(&layer).map(|&producer| (producer, output)));
             }
         }
-        let tensor = |producer: usize, by: &[usize], bytes: f64| TensorDocument {
-            name: None,
-            producer: self.names[producer].clone(),
-            consumers: by.iter().map(|&reader| self.names[reader].clone()).collect(),
-            bytes,
-            seconds: BTreeMap::new(),
+        let tensor = |producer: usize, by: &[usize], bytes: f64| {
+            let consumers = by.iter().map(|&reader| self.names[reader].clone()).collect();
+            TensorDocument::new(&*self.names[producer], consumers, bytes)
         };
         let bytes = |producer: usize, output: usize| self.bytes((self.placed[producer], output));
         let read = readers.iter().map(|(producer, output, by)| tensor(producer, by, bytes(producer, output)));

@@ -20,6 +20,7 @@
 use super::super::call::{Call, Inferred, contradiction};
 use super::super::value::Value;
 use super::super::work::{elements, product};
+use crate::names::is_among;
 
 /// FLOP of the softmax per score.
 const SOFTMAX: f64 = 5.0;
@@ -46,19 +47,14 @@ impl Attention {
     }
 }
 
+/// The attention operators.
+const ATTENTIONS: &str = "\
+    Attention DecoderMaskedMultiHeadAttention GroupQueryAttention MultiHeadAttention PackedAttention \
+    PackedMultiHeadAttention QAttention SparseAttention";
+
 /// Whether a node is an attention operator.
 pub(in super::super) fn is_attention(call: &Call<'_>) -> bool {
-    matches!(
-        call.kind(),
-        "Attention"
-            | "DecoderMaskedMultiHeadAttention"
-            | "GroupQueryAttention"
-            | "MultiHeadAttention"
-            | "PackedAttention"
-            | "PackedMultiHeadAttention"
-            | "QAttention"
-            | "SparseAttention"
-    )
+    is_among(call.kind(), ATTENTIONS)
 }
 
 /// Infers outputs and work of an attention operator.

@@ -6,9 +6,7 @@ use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{
-    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason,
-};
+use stagewright_core::solver::{Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status};
 use stagewright_core::tolerance;
 use stagewright_dp::{Dp, MaxLoadSplit};
 use stagewright_makespan::{
@@ -177,12 +175,9 @@ fn best_of(
         if best.is_some() && context.stop().reason().is_some() {
             break;
         }
-        let Some(found) = solver.solve(problem, &mut context.part(1.0))?.plan else { continue };
-        if best.as_ref().is_none_or(|best| found.value() < best.value()) {
-            // A solver that finds a single plan may not have announced it.
-            context.emit(Event::Incumbent { value: found.value() });
-            best = Some(found);
-        }
+        // A solver that finds a single plan may not have announced it.
+        let found = solver.solve(problem, &mut context.part(1.0))?.plan;
+        context.keep(&mut best, found);
     }
     Ok(best)
 }
@@ -252,14 +247,8 @@ impl SoFar {
             return Ok(Solution { statistics: self.statistics, ..solution });
         };
         // A plan of one solver below the bound of another would refute the bound.
-        if self.bound.value > plan.value() * (1.0 + tolerance::VALUE_RELATIVE) {
-            let (bound, value) = (self.bound.value, plan.value());
-            return Err(SolveError::Invariant(format!("a plan of {value} s below the bound of {bound} s")));
-        }
-        let stop = match context.gap_reached(plan.value(), self.bound.value) {
-            true => Some(StopReason::Gap),
-            false => stop,
-        };
+        plan.check_bound(&self.bound)?;
+        let stop = context.end(plan.value(), self.bound.value);
         let solution = Solution::with_plan(name, plan, self.bound, stop);
         let reason = self.reason.filter(|_| solution.status != Status::Optimal);
         Ok(Solution { reason, statistics: self.statistics, ..solution })

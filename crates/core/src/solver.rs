@@ -225,6 +225,42 @@ impl<'a> Context<'a> {
         self.limits.gap > 0.0 && tolerance::gap(value, bound) <= self.limits.gap
     }
 
+    /// Whether a plan with this value needs no further search: the gap is closed, or small enough to stop.
+    pub fn is_enough(&self, value: f64, bound: f64) -> bool {
+        tolerance::gap(value, bound) == 0.0 || self.gap_reached(value, bound)
+    }
+
+    /// Reason why a solve that has a plan with this value ends before a proof.
+    pub fn end(&self, value: f64, bound: f64) -> Option<StopReason> {
+        if self.gap_reached(value, bound) { Some(StopReason::Gap) } else { self.stop.reason() }
+    }
+
+    /// Whether to stop: `Some(None)` with a proof, `Some(Some(reason))` without.
+    pub fn done(&self, best: Option<&Plan>, bound: f64) -> Option<Option<StopReason>> {
+        match best {
+            Some(plan) if tolerance::gap(plan.value(), bound) == 0.0 => Some(None),
+            Some(plan) => self.end(plan.value(), bound).map(Some),
+            None => self.stop.reason().map(Some),
+        }
+    }
+
+    /// Keeps a plan that is better than the best, and reports it. Returns whether it is.
+    pub fn keep(&mut self, best: &mut Option<Plan>, plan: Option<Plan>) -> bool {
+        let better = |plan: &Plan| best.as_ref().is_none_or(|best| plan.value() < best.value());
+        let Some(plan) = plan.filter(better) else { return false };
+        self.emit(Event::Incumbent { value: plan.value() });
+        *best = Some(plan);
+        true
+    }
+
+    /// Keeps a bound that is stronger than the strongest, and reports it.
+    pub fn raise(&mut self, strongest: &mut LowerBound, bound: LowerBound) {
+        if bound.value > strongest.value {
+            self.emit(Event::Bound { value: bound.value, source: bound.source });
+            *strongest = bound;
+        }
+    }
+
     /// Context of a part of the work, which ends after a share of the remaining time. It has the same observer, and
     /// an interrupt of either ends both.
     pub fn part(&mut self, share: f64) -> Context<'_> {
@@ -341,6 +377,18 @@ impl Plan {
     /// Its value.
     pub fn value(&self) -> f64 {
         self.evaluation.value
+    }
+
+    /// Checks that it does not refute a bound.
+    ///
+    /// # Errors
+    /// [`SolveError::Invariant`] if it is below the bound.
+    pub fn check_bound(&self, bound: &LowerBound) -> Result<(), SolveError> {
+        let (bound, value) = (bound.value, self.value());
+        match bound > value * (1.0 + tolerance::VALUE_RELATIVE) {
+            true => Err(SolveError::Invariant(format!("a plan of {value} s below the bound of {bound} s"))),
+            false => Ok(()),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason};
 use stagewright_core::tolerance;
 use stagewright_search::dpl::{Room, plan_of};
-use stagewright_search::pipeline::{Effort, Poset, Search, keep_better, over_orders};
+use stagewright_search::pipeline::{Effort, Poset, Search, over_orders};
 use stagewright_search::usage::UsageSpace;
 
 use crate::Dp;
@@ -92,23 +92,23 @@ impl Answer<'_> {
         }
         let plans = [warm, found.plan.map(|plan| plan.placement)];
         for placement in plans.into_iter().flatten() {
-            keep_better(&mut self.best, Plan::try_new(self.problem, placement).ok(), context);
+            context.keep(&mut self.best, Plan::try_new(self.problem, placement).ok());
         }
         let value = tolerance::round_down(objective.repetitions() * found.bound.value);
-        self.raise(LowerBound { value, ..found.bound }, context);
+        context.raise(&mut self.bound, LowerBound { value, ..found.bound });
         Ok(Outcome::Open)
     }
 
     /// Runs the program over labels, on orders and on all ideals. Returns the stop reason, if any.
     fn labels(&mut self, context: &mut Context<'_>) -> Result<Option<StopReason>, SolveError> {
-        if let Some(stop) = self.done(context) {
+        if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
             return Ok(stop);
         }
         let room = Room::new(self.problem, &self.units, context.limits.memory);
         let mut part = context.part(ORDERS_SHARE);
         part.warm_start = self.best.as_ref().map(|plan| plan.placement.clone());
         let found = over_orders(self.problem, &self.units, &room, &mut part)?;
-        keep_better(&mut self.best, found, context);
+        context.keep(&mut self.best, found);
         let Some(space) = UsageSpace::new(self.problem, self.units.len(), MAX_USAGES) else {
             return Ok(Some(StopReason::Memory));
         };
@@ -116,7 +116,7 @@ impl Answer<'_> {
         for (effort, phase) in
             [(Effort::Labels, "iterations over all ideals"), (Effort::Enumerate, "all iterations")]
         {
-            if let Some(stop) = self.done(context) {
+            if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
                 return Ok(stop);
             }
             context.emit(Event::Phase { name: phase.into() });
@@ -131,28 +131,11 @@ impl Answer<'_> {
                 return Ok(None);
             }
             let value = tolerance::round_down(found.bound);
-            self.raise(LowerBound { value, source: LowerBound::EXHAUSTED, certificate: None }, context);
+            context.raise(
+                &mut self.bound,
+                LowerBound { value, source: LowerBound::EXHAUSTED, certificate: None },
+            );
         }
         Ok(None)
-    }
-
-    fn raise(&mut self, bound: LowerBound, context: &mut Context<'_>) {
-        if bound.value > self.bound.value {
-            context.emit(Event::Bound { value: bound.value, source: bound.source });
-            self.bound = bound;
-        }
-    }
-
-    /// Whether to stop: `Some(None)` with a proof, `Some(Some(reason))` without.
-    fn done(&self, context: &Context<'_>) -> Option<Option<StopReason>> {
-        if let Some(plan) = &self.best {
-            if tolerance::gap(plan.value(), self.bound.value) == 0.0 {
-                return Some(None);
-            }
-            if context.gap_reached(plan.value(), self.bound.value) {
-                return Some(Some(StopReason::Gap));
-            }
-        }
-        context.stop().reason().map(Some)
     }
 }

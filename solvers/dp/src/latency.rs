@@ -8,7 +8,6 @@ use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status, StopReason};
-use stagewright_core::tolerance;
 use stagewright_search::latency::blocks::{Extent, Ideals, over_ideals, over_orders};
 use stagewright_search::latency::bound::{CallChains, Effort};
 use stagewright_search::order;
@@ -61,12 +60,7 @@ pub(crate) fn solve(
     let all_plans = problem.objective().calls() == 1 && units.len() == problem.graph().operator_count();
     let solution = match best {
         Some(plan) => {
-            if bound.value > plan.value() * (1.0 + tolerance::VALUE_RELATIVE) {
-                let (bound, value) = (bound.value, plan.value());
-                return Err(SolveError::Invariant(format!(
-                    "a plan of {value} s below the bound of {bound} s"
-                )));
-            }
+            plan.check_bound(&bound)?;
             Solution::with_plan(name, plan, bound, stop)
         }
         None if infeasible || (extent == Extent::Whole && all_plans && context.stop().reason().is_none()) => {
@@ -84,10 +78,7 @@ pub(crate) fn solve(
 impl Answer<'_> {
     /// Whether to continue: neither optimality nor infeasibility is proved, and no limit is reached.
     fn is_open(&self, context: &Context<'_>) -> bool {
-        let proved = self.best.as_ref().is_some_and(|plan| {
-            tolerance::gap(plan.value(), self.bound.value) == 0.0
-                || context.gap_reached(plan.value(), self.bound.value)
-        });
+        let proved = self.best.as_ref().is_some_and(|plan| context.is_enough(plan.value(), self.bound.value));
         !proved && !self.infeasible && context.stop().reason().is_none()
     }
 
@@ -106,10 +97,7 @@ impl Answer<'_> {
             None if self.infeasible => return Ok(found.complete),
             _ => {}
         }
-        if found.bound.value > self.bound.value {
-            context.emit(Event::Bound { value: found.bound.value, source: found.bound.source });
-            self.bound = found.bound;
-        }
+        context.raise(&mut self.bound, found.bound);
         // In version 2 the recurrence only has a lower bound on what blocks need, so the plan it finds may need more.
         let better = |value: f64| self.best.as_ref().is_none_or(|best| value < best.value());
         if let Some((placement, value)) = found.plan
@@ -117,8 +105,7 @@ impl Answer<'_> {
         {
             match Plan::try_new(self.problem, placement) {
                 Ok(plan) => {
-                    context.emit(Event::Incumbent { value });
-                    self.best = Some(plan);
+                    context.keep(&mut self.best, Some(plan));
                 }
                 Err(broken) if self.problem.memory().is_sum() => return Err(SolveError::infeasible(&broken)),
                 Err(_) => {}

@@ -134,10 +134,10 @@ impl Search<'_> {
             return Ok(Some(StopReason::Memory));
         };
         if self.units.is_empty() {
-            self.keep(Some(plan_of(self.problem, self.units, &[])?), context);
+            context.keep(&mut self.best, Some(plan_of(self.problem, self.units, &[])?));
             return Ok(None);
         }
-        if let Some(stop) = self.done(context) {
+        if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
             return Ok(stop);
         }
         context.emit(Event::Phase { name: "ideals".into() });
@@ -163,7 +163,7 @@ impl Search<'_> {
         let (Some(uplinks), Some(value)) = (uplinks, self.best.as_ref().map(Plan::value)) else {
             return Ok(None);
         };
-        if let Some(stop) = self.done(context) {
+        if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
             return Ok(stop);
         }
         context.emit(Event::Phase { name: "ideals with uplinks".into() });
@@ -191,10 +191,10 @@ impl Search<'_> {
         let given = std::mem::replace(&mut context.warm_start, best);
         let better = best_over_orders(self.problem, self.units, Effort::Thorough, context);
         context.warm_start = given;
-        self.keep(better?, context);
+        context.keep(&mut self.best, better?);
         self.improve_boundaries(context)?;
         for share in LADDER {
-            if let Some(stop) = self.done(context) {
+            if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
                 return Ok(stop);
             }
             let value = self.best.as_ref().map_or(top, Plan::value);
@@ -217,19 +217,6 @@ impl Search<'_> {
     fn improve_boundaries(&mut self, context: &mut Context<'_>) -> Result<(), SolveError> {
         let room = Room::new(self.problem, self.units, context.limits.memory);
         improve_boundaries(self.problem, self.units, &room, &mut self.best, &mut self.bound, context)
-    }
-
-    /// Whether to stop: `Some(None)` with a proof, `Some(Some(reason))` without.
-    fn done(&self, context: &Context<'_>) -> Option<Option<StopReason>> {
-        if let Some(plan) = &self.best {
-            if tolerance::gap(plan.value(), self.bound.value) == 0.0 {
-                return Some(None);
-            }
-            if context.gap_reached(plan.value(), self.bound.value) {
-                return Some(Some(StopReason::Gap));
-            }
-        }
-        context.stop().reason().map(Some)
     }
 
     /// Runs the recurrence below a cap. A finished run raises the bound to the best split that it found, else to
@@ -261,25 +248,12 @@ impl Search<'_> {
             // Uplinks only increase a split's value, so the minimum without them is a lower bound.
             let loads = found.as_ref().map(|stages| largest_loads(recurrence, self.units, stages));
             let proved = loads.transpose()?.map_or(cap, |loads| loads.iter().sum());
-            self.raise(tolerance::round_down(proved), context);
+            let value = tolerance::round_down(proved);
+            let bound = LowerBound { value, source: LowerBound::EXHAUSTED, certificate: None };
+            context.raise(&mut self.bound, bound);
         }
-        self.keep(plan, context);
+        context.keep(&mut self.best, plan);
         Ok(halt)
-    }
-
-    fn raise(&mut self, value: f64, context: &mut Context<'_>) {
-        if value > self.bound.value {
-            self.bound = LowerBound { value, source: LowerBound::EXHAUSTED, certificate: None };
-            context.emit(Event::Bound { value, source: LowerBound::EXHAUSTED });
-        }
-    }
-
-    fn keep(&mut self, plan: Option<Plan>, context: &mut Context<'_>) {
-        let Some(plan) = plan else { return };
-        if self.best.as_ref().is_none_or(|best| plan.value() < best.value()) {
-            context.emit(Event::Incumbent { value: plan.value() });
-            self.best = Some(plan);
-        }
     }
 }
 

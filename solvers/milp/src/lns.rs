@@ -23,10 +23,7 @@ use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{
-    Context, Event, Plan, Solution, SolveError, Solver, Status, Stop, StopReason,
-};
-use stagewright_core::tolerance;
+use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Solver, Status, Stop};
 use stagewright_search::local::{Polisher, placement};
 
 use crate::adaptive::Adaptive;
@@ -86,10 +83,7 @@ impl Solver for Lns {
             First::Plan(Some(plan)) => plan,
         };
         let (plan, neighbourhoods) = improve(problem, plan, &bound, context)?;
-        let stop = match context.gap_reached(plan.value(), bound.value) {
-            true => Some(StopReason::Gap),
-            false => context.stop().reason(),
-        };
+        let stop = context.end(plan.value(), bound.value);
         let solution = Solution::with_plan(self.name(), plan, bound, stop);
         Ok(Solution { statistics: vec![("neighbourhoods", neighbourhoods)], ..solution })
     }
@@ -181,9 +175,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn is_done(&self, bound: &LowerBound, context: &Context<'_>) -> bool {
-        context.stop().reason().is_some()
-            || tolerance::gap(self.best.value(), bound.value) == 0.0
-            || context.gap_reached(self.best.value(), bound.value)
+        context.stop().reason().is_some() || context.is_enough(self.best.value(), bound.value)
     }
 
     /// Solves a batch of neighbourhoods; returns whether any improved the plan.

@@ -126,10 +126,7 @@ impl<'a> Below<'a> {
                 failure = failure.or(verdict.failure);
                 if verdict.excluded {
                     let bound = LowerBound { value: verdict.threshold, source: SOURCE, certificate: None };
-                    if bound.value > answer.bound.value {
-                        context.emit(Event::Bound { value: bound.value, source: SOURCE });
-                        answer.bound = bound;
-                    }
+                    context.raise(&mut answer.bound, bound);
                 } else {
                     ceiling = ceiling.min(verdict.threshold);
                 }

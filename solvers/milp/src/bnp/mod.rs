@@ -15,10 +15,7 @@ use stagewright_core::document::Split;
 use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{
-    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason,
-};
-use stagewright_core::tolerance;
+use stagewright_core::solver::{Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status};
 use stagewright_search::Local;
 use stagewright_search::dpl::{Effort, best_over_orders};
 use stagewright_search::local::missing_for_free_throughput;
@@ -98,8 +95,7 @@ struct Answer {
 impl Answer {
     /// Whether the plan is proved optimal or within the requested gap of the bound.
     fn enough(&self, context: &Context<'_>) -> bool {
-        tolerance::gap(self.plan.value(), self.bound.value) == 0.0
-            || context.gap_reached(self.plan.value(), self.bound.value)
+        context.is_enough(self.plan.value(), self.bound.value)
     }
 
     /// Keeps a plan if it is better.
@@ -163,14 +159,8 @@ impl Answer {
     fn solution(self, solver: &'static str, context: &Context<'_>) -> Result<Solution, SolveError> {
         let Answer { plan, bound, reason, statistics } = self;
         // A free check of the bound: a plan below it would disprove it.
-        if bound.value > plan.value() * (1.0 + tolerance::VALUE_RELATIVE) {
-            let (bound, value) = (bound.value, plan.value());
-            return Err(SolveError::Invariant(format!("a plan of {value} s below the bound of {bound} s")));
-        }
-        let stop = match context.gap_reached(plan.value(), bound.value) {
-            true => Some(StopReason::Gap),
-            false => context.stop().reason(),
-        };
+        plan.check_bound(&bound)?;
+        let stop = context.end(plan.value(), bound.value);
         let solution = Solution::with_plan(solver, plan, bound, stop);
         let reason = reason.filter(|_| solution.status != Status::Optimal);
         Ok(Solution { statistics, reason, ..solution })

@@ -55,9 +55,8 @@ pub fn improve_boundaries(
     };
     context.emit(Event::Phase { name: "minimum cuts at the boundaries".into() });
     while is_open(plan, bound, context) && context.in_pool(|| cuts.round(&stop))? {
-        if let Some(found) = cuts.bound().filter(|found| found.value > bound.value) {
-            context.emit(Event::Bound { value: found.value, source: found.source });
-            *bound = found;
+        if let Some(found) = cuts.bound() {
+            context.raise(bound, found);
         }
     }
     Ok(())

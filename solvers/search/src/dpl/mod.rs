@@ -125,10 +125,8 @@ fn over_orders(
     context: &mut Context<'_>,
 ) -> Result<Option<Plan>, SolveError> {
     let mut best = search_orders(problem, units, room, effort, context)?;
-    if best.is_none()
-        && let Some(plan) = fallback::fill(problem, units)
-    {
-        keep_better(&mut best, plan, context);
+    if best.is_none() {
+        context.keep(&mut best, fallback::fill(problem, units));
     }
     Ok(best)
 }
@@ -141,11 +139,8 @@ fn search_orders(
     context: &mut Context<'_>,
 ) -> Result<Option<Plan>, SolveError> {
     let mut best: Option<Plan> = None;
-    if let Some(warm) = context.warm_start.clone()
-        && let Ok(plan) = Plan::new(problem, warm)
-    {
-        keep_better(&mut best, plan, context);
-    }
+    let warm = context.warm_start.clone().and_then(|warm| Plan::new(problem, warm).ok());
+    context.keep(&mut best, warm);
     if let Some(lack) = &room.lack {
         context.emit(Event::Phase { name: lack.clone() });
     }
@@ -265,7 +260,7 @@ fn try_line(
     };
     let Some((_, stages)) = found else { return Ok(None) };
     let plan = plan_of(problem, units, &stages)?;
-    Ok(keep_better(best, plan, context).then_some(stages))
+    Ok(context.keep(best, Some(plan)).then_some(stages))
 }
 
 /// The best stages over an order without a known value to beat. The cost grows with the cap, so small multiples of the
@@ -283,15 +278,6 @@ pub fn first_stages(
         let cap = if multiple.is_infinite() { f64::INFINITY } else { multiple * bound };
         best_stages(problem, units, line, cap, stop)
     })
-}
-
-fn keep_better(best: &mut Option<Plan>, plan: Plan, context: &mut Context<'_>) -> bool {
-    let better = best.as_ref().is_none_or(|best| plan.value() < best.value());
-    if better {
-        context.emit(Event::Incumbent { value: plan.value() });
-        *best = Some(plan);
-    }
-    better
 }
 
 /// Plan of the given stages.

@@ -28,7 +28,7 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, SolveError, Stop};
+use stagewright_core::solver::{Context, Plan, SolveError, Stop};
 use stagewright_core::tolerance;
 
 use super::greedy;
@@ -112,9 +112,7 @@ pub fn over_orders(
 ) -> Result<Option<Plan>, SolveError> {
     let mut best: Option<Plan> = None;
     let warm = context.warm_start.take().map(|warm| assign_if_missing(problem, warm));
-    if let Some(plan) = warm.and_then(|warm| Plan::try_new(problem, warm).ok()) {
-        keep_better(&mut best, plan, context);
-    }
+    context.keep(&mut best, warm.and_then(|warm| Plan::try_new(problem, warm).ok()));
     // Immediate plans, in case a limit cuts the program short.
     let able = |pool: &usize| problem.graph().operators().all(|op| problem.seconds(op, *pool).is_some());
     let alone = (0..problem.pools().len()).filter(able);
@@ -123,9 +121,7 @@ pub fn over_orders(
         if context.stop().reason().is_some() && best.is_some() {
             break;
         }
-        if let Ok(plan) = Plan::try_new(problem, simple) {
-            keep_better(&mut best, plan, context);
-        }
+        context.keep(&mut best, Plan::try_new(problem, simple).ok());
     }
     let mut tried: Vec<Vec<UnitId>> = Vec::new();
     for rule in order::PLAIN {
@@ -177,7 +173,9 @@ pub fn over_ideals(
         };
         match blocks(problem, units, ideals, calls, limits, &context.pool()?) {
             Outcome::Best(placement) => match Plan::try_new(problem, placement) {
-                Ok(plan) => keep_better(best, plan, context),
+                Ok(plan) => {
+                    context.keep(best, Some(plan));
+                }
                 Err(_) if extent == Extent::Whole => extent = Extent::WithoutHostMemory,
                 Err(_) => {}
             },
@@ -186,13 +184,6 @@ pub fn over_ideals(
         }
     }
     Ok(extent)
-}
-
-fn keep_better(best: &mut Option<Plan>, plan: Plan, context: &mut Context<'_>) {
-    if best.as_ref().is_none_or(|best| plan.value() < best.value()) {
-        context.emit(Event::Incumbent { value: plan.value() });
-        *best = Some(plan);
-    }
 }
 
 /// The placement of a chain of blocks: one device after the other, each with its calls in order.

@@ -18,7 +18,7 @@ use stagewright_core::offload::Offload;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status, StopReason};
+use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status};
 use stagewright_core::tolerance;
 
 use super::blocks::over_orders;
@@ -70,10 +70,7 @@ pub(crate) fn solve(
     };
     let gap = context.limits.gap.clamp(2.0 * tolerance::OPTIMAL_RELATIVE, LARGEST_GAP);
     let (plan, moves) = improve(problem, start, bound.value / (1.0 - gap), context)?;
-    let stop = match context.gap_reached(plan.value(), bound.value) {
-        true => Some(StopReason::Gap),
-        false => context.stop().reason(),
-    };
+    let stop = context.end(plan.value(), bound.value);
     Ok(Solution { statistics: vec![("moves", moves)], ..Solution::with_plan(name, plan, bound, stop) })
 }
 

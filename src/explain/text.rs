@@ -84,11 +84,10 @@ fn tight(tight: &Tight) -> String {
 /// The longest items of a bottleneck, if there are any.
 fn items(bottleneck: &Bottleneck) -> Option<Grid> {
     let title = format!("longest in {}", name(&bottleneck.resource));
-    let mut grid = Grid::new([
-        (title.as_str(), Column::Names),
-        ("", Column::Words),
-        ("takes", Column::Figures),
-        ("of it", Column::Figures),
+    let mut grid = Grid::of(&[
+        (Column::Names, &[&title]),
+        (Column::Words, &[""]),
+        (Column::Figures, &["takes", "of it"]),
     ]);
     for item in &bottleneck.items {
         let share = percent(table::share(item.seconds, bottleneck.seconds));
@@ -103,13 +102,8 @@ fn slack(objective: &ObjectiveDocument, explanation: &Explanation) -> Grid {
         ObjectiveKind::Latency => ("in use", "idle"),
         ObjectiveKind::Throughput => ("in use", "slack"),
     };
-    let mut grid = Grid::new([
-        ("device", Column::Names),
-        (busy, Column::Figures),
-        (left, Column::Figures),
-        ("memory", Column::Figures),
-        ("free", Column::Figures),
-    ]);
+    let mut grid =
+        Grid::of(&[(Column::Names, &["device"]), (Column::Figures, &[busy, left, "memory", "free"])]);
     for device in &explanation.slack {
         grid.row([
             name(&device.device),

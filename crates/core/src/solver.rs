@@ -299,8 +299,7 @@ impl<'a> Context<'a> {
     /// # Errors
     /// If the threads cannot be started.
     pub fn pool(&self) -> Result<rayon::ThreadPool, SolveError> {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(self.threads.max(1)).build();
-        pool.map_err(|error| SolveError::Threads(error.to_string()))
+        thread_pool(self.threads)
     }
 
     /// Runs `work` with the context's number of worker threads.
@@ -310,6 +309,15 @@ impl<'a> Context<'a> {
     pub fn in_pool<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, SolveError> {
         Ok(self.pool()?.install(work))
     }
+}
+
+/// Creates a thread pool with a number of worker threads, at least one.
+///
+/// # Errors
+/// If the threads cannot be started.
+pub fn thread_pool(threads: usize) -> Result<rayon::ThreadPool, SolveError> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build();
+    pool.map_err(|error| SolveError::Threads(error.to_string()))
 }
 
 /// Proof status.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Plan, Silent, SolveError, Solver, Status, Stop};
+use stagewright_core::solver::{Context, Limits, Plan, Silent, Solver, Status, Stop, thread_pool};
 use stagewright_makespan::scene::Scene;
 use stagewright_policy::checkpoint::Card;
 use stagewright_policy::learn::{AdamConfig, Trainer};
@@ -78,8 +78,7 @@ pub fn finetune(
         return Ok(None);
     }
     let mut lesson = Lesson::new(problem, &scene);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(how.threads.max(1)).build();
-    let pool = pool.map_err(|error| SolveError::Threads(error.to_string()))?;
+    let pool = thread_pool(how.threads)?;
     let mut trainer = Trainer::new(network, how.adam)?;
     let mut known: Option<Label> = None;
     let mut best: Option<Plan> = None;

@@ -83,6 +83,21 @@ pub struct RunDocument {
     pub reinforce: Reinforce,
 }
 
+/// Mistake of a configuration whose held-out problems are those to learn from.
+pub(in super::super) const SAME_SEED: &str =
+    "`data.recipe.seed` and `held_out.recipe.seed` are the same: the held-out problems are trained on";
+
+/// The recipes of the problems to learn from and of the held-out ones, checked.
+pub(in super::super) fn recipes(
+    data: &RecipeDocument,
+    held_out: &RecipeDocument,
+) -> Result<[Recipe; 2], RunError> {
+    let recipe = |field, document: &RecipeDocument| {
+        Recipe::new(document.clone()).map_err(|error| RunError::Recipe { field, error })
+    };
+    Ok([recipe("data.recipe", data)?, recipe("held_out.recipe", held_out)?])
+}
+
 impl RunDocument {
     /// Reads a configuration from TOML.
     ///
@@ -155,10 +170,7 @@ impl RunDocument {
         }
         let same = self.data.recipe.seed == self.held_out.recipe.seed;
         if same {
-            return Some(
-                "`data.recipe.seed` and `held_out.recipe.seed` are the same: the held-out problems are trained on"
-                    .into(),
-            );
+            return Some(SAME_SEED.into());
         }
         self.network.mistake()
     }
@@ -168,9 +180,6 @@ impl RunDocument {
     /// # Errors
     /// If a recipe is invalid.
     pub(super) fn recipes(&self) -> Result<[Recipe; 2], RunError> {
-        let recipe = |field: &'static str, data: &Data| {
-            Recipe::new(data.recipe.clone()).map_err(|error| RunError::Recipe { field, error })
-        };
-        Ok([recipe("data.recipe", &self.data)?, recipe("held_out.recipe", &self.held_out)?])
+        recipes(&self.data.recipe, &self.held_out.recipe)
     }
 }

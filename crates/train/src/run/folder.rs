@@ -4,6 +4,9 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
 use super::RunError;
 use crate::lock::{self, Locked};
 
@@ -61,6 +64,18 @@ impl Folder {
         self.path.join("metrics.jsonl")
     }
 
+    /// The progress of a run as it is kept in its state.
+    ///
+    /// # Errors
+    /// If it cannot be written as JSON.
+    pub(in super::super) fn progress(&self, kept: &impl Serialize) -> Result<serde_json::Value, RunError> {
+        serde_json::to_value(kept).map_err(|error| RunError::File {
+            doing: "write",
+            file: self.state().display().to_string(),
+            cause: error.to_string(),
+        })
+    }
+
     /// The bytes of a file; `None` if it does not exist.
     ///
     /// # Errors
@@ -89,4 +104,9 @@ impl Folder {
         file.persist(path).map_err(|error| failed(error.error))?;
         Ok(())
     }
+}
+
+/// Digest of a checkpoint, by which a run knows the one that it started from.
+pub(in super::super) fn digest_of(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -10,11 +10,10 @@ use candle_core::{DType, Device};
 use rand::RngExt;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use stagewright_core::bound::strongest;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Silent, SolveError};
+use stagewright_core::solver::{Context, Limits, Silent, SolveError, thread_pool};
 use stagewright_makespan::scene::Scene;
 use stagewright_makespan::schedule::{Judge, Schedule};
 use stagewright_makespan::{assigned, starts};
@@ -34,7 +33,7 @@ use super::config::{Data, RunDocument, Stage};
 use super::examples::example_of;
 use super::expert::expert_label;
 use super::metrics::{Measured, Metrics};
-use super::{Folder, RunError};
+use super::{Folder, RunError, digest_of};
 
 /// Random streams: for the problems of a step, the examples of a step, and the held-out set.
 const BATCHES: u64 = 1;
@@ -109,8 +108,7 @@ pub fn run(
         return Ok(stopped);
     };
     let held_out = Set { recipe: held_out, labels };
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(watch.threads.max(1)).build();
-    let pool = pool.map_err(|error| SolveError::Threads(error.to_string()))?;
+    let pool = thread_pool(watch.threads)?;
     let tests = pool.install(|| held_out.examples(document.seed ^ (HELD_OUT << 32)))?;
     let metrics = Metrics::read(folder, trainer.step())?;
     let mut training =
@@ -228,11 +226,7 @@ impl Training<'_> {
 
     /// Saves the state to resume from.
     fn keep(&self) -> Result<(), RunError> {
-        let progress = serde_json::to_value(&self.kept).map_err(|error| RunError::File {
-            doing: "write",
-            file: self.folder.state().display().to_string(),
-            cause: error.to_string(),
-        })?;
+        let progress = self.folder.progress(&self.kept)?;
         Folder::write(&self.folder.state(), &self.trainer.to_bytes(&self.card, progress)?)
     }
 }
@@ -273,7 +267,7 @@ impl Beginning {
         let found = Network::from_bytes(&bytes, device);
         let checkpoint = |error| RunError::Checkpoint { file: path.display().to_string(), error };
         let (network, card) = found.map_err(checkpoint)?;
-        let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = digest_of(&bytes);
         Ok(Some(Beginning { network, card, digest }))
     }
 }

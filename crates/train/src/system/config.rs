@@ -7,7 +7,7 @@ use stagewright_policy::learn::AdamConfig;
 use stagewright_policy::systems::{Kind, Settings};
 
 use super::super::recipe::{Recipe, RecipeDocument, Target};
-use super::super::run::{MAX_HELD_OUT, MAX_LEARNED, RunError};
+use super::super::run::{MAX_HELD_OUT, MAX_LEARNED, RunError, SAME_SEED, recipes};
 
 /// The value of `schema` in a configuration.
 pub const SYSTEM_TRAINING_SCHEMA: &str = "stagewright.system-training/1";
@@ -146,10 +146,7 @@ impl SystemRunDocument {
             }
         }
         if self.data.recipe.seed == self.held_out.recipe.seed {
-            return Some(
-                "`data.recipe.seed` and `held_out.recipe.seed` are the same: the held-out problems are trained on"
-                    .into(),
-            );
+            return Some(SAME_SEED.into());
         }
         if self.system == Kind::Placeto && self.data.count > MAX_BASELINES {
             return Some(format!(
@@ -176,9 +173,6 @@ impl SystemRunDocument {
     /// # Errors
     /// If a recipe is invalid.
     pub(super) fn recipes(&self) -> Result<[Recipe; 2], RunError> {
-        let recipe = |field: &'static str, problems: &Problems| {
-            Recipe::new(problems.recipe.clone()).map_err(|error| RunError::Recipe { field, error })
-        };
-        Ok([recipe("data.recipe", &self.data)?, recipe("held_out.recipe", &self.held_out)?])
+        recipes(&self.data.recipe, &self.held_out.recipe)
     }
 }

@@ -7,10 +7,9 @@ use std::time::Instant;
 
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use stagewright_core::bound::strongest;
 use stagewright_core::seed;
-use stagewright_core::solver::{SolveError, Stop};
+use stagewright_core::solver::{Stop, thread_pool};
 use stagewright_makespan::scene::Scene;
 use stagewright_makespan::schedule::Judge;
 use stagewright_policy::learn::{Descent, TrainError};
@@ -18,7 +17,7 @@ use stagewright_policy::systems::{Agent, Kind, Reading, Trials};
 
 use super::super::instance::instance;
 use super::super::recipe::Recipe;
-use super::super::run::{At, Folder, Metrics, RunError};
+use super::super::run::{At, Folder, Metrics, RunError, digest_of};
 use super::super::store;
 use super::SystemRunDocument;
 
@@ -115,8 +114,7 @@ pub fn run(
     let document = &document;
     let (mut agent, mut descent, mut kept) = begin(document, beside, folder)?;
     let mut metrics: Metrics<Episodes> = Metrics::read(folder, kept.episode)?;
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(watch.threads.max(1)).build();
-    let pool = pool.map_err(|error| SolveError::Threads(error.to_string()))?;
+    let pool = thread_pool(watch.threads)?;
     let mut is_kept = true;
     while kept.episode < document.episodes && !watch.interrupt.load(Ordering::Relaxed) {
         let began = Instant::now();
@@ -167,11 +165,7 @@ pub fn run(
 
 /// Serialises the state.
 fn state(agent: &Agent, descent: &Descent, kept: &Kept, folder: &Folder) -> Result<Vec<u8>, RunError> {
-    let progress = serde_json::to_value(kept).map_err(|error| RunError::File {
-        doing: "write",
-        file: folder.state().display().to_string(),
-        cause: error.to_string(),
-    })?;
+    let progress = folder.progress(kept)?;
     Ok(agent.to_bytes(descent, progress)?)
 }
 
@@ -188,9 +182,7 @@ fn begin(
         Some(path) => Some(std::fs::read(path).map_err(|error| RunError::file("read", path, &error))?),
         None => None,
     };
-    let digest = given
-        .as_ref()
-        .map(|bytes| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+    let digest = given.as_deref().map(digest_of);
     if let Some(bytes) = Folder::read(&folder.state())? {
         let (agent, descent, card) =
             Agent::from_bytes(&bytes, Some(adam)).map_err(|error| refused(&folder.state(), error))?;

@@ -61,6 +61,22 @@ pub(crate) fn feed_forward(tape: &mut Tape, x: Tensor, inner: u64, activation: A
     tape.linear("down", y, x.last())
 }
 
+/// A layer of GPT-2 and ViT: attention with heads of width `head`, and a feed-forward block of four times the width,
+/// each after a normalisation and added to its input.
+pub(crate) fn layer(tape: &mut Tape, x: Tensor, head: u64) -> Tensor {
+    let hidden = x.last();
+    let x = tape.scope("attention", |tape| {
+        let y = tape.layer_norm("norm", x);
+        let y = Attention::plain(hidden / head, head).record(tape, y, y);
+        tape.add("add", y, x)
+    });
+    tape.scope("feed_forward", |tape| {
+        let y = tape.layer_norm("norm", x);
+        let y = feed_forward(tape, y, 4 * hidden, Activation::Gelu);
+        tape.add("add", y, x)
+    })
+}
+
 /// Like [`feed_forward`], with a gate beside the up projection and no biases (SwiGLU).
 pub(crate) fn gated_feed_forward(tape: &mut Tape, x: Tensor, inner: u64) -> Tensor {
     let gate = tape.project("gate", x, inner);

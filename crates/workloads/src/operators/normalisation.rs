@@ -51,9 +51,8 @@ impl Tape {
         flop: f64,
     ) -> Tensor {
         let flop = flop * x.elements();
-        let inputs = [x];
         let reads = [Read::Input(0), Read::Saved, Read::Weights];
-        let record = Record::new(kind, &inputs)
+        let record = Record::new(kind, [x])
             .parameters(parameters)
             .flop(flop)
             .saves(statistics * STATISTIC_WIDTH)

@@ -6,7 +6,9 @@ use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status};
+use stagewright_core::solver::{
+    Capabilities, Context, Event, Plan, Result, Solution, SolveError, Solver, Status,
+};
 use stagewright_core::tolerance;
 use stagewright_dp::{Dp, MaxLoadSplit};
 use stagewright_makespan::{
@@ -29,7 +31,7 @@ pub(super) struct Portfolio {
     stages: &'static [(&'static dyn Solver, f64)],
 }
 
-type Start = fn(&Problem, &mut Context<'_>) -> Result<Option<Plan>, SolveError>;
+type Start = fn(&Problem, &mut Context<'_>) -> Result<Option<Plan>>;
 
 /// Splits without a stage order.
 ///
@@ -104,7 +106,7 @@ impl Solver for Portfolio {
         Capabilities { exact: true, ..Capabilities::default() }
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
         let large = usize::from(problem.graph().operator_count() > LARGE);
         let plan = (self.start)(problem, &mut context.part(self.start_shares[large]))?;
@@ -138,13 +140,13 @@ impl Solver for Portfolio {
 
 /// The better of the warm start and of the common baselines, so that no plan is worse: accelerators filled in turn, and
 /// the pipeline of least load.
-fn baselines(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
+fn baselines(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let warm = context.warm_start.take().map(|warm| assign_if_missing(problem, warm));
     best_of(&[&LatencyGreedy, &MaxLoadSplit], problem, context, warm)
 }
 
 /// The best of the warm start, list schedulers and a single device.
-fn schedulers(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
+fn schedulers(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let warm = context.warm_start.take();
     best_of(
         &[&OneDevice, &HEFT, &PEFT, &CPOP, &EARLIEST_TASK_FIRST, &SMALL_COMMUNICATION],
@@ -169,7 +171,7 @@ fn best_of(
     problem: &Problem,
     context: &mut Context<'_>,
     warm: Option<Placement>,
-) -> Result<Option<Plan>, SolveError> {
+) -> Result<Option<Plan>> {
     let mut best = announced(warm, problem, context);
     for solver in solvers {
         if best.is_some() && context.stop().reason().is_some() {
@@ -183,7 +185,7 @@ fn best_of(
 }
 
 /// The better of the warm start and the best contiguous split without replicas, as a plan of the problem.
-fn contiguous(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
+fn contiguous(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let warm = context.warm_start.take();
     let warm = announced(warm, problem, context);
     let rules = Throughput { split: Split::Contiguous, max_replicas: 1, ..problem.objective().rules() };
@@ -239,7 +241,7 @@ impl SoFar {
         })
     }
 
-    fn solution(self, name: &'static str, context: &Context<'_>) -> Result<Solution, SolveError> {
+    fn solution(self, name: &'static str, context: &Context<'_>) -> Result<Solution> {
         let stop = context.stop().reason();
         let Some(plan) = self.plan else {
             let reason = self.reason.unwrap_or_else(|| "no solver found a plan".into());

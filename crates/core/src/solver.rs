@@ -438,6 +438,9 @@ impl Solution {
     }
 }
 
+/// The result of a solve or a part of it.
+pub type Result<T, E = SolveError> = std::result::Result<T, E>;
+
 /// Error that prevents any solution.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]

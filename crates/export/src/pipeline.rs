@@ -6,7 +6,7 @@ use petgraph::algo::toposort;
 use petgraph::graph::{DiGraph, NodeIndex};
 use stagewright_core::graph::OpId;
 
-use super::error::ExportError;
+use super::error::{ExportError, Result};
 use super::placed::Placed;
 
 /// The stages of a plan.
@@ -25,7 +25,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// If a stage has several devices, a device has several calls, or there is no such order (E007 to E009).
-    pub fn of(placed: &Placed, runtime: &'static str) -> Result<Pipeline, ExportError> {
+    pub fn of(placed: &Placed, runtime: &'static str) -> Result<Pipeline> {
         placed.one_device_each(runtime)?;
         Pipeline::replicated(placed, runtime)
     }
@@ -34,7 +34,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// If a device has several calls or there is no order (E008 and E009).
-    pub fn replicated(placed: &Placed, runtime: &'static str) -> Result<Pipeline, ExportError> {
+    pub fn replicated(placed: &Placed, runtime: &'static str) -> Result<Pipeline> {
         placed.one_call_each(runtime)?;
         let devices = given(placed).or_else(|| derived(placed)).ok_or(ExportError::NoOrder { runtime })?;
         let mut stage_of = vec![0; devices.len()];
@@ -71,7 +71,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// If a stage is on a host (E016).
-    pub fn on_accelerators(&self, placed: &Placed, rule: &'static str) -> Result<(), ExportError> {
+    pub fn on_accelerators(&self, placed: &Placed, rule: &'static str) -> Result<()> {
         match (0..placed.devices.len()).find(|&device| placed.devices[device].host) {
             Some(host) => {
                 Err(ExportError::Devices { what: format!("the host {}", placed.shown(host)), rule })
@@ -96,7 +96,7 @@ impl Pipeline {
         }
     }
 
-    fn check(&self, placed: &Placed, runtime: &'static str) -> Result<(), ExportError> {
+    fn check(&self, placed: &Placed, runtime: &'static str) -> Result<()> {
         for (from, to) in forward_edges(placed) {
             if self.stage(placed, from) > self.stage(placed, to) {
                 return Err(ExportError::Backwards {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use stagewright_core::graph::{Graph, OpId};
 
-use super::error::ExportError;
+use super::error::{ExportError, Result};
 use super::layers::{Layer, layers};
 use super::paths::Paths;
 use super::pipeline::Pipeline;
@@ -41,7 +41,7 @@ impl Stack {
     /// # Errors
     /// If the plan does not divide one stack into stages (E006 to E012, E014, E015 and E021).
     /// E006 to E012, E014, E015 and E021.
-    pub fn of(placed: &Placed, runtime: &'static str) -> Result<Stack, ExportError> {
+    pub fn of(placed: &Placed, runtime: &'static str) -> Result<Stack> {
         let pipeline = Pipeline::of(placed, runtime)?;
         let layers = layers(placed, &Paths::of(placed)?)?;
         let mut counts = vec![0; pipeline.stages()];
@@ -107,12 +107,7 @@ impl Stack {
     ///
     /// Without the model, only stages without layers of the stack can be decided: forward tensors only go
     /// forward.
-    fn after(
-        &self,
-        placed: &Placed,
-        layers: &[Layer],
-        runtime: &'static str,
-    ) -> Result<Vec<bool>, ExportError> {
+    fn after(&self, placed: &Placed, layers: &[Layer], runtime: &'static str) -> Result<Vec<bool>> {
         let last = self.pipeline.stages() - 1;
         let stage = |at: usize| self.pipeline.stage(placed, at);
         if placed.graph.is_none() {
@@ -161,7 +156,7 @@ impl Stack {
     ///
     /// # Errors
     /// If there is one (E017).
-    pub fn no_stage_empty(&self, rule: &'static str, help: &'static str) -> Result<(), ExportError> {
+    pub fn no_stage_empty(&self, rule: &'static str, help: &'static str) -> Result<()> {
         if self.counts.contains(&0) {
             return Err(ExportError::Counts { counts: self.counts.clone(), rule, help });
         }
@@ -189,7 +184,7 @@ fn reached(placed: &Placed, from: &[usize], beyond: fn(&Graph, OpId) -> &[OpId])
     reached
 }
 
-fn check_stacks(stacks: &BTreeSet<&str>, runtime: &'static str) -> Result<(), ExportError> {
+fn check_stacks(stacks: &BTreeSet<&str>, runtime: &'static str) -> Result<()> {
     let mut found = stacks.iter();
     let why = match (found.next(), found.next()) {
         (Some(_), None) => return Ok(()),

@@ -7,6 +7,9 @@ use std::fmt;
 
 use stagewright_core::text::visible;
 
+/// The result of reading or writing a document.
+pub type Result<T, E = InputError> = std::result::Result<T, E>;
+
 /// An invalid input.
 ///
 /// `Display` prints all of it, over several lines:

@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 
 use stagewright_core::document::{GRAPH_SCHEMA, GraphDocument, OperatorDocument, Pass, TensorDocument};
 
-use super::error::{At, InputError};
+use super::error::{At, InputError, Result};
 use super::options::{Gradients, ImportOptions, TimeUnit};
 use super::readers::Readers;
 use super::text::{Sniff, position, text};
@@ -69,7 +69,7 @@ pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
     !head.starts_with(b"{") && head.windows(MARK.len()).any(|window| window == MARK)
 }
 
-pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported, InputError> {
+pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported> {
     let (mut nodes, edges) = parse(label, text(label, bytes)?)?;
     if nodes.is_empty() {
         return Err(InputError::new(
@@ -156,7 +156,7 @@ fn tensors(nodes: &[Node<'_>], readers: &Readers, gradients: Option<Gradients>) 
 }
 
 /// Nodes and edges in file order.
-fn parse<'a>(label: &str, text: &'a str) -> Result<(Vec<Node<'a>>, Vec<Edge<'a>>), InputError> {
+fn parse<'a>(label: &str, text: &'a str) -> Result<(Vec<Node<'a>>, Vec<Edge<'a>>)> {
     let (mut nodes, mut edges) = (Vec::new(), Vec::new());
     let mut line_of: BTreeMap<&str, usize> = BTreeMap::new();
     for (line, content) in text.lines().enumerate().filter(|(_, content)| !content.trim().is_empty()) {
@@ -187,7 +187,7 @@ fn node<'a>(
     label: &str,
     (line, content): (usize, &str),
     [name, description, figures]: [&'a str; 3],
-) -> Result<Node<'a>, InputError> {
+) -> Result<Node<'a>> {
     let mut node = Node { name, description, forward: 0.0, backward: 0.0, activation: 0.0, parameters: 0.0 };
     let mut missing = ["forward_compute_time", "backward_compute_time", "activation_size", "parameter_size"];
     for figure in figures.split(", ") {
@@ -236,7 +236,7 @@ fn sum(text: &str) -> Option<f64> {
     })
 }
 
-fn readers(label: &str, nodes: &[Node<'_>], edges: &[Edge<'_>]) -> Result<Readers, InputError> {
+fn readers(label: &str, nodes: &[Node<'_>], edges: &[Edge<'_>]) -> Result<Readers> {
     let by_name: BTreeMap<&str, usize> = nodes.iter().enumerate().map(|(i, node)| (node.name, i)).collect();
     let mut readers = Readers::default();
     for edge in edges {

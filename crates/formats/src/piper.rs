@@ -38,7 +38,7 @@ use stagewright_core::document::{
     TensorDocument,
 };
 
-use super::error::{At, InputError};
+use super::error::{At, InputError, Result};
 use super::notation::Notation;
 use super::options::ImportOptions;
 use super::readers::Readers;
@@ -93,7 +93,7 @@ pub(super) fn detect(_bytes: &[u8], json: &Sniff) -> bool {
     ["maxMemoryPerDevice", "mbsInBatch", "maxDevices"].iter().any(|key| json.has(key))
 }
 
-pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported, InputError> {
+pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported> {
     let file: File = Notation::Json.read(label, text(label, bytes)?)?;
     if file.nodes.is_empty() {
         let help = "give at least one node";
@@ -142,7 +142,7 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
 }
 
 /// The first configuration of a node on one device.
-fn single<'a>(label: &str, i: usize, node: &'a Node) -> Result<(&'a str, &'a Way), InputError> {
+fn single<'a>(label: &str, i: usize, node: &'a Node) -> Result<(&'a str, &'a Way)> {
     let one = node.ways.iter().find(|(degree, _)| degree.trim().parse() == Ok(1));
     match one.and_then(|(degree, ways)| Some((degree.as_str(), ways.first()?))) {
         Some(way) => Ok(way),
@@ -155,13 +155,7 @@ fn single<'a>(label: &str, i: usize, node: &'a Node) -> Result<(&'a str, &'a Way
     }
 }
 
-fn check_way(
-    label: &str,
-    path: &str,
-    way: &Way,
-    id: i64,
-    joined: &BTreeSet<(i64, i64)>,
-) -> Result<(), InputError> {
+fn check_way(label: &str, path: &str, way: &Way, id: i64, joined: &BTreeSet<(i64, i64)>) -> Result<()> {
     for (field, value) in [
         ("timePerSample", way.time_per_sample),
         ("parameterSize", way.parameter_size),
@@ -195,7 +189,7 @@ fn tensors(
     file: &File,
     by_id: &BTreeMap<i64, usize>,
     names: &[String],
-) -> Result<Vec<TensorDocument>, InputError> {
+) -> Result<Vec<TensorDocument>> {
     // Edges out of a node carry one tensor if their costs are bitwise equal.
     let mut tensor_of: BTreeMap<(usize, u64), usize> = BTreeMap::new();
     let mut costs = Vec::new();
@@ -224,7 +218,7 @@ fn tensors(
     Ok(readers.iter().map(tensor).collect())
 }
 
-fn cluster(label: &str, file: &File, options: &ImportOptions) -> Result<ClusterDocument, InputError> {
+fn cluster(label: &str, file: &File, options: &ImportOptions) -> Result<ClusterDocument> {
     not_negative(label, "maxMemoryPerDevice", file.max_memory_per_device)?;
     not_negative(label, "bandwidth", file.bandwidth)?;
     let kind = KindDocument {
@@ -235,7 +229,7 @@ fn cluster(label: &str, file: &File, options: &ImportOptions) -> Result<ClusterD
     Ok(ClusterDocument { kinds: vec![kind], ..ClusterDocument::new("piper") })
 }
 
-fn not_negative(label: &str, path: &str, value: f64) -> Result<(), InputError> {
+fn not_negative(label: &str, path: &str, value: f64) -> Result<()> {
     if is_amount(value) {
         return Ok(());
     }

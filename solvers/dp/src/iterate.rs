@@ -7,7 +7,7 @@
 use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason};
+use stagewright_core::solver::{Context, Event, Plan, Result, Solution, Solver, Status, StopReason};
 use stagewright_core::tolerance;
 use stagewright_search::dpl::{Room, plan_of};
 use stagewright_search::pipeline::{Effort, Poset, Search, over_orders};
@@ -31,11 +31,7 @@ struct Answer<'p> {
 }
 
 /// Minimises the iteration time.
-pub(crate) fn solve(
-    name: &'static str,
-    problem: &Problem,
-    context: &mut Context<'_>,
-) -> Result<Solution, SolveError> {
+pub(crate) fn solve(name: &'static str, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
     let mut answer =
         Answer { problem, units: Units::new(problem), best: None, bound: strongest(problem), steps: 0 };
     if answer.units.is_empty() {
@@ -78,7 +74,7 @@ enum Outcome {
 
 impl Answer<'_> {
     /// Minimises the bottleneck; keeps its plan, and m times its bound.
-    fn bottleneck(&mut self, context: &mut Context<'_>) -> Result<Outcome, SolveError> {
+    fn bottleneck(&mut self, context: &mut Context<'_>) -> Result<Outcome> {
         let objective = *self.problem.objective();
         let has_uplinks = self.problem.cluster().group_count() > 0;
         let Ok(relaxed) = self.problem.with_objective(objective.bottleneck(has_uplinks)) else {
@@ -100,7 +96,7 @@ impl Answer<'_> {
     }
 
     /// Runs the program over labels, on orders and on all ideals. Returns the stop reason, if any.
-    fn labels(&mut self, context: &mut Context<'_>) -> Result<Option<StopReason>, SolveError> {
+    fn labels(&mut self, context: &mut Context<'_>) -> Result<Option<StopReason>> {
         if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
             return Ok(stop);
         }

@@ -7,7 +7,7 @@
 use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status, StopReason};
+use stagewright_core::solver::{Context, Event, Plan, Result, Solution, SolveError, Status, StopReason};
 use stagewright_search::latency::blocks::{Extent, Ideals, over_ideals, over_orders};
 use stagewright_search::latency::bound::{CallChains, Effort};
 use stagewright_search::order;
@@ -30,11 +30,7 @@ struct Answer<'p> {
 }
 
 /// Minimises latency: plans of blocks, and bounds from chains of calls.
-pub(crate) fn solve(
-    name: &'static str,
-    problem: &Problem,
-    context: &mut Context<'_>,
-) -> Result<Solution, SolveError> {
+pub(crate) fn solve(name: &'static str, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
     let units = Units::new(problem);
     let best = over_orders(problem, &units, context)?;
     let statistics = Vec::new();
@@ -84,7 +80,7 @@ impl Answer<'_> {
 
     /// Raises the bound and keeps the plan that it suggests. Returns `true` if more effort would not improve the
     /// bound.
-    fn follow_chains(&mut self, effort: Effort, context: &mut Context<'_>) -> Result<bool, SolveError> {
+    fn follow_chains(&mut self, effort: Effort, context: &mut Context<'_>) -> Result<bool> {
         context.emit(Event::Phase { name: "chains of calls".into() });
         let Some(found) = (CallChains { effort }).relax(self.problem, context.stop()) else {
             return Ok(false);
@@ -115,7 +111,7 @@ impl Answer<'_> {
     }
 
     /// Improves the plan by blocks over all ideals.
-    fn over_all_ideals(&mut self, units: &Units, context: &mut Context<'_>) -> Result<Extent, SolveError> {
+    fn over_all_ideals(&mut self, units: &Units, context: &mut Context<'_>) -> Result<Extent> {
         context.emit(Event::Phase { name: "blocks over all ideals".into() });
         let memory = context.limits.memory.map(|most| (most as f64 * IDEALS_SHARE) as u64);
         let Some(ideals) = Ideals::all(units, order::depth_first(units), memory, context.stop()) else {

@@ -12,7 +12,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::placement::StageAssignment;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{
-    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason,
+    Capabilities, Context, Event, Plan, Result, Solution, SolveError, Solver, Status, StopReason,
 };
 use stagewright_core::tolerance;
 use stagewright_search::dpl::{
@@ -62,7 +62,7 @@ impl Solver for Dp {
         Capabilities { exact: true, ..Capabilities::default() }
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
         if problem.objective().kind() == ObjectiveKind::Latency {
             return latency::solve(self.name(), problem, context);
@@ -128,7 +128,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Searches until value and bound meet or the solve has to stop; returns the stop reason in the latter case.
-    fn run(&mut self, context: &mut Context<'_>) -> Result<Option<StopReason>, SolveError> {
+    fn run(&mut self, context: &mut Context<'_>) -> Result<Option<StopReason>> {
         let Some(space) = UsageSpace::new(self.problem, self.units.len(), MAX_USAGES) else {
             self.improve_boundaries(context)?;
             return Ok(Some(StopReason::Memory));
@@ -176,7 +176,7 @@ impl Search<'_> {
         &mut self,
         recurrence: &mut Recurrence<'_>,
         context: &mut Context<'_>,
-    ) -> Result<Option<StopReason>, SolveError> {
+    ) -> Result<Option<StopReason>> {
         let Some(top) = self.best.as_ref().map(Plan::value) else { return Ok(None) };
         let steps = if recurrence.catalogue.is_some() { SCAN_STEPS } else { FIRST_RUN_STEPS };
         match self.attempt(recurrence, top, Some(steps), context)? {
@@ -214,7 +214,7 @@ impl Search<'_> {
     }
 
     /// Improves the plan and the bound by minimum cuts, which on large graphs achieve more than ideals.
-    fn improve_boundaries(&mut self, context: &mut Context<'_>) -> Result<(), SolveError> {
+    fn improve_boundaries(&mut self, context: &mut Context<'_>) -> Result<()> {
         let room = Room::new(self.problem, self.units, context.limits.memory);
         improve_boundaries(self.problem, self.units, &room, &mut self.best, &mut self.bound, context)
     }
@@ -227,7 +227,7 @@ impl Search<'_> {
         cap: f64,
         steps: Option<u64>,
         context: &mut Context<'_>,
-    ) -> Result<Option<Halt>, SolveError> {
+    ) -> Result<Option<Halt>> {
         let stop = context.stop().clone();
         let budget = Budget { stop: &stop, memory: context.limits.memory, steps };
         let (problem, units, counts) = (self.problem, self.units, &mut self.counts);
@@ -291,7 +291,7 @@ pub(crate) fn largest_loads(
     recurrence: &Recurrence<'_>,
     units: &Units,
     stages: &[StageAssignment],
-) -> Result<[f64; 2], SolveError> {
+) -> Result<[f64; 2]> {
     let most = |most: [f64; 2], loads: [f64; 2]| [most[0].max(loads[0]), most[1].max(loads[1])];
     let problem = recurrence.problem;
     let devices = stages.iter().map(|stage| stage_loads(problem, units, stage)).fold([0.0; 2], most);
@@ -310,7 +310,7 @@ fn separate(
     units: &Units,
     cap: f64,
     mut call: impl FnMut(usize, [f64; 2]) -> Run,
-) -> Result<(Option<Vec<StageAssignment>>, Option<Halt>), SolveError> {
+) -> Result<(Option<Vec<StageAssignment>>, Option<Halt>)> {
     let mut unfinished: Option<(f64, Vec<StageAssignment>)> = None;
     let swept = sweep(cap, |pass, caps| {
         let run = call(pass, caps);

@@ -5,7 +5,7 @@ use stagewright_core::contract::Units;
 use stagewright_core::document::Split;
 use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Plan, SolveError, Solver, Status, Stop};
+use stagewright_core::solver::{Context, Plan, Result, Solver, Status, Stop};
 use stagewright_search::dpl::{Effort, best_over_orders};
 use stagewright_search::one_device::everything_on;
 use stagewright_search::{Anchored, AnchoredFluid, Local};
@@ -38,7 +38,7 @@ pub(crate) enum First {
 ///
 /// # Errors
 /// If an invariant is broken.
-pub(crate) fn first_plan(problem: &Problem, context: &mut Context<'_>) -> Result<First, SolveError> {
+pub(crate) fn first_plan(problem: &Problem, context: &mut Context<'_>) -> Result<First> {
     let warm = context.warm_start.clone().and_then(|warm| Plan::new(problem, warm).ok());
     if warm.is_some() {
         return Ok(First::Plan(warm));

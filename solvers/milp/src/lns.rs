@@ -23,7 +23,7 @@ use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Solver, Status, Stop};
+use stagewright_core::solver::{Context, Event, Plan, Result, Solution, SolveError, Solver, Status, Stop};
 use stagewright_search::local::{Polisher, placement};
 
 use crate::adaptive::Adaptive;
@@ -66,7 +66,7 @@ impl Solver for Lns {
         missing(objective)
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
         if problem.objective().kind() == ObjectiveKind::Latency {
             return calls::lns::solve(self.name(), problem, context);
@@ -99,7 +99,7 @@ pub(crate) fn improve(
     plan: Plan,
     bound: &LowerBound,
     context: &mut Context<'_>,
-) -> Result<(Plan, u64), SolveError> {
+) -> Result<(Plan, u64)> {
     let units = Units::new(problem);
     let Some(domains) = domains(problem, &units) else { return Ok((plan, 0)) };
     let pool = context.pool()?;

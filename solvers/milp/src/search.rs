@@ -8,7 +8,7 @@ use stagewright_core::bound::LowerBound;
 use stagewright_core::contract::Units;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status, Stop};
+use stagewright_core::solver::{Context, Event, Plan, Result, Solution, Status, Stop};
 use stagewright_core::tolerance;
 
 use crate::run::{Effort, Ending, Outcome, RunError, TOLERANCE};
@@ -207,7 +207,7 @@ impl<'a> Search<'a> {
     ///
     /// # Errors
     /// If the plan is below the bound.
-    pub(crate) fn solution(self, name: &'static str, context: &Context<'_>) -> Result<Solution, SolveError> {
+    pub(crate) fn solution(self, name: &'static str, context: &Context<'_>) -> Result<Solution> {
         let stop = context.stop().reason();
         let statistics = vec![("nodes", self.nodes)];
         let solution = match (self.plan, self.infeasible) {

@@ -12,7 +12,7 @@ use stagewright::text;
 use super::case::Row;
 use super::summary::{Ground, best_values, ground, mean, objectives, ratio, show, title_of};
 use super::table::median;
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Result};
 
 /// A suite's settings for convergence.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -40,7 +40,7 @@ pub(super) struct Moment {
 }
 
 /// Reads the values of a file written by `plan --convergence`, in order.
-pub(super) fn read(path: &Path) -> Result<Vec<Moment>, CliError> {
+pub(super) fn read(path: &Path) -> Result<Vec<Moment>> {
     #[derive(Deserialize)]
     struct Line {
         elapsed_s: f64,

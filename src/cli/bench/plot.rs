@@ -8,7 +8,7 @@ use stagewright::text::visible;
 use super::case::Row;
 use super::convergence::{Effort, curve};
 use super::summary::{Mean, Summary};
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Result};
 use crate::cli::files;
 
 /// Width and height in pixels.
@@ -29,7 +29,7 @@ const COLOURS: [RGBColor; 8] = [
 
 /// Writes the plots of every objective into a folder, which is created if it does not exist. Convergence is plotted
 /// if the rows record it.
-pub(super) fn write(folder: &Path, name: &str, rows: &[Row], summaries: &[Summary]) -> Result<(), CliError> {
+pub(super) fn write(folder: &Path, name: &str, rows: &[Row], summaries: &[Summary]) -> Result<()> {
     files::make_folder(folder)?;
     for (at, group) in summaries.chunk_by(|one, other| one.objective == other.objective).enumerate() {
         let title = match group[0].objective.as_str() {

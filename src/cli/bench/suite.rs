@@ -9,7 +9,7 @@ use stagewright::clusters;
 use super::case::Case;
 use super::convergence::Asked;
 use super::variant::Variant;
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Result};
 use crate::cli::resolve::MAX_THREADS;
 use crate::cli::{files, output};
 
@@ -112,7 +112,7 @@ fn unit() -> f64 {
 
 impl Suite {
     /// Reads a suite and finds its inputs.
-    pub(super) fn read(path: &Path) -> Result<Suite, CliError> {
+    pub(super) fn read(path: &Path) -> Result<Suite> {
         let input = files::read(path)?;
         let at = |place: String, cause: String| {
             CliError::new("B002", cause).at(place).help("see data/suites for examples")
@@ -197,7 +197,7 @@ impl Suite {
 
     /// The files of a pattern, sorted. A pattern with an unset variable is skipped with a note; a missing file is
     /// an error.
-    fn expand(&self, pattern: &str) -> Result<Vec<String>, CliError> {
+    fn expand(&self, pattern: &str) -> Result<Vec<String>> {
         let Some(path) = resolve(&self.folder, pattern) else {
             output::note(&format!("skipped: {pattern}, since {SHARED} is not set"));
             return Ok(Vec::new());

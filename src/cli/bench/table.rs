@@ -6,7 +6,7 @@ use stagewright::text;
 
 use super::case::Row;
 use super::suite::Suite;
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Result};
 
 /// The median of an ascending list.
 pub(super) fn median(ascending: &[f64]) -> f64 {
@@ -92,7 +92,7 @@ const HEADER: &str = "input,cluster,objective,solver,seed,status,value_s,bound_s
                       ratio,operators,solving_s,runs";
 
 /// For programs, in SI units. Cases that were not run say so as their status.
-pub(super) fn csv(rows: &[Row]) -> Result<String, CliError> {
+pub(super) fn csv(rows: &[Row]) -> Result<String> {
     let failed = |error: &dyn std::fmt::Display| CliError::new("X001", format!("cannot write CSV: {error}"));
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(HEADER.split(',')).map_err(|error| failed(&error))?;

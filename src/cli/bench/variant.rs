@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use stagewright::registry;
 
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Result};
 
 /// A variant of a solver, with its own name.
 #[derive(Debug, Clone, Deserialize)]
@@ -48,7 +48,7 @@ impl Variant {
     ///
     /// # Errors
     /// If there is no such file.
-    pub(super) fn beside(self, folder: &Path) -> Result<Variant, CliError> {
+    pub(super) fn beside(self, folder: &Path) -> Result<Variant> {
         let checkpoint = self.checkpoint.as_ref().map(|file| folder.join(file));
         if let Some(file) = checkpoint.as_ref().filter(|file| !file.is_file()) {
             return Err(CliError::new(

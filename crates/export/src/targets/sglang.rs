@@ -10,7 +10,7 @@
 //! `--pp-size` of `sglang.launch_server`.
 
 use crate::stack::Stack;
-use crate::{Export, ExportError, Placed, Target};
+use crate::{Export, Placed, Result, Target};
 
 pub(super) static TARGET: Target = Target {
     name: "sglang",
@@ -20,7 +20,7 @@ pub(super) static TARGET: Target = Target {
     write,
 };
 
-fn write(placed: &Placed) -> Result<Export, ExportError> {
+fn write(placed: &Placed) -> Result<Export> {
     let stack = Stack::of(placed, "SGLang")?;
     stack.pipeline.on_accelerators(placed, "SGLang runs pipeline stages only on accelerators")?;
     stack.no_stage_empty(

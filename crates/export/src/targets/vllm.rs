@@ -11,7 +11,7 @@
 //! in the 2025 sources of vLLM.
 
 use crate::stack::Stack;
-use crate::{Export, ExportError, Placed, Target};
+use crate::{Export, Placed, Result, Target};
 
 pub(super) static TARGET: Target = Target {
     name: "vllm",
@@ -21,7 +21,7 @@ pub(super) static TARGET: Target = Target {
     write,
 };
 
-fn write(placed: &Placed) -> Result<Export, ExportError> {
+fn write(placed: &Placed) -> Result<Export> {
     let stack = Stack::of(placed, "vLLM")?;
     stack.pipeline.on_accelerators(placed, "vLLM runs pipeline stages only on accelerators")?;
     stack.no_stage_empty(

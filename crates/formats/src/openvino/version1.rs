@@ -6,11 +6,11 @@ use stagewright_core::document::{GRAPH_SCHEMA, GraphDocument, OperatorDocument, 
 use super::cost;
 use super::net::Net;
 use crate::constants::{self, Use};
-use crate::error::InputError;
+use crate::error::Result;
 use crate::names;
 use crate::readers::Readers;
 
-pub(super) fn document(net: &Net<'_>, name: &str) -> Result<GraphDocument, InputError> {
+pub(super) fn document(net: &Net<'_>, name: &str) -> Result<GraphDocument> {
     let computed = net.computed(|layer| layer.kind == "Const");
     let (placed, names) = net.placed(&computed)?;
     let place: FxHashMap<usize, usize> = placed.iter().enumerate().map(|(place, &at)| (at, place)).collect();

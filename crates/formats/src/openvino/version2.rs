@@ -14,7 +14,7 @@ use stagewright_core::document::{
 
 use super::cost;
 use super::net::Net;
-use crate::error::InputError;
+use crate::error::Result;
 use crate::fusion::{self, Role, role};
 use crate::names;
 use crate::options::Fusion;
@@ -52,7 +52,7 @@ struct Draft<'a> {
     constants: BTreeMap<Value, Constant>,
 }
 
-pub(super) fn document(net: &Net<'_>, name: &str, fuses: Fusion) -> Result<GraphDocument, InputError> {
+pub(super) fn document(net: &Net<'_>, name: &str, fuses: Fusion) -> Result<GraphDocument> {
     let computed = net.computed(|layer| matches!(layer.kind, "Const" | "ShapeOf"));
     let (placed, names) = net.placed(&computed)?;
     let place = placed.iter().enumerate().map(|(place, &at)| (at, place)).collect();
@@ -144,7 +144,7 @@ impl Draft<'_> {
         self.constants.get(&seen).map_or_else(|| self.bytes(seen), |constant| constant.read)
     }
 
-    fn operators(&self) -> Result<Vec<OperatorDocument>, InputError> {
+    fn operators(&self) -> Result<Vec<OperatorDocument>> {
         let mut operators = Vec::with_capacity(self.placed.len());
         for (&at, name) in self.placed.iter().zip(&self.names) {
             let layer = &self.net.layers[at];

@@ -49,7 +49,7 @@ use stagewright_core::document::{
     ClusterDocument, GRAPH_SCHEMA, GraphDocument, KindDocument, OperatorDocument, Pass, TensorDocument,
 };
 
-use super::error::InputError;
+use super::error::Result;
 use super::notation::Notation;
 use super::text::{Sniff, text};
 use super::{Format, ImportOptions, Imported, names};
@@ -79,7 +79,7 @@ pub(super) fn detect(_bytes: &[u8], json: &Sniff) -> bool {
     ["maxFPGAs", "maxSizePerFPGA", "maxCPUs"].iter().any(|key| json.has(key))
 }
 
-pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Result<Imported, InputError> {
+pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Result<Imported> {
     let file: ModelFile = Notation::Json.read(label, text(label, bytes)?)?;
     let checked = check::check(label, &file)?;
     let written = file.nodes.iter().map(|node| (node.name.as_deref().unwrap_or_default(), node.id));

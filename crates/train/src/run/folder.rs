@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::RunError;
+use super::{Result, RunError};
 use crate::lock::{self, Locked};
 
 /// The folder of a run, which no other process runs in meanwhile.
@@ -23,7 +23,7 @@ impl Folder {
     ///
     /// # Errors
     /// Where it cannot be made, and where another process runs in it.
-    pub fn new(path: &Path) -> Result<Folder, RunError> {
+    pub fn new(path: &Path) -> Result<Folder> {
         std::fs::create_dir_all(path).map_err(|error| RunError::file("make", path, &error))?;
         let lock = path.join("lock");
         let failed = |error: std::io::Error| RunError::file("lock", &lock, &error);
@@ -68,7 +68,7 @@ impl Folder {
     ///
     /// # Errors
     /// If it cannot be written as JSON.
-    pub(in super::super) fn progress(&self, kept: &impl Serialize) -> Result<serde_json::Value, RunError> {
+    pub(in super::super) fn progress(&self, kept: &impl Serialize) -> Result<serde_json::Value> {
         serde_json::to_value(kept).map_err(|error| RunError::File {
             doing: "write",
             file: self.state().display().to_string(),
@@ -80,7 +80,7 @@ impl Folder {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn read(path: &Path) -> Result<Option<Vec<u8>>, RunError> {
+    pub fn read(path: &Path) -> Result<Option<Vec<u8>>> {
         match std::fs::read(path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -92,7 +92,7 @@ impl Folder {
     ///
     /// # Errors
     /// If it cannot be written; the previous content stays.
-    pub fn write(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         let failed = |error: std::io::Error| RunError::file("write", path, &error);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut builder = tempfile::Builder::new();

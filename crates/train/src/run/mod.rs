@@ -18,7 +18,7 @@ mod stage;
 
 pub use config::{Data, RunDocument, Stage, TRAINING_SCHEMA};
 pub(super) use config::{MAX_HELD_OUT, MAX_LEARNED, SAME_SEED, recipes};
-pub use error::RunError;
+pub use error::{Result, RunError};
 pub use examples::{Lesson, example_of};
 pub use folder::Folder;
 pub(super) use folder::digest_of;

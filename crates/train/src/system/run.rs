@@ -17,7 +17,7 @@ use stagewright_policy::systems::{Agent, Kind, Reading, Trials};
 
 use super::super::instance::instance;
 use super::super::recipe::Recipe;
-use super::super::run::{At, Folder, Metrics, RunError, digest_of};
+use super::super::run::{At, Folder, Metrics, Result, RunError, digest_of};
 use super::super::store;
 use super::SystemRunDocument;
 
@@ -100,12 +100,7 @@ fn is_better(later: Measured, best: Measured) -> bool {
 ///
 /// # Errors
 /// If the configuration, the folder or a file is unusable, or gradients are not finite.
-pub fn run(
-    document: &SystemRunDocument,
-    beside: &Path,
-    folder: &Folder,
-    watch: &Watch<'_>,
-) -> Result<u64, RunError> {
+pub fn run(document: &SystemRunDocument, beside: &Path, folder: &Folder, watch: &Watch<'_>) -> Result<u64> {
     let [learned, held_out] = document.recipes()?;
     // With the families listed: they are part of the run, so that families added later do not change it.
     let mut document = document.clone();
@@ -164,17 +159,13 @@ pub fn run(
 }
 
 /// Serialises the state.
-fn state(agent: &Agent, descent: &Descent, kept: &Kept, folder: &Folder) -> Result<Vec<u8>, RunError> {
+fn state(agent: &Agent, descent: &Descent, kept: &Kept, folder: &Folder) -> Result<Vec<u8>> {
     let progress = folder.progress(kept)?;
     Ok(agent.to_bytes(descent, progress)?)
 }
 
 /// Resumes a run from its state, or starts it.
-fn begin(
-    document: &SystemRunDocument,
-    beside: &Path,
-    folder: &Folder,
-) -> Result<(Agent, Descent, Kept), RunError> {
+fn begin(document: &SystemRunDocument, beside: &Path, folder: &Folder) -> Result<(Agent, Descent, Kept)> {
     let adam = document.adam();
     let refused = |file: &Path, error| RunError::Checkpoint { file: file.display().to_string(), error };
     let from = document.from.as_ref().map(|from| beside.join(from));
@@ -227,7 +218,7 @@ fn with_trials<T>(
     number: u64,
     kind: Kind,
     play: impl for<'a, 's, 'p> FnOnce(&'a Reading<'s, 'p>, &mut Trials<'a, 's, 'p>) -> Result<T, TrainError>,
-) -> Result<T, RunError> {
+) -> Result<T> {
     let drawn = instance(recipe, number);
     let scene = Scene::new(&drawn.problem);
     let reading = Reading::new(&scene, kind.most_units()).map_err(TrainError::from)?;
@@ -236,7 +227,7 @@ fn with_trials<T>(
 }
 
 /// Runs one greedy episode on every held-out problem.
-fn measure(agent: &Agent, document: &SystemRunDocument, held_out: &Recipe) -> Result<Measured, RunError> {
+fn measure(agent: &Agent, document: &SystemRunDocument, held_out: &Recipe) -> Result<Measured> {
     let (mut fits, mut logs) = (0.0, Vec::new());
     for number in 0..document.held_out.count {
         let mut rng = seed::stream(document.seed ^ (HELD_OUT << 32), number);

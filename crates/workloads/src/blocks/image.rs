@@ -1,8 +1,6 @@
 //! Convolutions with their normalisation and activation.
 
-use super::super::operators::{Conv, Loss};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
+use crate::{Conv, Loss, Tape, Tensor};
 
 /// Convolution and batch normalisation as one layer.
 pub(crate) fn conv_norm(tape: &mut Tape, name: &str, x: Tensor, conv: Conv) -> Tensor {

@@ -2,9 +2,7 @@
 //! of later models: grouped queries (Ainslie et al. 2023), rotary positions (Su et al. 2021), gates (Shazeer
 //! 2020).
 
-use super::super::operators::Activation;
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
+use crate::{Activation, Tape, Tensor};
 
 /// Multi-head attention. All scores are counted, including those that a causal mask hides, as in published
 /// figures.

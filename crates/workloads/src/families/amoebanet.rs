@@ -13,11 +13,8 @@
 //! Source: the memory benchmark of torchgpipe (Kim et al. 2020), which reproduces that table. The normal cell
 //! concatenates its states 0, 3, 4 and 6, as the implementation behind the published parameters does.
 
-use super::super::blocks::image::classify;
-use super::super::operators::{Conv, Window};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::blocks::image::classify;
+use crate::{Conv, Definition, Size, Sizes, Tape, Tensor, Window, WorkloadError};
 
 pub(crate) struct AmoebaNet {
     /// Normal cells, a third of them between reductions.

@@ -20,10 +20,8 @@
 //! model a width of 5140 and the 1.3B model 24 heads of 128. Neither fits the other columns; only 5120 and 16
 //! heads give the parameters of table D.1.
 
-use super::super::blocks::transformer::layer;
-use super::super::operators::Loss;
-use super::super::tape::Tape;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::blocks::transformer::layer;
+use crate::{Definition, Loss, Size, Sizes, Tape, WorkloadError};
 
 pub(crate) struct Gpt {
     layers: u64,

@@ -12,11 +12,8 @@
 //! auxiliary classifier, timm's `inception_v3` (23.83 M),
 //! <https://huggingface.co/timm/inception_v3.tv_in1k>.
 
-use super::super::blocks::image::{classify, conv_norm_relu};
-use super::super::operators::{Conv, Window};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::blocks::image::{classify, conv_norm_relu};
+use crate::{Conv, Definition, Size, Sizes, Tape, Tensor, Window, WorkloadError};
 
 pub(crate) struct Inception {
     auxiliary: bool,

@@ -11,11 +11,8 @@
 //! without the running statistics, are those of the released checkpoints, as in timm's `nasnetalarge` and
 //! the model tests of `osmr/imgclsmob`.
 
-use super::super::blocks::image::classify;
-use super::super::operators::{Conv, Window};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::blocks::image::classify;
+use crate::{Conv, Definition, Size, Sizes, Tape, Tensor, Window, WorkloadError};
 
 pub(crate) struct NasNet {
     image: u64,

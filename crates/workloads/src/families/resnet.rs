@@ -12,11 +12,8 @@
 //! Source: torchvision, `ResNet50_Weights`, `ResNet101_Weights`, `ResNet152_Weights`,
 //! <https://pytorch.org/vision/stable/models/resnet.html>.
 
-use super::super::blocks::image::{classify, conv_norm, conv_norm_relu};
-use super::super::operators::{Conv, Window};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::blocks::image::{classify, conv_norm, conv_norm_relu};
+use crate::{Conv, Definition, Size, Sizes, Tape, Tensor, Window, WorkloadError};
 
 /// Blocks of each stage.
 type Blocks = [u64; 4];

@@ -11,10 +11,8 @@
 //! Source: torchvision, `ViT_B_16_Weights` and its siblings,
 //! <https://pytorch.org/vision/stable/models/vision_transformer.html>.
 
-use super::super::blocks::transformer::layer;
-use super::super::operators::{Conv, Loss, Window};
-use super::super::tape::Tape;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::blocks::transformer::layer;
+use crate::{Conv, Definition, Loss, Size, Sizes, Tape, Window, WorkloadError};
 
 pub(crate) struct Vit {
     /// Side of a patch in pixels.

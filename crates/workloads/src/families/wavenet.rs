@@ -15,10 +15,7 @@
 //! entry, 2 (2a² + a) + (as + s) per layer, a² + a for the residual of every layer but the last, s² + s + sq
 //! + q for the exit.
 
-use super::super::operators::{Activation, Conv, Loss, Window};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::{Activation, Conv, Definition, Loss, Size, Sizes, Tape, Tensor, Window, WorkloadError};
 
 pub(crate) struct WaveNet {
     stacks: u64,

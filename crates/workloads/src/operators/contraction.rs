@@ -1,8 +1,6 @@
 //! Matrix products.
 
-use super::super::record::{Owner, Piece, Read, Record};
-use super::super::tape::Tape;
-use super::super::tensor::{Shape, Tensor};
+use crate::{Owner, Piece, Read, Record, Shape, Tape, Tensor};
 
 /// Adds the gradients of a bilinear operator with weights; each is a product as large as the forward one.
 fn bilinear(record: Record, weights: f64, flop: f64) -> Record {

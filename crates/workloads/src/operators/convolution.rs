@@ -4,10 +4,8 @@
 //! position as a row (Chellapilla, Puri and Simard, "High performance convolutional neural networks for
 //! document processing", 2006). Windows of a single element need none.
 
-use super::super::error::WorkloadError;
-use super::super::record::{Piece, Read, Record};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
+use crate::error::WorkloadError;
+use crate::{Piece, Read, Record, Tape, Tensor};
 
 /// Bytes of the index that max pooling saves for each output.
 const INDEX_WIDTH: f64 = 4.0;

@@ -1,9 +1,7 @@
 //! Inputs, parameters with several readers, lookups, and operators that only move data.
 
-use super::super::record::{Owner, Piece, Read, Record};
-use super::super::step::{INPUT, LOSS, VARIABLE};
-use super::super::tape::Tape;
-use super::super::tensor::{Shape, Tensor};
+use crate::step::{INPUT, LOSS, VARIABLE};
+use crate::{Owner, Piece, Read, Record, Shape, Tape, Tensor};
 
 /// Bytes of an index, such as a token or a category.
 const INDEX_WIDTH: f64 = 4.0;

@@ -1,9 +1,7 @@
 //! Operators on single elements or along the last dimension. An exponential, a root or a quotient
 //! counts as one FLOP.
 
-use super::super::record::{Piece, Read, Record};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
+use crate::{Piece, Read, Record, Tape, Tensor};
 
 /// An element-wise activation function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,7 +15,9 @@ use stagewright_core::document::Split;
 use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status};
+use stagewright_core::solver::{
+    Capabilities, Context, Event, Plan, Result, Solution, SolveError, Solver, Status,
+};
 use stagewright_search::Local;
 use stagewright_search::dpl::{Effort, best_over_orders};
 use stagewright_search::local::missing_for_free_throughput;
@@ -59,7 +61,7 @@ impl Solver for Bnp {
         Capabilities { exact: true, ..Capabilities::default() }
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
         let bound = first_bound(problem, context.stop());
         let without =
@@ -112,7 +114,7 @@ impl Answer {
     }
 
     /// Runs the root, dives and trees.
-    fn price(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<(), SolveError> {
+    fn price(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<()> {
         if self.enough(context) {
             return Ok(());
         }
@@ -139,7 +141,7 @@ impl Answer {
 
     /// Improves the plan in the remaining time: by large neighbourhoods, or by local search if those do not
     /// support the objective.
-    fn search_on(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<(), SolveError> {
+    fn search_on(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<()> {
         if missing_for_cut_nets(problem.objective()).is_none() {
             let (better, neighbourhoods) = improve(problem, self.plan.clone(), &self.bound, context)?;
             self.statistics.push(("neighbourhoods", neighbourhoods));
@@ -156,7 +158,7 @@ impl Answer {
         Ok(())
     }
 
-    fn solution(self, solver: &'static str, context: &Context<'_>) -> Result<Solution, SolveError> {
+    fn solution(self, solver: &'static str, context: &Context<'_>) -> Result<Solution> {
         let Answer { plan, bound, reason, statistics } = self;
         // A free check of the bound: a plan below it would disprove it.
         plan.check_bound(&bound)?;
@@ -168,10 +170,7 @@ impl Answer {
 }
 
 /// Best contiguous split with replicated stages, if replicas are allowed; local search does not use them.
-fn contiguous_with_replicas(
-    problem: &Problem,
-    context: &mut Context<'_>,
-) -> Result<Option<Plan>, SolveError> {
+fn contiguous_with_replicas(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
     if problem.objective().rules().max_replicas == 1 {
         return Ok(None);
     }

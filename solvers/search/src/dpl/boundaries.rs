@@ -7,7 +7,7 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, SolveError};
+use stagewright_core::solver::{Context, Event, Plan, Result};
 use stagewright_core::tolerance;
 
 use super::chain::Line;
@@ -33,7 +33,7 @@ pub fn improve_boundaries(
     best: &mut Option<Plan>,
     bound: &mut LowerBound,
     context: &mut Context<'_>,
-) -> Result<(), SolveError> {
+) -> Result<()> {
     let stop = context.stop().clone();
     if !best.as_ref().is_some_and(|plan| is_open(plan, bound, context)) {
         return Ok(());
@@ -77,7 +77,7 @@ fn refine_boundaries(
     best: &mut Option<Plan>,
     bound: &LowerBound,
     context: &mut Context<'_>,
-) -> Result<(), SolveError> {
+) -> Result<()> {
     for _ in 0..ROUNDS {
         let Some(plan) = best.as_ref().filter(|plan| is_open(plan, bound, context)) else { break };
         context.emit(Event::Phase { name: "boundaries refined by minimum cuts".into() });

@@ -26,7 +26,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::placement::{Placement, StageAssignment};
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Solver, Stop};
+use stagewright_core::solver::{Context, Event, Plan, Result, Solution, SolveError, Solver, Stop};
 
 pub use boundaries::improve_boundaries;
 pub use chain::{Line, best_stages, stage_loads};
@@ -75,7 +75,7 @@ impl Solver for Dpl {
         missing_for_contiguous_dp(objective)
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
         let units = Units::new(problem);
         let mut bound = strongest(problem);
@@ -112,7 +112,7 @@ pub fn best_over_orders(
     units: &Units,
     effort: Effort,
     context: &mut Context<'_>,
-) -> Result<Option<Plan>, SolveError> {
+) -> Result<Option<Plan>> {
     let room = Room::new(problem, units, context.limits.memory);
     over_orders(problem, units, &room, effort, context)
 }
@@ -123,7 +123,7 @@ fn over_orders(
     room: &Room,
     effort: Effort,
     context: &mut Context<'_>,
-) -> Result<Option<Plan>, SolveError> {
+) -> Result<Option<Plan>> {
     let mut best = search_orders(problem, units, room, effort, context)?;
     if best.is_none() {
         context.keep(&mut best, fallback::fill(problem, units));
@@ -137,7 +137,7 @@ fn search_orders(
     room: &Room,
     effort: Effort,
     context: &mut Context<'_>,
-) -> Result<Option<Plan>, SolveError> {
+) -> Result<Option<Plan>> {
     let mut best: Option<Plan> = None;
     let warm = context.warm_start.clone().and_then(|warm| Plan::new(problem, warm).ok());
     context.keep(&mut best, warm);
@@ -206,7 +206,7 @@ pub fn over_more_orders(
     orders: &[Vec<UnitId>],
     best: &mut Option<Plan>,
     context: &mut Context<'_>,
-) -> Result<Option<usize>, SolveError> {
+) -> Result<Option<usize>> {
     let Some(space) = &room.space else { return Ok(None) };
     let mut chosen = None;
     for (at, order) in orders.iter().enumerate() {
@@ -233,7 +233,7 @@ fn near_cuts(
     space: &UsageSpace,
     best: &mut Option<Plan>,
     context: &mut Context<'_>,
-) -> Result<(), SolveError> {
+) -> Result<()> {
     let mut positions = Positions::near(stages, units.len());
     for _ in 0..REFINEMENTS {
         let line = Line { order, positions: &positions, space };
@@ -252,7 +252,7 @@ fn try_line(
     line: Line<'_>,
     best: &mut Option<Plan>,
     context: &mut Context<'_>,
-) -> Result<Option<Vec<StageAssignment>>, SolveError> {
+) -> Result<Option<Vec<StageAssignment>>> {
     let stop = context.stop().clone();
     let found = match best {
         Some(best) => best_stages(problem, units, line, best.value(), &stop),
@@ -284,7 +284,7 @@ pub fn first_stages(
 ///
 /// # Errors
 /// A broken invariant: stages that are not feasible.
-pub fn plan_of(problem: &Problem, units: &Units, stages: &[StageAssignment]) -> Result<Plan, SolveError> {
+pub fn plan_of(problem: &Problem, units: &Units, stages: &[StageAssignment]) -> Result<Plan> {
     Plan::new(problem, Placement::from_stages(problem, units, stages))
 }
 

@@ -32,7 +32,7 @@ use stagewright_core::evaluate::evaluate;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Solver, Status};
+use stagewright_core::solver::{Context, Event, Plan, Result, Solution, SolveError, Solver, Status};
 use stagewright_core::tolerance;
 
 pub use polish::{Polisher, polish};
@@ -78,7 +78,7 @@ impl Solver for Local {
         }
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
         if problem.objective().kind() == ObjectiveKind::Latency {
             return latency::local::solve(self.name(), problem, context);

@@ -2,7 +2,7 @@
 
 use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, SolveError};
+use stagewright_core::solver::{Context, Event, Plan, Result};
 
 use super::{Effort, Poset, Search};
 use crate::dpl::{self, Positions, Room, best_over_orders};
@@ -18,7 +18,7 @@ pub fn over_orders(
     units: &Units,
     room: &Room,
     context: &mut Context<'_>,
-) -> Result<Option<Plan>, SolveError> {
+) -> Result<Option<Plan>> {
     let mut best = context.warm_start.clone().and_then(|warm| Plan::try_new(problem, warm).ok());
     let balanced = of_least_bottleneck(problem, context)?;
     context.keep(&mut best, balanced);
@@ -41,7 +41,7 @@ pub fn over_orders(
 }
 
 /// The plan with the smallest bottleneck, if it is a plan under the schedule.
-fn of_least_bottleneck(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
+fn of_least_bottleneck(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let Ok(relaxed) =
         problem.with_objective(problem.objective().bottleneck(problem.cluster().group_count() > 0))
     else {

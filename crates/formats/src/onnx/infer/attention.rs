@@ -17,9 +17,8 @@
 //! A cache is `[B, G, P, H]`. The updated cache has the new tokens appended, or keeps its length if both
 //! share a buffer, which is then as long as the longest sequence may become.
 
-use super::super::call::{Call, Inferred, contradiction};
-use super::super::value::Value;
 use super::super::work::{elements, product};
+use super::{Call, Inferred, Value, contradiction};
 use crate::names::is_among;
 
 /// FLOP of the softmax per score.

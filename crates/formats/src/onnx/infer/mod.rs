@@ -19,7 +19,7 @@ pub(super) use matrix::letters;
 
 use super::call::{Call, Inferred, contradiction, unknown};
 use super::proto::tensor_proto::DataType;
-use super::value::{self, Value};
+use super::value::{self, LARGEST_RANK, MAX_CONTENT, Value, is_integer, of_tensor};
 use crate::names::is_among;
 
 /// Infers all outputs that the operator defines; further ones are unknown.

@@ -28,7 +28,7 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Plan, SolveError, Stop};
+use stagewright_core::solver::{Context, Plan, Result, Stop};
 use stagewright_core::tolerance;
 
 use super::greedy;
@@ -105,11 +105,7 @@ fn blocks(
 ///
 /// # Errors
 /// If worker threads cannot be started, and for broken invariants.
-pub fn over_orders(
-    problem: &Problem,
-    units: &Units,
-    context: &mut Context<'_>,
-) -> Result<Option<Plan>, SolveError> {
+pub fn over_orders(problem: &Problem, units: &Units, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let mut best: Option<Plan> = None;
     let warm = context.warm_start.take().map(|warm| assign_if_missing(problem, warm));
     context.keep(&mut best, warm.and_then(|warm| Plan::try_new(problem, warm).ok()));
@@ -160,7 +156,7 @@ pub fn over_ideals(
     ideals: &Ideals,
     best: &mut Option<Plan>,
     context: &mut Context<'_>,
-) -> Result<Extent, SolveError> {
+) -> Result<Extent> {
     let mut extent = Extent::Whole;
     for calls in 1..=problem.objective().calls().min(MAX_CALLS) {
         let limits = Limits {

@@ -72,12 +72,9 @@ impl Pipeline {
     /// # Errors
     /// If a stage is on a host (E016).
     pub fn on_accelerators(&self, placed: &Placed, rule: &'static str) -> Result<()> {
-        match (0..placed.devices.len()).find(|&device| placed.devices[device].host) {
-            Some(host) => {
-                Err(ExportError::Devices { what: format!("the host {}", placed.shown(host)), rule })
-            }
-            None => Ok(()),
-        }
+        let host = (0..placed.devices.len()).find(|&device| placed.devices[device].host);
+        let Some(host) = host else { return Ok(()) };
+        Err(ExportError::Devices { what: format!("the host {}", placed.shown(host)), rule })
     }
 
     /// The error for an operator in a stage where the runtime does not run it, with the runtime's rule and a hint.

@@ -20,6 +20,10 @@ use stagewright_report::units::name as shown;
 const PIN_ENDS: &str = "with --pins, pin operators before the stack to the device of the first stage and operators \
                         after it to that of the last, and plan again";
 
+/// Hint for a stage without layers of the stack.
+pub const PIN_OUTER: &str =
+    "plan with fewer devices, or pin the embedding and the head to the devices of the outer layers";
+
 /// A stack divided among the stages of a pipeline.
 #[derive(Debug)]
 pub struct Stack {

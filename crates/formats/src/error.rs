@@ -93,6 +93,11 @@ impl InputError {
     ) -> Self {
         InputError::new(code, label, At::Path(path.into()), message, help)
     }
+
+    /// An error about a model without operators.
+    pub(super) fn empty(label: &str, message: &str) -> Self {
+        InputError::new("M004", label, At::Whole, message, "give at least one")
+    }
 }
 
 /// What an input says is repeated in errors, so it is kept short and every character of it is seen.

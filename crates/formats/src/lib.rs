@@ -224,19 +224,16 @@ pub struct Imported {
 pub fn detect(label: &str, bytes: &[u8]) -> Result<Format> {
     let text = text::text(label, bytes);
     let json = text.as_ref().map(|text| Sniff::of(text)).unwrap_or_default();
-    match FORMATS.iter().find(|entry| (entry.detect)(bytes, &json)) {
-        Some(entry) => Ok(entry.format),
-        None => {
-            if let Some(foreign) = Foreign::of(bytes) {
-                return Err(foreign.refused(label));
-            }
-            text?;
-            let known: Vec<&str> = FORMATS.iter().map(|entry| entry.description).collect();
-            let help = format!("give a model in one of these formats: {}", known.join("; "));
-            let message = "unrecognised model format";
-            Err(InputError::new("F006", label, At::Whole, message, help))
-        }
+    if let Some(entry) = FORMATS.iter().find(|entry| (entry.detect)(bytes, &json)) {
+        return Ok(entry.format);
     }
+    if let Some(foreign) = Foreign::of(bytes) {
+        return Err(foreign.refused(label));
+    }
+    text?;
+    let known: Vec<&str> = FORMATS.iter().map(|entry| entry.description).collect();
+    let help = format!("give a model in one of these formats: {}", known.join("; "));
+    Err(InputError::new("F006", label, At::Whole, "unrecognised model format", help))
 }
 
 /// Reads a model in the given format, or in the detected one if `format` is `None`.

@@ -114,10 +114,8 @@ fn json_error(label: &str, path: &str, error: &serde_json::Error) -> InputError 
 
 fn from_toml<T: DeserializeOwned>(label: &str, text: &str) -> Result<T> {
     let fault = |error: toml::de::Error| {
-        let at = match error.span() {
-            Some(span) => end_of(text.get(..span.start).unwrap_or_default()),
-            None => At::Whole,
-        };
+        let before = |span: std::ops::Range<usize>| end_of(text.get(..span.start).unwrap_or_default());
+        let at = error.span().map_or(At::Whole, before);
         let message = error.message();
         let code = shape_code(message).unwrap_or("F002");
         InputError::new(code, label, at, in_plain_words(message), shape_help(code))

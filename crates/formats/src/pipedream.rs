@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 
 use stagewright_core::document::{GRAPH_SCHEMA, GraphDocument, OperatorDocument, Pass, TensorDocument};
 
-use super::error::{At, InputError, Result};
+use super::error::{InputError, Result};
 use super::options::{Gradients, ImportOptions, TimeUnit};
 use super::readers::Readers;
 use super::text::{Sniff, position, text};
@@ -72,13 +72,7 @@ pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
 pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported> {
     let (mut nodes, edges) = parse(label, text(label, bytes)?)?;
     if nodes.is_empty() {
-        return Err(InputError::new(
-            "M004",
-            label,
-            At::Whole,
-            "the profile has no nodes",
-            "give at least one",
-        ));
+        return Err(InputError::empty(label, "the profile has no nodes"));
     }
     if !options.keep_input_costs {
         for node in nodes.iter_mut().filter(|node| node.is_input()) {
@@ -217,14 +211,10 @@ fn node<'a>(
         })?;
         missing.iter_mut().filter(|missing| **missing == field).for_each(|found| *found = "");
     }
-    match missing.iter().find(|missing| !missing.is_empty()) {
-        None => Ok(node),
-        Some(field) => {
-            let help = "add the figure; check that the file is complete";
-            let message = format!("`{name}` has no {field}");
-            Err(InputError::new("F003", label, position(line, content, figures), message, help))
-        }
-    }
+    let Some(field) = missing.iter().find(|missing| !missing.is_empty()) else { return Ok(node) };
+    let help = "add the figure; check that the file is complete";
+    let message = format!("`{name}` has no {field}");
+    Err(InputError::new("F003", label, position(line, content, figures), message, help))
 }
 
 /// Parses a number, or the sum of several in brackets; `None` unless each can be a time or size.

@@ -144,15 +144,12 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
 /// The first configuration of a node on one device.
 fn single<'a>(label: &str, i: usize, node: &'a Node) -> Result<(&'a str, &'a Way)> {
     let one = node.ways.iter().find(|(degree, _)| degree.trim().parse() == Ok(1));
-    match one.and_then(|(degree, ways)| Some((degree.as_str(), ways.first()?))) {
-        Some(way) => Ok(way),
-        None => {
-            let message = format!("the node {} has no profile for one device", node.id);
-            let help = "profile it on one device too and add that under \"1\": a plan places an operator on one \
-                        device";
-            Err(InputError::at_path("M012", label, format!("nodes[{i}].TMPCs"), message, help))
-        }
-    }
+    one.and_then(|(degree, ways)| Some((degree.as_str(), ways.first()?))).ok_or_else(|| {
+        let message = format!("the node {} has no profile for one device", node.id);
+        let help =
+            "profile it on one device too and add that under \"1\": a plan places an operator on one device";
+        InputError::at_path("M012", label, format!("nodes[{i}].TMPCs"), message, help)
+    })
 }
 
 fn check_way(label: &str, path: &str, way: &Way, id: i64, joined: &BTreeSet<(i64, i64)>) -> Result<()> {

@@ -143,13 +143,10 @@ fn set_seconds(
 
 /// Seconds on the reference device.
 fn first_class_seconds(operator: &OperatorDocument) -> f64 {
-    match operator.seconds.get(CLASSES[0]) {
-        Some(&seconds) => seconds,
-        None => {
-            let over = |amount: Option<f64>, rate: f64| amount.unwrap_or(0.0) / rate;
-            over(operator.flop, REFERENCE_FLOPS).max(over(operator.bytes_moved, REFERENCE_BANDWIDTH))
-        }
-    }
+    operator.seconds.get(CLASSES[0]).copied().unwrap_or_else(|| {
+        let over = |amount: Option<f64>, rate: f64| amount.unwrap_or(0.0) / rate;
+        over(operator.flop, REFERENCE_FLOPS).max(over(operator.bytes_moved, REFERENCE_BANDWIDTH))
+    })
 }
 
 /// One tensor per operator with readers, or one per reader.

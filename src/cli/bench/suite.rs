@@ -51,25 +51,19 @@ pub(super) struct Suite {
     #[serde(default = "one")]
     pub(super) threads: usize,
     /// Value of `--time-limit`.
-    #[serde(default)]
     pub(super) time_limit: Option<String>,
     /// Value of `--memory-limit`.
-    #[serde(default)]
     pub(super) memory_limit: Option<String>,
     /// Value of `--gap`.
-    #[serde(default)]
     pub(super) gap: Option<String>,
     /// Solver to compare with every other, case by case.
-    #[serde(default)]
     pub(super) look_at: Option<String>,
     /// Whether to summarise by group: inputs whose names differ only in their trailing numbers.
     #[serde(default)]
     pub(super) by_group: bool,
     /// Settings of the convergence tables, if requested.
-    #[serde(default)]
     pub(super) convergence: Option<Asked>,
     /// Baseline values, if any.
-    #[serde(default)]
     pub(super) baseline: Option<BaselineTable>,
     #[serde(skip)]
     folder: PathBuf,

@@ -16,13 +16,11 @@ pub(super) struct Variant {
     /// The solver.
     pub(super) solver: String,
     /// Value of `--checkpoint` of `plan`, relative to the suite file.
-    #[serde(default)]
     pub(super) checkpoint: Option<PathBuf>,
     /// Whether `plan` gets `--zero-shot`.
     #[serde(default)]
     pub(super) zero_shot: bool,
     /// Value of `--time-limit` of `finetune`, which runs before every case; `None` means no fine-tuning.
-    #[serde(default)]
     pub(super) finetune: Option<String>,
 }
 

@@ -55,16 +55,13 @@ fn write(placed: &Placed) -> Result<Export> {
         }
     };
     let parts = stages.iter().map(|names| literal::list(names.iter().map(|name| literal::string(name))));
-    let export = Export::new(format!("module_fqns_per_model_part = {}\n", literal::lines('[', parts, ']')))
+    Ok(Export::new(format!("module_fqns_per_model_part = {}\n", literal::lines('[', parts, ']')))
         .note(format!(
             "train with pipeline_parallel_degree = {} and a schedule of one stage per rank",
             stages.len()
         ))
-        .note(pipeline.ranks(placed));
-    Ok(match note {
-        Some(note) => export.note(note),
-        None => export,
-    })
+        .note(pipeline.ranks(placed))
+        .also(note.map(str::to_owned)))
 }
 
 /// The modules by their own names, if torchtitan can address these.

@@ -359,13 +359,12 @@ impl<'a> Walk<'a> {
 
     /// The outputs of a graph whose scope is open.
     fn ends(&self, path: &str, graph: &'a GraphProto) -> Result<Vec<usize>> {
-        let end = |output: &super::proto::ValueInfoProto| match self.find(output.name()) {
-            Some(value) => Ok(value),
-            None => {
+        let end = |output: &super::proto::ValueInfoProto| {
+            self.find(output.name()).ok_or_else(|| {
                 let message = format!("no node of its body produces the output `{}`", output.name());
                 let help = "check the program that wrote the model";
-                Err(InputError::at_path("M002", self.label, path, message, help))
-            }
+                InputError::at_path("M002", self.label, path, message, help)
+            })
         };
         graph.output.iter().map(end).collect()
     }
@@ -459,14 +458,7 @@ impl<'a> Walk<'a> {
         let times = trips as f64;
         let (flop, bytes_moved) = (times * body.flop, times * body.bytes_moved);
         if !is_amount(flop) || !is_amount(bytes_moved) {
-            let help = "check the attributes of the node";
-            return Err(InputError::at_path(
-                "M009",
-                self.label,
-                path,
-                "the work of the node is not finite",
-                help,
-            ));
+            return Err(self.unbounded(path));
         }
         let most = body.precisions.iter().max_by(|a, b| a.1.total_cmp(b.1));
         let summary = Body {

@@ -243,14 +243,7 @@ impl<'a> Walk<'a> {
         let unread = cost::unread(&call).min(bytes_moved);
         let flop = cost::flop(&call, &made);
         if flop.is_some_and(|flop| !is_amount(flop)) {
-            let help = "check the attributes of the node";
-            return Err(InputError::at_path(
-                "M009",
-                self.label,
-                path,
-                "the work of the node is not finite",
-                help,
-            ));
+            return Err(self.unbounded(&path));
         }
         let operator = self.walked.operators.len();
         let made: Vec<usize> = (self.walked.values.len()..).take(outputs.len()).collect();
@@ -320,6 +313,12 @@ impl<'a> Walk<'a> {
             kind if draws(kind) => false,
             _ => self.all_constant(reads),
         }
+    }
+
+    /// An error about a node whose work is not a finite number.
+    pub(super) fn unbounded(&self, path: &str) -> InputError {
+        let help = "check the attributes of the node";
+        InputError::at_path("M009", self.label, path, "the work of the node is not finite", help)
     }
 
     /// Whether there are values, all of them constant.

@@ -72,13 +72,7 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
     net.read_layers(root)?;
     net.read_edges(root)?;
     if net.layers.is_empty() {
-        return Err(InputError::new(
-            "M004",
-            label,
-            At::Whole,
-            "the model has no layers",
-            "give at least one",
-        ));
+        return Err(InputError::empty(label, "the model has no layers"));
     }
     let name = root.attribute("name").filter(|name| !name.is_empty()).unwrap_or(names::stem(label));
     let graph = match options.cost_rules {

@@ -146,7 +146,7 @@ fn missing(objective: &Objective) -> Option<&'static str> {
     }
 }
 
-fn missing_without_splits(objective: &Objective) -> Option<&'static str> {
+pub(crate) fn missing_without_splits(objective: &Objective) -> Option<&'static str> {
     match objective.kind() {
         ObjectiveKind::Makespan => None,
         _ => Some("objectives other than the makespan"),

@@ -2,7 +2,6 @@
 //! learned elsewhere.
 
 use stagewright_core::bound::{LowerBound, strongest};
-use stagewright_core::document::ObjectiveKind;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -16,6 +15,7 @@ use stagewright_makespan::schedule::{Judge, solution};
 use super::{Agent, Kind, Reading, Settings, Trials};
 use crate::checkpoint::CheckpointError;
 use crate::learn::{Descent, TrainError};
+use crate::solver::missing_without_splits;
 
 /// Placements of a solve without other limits: as many as in HSDAG's paper.
 const PLACEMENTS: u64 = 500;
@@ -140,10 +140,7 @@ impl Solver for Learned {
     }
 
     fn missing(&self, objective: &Objective) -> Option<&'static str> {
-        match objective.kind() {
-            ObjectiveKind::Makespan => None,
-            _ => Some("objectives other than the makespan"),
-        }
+        missing_without_splits(objective)
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use stagewright_core::bound::LowerBound;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::{UnitId, Units};
-use stagewright_core::ids::Keyed;
+use stagewright_core::ids::{Keyed, places};
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Result};
 use stagewright_core::tolerance;
@@ -111,10 +111,7 @@ fn stages_of(units: &Units, plan: &Plan) -> Keyed<UnitId, u32> {
 
 /// Orders of the units by stage; within a stage by index and depth first.
 fn orders(units: &Units, stage_of: &Keyed<UnitId, u32>) -> [Vec<UnitId>; 2] {
-    let mut place = Keyed::filled(0, units.len());
-    for (at, &unit) in order::depth_first(units).iter().enumerate() {
-        place[unit] = at;
-    }
+    let place: Keyed<_, usize> = places(&order::depth_first(units));
     let along_file = order::by_priority(units, |unit| f64::from(stage_of[unit]));
     let depth_first =
         order::by_priority(units, |unit| f64::from(stage_of[unit]) * units.len() as f64 + place[unit] as f64);

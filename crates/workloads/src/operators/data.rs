@@ -30,7 +30,7 @@ impl Tape {
     pub(crate) fn input(&mut self, name: &str, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();
         self.holds(shape.dim(0), None);
-        self.record(name, Record::new(INPUT, &[]).moved(0.0), shape)
+        self.record(name, Record::new(INPUT, []).moved(0.0), shape)
     }
 
     /// An input of indices.
@@ -38,14 +38,14 @@ impl Tape {
         let shape = shape.into();
         self.holds(shape.dim(0), Some(shape.dim(1)));
         let bytes = [shape.elements() * INDEX_WIDTH];
-        self.record_bytes(name, Record::new(INPUT, &[]).moved(0.0), &[shape], &bytes).0[0]
+        self.record_bytes(name, Record::new(INPUT, []).moved(0.0), &[shape], &bytes).0[0]
     }
 
     /// Parameters with several readers, such as the weights of an unrolled layer. The readers count the bytes of
     /// reading them.
     pub(crate) fn variable(&mut self, name: &str, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();
-        self.record(name, Record::new(VARIABLE, &[]).parameters(shape.elements()).moved(0.0), shape)
+        self.record(name, Record::new(VARIABLE, []).parameters(shape.elements()).moved(0.0), shape)
     }
 
     /// Looks up rows of a table of `[rows, width]` by index; `[…]` becomes `shape`. The gradient covers the

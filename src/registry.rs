@@ -2,7 +2,9 @@
 //!
 //! A new solver is a row of [`SOLVERS`], a new bound a row of [`BOUNDS`]: the command line and `bench` find them here.
 
-use stagewright_core::bound::{Bottlenecks, Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine, Windows};
+use stagewright_core::bound::{
+    Bottlenecks, Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine, Windows,
+};
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
 use stagewright_dp::{Dp, MaxLoadSplit};

@@ -8,7 +8,7 @@ use stagewright::report::table;
 use stagewright::report::wrap::facts;
 
 use super::args::BoundArguments;
-use super::error::CliError;
+use super::error::Result;
 use super::exit::Exit;
 use super::{interrupt, output, plan, resolve};
 
@@ -20,7 +20,7 @@ struct Bounds {
     strongest: Option<BoundDocument>,
 }
 
-pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit> {
     let objective = resolve::objective(&arguments.objective)?;
     let solving = resolve::solving(&arguments.solve)?;
     let chosen = arguments.solver.as_deref().map(|name| resolve::solver(name, &objective)).transpose()?;

@@ -11,12 +11,12 @@ use stagewright::text::visible;
 use stagewright_verify::{BoundVerdict, Report, check};
 
 use super::args::CheckArguments;
-use super::error::CliError;
+use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::output;
 use super::resolve::{self, Documents};
 
-pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit> {
     let (documents, mut plan, label) = resolve::planned(&arguments.model, &arguments.plan)?;
     let made_for = plan.objective.clone();
     resolve::override_objective(&mut plan.objective, &arguments.objective)?;

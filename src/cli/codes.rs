@@ -3,7 +3,7 @@
 use stagewright::nearest::nearest;
 use stagewright::report::wrap::page;
 
-use super::error::CliError;
+use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::output;
 
@@ -41,7 +41,7 @@ pub(super) fn codes() -> impl Iterator<Item = &'static str> {
     sections().map(|section| section.code)
 }
 
-pub(super) fn run(code: &str) -> Result<Exit, CliError> {
+pub(super) fn run(code: &str) -> Result<Exit> {
     let code = code.trim();
     let Some(section) = sections().find(|section| section.is_about(code)) else {
         let meant = nearest(&code.to_ascii_uppercase(), codes());

@@ -12,11 +12,11 @@ use stagewright::workloads::FAMILIES;
 use stagewright::{clusters, registry};
 
 use super::args::{Arguments, CompletionsArguments};
-use super::error::CliError;
+use super::error::Result;
 use super::exit::Exit;
 use super::{codes, compare, output};
 
-pub(crate) fn run(arguments: &CompletionsArguments) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: &CompletionsArguments) -> Result<Exit> {
     // Into memory first: the generator panics if it cannot write.
     let mut script = Vec::new();
     let mut command = with_names(Arguments::command(), arguments.shell);

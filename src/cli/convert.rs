@@ -10,13 +10,13 @@ use stagewright::formats::{
 };
 
 use super::args::ConvertArguments;
-use super::error::CliError;
+use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Input, Opened, at_most_one_standard, is_standard, open, read};
 use super::model_options::{Kept, ModelOptions};
 use super::{output, resolve};
 
-pub(crate) fn run(arguments: &ConvertArguments) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: &ConvertArguments) -> Result<Exit> {
     at_most_one_standard(&[
         Some(&arguments.input),
         arguments.cluster.as_deref(),
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &ConvertArguments) -> Result<Exit, CliError> {
 }
 
 /// The input in the requested notation.
-fn text(arguments: &ConvertArguments) -> Result<String, CliError> {
+fn text(arguments: &ConvertArguments) -> Result<String> {
     if let Some(model) = &arguments.plan_of {
         let input = read(&arguments.input)?;
         let plan = PlanFile::read(&input.label, &input.bytes)?;
@@ -68,11 +68,7 @@ fn is_cluster(input: &Input) -> bool {
     serde_json::from_slice(&input.bytes).is_ok_and(named)
 }
 
-fn cluster_text(
-    label: &str,
-    cluster: ClusterDocument,
-    arguments: &ConvertArguments,
-) -> Result<String, CliError> {
+fn cluster_text(label: &str, cluster: ClusterDocument, arguments: &ConvertArguments) -> Result<String> {
     let cluster = Cluster::from_document(cluster).map_err(|error| CliError::cluster(label, &error))?;
     let notation = match arguments.to.as_deref() {
         Some("json" | "native") => Notation::Json,
@@ -84,7 +80,7 @@ fn cluster_text(
     Ok(write_cluster(cluster.document(), notation))
 }
 
-fn model_text(opened: Opened, arguments: &ConvertArguments) -> Result<String, CliError> {
+fn model_text(opened: Opened, arguments: &ConvertArguments) -> Result<String> {
     let (label, model) = resolve::opened_model(opened, &ModelOptions::new(&arguments.import, None, None)?)?;
     let mut model = model.graph;
     if let Some(path) = &arguments.cluster {

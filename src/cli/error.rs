@@ -14,6 +14,9 @@ use stagewright::placement::PlacementError;
 use stagewright::text::visible;
 use stagewright::workloads::WorkloadError;
 
+/// The result of a step of a command.
+pub(crate) type Result<T, E = CliError> = std::result::Result<T, E>;
+
 /// An error for display.
 #[derive(Debug, Clone)]
 pub(crate) struct CliError {

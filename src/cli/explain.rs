@@ -14,7 +14,7 @@ use stagewright::placement::placement;
 use stagewright::report::throughput::throughput;
 
 use super::args::ExplainArguments;
-use super::error::CliError;
+use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::resolve::{Parts, Solving};
 use super::{interrupt, output, resolve};
@@ -31,7 +31,7 @@ struct Document<'a> {
 
 const SCHEMA: &str = "stagewright.explanation/1";
 
-pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit> {
     let solving = resolve::solving(&arguments.solve)?;
     let (documents, mut plan, label) = resolve::planned(&arguments.model, &arguments.plan)?;
     resolve::override_objective(&mut plan.objective, &arguments.objective)?;

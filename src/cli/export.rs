@@ -10,13 +10,13 @@ use stagewright::formats::{PlanFile, import_plan_alone};
 use stagewright::report::wrap::facts;
 
 use super::args::ExportArguments;
-use super::error::CliError;
+use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Input, at_most_one_standard, is_standard, read};
 use super::model_options::Kept;
 use super::{output, resolve};
 
-pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit> {
     let (Some(plan), Some(to)) = (&arguments.plan, &arguments.to) else {
         output::result(&list())?;
         return Ok(Exit::Done);
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit, CliError> {
 }
 
 /// Writes a plan as a Graphviz drawing.
-pub(crate) fn write_dot(path: &Path, plan: &PlanDocument, problem: &Problem) -> Result<(), CliError> {
+pub(crate) fn write_dot(path: &Path, plan: &PlanDocument, problem: &Problem) -> Result<()> {
     let label = path.display().to_string();
     let cluster = problem.cluster().document();
     let drawing = Placed::new(plan, Some(problem.graph()), Some(cluster))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 
-use super::error::CliError;
+use super::error::{CliError, Result};
 use super::output;
 
 /// Path that means standard input or output.
@@ -28,7 +28,7 @@ pub(crate) fn is_standard(path: &Path) -> bool {
 }
 
 /// Rejects commands that read standard input more than once.
-pub(crate) fn at_most_one_standard(paths: &[Option<&Path>]) -> Result<(), CliError> {
+pub(crate) fn at_most_one_standard(paths: &[Option<&Path>]) -> Result<()> {
     if paths.iter().flatten().filter(|path| is_standard(path)).count() > 1 {
         return Err(
             CliError::new("I004", "two inputs are `-`, standard input").help("give one of them as a file")
@@ -48,7 +48,7 @@ pub(crate) enum Outputs {
 
 /// Rejects a command that writes one file for two options, and says whether one of them is standard output. Anything
 /// but a regular file takes both.
-pub(crate) fn outputs(outputs: &[(&str, Option<&Path>)]) -> Result<Outputs, CliError> {
+pub(crate) fn outputs(outputs: &[(&str, Option<&Path>)]) -> Result<Outputs> {
     // A file that is not there yet is told by its folder.
     let place = |path: &Path| {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -92,7 +92,7 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 const UNPACKED: u64 = 1 << 30;
 
 /// Opens a file. Small or compressed files, standard input and pipes are read whole.
-pub(crate) fn open(path: &Path) -> Result<Opened, CliError> {
+pub(crate) fn open(path: &Path) -> Result<Opened> {
     if !is_standard(path)
         && let Ok(mut file) = File::open(path)
         && file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > HELD)
@@ -107,7 +107,7 @@ pub(crate) fn open(path: &Path) -> Result<Opened, CliError> {
 }
 
 /// Reads a file, or standard input for `-`, and unpacks gzip.
-pub(crate) fn read(path: &Path) -> Result<Input, CliError> {
+pub(crate) fn read(path: &Path) -> Result<Input> {
     let standard = is_standard(path);
     let label = if standard { "standard input".into() } else { path.display().to_string() };
     let read = if standard {
@@ -125,7 +125,7 @@ pub(crate) fn read(path: &Path) -> Result<Input, CliError> {
     }
 }
 
-fn unpacked(label: String, packed: &[u8]) -> Result<Input, CliError> {
+fn unpacked(label: String, packed: &[u8]) -> Result<Input> {
     let mut bytes = Vec::new();
     match MultiGzDecoder::new(packed).take(UNPACKED + 1).read_to_end(&mut bytes) {
         Ok(_) if bytes.len() as u64 <= UNPACKED => Ok(Input { label, bytes }),
@@ -139,17 +139,14 @@ fn unpacked(label: String, packed: &[u8]) -> Result<Input, CliError> {
 }
 
 /// Writes a text to a file with [`write_with`].
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), CliError> {
+pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
     write_with(path, |file| file.write_all(text.as_bytes()))
 }
 
 /// Writes a file, or standard output for `-`. A file is written atomically: to a temporary file in the same folder,
 /// which is then renamed. Anything but a regular file (a device, a pipe) is written directly. `fill` writes the content;
 /// the writer is buffered.
-pub(crate) fn write_with(
-    path: &Path,
-    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> Result<(), CliError> {
+pub(crate) fn write_with(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     if is_standard(path) {
         let mut out = BufWriter::new(io::stdout().lock());
         return output::judged(fill(&mut out).and_then(|()| out.flush()));
@@ -170,7 +167,7 @@ pub(crate) fn write_with(
 }
 
 /// Creates a folder and its parents, if they do not exist.
-pub(crate) fn make_folder(path: &Path) -> Result<(), CliError> {
+pub(crate) fn make_folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| {
         CliError::new("I002", format!("cannot create the folder: {error}"))
             .at(path.display().to_string())

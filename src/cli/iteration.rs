@@ -8,7 +8,7 @@ use stagewright::placement::placement;
 use stagewright::report::schedule::IterationReport;
 
 use super::args::SimulateArguments;
-use super::error::CliError;
+use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::output;
 use super::resolve::{self, Documents};
@@ -20,7 +20,7 @@ pub(crate) fn run(
     documents: Documents,
     plan: &PlanDocument,
     label: &str,
-) -> Result<Exit, CliError> {
+) -> Result<Exit> {
     let microbatches = arguments.microbatches.or(plan.objective.microbatches).ok_or_else(|| {
         CliError::new("U001", "an iteration needs a number of microbatches, and the plan does not state one")
             .at("--schedule")

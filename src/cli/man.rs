@@ -4,11 +4,11 @@ use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
 use super::args::{Arguments, ManArguments};
-use super::error::CliError;
+use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::{files, output};
 
-pub(crate) fn run(arguments: &ManArguments) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: &ManArguments) -> Result<Exit> {
     let mut command = Arguments::command().disable_help_subcommand(true);
     // Gives every command its full name, such as `stagewright-plan`.
     command.build();
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &ManArguments) -> Result<Exit, CliError> {
 }
 
 /// The file name and text of a command's page.
-fn page(command: Command) -> Result<(String, String), CliError> {
+fn page(command: Command) -> Result<(String, String)> {
     let page = Man::new(command).source(concat!("stagewright ", env!("CARGO_PKG_VERSION")));
     let mut text = Vec::new();
     page.render(&mut text)

@@ -42,7 +42,7 @@ use clap::error::ErrorKind;
 use stagewright::text::visible_lines;
 
 use args::{Arguments, Asked, Command};
-use error::CliError;
+use error::{CliError, Result};
 pub(crate) use exit::Exit;
 
 /// Parses the arguments, runs the command and returns its outcome.
@@ -76,7 +76,7 @@ fn failed(error: &CliError) -> Exit {
 }
 
 /// Prints help, the version or an error in the arguments. Text with control characters is escaped and loses its colours.
-fn usage(error: &clap::Error) -> Result<(), CliError> {
+fn usage(error: &clap::Error) -> Result<()> {
     let plain = error.render().to_string();
     match visible_lines(&plain) {
         Cow::Borrowed(_) => output::judged(error.print().and_then(|()| std::io::stdout().flush())),
@@ -87,7 +87,7 @@ fn usage(error: &clap::Error) -> Result<(), CliError> {
     }
 }
 
-fn run_command(command: Command, verbose: bool) -> Result<Exit, CliError> {
+fn run_command(command: Command, verbose: bool) -> Result<Exit> {
     #[allow(unsafe_code, reason = "the one place from which nothing runs yet")]
     // SAFETY: arguments have been parsed, and no thread has been started.
     unsafe {

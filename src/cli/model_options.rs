@@ -18,7 +18,7 @@ use stagewright::formats::{CostRules, FORMATS, Format, Fusion, Gradients, Import
 use stagewright::nearest::instead;
 
 use super::args::ImportArguments;
-use super::error::CliError;
+use super::error::{CliError, Result};
 use super::{output, quantity};
 
 /// The options for reading a model.
@@ -46,7 +46,7 @@ impl<'a> Kept<'a> {
 }
 
 /// The options given on the command line.
-fn typed(arguments: &ImportArguments, reserve: Option<&str>) -> Result<ModelOptionsDocument, CliError> {
+fn typed(arguments: &ImportArguments, reserve: Option<&str>) -> Result<ModelOptionsDocument> {
     Ok(ModelOptionsDocument {
         format: arguments.format.clone(),
         batch: arguments.batch,
@@ -67,7 +67,7 @@ fn typed(arguments: &ImportArguments, reserve: Option<&str>) -> Result<ModelOpti
 }
 
 /// Parses sizes by name from `NAME=N`.
-fn dims(typed: &[String]) -> Result<BTreeMap<String, u64>, CliError> {
+fn dims(typed: &[String]) -> Result<BTreeMap<String, u64>> {
     let mut dims = BTreeMap::new();
     for text in typed {
         let size = text.rsplit_once('=').and_then(|(name, size)| Some((name, size.parse::<u64>().ok()?)));
@@ -89,7 +89,7 @@ fn dims(typed: &[String]) -> Result<BTreeMap<String, u64>, CliError> {
 }
 
 /// Parses a memory reserve in bytes; `none` means 0.
-fn bytes(text: &str) -> Result<u64, CliError> {
+fn bytes(text: &str) -> Result<u64> {
     let size = quantity::size(text).map_err(|cause| {
         CliError::new("U001", cause).at("--memory-reserve").help("give none to reserve no memory")
     })?;
@@ -102,7 +102,7 @@ impl ModelOptions {
         arguments: &ImportArguments,
         reserve: Option<&str>,
         kept: Option<Kept<'_>>,
-    ) -> Result<ModelOptions, CliError> {
+    ) -> Result<ModelOptions> {
         let typed = fields(&typed(arguments, reserve)?);
         let names: BTreeSet<String> = typed.keys().cloned().collect();
         let mut all = kept.map(|kept| fields(kept.options)).unwrap_or_default();
@@ -149,7 +149,7 @@ impl ModelOptions {
     }
 
     /// The options for importers.
-    pub(crate) fn reading(&self) -> Result<ImportOptions, CliError> {
+    pub(crate) fn reading(&self) -> Result<ImportOptions> {
         let ModelOptionsDocument { batch, context, sequences, keep_input_costs, .. } = self.document;
         for (name, size) in [("batch", batch), ("context", context), ("sequences", sequences)] {
             if size == Some(0) {
@@ -197,7 +197,7 @@ impl ModelOptions {
     ///
     /// # Errors
     /// If an option has no effect on models of this format (U012).
-    pub(crate) fn suit(&self, format: Format) -> Result<(), CliError> {
+    pub(crate) fn suit(&self, format: Format) -> Result<()> {
         let entry = format.entry();
         let of_any = ["format", "tied_together", "whole_layers", "memory_reserve"];
         let takes = |name: &str| of_any.contains(&name) || entry.options.contains(&name);
@@ -220,7 +220,7 @@ impl ModelOptions {
     }
 
     /// The requested format of the model, if any.
-    fn format(&self) -> Result<Option<Format>, CliError> {
+    fn format(&self) -> Result<Option<Format>> {
         let Some(name) = self.document.format.as_deref() else { return Ok(None) };
         Format::named(name).map(Some).ok_or_else(|| {
             let known = FORMATS.iter().map(|entry| entry.name);

@@ -10,23 +10,23 @@ use std::io::{self, ErrorKind, Write};
 
 use stagewright::text::{visible, visible_lines};
 
-use super::error::CliError;
+use super::error::{CliError, Result};
 use super::style;
 
 /// Writes a result for display to standard output.
-pub(crate) fn result(text: &str) -> Result<(), CliError> {
+pub(crate) fn result(text: &str) -> Result<()> {
     let text = visible_lines(text);
     data(&if style::is_coloured(&io::stdout()) { Cow::Owned(style::coloured(&text)) } else { text })
 }
 
 /// Writes a result for programs to standard output, unchanged.
-pub(crate) fn data(text: &str) -> Result<(), CliError> {
+pub(crate) fn data(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     judged(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
 /// Outcome of writing to standard output. A closed pipe is not an error.
-pub(crate) fn judged(written: io::Result<()>) -> Result<(), CliError> {
+pub(crate) fn judged(written: io::Result<()>) -> Result<()> {
     match written {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -59,7 +59,7 @@ pub(crate) fn width() -> Option<u16> {
 }
 
 /// Formats a value as pretty-printed JSON with a final newline.
-pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, CliError> {
+pub(crate) fn json(value: &impl serde::Serialize) -> Result<String> {
     match serde_json::to_string_pretty(value) {
         Ok(text) => Ok(text + "\n"),
         Err(error) => Err(CliError::new("X001", format!("cannot write JSON: {error}"))),

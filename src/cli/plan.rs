@@ -20,7 +20,7 @@ use stagewright::report::throughput::throughput;
 use stagewright::text::visible;
 
 use super::args::PlanArguments;
-use super::error::CliError;
+use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Outputs};
 use super::policy;
@@ -35,7 +35,7 @@ const DIAGNOSIS: Duration = Duration::from_secs(20);
 /// More simulations than a machine plays in its life.
 const MAX_SIMULATIONS: u64 = 1 << 53;
 
-pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     let outputs = outputs(arguments)?;
     let objective = resolve::objective(&arguments.objective)?;
     let solving = solving(arguments)?;
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit, CliE
     Ok(Exit::from_solution(&answer.solution, solving.gap))
 }
 
-fn outputs(arguments: &PlanArguments) -> Result<Outputs, CliError> {
+fn outputs(arguments: &PlanArguments) -> Result<Outputs> {
     let is_printed = arguments.out.as_deref().is_some_and(files::is_standard);
     files::outputs(&[
         ("--json", arguments.json.then_some(Path::new("-")).filter(|_| !is_printed)),
@@ -80,7 +80,7 @@ fn outputs(arguments: &PlanArguments) -> Result<Outputs, CliError> {
     ])
 }
 
-fn solving(arguments: &PlanArguments) -> Result<Solving, CliError> {
+fn solving(arguments: &PlanArguments) -> Result<Solving> {
     let mut solving = resolve::solving(&arguments.solve)?;
     if let Some(simulations) = arguments.simulations {
         resolve::count("--simulations", simulations, 0..=MAX_SIMULATIONS)?;
@@ -90,7 +90,7 @@ fn solving(arguments: &PlanArguments) -> Result<Solving, CliError> {
 }
 
 /// Solves a problem, and diagnoses it if there is no plan.
-fn answer(problem: Problem, chosen: &Chosen, solving: &Solving, verbose: bool) -> Result<Answer, CliError> {
+fn answer(problem: Problem, chosen: &Chosen, solving: &Solving, verbose: bool) -> Result<Answer> {
     let interrupt = interrupt::watch();
     let started = Instant::now();
     let mut recorder = Recorder::new(verbose, chosen.solver.capabilities().counts_simulations);
@@ -117,7 +117,7 @@ struct Answer {
 
 impl Answer {
     /// Prints the plan, unless another output goes to standard output.
-    fn print(&self, arguments: &PlanArguments, outputs: Outputs) -> Result<(), CliError> {
+    fn print(&self, arguments: &PlanArguments, outputs: Outputs) -> Result<()> {
         let cluster = self.problem.cluster().document();
         match outputs {
             _ if arguments.json || arguments.out.as_deref().is_some_and(files::is_standard) => {
@@ -128,21 +128,21 @@ impl Answer {
         }
     }
 
-    fn write_plan(&self, arguments: &PlanArguments) -> Result<(), CliError> {
+    fn write_plan(&self, arguments: &PlanArguments) -> Result<()> {
         match arguments.out.as_deref().filter(|path| !files::is_standard(path)) {
             Some(path) => files::write(path, &write_plan(&self.document)),
             None => Ok(()),
         }
     }
 
-    fn write_convergence(&self, arguments: &PlanArguments) -> Result<(), CliError> {
+    fn write_convergence(&self, arguments: &PlanArguments) -> Result<()> {
         match &arguments.convergence {
             Some(path) => files::write(path, &self.convergence.clone().with_answer(&self.document).csv()),
             None => Ok(()),
         }
     }
 
-    fn write_drawing(&self, arguments: &PlanArguments) -> Result<(), CliError> {
+    fn write_drawing(&self, arguments: &PlanArguments) -> Result<()> {
         match &arguments.dot {
             Some(_) if self.document.devices.is_empty() => {
                 output::note("no operator is placed, so no drawing was written");
@@ -154,7 +154,7 @@ impl Answer {
     }
 
     /// Writes the timeline of a step, and the page with it.
-    fn write_step(&self, arguments: &PlanArguments) -> Result<(), CliError> {
+    fn write_step(&self, arguments: &PlanArguments) -> Result<()> {
         let Answer { problem, document, .. } = self;
         let label = arguments.model.model.display().to_string();
         let placement = self.solution.plan.as_ref().map(|plan| &plan.placement);
@@ -210,7 +210,7 @@ pub(crate) fn solve(
     solving: &Solving,
     interrupt: &Arc<AtomicBool>,
     verbose: bool,
-) -> Result<Solution, CliError> {
+) -> Result<Solution> {
     observed(problem, chosen, solving, interrupt, &mut Progress::new(verbose))
 }
 
@@ -221,7 +221,7 @@ fn observed(
     solving: &Solving,
     interrupt: &Arc<AtomicBool>,
     observer: &mut dyn Observer,
-) -> Result<Solution, CliError> {
+) -> Result<Solution> {
     let mut context = Context::new(solving.limits, interrupt.clone(), observer);
     context.seed = solving.seed;
     context.threads = solving.threads;

@@ -10,18 +10,14 @@ use stagewright::formats::Imported;
 use stagewright::formats::reference::ACCELERATOR;
 use stagewright::nearest::{instead, nearest};
 
-use super::error::CliError;
+use super::error::{CliError, Result};
 
 /// Assigns the times of a profile to their device class.
 ///
 /// # Errors
 /// If the cluster has no device of the requested class, or no class was requested and its accelerators are not all
 /// of one class (U011).
-pub(super) fn on(
-    model: &mut Imported,
-    asked: Option<&str>,
-    cluster: &ClusterDocument,
-) -> Result<(), CliError> {
+pub(super) fn on(model: &mut Imported, asked: Option<&str>, cluster: &ClusterDocument) -> Result<()> {
     if !model.format.has_option("profile_class") {
         return Ok(());
     }

@@ -24,7 +24,7 @@ use stagewright::nearest::{instead, nearest_three};
 use stagewright::{portfolio, registry};
 
 use super::args::{AroundArguments, ImportArguments, ModelArguments, ObjectiveArguments, SolveArguments};
-use super::error::CliError;
+use super::error::{CliError, Result};
 use super::files::{Input, Opened, at_most_one_standard, is_standard, open, read};
 use super::model_options::{Kept, ModelOptions};
 use super::{output, precision, profiled, quantity, unpriced};
@@ -76,15 +76,12 @@ pub(crate) struct Chosen {
 }
 
 /// Reads the files of a problem.
-pub(crate) fn documents(arguments: &ModelArguments) -> Result<Documents, CliError> {
+pub(crate) fn documents(arguments: &ModelArguments) -> Result<Documents> {
     documents_of(&arguments.model, &arguments.around, None)
 }
 
 /// Reads the files of a problem and a plan for it. The plan's options are the defaults.
-pub(crate) fn planned(
-    arguments: &ModelArguments,
-    plan: &Path,
-) -> Result<(Documents, PlanDocument, String), CliError> {
+pub(crate) fn planned(arguments: &ModelArguments, plan: &Path) -> Result<(Documents, PlanDocument, String)> {
     let ModelArguments { model, around } = arguments;
     at_most_one_standard(&[Some(model), around.cluster.as_deref(), around.pins.as_deref(), Some(plan)])?;
     let Input { label, bytes } = read(plan)?;
@@ -99,7 +96,7 @@ pub(crate) fn documents_of(
     path: &Path,
     around: &AroundArguments,
     kept: Option<Kept<'_>>,
-) -> Result<Documents, CliError> {
+) -> Result<Documents> {
     let (cluster, pins) = (around.cluster.as_deref(), around.pins.as_deref());
     at_most_one_standard(&[Some(path), cluster, pins])?;
     let options = ModelOptions::new(&around.import, around.memory_reserve.as_deref(), kept)?;
@@ -144,14 +141,14 @@ pub(crate) fn model(
     path: &Path,
     arguments: &ImportArguments,
     kept: Option<Kept<'_>>,
-) -> Result<(String, Imported), CliError> {
+) -> Result<(String, Imported)> {
     let options = ModelOptions::new(arguments, None, kept)?;
     refuse_folder(path)?;
     opened_model(open(path)?, &options)
 }
 
 /// Rejects the folder of a Hugging Face model; the error says how to export a graph.
-fn refuse_folder(path: &Path) -> Result<(), CliError> {
+fn refuse_folder(path: &Path) -> Result<()> {
     match path.is_dir() && path.join("config.json").is_file() {
         true => Err(Foreign::Folder.refused(&path.display().to_string()).into()),
         false => Ok(()),
@@ -159,7 +156,7 @@ fn refuse_folder(path: &Path) -> Result<(), CliError> {
 }
 
 /// Reads a model from an open input.
-pub(crate) fn opened_model(opened: Opened, options: &ModelOptions) -> Result<(String, Imported), CliError> {
+pub(crate) fn opened_model(opened: Opened, options: &ModelOptions) -> Result<(String, Imported)> {
     let reading = options.reading()?;
     let (label, mut model) = match opened {
         Opened::Memory(Input { label, bytes }) => {
@@ -180,7 +177,7 @@ pub(crate) fn opened_model(opened: Opened, options: &ModelOptions) -> Result<(St
 }
 
 /// Returns the cluster of a file, name or shorthand, with its label in errors.
-pub(crate) fn cluster_file(path: &Path) -> Result<(String, ClusterDocument), CliError> {
+pub(crate) fn cluster_file(path: &Path) -> Result<(String, ClusterDocument)> {
     if let Some(name) = name_of_no_file(path) {
         let cluster = clusters::find(name).map_err(|error| CliError::from(error).at("--cluster"))?;
         return Ok((name.into(), cluster));
@@ -192,7 +189,7 @@ pub(crate) fn cluster_file(path: &Path) -> Result<(String, ClusterDocument), Cli
 
 /// Returns the built-in cluster of an input that is not a file. An invalid shorthand is an error; any other unknown
 /// name may be a missing file.
-pub(crate) fn built_in_cluster(path: &Path) -> Result<Option<(String, ClusterDocument)>, CliError> {
+pub(crate) fn built_in_cluster(path: &Path) -> Result<Option<(String, ClusterDocument)>> {
     let Some(name) = name_of_no_file(path) else { return Ok(None) };
     match clusters::find(name) {
         Ok(cluster) => Ok(Some((name.into(), cluster))),
@@ -209,7 +206,7 @@ fn name_of_no_file(path: &Path) -> Option<&str> {
 }
 
 /// Builds the problem of the documents under an objective.
-pub(crate) fn problem(documents: Documents, objective: Objective) -> Result<Problem, CliError> {
+pub(crate) fn problem(documents: Documents, objective: Objective) -> Result<Problem> {
     let Parts { label, graph, cluster, pins } = parts(documents)?;
     let names = Pinnable::new(&graph, &cluster, &pins);
     Problem::new(graph, cluster, objective, pins).map_err(|error| names.refused(&label, &error))
@@ -258,7 +255,7 @@ pub(crate) struct Parts {
 }
 
 /// Validates each document.
-pub(crate) fn parts(documents: Documents) -> Result<Parts, CliError> {
+pub(crate) fn parts(documents: Documents) -> Result<Parts> {
     let Documents { label, model, cluster_label, cluster, pins, .. } = documents;
     let graph = Graph::from_document(model.graph).map_err(|error| CliError::graph(&label, &error))?;
     let path = if cluster_label == label { format!("{label}: cluster") } else { cluster_label };
@@ -267,7 +264,7 @@ pub(crate) fn parts(documents: Documents) -> Result<Parts, CliError> {
 }
 
 /// The objective of the options, over the defaults.
-pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective, CliError> {
+pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective> {
     let mut document = Objective::default().to_document(None);
     override_objective(&mut document, arguments)?;
     let no_split = match document.kind {
@@ -296,7 +293,7 @@ pub(crate) fn same_objective(one: &ObjectiveDocument, other: &ObjectiveDocument)
 }
 
 /// The objective of a document.
-pub(crate) fn objective_of(document: &ObjectiveDocument) -> Result<Objective, CliError> {
+pub(crate) fn objective_of(document: &ObjectiveDocument) -> Result<Objective> {
     Objective::from_document(document).map_err(|error| {
         let error = ProblemError::from(error);
         CliError::new(error.code(), error.to_string()).help("correct the options of the objective")
@@ -307,7 +304,7 @@ pub(crate) fn objective_of(document: &ObjectiveDocument) -> Result<Objective, Cl
 pub(crate) fn override_objective(
     document: &mut ObjectiveDocument,
     arguments: &ObjectiveArguments,
-) -> Result<(), CliError> {
+) -> Result<()> {
     document.kind = arguments.objective.unwrap_or(document.kind);
     document.split = arguments.split.unwrap_or(document.split);
     document.communication = arguments.communication.unwrap_or(document.communication);
@@ -335,7 +332,7 @@ pub(crate) fn override_objective(
 pub(crate) const MAX_THREADS: usize = 512;
 
 /// Refuses a count of an option beyond what makes sense.
-pub(crate) fn count(option: &str, count: u64, range: RangeInclusive<u64>) -> Result<(), CliError> {
+pub(crate) fn count(option: &str, count: u64, range: RangeInclusive<u64>) -> Result<()> {
     if range.contains(&count) {
         return Ok(());
     }
@@ -344,7 +341,7 @@ pub(crate) fn count(option: &str, count: u64, range: RangeInclusive<u64>) -> Res
 }
 
 /// The number of worker threads: as requested, else one per processor.
-pub(crate) fn threads(asked: Option<usize>) -> Result<usize, CliError> {
+pub(crate) fn threads(asked: Option<usize>) -> Result<usize> {
     match asked {
         Some(0) => Err(CliError::new("U001", "0 threads, expected at least 1").at("--threads")),
         Some(threads) if threads > MAX_THREADS => Err(CliError::new(
@@ -362,7 +359,7 @@ pub(crate) fn threads(asked: Option<usize>) -> Result<usize, CliError> {
 }
 
 /// Parses limits, seed and threads.
-pub(crate) fn solving(arguments: &SolveArguments) -> Result<Solving, CliError> {
+pub(crate) fn solving(arguments: &SolveArguments) -> Result<Solving> {
     let wrong = |option: &'static str| move |cause: String| CliError::new("U001", cause).at(option);
     let gap = arguments.gap.as_deref().map(quantity::share).transpose().map_err(wrong("--gap"))?;
     let threads = threads(arguments.threads)?;
@@ -380,7 +377,7 @@ pub(crate) fn solving(arguments: &SolveArguments) -> Result<Solving, CliError> {
 }
 
 /// Rejects a limit on simulations for a solver that does not count them.
-pub(crate) fn counts(chosen: &Chosen, solving: &Solving) -> Result<(), CliError> {
+pub(crate) fn counts(chosen: &Chosen, solving: &Solving) -> Result<()> {
     if solving.limits.simulations.is_none() || chosen.solver.capabilities().counts_simulations {
         return Ok(());
     }
@@ -395,7 +392,7 @@ pub(crate) fn counts(chosen: &Chosen, solving: &Solving) -> Result<(), CliError>
 }
 
 /// Returns the solver of a name, or the choice of `auto`.
-pub(crate) fn solver(name: &str, objective: &Objective) -> Result<Chosen, CliError> {
+pub(crate) fn solver(name: &str, objective: &Objective) -> Result<Chosen> {
     if name == "auto" {
         let choice = portfolio::auto(objective).map_err(|error| {
             CliError::new("U004", error.to_string()).at("--solver auto").help(

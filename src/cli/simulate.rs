@@ -13,7 +13,7 @@ use stagewright::report::step::document::{DeviceNames, StepDocument};
 use stagewright::report::step::{Step, text, trace};
 
 use super::args::SimulateArguments;
-use super::error::CliError;
+use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Outputs};
 use super::{iteration, output, resolve};
@@ -21,7 +21,7 @@ use super::{iteration, output, resolve};
 /// Number of violated constraints to report; the rest are counted.
 const TOLD: usize = 5;
 
-pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit> {
     let outputs = files::outputs(&[
         ("--json", arguments.json.then_some(Path::new("-"))),
         ("--trace", arguments.trace.as_deref()),
@@ -64,20 +64,20 @@ fn of_step(execution: Execution) -> Objective {
 }
 
 /// Returns the problem for simulating a step of a placement made for another objective.
-pub(crate) fn step_problem(problem: &Problem, label: &str) -> Result<Problem, CliError> {
+pub(crate) fn step_problem(problem: &Problem, label: &str) -> Result<Problem> {
     problem
         .with_objective(of_step(problem.objective().execution()))
         .map_err(|error| CliError::problem(label, &error))
 }
 
 /// Writes the timeline of a step for trace viewers.
-pub(crate) fn write_trace(path: &Path, step: &Step) -> Result<(), CliError> {
+pub(crate) fn write_trace(path: &Path, step: &Step) -> Result<()> {
     files::write_with(path, |file| trace::write(step, file))
 }
 
 /// Rejects a placement with operators that cannot run on their devices. Other violations are only reported:
 /// the step can still be simulated.
-fn judge(problem: &Problem, placement: &Placement, label: &str) -> Result<(), CliError> {
+fn judge(problem: &Problem, placement: &Placement, label: &str) -> Result<()> {
     let violations = evaluate(problem, placement).violations;
     if let Some(first) =
         violations.iter().find(|violation| matches!(violation, Violation::Unsupported { .. }))

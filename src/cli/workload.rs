@@ -11,7 +11,7 @@ use stagewright::train::{Instance, Recipe, instance};
 use stagewright::workloads::{FAMILIES, Family, Figures, Optimizer, Options, Size, Sizes, family};
 
 use super::args::WorkloadArguments;
-use super::error::CliError;
+use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, is_standard};
 use super::{output, resolve};
@@ -19,7 +19,7 @@ use super::{output, resolve};
 /// Random problems of a recipe, a file each.
 const MAX_PROBLEMS: u64 = 1_000_000;
 
-pub(crate) fn run(arguments: &WorkloadArguments) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: &WorkloadArguments) -> Result<Exit> {
     if let (Some(recipe), Some(count), Some(out)) = (&arguments.recipe, arguments.count, &arguments.out) {
         return instances(recipe, count, out);
     }
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &WorkloadArguments) -> Result<Exit, CliError> {
 }
 
 /// Writes the first `count` problems of a recipe, each as a graph that carries its cluster.
-fn instances(recipe: &Path, count: u64, out: &Path) -> Result<Exit, CliError> {
+fn instances(recipe: &Path, count: u64, out: &Path) -> Result<Exit> {
     resolve::count("--count", count, 1..=MAX_PROBLEMS)?;
     let input = files::read(recipe)?;
     let wrong = |error: RecipeError| {
@@ -52,7 +52,7 @@ fn instances(recipe: &Path, count: u64, out: &Path) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-fn generate(family: &dyn Family, arguments: &WorkloadArguments) -> Result<Exit, CliError> {
+fn generate(family: &dyn Family, arguments: &WorkloadArguments) -> Result<Exit> {
     let options = options(arguments);
     let graph = family.generate(arguments.variant.as_deref(), &options)?;
     let figures = Figures::new(&graph, options.precision);
@@ -73,7 +73,7 @@ fn generate(family: &dyn Family, arguments: &WorkloadArguments) -> Result<Exit, 
 }
 
 /// Lists every variant, or the requested one, under the given options. The default batch is one sample.
-fn list(families: &[&dyn Family], arguments: &WorkloadArguments) -> Result<Exit, CliError> {
+fn list(families: &[&dyn Family], arguments: &WorkloadArguments) -> Result<Exit> {
     let mut options = options(arguments);
     if arguments.batch.is_none() {
         options.sizes = options.sizes.with(Size::Batch, 1);

@@ -147,10 +147,8 @@ impl<'a> Probe<'a> {
     }
 
     fn with(&mut self, change: impl FnOnce(&mut ClusterDocument)) -> Answer {
-        let left = match self.deadline {
-            Some(deadline) => deadline.saturating_duration_since(Instant::now()),
-            None => Duration::MAX,
-        };
+        let until = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
+        let left = self.deadline.map_or(Duration::MAX, until);
         if left.is_zero() || self.effort.interrupt.load(Ordering::Relaxed) {
             return Answer::Unknown;
         }

@@ -13,7 +13,7 @@ mod text;
 mod what_if;
 
 use serde::Serialize;
-use stagewright_core::document::{BoundDocument, ObjectiveKind, PlanDocument};
+use stagewright_core::document::{BoundDocument, ObjectiveKind};
 use stagewright_core::evaluate::{Evaluation, evaluate};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -109,11 +109,6 @@ pub fn explain(problem: &Problem, placement: &Placement) -> Explanation {
         bounds: bounds(problem),
         merged: Merged::from_problem(problem),
     }
-}
-
-/// The placement of a plan in a problem, if that has all of its devices.
-fn placement_in(problem: &Problem, plan: &PlanDocument) -> Option<Placement> {
-    crate::placement::placement(problem, plan).ok()
 }
 
 fn slack(problem: &Problem, evaluation: &Evaluation) -> Vec<Slack> {

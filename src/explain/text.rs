@@ -84,11 +84,10 @@ fn tight(tight: &Tight) -> String {
 /// The longest items of a bottleneck, if there are any.
 fn items(bottleneck: &Bottleneck) -> Option<Grid> {
     let title = format!("longest in {}", name(&bottleneck.resource));
-    let mut grid = Grid::new([
-        (title.as_str(), Column::Names),
-        ("", Column::Words),
-        ("takes", Column::Figures),
-        ("of it", Column::Figures),
+    let mut grid = Grid::of(&[
+        (Column::Names, &[&title]),
+        (Column::Words, &[""]),
+        (Column::Figures, &["takes", "of it"]),
     ]);
     for item in &bottleneck.items {
         let share = percent(table::share(item.seconds, bottleneck.seconds));
@@ -103,13 +102,8 @@ fn slack(objective: &ObjectiveDocument, explanation: &Explanation) -> Grid {
         ObjectiveKind::Latency => ("in use", "idle"),
         ObjectiveKind::Throughput => ("in use", "slack"),
     };
-    let mut grid = Grid::new([
-        ("device", Column::Names),
-        (busy, Column::Figures),
-        (left, Column::Figures),
-        ("memory", Column::Figures),
-        ("free", Column::Figures),
-    ]);
+    let mut grid =
+        Grid::of(&[(Column::Names, &["device"]), (Column::Figures, &[busy, left, "memory", "free"])]);
     for device in &explanation.slack {
         grid.row([
             name(&device.device),
@@ -123,12 +117,11 @@ fn slack(objective: &ObjectiveDocument, explanation: &Explanation) -> Grid {
 }
 
 fn changes(value: f64, what_ifs: &[WhatIf]) -> Grid {
-    let mut grid = Grid::new([
-        ("what if", Column::Words),
-        ("best plan known", Column::Figures),
-        ("no plan below", Column::Figures),
-        ("against this plan", Column::Words),
-        ("bound by", Column::Names),
+    let mut grid = Grid::of(&[
+        (Column::Words, &["what if"]),
+        (Column::Figures, &["best plan known", "no plan below"]),
+        (Column::Words, &["against this plan"]),
+        (Column::Names, &["bound by"]),
     ]);
     for what_if in what_ifs {
         let shown = |value: Option<f64>| value.map_or_else(|| "none".into(), seconds);

@@ -10,7 +10,8 @@ use stagewright_core::evaluate::evaluate;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, SolveError, Status};
 
-use super::{Change, placement_in};
+use super::Change;
+use crate::placement::placement;
 use crate::portfolio;
 
 /// Limits of one what-if.
@@ -55,7 +56,7 @@ pub fn what_if(
     plan: &PlanDocument,
     effort: &WhatIfEffort,
 ) -> Result<WhatIf, SolveError> {
-    let own = placement_in(changed, plan);
+    let own = placement(changed, plan).ok();
     let kept = own.as_ref().map(|placement| evaluate(changed, placement));
     let kept = kept.filter(|evaluation| evaluation.is_feasible()).map(|evaluation| evaluation.value);
     let mut result = WhatIf {

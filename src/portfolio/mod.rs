@@ -3,7 +3,6 @@
 mod sequence;
 
 use sequence::PORTFOLIOS;
-use stagewright_core::document::Split;
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
 use thiserror::Error;
@@ -73,17 +72,13 @@ pub fn auto(objective: &Objective) -> Result<Choice, NoSolver> {
 
 /// Describes the objective in words.
 fn describe(objective: &Objective) -> String {
-    let split = match objective.rules().split {
-        Split::Contiguous => "contiguous",
-        Split::Convex => "convex",
-        Split::Free => "free",
-    };
+    let split = objective.rules().split.name();
     format!("{} of a {split} split under these rules", objective.kind().name())
 }
 
 #[cfg(test)]
 mod tests {
-    use stagewright_core::document::ObjectiveKind;
+    use stagewright_core::document::{ObjectiveKind, Split};
     use stagewright_core::objective::Throughput;
 
     use super::*;

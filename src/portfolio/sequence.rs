@@ -7,7 +7,7 @@ use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{
-    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason,
+    Capabilities, Context, Event, Plan, Result, Solution, SolveError, Solver, Status,
 };
 use stagewright_core::tolerance;
 use stagewright_dp::{Dp, MaxLoadSplit};
@@ -31,7 +31,7 @@ pub(super) struct Portfolio {
     stages: &'static [(&'static dyn Solver, f64)],
 }
 
-type Start = fn(&Problem, &mut Context<'_>) -> Result<Option<Plan>, SolveError>;
+type Start = fn(&Problem, &mut Context<'_>) -> Result<Option<Plan>>;
 
 /// Splits without a stage order.
 ///
@@ -106,7 +106,7 @@ impl Solver for Portfolio {
         Capabilities { exact: true, ..Capabilities::default() }
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
         let large = usize::from(problem.graph().operator_count() > LARGE);
         let plan = (self.start)(problem, &mut context.time_slice(self.start_shares[large]))?;
@@ -140,13 +140,13 @@ impl Solver for Portfolio {
 
 /// The better of the warm start and of the common baselines, so that no plan is worse: accelerators filled in turn, and
 /// the pipeline of least load.
-fn baselines(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
+fn baselines(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let warm = context.warm_start.take().map(|warm| assign_if_missing(problem, warm));
     best_of(&[&LatencyGreedy, &MaxLoadSplit], problem, context, warm)
 }
 
 /// The best of the warm start, list schedulers and a single device.
-fn schedulers(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
+fn schedulers(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let warm = context.warm_start.take();
     best_of(
         &[&OneDevice, &HEFT, &PEFT, &CPOP, &EARLIEST_TASK_FIRST, &SMALL_COMMUNICATION],
@@ -171,24 +171,21 @@ fn best_of(
     problem: &Problem,
     context: &mut Context<'_>,
     warm: Option<Placement>,
-) -> Result<Option<Plan>, SolveError> {
+) -> Result<Option<Plan>> {
     let mut best = announced(warm, problem, context);
     for solver in solvers {
         if best.is_some() && context.stop().reason().is_some() {
             break;
         }
-        let Some(found) = solver.solve(problem, &mut context.time_slice(1.0))?.plan else { continue };
-        if best.as_ref().is_none_or(|best| found.value() < best.value()) {
-            // A solver that finds a single plan may not have announced it.
-            context.emit(Event::Incumbent { value: found.value() });
-            best = Some(found);
-        }
+        // A solver that finds a single plan may not have announced it.
+        let found = solver.solve(problem, &mut context.time_slice(1.0))?.plan;
+        context.keep(&mut best, found);
     }
     Ok(best)
 }
 
 /// The better of the warm start and the best contiguous split without replicas, as a plan of the problem.
-fn contiguous(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
+fn contiguous(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let warm = context.warm_start.take();
     let warm = announced(warm, problem, context);
     let rules = Throughput { split: Split::Contiguous, max_replicas: 1, ..problem.objective().rules() };
@@ -244,7 +241,7 @@ impl SoFar {
         })
     }
 
-    fn solution(self, name: &'static str, context: &Context<'_>) -> Result<Solution, SolveError> {
+    fn solution(self, name: &'static str, context: &Context<'_>) -> Result<Solution> {
         let stop = context.stop().reason();
         let Some(plan) = self.plan else {
             let reason = self.reason.unwrap_or_else(|| "no solver found a plan".into());
@@ -252,14 +249,8 @@ impl SoFar {
             return Ok(Solution { statistics: self.statistics, ..solution });
         };
         // A plan of one solver below the bound of another would refute the bound.
-        if self.bound.value > plan.value() * (1.0 + tolerance::VALUE_RELATIVE) {
-            let (bound, value) = (self.bound.value, plan.value());
-            return Err(SolveError::Invariant(format!("a plan of {value} s below the bound of {bound} s")));
-        }
-        let stop = match context.gap_reached(plan.value(), self.bound.value) {
-            true => Some(StopReason::Gap),
-            false => stop,
-        };
+        plan.check_bound(&self.bound)?;
+        let stop = context.end(plan.value(), self.bound.value);
         let solution = Solution::with_plan(name, plan, self.bound, stop);
         let reason = self.reason.filter(|_| solution.status != Status::Optimal);
         Ok(Solution { reason, statistics: self.statistics, ..solution })

@@ -1,6 +1,5 @@
 //! The cluster: kinds of interchangeable devices, their links, and groups with uplinks.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -150,16 +149,7 @@ pub struct ClusterBuilder {
 impl ClusterBuilder {
     /// An empty cluster.
     pub fn new(name: impl Into<String>) -> Self {
-        ClusterBuilder {
-            document: ClusterDocument {
-                schema: CLUSTER_SCHEMA.into(),
-                name: name.into(),
-                classes: BTreeMap::new(),
-                kinds: Vec::new(),
-                groups: Vec::new(),
-                matrix: None,
-            },
-        }
+        ClusterBuilder { document: ClusterDocument::new(name) }
     }
 
     /// Adds a compute class, or replaces the class of that name.

@@ -189,6 +189,15 @@ impl<I: Id, T> IndexMut<I> for Keyed<I, T> {
     }
 }
 
+/// The place of every item in an order of all items.
+pub fn places<I: Id, P: Id>(order: &[I]) -> Keyed<I, P> {
+    let mut places = Keyed::filled(P::new(0), order.len());
+    for (place, &item) in P::first(order.len()).zip(order) {
+        places[item] = place;
+    }
+    places
+}
+
 /// Numbers of a local numbering, which need no type of their own.
 impl Id for u32 {
     #[inline]

@@ -225,6 +225,42 @@ impl<'a> Context<'a> {
         self.limits.gap > 0.0 && tolerance::gap(value, bound) <= self.limits.gap
     }
 
+    /// Whether a plan with this value needs no further search: the gap is closed, or small enough to stop.
+    pub fn is_enough(&self, value: f64, bound: f64) -> bool {
+        tolerance::gap(value, bound) == 0.0 || self.gap_reached(value, bound)
+    }
+
+    /// Reason why a solve that has a plan with this value ends before a proof.
+    pub fn end(&self, value: f64, bound: f64) -> Option<StopReason> {
+        if self.gap_reached(value, bound) { Some(StopReason::Gap) } else { self.stop.reason() }
+    }
+
+    /// Whether to stop: `Some(None)` with a proof, `Some(Some(reason))` without.
+    pub fn done(&self, best: Option<&Plan>, bound: f64) -> Option<Option<StopReason>> {
+        match best {
+            Some(plan) if tolerance::gap(plan.value(), bound) == 0.0 => Some(None),
+            Some(plan) => self.end(plan.value(), bound).map(Some),
+            None => self.stop.reason().map(Some),
+        }
+    }
+
+    /// Keeps a plan that is better than the best, and reports it. Returns whether it is.
+    pub fn keep(&mut self, best: &mut Option<Plan>, plan: Option<Plan>) -> bool {
+        let better = |plan: &Plan| best.as_ref().is_none_or(|best| plan.value() < best.value());
+        let Some(plan) = plan.filter(better) else { return false };
+        self.emit(Event::Incumbent { value: plan.value() });
+        *best = Some(plan);
+        true
+    }
+
+    /// Keeps a bound that is stronger than the strongest, and reports it.
+    pub fn raise(&mut self, strongest: &mut LowerBound, bound: LowerBound) {
+        if bound.value > strongest.value {
+            self.emit(Event::Bound { value: bound.value, source: bound.source });
+            *strongest = bound;
+        }
+    }
+
     /// Context of a part of the work, which ends after a share of the remaining time. It has the same observer, and
     /// an interrupt of either ends both.
     pub fn time_slice(&mut self, share: f64) -> Context<'_> {
@@ -263,8 +299,7 @@ impl<'a> Context<'a> {
     /// # Errors
     /// If the threads cannot be started.
     pub fn pool(&self) -> Result<rayon::ThreadPool, SolveError> {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(self.threads.max(1)).build();
-        pool.map_err(|error| SolveError::Threads(error.to_string()))
+        thread_pool(self.threads)
     }
 
     /// Runs `work` with the context's number of worker threads.
@@ -274,6 +309,15 @@ impl<'a> Context<'a> {
     pub fn in_pool<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, SolveError> {
         Ok(self.pool()?.install(work))
     }
+}
+
+/// Creates a thread pool with a number of worker threads, at least one.
+///
+/// # Errors
+/// If the threads cannot be started.
+pub fn thread_pool(threads: usize) -> Result<rayon::ThreadPool, SolveError> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build();
+    pool.map_err(|error| SolveError::Threads(error.to_string()))
 }
 
 /// Proof status.
@@ -342,6 +386,18 @@ impl Plan {
     pub fn value(&self) -> f64 {
         self.evaluation.value
     }
+
+    /// Checks that it does not refute a bound.
+    ///
+    /// # Errors
+    /// [`SolveError::Invariant`] if it is below the bound.
+    pub fn check_bound(&self, bound: &LowerBound) -> Result<(), SolveError> {
+        let (bound, value) = (bound.value, self.value());
+        match bound > value * (1.0 + tolerance::VALUE_RELATIVE) {
+            true => Err(SolveError::Invariant(format!("a plan of {value} s below the bound of {bound} s"))),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Solution {
@@ -381,6 +437,9 @@ impl Solution {
         self.value().map(|value| tolerance::gap(value, self.bound.value))
     }
 }
+
+/// The result of a solve or a part of it.
+pub type Result<T, E = SolveError> = std::result::Result<T, E>;
 
 /// Error that prevents any solution.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -24,6 +24,9 @@ pub struct Sited {
     pub at: String,
 }
 
+/// The result of a step of an export.
+pub type Result<T, E = ExportError> = std::result::Result<T, E>;
+
 /// A plan cannot be exported to a runtime.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::error::ExportError;
+use super::error::{ExportError, Result};
 use super::paths::Paths;
 use super::placed::{Operator, Placed};
 use stagewright_formats::layers::layers_of;
@@ -35,7 +35,7 @@ impl Layer {
     ///
     /// # Errors
     /// If it is on several devices (E010).
-    pub fn device(&self, placed: &Placed) -> Result<usize, ExportError> {
+    pub fn device(&self, placed: &Placed) -> Result<usize> {
         let first = &placed.operators[self.operators[0]];
         let elsewhere =
             self.operators.iter().map(|&at| &placed.operators[at]).find(|op| op.device != first.device);
@@ -56,7 +56,7 @@ impl Layer {
 ///
 /// # Errors
 /// If the operators cannot be assigned to layers (E011, E012 and E021).
-pub fn layers(placed: &Placed, paths: &Paths) -> Result<Vec<Layer>, ExportError> {
+pub fn layers(placed: &Placed, paths: &Paths) -> Result<Vec<Layer>> {
     let homes = placed.homes()?;
     let count = placed.operators.len();
     let modules: Vec<Cow<str>> =
@@ -94,7 +94,7 @@ pub fn layers(placed: &Placed, paths: &Paths) -> Result<Vec<Layer>, ExportError>
 ///
 /// # Errors
 /// If a component is empty (E018).
-pub fn addressable(runtime: &'static str, module: &str) -> Result<(), ExportError> {
+pub fn addressable(runtime: &'static str, module: &str) -> Result<()> {
     if module.split('.').any(str::is_empty) {
         let why = "a part of its path is empty";
         return Err(ExportError::Name { runtime, module: module.to_owned(), why });

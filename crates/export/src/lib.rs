@@ -34,7 +34,7 @@ pub mod sequence;
 pub mod stack;
 mod targets;
 
-pub use error::{ExportError, Sited};
+pub use error::{ExportError, Result, Sited};
 pub use placed::Placed;
 pub use targets::TARGETS;
 
@@ -50,7 +50,7 @@ pub struct Target {
     /// What it cannot express, in one line.
     pub limits: &'static str,
     /// Writes a plan, or returns the reason why it cannot.
-    pub write: fn(&Placed) -> Result<Export, ExportError>,
+    pub write: fn(&Placed) -> Result<Export>,
 }
 
 /// A plan in the notation of a runtime.
@@ -98,7 +98,7 @@ impl Export {
 ///
 /// # Errors
 /// If there is no such target (E001, with the most similar name).
-pub fn target(name: &str) -> Result<&'static Target, ExportError> {
+pub fn target(name: &str) -> Result<&'static Target> {
     if let Some(target) = TARGETS.iter().find(|target| target.name == name) {
         return Ok(target);
     }

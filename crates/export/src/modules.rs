@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use stagewright_core::graph::OpId;
 
-use super::error::ExportError;
+use super::error::{ExportError, Result};
 use super::layers::{addressable, parts};
 use super::paths::Paths;
 use super::placed::Placed;
@@ -25,7 +25,7 @@ pub type Assigned = (String, usize);
 ///
 /// # Errors
 /// If the modules cannot express the plan (E010 to E013, E018 and E021).
-pub fn assigned(placed: &Placed, paths: &Paths, runtime: &'static str) -> Result<Vec<Assigned>, ExportError> {
+pub fn assigned(placed: &Placed, paths: &Paths, runtime: &'static str) -> Result<Vec<Assigned>> {
     let homes = placed.homes()?;
     let data: Vec<bool> = (0..placed.operators.len()).map(|at| placed.is_input(at)).collect();
     let mut tree: BTreeMap<&str, Node> = BTreeMap::new();
@@ -115,13 +115,7 @@ impl Node {
 
 /// Checks that an operator of a module on several devices still runs on its device in the plan. `main` is the device
 /// that receives the inputs of the model.
-fn check_loose(
-    placed: &Placed,
-    at: usize,
-    home: usize,
-    main: Option<usize>,
-    paths: &Paths,
-) -> Result<(), ExportError> {
+fn check_loose(placed: &Placed, at: usize, home: usize, main: Option<usize>, paths: &Paths) -> Result<()> {
     let operator = &placed.operators[at];
     let loose = |why| {
         let module = paths.first(home).to_owned();

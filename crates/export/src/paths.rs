@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use stagewright_core::graph::{Graph, OpId};
 
-use super::error::ExportError;
+use super::error::{ExportError, Result};
 use super::layers::path;
 use super::placed::Placed;
 use super::published::Published;
@@ -38,7 +38,7 @@ impl Paths {
     ///
     /// # Errors
     /// If an operator outside of all modules has no module on its device to go with (E021).
-    pub fn new(placed: &Placed) -> Result<Paths, ExportError> {
+    pub fn new(placed: &Placed) -> Result<Paths> {
         let own: Vec<_> = placed.operators.iter().map(path).collect();
         let forward: Vec<&str> = own
             .iter()

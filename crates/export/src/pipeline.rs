@@ -6,7 +6,7 @@ use petgraph::algo::toposort;
 use petgraph::graph::{DiGraph, NodeIndex};
 use stagewright_core::graph::OpId;
 
-use super::error::ExportError;
+use super::error::{ExportError, Result};
 use super::placed::Placed;
 
 /// The stages of a plan.
@@ -25,7 +25,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// If a stage has several devices, a device has several calls, or there is no such order (E007 to E009).
-    pub fn new(placed: &Placed, runtime: &'static str) -> Result<Pipeline, ExportError> {
+    pub fn new(placed: &Placed, runtime: &'static str) -> Result<Pipeline> {
         placed.one_device_each(runtime)?;
         Pipeline::replicated(placed, runtime)
     }
@@ -34,7 +34,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// If a device has several calls or there is no order (E008 and E009).
-    pub fn replicated(placed: &Placed, runtime: &'static str) -> Result<Pipeline, ExportError> {
+    pub fn replicated(placed: &Placed, runtime: &'static str) -> Result<Pipeline> {
         placed.one_call_each(runtime)?;
         let devices = given(placed).or_else(|| derived(placed)).ok_or(ExportError::NoOrder { runtime })?;
         let mut stage_of = vec![0; devices.len()];
@@ -71,13 +71,10 @@ impl Pipeline {
     ///
     /// # Errors
     /// If a stage is on a host (E016).
-    pub fn on_accelerators(&self, placed: &Placed, rule: &'static str) -> Result<(), ExportError> {
-        match (0..placed.devices.len()).find(|&device| placed.devices[device].host) {
-            Some(host) => {
-                Err(ExportError::Devices { what: format!("the host {}", placed.shown(host)), rule })
-            }
-            None => Ok(()),
-        }
+    pub fn on_accelerators(&self, placed: &Placed, rule: &'static str) -> Result<()> {
+        let host = (0..placed.devices.len()).find(|&device| placed.devices[device].host);
+        let Some(host) = host else { return Ok(()) };
+        Err(ExportError::Devices { what: format!("the host {}", placed.shown(host)), rule })
     }
 
     /// The error for an operator in a stage where the runtime does not run it, with the runtime's rule and a hint.
@@ -96,7 +93,7 @@ impl Pipeline {
         }
     }
 
-    fn check(&self, placed: &Placed, runtime: &'static str) -> Result<(), ExportError> {
+    fn check(&self, placed: &Placed, runtime: &'static str) -> Result<()> {
         for (from, to) in forward_edges(placed) {
             if self.stage(placed, from) > self.stage(placed, to) {
                 return Err(ExportError::Backwards {

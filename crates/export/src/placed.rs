@@ -3,12 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use stagewright_core::document::{
-    ClusterDocument, DeviceDocument, OperatorDocument, Pass, PlanDocument, PlanStatus,
-};
+use stagewright_core::document::{ClusterDocument, DeviceDocument, OperatorDocument, Pass, PlanDocument};
 use stagewright_core::graph::{Graph, OpId};
 
-use super::error::{ExportError, Sited};
+use super::error::{ExportError, Result, Sited};
 use stagewright_formats::clusters::{Role, device};
 use stagewright_report::units::name;
 
@@ -78,7 +76,7 @@ impl<'a> Placed<'a> {
         plan: &'a PlanDocument,
         graph: Option<&'a Graph>,
         cluster: Option<&ClusterDocument>,
-    ) -> Result<Placed<'a>, ExportError> {
+    ) -> Result<Placed<'a>> {
         let used = plan.devices.iter().enumerate().filter(|(_, device)| !device.ops.is_empty());
         let kinds: Vec<&str> = match cluster {
             Some(cluster) => cluster.kinds.iter().map(|kind| kind.name.as_str()).collect(),
@@ -96,14 +94,14 @@ impl<'a> Placed<'a> {
             })
             .collect();
         if devices.is_empty() {
-            return Err(ExportError::NoPlan { status: status(plan.status) });
+            return Err(ExportError::NoPlan { status: plan.status.name() });
         }
         let mut placed = Placed { devices, operators: Vec::new(), graph, plan };
         placed.operators = placed.read(graph)?;
         Ok(placed)
     }
 
-    fn read(&self, graph: Option<&'a Graph>) -> Result<Vec<Operator<'a>>, ExportError> {
+    fn read(&self, graph: Option<&'a Graph>) -> Result<Vec<Operator<'a>>> {
         let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
         let mut operators = Vec::new();
         for (device, seat) in self.devices.iter().enumerate() {
@@ -148,7 +146,7 @@ impl<'a> Placed<'a> {
     ///
     /// # Errors
     /// If it is not given (E006); `why` names what the plan lacks.
-    pub fn model(&self, target: &'static str, why: &'static str) -> Result<&'a Graph, ExportError> {
+    pub fn model(&self, target: &'static str, why: &'static str) -> Result<&'a Graph> {
         self.graph.ok_or(ExportError::NeedsModel { target, why })
     }
 
@@ -165,7 +163,7 @@ impl<'a> Placed<'a> {
     ///
     /// # Errors
     /// If there are any (E007 and E008).
-    pub fn one_run_each(&self, runtime: &'static str) -> Result<(), ExportError> {
+    pub fn one_run_each(&self, runtime: &'static str) -> Result<()> {
         self.one_device_each(runtime)?;
         self.one_call_each(runtime)
     }
@@ -174,7 +172,7 @@ impl<'a> Placed<'a> {
     ///
     /// # Errors
     /// If there are any (E007).
-    pub fn one_device_each(&self, runtime: &'static str) -> Result<(), ExportError> {
+    pub fn one_device_each(&self, runtime: &'static str) -> Result<()> {
         match self.devices.iter().find(|device| device.document.replicas != 1) {
             Some(device) => Err(ExportError::Replicas {
                 runtime,
@@ -190,7 +188,7 @@ impl<'a> Placed<'a> {
     ///
     /// # Errors
     /// If there are any (E008).
-    pub fn one_call_each(&self, runtime: &'static str) -> Result<(), ExportError> {
+    pub fn one_call_each(&self, runtime: &'static str) -> Result<()> {
         let calls = |device: &Device| device.document.calls.as_ref().map_or(1, Vec::len);
         match self.devices.iter().find(|device| calls(device) > 1) {
             Some(device) => Err(ExportError::Calls {
@@ -242,7 +240,7 @@ impl<'a> Placed<'a> {
     ///
     /// # Errors
     /// If an operator has no forward operator or is not on its device (E011 and E012).
-    pub fn homes(&self) -> Result<Vec<usize>, ExportError> {
+    pub fn homes(&self) -> Result<Vec<usize>> {
         let mut by_class: BTreeMap<&str, usize> = BTreeMap::new();
         let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
         let mut by_layer: BTreeMap<&str, usize> = BTreeMap::new();
@@ -284,15 +282,6 @@ impl<'a> Placed<'a> {
 /// The proper prefixes of a dotted name, longest first.
 fn prefixes(name: &str) -> impl Iterator<Item = &str> {
     name.rmatch_indices('.').map(|(end, _)| &name[..end])
-}
-
-fn status(status: PlanStatus) -> &'static str {
-    match status {
-        PlanStatus::Optimal => "optimal",
-        PlanStatus::Feasible => "feasible",
-        PlanStatus::Infeasible => "infeasible",
-        PlanStatus::Unknown => "unknown",
-    }
 }
 
 fn is_host(kind: &str, cluster: Option<&ClusterDocument>) -> bool {

@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use stagewright_core::graph::{OpId, TensorId};
 
-use super::error::ExportError;
+use super::error::{ExportError, Result};
 use super::layers::{Layer, addressable, layers};
 use super::paths::Paths;
 use super::pipeline::{Pipeline, forward_edges};
@@ -39,7 +39,7 @@ impl Sequence {
     ///
     /// # Errors
     /// If the plan does not divide into such a sequence (E006, E010 to E012, E015, E018, E019 and E021).
-    pub fn new(placed: &Placed, target: &'static str, pipeline: Pipeline) -> Result<Sequence, ExportError> {
+    pub fn new(placed: &Placed, target: &'static str, pipeline: Pipeline) -> Result<Sequence> {
         placed.model(target, WHY)?;
         let paths = Paths::new(placed)?;
         let mut found: Vec<(usize, Layer)> = Vec::new();
@@ -82,7 +82,7 @@ impl Sequence {
     ///
     /// # Errors
     /// If there is one (E017).
-    pub fn no_stage_empty(&self, rule: &'static str) -> Result<(), ExportError> {
+    pub fn no_stage_empty(&self, rule: &'static str) -> Result<()> {
         let help = "plan with fewer devices, or pin the inputs to a device that runs a layer";
         if self.stages.iter().any(Vec::is_empty) {
             return Err(ExportError::Counts { counts: self.counts(), rule, help });
@@ -96,7 +96,7 @@ impl Sequence {
     ///
     /// # Errors
     /// If the sequence is not a chain (E020).
-    pub fn chain(&self, placed: &Placed, runtime: &'static str) -> Result<(), ExportError> {
+    pub fn chain(&self, placed: &Placed, runtime: &'static str) -> Result<()> {
         let mut links: Vec<Vec<&Layer>> = Vec::new();
         for layer in self.stages.iter().flatten() {
             match links.last_mut() {
@@ -155,7 +155,7 @@ pub fn is_data(placed: &Placed, layer: &Layer) -> bool {
 
 /// Sorts layers topologically and by stage. Since forward tensors never go back to an earlier stage, a layer
 /// of the earliest remaining stage can always run next, unless layers read from one another in a cycle.
-fn in_order(placed: &Placed, found: Vec<(usize, Layer)>) -> Result<Vec<(usize, Layer)>, ExportError> {
+fn in_order(placed: &Placed, found: Vec<(usize, Layer)>) -> Result<Vec<(usize, Layer)>> {
     let layer_of = index_of(placed, found.iter().map(|(_, layer)| layer).enumerate());
     let mut producers: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); found.len()];
     let mut readers: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); found.len()];

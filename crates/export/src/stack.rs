@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use stagewright_core::graph::{Graph, OpId};
 
-use super::error::ExportError;
+use super::error::{ExportError, Result};
 use super::layers::{Layer, layers};
 use super::paths::Paths;
 use super::pipeline::Pipeline;
@@ -19,6 +19,10 @@ use stagewright_report::units::name as shown;
 /// Hint for an embedding or a head in the wrong stage.
 const PIN_ENDS: &str = "with --pins, pin operators before the stack to the device of the first stage and operators \
                         after it to that of the last, and plan again";
+
+/// Hint for a stage without layers of the stack.
+pub const PIN_OUTER: &str =
+    "plan with fewer devices, or pin the embedding and the head to the devices of the outer layers";
 
 /// A stack divided among the stages of a pipeline.
 #[derive(Debug)]
@@ -41,7 +45,7 @@ impl Stack {
     /// # Errors
     /// If the plan does not divide one stack into stages (E006 to E012, E014, E015 and E021).
     /// E006 to E012, E014, E015 and E021.
-    pub fn new(placed: &Placed, runtime: &'static str) -> Result<Stack, ExportError> {
+    pub fn new(placed: &Placed, runtime: &'static str) -> Result<Stack> {
         let pipeline = Pipeline::new(placed, runtime)?;
         let layers = layers(placed, &Paths::new(placed)?)?;
         let mut counts = vec![0; pipeline.stages()];
@@ -107,12 +111,7 @@ impl Stack {
     ///
     /// Without the model, only stages without layers of the stack can be decided: forward tensors only go
     /// forward.
-    fn after(
-        &self,
-        placed: &Placed,
-        layers: &[Layer],
-        runtime: &'static str,
-    ) -> Result<Vec<bool>, ExportError> {
+    fn after(&self, placed: &Placed, layers: &[Layer], runtime: &'static str) -> Result<Vec<bool>> {
         let last = self.pipeline.stages() - 1;
         let stage = |at: usize| self.pipeline.stage(placed, at);
         if placed.graph.is_none() {
@@ -161,7 +160,7 @@ impl Stack {
     ///
     /// # Errors
     /// If there is one (E017).
-    pub fn no_stage_empty(&self, rule: &'static str, help: &'static str) -> Result<(), ExportError> {
+    pub fn no_stage_empty(&self, rule: &'static str, help: &'static str) -> Result<()> {
         if self.counts.contains(&0) {
             return Err(ExportError::Counts { counts: self.counts.clone(), rule, help });
         }
@@ -189,7 +188,7 @@ fn reached(placed: &Placed, from: &[usize], beyond: fn(&Graph, OpId) -> &[OpId])
     reached
 }
 
-fn check_stacks(stacks: &BTreeSet<&str>, runtime: &'static str) -> Result<(), ExportError> {
+fn check_stacks(stacks: &BTreeSet<&str>, runtime: &'static str) -> Result<()> {
     let mut found = stacks.iter();
     let why = match (found.next(), found.next()) {
         (Some(_), None) => return Ok(()),

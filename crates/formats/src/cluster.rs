@@ -17,13 +17,13 @@
 
 use stagewright_core::document::{CLUSTER_SCHEMA, ClusterDocument};
 
-use super::error::InputError;
+use super::error::Result;
 use super::notation::Notation;
 use super::pretty_json;
 use super::text::text;
 
 /// Reads a cluster, in either notation.
-pub fn import_cluster(label: &str, bytes: &[u8]) -> Result<ClusterDocument, InputError> {
+pub fn import_cluster(label: &str, bytes: &[u8]) -> Result<ClusterDocument> {
     let text = text(label, bytes)?;
     Notation::of(text).read_as(label, text, &[CLUSTER_SCHEMA])
 }

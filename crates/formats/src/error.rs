@@ -7,6 +7,9 @@ use std::fmt;
 
 use stagewright_core::text::visible;
 
+/// The result of reading or writing a document.
+pub type Result<T, E = InputError> = std::result::Result<T, E>;
+
 /// An invalid input.
 ///
 /// `Display` prints all of it, over several lines:
@@ -89,6 +92,11 @@ impl InputError {
         help: impl Into<String>,
     ) -> Self {
         InputError::new(code, label, At::Path(path.into()), message, help)
+    }
+
+    /// An error about a model without operators.
+    pub(super) fn empty(label: &str, message: &str) -> Self {
+        InputError::new("M004", label, At::Whole, message, "give at least one")
     }
 }
 

@@ -64,7 +64,7 @@ use std::io::{Cursor, Read, Seek, SeekFrom};
 use stagewright_core::document::GraphDocument;
 
 pub use cluster::{import_cluster, write_cluster};
-pub use error::{At, InputError, Place};
+pub use error::{At, InputError, Place, Result};
 pub use foreign::Foreign;
 pub use native::write_graph;
 pub use notation::Notation;
@@ -113,9 +113,9 @@ pub struct FormatEntry {
 #[derive(Debug)]
 enum Import {
     /// Reads the whole file from memory.
-    Bytes(fn(&str, &[u8], &ImportOptions) -> Result<Imported, InputError>),
+    Bytes(fn(&str, &[u8], &ImportOptions) -> Result<Imported>),
     /// Reads a stream, recognised by its first [`HEAD`] bytes.
-    Stream(fn(&str, &mut dyn Stream, &ImportOptions) -> Result<Imported, InputError>),
+    Stream(fn(&str, &mut dyn Stream, &ImportOptions) -> Result<Imported>),
 }
 
 /// A file that is read in part.
@@ -221,22 +221,19 @@ pub struct Imported {
 }
 
 /// Recognises the format of a model.
-pub fn detect(label: &str, bytes: &[u8]) -> Result<Format, InputError> {
+pub fn detect(label: &str, bytes: &[u8]) -> Result<Format> {
     let text = text::text(label, bytes);
     let json = text.as_ref().map(|text| Sniff::new(text)).unwrap_or_default();
-    match FORMATS.iter().find(|entry| (entry.detect)(bytes, &json)) {
-        Some(entry) => Ok(entry.format),
-        None => {
-            if let Some(foreign) = Foreign::from_bytes(bytes) {
-                return Err(foreign.refused(label));
-            }
-            text?;
-            let known: Vec<&str> = FORMATS.iter().map(|entry| entry.description).collect();
-            let help = format!("give a model in one of these formats: {}", known.join("; "));
-            let message = "unrecognised model format";
-            Err(InputError::new("F006", label, At::Whole, message, help))
-        }
+    if let Some(entry) = FORMATS.iter().find(|entry| (entry.detect)(bytes, &json)) {
+        return Ok(entry.format);
     }
+    if let Some(foreign) = Foreign::from_bytes(bytes) {
+        return Err(foreign.refused(label));
+    }
+    text?;
+    let known: Vec<&str> = FORMATS.iter().map(|entry| entry.description).collect();
+    let help = format!("give a model in one of these formats: {}", known.join("; "));
+    Err(InputError::new("F006", label, At::Whole, "unrecognised model format", help))
 }
 
 /// Reads a model in the given format, or in the detected one if `format` is `None`.
@@ -252,12 +249,12 @@ pub fn detect(label: &str, bytes: &[u8]) -> Result<Format, InputError> {
 /// assert_eq!(error.place.to_string(), "model.json: operators[0]");
 /// # Ok::<(), stagewright_formats::InputError>(())
 /// ```
-pub fn import_graph(label: &str, bytes: &[u8], format: Option<Format>) -> Result<Imported, InputError> {
+pub fn import_graph(label: &str, bytes: &[u8], format: Option<Format>) -> Result<Imported> {
     import_model(label, bytes, &ImportOptions { format, ..ImportOptions::default() })
 }
 
 /// Reads a model from memory with import options.
-pub fn import_model(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported, InputError> {
+pub fn import_model(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported> {
     let format = match options.format {
         Some(format) => format,
         None => detect(label, bytes)?,
@@ -273,11 +270,7 @@ pub fn import_model(label: &str, bytes: &[u8], options: &ImportOptions) -> Resul
 ///
 /// # Errors
 /// If the model is invalid, as for [`import_model`], or if the file cannot be read (F011).
-pub fn import_file(
-    label: &str,
-    file: &mut dyn Stream,
-    options: &ImportOptions,
-) -> Result<Imported, InputError> {
+pub fn import_file(label: &str, file: &mut dyn Stream, options: &ImportOptions) -> Result<Imported> {
     let failed = |error: std::io::Error| unreadable(label, &error);
     let mut bytes = Vec::new();
     (&mut *file).take(HEAD).read_to_end(&mut bytes).map_err(failed)?;

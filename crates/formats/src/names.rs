@@ -16,6 +16,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use stagewright_core::document::Pass;
 
+/// Whether a list, whose entries are separated by blanks, contains a name.
+pub(crate) fn is_among(name: &str, list: &str) -> bool {
+    list.split(' ').any(|listed| listed == name)
+}
+
 /// Model name for formats that store none: the file name without its extension.
 pub(super) fn stem(label: &str) -> &str {
     let file = label.rsplit(['/', '\\']).next().unwrap_or(label);

@@ -6,7 +6,7 @@
 
 use stagewright_core::document::{CLUSTER_SCHEMA, GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument};
 
-use super::error::InputError;
+use super::error::Result;
 use super::notation::{Notation, expect_schema};
 use super::text::{Sniff, text};
 use super::{Format, ImportOptions, Imported, pretty_json};
@@ -16,7 +16,7 @@ pub(super) fn detect(_bytes: &[u8], json: &Sniff) -> bool {
     json.schema.as_deref().is_some_and(|schema| schema.starts_with("stagewright.")) || json.has("operators")
 }
 
-pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Result<Imported, InputError> {
+pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Result<Imported> {
     let text = text(label, bytes)?;
     let graph: GraphDocument = Notation::Json.read_as(label, text, &[GRAPH_SCHEMA, GRAPH_SCHEMA_2])?;
     if let Some(cluster) = &graph.cluster {

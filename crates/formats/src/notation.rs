@@ -6,7 +6,7 @@
 
 use serde::de::DeserializeOwned;
 
-use super::error::{At, InputError};
+use super::error::{At, InputError, Result};
 use super::text::{Sniff, clamp, end_of};
 
 /// Notation of a document.
@@ -25,7 +25,7 @@ impl Notation {
     }
 
     /// Reads a document that need not name its schema.
-    pub(super) fn read<T: DeserializeOwned>(self, label: &str, text: &str) -> Result<T, InputError> {
+    pub(super) fn read<T: DeserializeOwned>(self, label: &str, text: &str) -> Result<T> {
         match self {
             Notation::Json => from_json(label, text),
             Notation::Toml => from_toml(label, text),
@@ -34,12 +34,7 @@ impl Notation {
 
     /// Reads a document of one of `schemas`. The schema is checked first: other errors of a document of
     /// another kind would only mislead.
-    pub(super) fn read_as<T: DeserializeOwned>(
-        self,
-        label: &str,
-        text: &str,
-        schemas: &[&str],
-    ) -> Result<T, InputError> {
+    pub(super) fn read_as<T: DeserializeOwned>(self, label: &str, text: &str, schemas: &[&str]) -> Result<T> {
         let found = match self {
             Notation::Json => Sniff::new(text).schema,
             Notation::Toml => text
@@ -62,7 +57,7 @@ impl Notation {
 }
 
 /// Rejects a document of another schema.
-pub(super) fn expect_schema(label: &str, path: &str, found: &str, expected: &str) -> Result<(), InputError> {
+pub(super) fn expect_schema(label: &str, path: &str, found: &str, expected: &str) -> Result<()> {
     if found == expected {
         return Ok(());
     }
@@ -77,7 +72,7 @@ pub(super) fn expect_schema(label: &str, path: &str, found: &str, expected: &str
     Err(InputError::at_path("F007", label, path, message, help))
 }
 
-fn from_json<T: DeserializeOwned>(label: &str, text: &str) -> Result<T, InputError> {
+fn from_json<T: DeserializeOwned>(label: &str, text: &str) -> Result<T> {
     // Tracking the path doubles the time, so only faulty files are read again with it.
     if let Ok(document) = serde_json::from_str(text) {
         return Ok(document);
@@ -117,12 +112,10 @@ fn json_error(label: &str, path: &str, error: &serde_json::Error) -> InputError 
     InputError::new(code, label, at, in_plain_words(message), shape_help(code))
 }
 
-fn from_toml<T: DeserializeOwned>(label: &str, text: &str) -> Result<T, InputError> {
+fn from_toml<T: DeserializeOwned>(label: &str, text: &str) -> Result<T> {
     let fault = |error: toml::de::Error| {
-        let at = match error.span() {
-            Some(span) => end_of(text.get(..span.start).unwrap_or_default()),
-            None => At::Whole,
-        };
+        let before = |span: std::ops::Range<usize>| end_of(text.get(..span.start).unwrap_or_default());
+        let at = error.span().map_or(At::Whole, before);
         let message = error.message();
         let code = shape_code(message).unwrap_or("F002");
         InputError::new(code, label, at, in_plain_words(message), shape_help(code))

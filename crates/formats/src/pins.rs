@@ -15,14 +15,14 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use stagewright_core::document::{PinTargets, PinsDocument};
 
-use super::error::InputError;
+use super::error::Result;
 use super::notation::Notation;
 use super::text::text;
 
 /// Reads pins, in either notation.
-pub fn import_pins(label: &str, bytes: &[u8]) -> Result<PinsDocument, InputError> {
+pub fn import_pins(label: &str, bytes: &[u8]) -> Result<PinsDocument> {
     let text = text(label, bytes)?;
-    let read: Result<UniquePins, InputError> = Notation::of(text).read(label, text);
+    let read: Result<UniquePins> = Notation::of(text).read(label, text);
     read.map(|pins| pins.0).map_err(|mut error| {
         if error.message.starts_with("data did not match any variant") {
             "expected the name of a device, kind or class, or a list of such names"

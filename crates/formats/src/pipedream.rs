@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 
 use stagewright_core::document::{GRAPH_SCHEMA, GraphDocument, OperatorDocument, Pass, TensorDocument};
 
-use super::error::{At, InputError};
+use super::error::{InputError, Result};
 use super::options::{Gradients, ImportOptions, TimeUnit};
 use super::readers::Readers;
 use super::text::{Sniff, position, text};
@@ -69,16 +69,10 @@ pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
     !head.starts_with(b"{") && head.windows(MARK.len()).any(|window| window == MARK)
 }
 
-pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported, InputError> {
+pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported> {
     let (mut nodes, edges) = parse(label, text(label, bytes)?)?;
     if nodes.is_empty() {
-        return Err(InputError::new(
-            "M004",
-            label,
-            At::Whole,
-            "the profile has no nodes",
-            "give at least one",
-        ));
+        return Err(InputError::empty(label, "the profile has no nodes"));
     }
     if !options.keep_input_costs {
         for node in nodes.iter_mut().filter(|node| node.is_input()) {
@@ -105,14 +99,9 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
         ..timed(backward_name(node), node, node.backward)
     });
     let graph = GraphDocument {
-        schema: GRAPH_SCHEMA.to_owned(),
-        name: names::stem(label).to_owned(),
         operators: forward.chain(backward).collect(),
         tensors: tensors(&nodes, &readers, training.then_some(options.gradients)),
-        cluster: None,
-        parameters: Vec::new(),
-        batch: None,
-        pipedream_skips: Vec::new(),
+        ..GraphDocument::new(GRAPH_SCHEMA, names::stem(label))
     };
     Ok(Imported { graph, format: Format::PipeDream, ids: None })
 }
@@ -127,13 +116,6 @@ fn kind(description: &str) -> &str {
 }
 
 fn tensors(nodes: &[Node<'_>], readers: &Readers, gradients: Option<Gradients>) -> Vec<TensorDocument> {
-    let tensor = |producer: String, consumers: Vec<String>, bytes: f64| TensorDocument {
-        name: None,
-        producer,
-        consumers,
-        bytes,
-        seconds: BTreeMap::new(),
-    };
     let own = |node: &Node<'_>| node.name.to_owned();
     let mut tensors = Vec::new();
     for (producer, _, successors) in readers.iter() {
@@ -143,15 +125,15 @@ fn tensors(nodes: &[Node<'_>], readers: &Readers, gradients: Option<Gradients>) 
         if gradients == Some(Gradients::Reversed) {
             consumers.push(backward_name(node));
         }
-        tensors.push(tensor(own(node), consumers, node.activation));
+        tensors.push(TensorDocument::new(own(node), consumers, node.activation));
         match gradients {
             None => {}
             Some(Gradients::Mirrored) => {
                 let consumers = successors.map(backward_name).collect();
-                tensors.push(tensor(backward_name(node), consumers, node.activation));
+                tensors.push(TensorDocument::new(backward_name(node), consumers, node.activation));
             }
             Some(Gradients::Reversed) => tensors.extend(successors.map(|successor| {
-                tensor(backward_name(successor), vec![backward_name(node)], node.activation)
+                TensorDocument::new(backward_name(successor), vec![backward_name(node)], node.activation)
             })),
         }
     }
@@ -160,13 +142,15 @@ fn tensors(nodes: &[Node<'_>], readers: &Readers, gradients: Option<Gradients>) 
         let mut read = vec![false; nodes.len()];
         readers.iter().for_each(|(producer, _, _)| read[producer] = true);
         let last = nodes.iter().zip(&read).filter(|(_, read)| !**read);
-        tensors.extend(last.map(|(node, _)| tensor(own(node), vec![backward_name(node)], node.activation)));
+        tensors.extend(
+            last.map(|(node, _)| TensorDocument::new(own(node), vec![backward_name(node)], node.activation)),
+        );
     }
     tensors
 }
 
 /// Nodes and edges in file order.
-fn parse<'a>(label: &str, text: &'a str) -> Result<(Vec<Node<'a>>, Vec<Edge<'a>>), InputError> {
+fn parse<'a>(label: &str, text: &'a str) -> Result<(Vec<Node<'a>>, Vec<Edge<'a>>)> {
     let (mut nodes, mut edges) = (Vec::new(), Vec::new());
     let mut line_of: BTreeMap<&str, usize> = BTreeMap::new();
     for (line, content) in text.lines().enumerate().filter(|(_, content)| !content.trim().is_empty()) {
@@ -197,7 +181,7 @@ fn node<'a>(
     label: &str,
     (line, content): (usize, &str),
     [name, description, figures]: [&'a str; 3],
-) -> Result<Node<'a>, InputError> {
+) -> Result<Node<'a>> {
     let mut node = Node { name, description, forward: 0.0, backward: 0.0, activation: 0.0, parameters: 0.0 };
     let mut missing = ["forward_compute_time", "backward_compute_time", "activation_size", "parameter_size"];
     for figure in figures.split(", ") {
@@ -227,14 +211,10 @@ fn node<'a>(
         })?;
         missing.iter_mut().filter(|missing| **missing == field).for_each(|found| *found = "");
     }
-    match missing.iter().find(|missing| !missing.is_empty()) {
-        None => Ok(node),
-        Some(field) => {
-            let help = "add the figure; check that the file is complete";
-            let message = format!("`{name}` has no {field}");
-            Err(InputError::new("F003", label, position(line, content, figures), message, help))
-        }
-    }
+    let Some(field) = missing.iter().find(|missing| !missing.is_empty()) else { return Ok(node) };
+    let help = "add the figure; check that the file is complete";
+    let message = format!("`{name}` has no {field}");
+    Err(InputError::new("F003", label, position(line, content, figures), message, help))
 }
 
 /// Parses a number, or the sum of several in brackets; `None` unless each can be a time or size.
@@ -246,7 +226,7 @@ fn sum(text: &str) -> Option<f64> {
     })
 }
 
-fn readers(label: &str, nodes: &[Node<'_>], edges: &[Edge<'_>]) -> Result<Readers, InputError> {
+fn readers(label: &str, nodes: &[Node<'_>], edges: &[Edge<'_>]) -> Result<Readers> {
     let by_name: BTreeMap<&str, usize> = nodes.iter().enumerate().map(|(i, node)| (node.name, i)).collect();
     let mut readers = Readers::default();
     for edge in edges {

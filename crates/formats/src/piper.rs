@@ -34,11 +34,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, GRAPH_SCHEMA, GraphDocument, KindDocument, LinkDocument,
-    OperatorDocument, TensorDocument,
+    ClusterDocument, GRAPH_SCHEMA, GraphDocument, KindDocument, LinkDocument, OperatorDocument,
+    TensorDocument,
 };
 
-use super::error::{At, InputError};
+use super::error::{At, InputError, Result};
 use super::notation::Notation;
 use super::options::ImportOptions;
 use super::readers::Readers;
@@ -93,7 +93,7 @@ pub(super) fn detect(_bytes: &[u8], json: &Sniff) -> bool {
     ["maxMemoryPerDevice", "mbsInBatch", "maxDevices"].iter().any(|key| json.has(key))
 }
 
-pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported, InputError> {
+pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported> {
     let file: File = Notation::Json.read(label, text(label, bytes)?)?;
     if file.nodes.is_empty() {
         let help = "give at least one node";
@@ -133,39 +133,26 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
     };
     let operators = file.nodes.iter().zip(&names).zip(ways).map(operator).collect();
     let graph = GraphDocument {
-        schema: GRAPH_SCHEMA.to_owned(),
-        name: names::stem(label).to_owned(),
         operators,
         tensors,
         cluster: Some(cluster),
-        parameters: Vec::new(),
-        batch: None,
-        pipedream_skips: Vec::new(),
+        ..GraphDocument::new(GRAPH_SCHEMA, names::stem(label))
     };
     Ok(Imported { graph, format: Format::Piper, ids: None })
 }
 
 /// The first configuration of a node on one device.
-fn single<'a>(label: &str, i: usize, node: &'a Node) -> Result<(&'a str, &'a Way), InputError> {
+fn single<'a>(label: &str, i: usize, node: &'a Node) -> Result<(&'a str, &'a Way)> {
     let one = node.ways.iter().find(|(degree, _)| degree.trim().parse() == Ok(1));
-    match one.and_then(|(degree, ways)| Some((degree.as_str(), ways.first()?))) {
-        Some(way) => Ok(way),
-        None => {
-            let message = format!("the node {} has no profile for one device", node.id);
-            let help = "profile it on one device too and add that under \"1\": a plan places an operator on one \
-                        device";
-            Err(InputError::at_path("M012", label, format!("nodes[{i}].TMPCs"), message, help))
-        }
-    }
+    one.and_then(|(degree, ways)| Some((degree.as_str(), ways.first()?))).ok_or_else(|| {
+        let message = format!("the node {} has no profile for one device", node.id);
+        let help =
+            "profile it on one device too and add that under \"1\": a plan places an operator on one device";
+        InputError::at_path("M012", label, format!("nodes[{i}].TMPCs"), message, help)
+    })
 }
 
-fn check_way(
-    label: &str,
-    path: &str,
-    way: &Way,
-    id: i64,
-    joined: &BTreeSet<(i64, i64)>,
-) -> Result<(), InputError> {
+fn check_way(label: &str, path: &str, way: &Way, id: i64, joined: &BTreeSet<(i64, i64)>) -> Result<()> {
     for (field, value) in [
         ("timePerSample", way.time_per_sample),
         ("parameterSize", way.parameter_size),
@@ -199,7 +186,7 @@ fn tensors(
     file: &File,
     by_id: &BTreeMap<i64, usize>,
     names: &[String],
-) -> Result<Vec<TensorDocument>, InputError> {
+) -> Result<Vec<TensorDocument>> {
     // Edges out of a node carry one tensor if their costs are bitwise equal.
     let mut tensor_of: BTreeMap<(usize, u64), usize> = BTreeMap::new();
     let mut costs = Vec::new();
@@ -221,40 +208,25 @@ fn tensors(
         });
         readers.add(source, output, dest);
     }
-    let tensor = |(producer, output, readers): (usize, usize, &[usize])| TensorDocument {
-        name: None,
-        producer: names[producer].clone(),
-        consumers: readers.iter().map(|&reader| names[reader].clone()).collect(),
-        bytes: 2.0 * costs[output],
-        seconds: BTreeMap::new(),
+    let tensor = |(producer, output, readers): (usize, usize, &[usize])| {
+        let consumers = readers.iter().map(|&reader| names[reader].clone()).collect();
+        TensorDocument::new(&*names[producer], consumers, 2.0 * costs[output])
     };
     Ok(readers.iter().map(tensor).collect())
 }
 
-fn cluster(label: &str, file: &File, options: &ImportOptions) -> Result<ClusterDocument, InputError> {
+fn cluster(label: &str, file: &File, options: &ImportOptions) -> Result<ClusterDocument> {
     not_negative(label, "maxMemoryPerDevice", file.max_memory_per_device)?;
     not_negative(label, "bandwidth", file.bandwidth)?;
-    let class = options.class().to_owned();
-    Ok(ClusterDocument {
-        schema: CLUSTER_SCHEMA.to_owned(),
-        name: "piper".to_owned(),
-        classes: BTreeMap::new(),
-        kinds: vec![KindDocument {
-            reserve_bytes: None,
-            name: class.clone(),
-            class,
-            count: file.max_devices,
-            host: false,
-            memory_bytes: Some(file.max_memory_per_device),
-            link: Some(LinkDocument { latency_s: 0.0, bandwidth: file.bandwidth }),
-            group: None,
-        }],
-        groups: Vec::new(),
-        matrix: None,
-    })
+    let kind = KindDocument {
+        memory_bytes: Some(file.max_memory_per_device),
+        link: Some(LinkDocument { latency_s: 0.0, bandwidth: file.bandwidth }),
+        ..KindDocument::named(options.class(), file.max_devices)
+    };
+    Ok(ClusterDocument { kinds: vec![kind], ..ClusterDocument::new("piper") })
 }
 
-fn not_negative(label: &str, path: &str, value: f64) -> Result<(), InputError> {
+fn not_negative(label: &str, path: &str, value: f64) -> Result<()> {
     if is_amount(value) {
         return Ok(());
     }

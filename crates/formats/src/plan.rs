@@ -5,7 +5,7 @@
 
 use stagewright_core::document::{PLAN_SCHEMA, PlanDocument};
 
-use super::error::{At, InputError};
+use super::error::{At, InputError, Result};
 use super::notation::Notation;
 use super::reference::split;
 use super::text::{Sniff, text};
@@ -30,7 +30,7 @@ impl<'a> PlanFile<'a> {
     ///
     /// # Errors
     /// If the text or a native plan is invalid.
-    pub fn read(label: &'a str, bytes: &'a [u8]) -> Result<PlanFile<'a>, InputError> {
+    pub fn read(label: &'a str, bytes: &'a [u8]) -> Result<PlanFile<'a>> {
         let text = text(label, bytes)?;
         match split::detect(&Sniff::new(text)) {
             true => Ok(PlanFile::Split { label, text }),
@@ -50,7 +50,7 @@ impl<'a> PlanFile<'a> {
     ///
     /// # Errors
     /// If a split is invalid, for example because the model did not come in the reference format.
-    pub fn for_model(self, model: &Imported) -> Result<PlanDocument, InputError> {
+    pub fn for_model(self, model: &Imported) -> Result<PlanDocument> {
         match self {
             PlanFile::Native(plan) => Ok(*plan),
             PlanFile::Split { label, text } => split::import(label, text, model),
@@ -59,7 +59,7 @@ impl<'a> PlanFile<'a> {
 }
 
 /// Reads a plan for a model: a native one, or a split if the model came in the reference format.
-pub fn import_plan(label: &str, bytes: &[u8], model: &Imported) -> Result<PlanDocument, InputError> {
+pub fn import_plan(label: &str, bytes: &[u8], model: &Imported) -> Result<PlanDocument> {
     PlanFile::read(label, bytes)?.for_model(model)
 }
 
@@ -67,7 +67,7 @@ pub fn import_plan(label: &str, bytes: &[u8], model: &Imported) -> Result<PlanDo
 ///
 /// # Errors
 /// If the file is a split, whose node ids mean nothing without the model (S006), or if a native plan is invalid.
-pub fn import_plan_alone(label: &str, bytes: &[u8]) -> Result<PlanDocument, InputError> {
+pub fn import_plan_alone(label: &str, bytes: &[u8]) -> Result<PlanDocument> {
     match PlanFile::read(label, bytes)? {
         PlanFile::Native(plan) => Ok(*plan),
         PlanFile::Split { label, .. } => {

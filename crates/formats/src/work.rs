@@ -3,6 +3,8 @@
 //! A multiply-add counts as two FLOP, an elementwise operation as one per element. Sizes are `f64`, since
 //! shapes come from files: a product of dimensions cannot overflow into nonsense.
 
+use crate::names::is_among;
+
 /// Largest plausible time, size or amount of work; below it no sum over a model overflows.
 const LARGEST: f64 = 1e30;
 
@@ -31,70 +33,60 @@ pub(super) fn product(outputs: f64, inner: u64) -> f64 {
     2.0 * outputs * inner as f64
 }
 
+/// FLOP per output element, and the operators with it; see [`per_element`].
+const PER_ELEMENT: [(f64, &str); 9] = [
+    // Data movement or renaming.
+    (
+        0.0,
+        "assign broadcast cast castlike concat convert convertlike depthtospace dropout expand flatten \
+         gather gatherelements gathernd identity nop onehot pad range readvalue reshape reversesequence \
+         result scatterelements scatternd shape shapeof shufflechannels size slice spacetodepth split \
+         squeeze stridedslice tile transpose tensorscatter trilu unsqueeze variadicsplit constantofshape \
+         eyelike nonzero qlinearconcat scatter",
+    ),
+    // One operation.
+    (
+        1.0,
+        "abs add and bitshift ceil ceiling divide div equal exp floor greater greaterequal greaterorequal \
+         isinf isnan less lessequal lessorequal log logicaland logicalnot logicalor max maximum min \
+         minimum mod multiply mul neg negative not notequal or pow power reciprocal relu round select sign \
+         sqrt sub subtract sum where xor cumsum mean sin cos tan sinh cosh asin acos atan asinh acosh \
+         atanh bitwiseand bitwisenot bitwiseor bitwisexor cumprod qlinearadd qlinearmul qlinearwhere",
+    ),
+    // A comparison or a shift, and a multiplication.
+    (
+        2.0,
+        "clamp clip dequantizelinear leakyrelu prelu quantizelinear thresholdedrelu batchnormalization \
+         batchnorminference squareddifference fakequantize shrink biasadd gatherblockquantized \
+         qlinearleakyrelu",
+    ),
+    // Two products and a sum.
+    (3.0, "rotaryembedding"),
+    // A transcendental function with a few operations around it.
+    (
+        4.0,
+        "celu elu erf gelu fastgelu quickgelu biasgelu hardsigmoid hardswish hswish mish selu sigmoid \
+         softplus softsign swish tanh biassplitgelu swiglu qlinearsigmoid",
+    ),
+    // Maximum, difference, exponential, sum, quotient.
+    (5.0, "softmax logsoftmax hardmax biassoftmax qlinearsoftmax"),
+    // Minimum, maximum, quotient and shift.
+    (4.0, "dynamicquantizelinear"),
+    // Mean, variance, difference, quotient, scale and shift.
+    (
+        8.0,
+        "groupnorm groupnormalization instancenormalization layernormalization meanvariancenormalization \
+         mvn skipgroupnorm skiplayernormalization",
+    ),
+    (
+        5.0,
+        "lpnormalization normalizel2 rmsnormalization simplifiedlayernormalization \
+         skipsimplifiedlayernormalization rms",
+    ),
+];
+
 /// FLOP per output element of an operator that treats all elements alike, by its name in lower case without
 /// separators; `None` for any other operator.
 pub(super) fn per_element(kind: &str) -> Option<f64> {
-    let flop = match kind {
-        // Data movement or renaming.
-        "assign" | "broadcast" | "cast" | "castlike" | "concat" | "convert" | "convertlike"
-        | "depthtospace" | "dropout" | "expand" | "flatten" | "gather" | "gatherelements" | "gathernd"
-        | "identity" | "nop" | "onehot" | "pad" | "range" | "readvalue" | "reshape" | "reversesequence"
-        | "result" | "scatterelements" | "scatternd" | "shape" | "shapeof" | "shufflechannels" | "size"
-        | "slice" | "spacetodepth" | "split" | "squeeze" | "stridedslice" | "tile" | "transpose"
-        | "tensorscatter" | "trilu" | "unsqueeze" | "variadicsplit" | "constantofshape" | "eyelike"
-        | "nonzero" | "qlinearconcat" | "scatter" => 0.0,
-        // One operation.
-        "abs" | "add" | "and" | "bitshift" | "ceil" | "ceiling" | "divide" | "div" | "equal" | "exp"
-        | "floor" | "greater" | "greaterequal" | "greaterorequal" | "isinf" | "isnan" | "less"
-        | "lessequal" | "lessorequal" | "log" | "logicaland" | "logicalnot" | "logicalor" | "max"
-        | "maximum" | "min" | "minimum" | "mod" | "multiply" | "mul" | "neg" | "negative" | "not"
-        | "notequal" | "or" | "pow" | "power" | "reciprocal" | "relu" | "round" | "select" | "sign"
-        | "sqrt" | "sub" | "subtract" | "sum" | "where" | "xor" | "cumsum" | "mean" | "sin" | "cos"
-        | "tan" | "sinh" | "cosh" | "asin" | "acos" | "atan" | "asinh" | "acosh" | "atanh" | "bitwiseand"
-        | "bitwisenot" | "bitwiseor" | "bitwisexor" | "cumprod" | "qlinearadd" | "qlinearmul"
-        | "qlinearwhere" => 1.0,
-        // A comparison or a shift, and a multiplication.
-        "clamp"
-        | "clip"
-        | "dequantizelinear"
-        | "leakyrelu"
-        | "prelu"
-        | "quantizelinear"
-        | "thresholdedrelu"
-        | "batchnormalization"
-        | "batchnorminference"
-        | "squareddifference"
-        | "fakequantize"
-        | "shrink"
-        | "biasadd"
-        | "gatherblockquantized"
-        | "qlinearleakyrelu" => 2.0,
-        // Two products and a sum.
-        "rotaryembedding" => 3.0,
-        // A transcendental function with a few operations around it.
-        "celu" | "elu" | "erf" | "gelu" | "fastgelu" | "quickgelu" | "biasgelu" | "hardsigmoid"
-        | "hardswish" | "hswish" | "mish" | "selu" | "sigmoid" | "softplus" | "softsign" | "swish"
-        | "tanh" | "biassplitgelu" | "swiglu" | "qlinearsigmoid" => 4.0,
-        // Maximum, difference, exponential, sum, quotient.
-        "softmax" | "logsoftmax" | "hardmax" | "biassoftmax" | "qlinearsoftmax" => 5.0,
-        // Minimum, maximum, quotient and shift.
-        "dynamicquantizelinear" => 4.0,
-        // Mean, variance, difference, quotient, scale and shift.
-        "groupnorm"
-        | "groupnormalization"
-        | "instancenormalization"
-        | "layernormalization"
-        | "meanvariancenormalization"
-        | "mvn"
-        | "skipgroupnorm"
-        | "skiplayernormalization" => 8.0,
-        "lpnormalization"
-        | "normalizel2"
-        | "rmsnormalization"
-        | "simplifiedlayernormalization"
-        | "skipsimplifiedlayernormalization"
-        | "rms" => 5.0,
-        _ => return None,
-    };
-    Some(flop)
+    PER_ELEMENT.iter().find(|(_, kinds)| is_among(kind, kinds)).map(|&(flop, _)| flop)
 }

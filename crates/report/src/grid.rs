@@ -49,6 +49,11 @@ impl Grid {
         Grid { columns, rows: Vec::new() }
     }
 
+    /// A table without rows, whose columns are given by their type.
+    pub fn of(columns: &[(Column, &[&str])]) -> Grid {
+        Grid::new(columns.iter().flat_map(|&(column, names)| names.iter().map(move |&name| (name, column))))
+    }
+
     /// Adds a row with one cell per column.
     pub fn row(&mut self, texts: impl IntoIterator<Item = String>) {
         self.rows.push(texts.into_iter().map(|text| visible(&text).into_owned()).collect());

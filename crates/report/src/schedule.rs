@@ -115,13 +115,9 @@ impl IterationReport {
             ("iteration", format!("{}, {} per microbatch", seconds(self.iteration_s), seconds(each))),
             ("bubble", percent(self.bubble)),
         ];
-        let mut grid = Grid::new([
-            ("device", Column::Names),
-            ("busy", Column::Figures),
-            ("idle", Column::Figures),
-            ("in flight", Column::Figures),
-            ("peak memory", Column::Figures),
-            ("of", Column::Figures),
+        let mut grid = Grid::of(&[
+            (Column::Names, &["device"]),
+            (Column::Figures, &["busy", "idle", "in flight", "peak memory", "of"]),
         ]);
         for device in &self.devices {
             let idle = if self.iteration_s > 0.0 { 1.0 - device.busy_s / self.iteration_s } else { 0.0 };

@@ -90,10 +90,9 @@ impl<'p> Steady<'p> {
     }
 
     fn uplinks(&self, state: &SteadyState) -> Grid {
-        let mut grid = Grid::new([
-            ("uplink of group", Column::Names),
-            ("carries", Column::Figures),
-            ("utilisation", Column::Figures),
+        let mut grid = Grid::of(&[
+            (Column::Names, &["uplink of group"]),
+            (Column::Figures, &["carries", "utilisation"]),
         ]);
         for (group, &load) in state.uplinks.iter().enumerate() {
             grid.row([name(self.group(group)), seconds(load), percent(share(load, state.period))]);

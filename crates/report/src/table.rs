@@ -2,7 +2,7 @@
 
 use stagewright_core::document::{
     BoundDocument, ClusterDocument, Communication, DeviceDocument, ObjectiveDocument, ObjectiveKind,
-    PlanDocument, PlanStatus, Schedule, Split, ThroughputDocument, Training,
+    PlanDocument, Schedule, ThroughputDocument, Training,
 };
 
 use super::grid::{Column, Grid};
@@ -48,7 +48,7 @@ pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument, width: Option<u16>) 
         lines.push(("gap", percent(gap)));
     }
     let stopped = plan.stop.as_ref().map(|stop| format!(", stopped by {stop}")).unwrap_or_default();
-    lines.push(("status", format!("{}{stopped}", status(plan.status))));
+    lines.push(("status", format!("{}{stopped}", plan.status.name())));
     lines.push(("solver", format!("{}, {}", plan.solver, seconds(plan.seconds))));
     let reasons = plan.reason.iter().flat_map(|reason| reason.lines()).enumerate();
     lines.extend(reasons.map(|(at, line)| (if at == 0 { "reason" } else { "" }, line.to_owned())));
@@ -100,15 +100,10 @@ pub fn devices(rows: &[DeviceRow], makespan: Option<f64>) -> Grid {
 }
 
 fn devices_of_step(rows: &[DeviceRow], makespan: f64) -> Grid {
-    let mut grid = Grid::new([
-        ("device", Column::Names),
-        ("compute", Column::Figures),
-        ("utilisation", Column::Figures),
-        ("communication", Column::Figures),
-        ("peak memory", Column::Figures),
-        ("of", Column::Figures),
-        ("ops", Column::Figures),
-        ("", Column::Bars),
+    let mut grid = Grid::of(&[
+        (Column::Names, &["device"]),
+        (Column::Figures, &["compute", "utilisation", "communication", "peak memory", "of", "ops"]),
+        (Column::Bars, &[""]),
     ]);
     for row in rows {
         let busy = share(row.compute, makespan);
@@ -133,15 +128,10 @@ pub fn share(part: f64, whole: f64) -> f64 {
 
 fn devices_by_load(rows: &[DeviceRow]) -> Grid {
     let most = rows.iter().map(|row| row.load).fold(0.0, f64::max);
-    let mut grid = Grid::new([
-        ("device", Column::Names),
-        ("load", Column::Figures),
-        ("compute", Column::Figures),
-        ("communication", Column::Figures),
-        ("memory", Column::Figures),
-        ("of", Column::Figures),
-        ("ops", Column::Figures),
-        ("", Column::Bars),
+    let mut grid = Grid::of(&[
+        (Column::Names, &["device"]),
+        (Column::Figures, &["load", "compute", "communication", "memory", "of", "ops"]),
+        (Column::Bars, &[""]),
     ]);
     for row in rows {
         grid.row([
@@ -195,13 +185,10 @@ pub struct WorkloadRow {
 
 /// A table of built-in workloads.
 pub fn workloads(rows: &[WorkloadRow]) -> Grid {
-    let mut grid = Grid::new([
-        ("family", Column::Names),
-        ("variant", Column::Names),
-        ("operators", Column::Figures),
-        ("parameters", Column::Figures),
-        ("work", Column::Figures),
-        ("", Column::Words),
+    let mut grid = Grid::of(&[
+        (Column::Names, &["family", "variant"]),
+        (Column::Figures, &["operators", "parameters", "work"]),
+        (Column::Words, &[""]),
     ]);
     for row in rows {
         grid.row([
@@ -234,12 +221,7 @@ pub fn objective(objective: &ObjectiveDocument) -> String {
 fn throughput(objective: &ObjectiveDocument) -> String {
     let mut words = vec![
         "throughput".to_owned(),
-        match objective.split {
-            Split::Contiguous => "contiguous split",
-            Split::Convex => "convex split",
-            Split::Free => "free split",
-        }
-        .to_owned(),
+        format!("{} split", objective.split.name()),
         match objective.communication {
             Communication::Serial => "serial communication",
             Communication::Overlap => "overlapped communication",
@@ -293,16 +275,6 @@ pub fn bound(bound: &BoundDocument) -> String {
     match bound.value_s {
         Some(value) => format!("{} ({})", seconds(value), bound.source),
         None => "none".into(),
-    }
-}
-
-/// The name of a status.
-pub fn status(status: PlanStatus) -> &'static str {
-    match status {
-        PlanStatus::Optimal => "optimal",
-        PlanStatus::Feasible => "feasible",
-        PlanStatus::Infeasible => "infeasible",
-        PlanStatus::Unknown => "unknown",
     }
 }
 

@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use stagewright_core::cluster::Cluster;
 use stagewright_core::cost::CostTable;
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GroupDocument, KindDocument, LinkDocument, ObjectiveKind,
+    ClassDocument, ClusterDocument, GroupDocument, KindDocument, LinkDocument, ObjectiveKind,
 };
 use stagewright_core::graph::Graph;
 
@@ -86,14 +86,8 @@ pub fn cluster(
     proportions: &Proportions,
 ) -> ClusterDocument {
     let layout = Layout::draw(rng, proportions);
-    let mut cluster = ClusterDocument {
-        schema: CLUSTER_SCHEMA.into(),
-        name: String::new(),
-        classes: classes(rng),
-        kinds: kinds(&layout),
-        groups: Vec::new(),
-        matrix: None,
-    };
+    let mut cluster =
+        ClusterDocument { classes: classes(rng), kinds: kinds(&layout), ..ClusterDocument::new("") };
     set_links(rng, graph, &mut cluster, &layout, proportions.communication);
     set_memory(rng, staying_bytes(graph, objective), &mut cluster, proportions.room);
     cluster
@@ -106,26 +100,18 @@ fn classes(rng: &mut ChaCha8Rng) -> BTreeMap<String, ClassDocument> {
     let speeds =
         [1.0, log_uniform(rng, SPEEDS[0], SPEEDS[1]), log_uniform(rng, HOST_SPEEDS[0], HOST_SPEEDS[1])];
     let class = |speed: f64| ClassDocument {
-        peaks: Default::default(),
         peak_flops: Some(REFERENCE_FLOPS * speed * balance),
         memory_bandwidth: Some(REFERENCE_BANDWIDTH * speed),
         launch_overhead_s,
-        efficiency: None,
-        source: None,
+        ..ClassDocument::default()
     };
     CLASSES.into_iter().zip(speeds).map(|(name, speed)| (name.to_owned(), class(speed))).collect()
 }
 
 fn kinds(layout: &Layout) -> Vec<KindDocument> {
     let kind = |name: &str, class: &str, count: u32| KindDocument {
-        reserve_bytes: None,
-        name: name.into(),
         class: class.into(),
-        count,
-        host: false,
-        memory_bytes: None,
-        link: None,
-        group: None,
+        ..KindDocument::named(name, count)
     };
     let second = if layout.is_mixed { CLASSES[1] } else { CLASSES[0] };
     let mut kinds = vec![kind("first", CLASSES[0], layout.counts[0])];

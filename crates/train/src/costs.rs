@@ -86,16 +86,7 @@ pub(super) fn document(rng: &mut ChaCha8Rng, name: &str, shape: &Shape, is_train
         bytes.push(size);
     }
     let tensors = tensors(rng, &operators, shape, &bytes, &pricing);
-    let mut document = GraphDocument {
-        schema: GRAPH_SCHEMA.into(),
-        name: name.into(),
-        operators,
-        tensors,
-        cluster: None,
-        parameters: Vec::new(),
-        batch: None,
-        pipedream_skips: Vec::new(),
-    };
+    let mut document = GraphDocument { operators, tensors, ..GraphDocument::new(GRAPH_SCHEMA, name) };
     for (operator, (&role, &bytes)) in document.operators.iter_mut().zip(shape.roles.iter().zip(&bytes)) {
         if pricing.has_workspace && role == Role::Product {
             operator.workspace_bytes = bytes * rng.random_range(0.0..2.0);
@@ -152,13 +143,10 @@ fn set_seconds(
 
 /// Seconds on the reference device.
 fn first_class_seconds(operator: &OperatorDocument) -> f64 {
-    match operator.seconds.get(CLASSES[0]) {
-        Some(&seconds) => seconds,
-        None => {
-            let over = |amount: Option<f64>, rate: f64| amount.unwrap_or(0.0) / rate;
-            over(operator.flop, REFERENCE_FLOPS).max(over(operator.bytes_moved, REFERENCE_BANDWIDTH))
-        }
-    }
+    operator.seconds.get(CLASSES[0]).copied().unwrap_or_else(|| {
+        let over = |amount: Option<f64>, rate: f64| amount.unwrap_or(0.0) / rate;
+        over(operator.flop, REFERENCE_FLOPS).max(over(operator.bytes_moved, REFERENCE_BANDWIDTH))
+    })
 }
 
 /// One tensor per operator with readers, or one per reader.
@@ -173,7 +161,7 @@ fn tensors(
     for (at, readers) in shape.readers.iter().enumerate().filter(|(_, readers)| !readers.is_empty()) {
         let of = |readers: &[usize], bytes: f64| {
             let consumers = readers.iter().map(|&reader| operators[reader].name.clone()).collect();
-            tensor(&operators[at].name, consumers, bytes)
+            TensorDocument::new(&operators[at].name, consumers, bytes)
         };
         if pricing.per_reader {
             for reader in readers {
@@ -185,9 +173,4 @@ fn tensors(
         }
     }
     tensors
-}
-
-/// An unnamed tensor.
-pub(super) fn tensor(producer: &str, consumers: Vec<String>, bytes: f64) -> TensorDocument {
-    TensorDocument { name: None, producer: producer.into(), consumers, bytes, seconds: BTreeMap::new() }
 }

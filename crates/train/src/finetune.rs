@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Plan, Silent, SolveError, Solver, Status, Stop};
+use stagewright_core::solver::{Context, Limits, Plan, Silent, Solver, Status, Stop, thread_pool};
 use stagewright_makespan::instance::Instance;
 use stagewright_policy::checkpoint::Card;
 use stagewright_policy::learn::{AdamConfig, Trainer};
@@ -19,7 +19,7 @@ use stagewright_policy::subject::step_of;
 use stagewright_policy::{Origin, Parts, Policy};
 
 use super::label::{Label, Labelled, MAX_PLANS, WORSE};
-use super::run::{Lesson, RunError};
+use super::run::{Lesson, Result};
 
 /// Number of rounds.
 const ROUNDS: u32 = 4;
@@ -67,7 +67,7 @@ pub fn finetune(
     network: Network,
     card: &Card,
     how: &Finetuning,
-) -> Result<Option<Finetuned>, RunError> {
+) -> Result<Option<Finetuned>> {
     if problem.graph().operator_count() == 0 {
         return Ok(None);
     }
@@ -78,8 +78,7 @@ pub fn finetune(
         return Ok(None);
     }
     let mut lesson = Lesson::new(problem, &instance);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(how.threads.max(1)).build();
-    let pool = pool.map_err(|error| SolveError::Threads(error.to_string()))?;
+    let pool = thread_pool(how.threads)?;
     let mut trainer = Trainer::new(network, how.adam)?;
     let mut known: Option<Label> = None;
     let mut best: Option<Plan> = None;
@@ -110,7 +109,7 @@ pub fn finetune(
         while end.reason().is_none() {
             let mut rng = seed::stream(how.seed ^ EXAMPLES, trainer.step());
             let rate = how.adam.rate_at(trainer.step(), u64::MAX);
-            let loss = pool.install(|| -> Result<f64, RunError> {
+            let loss = pool.install(|| -> Result<f64> {
                 let example = lesson.example(label, &end, &mut rng)?;
                 let (losses, _) = trainer.imitate(&[&example], rate)?;
                 Ok(losses.affinity + losses.together)

@@ -7,7 +7,7 @@
 use rustc_hash::FxHashMap;
 use stagewright_core::document::{GraphDocument, OperatorDocument, Pass, TensorDocument};
 
-use super::costs::{Pricing, tensor};
+use super::costs::Pricing;
 use super::families::shape::{Role, Shape};
 
 /// Suffix of the names of gradient operators.
@@ -28,12 +28,12 @@ pub(super) fn backward(document: &mut GraphDocument, shape: &Shape, bytes: &[f64
     for (at, readers) in shape.readers.iter().enumerate() {
         let Some(own) = name(at) else { continue };
         if readers.is_empty() {
-            document.tensors.push(tensor(&document.operators[at].name, vec![own], bytes[at]));
+            document.tensors.push(TensorDocument::new(&document.operators[at].name, vec![own], bytes[at]));
             continue;
         }
         for reader in readers {
             let from = name(*reader).expect("what reads is no input, so it has a gradient");
-            document.tensors.push(tensor(&from, vec![own.clone()], bytes[at]));
+            document.tensors.push(TensorDocument::new(&from, vec![own.clone()], bytes[at]));
         }
     }
     document.operators.extend(gradients.into_iter().flatten());

@@ -166,14 +166,5 @@ fn empty(rules: CostRules) -> GraphDocument {
         CostRules::One => GRAPH_SCHEMA,
         CostRules::Two => GRAPH_SCHEMA_2,
     };
-    GraphDocument {
-        schema: schema.into(),
-        name: String::new(),
-        operators: Vec::new(),
-        tensors: Vec::new(),
-        cluster: None,
-        parameters: Vec::new(),
-        batch: None,
-        pipedream_skips: Vec::new(),
-    }
+    GraphDocument::new(schema, "")
 }

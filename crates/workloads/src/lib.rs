@@ -30,10 +30,13 @@ use stagewright_core::document::GraphDocument;
 pub use error::WorkloadError;
 pub use families::FAMILIES;
 pub use figures::Figures;
+use operators::{Activation, Conv, Loss, Window};
 pub use optimizer::Optimizer;
+use record::{Owner, Piece, Read, Record};
 pub use sizes::{Size, Sizes};
 pub use stagewright_formats::CostRules;
 use tape::Tape;
+use tensor::{Shape, Tensor};
 
 /// Number format of weights, activations and gradients, which all have the same width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -78,9 +78,9 @@ impl Piece {
 
 /// Builder of an operator; see `Tape::record`.
 #[derive(Debug, Clone)]
-pub(crate) struct Record<'a> {
+pub(crate) struct Record {
     pub(crate) kind: &'static str,
-    pub(crate) inputs: &'a [Tensor],
+    pub(crate) inputs: Vec<Tensor>,
     pub(crate) parameters: f64,
     pub(crate) shared: Option<(Owner, f64)>,
     pub(crate) flop: f64,
@@ -91,12 +91,12 @@ pub(crate) struct Record<'a> {
     pub(crate) pieces: Vec<Piece>,
 }
 
-impl<'a> Record<'a> {
+impl Record {
     /// An operator of a kind on some inputs, initially without costs or gradients.
-    pub(crate) fn new(kind: &'static str, inputs: &'a [Tensor]) -> Record<'a> {
+    pub(crate) fn new(kind: &'static str, inputs: impl Into<Vec<Tensor>>) -> Record {
         Record {
             kind,
-            inputs,
+            inputs: inputs.into(),
             parameters: 0.0,
             shared: None,
             flop: 0.0,

@@ -49,9 +49,8 @@ pub(crate) struct Allowance<'a> {
 impl<'a> Allowance<'a> {
     /// Remainder of a budget after `steps` steps, with `bytes` bytes in use.
     pub(crate) fn new(budget: Budget<'a>, steps: u64, bytes: u64) -> Self {
-        let left = |limit: Option<u64>, used: u64| match limit {
-            Some(limit) => i64::try_from(limit.saturating_sub(used)).unwrap_or(i64::MAX),
-            None => i64::MAX,
+        let left = |limit: Option<u64>, used: u64| {
+            limit.and_then(|limit| i64::try_from(limit.saturating_sub(used)).ok()).unwrap_or(i64::MAX)
         };
         let most_bytes = left(budget.memory, bytes);
         Allowance {

@@ -7,10 +7,10 @@
 use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason};
+use stagewright_core::solver::{Context, Event, Plan, Result, Solution, Solver, Status, StopReason};
 use stagewright_core::tolerance;
 use stagewright_search::dpl::{Room, plan_of};
-use stagewright_search::pipeline::{Poset, Search, SearchMode, keep_better, over_orders};
+use stagewright_search::pipeline::{Poset, Search, SearchMode, over_orders};
 use stagewright_search::usage::UsageSpace;
 
 use crate::Dp;
@@ -31,11 +31,7 @@ struct Answer<'p> {
 }
 
 /// Minimises the iteration time.
-pub(crate) fn solve(
-    name: &'static str,
-    problem: &Problem,
-    context: &mut Context<'_>,
-) -> Result<Solution, SolveError> {
+pub(crate) fn solve(name: &'static str, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
     let mut answer =
         Answer { problem, units: Units::new(problem), best: None, bound: strongest(problem), steps: 0 };
     if answer.units.is_empty() {
@@ -78,7 +74,7 @@ enum Outcome {
 
 impl Answer<'_> {
     /// Minimises the bottleneck; keeps its plan, and m times its bound.
-    fn bottleneck(&mut self, context: &mut Context<'_>) -> Result<Outcome, SolveError> {
+    fn bottleneck(&mut self, context: &mut Context<'_>) -> Result<Outcome> {
         let objective = *self.problem.objective();
         let has_uplinks = self.problem.cluster().group_count() > 0;
         let Ok(relaxed) = self.problem.with_objective(objective.bottleneck(has_uplinks)) else {
@@ -92,23 +88,23 @@ impl Answer<'_> {
         }
         let plans = [warm, found.plan.map(|plan| plan.placement)];
         for placement in plans.into_iter().flatten() {
-            keep_better(&mut self.best, Plan::try_new(self.problem, placement).ok(), context);
+            context.keep(&mut self.best, Plan::try_new(self.problem, placement).ok());
         }
         let value = tolerance::round_down(objective.repetitions() * found.bound.value);
-        self.raise(LowerBound { value, ..found.bound }, context);
+        context.raise(&mut self.bound, LowerBound { value, ..found.bound });
         Ok(Outcome::Open)
     }
 
     /// Runs the program over labels, on orders and on all ideals. Returns the stop reason, if any.
-    fn labels(&mut self, context: &mut Context<'_>) -> Result<Option<StopReason>, SolveError> {
-        if let Some(stop) = self.done(context) {
+    fn labels(&mut self, context: &mut Context<'_>) -> Result<Option<StopReason>> {
+        if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
             return Ok(stop);
         }
         let room = Room::new(self.problem, &self.units, context.limits.memory);
         let mut part = context.time_slice(ORDERS_SHARE);
         part.warm_start = self.best.as_ref().map(|plan| plan.placement.clone());
         let found = over_orders(self.problem, &self.units, &room, &mut part)?;
-        keep_better(&mut self.best, found, context);
+        context.keep(&mut self.best, found);
         let Some(space) = UsageSpace::new(self.problem, self.units.len(), MAX_USAGES) else {
             return Ok(Some(StopReason::Memory));
         };
@@ -116,7 +112,7 @@ impl Answer<'_> {
         for (mode, phase) in
             [(SearchMode::Labels, "iterations over all ideals"), (SearchMode::Enumerate, "all iterations")]
         {
-            if let Some(stop) = self.done(context) {
+            if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
                 return Ok(stop);
             }
             context.emit(Event::Phase { name: phase.into() });
@@ -131,28 +127,11 @@ impl Answer<'_> {
                 return Ok(None);
             }
             let value = tolerance::round_down(found.bound);
-            self.raise(LowerBound { value, source: LowerBound::EXHAUSTED, certificate: None }, context);
+            context.raise(
+                &mut self.bound,
+                LowerBound { value, source: LowerBound::EXHAUSTED, certificate: None },
+            );
         }
         Ok(None)
-    }
-
-    fn raise(&mut self, bound: LowerBound, context: &mut Context<'_>) {
-        if bound.value > self.bound.value {
-            context.emit(Event::Bound { value: bound.value, source: bound.source });
-            self.bound = bound;
-        }
-    }
-
-    /// Whether to stop: `Some(None)` with a proof, `Some(Some(reason))` without.
-    fn done(&self, context: &Context<'_>) -> Option<Option<StopReason>> {
-        if let Some(plan) = &self.best {
-            if tolerance::gap(plan.value(), self.bound.value) == 0.0 {
-                return Some(None);
-            }
-            if context.gap_reached(plan.value(), self.bound.value) {
-                return Some(Some(StopReason::Gap));
-            }
-        }
-        context.stop().reason().map(Some)
     }
 }

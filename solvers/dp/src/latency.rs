@@ -7,8 +7,7 @@
 use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status, StopReason};
-use stagewright_core::tolerance;
+use stagewright_core::solver::{Context, Event, Plan, Result, Solution, SolveError, Status, StopReason};
 use stagewright_search::latency::blocks::{Extent, Ideals, over_ideals, over_orders};
 use stagewright_search::latency::bound::{CallChainEffort, CallChains};
 use stagewright_search::order;
@@ -31,11 +30,7 @@ struct Answer<'p> {
 }
 
 /// Minimises latency: plans of blocks, and bounds from chains of calls.
-pub(crate) fn solve(
-    name: &'static str,
-    problem: &Problem,
-    context: &mut Context<'_>,
-) -> Result<Solution, SolveError> {
+pub(crate) fn solve(name: &'static str, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
     let units = Units::new(problem);
     let best = over_orders(problem, &units, context)?;
     let statistics = Vec::new();
@@ -61,12 +56,7 @@ pub(crate) fn solve(
     let all_plans = problem.objective().calls() == 1 && units.len() == problem.graph().operator_count();
     let solution = match best {
         Some(plan) => {
-            if bound.value > plan.value() * (1.0 + tolerance::VALUE_RELATIVE) {
-                let (bound, value) = (bound.value, plan.value());
-                return Err(SolveError::Invariant(format!(
-                    "a plan of {value} s below the bound of {bound} s"
-                )));
-            }
+            plan.check_bound(&bound)?;
             Solution::with_plan(name, plan, bound, stop)
         }
         None if infeasible || (extent == Extent::Whole && all_plans && context.stop().reason().is_none()) => {
@@ -84,20 +74,13 @@ pub(crate) fn solve(
 impl Answer<'_> {
     /// Whether to continue: neither optimality nor infeasibility is proved, and no limit is reached.
     fn is_open(&self, context: &Context<'_>) -> bool {
-        let proved = self.best.as_ref().is_some_and(|plan| {
-            tolerance::gap(plan.value(), self.bound.value) == 0.0
-                || context.gap_reached(plan.value(), self.bound.value)
-        });
+        let proved = self.best.as_ref().is_some_and(|plan| context.is_enough(plan.value(), self.bound.value));
         !proved && !self.infeasible && context.stop().reason().is_none()
     }
 
     /// Raises the bound and keeps the plan that it suggests. Returns `true` if more effort would not improve the
     /// bound.
-    fn follow_chains(
-        &mut self,
-        effort: CallChainEffort,
-        context: &mut Context<'_>,
-    ) -> Result<bool, SolveError> {
+    fn follow_chains(&mut self, effort: CallChainEffort, context: &mut Context<'_>) -> Result<bool> {
         context.emit(Event::Phase { name: "chains of calls".into() });
         let Some(found) = (CallChains { effort }).relax(self.problem, context.stop()) else {
             return Ok(false);
@@ -110,10 +93,7 @@ impl Answer<'_> {
             None if self.infeasible => return Ok(found.complete),
             _ => {}
         }
-        if found.bound.value > self.bound.value {
-            context.emit(Event::Bound { value: found.bound.value, source: found.bound.source });
-            self.bound = found.bound;
-        }
+        context.raise(&mut self.bound, found.bound);
         // In version 2 the recurrence only has a lower bound on what blocks need, so the plan it finds may need more.
         let better = |value: f64| self.best.as_ref().is_none_or(|best| value < best.value());
         if let Some((placement, value)) = found.plan
@@ -121,8 +101,7 @@ impl Answer<'_> {
         {
             match Plan::try_new(self.problem, placement) {
                 Ok(plan) => {
-                    context.emit(Event::Incumbent { value });
-                    self.best = Some(plan);
+                    context.keep(&mut self.best, Some(plan));
                 }
                 Err(broken) if self.problem.memory().is_sum() => return Err(SolveError::infeasible(&broken)),
                 Err(_) => {}
@@ -132,7 +111,7 @@ impl Answer<'_> {
     }
 
     /// Improves the plan by blocks over all ideals.
-    fn over_all_ideals(&mut self, units: &Units, context: &mut Context<'_>) -> Result<Extent, SolveError> {
+    fn over_all_ideals(&mut self, units: &Units, context: &mut Context<'_>) -> Result<Extent> {
         context.emit(Event::Phase { name: "blocks over all ideals".into() });
         let memory = context.limits.memory.map(|most| (most as f64 * IDEALS_SHARE) as u64);
         let Some(ideals) = Ideals::all(units, order::depth_first(units), memory, context.stop()) else {

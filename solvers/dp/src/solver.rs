@@ -12,7 +12,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::placement::StageAssignment;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{
-    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason,
+    Capabilities, Context, Event, Plan, Result, Solution, SolveError, Solver, Status, StopReason,
 };
 use stagewright_core::tolerance;
 use stagewright_search::dpl::{
@@ -63,7 +63,7 @@ impl Solver for Dp {
         Capabilities { exact: true, ..Capabilities::default() }
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
         if problem.objective().kind() == ObjectiveKind::Latency {
             return latency::solve(self.name(), problem, context);
@@ -129,16 +129,16 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Searches until value and bound meet or the solve has to stop; returns the stop reason in the latter case.
-    fn run(&mut self, context: &mut Context<'_>) -> Result<Option<StopReason>, SolveError> {
+    fn run(&mut self, context: &mut Context<'_>) -> Result<Option<StopReason>> {
         let Some(space) = UsageSpace::new(self.problem, self.units.len(), MAX_USAGES) else {
             self.improve_boundaries(context)?;
             return Ok(Some(StopReason::Memory));
         };
         if self.units.is_empty() {
-            self.keep(Some(plan_of(self.problem, self.units, &[])?), context);
+            context.keep(&mut self.best, Some(plan_of(self.problem, self.units, &[])?));
             return Ok(None);
         }
-        if let Some(stop) = self.done(context) {
+        if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
             return Ok(stop);
         }
         context.emit(Event::Phase { name: "ideals".into() });
@@ -164,7 +164,7 @@ impl Search<'_> {
         let (Some(uplinks), Some(value)) = (uplinks, self.best.as_ref().map(Plan::value)) else {
             return Ok(None);
         };
-        if let Some(stop) = self.done(context) {
+        if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
             return Ok(stop);
         }
         context.emit(Event::Phase { name: "ideals with uplinks".into() });
@@ -177,7 +177,7 @@ impl Search<'_> {
         &mut self,
         recurrence: &mut Recurrence<'_>,
         context: &mut Context<'_>,
-    ) -> Result<Option<StopReason>, SolveError> {
+    ) -> Result<Option<StopReason>> {
         let Some(top) = self.best.as_ref().map(Plan::value) else { return Ok(None) };
         let steps = if recurrence.catalogue.is_some() { SCAN_STEPS } else { FIRST_RUN_STEPS };
         match self.attempt(recurrence, top, Some(steps), context)? {
@@ -192,10 +192,10 @@ impl Search<'_> {
         let given = std::mem::replace(&mut context.warm_start, best);
         let better = best_over_orders(self.problem, self.units, OrderEffort::Thorough, context);
         context.warm_start = given;
-        self.keep(better?, context);
+        context.keep(&mut self.best, better?);
         self.improve_boundaries(context)?;
         for share in LADDER {
-            if let Some(stop) = self.done(context) {
+            if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
                 return Ok(stop);
             }
             let value = self.best.as_ref().map_or(top, Plan::value);
@@ -215,22 +215,9 @@ impl Search<'_> {
     }
 
     /// Improves the plan and the bound by minimum cuts, which on large graphs achieve more than ideals.
-    fn improve_boundaries(&mut self, context: &mut Context<'_>) -> Result<(), SolveError> {
+    fn improve_boundaries(&mut self, context: &mut Context<'_>) -> Result<()> {
         let room = Room::new(self.problem, self.units, context.limits.memory);
         improve_boundaries(self.problem, self.units, &room, &mut self.best, &mut self.bound, context)
-    }
-
-    /// Whether to stop: `Some(None)` with a proof, `Some(Some(reason))` without.
-    fn done(&self, context: &Context<'_>) -> Option<Option<StopReason>> {
-        if let Some(plan) = &self.best {
-            if tolerance::gap(plan.value(), self.bound.value) == 0.0 {
-                return Some(None);
-            }
-            if context.gap_reached(plan.value(), self.bound.value) {
-                return Some(Some(StopReason::Gap));
-            }
-        }
-        context.stop().reason().map(Some)
     }
 
     /// Runs the recurrence below a cap. A finished run raises the bound to the best split that it found, else to
@@ -241,7 +228,7 @@ impl Search<'_> {
         cap: f64,
         steps: Option<u64>,
         context: &mut Context<'_>,
-    ) -> Result<Option<Halt>, SolveError> {
+    ) -> Result<Option<Halt>> {
         let stop = context.stop().clone();
         let budget = Budget { stop: &stop, memory: context.limits.memory, steps };
         let (problem, units, counts) = (self.problem, self.units, &mut self.counts);
@@ -262,25 +249,12 @@ impl Search<'_> {
             // Uplinks only increase a split's value, so the minimum without them is a lower bound.
             let loads = found.as_ref().map(|stages| largest_loads(recurrence, self.units, stages));
             let proved = loads.transpose()?.map_or(cap, |loads| loads.iter().sum());
-            self.raise(tolerance::round_down(proved), context);
+            let value = tolerance::round_down(proved);
+            let bound = LowerBound { value, source: LowerBound::EXHAUSTED, certificate: None };
+            context.raise(&mut self.bound, bound);
         }
-        self.keep(plan, context);
+        context.keep(&mut self.best, plan);
         Ok(halt)
-    }
-
-    fn raise(&mut self, value: f64, context: &mut Context<'_>) {
-        if value > self.bound.value {
-            self.bound = LowerBound { value, source: LowerBound::EXHAUSTED, certificate: None };
-            context.emit(Event::Bound { value, source: LowerBound::EXHAUSTED });
-        }
-    }
-
-    fn keep(&mut self, plan: Option<Plan>, context: &mut Context<'_>) {
-        let Some(plan) = plan else { return };
-        if self.best.as_ref().is_none_or(|best| plan.value() < best.value()) {
-            context.emit(Event::Incumbent { value: plan.value() });
-            self.best = Some(plan);
-        }
     }
 }
 
@@ -318,7 +292,7 @@ pub(crate) fn largest_loads(
     recurrence: &Recurrence<'_>,
     units: &Units,
     stages: &[StageAssignment],
-) -> Result<[f64; 2], SolveError> {
+) -> Result<[f64; 2]> {
     let most = |most: [f64; 2], loads: [f64; 2]| [most[0].max(loads[0]), most[1].max(loads[1])];
     let problem = recurrence.problem;
     let devices = stages.iter().map(|stage| stage_loads(problem, units, stage)).fold([0.0; 2], most);
@@ -337,7 +311,7 @@ fn separate(
     units: &Units,
     cap: f64,
     mut call: impl FnMut(usize, [f64; 2]) -> Run,
-) -> Result<(Option<Vec<StageAssignment>>, Option<Halt>), SolveError> {
+) -> Result<(Option<Vec<StageAssignment>>, Option<Halt>)> {
     let mut unfinished: Option<(f64, Vec<StageAssignment>)> = None;
     let swept = sweep(cap, |pass, caps| {
         let run = call(pass, caps);

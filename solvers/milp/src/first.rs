@@ -5,7 +5,7 @@ use stagewright_core::contract::Units;
 use stagewright_core::document::Split;
 use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, SolveError, Solver, Status, Stop};
+use stagewright_core::solver::{Context, Plan, Result, Solver, Status, Stop};
 use stagewright_search::dpl::{OrderEffort, best_over_orders};
 use stagewright_search::one_device::everything_on;
 use stagewright_search::{Anchored, AnchoredFluid, Local};
@@ -38,7 +38,7 @@ pub(crate) enum First {
 ///
 /// # Errors
 /// If an invariant is broken.
-pub(crate) fn first_plan(problem: &Problem, context: &mut Context<'_>) -> Result<First, SolveError> {
+pub(crate) fn first_plan(problem: &Problem, context: &mut Context<'_>) -> Result<First> {
     let warm = context.warm_start.clone().and_then(|warm| Plan::new(problem, warm).ok());
     if warm.is_some() {
         return Ok(First::Plan(warm));
@@ -51,22 +51,15 @@ pub(crate) fn first_plan(problem: &Problem, context: &mut Context<'_>) -> Result
         });
     }
     let mut best: Option<Plan> = None;
-    let mut keep = |plan: Option<Plan>, context: &mut Context<'_>| {
-        let Some(plan) = plan else { return };
-        if best.as_ref().is_none_or(|best| plan.value() < best.value()) {
-            context.emit(Event::Incumbent { value: plan.value() });
-            best = Some(plan);
-        }
-    };
     // A warm start that is infeasible here is not used for the order of the stages either.
     context.warm_start = None;
     let objective = Throughput { split: Split::Contiguous, ..problem.objective().rules() };
     if let Ok(contiguous) = problem.with_objective(objective) {
         let found = best_over_orders(&contiguous, &Units::new(&contiguous), OrderEffort::Thorough, context)?;
-        keep(found.and_then(|plan| Plan::new(problem, plan.placement).ok()), context);
+        context.keep(&mut best, found.and_then(|plan| Plan::new(problem, plan.placement).ok()));
     }
     for pool in problem.pools() {
-        keep(Plan::new(problem, everything_on(problem, pool.devices[0])).ok(), context);
+        context.keep(&mut best, Plan::new(problem, everything_on(problem, pool.devices[0])).ok());
     }
     Ok(First::Plan(best))
 }

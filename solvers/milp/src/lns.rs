@@ -23,10 +23,7 @@ use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{
-    Context, Event, Plan, Solution, SolveError, Solver, Status, Stop, StopReason,
-};
-use stagewright_core::tolerance;
+use stagewright_core::solver::{Context, Event, Plan, Result, Solution, SolveError, Solver, Status, Stop};
 use stagewright_search::local::{Polisher, placement};
 
 use crate::adaptive::Adaptive;
@@ -69,7 +66,7 @@ impl Solver for Lns {
         unsupported(objective)
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
         if problem.objective().kind() == ObjectiveKind::Latency {
             return calls::lns::solve(self.name(), problem, context);
@@ -86,10 +83,7 @@ impl Solver for Lns {
             First::Plan(Some(plan)) => plan,
         };
         let (plan, neighbourhoods) = improve(problem, plan, &bound, context)?;
-        let stop = match context.gap_reached(plan.value(), bound.value) {
-            true => Some(StopReason::Gap),
-            false => context.stop().reason(),
-        };
+        let stop = context.end(plan.value(), bound.value);
         let solution = Solution::with_plan(self.name(), plan, bound, stop);
         Ok(Solution { statistics: vec![("neighbourhoods", neighbourhoods)], ..solution })
     }
@@ -105,7 +99,7 @@ pub(crate) fn improve(
     plan: Plan,
     bound: &LowerBound,
     context: &mut Context<'_>,
-) -> Result<(Plan, u64), SolveError> {
+) -> Result<(Plan, u64)> {
     let units = Units::new(problem);
     let Some(domains) = domains(problem, &units) else { return Ok((plan, 0)) };
     let pool = context.pool()?;
@@ -181,9 +175,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn is_done(&self, bound: &LowerBound, context: &Context<'_>) -> bool {
-        context.stop().reason().is_some()
-            || tolerance::gap(self.best.value(), bound.value) == 0.0
-            || context.gap_reached(self.best.value(), bound.value)
+        context.stop().reason().is_some() || context.is_enough(self.best.value(), bound.value)
     }
 
     /// Solves a batch of neighbourhoods; returns whether any improved the plan.

@@ -8,7 +8,7 @@ use stagewright_core::bound::LowerBound;
 use stagewright_core::contract::Units;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status, Stop, StopReason};
+use stagewright_core::solver::{Context, Event, Plan, Result, Solution, Status, Stop};
 use stagewright_core::tolerance;
 
 use crate::run::{Ending, Outcome, RunEffort, RunError, TOLERANCE};
@@ -141,14 +141,6 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn keep(&mut self, plan: Option<Plan>, context: &mut Context<'_>) {
-        let Some(plan) = plan else { return };
-        if self.plan.as_ref().is_none_or(|best| plan.value() < best.value()) {
-            context.emit(Event::Incumbent { value: plan.value() });
-            self.plan = Some(plan);
-        }
-    }
-
     fn done(&self, context: &Context<'_>) -> bool {
         let enough = |plan: &Plan| {
             tolerance::gap(plan.value(), self.bound.value) <= 2.0 * TOLERANCE
@@ -169,7 +161,7 @@ impl<'a> Search<'a> {
         let high = self.plan.as_ref().map_or(f64::INFINITY, Plan::value);
         let found = chosen.as_deref().map(|chosen| Plan::new(self.problem, programs.placement(chosen)));
         let rejected = matches!(found, Some(Err(_)));
-        self.keep(found.and_then(Result::ok), context);
+        context.keep(&mut self.plan, found.and_then(Result::ok));
         let again = rejected && programs.complete(&chosen.unwrap_or_default());
         match (ending, &self.plan) {
             _ if again => {}
@@ -208,17 +200,14 @@ impl<'a> Search<'a> {
 
     /// Keeps a bound if it is stronger.
     pub(crate) fn raise(&mut self, bound: LowerBound, context: &mut Context<'_>) {
-        if bound.value > self.bound.value {
-            context.emit(Event::Bound { value: bound.value, source: bound.source });
-            self.bound = bound;
-        }
+        context.raise(&mut self.bound, bound);
     }
 
     /// The solution.
     ///
     /// # Errors
     /// If the plan is below the bound.
-    pub(crate) fn solution(self, name: &'static str, context: &Context<'_>) -> Result<Solution, SolveError> {
+    pub(crate) fn solution(self, name: &'static str, context: &Context<'_>) -> Result<Solution> {
         let stop = context.stop().reason();
         let statistics = vec![("nodes", self.nodes)];
         let solution = match (self.plan, self.infeasible) {
@@ -229,20 +218,14 @@ impl<'a> Search<'a> {
             }
             (Some(plan), _) => {
                 // A free check of the bound.
-                if self.bound.value > plan.value() * (1.0 + tolerance::VALUE_RELATIVE) {
-                    let (bound, value) = (self.bound.value, plan.value());
-                    return Err(SolveError::Invariant(format!(
-                        "a plan of {value} s below the bound of {bound} s"
-                    )));
-                }
+                plan.check_bound(&self.bound)?;
                 let mut bound = self.bound;
                 if bound.source == SOURCE {
                     // A run that its share of the time ended may have come within the tolerance of the program before
                     // the run that solved it, with a bound of its own. The answer is the same whichever it was.
                     bound.value = bound.value.min(plan.value() * (1.0 - 2.0 * TOLERANCE));
                 }
-                let gap = context.gap_reached(plan.value(), bound.value);
-                let stop = if gap { Some(StopReason::Gap) } else { stop };
+                let stop = context.end(plan.value(), bound.value);
                 let solution = Solution::with_plan(name, plan, bound, stop);
                 let reason = self.reason.filter(|_| solution.status != Status::Optimal);
                 Solution { reason, ..solution }

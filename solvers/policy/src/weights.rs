@@ -32,6 +32,9 @@ pub enum WeightsError {
     Tensor(#[from] candle_core::Error),
 }
 
+/// A network or a part of one, unless a parameter is wrong.
+pub type Built<T> = Result<T, WeightsError>;
+
 /// Parameters by name.
 #[derive(Debug, Clone)]
 pub struct Weights {

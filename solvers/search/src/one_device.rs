@@ -10,7 +10,7 @@ use stagewright_core::evaluate::{Violation, evaluate};
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Plan, Solution, SolveError, Solver, Status};
+use stagewright_core::solver::{Context, Plan, Result, Solution, SolveError, Solver, Status};
 
 /// Everything on the one device where it runs fastest.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,7 +29,7 @@ impl Solver for OneDevice {
         None
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
         let bound = strongest(problem);
         let mut best: Option<Plan> = None;

@@ -17,7 +17,7 @@ use stagewright_core::graph::ClassId;
 use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Solution, SolveError, Solver};
+use stagewright_core::solver::{Context, Result, Solution, SolveError, Solver};
 
 use crate::dpl::{Line, Positions, Room, first_stages, plan_of, unsupported_for_contiguous_dp};
 use crate::order;
@@ -39,7 +39,7 @@ impl Solver for PipeDream {
         unsupported(objective)
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
         let bound = strongest(problem);
         let merged = merged_classes(problem);

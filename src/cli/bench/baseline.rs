@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::suite::BaselineTable;
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Result};
 use crate::cli::files;
 
 /// Baseline values in seconds, by input and solver.
@@ -14,7 +14,7 @@ pub(super) struct Baseline {
 
 impl Baseline {
     /// Reads the baseline file of a suite; `None` if it is in the shared folder and that is not available.
-    pub(super) fn read(table: &BaselineTable) -> Result<Option<Baseline>, CliError> {
+    pub(super) fn read(table: &BaselineTable) -> Result<Option<Baseline>> {
         if table.file.is_empty() {
             return Ok(None);
         }
@@ -30,11 +30,8 @@ impl Baseline {
                 .ok_or_else(|| bad(format!("there is no column `{name}`")))
         };
         let key = column(&table.key)?;
-        let columns: Vec<(&String, usize)> = table
-            .columns
-            .iter()
-            .map(|(solver, name)| Ok((solver, column(name)?)))
-            .collect::<Result<_, CliError>>()?;
+        let columns: Vec<(&String, usize)> =
+            table.columns.iter().map(|(solver, name)| Ok((solver, column(name)?))).collect::<Result<_>>()?;
         let mut values = BTreeMap::new();
         for record in reader.records() {
             let record = record.map_err(|error| bad(error.to_string()))?;

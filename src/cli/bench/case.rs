@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use stagewright::core::document::PlanDocument;
 use stagewright::core::solver::StopReason;
-use stagewright::report::table::status;
 use tempfile::NamedTempFile;
 
 use super::PEAK_MEMORY;
@@ -21,7 +20,7 @@ use super::convergence::{self, Moment};
 use super::runs::Runs;
 use super::suite::Suite;
 use super::variant::Variant;
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Result};
 
 /// One combination of a suite.
 pub(super) struct Case {
@@ -142,7 +141,7 @@ impl Case {
     }
 
     /// Runs it as often as the suite says, or until runs are ended.
-    pub(super) fn run(&self, suite: &Suite, runs: &Runs) -> Result<Row, CliError> {
+    pub(super) fn run(&self, suite: &Suite, runs: &Runs) -> Result<Row> {
         let mut row = self.row();
         for _ in 0..suite.repeat {
             row.is_cut_off = !self.run_once(suite, runs, &mut row)?;
@@ -156,7 +155,7 @@ impl Case {
     }
 
     /// Adds a run to its row. Says whether it came to its end.
-    fn run_once(&self, suite: &Suite, runs: &Runs, row: &mut Row) -> Result<bool, CliError> {
+    fn run_once(&self, suite: &Suite, runs: &Runs, row: &mut Row) -> Result<bool> {
         let adapted = match self.adapt(suite, runs)? {
             Adapted::CutOff => return Ok(false),
             Adapted::Refused(error) => {
@@ -190,7 +189,7 @@ impl Case {
         row.peak_bytes = row.peak_bytes.max(peak);
         match plan {
             Ok(plan) => {
-                row.status = status(plan.status).into();
+                row.status = plan.status.name().into();
                 row.value_s = plan.objective.value_s;
                 row.bound_s = plan.bound.value_s;
                 row.gap = plan.gap;
@@ -213,7 +212,7 @@ impl Case {
     }
 
     /// Adapts a checkpoint to the input, if the variant requests it. Its time does not count as the plan's.
-    fn adapt(&self, suite: &Suite, runs: &Runs) -> Result<Adapted, CliError> {
+    fn adapt(&self, suite: &Suite, runs: &Runs) -> Result<Adapted> {
         let Some((variant, time)) =
             self.variant.as_ref().and_then(|variant| Some((variant, variant.finetune.as_ref()?)))
         else {
@@ -235,14 +234,14 @@ impl Case {
     }
 
     /// Creates a temporary file, which is removed when dropped.
-    fn file(&self, what: &str) -> Result<NamedTempFile, CliError> {
+    fn file(&self, what: &str) -> Result<NamedTempFile> {
         NamedTempFile::new().map_err(|error| {
             CliError::new("B004", format!("cannot create a file for {what}: {error}")).at(self.input.clone())
         })
     }
 
     /// Runs this program in a child process; `None` if runs were ended before it finished.
-    fn call(&self, runs: &Runs, options: impl Iterator<Item = String>) -> Result<Option<Output>, CliError> {
+    fn call(&self, runs: &Runs, options: impl Iterator<Item = String>) -> Result<Option<Output>> {
         let failed = |doing: &str, error: std::io::Error| {
             CliError::new("B004", format!("cannot {doing}: {error}")).at(self.input.clone())
         };

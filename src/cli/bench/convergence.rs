@@ -12,7 +12,7 @@ use stagewright::text;
 use super::case::Row;
 use super::summary::{Ground, best_values, ground, mean, objectives, ratio, show, title_of};
 use super::table::median;
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Result};
 
 /// A suite's settings for convergence.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -40,7 +40,7 @@ pub(super) struct Moment {
 }
 
 /// Reads the values of a file written by `plan --convergence`, in order.
-pub(super) fn read(path: &Path) -> Result<Vec<Moment>, CliError> {
+pub(super) fn read(path: &Path) -> Result<Vec<Moment>> {
     #[derive(Deserialize)]
     struct Line {
         elapsed_s: f64,
@@ -175,14 +175,9 @@ fn after(rows: &[&Row], solvers: &[&str], asked: &Asked, title: &str) -> String 
 fn reach(rows: &[&Row], solvers: &[&str], leader: &str, title: &str) -> String {
     let led: BTreeMap<Ground<'_>, &Row> =
         rows.iter().filter(|row| row.solver == leader).map(|row| (ground(row), *row)).collect();
-    let mut grid = Grid::new([
-        ("solver", Column::Names),
-        ("cases", Column::Figures),
-        ("reached", Column::Figures),
-        ("seconds", Column::Figures),
-        ("simulations", Column::Figures),
-        ("times as fast", Column::Figures),
-        ("times as few", Column::Figures),
+    let mut grid = Grid::of(&[
+        (Column::Names, &["solver"]),
+        (Column::Figures, &["cases", "reached", "seconds", "simulations", "times as fast", "times as few"]),
     ]);
     for solver in solvers.iter().filter(|solver| **solver != leader) {
         let own = rows.iter().filter(|row| row.solver == *solver);

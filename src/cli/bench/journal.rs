@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use stagewright::lock::{self, Locked};
 
 use super::case::Row;
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Result};
 
 /// A file of finished cases, which no other process writes meanwhile; or none, and then nothing is kept.
 pub(super) struct Journal {
@@ -34,7 +34,7 @@ const HEAD: &[u8] = b"{\"schema\":\"stagewright.journal/1\"}\n";
 const CUT_OFF: &[u8] = b" cut off\n";
 
 /// Hashes the program. O(bytes of the program), some tenths of a second.
-fn digest_of_program() -> Result<String, CliError> {
+fn digest_of_program() -> Result<String> {
     let hash = || -> std::io::Result<String> {
         let (mut file, mut hasher) = (File::open(std::env::current_exe()?)?, Sha256::new());
         let mut chunk = vec![0; 1 << 20];
@@ -56,7 +56,7 @@ struct Line {
 
 impl Journal {
     /// Reads the finished cases; creates the file if it does not exist.
-    pub(super) fn open(path: Option<&Path>) -> Result<Journal, CliError> {
+    pub(super) fn open(path: Option<&Path>) -> Result<Journal> {
         let Some(path) = path else {
             return Ok(Journal {
                 done: BTreeMap::new(),
@@ -111,7 +111,7 @@ impl Journal {
     }
 
     /// Records a row.
-    pub(super) fn keep(&self, case: Vec<String>, row: &Row) -> Result<(), CliError> {
+    pub(super) fn keep(&self, case: Vec<String>, row: &Row) -> Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         let failed = |cause: String| {
             CliError::new("B005", format!("cannot write the journal: {cause}"))

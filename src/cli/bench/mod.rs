@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::args::BenchArguments;
-use super::error::CliError;
+use super::error::Result;
 use super::exit::Exit;
 use super::files::{self, Outputs};
 use super::{interrupt, output, resolve};
@@ -33,7 +33,7 @@ use suite::Suite;
 /// Start of the line in which a child reports its peak memory in bytes.
 pub(crate) const PEAK_MEMORY: &str = "peak memory bytes: ";
 
-pub(crate) fn run(arguments: &BenchArguments) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: &BenchArguments) -> Result<Exit> {
     resolve::count("--jobs", arguments.jobs as u64, 1..=resolve::MAX_THREADS as u64)?;
     let outputs = files::outputs(&[
         ("--out-markdown", arguments.out_markdown.as_deref()),
@@ -98,7 +98,7 @@ struct Bench {
 
 impl Bench {
     /// Runs all cases, `jobs` in parallel, until runs are ended, and returns their rows.
-    fn run(&self, jobs: usize, runs: &Runs) -> Result<Vec<Row>, CliError> {
+    fn run(&self, jobs: usize, runs: &Runs) -> Result<Vec<Row>> {
         let next = AtomicUsize::new(0);
         let rows = Mutex::new(self.cases.iter().map(Case::row).collect::<Vec<Row>>());
         let outcome = Mutex::new(Ok(()));
@@ -126,7 +126,7 @@ impl Bench {
     }
 
     /// The row of a case: from the journal, or run now and kept there.
-    fn row(&self, at: usize, case: &Case, runs: &Runs) -> Result<Row, CliError> {
+    fn row(&self, at: usize, case: &Case, runs: &Runs) -> Result<Row> {
         let key = case.key(&self.suite, self.journal.program());
         if let Some(row) = self.journal.row(&key) {
             let mut row = row.clone();

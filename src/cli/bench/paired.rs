@@ -10,7 +10,7 @@ use stagewright::report::grid::{Column, Grid};
 use stagewright::text;
 
 use super::case::Row;
-use super::summary::{Mean, mean, ratio, show, title_of};
+use super::summary::{Mean, by_input, mean, ratio, show, title_of};
 
 /// Minimum number of nonzero differences for the normal approximation.
 const FEWEST: usize = 10;
@@ -52,27 +52,18 @@ pub(super) fn paired(rows: &[Row], looked_at: &str) -> Vec<Paired> {
             Some((row.files[0].clone(), ratio(value, row.value_s?)?))
         };
         let ratios: Vec<(String, f64)> = of.filter_map(over).collect();
+        let means: Vec<f64> = by_input(&ratios).into_iter().map(|(sum, count)| sum / count).collect();
         Paired {
             objective: objective.into(),
             solver: solver.into(),
             cases: ratios.len(),
             better: ratios.iter().filter(|(_, ratio)| *ratio < 1.0).count(),
             worse: ratios.iter().filter(|(_, ratio)| *ratio > 1.0).count(),
-            p: signed_ranks(&by_input(&ratios)),
+            p: signed_ranks(&means),
             ratio: mean(&ratios),
         }
     };
     order.into_iter().map(one).collect()
-}
-
-/// The mean logarithm of the ratios of each input.
-fn by_input(ratios: &[(String, f64)]) -> Vec<f64> {
-    let mut inputs: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
-    for (input, ratio) in ratios {
-        let entry = inputs.entry(input).or_default();
-        *entry = (entry.0 + ratio.ln(), entry.1 + 1.0);
-    }
-    inputs.into_values().map(|(sum, count)| sum / count).collect()
 }
 
 /// The two-sided p-value of Wilcoxon's signed-rank test that differences are symmetric around zero, by the normal
@@ -110,13 +101,9 @@ pub(super) fn markdown(pairs: &[Paired], looked_at: &str) -> String {
             "\n## {looked_at} against each{title}\n\nGeometric mean of its value over theirs with 95% intervals over \
              inputs; p by Wilcoxon's signed-rank test over inputs.\n\n"
         ));
-        let mut grid = Grid::new([
-            ("against", Column::Names),
-            ("cases", Column::Figures),
-            ("better", Column::Figures),
-            ("worse", Column::Figures),
-            ("ratio", Column::Figures),
-            ("p", Column::Figures),
+        let mut grid = Grid::of(&[
+            (Column::Names, &["against"]),
+            (Column::Figures, &["cases", "better", "worse", "ratio", "p"]),
         ]);
         for pair in group {
             grid.row([

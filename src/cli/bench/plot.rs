@@ -8,7 +8,7 @@ use stagewright::text::visible;
 use super::case::Row;
 use super::convergence::{EffortMeasure, curve};
 use super::summary::{Mean, Summary};
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Result};
 use crate::cli::files;
 
 /// Width and height in pixels.
@@ -29,7 +29,7 @@ const COLOURS: [RGBColor; 8] = [
 
 /// Writes the plots of every objective into a folder, which is created if it does not exist. Convergence is plotted
 /// if the rows record it.
-pub(super) fn write(folder: &Path, name: &str, rows: &[Row], summaries: &[Summary]) -> Result<(), CliError> {
+pub(super) fn write(folder: &Path, name: &str, rows: &[Row], summaries: &[Summary]) -> Result<()> {
     files::make_folder(folder)?;
     for (at, group) in summaries.chunk_by(|one, other| one.objective == other.objective).enumerate() {
         let title = match group[0].objective.as_str() {
@@ -63,23 +63,37 @@ pub(super) fn write(folder: &Path, name: &str, rows: &[Row], summaries: &[Summar
     Ok(())
 }
 
-type Drawn = Result<String, Box<dyn std::error::Error>>;
+type Drawn<T = String> = Result<T, Box<dyn std::error::Error>>;
+
+/// An SVG with a title and room for the labels of the vertical axis, filled by `draw`.
+fn drawn(
+    title: &str,
+    label_width: u32,
+    draw: impl FnOnce(&mut ChartBuilder<'_, '_, SVGBackend<'_>>) -> Drawn<()>,
+) -> Drawn {
+    let mut text = String::new();
+    {
+        let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+        area.fill(&WHITE)?;
+        let mut frame = ChartBuilder::on(&area);
+        frame
+            .caption(title, ("sans-serif", 20))
+            .margin(12)
+            .x_label_area_size(44)
+            .y_label_area_size(label_width);
+        draw(&mut frame)?;
+        area.present()?;
+    }
+    Ok(text)
+}
 
 /// The performance profile (Dolan and Moré, "Benchmarking optimization software with performance profiles",
 /// Mathematical Programming 2002): the fraction of its cases that a solver solves within a ratio of the best.
 fn profile(title: &str, group: &[Summary]) -> Drawn {
     let largest = group.iter().flat_map(|summary| &summary.ratios).copied().fold(1.0, f64::max);
     let largest = (1.02 * largest).clamp(1.05, LARGEST_RATIO);
-    let mut text = String::new();
-    {
-        let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-        area.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&area)
-            .caption(title, ("sans-serif", 20))
-            .margin(12)
-            .x_label_area_size(44)
-            .y_label_area_size(56)
-            .build_cartesian_2d((1.0..largest).log_scale(), 0.0..1.02)?;
+    drawn(title, 56, |frame| {
+        let mut chart = frame.build_cartesian_2d((1.0..largest).log_scale(), 0.0..1.02)?;
         chart
             .configure_mesh()
             .x_desc("value over the best of the case")
@@ -97,10 +111,8 @@ fn profile(title: &str, group: &[Summary]) -> Drawn {
             points.push((largest, points.last().map_or(0.0, |point| point.1)));
             (summary.solver.clone(), points)
         };
-        draw_lines(&mut chart, group.iter().map(line), SeriesLabelPosition::LowerRight)?;
-        area.present()?;
-    }
-    Ok(text)
+        draw_lines(&mut chart, group.iter().map(line), SeriesLabelPosition::LowerRight)
+    })
 }
 
 /// Draws lines with a legend, each in its own colour.
@@ -108,7 +120,7 @@ fn draw_lines<'a, X, Y>(
     chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
     lines: impl Iterator<Item = (String, Vec<(f64, f64)>)>,
     names: SeriesLabelPosition,
-) -> Result<(), Box<dyn std::error::Error>>
+) -> Drawn<()>
 where
     X: Ranged<ValueType = f64>,
     Y: Ranged<ValueType = f64>,
@@ -139,19 +151,11 @@ fn curves_of(title: &str, curves: &[Curve<'_>], effort: EffortMeasure) -> Drawn 
     // Whole decades, so that the axis has labels.
     let [from, end] = [10f64.powf(from.log10().floor()), 10f64.powf(to.log10().ceil())];
     let largest = points().map(|(_, y)| *y).fold(1.05, f64::max).min(LARGEST_RATIO);
-    let mut text = String::new();
-    {
-        let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-        area.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&area)
-            .caption(title, ("sans-serif", 20))
-            .margin(12)
-            .x_label_area_size(44)
-            .y_label_area_size(56)
-            .build_cartesian_2d(
-                (from..end.max(10.0 * from)).log_scale(),
-                (1.0..1.02 * largest).log_scale(),
-            )?;
+    drawn(title, 56, |frame| {
+        let mut chart = frame.build_cartesian_2d(
+            (from..end.max(10.0 * from)).log_scale(),
+            (1.0..1.02 * largest).log_scale(),
+        )?;
         chart
             .configure_mesh()
             .x_desc(match effort {
@@ -172,10 +176,8 @@ fn curves_of(title: &str, curves: &[Curve<'_>], effort: EffortMeasure) -> Drawn 
             steps.extend(steps.last().map(|&(_, last)| (to, last)));
             ((*solver).to_owned(), steps)
         };
-        draw_lines(&mut chart, curves.iter().map(line), SeriesLabelPosition::UpperRight)?;
-        area.present()?;
-    }
-    Ok(text)
+        draw_lines(&mut chart, curves.iter().map(line), SeriesLabelPosition::UpperRight)
+    })
 }
 
 /// Plots the mean ratio of each solver, with its interval.
@@ -185,16 +187,8 @@ fn means(title: &str, group: &[Summary]) -> Drawn {
     let end = |mean: &Mean| mean.interval.map_or(mean.value, |[_, to]| to);
     let largest = shown.iter().map(|(_, mean)| end(mean)).fold(1.05, f64::max);
     let rows = shown.len().max(1) as f64;
-    let mut text = String::new();
-    {
-        let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-        area.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&area)
-            .caption(title, ("sans-serif", 20))
-            .margin(12)
-            .x_label_area_size(44)
-            .y_label_area_size(150)
-            .build_cartesian_2d((1.0..1.02 * largest).log_scale(), 0.0..rows)?;
+    drawn(title, 150, |frame| {
+        let mut chart = frame.build_cartesian_2d((1.0..1.02 * largest).log_scale(), 0.0..rows)?;
         let label = |at: &f64| match shown.get((rows - at - 0.5).round().max(0.0) as usize) {
             Some((solver, _)) if (at.fract() - 0.5).abs() < 0.01 => visible(solver).into_owned(),
             _ => String::new(),
@@ -216,9 +210,8 @@ fn means(title: &str, group: &[Summary]) -> Drawn {
             }
             chart.draw_series([Circle::new((mean.value, y), 4, style.filled())])?;
         }
-        area.present()?;
-    }
-    Ok(text)
+        Ok(())
+    })
 }
 
 fn style(at: usize) -> ShapeStyle {

@@ -9,7 +9,7 @@ use stagewright::clusters;
 use super::case::Case;
 use super::convergence::Asked;
 use super::variant::Variant;
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Result};
 use crate::cli::resolve::MAX_THREADS;
 use crate::cli::{files, output};
 
@@ -51,25 +51,19 @@ pub(super) struct Suite {
     #[serde(default = "one")]
     pub(super) threads: usize,
     /// Value of `--time-limit`.
-    #[serde(default)]
     pub(super) time_limit: Option<String>,
     /// Value of `--memory-limit`.
-    #[serde(default)]
     pub(super) memory_limit: Option<String>,
     /// Value of `--gap`.
-    #[serde(default)]
     pub(super) gap: Option<String>,
     /// Solver to compare with every other, case by case.
-    #[serde(default)]
     pub(super) look_at: Option<String>,
     /// Whether to summarise by group: inputs whose names differ only in their trailing numbers.
     #[serde(default)]
     pub(super) by_group: bool,
     /// Settings of the convergence tables, if requested.
-    #[serde(default)]
     pub(super) convergence: Option<Asked>,
     /// Baseline values, if any.
-    #[serde(default)]
     pub(super) baseline: Option<BaselineTable>,
     #[serde(skip)]
     folder: PathBuf,
@@ -112,7 +106,7 @@ fn unit() -> f64 {
 
 impl Suite {
     /// Reads a suite and finds its inputs.
-    pub(super) fn read(path: &Path) -> Result<Suite, CliError> {
+    pub(super) fn read(path: &Path) -> Result<Suite> {
         let input = files::read(path)?;
         let at = |place: String, cause: String| {
             CliError::new("B002", cause).at(place).help("see data/suites for examples")
@@ -197,7 +191,7 @@ impl Suite {
 
     /// The files of a pattern, sorted. A pattern with an unset variable is skipped with a note; a missing file is
     /// an error.
-    fn expand(&self, pattern: &str) -> Result<Vec<String>, CliError> {
+    fn expand(&self, pattern: &str) -> Result<Vec<String>> {
         let Some(path) = resolve(&self.folder, pattern) else {
             output::note(&format!("skipped: {pattern}, since {SHARED} is not set"));
             return Ok(Vec::new());

@@ -142,13 +142,9 @@ pub(super) fn markdown_by_group(rows: &[Row]) -> String {
     for row in rows {
         groups.entry(group_of(&row.input)).or_default().push(row.clone());
     }
-    let mut grid = Grid::new([
-        ("group", Column::Names),
-        ("objective", Column::Names),
-        ("solver", Column::Names),
-        ("cases", Column::Figures),
-        ("value over the best", Column::Figures),
-        ("value over the bound", Column::Figures),
+    let mut grid = Grid::of(&[
+        (Column::Names, &["group", "objective", "solver"]),
+        (Column::Figures, &["cases", "value over the best", "value over the bound"]),
     ]);
     for (group, rows) in groups {
         for summary in summaries(&rows) {
@@ -173,17 +169,21 @@ fn geometric(values: &[f64]) -> Option<f64> {
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }
 
-/// The geometric mean of ratios, with its bootstrap interval over inputs.
-pub(super) fn mean(ratios: &[(String, f64)]) -> Option<Mean> {
-    let all: Vec<f64> = ratios.iter().map(|(_, ratio)| *ratio).collect();
-    let value = geometric(&all)?;
-    // Sum and count of the log-ratios of each input.
+/// Sum and count of the logarithms of each input's ratios.
+pub(super) fn by_input(ratios: &[(String, f64)]) -> Vec<(f64, f64)> {
     let mut inputs: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     for (input, ratio) in ratios {
         let entry = inputs.entry(input).or_default();
         *entry = (entry.0 + ratio.ln(), entry.1 + 1.0);
     }
-    let inputs: Vec<(f64, f64)> = inputs.into_values().collect();
+    inputs.into_values().collect()
+}
+
+/// The geometric mean of ratios, with its bootstrap interval over inputs.
+pub(super) fn mean(ratios: &[(String, f64)]) -> Option<Mean> {
+    let all: Vec<f64> = ratios.iter().map(|(_, ratio)| *ratio).collect();
+    let value = geometric(&all)?;
+    let inputs = by_input(ratios);
     if inputs.len() < 2 {
         return Some(Mean { value, interval: None });
     }
@@ -209,14 +209,12 @@ pub(super) fn markdown(summaries: &[Summary]) -> String {
         text.push_str(&format!(
             "\n## By solver{title}\n\nGeometric means with 95% intervals over inputs.\n\n"
         ));
-        let mut grid = Grid::new([
-            ("solver", Column::Names),
-            ("cases", Column::Figures),
-            ("with a plan", Column::Figures),
-            ("best", Column::Figures),
-            ("value over the best", Column::Figures),
-            ("value over the bound", Column::Figures),
-            ("time", Column::Figures),
+        let mut grid = Grid::of(&[
+            (Column::Names, &["solver"]),
+            (
+                Column::Figures,
+                &["cases", "with a plan", "best", "value over the best", "value over the bound", "time"],
+            ),
         ]);
         for summary in group {
             let shown = |mean: Option<Mean>| mean.map(show).unwrap_or_default();

@@ -6,7 +6,7 @@ use stagewright::text;
 
 use super::case::Row;
 use super::suite::Suite;
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Result};
 
 /// The median of an ascending list.
 pub(super) fn median(ascending: &[f64]) -> f64 {
@@ -44,23 +44,14 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row], cases: usize) -> String {
         };
         text.push_str(&format!("Interrupted: {} of {cases} case(s) were run{fewer}.\n\n", rows.len()));
     }
-    let mut columns = vec![
-        ("input", Column::Words),
-        ("rules", Column::Words),
-        ("solver", Column::Words),
-        ("operators", Column::Figures),
-        ("status", Column::Words),
-        ("value", Column::Figures),
-        ("bound", Column::Figures),
-        ("gap", Column::Figures),
-        ("time", Column::Figures),
-        ("spread", Column::Figures),
-        ("solving", Column::Figures),
-        ("peak memory", Column::Figures),
-        ("ratio", Column::Figures),
-    ];
-    columns.extend(is_partial.then_some(("runs", Column::Figures)));
-    let mut grid = Grid::new(columns);
+    let runs: &[&str] = if is_partial { &["runs"] } else { &[] };
+    let mut grid = Grid::of(&[
+        (Column::Words, &["input", "rules", "solver"]),
+        (Column::Figures, &["operators"]),
+        (Column::Words, &["status"]),
+        (Column::Figures, &["value", "bound", "gap", "time", "spread", "solving", "peak memory", "ratio"]),
+        (Column::Figures, runs),
+    ]);
     for row in rows {
         let input = if row.cluster.is_empty() {
             row.input.clone()
@@ -96,30 +87,15 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row], cases: usize) -> String {
     text
 }
 
+/// Columns of the CSV file.
+const HEADER: &str = "input,cluster,objective,solver,seed,status,value_s,bound_s,gap,median_s,spread_s,peak_memory_bytes,\
+                      ratio,operators,solving_s,runs";
+
 /// For programs, in SI units. Cases that were not run say so as their status.
-pub(super) fn csv(rows: &[Row]) -> Result<String, CliError> {
+pub(super) fn csv(rows: &[Row]) -> Result<String> {
     let failed = |error: &dyn std::fmt::Display| CliError::new("X001", format!("cannot write CSV: {error}"));
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer
-        .write_record([
-            "input",
-            "cluster",
-            "objective",
-            "solver",
-            "seed",
-            "status",
-            "value_s",
-            "bound_s",
-            "gap",
-            "median_s",
-            "spread_s",
-            "peak_memory_bytes",
-            "ratio",
-            "operators",
-            "solving_s",
-            "runs",
-        ])
-        .map_err(|error| failed(&error))?;
+    writer.write_record(HEADER.split(',')).map_err(|error| failed(&error))?;
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     for row in rows {
         let runs = row.seconds.len();

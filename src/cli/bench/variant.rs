@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use stagewright::registry;
 
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Result};
 
 /// A variant of a solver, with its own name.
 #[derive(Debug, Clone, Deserialize)]
@@ -16,13 +16,11 @@ pub(super) struct Variant {
     /// The solver.
     pub(super) solver: String,
     /// Value of `--checkpoint` of `plan`, relative to the suite file.
-    #[serde(default)]
     pub(super) checkpoint: Option<PathBuf>,
     /// Whether `plan` gets `--zero-shot`.
     #[serde(default)]
     pub(super) zero_shot: bool,
     /// Value of `--time-limit` of `finetune`, which runs before every case; `None` means no fine-tuning.
-    #[serde(default)]
     pub(super) finetune: Option<String>,
 }
 
@@ -48,7 +46,7 @@ impl Variant {
     ///
     /// # Errors
     /// If there is no such file.
-    pub(super) fn beside(self, folder: &Path) -> Result<Variant, CliError> {
+    pub(super) fn beside(self, folder: &Path) -> Result<Variant> {
         let checkpoint = self.checkpoint.as_ref().map(|file| folder.join(file));
         if let Some(file) = checkpoint.as_ref().filter(|file| !file.is_file()) {
             return Err(CliError::new(

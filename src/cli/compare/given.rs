@@ -10,7 +10,7 @@ use stagewright::nearest::instead;
 use stagewright::report::comparison::Contender;
 use stagewright_verify::check;
 
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Result};
 use crate::cli::files::{Input, read};
 use crate::cli::model_options::Kept;
 use crate::cli::output;
@@ -34,7 +34,7 @@ struct Plan {
 
 impl Given {
     /// Parses the arguments.
-    pub(super) fn parse(typed: &[String]) -> Result<Given, CliError> {
+    pub(super) fn parse(typed: &[String]) -> Result<Given> {
         let plan = |text: &String| {
             let (name, path) = match text.split_once('=') {
                 // A path may contain an equals sign.
@@ -57,7 +57,7 @@ impl Given {
     }
 
     /// Rejects plans for an absent model, and paths that fit no model.
-    pub(super) fn fit(&self, models: &[String]) -> Result<(), CliError> {
+    pub(super) fn fit(&self, models: &[String]) -> Result<()> {
         for plan in &self.plans {
             let unknown = plan.model.as_ref().filter(|model| !models.contains(model));
             if let Some(model) = unknown {
@@ -86,7 +86,7 @@ impl Given {
     }
 
     /// Reads the files of the plans for a model.
-    pub(super) fn files(&self, model: &str) -> Result<Files<'_>, CliError> {
+    pub(super) fn files(&self, model: &str) -> Result<Files<'_>> {
         let mut files = Files { files: Vec::new() };
         // Plans for this model come before plans for any model.
         let own = self.plans.iter().filter(|plan| plan.model.as_deref() == Some(model));
@@ -137,7 +137,7 @@ impl Files<'_> {
         model: &str,
         documents: &Documents,
         objective: &Objective,
-    ) -> Result<Vec<Contender>, CliError> {
+    ) -> Result<Vec<Contender>> {
         let mut found: Vec<Contender> = Vec::new();
         for file in self.files {
             if found.iter().any(|contender| contender.name == file.plan.name) {
@@ -171,7 +171,7 @@ impl Plan {
             .find(|path| path.exists())
     }
 
-    fn open(&self, path: &Path) -> Result<PlanOfModel<'_>, CliError> {
+    fn open(&self, path: &Path) -> Result<PlanOfModel<'_>> {
         let input = read(path)?;
         let options =
             PlanFile::read(&input.label, &input.bytes)?.native().and_then(|plan| plan.model.clone());
@@ -180,7 +180,7 @@ impl Plan {
 
     /// Handles a plan that cannot be read or evaluated: an error, or only a note if its path is a pattern, since a file
     /// that matches by name may not fit the model.
-    fn fails(&self, model: &str, error: CliError) -> Result<(), CliError> {
+    fn fails(&self, model: &str, error: CliError) -> Result<()> {
         if !self.is_pattern() {
             return Err(error);
         }
@@ -191,7 +191,7 @@ impl Plan {
 }
 
 impl PlanOfModel<'_> {
-    fn valued(&self, documents: &Documents, objective: &Objective) -> Result<Contender, CliError> {
+    fn valued(&self, documents: &Documents, objective: &Objective) -> Result<Contender> {
         let Input { label, bytes } = &self.input;
         let mut plan = import_plan(label, bytes, &documents.model)?;
         // Only the placement counts: the value that the plan claims was under its own rules.

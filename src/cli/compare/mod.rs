@@ -17,7 +17,7 @@ use stagewright::report::step::Step;
 use stagewright::text::markdown;
 
 use super::args::CompareArguments;
-use super::error::CliError;
+use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Outputs};
 use super::resolve::Parts;
@@ -35,7 +35,7 @@ struct Comparisons<'a> {
 
 const SCHEMA: &str = "stagewright.comparison/1";
 
-pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
     let is_data = arguments.json || arguments.csv || arguments.markdown;
     let outputs = files::outputs(&[
         ("--json, --csv or --markdown", is_data.then_some(Path::new("-"))),
@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit, C
 }
 
 /// Rejects more than one input from standard input.
-fn one_standard_input(arguments: &CompareArguments, given: &Given) -> Result<(), CliError> {
+fn one_standard_input(arguments: &CompareArguments, given: &Given) -> Result<()> {
     let around = [arguments.around.cluster.as_deref(), arguments.around.pins.as_deref()];
     let models = arguments.models.iter().map(|model| Some(model.as_path()));
     let paths: Vec<Option<&Path>> = models.chain(around).chain(given.paths().map(Some)).collect();
@@ -110,7 +110,7 @@ fn one_standard_input(arguments: &CompareArguments, given: &Given) -> Result<(),
 }
 
 /// Builds the problem that an entrant solves.
-fn problem(parts: &Parts, entrant: &Entrant) -> Result<Problem, CliError> {
+fn problem(parts: &Parts, entrant: &Entrant) -> Result<Problem> {
     let Parts { label, graph, cluster, pins } = parts;
     Problem::new(graph.clone(), cluster.clone(), entrant.objective, pins.clone())
         .map_err(|error| CliError::problem(label, &error))
@@ -123,7 +123,7 @@ fn write_page(
     comparison: &Comparison,
     arguments: &CompareArguments,
     objective: Objective,
-) -> Result<(), CliError> {
+) -> Result<()> {
     let best = comparison.rows.iter().find(|row| row.is_as_good_as(comparison.best()));
     let Some((row, plan)) = best.and_then(|row| Some((row, row.plan.as_ref()?))) else {
         output::note("there is no plan, so no page was written");
@@ -151,11 +151,7 @@ fn write_page(
 }
 
 /// The row that speed-ups are relative to: the requested one, else `one-device` under any split, if it takes part.
-fn baseline(
-    arguments: &CompareArguments,
-    entrants: &[Entrant],
-    given: &Given,
-) -> Result<Option<String>, CliError> {
+fn baseline(arguments: &CompareArguments, entrants: &[Entrant], given: &Given) -> Result<Option<String>> {
     const USUAL: &str = "one-device";
     let mut names: Vec<&str> = entrants.iter().map(|entrant| entrant.name.as_str()).collect();
     if let Some(twice) = given.names().find(|name| names.contains(name)) {
@@ -177,7 +173,7 @@ fn baseline(
 }
 
 /// Prints the comparisons in the notation asked for.
-fn show(arguments: &CompareArguments, comparisons: &[Comparison]) -> Result<(), CliError> {
+fn show(arguments: &CompareArguments, comparisons: &[Comparison]) -> Result<()> {
     if arguments.json {
         return output::data(&output::json(&Comparisons { schema: SCHEMA, models: comparisons })?);
     }

@@ -11,7 +11,7 @@ use stagewright::registry::{self, Role, SOLVERS};
 use stagewright::report::comparison::Contender;
 use stagewright::report::document::{Provenance, plan_document};
 
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Result};
 use crate::cli::plan;
 use crate::cli::resolve::{self, Chosen, Solving};
 
@@ -28,7 +28,7 @@ pub(super) struct Entrant {
 /// `baselines`, `learned`, `all`), and may have its own split rule: `bnp@free`. A group means its members that support
 /// the objective. The default list is `auto` and the baselines, for throughput of a non-free split without a schedule
 /// also `auto@free`.
-pub(super) fn entrants(list: &[String], objective: &Objective) -> Result<Vec<Entrant>, CliError> {
+pub(super) fn entrants(list: &[String], objective: &Objective) -> Result<Vec<Entrant>> {
     let usual;
     let list = if list.is_empty() {
         usual = self::usual(objective);
@@ -108,7 +108,7 @@ fn members<'a>(name: &'a str, objective: &Objective) -> (Vec<&'a str>, bool) {
     }
 }
 
-fn split_named(entry: &str, split: &str, objective: &Objective) -> Result<Split, CliError> {
+fn split_named(entry: &str, split: &str, objective: &Objective) -> Result<Split> {
     let wrong = |cause: String| {
         Err(CliError::new("U001", cause)
             .at("--solvers")
@@ -133,7 +133,7 @@ impl Entrant {
         solving: &Solving,
         interrupt: &Arc<AtomicBool>,
         verbose: bool,
-    ) -> Result<Contender, CliError> {
+    ) -> Result<Contender> {
         let started = Instant::now();
         let solution = plan::solve(problem, &self.chosen, solving, interrupt, verbose)?;
         let provenance = Provenance {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::cli::args::{FinetuneArguments, TrainArguments};
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Result};
 use crate::cli::exit::Exit;
 use crate::cli::resolve::Chosen;
 
@@ -28,18 +28,18 @@ pub(crate) fn has_network(_: &str) -> bool {
 
 /// # Errors
 /// Always.
-pub(crate) fn train(_: &TrainArguments) -> Result<Exit, CliError> {
+pub(crate) fn train(_: &TrainArguments) -> Result<Exit> {
     Err(absent())
 }
 
 /// # Errors
 /// Always.
-pub(crate) fn finetune(_: &FinetuneArguments) -> Result<Exit, CliError> {
+pub(crate) fn finetune(_: &FinetuneArguments) -> Result<Exit> {
     Err(absent())
 }
 
 /// # Errors
 /// Always.
-pub(crate) fn of_checkpoint(_: &Path, _: bool, _: &Chosen) -> Result<Chosen, CliError> {
+pub(crate) fn of_checkpoint(_: &Path, _: bool, _: &Chosen) -> Result<Chosen> {
     Err(absent())
 }

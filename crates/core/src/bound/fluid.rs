@@ -102,13 +102,11 @@ fn distinct_columns(problem: &Problem, table: &[Vec<Option<f64>>]) -> (Vec<Optio
             continue;
         }
         let seconds: Vec<Option<f64>> = table.iter().map(|row| row[kind]).collect();
-        let at = match columns.iter().position(|column| column.seconds == seconds) {
-            Some(at) => at,
-            None => {
-                columns.push(Column { devices: 0.0, seconds });
-                columns.len() - 1
-            }
-        };
+        let known = columns.iter().position(|column| column.seconds == seconds);
+        let at = known.unwrap_or_else(|| {
+            columns.push(Column { devices: 0.0, seconds });
+            columns.len() - 1
+        });
         columns[at].devices += f64::from(count);
         column_of_kind.push(Some(at));
     }

@@ -33,6 +33,20 @@ pub struct ClusterDocument {
     pub matrix: Option<MatrixDocument>,
 }
 
+impl ClusterDocument {
+    /// A cluster without devices; set the other fields as needed.
+    pub fn new(name: impl Into<String>) -> Self {
+        ClusterDocument {
+            schema: CLUSTER_SCHEMA.into(),
+            name: name.into(),
+            classes: BTreeMap::new(),
+            kinds: Vec::new(),
+            groups: Vec::new(),
+            matrix: None,
+        }
+    }
+}
+
 /// A compute class, the roofline of one device.
 ///
 /// An operator without measured seconds takes

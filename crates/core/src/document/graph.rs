@@ -49,6 +49,20 @@ pub struct GraphDocument {
 }
 
 impl GraphDocument {
+    /// An empty graph of a version; set the other fields as needed.
+    pub fn new(schema: &str, name: impl Into<String>) -> Self {
+        GraphDocument {
+            schema: schema.into(),
+            name: name.into(),
+            operators: Vec::new(),
+            tensors: Vec::new(),
+            parameters: Vec::new(),
+            batch: None,
+            cluster: None,
+            pipedream_skips: Vec::new(),
+        }
+    }
+
     /// Whether the document is of version 2, whose memory counts live tensors and shared parameters.
     pub fn is_version_2(&self) -> bool {
         self.schema == GRAPH_SCHEMA_2
@@ -265,6 +279,13 @@ pub struct TensorDocument {
     /// Measured seconds to move it once over the link of a device of a class; overrides latency plus bytes / bandwidth.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub seconds: BTreeMap<String, f64>,
+}
+
+impl TensorDocument {
+    /// A tensor without a name or measured seconds.
+    pub fn new(producer: impl Into<String>, consumers: Vec<String>, bytes: f64) -> Self {
+        TensorDocument { name: None, producer: producer.into(), consumers, bytes, seconds: BTreeMap::new() }
+    }
 }
 
 fn is_zero(value: &f64) -> bool {

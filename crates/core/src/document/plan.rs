@@ -164,6 +164,18 @@ pub enum PlanStatus {
     Unknown,
 }
 
+impl PlanStatus {
+    /// Its name in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            PlanStatus::Optimal => "optimal",
+            PlanStatus::Feasible => "feasible",
+            PlanStatus::Infeasible => "infeasible",
+            PlanStatus::Unknown => "unknown",
+        }
+    }
+}
+
 /// The objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -199,6 +211,17 @@ pub enum Split {
     Convex,
     /// Anything.
     Free,
+}
+
+impl Split {
+    /// Its name in documents and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Split::Contiguous => "contiguous",
+            Split::Convex => "convex",
+            Split::Free => "free",
+        }
+    }
 }
 
 /// Rule that adds communication to compute.

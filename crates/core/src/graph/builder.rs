@@ -181,7 +181,9 @@ impl GraphError {
             GraphError::BadNumber { .. } => {
                 "correct the number; list an operator that a class cannot run under `unsupported`"
             }
-            GraphError::UnknownOperator { .. } => "correct the name or add the operator",
+            GraphError::UnknownOperator { .. } | GraphError::UnknownReader { .. } => {
+                "correct the name or add the operator"
+            }
             GraphError::RepeatedPin { .. } => {
                 "list every consumer once, and no consumer that is also the producer"
             }
@@ -190,7 +192,6 @@ impl GraphError {
             GraphError::TooLarge { .. } => "coarsen the graph",
             GraphError::ParametersInVersion1 => "set schema to stagewright.graph/2",
             GraphError::NoReader { .. } => "list the operators that read it, or drop it",
-            GraphError::UnknownReader { .. } => "correct the name or add the operator",
             GraphError::RepeatedReader { .. } => "list every reader once",
         }
     }
@@ -218,18 +219,7 @@ pub struct GraphBuilder {
 impl GraphBuilder {
     /// An empty graph.
     pub fn new(name: impl Into<String>) -> Self {
-        GraphBuilder {
-            document: GraphDocument {
-                schema: GRAPH_SCHEMA.into(),
-                name: name.into(),
-                operators: Vec::new(),
-                tensors: Vec::new(),
-                cluster: None,
-                parameters: Vec::new(),
-                batch: None,
-                pipedream_skips: Vec::new(),
-            },
-        }
+        GraphBuilder { document: GraphDocument::new(GRAPH_SCHEMA, name) }
     }
 
     /// Adds an operator.

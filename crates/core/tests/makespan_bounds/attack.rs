@@ -3,7 +3,9 @@
 
 use rand::RngExt;
 use stagewright_core::bound::makespan::Reach;
-use stagewright_core::bound::{Bottlenecks, Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine, Windows};
+use stagewright_core::bound::{
+    Bottlenecks, Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine, Windows,
+};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{ClassId, OpId};
 use stagewright_core::ids::Keyed;

@@ -11,7 +11,7 @@
 
 use crate::modules::assigned;
 use crate::paths::Paths;
-use crate::{Export, ExportError, Placed, Target, literal};
+use crate::{Export, ExportError, Placed, Result, Target, literal};
 
 const RUNTIME: &str = "Accelerate";
 
@@ -23,7 +23,7 @@ pub(super) static TARGET: Target = Target {
     write,
 };
 
-fn write(placed: &Placed) -> Result<Export, ExportError> {
+fn write(placed: &Placed) -> Result<Export> {
     placed.one_run_each(RUNTIME)?;
     let hosts = placed.devices.iter().filter(|device| device.host).count();
     if hosts > 1 {

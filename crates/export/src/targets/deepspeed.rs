@@ -10,7 +10,7 @@
 
 use crate::pipeline::Pipeline;
 use crate::sequence::Sequence;
-use crate::{Export, ExportError, Placed, Target, literal};
+use crate::{Export, Placed, Result, Target, literal};
 
 pub(super) static TARGET: Target = Target {
     name: "deepspeed",
@@ -35,7 +35,7 @@ class PlannedPipelineModule(PipelineModule):
         self._set_bounds(start=self.parts[stage], stop=self.parts[stage + 1])
 "#;
 
-fn write(placed: &Placed) -> Result<Export, ExportError> {
+fn write(placed: &Placed) -> Result<Export> {
     let sequence = Sequence::new(placed, TARGET.name, Pipeline::new(placed, "DeepSpeed")?)?;
     sequence.chain(placed, "DeepSpeed")?;
     sequence.pipeline.on_accelerators(placed, "DeepSpeed runs pipeline stages only on accelerators")?;

@@ -7,7 +7,7 @@
 //! Source: "DOT Language", "escString" and "Character encodings" in the documentation of Graphviz.
 
 use crate::targets::drawing::Drawing;
-use crate::{Export, ExportError, Placed, Target};
+use crate::{Export, Placed, Result, Target};
 
 pub(super) static TARGET: Target = Target {
     name: "dot",
@@ -16,7 +16,7 @@ pub(super) static TARGET: Target = Target {
     write,
 };
 
-fn write(placed: &Placed) -> Result<Export, ExportError> {
+fn write(placed: &Placed) -> Result<Export> {
     let drawing = Drawing::new(placed);
     let mut text = String::from("digraph plan {\n  rankdir=TB;\n  node [shape=box, style=filled];\n");
     text.push_str("  subgraph cluster_devices {\n    label=\"devices\";\n");

@@ -11,7 +11,7 @@
 
 use crate::pipeline::Pipeline;
 use crate::stack::Stack;
-use crate::{Export, ExportError, Placed, Target};
+use crate::{Export, ExportError, Placed, Result, Target};
 
 pub(super) static TARGET: Target = Target {
     name: "llama-cpp",
@@ -21,7 +21,7 @@ pub(super) static TARGET: Target = Target {
     write,
 };
 
-fn write(placed: &Placed) -> Result<Export, ExportError> {
+fn write(placed: &Placed) -> Result<Export> {
     let stack = Stack::new(placed, "llama.cpp")?;
     let pipeline = &stack.pipeline;
     let is_host = |stage: usize| placed.devices[pipeline.devices[stage]].host;

@@ -10,7 +10,7 @@
 //! neither.
 
 use crate::stack::Stack;
-use crate::{Export, ExportError, Placed, Target};
+use crate::{Export, Placed, Result, Target};
 
 pub(super) static TARGET: Target = Target {
     name: "megatron",
@@ -20,7 +20,7 @@ pub(super) static TARGET: Target = Target {
     write,
 };
 
-fn write(placed: &Placed) -> Result<Export, ExportError> {
+fn write(placed: &Placed) -> Result<Export> {
     let stack = Stack::new(placed, "Megatron")?;
     stack.pipeline.on_accelerators(placed, "Megatron runs pipeline stages only on accelerators")?;
     let last = stack.pipeline.stages() - 1;

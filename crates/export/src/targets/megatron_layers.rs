@@ -10,7 +10,7 @@
 //! `megatron/training/arguments.py` of Megatron Core, as they were before layouts and still are alongside them.
 
 use crate::stack::Stack;
-use crate::{Export, ExportError, Placed, Target};
+use crate::{Export, ExportError, Placed, Result, Target};
 
 pub(super) static TARGET: Target = Target {
     name: "megatron-layers",
@@ -19,7 +19,7 @@ pub(super) static TARGET: Target = Target {
     write,
 };
 
-fn write(placed: &Placed) -> Result<Export, ExportError> {
+fn write(placed: &Placed) -> Result<Export> {
     let stack = Stack::new(placed, "Megatron")?;
     stack.pipeline.on_accelerators(placed, "Megatron runs pipeline stages only on accelerators")?;
     let help = "export to megatron, whose layouts allow any number in any stage";

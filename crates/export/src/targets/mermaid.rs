@@ -9,7 +9,7 @@
 //! no more than 50,000 characters unless `maxTextSize` is; read with Mermaid 11.17.
 
 use crate::targets::drawing::Drawing;
-use crate::{Export, ExportError, Placed, Target};
+use crate::{Export, Placed, Result, Target};
 
 pub(super) static TARGET: Target = Target {
     name: "mermaid",
@@ -24,7 +24,7 @@ const MAX_EDGES: usize = 500;
 /// Characters that Mermaid reads unless told otherwise.
 const LONGEST: usize = 50_000;
 
-fn write(placed: &Placed) -> Result<Export, ExportError> {
+fn write(placed: &Placed) -> Result<Export> {
     let drawing = Drawing::new(placed);
     let mut text = String::from("flowchart TB\n  subgraph devices\n");
     for (device, name) in drawing.devices.iter().enumerate() {

@@ -10,7 +10,7 @@
 //! and `core/framework/layering_annotations.cc`; run with ONNX Runtime 1.31.1. According to that page, an
 //! annotation is a preference: a node for which the provider has no kernel runs on the next one.
 
-use crate::{Export, ExportError, Placed, Target, literal};
+use crate::{Export, ExportError, Placed, Result, Target, literal};
 
 pub(super) static TARGET: Target = Target {
     name: "onnxruntime",
@@ -41,7 +41,7 @@ def configure(options):
     return options
 "#;
 
-fn write(placed: &Placed) -> Result<Export, ExportError> {
+fn write(placed: &Placed) -> Result<Export> {
     placed.one_run_each("ONNX Runtime")?;
     let hosts = placed.devices.iter().filter(|device| device.host).count();
     if hosts > 1 || placed.devices.len() - hosts > 1 {

@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Export, ExportError, Placed, Target, literal};
+use crate::{Export, ExportError, Placed, Result, Target, literal};
 
 pub(super) static TARGET: Target = Target {
     name: "openvino",
@@ -59,7 +59,7 @@ def apply(model):
     return model
 "#;
 
-fn write(placed: &Placed) -> Result<Export, ExportError> {
+fn write(placed: &Placed) -> Result<Export> {
     placed.one_run_each("OpenVINO")?;
     let names = names(placed)?;
     let entries = placed
@@ -98,7 +98,7 @@ fn tensors(placed: &Placed) -> Vec<String> {
 }
 
 /// OpenVINO's name of each device.
-fn names(placed: &Placed) -> Result<Vec<String>, ExportError> {
+fn names(placed: &Placed) -> Result<Vec<String>> {
     let numbers = placed.numbers();
     let is_npu = |device: usize| placed.devices[device].document.kind.eq_ignore_ascii_case("npu");
     let mut gpus: Vec<usize> =

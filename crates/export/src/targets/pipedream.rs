@@ -9,7 +9,7 @@
 
 use crate::pipeline::Pipeline;
 use crate::sequence::Sequence;
-use crate::{Export, ExportError, Placed, Target, literal};
+use crate::{Export, ExportError, Placed, Result, Target, literal};
 
 const RUNTIME: &str = "PipeDream";
 
@@ -20,7 +20,7 @@ pub(super) static TARGET: Target = Target {
     write,
 };
 
-fn write(placed: &Placed) -> Result<Export, ExportError> {
+fn write(placed: &Placed) -> Result<Export> {
     let sequence = Sequence::new(placed, TARGET.name, Pipeline::replicated(placed, RUNTIME)?)?;
     sequence.pipeline.on_accelerators(placed, "PipeDream runs stages only on accelerators")?;
     sequence.no_stage_empty("a stage of PipeDream needs at least one")?;

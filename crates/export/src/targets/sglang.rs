@@ -9,8 +9,8 @@
 //! Source: `get_pp_indices` in `python/sglang/srt/distributed/utils.py`, SGLang at 1107be1, and the option
 //! `--pp-size` of `sglang.launch_server`.
 
-use crate::stack::Stack;
-use crate::{Export, ExportError, Placed, Target};
+use crate::stack::{PIN_OUTER, Stack};
+use crate::{Export, Placed, Result, Target};
 
 pub(super) static TARGET: Target = Target {
     name: "sglang",
@@ -20,13 +20,10 @@ pub(super) static TARGET: Target = Target {
     write,
 };
 
-fn write(placed: &Placed) -> Result<Export, ExportError> {
+fn write(placed: &Placed) -> Result<Export> {
     let stack = Stack::new(placed, "SGLang")?;
     stack.pipeline.on_accelerators(placed, "SGLang runs pipeline stages only on accelerators")?;
-    stack.no_stage_empty(
-        "SGLang needs at least one per stage",
-        "plan with fewer devices, or pin the embedding and the head to the devices of the outer layers",
-    )?;
+    stack.no_stage_empty("SGLang needs at least one per stage", PIN_OUTER)?;
     Ok(Export::new(format!("SGLANG_PP_LAYER_PARTITION={}\n", stack.listed()))
         .note(format!("run SGLang with --pp-size {}", stack.pipeline.stages()))
         .note(stack.pipeline.ranks(placed)))

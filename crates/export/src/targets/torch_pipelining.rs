@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use crate::layers::{addressable, parts};
 use crate::paths::Paths;
 use crate::pipeline::Pipeline;
-use crate::{Export, ExportError, Placed, Target, literal};
+use crate::{Export, ExportError, Placed, Result, Target, literal};
 
 pub(super) static TARGET: Target = Target {
     name: "torch-pipelining",
@@ -27,7 +27,7 @@ const RUNTIME: &str = "torch.distributed.pipelining";
 /// Why a plan alone does not determine the cuts.
 const WHY: &str = "the plan does not state the order in which the program runs";
 
-fn write(placed: &Placed) -> Result<Export, ExportError> {
+fn write(placed: &Placed) -> Result<Export> {
     placed.model(TARGET.name, WHY)?;
     let pipeline = Pipeline::new(placed, RUNTIME)?;
     placed.homes()?;
@@ -73,7 +73,7 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
 }
 
 /// Checks that the program runs all stages, one after the other.
-fn check_order(placed: &Placed, pipeline: &Pipeline, program: &[usize]) -> Result<(), ExportError> {
+fn check_order(placed: &Placed, pipeline: &Pipeline, program: &[usize]) -> Result<()> {
     let mut counts = vec![0; pipeline.stages()];
     let mut latest = 0;
     for &at in program {

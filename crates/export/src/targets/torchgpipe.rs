@@ -7,7 +7,7 @@
 
 use crate::pipeline::Pipeline;
 use crate::sequence::Sequence;
-use crate::{Export, ExportError, Placed, Target, literal};
+use crate::{Export, Placed, Result, Target, literal};
 
 pub(super) static TARGET: Target = Target {
     name: "torchgpipe",
@@ -17,7 +17,7 @@ pub(super) static TARGET: Target = Target {
     write,
 };
 
-fn write(placed: &Placed) -> Result<Export, ExportError> {
+fn write(placed: &Placed) -> Result<Export> {
     let sequence = Sequence::new(placed, TARGET.name, Pipeline::new(placed, "torchgpipe")?)?;
     sequence.chain(placed, "torchgpipe")?;
     sequence.no_stage_empty("torchgpipe needs at least one in every partition")?;

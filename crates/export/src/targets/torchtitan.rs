@@ -20,7 +20,7 @@ use crate::paths::Paths;
 use crate::pipeline::Pipeline;
 use crate::sequence::is_data;
 use crate::stack::Stack;
-use crate::{Export, ExportError, Placed, Target};
+use crate::{Export, ExportError, Placed, Result, Target};
 
 const RUNTIME: &str = "torchtitan";
 
@@ -41,7 +41,7 @@ pub(super) static TARGET: Target = Target {
     write,
 };
 
-fn write(placed: &Placed) -> Result<Export, ExportError> {
+fn write(placed: &Placed) -> Result<Export> {
     let pipeline = Pipeline::new(placed, RUNTIME)?;
     pipeline.on_accelerators(placed, "torchtitan runs pipeline stages only on accelerators")?;
     let (stages, note) = match as_named(placed, &pipeline)? {
@@ -55,20 +55,17 @@ fn write(placed: &Placed) -> Result<Export, ExportError> {
         }
     };
     let parts = stages.iter().map(|names| literal::list(names.iter().map(|name| literal::string(name))));
-    let export = Export::new(format!("module_fqns_per_model_part = {}\n", literal::lines('[', parts, ']')))
+    Ok(Export::new(format!("module_fqns_per_model_part = {}\n", literal::lines('[', parts, ']')))
         .note(format!(
             "train with pipeline_parallel_degree = {} and a schedule of one stage per rank",
             stages.len()
         ))
-        .note(pipeline.ranks(placed));
-    Ok(match note {
-        Some(note) => export.note(note),
-        None => export,
-    })
+        .note(pipeline.ranks(placed))
+        .also(note.map(str::to_owned)))
 }
 
 /// The modules by their own names, if torchtitan can address these.
-fn as_named(placed: &Placed, pipeline: &Pipeline) -> Result<Option<Vec<Vec<String>>>, ExportError> {
+fn as_named(placed: &Placed, pipeline: &Pipeline) -> Result<Option<Vec<Vec<String>>>> {
     let mut stages = vec![Vec::new(); pipeline.stages()];
     let paths = Paths::new(placed)?;
     // The names of another implementation are not torchtitan's, even if they have the same form.
@@ -111,7 +108,7 @@ fn rename_head(stages: &mut [Vec<String>]) -> bool {
 
 /// Refuses layers without a name in torchtitan's own models, which have one embedding before the stack, and a norm and
 /// a head after it.
-fn check_ends(stack: &Stack) -> Result<(), ExportError> {
+fn check_ends(stack: &Stack) -> Result<()> {
     let refuse = |layers: &[String], have: &str| {
         let why = format!("the model has only {} {have}", shown_all(layers));
         Err(ExportError::NoStack { runtime: RUNTIME, why })
@@ -146,7 +143,7 @@ fn end(path: &str) -> End {
 }
 
 /// The modules by their names in torchtitan's own models.
-fn by_convention(placed: &Placed) -> Result<Vec<Vec<String>>, ExportError> {
+fn by_convention(placed: &Placed) -> Result<Vec<Vec<String>>> {
     let stack = Stack::new(placed, RUNTIME)?;
     if stack.pipeline.stages() == 1 && !stack.others.is_empty() {
         placed.model(

@@ -10,8 +10,8 @@
 //! Source: `get_pp_indices` in `vllm/distributed/utils.py` and `tests/distributed/test_pipeline_partition.py`
 //! in the 2025 sources of vLLM.
 
-use crate::stack::Stack;
-use crate::{Export, ExportError, Placed, Target};
+use crate::stack::{PIN_OUTER, Stack};
+use crate::{Export, Placed, Result, Target};
 
 pub(super) static TARGET: Target = Target {
     name: "vllm",
@@ -21,13 +21,10 @@ pub(super) static TARGET: Target = Target {
     write,
 };
 
-fn write(placed: &Placed) -> Result<Export, ExportError> {
+fn write(placed: &Placed) -> Result<Export> {
     let stack = Stack::new(placed, "vLLM")?;
     stack.pipeline.on_accelerators(placed, "vLLM runs pipeline stages only on accelerators")?;
-    stack.no_stage_empty(
-        "vLLM needs at least one per stage",
-        "plan with fewer devices, or pin the embedding and the head to the devices of the outer layers",
-    )?;
+    stack.no_stage_empty("vLLM needs at least one per stage", PIN_OUTER)?;
     Ok(Export::new(format!("VLLM_PP_LAYER_PARTITION={}\n", stack.listed()))
         .note(format!("run vLLM with --pipeline-parallel-size {}", stack.pipeline.stages()))
         .note(stack.pipeline.ranks(placed)))

@@ -13,7 +13,7 @@
 //! written as a shorthand: write the cluster to a file and put the kinds into groups.
 
 use stagewright_core::cluster::MAX_DEVICES;
-use stagewright_core::document::{CLUSTER_SCHEMA, ClusterDocument, KindDocument};
+use stagewright_core::document::{ClusterDocument, KindDocument};
 
 use super::devices::{Device, Precision, Role, device};
 use super::error::NameError;
@@ -45,14 +45,7 @@ pub fn shorthand(text: &str) -> Result<ClusterDocument, NameError> {
         return Err(NameError::TooManyDevices { count: total.to_string(), most: MAX_DEVICES });
     }
     check_bridges(&terms)?;
-    let mut cluster = ClusterDocument {
-        schema: CLUSTER_SCHEMA.into(),
-        name: text.clone(),
-        classes: Default::default(),
-        kinds: Vec::with_capacity(terms.len()),
-        groups: Vec::new(),
-        matrix: None,
-    };
+    let mut cluster = ClusterDocument::new(text.clone());
     for (at, Term { count, device, precision, link }) in terms.iter().enumerate() {
         let class = class_name(&terms, at);
         let figures = precision.map_or_else(|| device.all_peaks(), |precision| device.class(precision));
@@ -60,14 +53,11 @@ pub fn shorthand(text: &str) -> Result<ClusterDocument, NameError> {
             cluster.classes.insert(class.clone(), document);
         }
         cluster.kinds.push(KindDocument {
-            reserve_bytes: None,
-            name: kind_name(&terms, at),
             class,
-            count: *count,
             host: device.role == Role::Cpu,
             memory_bytes: device.memory_bytes,
             link: link.as_ref().and_then(|link| device.links.get(link)).map(|link| link.document()),
-            group: None,
+            ..KindDocument::named(kind_name(&terms, at), *count)
         });
     }
     Ok(cluster)

@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use stagewright_core::document::{GRAPH_SCHEMA, GraphDocument, OperatorDocument, Pass, TensorDocument};
 
-use super::error::{At, InputError};
+use super::error::{At, InputError, Result};
 use super::options::{ImportOptions, TimeUnit};
 use super::readers::Readers;
 use super::text::{Sniff, text};
@@ -72,7 +72,7 @@ pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
     begins && !head.contains("op: ")
 }
 
-pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported, InputError> {
+pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported> {
     let text = text(label, bytes)?;
     let mut nodes = parse(label, text)?;
     nodes.retain(|node| !is_end(&node.name));
@@ -100,22 +100,16 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
             ..OperatorDocument::named(name.clone())
         })
         .collect();
-    let tensor = |(producer, output, readers): (usize, usize, &[usize])| TensorDocument {
-        name: (output != CONTROL).then(|| format!("{}:{output}", names[producer])),
-        producer: names[producer].clone(),
-        consumers: readers.iter().map(|&reader| names[reader].clone()).collect(),
-        bytes: nodes[producer].outputs.get(output).copied().unwrap_or(0.0),
-        seconds: BTreeMap::new(),
+    let tensor = |(producer, output, readers): (usize, usize, &[usize])| {
+        let name = (output != CONTROL).then(|| format!("{}:{output}", names[producer]));
+        let consumers = readers.iter().map(|&reader| names[reader].clone()).collect();
+        let bytes = nodes[producer].outputs.get(output).copied().unwrap_or(0.0);
+        TensorDocument { name, ..TensorDocument::new(&*names[producer], consumers, bytes) }
     };
     let graph = GraphDocument {
-        schema: GRAPH_SCHEMA.to_owned(),
-        name: names::stem(label).to_owned(),
         operators,
         tensors: readers.iter().map(tensor).collect(),
-        cluster: None,
-        parameters: Vec::new(),
-        batch: None,
-        pipedream_skips: Vec::new(),
+        ..GraphDocument::new(GRAPH_SCHEMA, names::stem(label))
     };
     Ok(Imported { graph, format: Format::CostGraph, ids: None })
 }
@@ -124,7 +118,7 @@ fn is_end(name: &str) -> bool {
     matches!(name, "_SOURCE" | "_SINK")
 }
 
-fn parse<'a>(label: &'a str, text: &'a str) -> Result<Vec<Node<'a>>, InputError> {
+fn parse<'a>(label: &'a str, text: &'a str) -> Result<Vec<Node<'a>>> {
     let mut reader = Reader::new(label, text);
     let mut nodes = Vec::new();
     loop {
@@ -137,7 +131,7 @@ fn parse<'a>(label: &'a str, text: &'a str) -> Result<Vec<Node<'a>>, InputError>
     }
 }
 
-fn node<'a>(label: &str, reader: &mut Reader<'a>, place: &'a str) -> Result<Node<'a>, InputError> {
+fn node<'a>(label: &str, reader: &mut Reader<'a>, place: &'a str) -> Result<Node<'a>> {
     let mut node = Node { place, ..Node::default() };
     loop {
         match reader.event()? {
@@ -190,14 +184,14 @@ fn node<'a>(label: &str, reader: &mut Reader<'a>, place: &'a str) -> Result<Node
     }
 }
 
-fn whole(label: &str, reader: &Reader<'_>, value: &str) -> Result<i64, InputError> {
+fn whole(label: &str, reader: &Reader<'_>, value: &str) -> Result<i64> {
     value.parse().map_err(|_| {
         let message = format!("`{value}` is not a whole number");
         InputError::new("M003", label, reader.place(value), message, "write a whole number")
     })
 }
 
-fn amount(label: &str, reader: &Reader<'_>, value: &str) -> Result<f64, InputError> {
+fn amount(label: &str, reader: &Reader<'_>, value: &str) -> Result<f64> {
     match value.parse::<f64>() {
         Ok(amount) if is_amount(amount) => Ok(amount),
         _ => {
@@ -209,7 +203,7 @@ fn amount(label: &str, reader: &Reader<'_>, value: &str) -> Result<f64, InputErr
     }
 }
 
-fn readers(label: &str, text: &str, nodes: &[Node<'_>]) -> Result<Readers, InputError> {
+fn readers(label: &str, text: &str, nodes: &[Node<'_>]) -> Result<Readers> {
     let places = Reader::new(label, text);
     let mut by_id: FxHashMap<i64, usize> = FxHashMap::default();
     for (at, node) in nodes.iter().enumerate() {

@@ -3,7 +3,7 @@
 //! The language is that of protobuf.dev/reference/protobuf/textformat-spec without features that no dump of a
 //! cost graph uses: extensions and `Any`, whose names are in brackets.
 
-use crate::error::{At, InputError};
+use crate::error::{At, InputError, Result};
 use crate::text::end_of;
 
 /// A parse event.
@@ -35,7 +35,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the next event.
-    pub(super) fn event(&mut self) -> Result<Event<'a>, InputError> {
+    pub(super) fn event(&mut self) -> Result<Event<'a>> {
         loop {
             self.skip_space();
             let Some(next) = self.peek() else {
@@ -65,7 +65,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Skips the message that was just opened.
-    pub(super) fn skip(&mut self) -> Result<(), InputError> {
+    pub(super) fn skip(&mut self) -> Result<()> {
         let outside = self.depth - 1;
         while self.depth > outside {
             self.event()?;
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads a field; `None` at the start of a list.
-    fn field(&mut self) -> Result<Option<Event<'a>>, InputError> {
+    fn field(&mut self) -> Result<Option<Event<'a>>> {
         let name = match self.list {
             Some(name) => name,
             None => {
@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
         &rest[..length]
     }
 
-    fn string(&mut self) -> Result<&'a str, InputError> {
+    fn string(&mut self) -> Result<&'a str> {
         let start = self.at;
         let bytes = self.text.as_bytes();
         let quote = bytes[start];

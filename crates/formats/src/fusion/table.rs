@@ -2,6 +2,8 @@
 //!
 //! Names come from several frameworks, so they are compared in lower case and without separators.
 
+use crate::names::is_among;
+
 /// Fusion role of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -19,109 +21,49 @@ pub enum Role {
     Apart,
 }
 
+/// Kinds of each role, but [`Role::Apart`]; see [`role`].
+const ROLES: [(Role, &str); 4] = [
+    (
+        Role::Product,
+        "addmm attention batchmatmul bmm conv conv1d conv2d conv3d convinteger convolution convtranspose \
+         decodermaskedmultiheadattention dynamicquantizematmul einsum fusedconv fusedgemm fusedmatmul \
+         fusedmatmulactivation gemm gemmfastgelu gemmfloat8 groupconvolution groupqueryattention linear \
+         matmul matmulbnb4 matmulinteger matmulinteger16 matmulintegertofloat matmulnbits \
+         multiheadattention nhwcfusedconv packedattention packedmultiheadattention pagedattention \
+         qattention qgemm qlinearconv qlinearmatmul sparseattention transposematmul fullyconnected \
+         depthwiseconv2d",
+    ),
+    (
+        Role::Window,
+        "avgpool avgpool2d averagepool globalaveragepool globalmaxpool maxpool maxpool2d lppool \
+         nhwcmaxpool qlinearaveragepool qlinearglobalaveragepool",
+    ),
+    (
+        Role::Row,
+        "biassoftmax embedlayernormalization groupnorm groupnormalization instancenorm \
+         instancenormalization layernorm layernormalization logsoftmax lpnormalization \
+         meanvariancenormalization mvn normalizel2 qembedlayernormalization qlinearsoftmax reducel2 \
+         reducemax reducemean reducemin reducesum reducesumsquare rms rmsnorm rmsnormalization \
+         simplifiedlayernormalization skipgroupnorm skiplayernormalization \
+         skipsimplifiedlayernormalization softmax",
+    ),
+    (
+        Role::Element,
+        "abs add and batchnorm batchnorminference batchnormalization biasgelu cast castlike ceil ceiling \
+         celu clamp clip convert convertlike cos dequantizelinear div divide elu equal erf exp \
+         fakequantize fastgelu floor gelu greater greaterequal greaterorequal hardsigmoid hardswish hswish \
+         isinf isnan leakyrelu less lessequal lessorequal log logicaland logicalnot logicalor max maximum \
+         mean min minimum mish mod mul multiply neg negative not notequal or pow power prelu \
+         quantizelinear quickgelu reciprocal relu round scale select selu sigmoid sign silu sin softplus \
+         softsign sqrt squareddifference sub subtract sum swish tanh thresholdedrelu where xor biasadd \
+         bias biassplitgelu qlinearadd qlinearleakyrelu qlinearmul qlinearsigmoid qlinearwhere swiglu",
+    ),
+];
+
 /// Role of an operator kind. A reduction counts as one along the last axis, and an operator that may be a
 /// view as one that copies; a caller that knows better overrides the role.
 pub fn role(kind: &str) -> Role {
     let kind: String =
         kind.chars().filter(|c| c.is_ascii_alphanumeric()).map(|c| c.to_ascii_lowercase()).collect();
-    match kind.as_str() {
-        "addmm"
-        | "attention"
-        | "batchmatmul"
-        | "bmm"
-        | "conv"
-        | "conv1d"
-        | "conv2d"
-        | "conv3d"
-        | "convinteger"
-        | "convolution"
-        | "convtranspose"
-        | "decodermaskedmultiheadattention"
-        | "dynamicquantizematmul"
-        | "einsum"
-        | "fusedconv"
-        | "fusedgemm"
-        | "fusedmatmul"
-        | "fusedmatmulactivation"
-        | "gemm"
-        | "gemmfastgelu"
-        | "gemmfloat8"
-        | "groupconvolution"
-        | "groupqueryattention"
-        | "linear"
-        | "matmul"
-        | "matmulbnb4"
-        | "matmulinteger"
-        | "matmulinteger16"
-        | "matmulintegertofloat"
-        | "matmulnbits"
-        | "multiheadattention"
-        | "nhwcfusedconv"
-        | "packedattention"
-        | "packedmultiheadattention"
-        | "pagedattention"
-        | "qattention"
-        | "qgemm"
-        | "qlinearconv"
-        | "qlinearmatmul"
-        | "sparseattention"
-        | "transposematmul"
-        | "fullyconnected"
-        | "depthwiseconv2d" => Role::Product,
-        "avgpool"
-        | "avgpool2d"
-        | "averagepool"
-        | "globalaveragepool"
-        | "globalmaxpool"
-        | "maxpool"
-        | "maxpool2d"
-        | "lppool"
-        | "nhwcmaxpool"
-        | "qlinearaveragepool"
-        | "qlinearglobalaveragepool" => Role::Window,
-        "biassoftmax"
-        | "embedlayernormalization"
-        | "groupnorm"
-        | "groupnormalization"
-        | "instancenorm"
-        | "instancenormalization"
-        | "layernorm"
-        | "layernormalization"
-        | "logsoftmax"
-        | "lpnormalization"
-        | "meanvariancenormalization"
-        | "mvn"
-        | "normalizel2"
-        | "qembedlayernormalization"
-        | "qlinearsoftmax"
-        | "reducel2"
-        | "reducemax"
-        | "reducemean"
-        | "reducemin"
-        | "reducesum"
-        | "reducesumsquare"
-        | "rms"
-        | "rmsnorm"
-        | "rmsnormalization"
-        | "simplifiedlayernormalization"
-        | "skipgroupnorm"
-        | "skiplayernormalization"
-        | "skipsimplifiedlayernormalization"
-        | "softmax" => Role::Row,
-        "abs" | "add" | "and" | "batchnorm" | "batchnorminference" | "batchnormalization" | "biasgelu"
-        | "cast" | "castlike" | "ceil" | "ceiling" | "celu" | "clamp" | "clip" | "convert"
-        | "convertlike" | "cos" | "dequantizelinear" | "div" | "divide" | "elu" | "equal" | "erf" | "exp"
-        | "fakequantize" | "fastgelu" | "floor" | "gelu" | "greater" | "greaterequal" | "greaterorequal"
-        | "hardsigmoid" | "hardswish" | "hswish" | "isinf" | "isnan" | "leakyrelu" | "less" | "lessequal"
-        | "lessorequal" | "log" | "logicaland" | "logicalnot" | "logicalor" | "max" | "maximum" | "mean"
-        | "min" | "minimum" | "mish" | "mod" | "mul" | "multiply" | "neg" | "negative" | "not"
-        | "notequal" | "or" | "pow" | "power" | "prelu" | "quantizelinear" | "quickgelu" | "reciprocal"
-        | "relu" | "round" | "scale" | "select" | "selu" | "sigmoid" | "sign" | "silu" | "sin"
-        | "softplus" | "softsign" | "sqrt" | "squareddifference" | "sub" | "subtract" | "sum" | "swish"
-        | "tanh" | "thresholdedrelu" | "where" | "xor" | "biasadd" | "bias" | "biassplitgelu"
-        | "qlinearadd" | "qlinearleakyrelu" | "qlinearmul" | "qlinearsigmoid" | "qlinearwhere" | "swiglu" => {
-            Role::Element
-        }
-        _ => Role::Apart,
-    }
+    ROLES.iter().find(|(_, kinds)| is_among(&kind, kinds)).map_or(Role::Apart, |&(role, _)| role)
 }

@@ -24,7 +24,7 @@ use super::proto::{GraphProto, NodeProto};
 use super::value::{LARGEST_DIM, Value, precision};
 use super::walk::{Operator, Origin, Walk, draws, is_named_anew};
 use super::work::is_amount;
-use crate::error::InputError;
+use crate::error::{InputError, Result};
 
 /// Deepest nesting of bodies.
 const DEEPEST: usize = 16;
@@ -72,7 +72,7 @@ impl<'a> Walk<'a> {
         path: &str,
         node: &'a NodeProto,
         at: Vec<Option<usize>>,
-    ) -> Result<(), InputError> {
+    ) -> Result<()> {
         if self.scopes.len() > DEEPEST {
             let help = "check the program that wrote it";
             let message = format!("bodies are nested deeper than {DEEPEST} levels");
@@ -91,7 +91,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn graph_of(&self, path: &str, node: &'a NodeProto, name: &str) -> Result<&'a GraphProto, InputError> {
+    fn graph_of(&self, path: &str, node: &'a NodeProto, name: &str) -> Result<&'a GraphProto> {
         let attribute = node.attribute.iter().find(|attribute| attribute.name() == name);
         match attribute.and_then(|attribute| attribute.g.as_ref()) {
             Some(graph) => Ok(graph),
@@ -107,12 +107,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn branches(
-        &mut self,
-        path: &str,
-        node: &'a NodeProto,
-        at: Vec<Option<usize>>,
-    ) -> Result<(), InputError> {
+    fn branches(&mut self, path: &str, node: &'a NodeProto, at: Vec<Option<usize>>) -> Result<()> {
         let condition = at.first().copied().flatten();
         if let Some(number) = self.number(condition) {
             let name = if number == 0.0 { "else_branch" } else { "then_branch" };
@@ -146,7 +141,7 @@ impl<'a> Walk<'a> {
         self.operator(path, node, at, branch, 1, outputs)
     }
 
-    fn looped(&mut self, path: &str, node: &'a NodeProto, at: Vec<Option<usize>>) -> Result<(), InputError> {
+    fn looped(&mut self, path: &str, node: &'a NodeProto, at: Vec<Option<usize>>) -> Result<()> {
         let graph = self.graph_of(path, node, "body")?;
         let (most, condition) = (at.first().copied().flatten(), at.get(1).copied().flatten());
         let begins = match condition {
@@ -187,7 +182,7 @@ impl<'a> Walk<'a> {
         self.operator(path, node, at, body, trips, outputs)
     }
 
-    fn scanned(&mut self, path: &str, node: &'a NodeProto, at: Vec<Option<usize>>) -> Result<(), InputError> {
+    fn scanned(&mut self, path: &str, node: &'a NodeProto, at: Vec<Option<usize>>) -> Result<()> {
         let graph = self.graph_of(path, node, "body")?;
         let call = self.call(node, &at);
         if call.opset < 9 {
@@ -329,7 +324,7 @@ impl<'a> Walk<'a> {
         before: Option<Value>,
         after: Value,
         trips: u64,
-    ) -> Result<Value, InputError> {
+    ) -> Result<Value> {
         match before {
             Some(before) if trips == 0 => Ok(before),
             Some(before) if trips > 1 && before.dims != after.dims => {
@@ -363,20 +358,19 @@ impl<'a> Walk<'a> {
     }
 
     /// The outputs of a graph whose scope is open.
-    fn ends(&self, path: &str, graph: &'a GraphProto) -> Result<Vec<usize>, InputError> {
-        let end = |output: &super::proto::ValueInfoProto| match self.find(output.name()) {
-            Some(value) => Ok(value),
-            None => {
+    fn ends(&self, path: &str, graph: &'a GraphProto) -> Result<Vec<usize>> {
+        let end = |output: &super::proto::ValueInfoProto| {
+            self.find(output.name()).ok_or_else(|| {
                 let message = format!("no node of its body produces the output `{}`", output.name());
                 let help = "check the program that wrote the model";
-                Err(InputError::at_path("M002", self.label, path, message, help))
-            }
+                InputError::at_path("M002", self.label, path, message, help)
+            })
         };
         graph.output.iter().map(end).collect()
     }
 
     /// Walks a body and sums its operators, which are not added to the model.
-    fn body(&mut self, path: &str, graph: &'a GraphProto, inputs: Vec<Value>) -> Result<Walked, InputError> {
+    fn body(&mut self, path: &str, graph: &'a GraphProto, inputs: Vec<Value>) -> Result<Walked> {
         let (first_value, first_operator) = (self.walked.values.len(), self.walked.operators.len());
         self.enter(graph);
         for (info, value) in graph.input.iter().zip(inputs) {
@@ -444,7 +438,7 @@ impl<'a> Walk<'a> {
         body: Walked,
         trips: u64,
         outputs: Vec<Value>,
-    ) -> Result<(), InputError> {
+    ) -> Result<()> {
         let own: BTreeSet<usize> = inputs.iter().copied().flatten().collect();
         inputs.extend(body.reads.difference(&own).copied().map(Some));
         let reads: Vec<usize> = own.union(&body.reads).copied().collect();
@@ -464,14 +458,7 @@ impl<'a> Walk<'a> {
         let times = trips as f64;
         let (flop, bytes_moved) = (times * body.flop, times * body.bytes_moved);
         if !is_amount(flop) || !is_amount(bytes_moved) {
-            let help = "check the attributes of the node";
-            return Err(InputError::at_path(
-                "M009",
-                self.label,
-                path,
-                "the work of the node is not finite",
-                help,
-            ));
+            return Err(self.unbounded(path));
         }
         let most = body.precisions.iter().max_by(|a, b| a.1.total_cmp(b.1));
         let summary = Body {

@@ -7,7 +7,7 @@ use super::proto::type_proto::Value as Kind;
 use super::proto::{GraphProto, TypeProto, ValueInfoProto, tensor_shape_proto};
 use super::value::{LARGEST_DIM, LARGEST_RANK, Value};
 use super::walk::is_cache;
-use crate::error::InputError;
+use crate::error::{InputError, Result};
 use crate::options::ImportOptions;
 
 /// Declared values of known shape.
@@ -27,7 +27,7 @@ impl<'a> Declared<'a> {
         graph: &'a GraphProto,
         options: &ImportOptions,
         is_constant: impl Fn(&str) -> bool,
-    ) -> Result<Self, InputError> {
+    ) -> Result<Self> {
         if let Some(batch) = options.batch.filter(|&batch| batch > LARGEST_DIM) {
             let message = format!("the batch {batch} exceeds the largest dimension");
             let help = format!("give --batch at most {LARGEST_DIM}");
@@ -120,7 +120,7 @@ fn input(
     input: &ValueInfoProto,
     bound: &FxHashMap<String, u64>,
     options: &ImportOptions,
-) -> Result<Value, InputError> {
+) -> Result<Value> {
     let path = format!("graph.input[{at}] (`{}`)", input.name());
     let Some((elem, shape)) = tensor(input).filter(|(_, shape)| shape.len() <= LARGEST_RANK) else {
         let help = "export the model with a tensor of a known shape for every input";

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::proto::{AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 use super::walk::domain;
-use crate::error::InputError;
+use crate::error::{InputError, Result};
 
 /// Deepest nesting of calls; a function that calls itself exceeds it.
 const DEEPEST: usize = 16;
@@ -40,7 +40,7 @@ impl Function {
 
 /// Replaces calls by bodies. Takes time and memory linear in the result, whose size is limited; functions
 /// that are nested too deeply or exceed the limit are the error M011.
-pub(super) fn inline(label: &str, model: &mut ModelProto) -> Result<(), InputError> {
+pub(super) fn inline(label: &str, model: &mut ModelProto) -> Result<()> {
     if model.functions.is_empty() {
         return Ok(());
     }
@@ -71,13 +71,13 @@ struct Inliner<'a> {
 }
 
 impl Inliner<'_> {
-    fn graph(&mut self, graph: &mut GraphProto, depth: usize) -> Result<(), InputError> {
+    fn graph(&mut self, graph: &mut GraphProto, depth: usize) -> Result<()> {
         let nodes = std::mem::take(&mut graph.node);
         graph.node = self.expanded(nodes, depth)?;
         Ok(())
     }
 
-    fn expanded(&mut self, nodes: Vec<NodeProto>, depth: usize) -> Result<Vec<NodeProto>, InputError> {
+    fn expanded(&mut self, nodes: Vec<NodeProto>, depth: usize) -> Result<Vec<NodeProto>> {
         let mut out = Vec::with_capacity(nodes.len());
         for mut node in nodes {
             let key = (domain(node.domain()).to_owned(), node.op_type().to_owned());

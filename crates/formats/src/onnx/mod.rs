@@ -38,7 +38,7 @@ mod walk;
 
 use prost::Message;
 
-use super::error::{At, InputError};
+use super::error::{At, InputError, Result};
 use super::options::{CostRules, ImportOptions};
 use super::text::Sniff;
 use super::{Format, Imported, Stream, names, work};
@@ -55,11 +55,7 @@ pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
     }
 }
 
-pub(super) fn import(
-    label: &str,
-    stream: &mut dyn Stream,
-    options: &ImportOptions,
-) -> Result<Imported, InputError> {
+pub(super) fn import(label: &str, stream: &mut dyn Stream, options: &ImportOptions) -> Result<Imported> {
     let bytes = slim::slim(label, stream)?;
     let mut model = ModelProto::decode(bytes.as_slice()).map_err(|error| {
         let help = "check that the copy is complete, and that it is an ONNX model";

@@ -12,7 +12,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use super::value::MAX_CONTENT;
 use crate::Stream;
-use crate::error::{At, InputError};
+use crate::error::{At, InputError, Result};
 
 /// Bytes of values kept per tensor: enough for all that are read, each of which takes at most ten.
 const KEPT_VALUES: usize = 10 * MAX_CONTENT;
@@ -62,7 +62,7 @@ impl Message {
 }
 
 /// Reads a model without its weights; the bytes are a `ModelProto`.
-pub(super) fn slim(label: &str, stream: &mut dyn Stream) -> Result<Vec<u8>, InputError> {
+pub(super) fn slim(label: &str, stream: &mut dyn Stream) -> Result<Vec<u8>> {
     let length = stream
         .seek(SeekFrom::End(0))
         .and_then(|length| stream.seek(SeekFrom::Start(0)).map(|_| length))
@@ -79,7 +79,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn message(&mut self, message: Message, end: u64, depth: u32) -> Result<Vec<u8>, InputError> {
+    fn message(&mut self, message: Message, end: u64, depth: u32) -> Result<Vec<u8>> {
         if depth > DEEPEST {
             return Err(self.malformed("messages are nested too deeply"));
         }
@@ -132,7 +132,7 @@ impl Reader<'_> {
         Ok(out)
     }
 
-    fn varint(&mut self, end: u64) -> Result<u64, InputError> {
+    fn varint(&mut self, end: u64) -> Result<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             if self.at >= end {
@@ -150,7 +150,7 @@ impl Reader<'_> {
         Err(self.malformed("a varint has more than ten bytes"))
     }
 
-    fn copy(&mut self, length: u64, end: u64, out: &mut Vec<u8>) -> Result<(), InputError> {
+    fn copy(&mut self, length: u64, end: u64, out: &mut Vec<u8>) -> Result<()> {
         if end - self.at < length {
             return Err(self.cut_off());
         }
@@ -163,7 +163,7 @@ impl Reader<'_> {
     }
 
     /// Skips bytes; the caller has checked that the message is long enough.
-    fn skip(&mut self, length: u64) -> Result<(), InputError> {
+    fn skip(&mut self, length: u64) -> Result<()> {
         let skipped = match i64::try_from(length) {
             Ok(length) => self.input.seek_relative(length),
             Err(_) => self.input.seek(SeekFrom::Start(self.at.saturating_add(length))).map(drop),
@@ -173,7 +173,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn checked<T>(&self, result: io::Result<T>) -> Result<T, InputError> {
+    fn checked<T>(&self, result: io::Result<T>) -> Result<T> {
         result.map_err(|error| crate::unreadable(self.label, &error))
     }
 

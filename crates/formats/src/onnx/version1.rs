@@ -8,8 +8,6 @@
 //! | smaller constant with several readers | a copy for each |
 //! | output with readers | tensor |
 
-use std::collections::BTreeMap;
-
 use stagewright_core::document::{GRAPH_SCHEMA, GraphDocument, OperatorDocument, TensorDocument};
 
 use super::walk::{Origin, Walked};
@@ -42,23 +40,14 @@ pub(super) fn document(name: &str, walked: &Walked<'_>) -> GraphDocument {
             }
         }
     }
-    let tensor = |(producer, value, readers): (usize, usize, &[usize])| TensorDocument {
-        name: Some(walked.values[value].name.to_owned()),
-        producer: names[producer].clone(),
-        consumers: readers.iter().map(|&reader| names[reader].clone()).collect(),
-        bytes: walked.values[value].value.bytes().unwrap_or(0.0),
-        seconds: BTreeMap::new(),
+    let tensor = |(producer, value, readers): (usize, usize, &[usize])| {
+        let bytes = walked.values[value].value.bytes().unwrap_or(0.0);
+        let consumers = readers.iter().map(|&reader| names[reader].clone()).collect();
+        let name = Some(walked.values[value].name.to_owned());
+        TensorDocument { name, ..TensorDocument::new(&*names[producer], consumers, bytes) }
     };
-    GraphDocument {
-        schema: GRAPH_SCHEMA.to_owned(),
-        name: name.to_owned(),
-        operators,
-        tensors: readers.iter().map(tensor).collect(),
-        cluster: None,
-        parameters: Vec::new(),
-        batch: None,
-        pipedream_skips: Vec::new(),
-    }
+    let tensors = readers.iter().map(tensor).collect();
+    GraphDocument { operators, tensors, ..GraphDocument::new(GRAPH_SCHEMA, name) }
 }
 
 /// Constants that operators read.

@@ -29,6 +29,7 @@ use super::view::{Views, is_product};
 use super::walk::{Operator, Origin, Walked};
 use crate::batch::{self, Input};
 use crate::fusion::{self, Role, role};
+use crate::names::is_among;
 use crate::options::{Fusion, ImportOptions};
 use crate::readers::Readers;
 use crate::work::ARGUMENT_BYTES;
@@ -86,14 +87,11 @@ pub(super) fn document(name: &str, walked: &Walked<'_>, options: &ImportOptions)
     let parameters = draft.parameters(&mut operators);
     let tensors = draft.tensors();
     let mut graph = GraphDocument {
-        schema: GRAPH_SCHEMA_2.to_owned(),
-        name: name.to_owned(),
         operators,
         tensors,
         parameters,
-        cluster: None,
         batch: batch(walked),
-        pipedream_skips: Vec::new(),
+        ..GraphDocument::new(GRAPH_SCHEMA_2, name)
     };
     let beside = draft.beside();
     fusion::colocate(&mut graph, beside.into_iter());
@@ -127,21 +125,10 @@ fn appends(walked: &Walked<'_>, views: &Views, operator: &Operator<'_>) -> bool 
         && matches!(operator.inputs.first(), Some(Some(input)) if is_cache(walked, views.seen[*input]))
 }
 
-/// Whether an operator multiplies 8-bit numbers, whatever its inputs and outputs are.
-fn computes_with_bytes(kind: &str) -> bool {
-    matches!(
-        kind,
-        "ConvInteger"
-            | "DynamicQuantizeLSTM"
-            | "DynamicQuantizeMatMul"
-            | "MatMulInteger"
-            | "MatMulIntegerToFloat"
-            | "QAttention"
-            | "QGemm"
-            | "QLinearConv"
-            | "QLinearMatMul"
-    )
-}
+/// Operators that multiply 8-bit numbers, whatever their inputs and outputs are.
+const COMPUTES_WITH_BYTES: &str = "\
+    ConvInteger DynamicQuantizeLSTM DynamicQuantizeMatMul MatMulInteger MatMulIntegerToFloat QAttention \
+    QGemm QLinearConv QLinearMatMul";
 
 fn is_cache(walked: &Walked<'_>, value: usize) -> bool {
     walked.values[value].origin == Origin::Cache
@@ -285,7 +272,7 @@ impl Draft<'_, '_> {
         if let Some(body) = &operator.body {
             return body.precision;
         }
-        if computes_with_bytes(operator.node.op_type()) {
+        if is_among(operator.node.op_type(), COMPUTES_WITH_BYTES) {
             return Some(Precision::Int8);
         }
         if role(operator.node.op_type()) == Role::Product {
@@ -445,12 +432,11 @@ impl Draft<'_, '_> {
         }
         let mut tensors = Vec::new();
         let mut add = |producer: usize, value: usize, by: &[usize], bytes: f64| {
+            let consumers = by.iter().map(|&reader| self.names[reader].clone()).collect();
+            let name = Some(self.walked.values[value].name.to_owned());
             tensors.push(TensorDocument {
-                name: Some(self.walked.values[value].name.to_owned()),
-                producer: self.names[producer].clone(),
-                consumers: by.iter().map(|&reader| self.names[reader].clone()).collect(),
-                bytes,
-                seconds: BTreeMap::new(),
+                name,
+                ..TensorDocument::new(&*self.names[producer], consumers, bytes)
             });
         };
         for (producer, value, by) in readers.iter() {

@@ -107,10 +107,10 @@ fn is_view(walked: &Walked<'_>, operator: &Operator<'_>) -> bool {
         "SplitToSequence" | "SequenceAt" => true,
         "Cast" | "CastLike" => elem(input) == elem(operator.outputs.first()),
         // If the training mode is true or unknown, numbers are drawn at random.
-        "Dropout" => match operator.inputs.get(2).copied().flatten() {
-            None => true,
-            Some(mode) => walked.values[mode].value.content.as_deref() == Some(&[0.0]),
-        },
+        "Dropout" => {
+            let is_false = |mode: usize| walked.values[mode].value.content.as_deref() == Some(&[0.0]);
+            operator.inputs.get(2).copied().flatten().is_none_or(is_false)
+        }
         _ => false,
     }
 }

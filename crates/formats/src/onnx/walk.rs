@@ -15,7 +15,7 @@ use super::proto::{GraphProto, ModelProto, NodeProto};
 use super::value::{LARGEST_RANK, Value, cast, is_parameter, of_tensor};
 use super::work::is_amount;
 use super::{cost, infer};
-use crate::error::InputError;
+use crate::error::{InputError, Result};
 use crate::options::ImportOptions;
 
 /// Largest number of weights recorded for a constant computed from several: no constant of a model has more.
@@ -109,7 +109,7 @@ pub(super) fn walk<'a>(
     model: &'a ModelProto,
     graph: &'a GraphProto,
     options: &ImportOptions,
-) -> Result<Walked<'a>, InputError> {
+) -> Result<Walked<'a>> {
     let initialized: FxHashSet<&str> = graph.initializer.iter().map(|tensor| tensor.name()).collect();
     let sparse = graph.sparse_initializer.iter().filter_map(|tensor| tensor.values.as_ref());
     let sparse_names: FxHashSet<&str> = sparse.map(|values| values.name()).collect();
@@ -141,7 +141,7 @@ pub(super) fn domain(name: &str) -> &str {
 
 impl<'a> Walk<'a> {
     /// Adds the initialisers and nodes of a graph to the open scope.
-    pub(super) fn graph(&mut self, path: &str, graph: &'a GraphProto) -> Result<(), InputError> {
+    pub(super) fn graph(&mut self, path: &str, graph: &'a GraphProto) -> Result<()> {
         for (at, tensor) in graph.initializer.iter().enumerate() {
             let path = format!("{path}.initializer[{at}]");
             let Some(value) = of_tensor(tensor) else {
@@ -187,7 +187,7 @@ impl<'a> Walk<'a> {
         Call { node, inputs, opset }
     }
 
-    fn node(&mut self, path: String, node: &'a NodeProto) -> Result<(), InputError> {
+    fn node(&mut self, path: String, node: &'a NodeProto) -> Result<()> {
         let mut at = Vec::with_capacity(node.input.len());
         for name in &node.input {
             at.push(match (name.as_str(), self.find(name)) {
@@ -243,14 +243,7 @@ impl<'a> Walk<'a> {
         let unread = cost::unread(&call).min(bytes_moved);
         let flop = cost::flop(&call, &made);
         if flop.is_some_and(|flop| !is_amount(flop)) {
-            let help = "check the attributes of the node";
-            return Err(InputError::at_path(
-                "M009",
-                self.label,
-                path,
-                "the work of the node is not finite",
-                help,
-            ));
+            return Err(self.unbounded(&path));
         }
         let operator = self.walked.operators.len();
         let made: Vec<usize> = (self.walked.values.len()..).take(outputs.len()).collect();
@@ -271,12 +264,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Named outputs of a node, inferred or else declared.
-    fn outputs(
-        &self,
-        path: &str,
-        node: &'a NodeProto,
-        call: &Call<'_>,
-    ) -> Result<Vec<(&'a str, Value)>, InputError> {
+    fn outputs(&self, path: &str, node: &'a NodeProto, call: &Call<'_>) -> Result<Vec<(&'a str, Value)>> {
         let (inferred, why) = match infer::infer(call) {
             Ok(values) => (values, "the operator has fewer outputs".to_owned()),
             Err(Fault::Unknown(why)) => (Vec::new(), why),
@@ -327,6 +315,12 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// An error about a node whose work is not a finite number.
+    pub(super) fn unbounded(&self, path: &str) -> InputError {
+        let help = "check the attributes of the node";
+        InputError::at_path("M009", self.label, path, "the work of the node is not finite", help)
+    }
+
     /// Whether there are values, all of them constant.
     pub(super) fn all_constant(&self, reads: impl Iterator<Item = usize>) -> bool {
         let mut reads = reads.peekable();
@@ -341,7 +335,7 @@ impl<'a> Walk<'a> {
         name: &'a str,
         value: Value,
         of: &[Option<usize>],
-    ) -> Result<(), InputError> {
+    ) -> Result<()> {
         let weights = self.weights_of(of);
         let root = self.walked.values.len();
         self.add(path, name, value, Origin::Constant { root })?;
@@ -350,7 +344,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Adds a constant that is stored in the file.
-    fn stored(&mut self, path: &str, name: &'a str, value: Value) -> Result<(), InputError> {
+    fn stored(&mut self, path: &str, name: &'a str, value: Value) -> Result<()> {
         let root = self.walked.values.len();
         self.add(path, name, value, Origin::Constant { root })?;
         self.walked.values[root].is_stored = true;
@@ -376,7 +370,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Binds a name to a value.
-    pub(super) fn name(&mut self, path: &str, name: &'a str, value: usize) -> Result<(), InputError> {
+    pub(super) fn name(&mut self, path: &str, name: &'a str, value: usize) -> Result<()> {
         let scope = self.scopes.last_mut().map(|scope| &mut scope.names);
         if scope.is_some_and(|names| names.insert(name, value).is_some()) {
             let help = "give every value a unique name";
@@ -386,13 +380,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    pub(super) fn add(
-        &mut self,
-        path: &str,
-        name: &'a str,
-        mut value: Value,
-        origin: Origin,
-    ) -> Result<(), InputError> {
+    pub(super) fn add(&mut self, path: &str, name: &'a str, mut value: Value, origin: Origin) -> Result<()> {
         value.elem = cast(value.elem, self.precision);
         self.name(path, name, self.walked.values.len())?;
         // A chain of operators that add dimensions would be quadratic.

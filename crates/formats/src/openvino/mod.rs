@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 
 use roxmltree::{Document, ParsingOptions};
 
-use super::error::{At, InputError};
+use super::error::{At, InputError, Result};
 use super::options::{CostRules, ImportOptions};
 use super::text::{Sniff, end_of, text};
 use super::work::is_amount;
@@ -49,7 +49,7 @@ pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
     head.trim_start_matches('\u{feff}').trim_start().starts_with('<') && head.contains("<net")
 }
 
-pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported, InputError> {
+pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported> {
     let text = text(label, bytes)?;
     let malformed = |message: String, at: At| {
         let help = "give the .xml of an OpenVINO model; check that it is complete";
@@ -72,13 +72,7 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
     net.read_layers(root)?;
     net.read_edges(root)?;
     if net.layers.is_empty() {
-        return Err(InputError::new(
-            "M004",
-            label,
-            At::Whole,
-            "the model has no layers",
-            "give at least one",
-        ));
+        return Err(InputError::empty(label, "the model has no layers"));
     }
     let name = root.attribute("name").filter(|name| !name.is_empty()).unwrap_or(names::stem(label));
     let graph = match options.cost_rules {
@@ -180,7 +174,7 @@ impl Net<'_> {
     ///
     /// # Errors
     /// If no layer depends on a parameter.
-    fn placed(&self, computed: &[bool]) -> Result<(Vec<usize>, Vec<String>), InputError> {
+    fn placed(&self, computed: &[bool]) -> Result<(Vec<usize>, Vec<String>)> {
         let placed: Vec<usize> = (0..self.layers.len())
             .filter(|&at| computed[at] && !matches!(self.layers[at].kind, "Parameter" | "Result"))
             .collect();
@@ -194,7 +188,7 @@ impl Net<'_> {
     }
 
     /// FLOP of a layer; `None` if its type is unknown.
-    fn flop(&self, at: usize) -> Result<Option<f64>, InputError> {
+    fn flop(&self, at: usize) -> Result<Option<f64>> {
         let flop = cost::flop(&self.layers[at]);
         if flop.is_some_and(|flop| !is_amount(flop)) {
             let help = "check the attributes of the layer";

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use stagewright_core::document::{BatchDocument, Precision};
 
 use crate::batch::{self, Input};
-use crate::error::{At, InputError};
+use crate::error::{At, InputError, Result};
 use crate::text::clamp;
 use crate::work::{elements, is_amount};
 
@@ -81,7 +81,7 @@ impl<'a> Net<'a> {
         InputError::new(code, self.label, at, message, help)
     }
 
-    fn number<T: std::str::FromStr>(&self, node: Node<'_, '_>, attribute: &str) -> Result<T, InputError> {
+    fn number<T: std::str::FromStr>(&self, node: Node<'_, '_>, attribute: &str) -> Result<T> {
         node.attribute(attribute).and_then(|text| text.trim().parse().ok()).ok_or_else(|| {
             let found = node.attribute(attribute);
             let message = format!("`{attribute}` of <{}> is {found:?}", node.tag_name().name());
@@ -89,7 +89,7 @@ impl<'a> Net<'a> {
         })
     }
 
-    pub(super) fn read_layers(&mut self, root: Node<'a, 'a>) -> Result<(), InputError> {
+    pub(super) fn read_layers(&mut self, root: Node<'a, 'a>) -> Result<()> {
         for node in children(root, "layers").flat_map(|layers| children(layers, "layer")) {
             let kind = node.attribute("type").unwrap_or_default();
             if ["body", "then_body", "else_body"].iter().any(|body| children(node, body).next().is_some()) {
@@ -106,7 +106,7 @@ impl<'a> Net<'a> {
         Ok(())
     }
 
-    fn ports(&self, layer: Node<'a, 'a>, side: &str) -> Result<Vec<Port>, InputError> {
+    fn ports(&self, layer: Node<'a, 'a>, side: &str) -> Result<Vec<Port>> {
         let element_type = children(layer, "data").find_map(|data| data.attribute("element_type"));
         let mut ports = Vec::new();
         for node in children(layer, side).flat_map(|side| children(side, "port")) {
@@ -155,7 +155,7 @@ impl<'a> Net<'a> {
         Ok(ports)
     }
 
-    pub(super) fn read_edges(&mut self, root: Node<'a, 'a>) -> Result<(), InputError> {
+    pub(super) fn read_edges(&mut self, root: Node<'a, 'a>) -> Result<()> {
         let mut by_id: FxHashMap<u64, usize> = FxHashMap::default();
         for (at, layer) in self.layers.iter().enumerate() {
             let id = self.number(layer.node, "id")?;

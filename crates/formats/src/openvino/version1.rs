@@ -1,18 +1,16 @@
 //! Documents of version 1, for comparison with earlier figures: constants belong to their readers.
 
-use std::collections::BTreeMap;
-
 use rustc_hash::FxHashMap;
 use stagewright_core::document::{GRAPH_SCHEMA, GraphDocument, OperatorDocument, TensorDocument};
 
 use super::cost;
 use super::net::Net;
 use crate::constants::{self, Use};
-use crate::error::InputError;
+use crate::error::Result;
 use crate::names;
 use crate::readers::Readers;
 
-pub(super) fn document(net: &Net<'_>, name: &str) -> Result<GraphDocument, InputError> {
+pub(super) fn document(net: &Net<'_>, name: &str) -> Result<GraphDocument> {
     let computed = net.computed(|layer| layer.kind == "Const");
     let (placed, names) = net.placed(&computed)?;
     let place: FxHashMap<usize, usize> = placed.iter().enumerate().map(|(place, &at)| (at, place)).collect();
@@ -43,21 +41,11 @@ pub(super) fn document(net: &Net<'_>, name: &str) -> Result<GraphDocument, Input
         }
     }
     constants::give(uses.into_iter(), &mut operators, |constant| net.layers[constant].name);
-    let tensor = |(producer, output, readers): (usize, usize, &[usize])| TensorDocument {
-        name: None,
-        producer: names[producer].clone(),
-        consumers: readers.iter().map(|&reader| names[reader].clone()).collect(),
-        bytes: net.layers[placed[producer]].outputs[output].bytes(),
-        seconds: BTreeMap::new(),
+    let tensor = |(producer, output, readers): (usize, usize, &[usize])| {
+        let consumers = readers.iter().map(|&reader| names[reader].clone()).collect();
+        let bytes = net.layers[placed[producer]].outputs[output].bytes();
+        TensorDocument::new(&*names[producer], consumers, bytes)
     };
-    Ok(GraphDocument {
-        schema: GRAPH_SCHEMA.to_owned(),
-        name: name.to_owned(),
-        tensors: readers.iter().map(tensor).collect(),
-        operators,
-        cluster: None,
-        parameters: Vec::new(),
-        batch: None,
-        pipedream_skips: Vec::new(),
-    })
+    let tensors = readers.iter().map(tensor).collect();
+    Ok(GraphDocument { tensors, operators, ..GraphDocument::new(GRAPH_SCHEMA, name) })
 }

@@ -14,7 +14,7 @@ use stagewright_core::document::{
 
 use super::cost;
 use super::net::Net;
-use crate::error::InputError;
+use crate::error::Result;
 use crate::fusion::{self, Role, role};
 use crate::names;
 use crate::options::Fusion;
@@ -52,7 +52,7 @@ struct Draft<'a> {
     constants: BTreeMap<Value, Constant>,
 }
 
-pub(super) fn document(net: &Net<'_>, name: &str, fuses: Fusion) -> Result<GraphDocument, InputError> {
+pub(super) fn document(net: &Net<'_>, name: &str, fuses: Fusion) -> Result<GraphDocument> {
     let computed = net.computed(|layer| matches!(layer.kind, "Const" | "ShapeOf"));
     let (placed, names) = net.placed(&computed)?;
     let place = placed.iter().enumerate().map(|(place, &at)| (at, place)).collect();
@@ -61,14 +61,11 @@ pub(super) fn document(net: &Net<'_>, name: &str, fuses: Fusion) -> Result<Graph
     let mut operators = draft.operators()?;
     let parameters = draft.parameters(&mut operators);
     let mut graph = GraphDocument {
-        schema: GRAPH_SCHEMA_2.to_owned(),
-        name: name.to_owned(),
         operators,
         tensors: draft.tensors(),
         parameters,
-        cluster: None,
         batch: net.batch(),
-        pipedream_skips: Vec::new(),
+        ..GraphDocument::new(GRAPH_SCHEMA_2, name)
     };
     fusion::colocate(&mut graph, draft.beside().into_iter());
     if fuses == Fusion::On {
@@ -147,7 +144,7 @@ impl Draft<'_> {
         self.constants.get(&seen).map_or_else(|| self.bytes(seen), |constant| constant.read)
     }
 
-    fn operators(&self) -> Result<Vec<OperatorDocument>, InputError> {
+    fn operators(&self) -> Result<Vec<OperatorDocument>> {
         let mut operators = Vec::with_capacity(self.placed.len());
         for (&at, name) in self.placed.iter().zip(&self.names) {
             let layer = &self.net.layers[at];
@@ -243,12 +240,9 @@ impl Draft<'_> {
                 outputs.extend(self.place.get(&layer).map(|&producer| (producer, output)));
             }
         }
-        let tensor = |producer: usize, by: &[usize], bytes: f64| TensorDocument {
-            name: None,
-            producer: self.names[producer].clone(),
-            consumers: by.iter().map(|&reader| self.names[reader].clone()).collect(),
-            bytes,
-            seconds: BTreeMap::new(),
+        let tensor = |producer: usize, by: &[usize], bytes: f64| {
+            let consumers = by.iter().map(|&reader| self.names[reader].clone()).collect();
+            TensorDocument::new(&*self.names[producer], consumers, bytes)
         };
         let bytes = |producer: usize, output: usize| self.bytes((self.placed[producer], output));
         let read = readers.iter().map(|(producer, output, by)| tensor(producer, by, bytes(producer, output)));

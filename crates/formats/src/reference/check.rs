@@ -8,7 +8,7 @@ use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 
 use super::file::{Edge, ModelFile, Node};
-use crate::error::InputError;
+use crate::error::{InputError, Result};
 
 /// Edges out of one node are profiles of one tensor: the package treats their costs as equal up to this many
 /// ms, and rejects larger differences.
@@ -33,7 +33,7 @@ pub(super) struct Checked {
 }
 
 /// Checks a model; the first fault in file order is the error.
-pub(super) fn check(label: &str, file: &ModelFile) -> Result<Checked, InputError> {
+pub(super) fn check(label: &str, file: &ModelFile) -> Result<Checked> {
     let fpgas = count(label, "maxFPGAs", file.max_fpgas)?;
     let cpus = count(label, "maxCPUs", file.max_cpus)?;
     not_negative(label, "maxSizePerFPGA", file.max_size_per_fpga)?;
@@ -48,7 +48,7 @@ pub(super) fn check(label: &str, file: &ModelFile) -> Result<Checked, InputError
     Ok(Checked { by_id, edges, fpgas, cpus })
 }
 
-fn check_nodes(label: &str, nodes: &[Node]) -> Result<BTreeMap<i64, usize>, InputError> {
+fn check_nodes(label: &str, nodes: &[Node]) -> Result<BTreeMap<i64, usize>> {
     if nodes.is_empty() {
         let help = "give at least one node";
         return Err(InputError::at_path("R009", label, "nodes", "the model has no nodes", help));
@@ -74,11 +74,7 @@ fn check_nodes(label: &str, nodes: &[Node]) -> Result<BTreeMap<i64, usize>, Inpu
     Ok(by_id)
 }
 
-fn check_edges(
-    label: &str,
-    file: &ModelFile,
-    by_id: &BTreeMap<i64, usize>,
-) -> Result<Vec<(usize, usize)>, InputError> {
+fn check_edges(label: &str, file: &ModelFile, by_id: &BTreeMap<i64, usize>) -> Result<Vec<(usize, usize)>> {
     let mut pairs = Vec::with_capacity(file.edges.len());
     let mut first_cost: Vec<Option<(usize, f64)>> = vec![None; file.nodes.len()];
     for (i, edge) in file.edges.iter().enumerate() {
@@ -116,7 +112,7 @@ fn check_edges(
     Ok(pairs)
 }
 
-fn count(label: &str, field: &str, value: f64) -> Result<u32, InputError> {
+fn count(label: &str, field: &str, value: f64) -> Result<u32> {
     if !(0.0..=MAX_DEVICES).contains(&value) || value.fract() != 0.0 {
         let message = format!("{value} is not a number of devices");
         let help = format!("write a whole number from 0 to {MAX_DEVICES}");
@@ -125,7 +121,7 @@ fn count(label: &str, field: &str, value: f64) -> Result<u32, InputError> {
     Ok(value as u32)
 }
 
-fn not_negative(label: &str, path: &str, value: f64) -> Result<(), InputError> {
+fn not_negative(label: &str, path: &str, value: f64) -> Result<()> {
     // Written so that NaN fails.
     if value >= 0.0 && value.is_finite() {
         return Ok(());

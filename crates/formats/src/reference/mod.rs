@@ -46,11 +46,10 @@ mod write;
 use std::collections::{BTreeMap, BTreeSet};
 
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, GRAPH_SCHEMA, GraphDocument, KindDocument, OperatorDocument, Pass,
-    TensorDocument,
+    ClusterDocument, GRAPH_SCHEMA, GraphDocument, KindDocument, OperatorDocument, Pass, TensorDocument,
 };
 
-use super::error::InputError;
+use super::error::Result;
 use super::notation::Notation;
 use super::text::{Sniff, text};
 use super::{Format, ImportOptions, Imported, names};
@@ -80,7 +79,7 @@ pub(super) fn detect(_bytes: &[u8], json: &Sniff) -> bool {
     ["maxFPGAs", "maxSizePerFPGA", "maxCPUs"].iter().any(|key| json.has(key))
 }
 
-pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Result<Imported, InputError> {
+pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Result<Imported> {
     let file: ModelFile = Notation::Json.read(label, text(label, bytes)?)?;
     let checked = check::check(label, &file)?;
     let written = file.nodes.iter().map(|node| (node.name.as_deref().unwrap_or_default(), node.id));
@@ -96,14 +95,10 @@ pub(super) fn import(label: &str, bytes: &[u8], _options: &ImportOptions) -> Res
         .map(|((node, name), colocation)| operator(node, name, colocation))
         .collect();
     let graph = GraphDocument {
-        schema: GRAPH_SCHEMA.to_owned(),
-        name: names::stem(label).to_owned(),
         operators,
         tensors,
         cluster: Some(cluster(&file, &checked)),
-        parameters: Vec::new(),
-        batch: None,
-        pipedream_skips: Vec::new(),
+        ..GraphDocument::new(GRAPH_SCHEMA, names::stem(label))
     };
     let ids = ReferenceIds { by_id: checked.by_id, colors };
     Ok(Imported { graph, format: Format::Reference, ids: Some(ids) })
@@ -136,12 +131,11 @@ fn tensors(file: &ModelFile, checked: &Checked, names: &[String]) -> Vec<TensorD
         let Some(&first) = edges.first() else { continue };
         let mut seen = BTreeSet::new();
         let consumers = edges.iter().map(|&edge| checked.edges[edge].1).filter(|&v| seen.insert(v));
+        let consumers = consumers.map(|v| names[v].clone()).collect();
+        let bytes = edges.iter().map(|&edge| file.edges[edge].size.unwrap_or(0.0)).fold(0.0, f64::max);
         tensors.push(TensorDocument {
-            name: None,
-            producer: names[producer].clone(),
-            consumers: consumers.map(|v| names[v].clone()).collect(),
-            bytes: edges.iter().map(|&edge| file.edges[edge].size.unwrap_or(0.0)).fold(0.0, f64::max),
             seconds: BTreeMap::from([(ACCELERATOR.to_owned(), file.edges[first].cost / MS_PER_SECOND)]),
+            ..TensorDocument::new(&*names[producer], consumers, bytes)
         });
     }
     tensors
@@ -149,27 +143,12 @@ fn tensors(file: &ModelFile, checked: &Checked, names: &[String]) -> Vec<TensorD
 
 /// The accelerators have no link: every tensor has a measured time.
 fn cluster(file: &ModelFile, checked: &Checked) -> ClusterDocument {
-    let kind = |name: &str, count, host, memory_bytes| KindDocument {
-        reserve_bytes: None,
-        name: name.to_owned(),
-        class: name.to_owned(),
-        count,
-        host,
-        memory_bytes,
-        link: None,
-        group: None,
-    };
-    ClusterDocument {
-        schema: CLUSTER_SCHEMA.to_owned(),
-        name: "reference".to_owned(),
-        classes: BTreeMap::new(),
-        kinds: vec![
-            kind(ACCELERATOR, checked.fpgas, false, Some(file.max_size_per_fpga)),
-            kind(HOST, checked.cpus, true, None),
-        ],
-        groups: Vec::new(),
-        matrix: None,
-    }
+    let memory_bytes = Some(file.max_size_per_fpga);
+    let kinds = vec![
+        KindDocument { memory_bytes, ..KindDocument::named(ACCELERATOR, checked.fpgas) },
+        KindDocument { host: true, ..KindDocument::named(HOST, checked.cpus) },
+    ];
+    ClusterDocument { kinds, ..ClusterDocument::new("reference") }
 }
 
 #[cfg(test)]

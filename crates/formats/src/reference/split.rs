@@ -23,7 +23,7 @@ use stagewright_core::document::{
 
 use super::check::list;
 use super::{ACCELERATOR, HOST};
-use crate::error::{At, InputError};
+use crate::error::{At, InputError, Result};
 use crate::notation::Notation;
 use crate::text::Sniff;
 use crate::{Imported, ReferenceIds};
@@ -48,7 +48,7 @@ pub(crate) fn detect(json: &Sniff) -> bool {
 
 /// Reads a split as a plan for the model without evaluating it: status unknown, no value, no bound, and zeros
 /// for the figures of the devices.
-pub(crate) fn import(label: &str, text: &str, model: &Imported) -> Result<PlanDocument, InputError> {
+pub(crate) fn import(label: &str, text: &str, model: &Imported) -> Result<PlanDocument> {
     let file: SplitFile = Notation::Json.read(label, text)?;
     let Some(ids) = &model.ids else {
         let help = "give the model in the reference format that the split was made for, or a native plan";
@@ -107,7 +107,7 @@ fn extend(
     ids: &ReferenceIds,
     device_of: &mut [Option<usize>],
     devices: &[(&str, usize)],
-) -> Result<(), InputError> {
+) -> Result<()> {
     let mut devices_of_color: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
     for (&device, &color) in device_of.iter().zip(&ids.colors) {
         if let (Some(device), Some(color)) = (device, color) {

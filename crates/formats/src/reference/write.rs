@@ -13,12 +13,12 @@ use stagewright_core::document::{
 
 use super::MS_PER_SECOND;
 use super::file::{Edge, ModelFile, Node};
-use crate::error::{At, InputError};
+use crate::error::{At, InputError, Result};
 use crate::pretty_json;
 
 /// Writes a model with its cluster in the reference format, nodes numbered from 0. Errors use the label as
 /// the name of the model.
-pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String, InputError> {
+pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String> {
     let Some(cluster) = &graph.cluster else {
         let help = "give a cluster: the format holds a model together with its cluster";
         return Err(InputError::new("R011", label, At::Whole, "the model has no cluster", help));
@@ -80,7 +80,7 @@ pub fn write_reference(label: &str, graph: &GraphDocument) -> Result<String, Inp
 fn kinds<'a>(
     label: &str,
     cluster: &'a ClusterDocument,
-) -> Result<(Option<&'a KindDocument>, Option<&'a KindDocument>), InputError> {
+) -> Result<(Option<&'a KindDocument>, Option<&'a KindDocument>)> {
     let of = |host: bool| cluster.kinds.iter().filter(move |kind| kind.host == host);
     if of(false).count() > 1 || of(true).count() > 1 || !cluster.groups.is_empty() || cluster.matrix.is_some()
     {
@@ -110,7 +110,7 @@ fn usable(kind: &KindDocument) -> Option<f64> {
 }
 
 /// Refuses what a node cannot express.
-fn sayable(label: &str, i: usize, operator: &OperatorDocument) -> Result<(), InputError> {
+fn sayable(label: &str, i: usize, operator: &OperatorDocument) -> Result<()> {
     if operator.pass == Pass::Update {
         let message = format!(
             "`{}` is of the update pass, but the format has only forward and backward",
@@ -137,12 +137,7 @@ fn sayable(label: &str, i: usize, operator: &OperatorDocument) -> Result<(), Inp
 }
 
 /// Measured time of an operator on a kind in ms; `None` if it is not supported there.
-fn time(
-    label: &str,
-    i: usize,
-    operator: &OperatorDocument,
-    kind: &KindDocument,
-) -> Result<Option<f64>, InputError> {
+fn time(label: &str, i: usize, operator: &OperatorDocument, kind: &KindDocument) -> Result<Option<f64>> {
     if operator.unsupported.contains(&kind.class) {
         return Ok(None);
     }
@@ -162,7 +157,7 @@ fn edges(
     graph: &GraphDocument,
     by_name: &BTreeMap<&str, usize>,
     accelerator: Option<&KindDocument>,
-) -> Result<Vec<Edge>, InputError> {
+) -> Result<Vec<Edge>> {
     let mut edges = Vec::new();
     let mut tensor_of: Vec<Option<usize>> = vec![None; graph.operators.len()];
     for (t, tensor) in graph.tensors.iter().enumerate() {

@@ -10,8 +10,6 @@ use stagewright_core::tolerance;
 pub use list::csv;
 pub use show::{contenders, models, reasons};
 
-use super::table;
-
 /// Contenders on one problem, the best first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
@@ -79,7 +77,7 @@ impl Status {
     /// Name of the status.
     pub fn name(self) -> &'static str {
         match self {
-            Status::Solved(status) => table::status(status),
+            Status::Solved(status) => status.name(),
             Status::Given => "given",
             Status::Invalid => "invalid",
         }
@@ -233,13 +231,4 @@ fn idle_share(plan: &PlanDocument, value: f64) -> f64 {
     let share = stagewright_core::schedule::bubble(times * busy, devices, value);
     // Rounding error: sums of the same seconds in different orders.
     if share < LEAST_SHARE { 0.0 } else { share }
-}
-
-/// Name of a split rule.
-pub(super) fn split_name(split: Split) -> &'static str {
-    match split {
-        Split::Contiguous => "contiguous",
-        Split::Convex => "convex",
-        Split::Free => "free",
-    }
 }

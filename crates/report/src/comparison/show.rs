@@ -1,6 +1,6 @@
 //! Comparisons as tables.
 
-use super::{Comparison, Row, Status, split_name};
+use super::{Comparison, Row, Status};
 use crate::grid::{Column, Grid};
 use crate::units::{bytes, name, percent, seconds};
 use stagewright_core::text::visible;
@@ -19,23 +19,16 @@ pub fn contenders(comparison: &Comparison) -> Grid {
     if comparison.baseline.is_some() {
         columns.push(("speed-up", Column::Figures));
     }
-    columns.extend([
-        ("bound", Column::Figures),
-        ("gap", Column::Figures),
-        ("time", Column::Figures),
-        ("memory", Column::Figures),
-        ("of it", Column::Figures),
-        ("communication", Column::Figures),
-        ("idle", Column::Figures),
-        ("result", Column::Words),
-    ]);
+    let figures = ["bound", "gap", "time", "memory", "of it", "communication", "idle"];
+    columns.extend(figures.map(|name| (name, Column::Figures)));
+    columns.push(("result", Column::Words));
     let mut grid = Grid::new(columns);
     let best = comparison.best();
     for row in &comparison.rows {
         let mark = if row.is_as_good_as(best) { BEST } else { "" };
         let mut cells = vec![name(&row.name)];
         if has_splits {
-            cells.push(row.split.map(|split| split_name(split).into()).unwrap_or_default());
+            cells.push(row.split.map(|split| split.name().into()).unwrap_or_default());
         }
         cells.push(row.value_s.map(|value| format!("{mark}{}", seconds(value))).unwrap_or_default());
         if comparison.baseline.is_some() {

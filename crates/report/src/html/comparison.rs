@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::markup::{self, escape};
 use super::names::visible;
 use super::shell::Section;
-use crate::comparison::{Comparison, Row, split_name};
+use crate::comparison::{Comparison, Row};
 
 /// Columns after the name, each with whether it contains words rather than numbers.
 const COLUMNS: [(&str, bool); 9] = [
@@ -60,7 +60,7 @@ pub(super) fn section(comparison: &Comparison) -> Section {
 fn cells(row: &Row) -> [String; COLUMNS.len()] {
     let seconds = |value: Option<f64>| value.map(markup::seconds).unwrap_or_default();
     let percent = |value: Option<f64>| value.map(markup::percent).unwrap_or_default();
-    let split = row.split.map(|split| format!(", {}", split_name(split))).unwrap_or_default();
+    let split = row.split.map(|split| format!(", {}", split.name())).unwrap_or_default();
     let memory = row.memory_bytes.map(markup::bytes).unwrap_or_default();
     let share = row.memory_share.map(|share| format!(" <small>{}</small>", markup::percent(share)));
     [

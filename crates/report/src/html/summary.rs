@@ -20,7 +20,7 @@ pub(super) fn section(page: &Page) -> Section {
         escape(&visible(page.model)),
         escape(&visible(page.cluster))
     );
-    let status = table::status(plan.status);
+    let status = plan.status.name();
     // Writing to a string cannot fail, here and below.
     let _ = writeln!(
         markup,

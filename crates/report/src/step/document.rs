@@ -4,43 +4,20 @@ use serde::Serialize;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::simulate::{Activity, Span};
 
-use super::{Part, PathStep, Step};
+use super::{DeviceFigures, Part, PathStep, Step, UplinkFigures};
 use crate::steady::{Steady, SteadyDocument};
 
 /// A step, the output of `simulate --json`. Times are in seconds since the start of the step, sizes in bytes.
 #[derive(Debug, Serialize)]
 pub struct StepDocument<'a> {
     makespan_s: f64,
-    devices: Vec<Device>,
-    uplinks: Vec<Uplink>,
+    devices: Vec<DeviceFigures>,
+    uplinks: Vec<UplinkFigures>,
     critical_path: CriticalPath<'a>,
     operators: Vec<Operator<'a>>,
     transfers: Vec<Transfer<'a>>,
     #[serde(flatten)]
     steady: SteadyDocument<'a>,
-}
-
-#[derive(Debug, Serialize)]
-struct Device {
-    name: String,
-    kind: String,
-    operators: usize,
-    compute_s: f64,
-    utilisation: f64,
-    sent_s: f64,
-    received_s: f64,
-    idle_s: f64,
-    peak_memory_bytes: f64,
-    memory_limit_bytes: Option<f64>,
-    /// Whether the peak is within the limit.
-    fits: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct Uplink {
-    group: String,
-    busy_s: f64,
-    utilisation: f64,
 }
 
 #[derive(Debug, Serialize)]
@@ -109,8 +86,8 @@ impl<'a> StepDocument<'a> {
         let spans = &step.timeline;
         StepDocument {
             makespan_s: step.makespan(),
-            devices: devices(step),
-            uplinks: uplinks(step),
+            devices: step.devices(),
+            uplinks: step.uplinks(),
             critical_path: CriticalPath {
                 compute_s: path.seconds(Part::Compute),
                 transfer_s: path.seconds(Part::Transfer),
@@ -130,32 +107,6 @@ impl<'a> StepDocument<'a> {
             steady: steady.document(),
         }
     }
-}
-
-fn devices(step: &Step) -> Vec<Device> {
-    let figures = step.devices().into_iter().map(|device| Device {
-        name: device.name,
-        kind: device.kind,
-        operators: device.operators,
-        compute_s: device.compute,
-        utilisation: device.utilisation,
-        sent_s: device.sent,
-        received_s: device.received,
-        idle_s: device.idle,
-        peak_memory_bytes: device.peak_bytes,
-        memory_limit_bytes: device.memory_bytes,
-        fits: device.fits,
-    });
-    figures.collect()
-}
-
-fn uplinks(step: &Step) -> Vec<Uplink> {
-    let figures = step.uplinks().into_iter().map(|uplink| Uplink {
-        group: uplink.group,
-        busy_s: uplink.busy,
-        utilisation: uplink.utilisation,
-    });
-    figures.collect()
 }
 
 fn of_path<'a>(step: &'a Step, names: &'a DeviceNames, stretch: &PathStep) -> Stretch<'a> {

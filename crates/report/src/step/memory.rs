@@ -71,9 +71,8 @@ impl Step<'_> {
             }
             read.sort_by(|one, other| one.0.cmp(&other.0).then(other.1.total_cmp(&one.1)));
             read.dedup_by_key(|(device, _)| *device);
-            let until = |device: DeviceId| match read.binary_search_by_key(&device, |(device, _)| *device) {
-                Ok(at) => read[at].1,
-                Err(_) => 0.0,
+            let until = |device: DeviceId| {
+                read.binary_search_by_key(&device, |(device, _)| *device).map_or(0.0, |at| read[at].1)
             };
             let mut end = made.end.max(until(home));
             let is_of_tensor = |&(at, _): &(u32, &Span)| TensorId(self.flow.tensor_of(at)) == tensor;

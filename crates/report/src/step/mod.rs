@@ -10,6 +10,7 @@ mod memory;
 pub mod text;
 pub mod trace;
 
+use serde::Serialize;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{OpId, TensorId};
 use stagewright_core::placement::Placement;
@@ -31,9 +32,10 @@ pub struct Step<'p> {
 }
 
 /// Figures of one device in a step.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeviceFigures {
     /// The device.
+    #[serde(skip)]
     pub device: DeviceId,
     /// Name of the device.
     pub name: String,
@@ -42,29 +44,36 @@ pub struct DeviceFigures {
     /// Number of operators on it.
     pub operators: usize,
     /// Compute time in seconds.
+    #[serde(rename = "compute_s")]
     pub compute: f64,
-    /// Seconds in which it sends.
-    pub sent: f64,
-    /// Seconds in which it receives.
-    pub received: f64,
-    /// Seconds of the step in which it does not compute.
-    pub idle: f64,
     /// Share of the step in which it computes, from 0 to 1.
     pub utilisation: f64,
+    /// Seconds in which it sends.
+    #[serde(rename = "sent_s")]
+    pub sent: f64,
+    /// Seconds in which it receives.
+    #[serde(rename = "received_s")]
+    pub received: f64,
+    /// Seconds of the step in which it does not compute.
+    #[serde(rename = "idle_s")]
+    pub idle: f64,
     /// Peak memory in bytes.
+    #[serde(rename = "peak_memory_bytes")]
     pub peak_bytes: f64,
     /// Memory of the device in bytes; `None` if unlimited.
+    #[serde(rename = "memory_limit_bytes")]
     pub memory_bytes: Option<f64>,
     /// Whether the peak is within its memory.
     pub fits: bool,
 }
 
 /// Figures of the uplink of one group in a step.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct UplinkFigures {
     /// Name of the group.
     pub group: String,
     /// Busy time in seconds.
+    #[serde(rename = "busy_s")]
     pub busy: f64,
     /// Share of the step in which it is busy, from 0 to 1.
     pub utilisation: f64,

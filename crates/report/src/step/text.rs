@@ -59,17 +59,13 @@ fn role(part: Part) -> &'static str {
 }
 
 fn devices(step: &Step) -> Grid {
-    let mut grid = Grid::new([
-        ("device", Column::Names),
-        ("compute", Column::Figures),
-        ("utilisation", Column::Figures),
-        ("sent", Column::Figures),
-        ("received", Column::Figures),
-        ("idle", Column::Figures),
-        ("peak memory", Column::Figures),
-        ("of", Column::Figures),
-        ("ops", Column::Figures),
-        ("", Column::Words),
+    let mut grid = Grid::of(&[
+        (Column::Names, &["device"]),
+        (
+            Column::Figures,
+            &["compute", "utilisation", "sent", "received", "idle", "peak memory", "of", "ops"],
+        ),
+        (Column::Words, &[""]),
     ]);
     for device in step.devices() {
         grid.row([
@@ -89,11 +85,8 @@ fn devices(step: &Step) -> Grid {
 }
 
 fn uplinks(step: &Step) -> Grid {
-    let mut grid = Grid::new([
-        ("uplink of group", Column::Names),
-        ("carries", Column::Figures),
-        ("utilisation", Column::Figures),
-    ]);
+    let mut grid =
+        Grid::of(&[(Column::Names, &["uplink of group"]), (Column::Figures, &["carries", "utilisation"])]);
     for uplink in step.uplinks() {
         grid.row([name(&uplink.group), seconds(uplink.busy), percent(uplink.utilisation)]);
     }
@@ -101,12 +94,10 @@ fn uplinks(step: &Step) -> Grid {
 }
 
 fn longest(step: &Step, path: &CriticalPath) -> Grid {
-    let mut grid = Grid::new([
-        ("longest on the path", Column::Names),
-        ("where", Column::Names),
-        ("time", Column::Figures),
-        ("share", Column::Figures),
-        ("as", Column::Words),
+    let mut grid = Grid::of(&[
+        (Column::Names, &["longest on the path", "where"]),
+        (Column::Figures, &["time", "share"]),
+        (Column::Words, &["as"]),
     ]);
     for stretch in path.longest(SHOWN).into_iter().filter(|stretch| stretch.seconds() > 0.0) {
         let device = |device| name(&step.problem.cluster().device_name(device));

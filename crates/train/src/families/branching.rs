@@ -14,11 +14,7 @@ const LONGEST: usize = 5;
 /// real networks.
 pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let has_norms = rng.random_bool(0.6);
-    let layer: &[Role] = if has_norms {
-        &[Role::Product, Role::Norm, Role::Pointwise]
-    } else {
-        &[Role::Product, Role::Pointwise]
-    };
+    let layer = Role::layer(has_norms);
     let mut shape = Shape::default();
     let mut last = shape.add(Role::Input, &[]);
     let mut repeats = 0;

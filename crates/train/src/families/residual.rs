@@ -13,11 +13,7 @@ pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let layers = rng.random_range(1..=4);
     let has_norms = rng.random_bool(0.7);
     let long_skips = if rng.random_bool(0.4) { rng.random_range(0.05..0.4) } else { 0.0 };
-    let layer: &[Role] = if has_norms {
-        &[Role::Product, Role::Norm, Role::Pointwise]
-    } else {
-        &[Role::Product, Role::Pointwise]
-    };
+    let layer = Role::layer(has_norms);
     let mut shape = Shape::default();
     let mut last = shape.add(Role::Input, &[]);
     let mut before: Vec<usize> = Vec::new();

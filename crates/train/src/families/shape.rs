@@ -23,6 +23,14 @@ pub(crate) enum Role {
 }
 
 impl Role {
+    /// The operators of a layer of a convolutional network.
+    pub(super) fn layer(has_norm: bool) -> &'static [Role] {
+        match has_norm {
+            true => &[Role::Product, Role::Norm, Role::Pointwise],
+            false => &[Role::Product, Role::Pointwise],
+        }
+    }
+
     /// The `kind` of its operator document.
     pub(crate) fn kind(self) -> &'static str {
         match self {

@@ -8,7 +8,7 @@ use stagewright_policy::network::Config;
 
 use super::super::label::LabelEffort;
 use super::super::recipe::{Recipe, RecipeDocument, Target};
-use super::RunError;
+use super::{Result, RunError};
 
 /// The value of `schema` in a configuration.
 pub const TRAINING_SCHEMA: &str = "stagewright.training/1";
@@ -83,12 +83,24 @@ pub struct RunDocument {
     pub reinforce: Reinforce,
 }
 
+/// Mistake of a configuration whose held-out problems are those to learn from.
+pub(in super::super) const SAME_SEED: &str =
+    "`data.recipe.seed` and `held_out.recipe.seed` are the same: the held-out problems are trained on";
+
+/// The recipes of the problems to learn from and of the held-out ones, checked.
+pub(in super::super) fn recipes(data: &RecipeDocument, held_out: &RecipeDocument) -> Result<[Recipe; 2]> {
+    let recipe = |field, document: &RecipeDocument| {
+        Recipe::new(document.clone()).map_err(|error| RunError::Recipe { field, error })
+    };
+    Ok([recipe("data.recipe", data)?, recipe("held_out.recipe", held_out)?])
+}
+
 impl RunDocument {
     /// Reads a configuration from TOML.
     ///
     /// # Errors
     /// If the text is not a configuration, with the line, or if a value is out of range.
-    pub fn from_toml(text: &str) -> Result<RunDocument, RunError> {
+    pub fn from_toml(text: &str) -> Result<RunDocument> {
         let document: RunDocument = toml::from_str(text).map_err(|error| RunError::toml(text, &error))?;
         match document.mistake() {
             Some(cause) => Err(RunError::Config { cause, line: None }),
@@ -96,7 +108,7 @@ impl RunDocument {
         }
     }
 
-    fn counts(&self) -> Result<(), RunError> {
+    fn counts(&self) -> Result<()> {
         RunError::counts(&[
             ("data.count", self.data.count, MAX_LEARNED),
             ("held_out.count", self.held_out.count, MAX_HELD_OUT),
@@ -155,10 +167,7 @@ impl RunDocument {
         }
         let same = self.data.recipe.seed == self.held_out.recipe.seed;
         if same {
-            return Some(
-                "`data.recipe.seed` and `held_out.recipe.seed` are the same: the held-out problems are trained on"
-                    .into(),
-            );
+            return Some(SAME_SEED.into());
         }
         self.network.mistake()
     }
@@ -167,10 +176,7 @@ impl RunDocument {
     ///
     /// # Errors
     /// If a recipe is invalid.
-    pub(super) fn recipes(&self) -> Result<[Recipe; 2], RunError> {
-        let recipe = |field: &'static str, data: &Data| {
-            Recipe::new(data.recipe.clone()).map_err(|error| RunError::Recipe { field, error })
-        };
-        Ok([recipe("data.recipe", &self.data)?, recipe("held_out.recipe", &self.held_out)?])
+    pub(super) fn recipes(&self) -> Result<[Recipe; 2]> {
+        recipes(&self.data.recipe, &self.held_out.recipe)
     }
 }

@@ -9,6 +9,9 @@ use thiserror::Error;
 use super::super::recipe::RecipeError;
 use super::super::store::StoreError;
 
+/// The result of a step of a run.
+pub type Result<T, E = RunError> = std::result::Result<T, E>;
+
 /// Error of a training run.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -127,7 +130,7 @@ impl RunError {
     }
 
     /// Refuses the first count that is 0, or above the most that it may be.
-    pub(in super::super) fn counts(counts: &[(&'static str, u64, u64)]) -> Result<(), RunError> {
+    pub(in super::super) fn counts(counts: &[(&'static str, u64, u64)]) -> Result<()> {
         match counts.iter().find(|(_, count, most)| !(1..=*most).contains(count)) {
             Some(&(field, count, most)) => Err(RunError::Count { field, count, most }),
             None => Ok(()),

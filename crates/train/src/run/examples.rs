@@ -18,13 +18,13 @@ use super::super::instance::instance;
 use super::super::label::{Label, Labelled};
 use super::super::recipe::Recipe;
 use super::super::store::StoredLabel;
-use super::RunError;
+use super::Result;
 
 /// The example of a stored label under its recipe.
 ///
 /// # Errors
 /// If the label does not fit the recipe.
-pub fn example_of(recipe: &Recipe, stored: &StoredLabel, rng: &mut ChaCha8Rng) -> Result<Example, RunError> {
+pub fn example_of(recipe: &Recipe, stored: &StoredLabel, rng: &mut ChaCha8Rng) -> Result<Example> {
     let drawn = instance(recipe, stored.index);
     let label = stored.label(&drawn.problem)?;
     let step = step_of(&drawn.problem)?;
@@ -54,7 +54,7 @@ impl<'s, 'p> Lesson<'s, 'p> {
     ///
     /// # Errors
     /// If an invariant is broken.
-    pub fn example(&mut self, label: &Label, stop: &Stop, rng: &mut ChaCha8Rng) -> Result<Example, RunError> {
+    pub fn example(&mut self, label: &Label, stop: &Stop, rng: &mut ChaCha8Rng) -> Result<Example> {
         let teacher = |plan: &Labelled| Teacher { value: plan.value, placement: plan.placement.clone() };
         let teachers: Vec<Teacher> = label.plans.iter().map(teacher).collect();
         let schedule = base_schedule(Start::draw(rng), &self.subject, &teachers, stop, rng)?;

@@ -4,7 +4,10 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::RunError;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::{Result, RunError};
 use crate::lock::{self, Locked};
 
 /// The folder of a run, which no other process runs in meanwhile.
@@ -20,7 +23,7 @@ impl Folder {
     ///
     /// # Errors
     /// Where it cannot be made, and where another process runs in it.
-    pub fn new(path: &Path) -> Result<Folder, RunError> {
+    pub fn new(path: &Path) -> Result<Folder> {
         std::fs::create_dir_all(path).map_err(|error| RunError::file("make", path, &error))?;
         let lock = path.join("lock");
         let failed = |error: std::io::Error| RunError::file("lock", &lock, &error);
@@ -61,11 +64,23 @@ impl Folder {
         self.path.join("metrics.jsonl")
     }
 
+    /// The progress of a run as it is kept in its state.
+    ///
+    /// # Errors
+    /// If it cannot be written as JSON.
+    pub(in super::super) fn progress(&self, kept: &impl Serialize) -> Result<serde_json::Value> {
+        serde_json::to_value(kept).map_err(|error| RunError::File {
+            doing: "write",
+            file: self.state().display().to_string(),
+            cause: error.to_string(),
+        })
+    }
+
     /// The bytes of a file; `None` if it does not exist.
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn read(path: &Path) -> Result<Option<Vec<u8>>, RunError> {
+    pub fn read(path: &Path) -> Result<Option<Vec<u8>>> {
         match std::fs::read(path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -77,7 +92,7 @@ impl Folder {
     ///
     /// # Errors
     /// If it cannot be written; the previous content stays.
-    pub fn write(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         let failed = |error: std::io::Error| RunError::file("write", path, &error);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut builder = tempfile::Builder::new();
@@ -89,4 +104,9 @@ impl Folder {
         file.persist(path).map_err(|error| failed(error.error))?;
         Ok(())
     }
+}
+
+/// Digest of a checkpoint, by which a run knows the one that it started from.
+pub(in super::super) fn digest_of(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

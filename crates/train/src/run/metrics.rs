@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{Folder, RunError};
+use super::{Folder, Result, RunError};
 
 /// Measurement after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ pub(in super::super) struct Metrics<M>(pub(in super::super) Vec<M>);
 
 impl<M: At + Serialize + DeserializeOwned> Metrics<M> {
     /// Reads the measurements up to a step: later ones are left over from a run killed before it saved its state.
-    pub(in super::super) fn read(folder: &Folder, step: u64) -> Result<Metrics<M>, RunError> {
+    pub(in super::super) fn read(folder: &Folder, step: u64) -> Result<Metrics<M>> {
         let bytes = Folder::read(&folder.json_lines())?.unwrap_or_default();
         let lines = bytes.split(|&byte| byte == b'\n');
         let mut all: Vec<M> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
@@ -63,7 +63,7 @@ impl<M: At + Serialize + DeserializeOwned> Metrics<M> {
     }
 
     /// Writes all measurements.
-    pub(in super::super) fn write(&self, folder: &Folder) -> Result<(), RunError> {
+    pub(in super::super) fn write(&self, folder: &Folder) -> Result<()> {
         let mut lines = String::new();
         let mut table = csv::Writer::from_writer(Vec::new());
         let failed = |path: &Path, cause: String| RunError::File {

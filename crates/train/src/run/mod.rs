@@ -17,10 +17,11 @@ mod metrics;
 mod stage;
 
 pub use config::{Data, RunDocument, Stage, TRAINING_SCHEMA};
-pub(super) use config::{MAX_HELD_OUT, MAX_LEARNED};
-pub use error::RunError;
+pub(super) use config::{MAX_HELD_OUT, MAX_LEARNED, SAME_SEED, recipes};
+pub use error::{Result, RunError};
 pub use examples::{Lesson, example_of};
 pub use folder::Folder;
+pub(super) use folder::digest_of;
 pub use metrics::Measured;
 pub(super) use metrics::{At, Metrics};
 pub use stage::{Outcome, Watch, run};

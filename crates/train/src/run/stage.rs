@@ -10,11 +10,10 @@ use candle_core::{DType, Device};
 use rand::RngExt;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use stagewright_core::bound::strongest;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Silent, SolveError};
+use stagewright_core::solver::{Context, Limits, Silent, SolveError, thread_pool};
 use stagewright_makespan::instance::Instance;
 use stagewright_makespan::schedule::{Evaluator, Schedule};
 use stagewright_makespan::{assigned, starts};
@@ -34,7 +33,7 @@ use super::config::{Data, RunDocument, Stage};
 use super::examples::example_of;
 use super::expert::expert_label;
 use super::metrics::{Measured, Metrics};
-use super::{Folder, RunError};
+use super::{Folder, Result, RunError, digest_of};
 
 /// Random streams: for the problems of a step, the examples of a step, and the held-out set.
 const BATCHES: u64 = 1;
@@ -88,12 +87,7 @@ struct Kept {
 ///
 /// # Errors
 /// If the configuration, the folder or a checkpoint is unusable, or gradients are not finite.
-pub fn run(
-    document: &RunDocument,
-    beside: &Path,
-    folder: &Folder,
-    watch: &Watch<'_>,
-) -> Result<Outcome, RunError> {
+pub fn run(document: &RunDocument, beside: &Path, folder: &Folder, watch: &Watch<'_>) -> Result<Outcome> {
     let [recipe, held_out] = document.recipes()?;
     let device = device().map_err(RunError::Device)?;
     let origin = Beginning::from_document(document, beside, &device)?;
@@ -109,8 +103,7 @@ pub fn run(
         return Ok(stopped);
     };
     let held_out = Set { recipe: held_out, labels };
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(watch.threads.max(1)).build();
-    let pool = pool.map_err(|error| SolveError::Threads(error.to_string()))?;
+    let pool = thread_pool(watch.threads)?;
     let tests = pool.install(|| held_out.examples(document.seed ^ (HELD_OUT << 32)))?;
     let metrics = Metrics::read(folder, trainer.step())?;
     let mut training =
@@ -144,7 +137,7 @@ struct Set {
 
 impl Set {
     /// One example per label.
-    fn examples(&self, seed: u64) -> Result<Vec<Example>, RunError> {
+    fn examples(&self, seed: u64) -> Result<Vec<Example>> {
         let example = |(number, label): (usize, &StoredLabel)| {
             example_of(&self.recipe, label, &mut seed::stream(seed, number as u64))
         };
@@ -174,7 +167,7 @@ impl Training<'_> {
     }
 
     /// Takes the step of a batch, or the steps of an episode. Returns the learning rate.
-    fn advance(&mut self) -> Result<f64, RunError> {
+    fn advance(&mut self) -> Result<f64> {
         let began = Instant::now();
         let Training { document, pool, learned, trainer, kept, .. } = self;
         let step = trainer.step();
@@ -204,7 +197,7 @@ impl Training<'_> {
     }
 
     /// Measures on the held-out set. Writes the measurement, the checkpoint if it is the best, and the state.
-    fn measure(&mut self, rate: f64) -> Result<Measured, RunError> {
+    fn measure(&mut self, rate: f64) -> Result<Measured> {
         let Training { document, folder, pool, held_out, tests, trainer, card, kept, metrics, .. } = self;
         let mut measured = pool.install(|| measure(trainer, tests, kept, rate))?;
         if document.stage == Stage::Reinforcement {
@@ -227,12 +220,8 @@ impl Training<'_> {
     }
 
     /// Saves the state to resume from.
-    fn keep(&self) -> Result<(), RunError> {
-        let progress = serde_json::to_value(&self.kept).map_err(|error| RunError::File {
-            doing: "write",
-            file: self.folder.state().display().to_string(),
-            cause: error.to_string(),
-        })?;
+    fn keep(&self) -> Result<()> {
+        let progress = self.folder.progress(&self.kept)?;
         Folder::write(&self.folder.state(), &self.trainer.to_bytes(&self.card, progress)?)
     }
 }
@@ -266,18 +255,14 @@ const SHOWN: usize = 12;
 
 impl Beginning {
     /// The checkpoint named by the configuration, if any.
-    fn from_document(
-        document: &RunDocument,
-        beside: &Path,
-        device: &Device,
-    ) -> Result<Option<Beginning>, RunError> {
+    fn from_document(document: &RunDocument, beside: &Path, device: &Device) -> Result<Option<Beginning>> {
         let Some(from) = &document.from else { return Ok(None) };
         let path = beside.join(from);
         let bytes = std::fs::read(&path).map_err(|error| RunError::file("read", &path, &error))?;
         let found = Network::from_bytes(&bytes, device);
         let checkpoint = |error| RunError::Checkpoint { file: path.display().to_string(), error };
         let (network, card) = found.map_err(checkpoint)?;
-        let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = digest_of(&bytes);
         Ok(Some(Beginning { network, card, digest }))
     }
 }
@@ -288,7 +273,7 @@ fn begin(
     origin: &Option<Beginning>,
     folder: &Folder,
     device: &Device,
-) -> Result<(Trainer, Card, Kept), RunError> {
+) -> Result<(Trainer, Card, Kept)> {
     let from = origin.as_ref().map(|origin| origin.digest.clone());
     if let Some(bytes) = Folder::read(&folder.state())? {
         let file = folder.state().display().to_string();
@@ -327,7 +312,7 @@ fn labels_to_learn_from(
     origin: Option<&Beginning>,
     folder: &Folder,
     watch: &Watch<'_>,
-) -> Result<Option<Vec<StoredLabel>>, RunError> {
+) -> Result<Option<Vec<StoredLabel>>> {
     let teacher = origin.filter(|_| document.stage == Stage::Expert);
     let path = folder.labels(teacher.map(|teacher| &teacher.digest[..SHOWN]));
     match document.stage {
@@ -346,7 +331,7 @@ fn labels(
     kind: &'static str,
     teacher: Option<&Beginning>,
     watch: &Watch<'_>,
-) -> Result<Option<Vec<StoredLabel>>, RunError> {
+) -> Result<Option<Vec<StoredLabel>>> {
     let effort = LabelEffort { seconds: data.seconds };
     let filling = Filling {
         labeller: &|problem, effort, work| match teacher {
@@ -365,12 +350,7 @@ fn labels(
 }
 
 /// The examples of a step.
-fn batch(
-    document: &RunDocument,
-    recipe: &Recipe,
-    labels: &[StoredLabel],
-    step: u64,
-) -> Result<Vec<Example>, RunError> {
+fn batch(document: &RunDocument, recipe: &Recipe, labels: &[StoredLabel], step: u64) -> Result<Vec<Example>> {
     let mut rng = seed::stream(document.seed ^ (BATCHES << 32), step);
     let chosen: Vec<usize> = (0..document.batch).map(|_| rng.random_range(0..labels.len())).collect();
     let first = step * document.batch as u64;
@@ -421,7 +401,7 @@ fn reinforce(
     trainer: &mut Trainer,
     step: u64,
     rate: f64,
-) -> Result<f64, RunError> {
+) -> Result<f64> {
     let mut rng = seed::stream(document.seed ^ (BATCHES << 32), step);
     let problem = instance(recipe, rng.random_range(0..document.data.count)).problem;
     let instance = Instance::new(&problem);
@@ -441,8 +421,8 @@ fn reinforce(
 }
 
 /// Mean loss of reinforcement on the held-out set: the most likely devices against the best list schedules.
-fn lost(trainer: &Trainer, recipe: &Recipe, labels: &[StoredLabel]) -> Result<f64, RunError> {
-    let one = |label: &StoredLabel| -> Result<f64, RunError> {
+fn lost(trainer: &Trainer, recipe: &Recipe, labels: &[StoredLabel]) -> Result<f64> {
+    let one = |label: &StoredLabel| -> Result<f64> {
         let problem = instance(recipe, label.index).problem;
         let instance = Instance::new(&problem);
         let Some(scheduled) = Scheduled::new(&instance) else { return Ok(0.0) };
@@ -478,13 +458,13 @@ impl Since {
     }
 }
 
-fn number(losses: &Losses) -> Result<f64, RunError> {
+fn number(losses: &Losses) -> Result<f64> {
     let total = losses.total.to_dtype(DType::F64).and_then(|total| total.to_scalar::<f64>());
     Ok(total.map_err(TrainError::from)?)
 }
 
 /// Measures the losses on the held-out set.
-fn measure(trainer: &Trainer, tests: &[Example], kept: &Kept, rate: f64) -> Result<Measured, RunError> {
+fn measure(trainer: &Trainer, tests: &[Example], kept: &Kept, rate: f64) -> Result<Measured> {
     let mut sums = [0.0; 6];
     for part in tests.chunks(AT_ONCE) {
         let losses = trainer.losses(&part.iter().collect::<Vec<_>>())?;

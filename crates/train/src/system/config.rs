@@ -7,7 +7,7 @@ use stagewright_policy::learn::AdamConfig;
 use stagewright_policy::systems::{Kind, Settings};
 
 use super::super::recipe::{Recipe, RecipeDocument, Target};
-use super::super::run::{MAX_HELD_OUT, MAX_LEARNED, RunError};
+use super::super::run::{MAX_HELD_OUT, MAX_LEARNED, Result, RunError, SAME_SEED, recipes};
 
 /// The value of `schema` in a configuration.
 pub const SYSTEM_TRAINING_SCHEMA: &str = "stagewright.system-training/1";
@@ -99,7 +99,7 @@ impl SystemRunDocument {
     ///
     /// # Errors
     /// If the text is not a configuration, with the line, or if a value is out of range.
-    pub fn from_toml(text: &str) -> Result<SystemRunDocument, RunError> {
+    pub fn from_toml(text: &str) -> Result<SystemRunDocument> {
         let document: SystemRunDocument =
             toml::from_str(text).map_err(|error| RunError::toml(text, &error))?;
         if let Some(cause) = document.mistake() {
@@ -146,10 +146,7 @@ impl SystemRunDocument {
             }
         }
         if self.data.recipe.seed == self.held_out.recipe.seed {
-            return Some(
-                "`data.recipe.seed` and `held_out.recipe.seed` are the same: the held-out problems are trained on"
-                    .into(),
-            );
+            return Some(SAME_SEED.into());
         }
         if self.system == Kind::Placeto && self.data.count > MAX_BASELINES {
             return Some(format!(
@@ -175,10 +172,7 @@ impl SystemRunDocument {
     ///
     /// # Errors
     /// If a recipe is invalid.
-    pub(super) fn recipes(&self) -> Result<[Recipe; 2], RunError> {
-        let recipe = |field: &'static str, problems: &Problems| {
-            Recipe::new(problems.recipe.clone()).map_err(|error| RunError::Recipe { field, error })
-        };
-        Ok([recipe("data.recipe", &self.data)?, recipe("held_out.recipe", &self.held_out)?])
+    pub(super) fn recipes(&self) -> Result<[Recipe; 2]> {
+        recipes(&self.data.recipe, &self.held_out.recipe)
     }
 }

@@ -7,10 +7,9 @@ use std::time::Instant;
 
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use stagewright_core::bound::strongest;
 use stagewright_core::seed;
-use stagewright_core::solver::{SolveError, Stop};
+use stagewright_core::solver::{Stop, thread_pool};
 use stagewright_makespan::instance::Instance;
 use stagewright_makespan::schedule::Evaluator;
 use stagewright_policy::learn::{Descent, TrainError};
@@ -18,7 +17,7 @@ use stagewright_policy::systems::{Agent, Kind, Reading, Trials};
 
 use super::super::instance::instance;
 use super::super::recipe::Recipe;
-use super::super::run::{At, Folder, Metrics, RunError};
+use super::super::run::{At, Folder, Metrics, Result, RunError, digest_of};
 use super::super::store;
 use super::SystemRunDocument;
 
@@ -101,12 +100,7 @@ fn is_better(later: Measured, best: Measured) -> bool {
 ///
 /// # Errors
 /// If the configuration, the folder or a file is unusable, or gradients are not finite.
-pub fn run(
-    document: &SystemRunDocument,
-    beside: &Path,
-    folder: &Folder,
-    watch: &Watch<'_>,
-) -> Result<u64, RunError> {
+pub fn run(document: &SystemRunDocument, beside: &Path, folder: &Folder, watch: &Watch<'_>) -> Result<u64> {
     let [learned, held_out] = document.recipes()?;
     // With the families listed: they are part of the run, so that families added later do not change it.
     let mut document = document.clone();
@@ -115,8 +109,7 @@ pub fn run(
     let document = &document;
     let (mut agent, mut descent, mut kept) = begin(document, beside, folder)?;
     let mut metrics: Metrics<Episodes> = Metrics::read(folder, kept.episode)?;
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(watch.threads.max(1)).build();
-    let pool = pool.map_err(|error| SolveError::Threads(error.to_string()))?;
+    let pool = thread_pool(watch.threads)?;
     let mut is_kept = true;
     while kept.episode < document.episodes && !watch.interrupt.load(Ordering::Relaxed) {
         let began = Instant::now();
@@ -166,21 +159,13 @@ pub fn run(
 }
 
 /// Serialises the state.
-fn state(agent: &Agent, descent: &Descent, kept: &Kept, folder: &Folder) -> Result<Vec<u8>, RunError> {
-    let progress = serde_json::to_value(kept).map_err(|error| RunError::File {
-        doing: "write",
-        file: folder.state().display().to_string(),
-        cause: error.to_string(),
-    })?;
+fn state(agent: &Agent, descent: &Descent, kept: &Kept, folder: &Folder) -> Result<Vec<u8>> {
+    let progress = folder.progress(kept)?;
     Ok(agent.to_bytes(descent, progress)?)
 }
 
 /// Resumes a run from its state, or starts it.
-fn begin(
-    document: &SystemRunDocument,
-    beside: &Path,
-    folder: &Folder,
-) -> Result<(Agent, Descent, Kept), RunError> {
+fn begin(document: &SystemRunDocument, beside: &Path, folder: &Folder) -> Result<(Agent, Descent, Kept)> {
     let adam = document.adam();
     let refused = |file: &Path, error| RunError::Checkpoint { file: file.display().to_string(), error };
     let from = document.from.as_ref().map(|from| beside.join(from));
@@ -188,9 +173,7 @@ fn begin(
         Some(path) => Some(std::fs::read(path).map_err(|error| RunError::file("read", path, &error))?),
         None => None,
     };
-    let digest = given
-        .as_ref()
-        .map(|bytes| Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+    let digest = given.as_deref().map(digest_of);
     if let Some(bytes) = Folder::read(&folder.state())? {
         let (agent, descent, card) =
             Agent::from_bytes(&bytes, Some(adam)).map_err(|error| refused(&folder.state(), error))?;
@@ -235,7 +218,7 @@ fn with_trials<T>(
     number: u64,
     kind: Kind,
     play: impl for<'a, 's, 'p> FnOnce(&'a Reading<'s, 'p>, &mut Trials<'a, 's, 'p>) -> Result<T, TrainError>,
-) -> Result<T, RunError> {
+) -> Result<T> {
     let drawn = instance(recipe, number);
     let instance = Instance::new(&drawn.problem);
     let reading = Reading::new(&instance, kind.most_units()).map_err(TrainError::from)?;
@@ -244,7 +227,7 @@ fn with_trials<T>(
 }
 
 /// Runs one greedy episode on every held-out problem.
-fn measure(agent: &Agent, document: &SystemRunDocument, held_out: &Recipe) -> Result<Measured, RunError> {
+fn measure(agent: &Agent, document: &SystemRunDocument, held_out: &Recipe) -> Result<Measured> {
     let (mut fits, mut logs) = (0.0, Vec::new());
     for number in 0..document.held_out.count {
         let mut rng = seed::stream(document.seed ^ (HELD_OUT << 32), number);

@@ -7,9 +7,7 @@
 //!
 //! The weights are variables that every step reads.
 
-use super::super::operators::Activation;
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
+use crate::{Activation, Tape, Tensor};
 
 /// Operators of a step with one bias, for estimates.
 pub(crate) const STEP_OPERATORS: u64 = 14;

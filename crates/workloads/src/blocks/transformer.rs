@@ -2,9 +2,7 @@
 //! of later models: grouped queries (Ainslie et al. 2023), rotary positions (Su et al. 2021), gates (Shazeer
 //! 2020).
 
-use super::super::operators::Activation;
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
+use crate::{Activation, Tape, Tensor};
 
 /// Multi-head attention. All scores are counted, including those that a causal mask hides, as in published
 /// figures.
@@ -59,6 +57,22 @@ pub(crate) fn feed_forward(tape: &mut Tape, x: Tensor, inner: u64, activation: A
     let y = tape.linear("up", x, inner);
     let y = tape.activate("activation", y, activation);
     tape.linear("down", y, x.last())
+}
+
+/// A layer of GPT-2 and ViT: attention with heads of width `head`, and a feed-forward block of four times the width,
+/// each after a normalisation and added to its input.
+pub(crate) fn layer(tape: &mut Tape, x: Tensor, head: u64) -> Tensor {
+    let hidden = x.last();
+    let x = tape.scope("attention", |tape| {
+        let y = tape.layer_norm("norm", x);
+        let y = Attention::plain(hidden / head, head).record(tape, y, y);
+        tape.add("add", y, x)
+    });
+    tape.scope("feed_forward", |tape| {
+        let y = tape.layer_norm("norm", x);
+        let y = feed_forward(tape, y, 4 * hidden, Activation::Gelu);
+        tape.add("add", y, x)
+    })
 }
 
 /// Like [`feed_forward`], with a gate beside the up projection and no biases (SwiGLU).

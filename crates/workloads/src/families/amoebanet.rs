@@ -13,10 +13,8 @@
 //! Source: the memory benchmark of torchgpipe (Kim et al. 2020), which reproduces that table. The normal cell
 //! concatenates its states 0, 3, 4 and 6, as the implementation behind the published parameters does.
 
-use super::super::operators::{Conv, Loss, Window};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::blocks::image::classify;
+use crate::{Conv, Definition, Size, Sizes, Tape, Tensor, Window, WorkloadError};
 
 pub(crate) struct AmoebaNet {
     /// Normal cells, a third of them between reductions.
@@ -106,11 +104,7 @@ fn record(tape: &mut Tape, amoebanet: &AmoebaNet, sizes: &Sizes) -> Result<(), W
             state = tape.scope(format!("stage{stage}.{cell}"), |tape| NORMAL.record(tape, state, width));
         }
     }
-    tape.scope("head", |tape| {
-        let x = tape.global_pool("pool", state.now);
-        let x = tape.linear("fc", x, 1000);
-        tape.loss("loss", x, Loss::CrossEntropy);
-    });
+    tape.scope("head", |tape| classify(tape, state.now));
     Ok(())
 }
 

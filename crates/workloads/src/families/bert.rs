@@ -13,12 +13,8 @@
 //!
 //! Sources: the released checkpoints; for `base-pretraining` the closed form of the two heads.
 
-use super::super::blocks::transformer::{Attention, feed_forward};
-use super::super::operators::{Activation, Loss};
-use super::super::record::Owner;
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::blocks::transformer::{Attention, feed_forward};
+use crate::{Activation, Definition, Loss, Owner, Size, Sizes, Tape, Tensor, WorkloadError};
 
 pub(crate) struct Bert {
     layers: u64,

@@ -10,10 +10,7 @@
 //! benchmark on the Criteo Terabyte data, with at most 40 M rows per table. Source: the closed form of the
 //! table sizes and layers in the reference implementation (`facebookresearch/dlrm`, `bench`).
 
-use super::super::operators::Loss;
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::{Definition, Loss, Size, Sizes, Tape, Tensor, WorkloadError};
 
 pub(crate) struct Dlrm {
     /// Rows of each table.

@@ -15,11 +15,8 @@
 //! layers. The other sizes follow from the closed form of these layers. The training graph of `8` exceeds
 //! 50,000 operators at sequence length 80.
 
-use super::super::blocks::recurrent::{Biases, Lstm, STEP_OPERATORS, sequence_of, steps_of, unroll};
-use super::super::operators::{Activation, Loss};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::blocks::recurrent::{Biases, Lstm, STEP_OPERATORS, sequence_of, steps_of, unroll};
+use crate::{Activation, Definition, Loss, Size, Sizes, Tape, Tensor, WorkloadError};
 
 pub(crate) struct Gnmt {
     /// Layers of the encoder and of the decoder.

@@ -20,11 +20,8 @@
 //! model a width of 5140 and the 1.3B model 24 heads of 128. Neither fits the other columns; only 5120 and 16
 //! heads give the parameters of table D.1.
 
-use super::super::blocks::transformer::{Attention, feed_forward};
-use super::super::operators::{Activation, Loss};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::blocks::transformer::layer;
+use crate::{Definition, Loss, Size, Sizes, Tape, WorkloadError};
 
 pub(crate) struct Gpt {
     layers: u64,
@@ -70,8 +67,8 @@ fn record(tape: &mut Tape, gpt: &Gpt, sizes: &Sizes) -> Result<(), WorkloadError
         let (x, words) = tape.embedding("tokens", tokens, vocabulary, [batch, steps, hidden]);
         (tape.add_table("positions", x, gpt.context.max(steps)), words)
     });
-    for layer in 0..sizes.layers(gpt.layers)? {
-        x = tape.scope(format!("decoder.layer.{layer}"), |tape| decoder(tape, x, gpt.head));
+    for number in 0..sizes.layers(gpt.layers)? {
+        x = tape.scope(format!("decoder.layer.{number}"), |tape| layer(tape, x, gpt.head));
     }
     tape.scope("head", |tape| {
         let x = tape.layer_norm("norm", x);
@@ -79,18 +76,4 @@ fn record(tape: &mut Tape, gpt: &Gpt, sizes: &Sizes) -> Result<(), WorkloadError
         tape.loss("loss", x, Loss::CrossEntropy);
     });
     Ok(())
-}
-
-fn decoder(tape: &mut Tape, x: Tensor, head: u64) -> Tensor {
-    let hidden = x.last();
-    let x = tape.scope("attention", |tape| {
-        let y = tape.layer_norm("norm", x);
-        let y = Attention::plain(hidden / head, head).record(tape, y, y);
-        tape.add("add", y, x)
-    });
-    tape.scope("feed_forward", |tape| {
-        let y = tape.layer_norm("norm", x);
-        let y = feed_forward(tape, y, 4 * hidden, Activation::Gelu);
-        tape.add("add", y, x)
-    })
 }

@@ -12,11 +12,8 @@
 //! auxiliary classifier, timm's `inception_v3` (23.83 M),
 //! <https://huggingface.co/timm/inception_v3.tv_in1k>.
 
-use super::super::blocks::image::conv_norm_relu;
-use super::super::operators::{Conv, Loss, Window};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::blocks::image::{classify, conv_norm_relu};
+use crate::{Conv, Definition, Size, Sizes, Tape, Tensor, Window, WorkloadError};
 
 pub(crate) struct Inception {
     auxiliary: bool,
@@ -64,11 +61,7 @@ fn record(tape: &mut Tape, inception: &Inception, sizes: &Sizes) -> Result<(), W
     for name in ["7b", "7c"] {
         x = module(tape, name, |tape| module_e(tape, x));
     }
-    tape.scope("head", |tape| {
-        let x = tape.global_pool("pool", x);
-        let x = tape.linear("fc", x, 1000);
-        tape.loss("loss", x, Loss::CrossEntropy);
-    });
+    tape.scope("head", |tape| classify(tape, x));
     Ok(())
 }
 
@@ -161,9 +154,5 @@ fn auxiliary(tape: &mut Tape, x: Tensor) {
     let x = tape.scope("pool", |tape| tape.average_pool("average", x, Window::square(5).stride(3)));
     let x = unit(tape, "0", x, 128, ONE);
     let x = unit(tape, "1", x, 768, Window::square(5));
-    tape.scope("head", |tape| {
-        let x = tape.global_pool("pool", x);
-        let x = tape.linear("fc", x, 1000);
-        tape.loss("loss", x, Loss::CrossEntropy);
-    });
+    tape.scope("head", |tape| classify(tape, x));
 }

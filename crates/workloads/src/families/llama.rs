@@ -19,11 +19,8 @@
 //! Each expert gets an equal share of the tokens, with two of eight experts per token. Sources: the released
 //! checkpoints.
 
-use super::super::blocks::transformer::{Attention, gated_feed_forward};
-use super::super::operators::Loss;
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::blocks::transformer::{Attention, gated_feed_forward};
+use crate::{Definition, Loss, Size, Sizes, Tape, Tensor, WorkloadError};
 
 pub(crate) struct Llama {
     layers: u64,

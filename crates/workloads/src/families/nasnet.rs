@@ -11,10 +11,8 @@
 //! without the running statistics, are those of the released checkpoints, as in timm's `nasnetalarge` and
 //! the model tests of `osmr/imgclsmob`.
 
-use super::super::operators::{Conv, Loss, Window};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::blocks::image::classify;
+use crate::{Conv, Definition, Size, Sizes, Tape, Tensor, Window, WorkloadError};
 
 pub(crate) struct NasNet {
     image: u64,
@@ -69,9 +67,7 @@ fn record(tape: &mut Tape, nasnet: &NasNet, sizes: &Sizes) -> Result<(), Workloa
     }
     tape.scope("head", |tape| {
         let x = tape.relu("relu", state.now);
-        let x = tape.global_pool("pool", x);
-        let x = tape.linear("fc", x, 1000);
-        tape.loss("loss", x, Loss::CrossEntropy);
+        classify(tape, x);
     });
     Ok(())
 }

@@ -12,11 +12,8 @@
 //! Source: torchvision, `ResNet50_Weights`, `ResNet101_Weights`, `ResNet152_Weights`,
 //! <https://pytorch.org/vision/stable/models/resnet.html>.
 
-use super::super::blocks::image::{conv_norm, conv_norm_relu};
-use super::super::operators::{Conv, Loss, Window};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::blocks::image::{classify, conv_norm, conv_norm_relu};
+use crate::{Conv, Definition, Size, Sizes, Tape, Tensor, Window, WorkloadError};
 
 /// Blocks of each stage.
 type Blocks = [u64; 4];
@@ -44,11 +41,7 @@ fn record(tape: &mut Tape, blocks: &Blocks, sizes: &Sizes) -> Result<(), Workloa
             x = tape.scope(format!("layer{}.{block}", stage + 1), |tape| bottleneck(tape, x, width, stride));
         }
     }
-    tape.scope("head", |tape| {
-        let x = tape.global_pool("pool", x);
-        let x = tape.linear("fc", x, 1000);
-        tape.loss("loss", x, Loss::CrossEntropy);
-    });
+    tape.scope("head", |tape| classify(tape, x));
     Ok(())
 }
 

@@ -11,10 +11,8 @@
 //! Source: the closed form, since no source gives more digits than 66 M: 10,000 words, width h = 1500, l
 //! layers of 4h (2h + 1), a token table, and a projection with a bias.
 
-use super::super::blocks::recurrent::{Biases, Lstm, STEP_OPERATORS, sequence_of, steps_of, unroll};
-use super::super::operators::Loss;
-use super::super::tape::Tape;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::blocks::recurrent::{Biases, Lstm, STEP_OPERATORS, sequence_of, steps_of, unroll};
+use crate::{Definition, Loss, Size, Sizes, Tape, WorkloadError};
 
 pub(crate) struct Rnnlm {
     layers: u64,

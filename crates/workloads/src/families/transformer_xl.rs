@@ -11,11 +11,8 @@
 //! Source: Dai et al., table 2. Each segment attends to itself and to a memory of equal length, which has no
 //! gradient.
 
-use super::super::blocks::transformer::feed_forward;
-use super::super::operators::{Activation, Loss};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::blocks::transformer::feed_forward;
+use crate::{Activation, Definition, Loss, Size, Sizes, Tape, Tensor, WorkloadError};
 
 pub(crate) struct TransformerXl {
     layers: u64,

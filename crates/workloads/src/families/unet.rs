@@ -11,11 +11,8 @@
 //! The image size is in latent pixels, each of which covers 8 × 8 pixels of the picture; the sequence is the
 //! text.
 
-use super::super::blocks::transformer::Attention;
-use super::super::operators::{Activation, Conv, Loss, Window};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::blocks::transformer::Attention;
+use crate::{Activation, Conv, Definition, Loss, Size, Sizes, Tape, Tensor, Window, WorkloadError};
 
 pub(crate) struct UNet {
     /// Channels of the first level; the other levels have multiples.

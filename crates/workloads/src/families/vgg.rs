@@ -11,10 +11,7 @@
 //! Source: torchvision, `VGG11_Weights` and its siblings,
 //! <https://pytorch.org/vision/stable/models/vgg.html>.
 
-use super::super::operators::{Conv, Loss, Window};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::{Conv, Definition, Loss, Size, Sizes, Tape, Tensor, Window, WorkloadError};
 
 /// Convolutions of each stage.
 type Stages = [u64; 5];

@@ -11,11 +11,8 @@
 //! Source: torchvision, `ViT_B_16_Weights` and its siblings,
 //! <https://pytorch.org/vision/stable/models/vision_transformer.html>.
 
-use super::super::blocks::transformer::{Attention, feed_forward};
-use super::super::operators::{Activation, Conv, Loss, Window};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::blocks::transformer::layer;
+use crate::{Conv, Definition, Loss, Size, Sizes, Tape, Window, WorkloadError};
 
 pub(crate) struct Vit {
     /// Side of a patch in pixels.
@@ -60,8 +57,8 @@ fn record(tape: &mut Tape, vit: &Vit, sizes: &Sizes) -> Result<(), WorkloadError
         let x = tape.concat("concat", &[x, class], 1);
         tape.add_table("positions", x, patches + 1)
     });
-    for layer in 0..sizes.layers(vit.layers)? {
-        x = tape.scope(format!("encoder.layer.{layer}"), |tape| encoder(tape, x, head));
+    for number in 0..sizes.layers(vit.layers)? {
+        x = tape.scope(format!("encoder.layer.{number}"), |tape| layer(tape, x, head));
     }
     tape.scope("head", |tape| {
         let x = tape.layer_norm("norm", x);
@@ -70,18 +67,4 @@ fn record(tape: &mut Tape, vit: &Vit, sizes: &Sizes) -> Result<(), WorkloadError
         tape.loss("loss", x, Loss::CrossEntropy);
     });
     Ok(())
-}
-
-fn encoder(tape: &mut Tape, x: Tensor, head: u64) -> Tensor {
-    let hidden = x.last();
-    let x = tape.scope("attention", |tape| {
-        let y = tape.layer_norm("norm", x);
-        let y = Attention::plain(hidden / head, head).record(tape, y, y);
-        tape.add("add", y, x)
-    });
-    tape.scope("feed_forward", |tape| {
-        let y = tape.layer_norm("norm", x);
-        let y = feed_forward(tape, y, 4 * hidden, Activation::Gelu);
-        tape.add("add", y, x)
-    })
 }

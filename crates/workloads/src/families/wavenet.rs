@@ -15,10 +15,7 @@
 //! entry, 2 (2a² + a) + (as + s) per layer, a² + a for the residual of every layer but the last, s² + s + sq
 //! + q for the exit.
 
-use super::super::operators::{Activation, Conv, Loss, Window};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
-use super::super::{Definition, Size, Sizes, WorkloadError};
+use crate::{Activation, Conv, Definition, Loss, Size, Sizes, Tape, Tensor, Window, WorkloadError};
 
 pub(crate) struct WaveNet {
     stacks: u64,
@@ -58,10 +55,7 @@ fn record(tape: &mut Tape, wavenet: &WaveNet, sizes: &Sizes) -> Result<(), Workl
             let last = stack + 1 == stacks && layer + 1 == STACK;
             (x, skips) = tape.scope(format!("stack.{stack}.{layer}"), |tape| {
                 let (gated, skip) = gate(tape, x, channels, 1 << layer);
-                let skips = match skips {
-                    Some(sum) => tape.add("skips", sum, skip),
-                    None => skip,
-                };
+                let skips = skips.map_or(skip, |sum| tape.add("skips", sum, skip));
                 // Nothing reads the residual of the last layer.
                 let next = if last { x } else { onwards(tape, x, gated) };
                 (next, Some(skips))

@@ -1,8 +1,6 @@
 //! Matrix products.
 
-use super::super::record::{Owner, Piece, Read, Record};
-use super::super::tape::Tape;
-use super::super::tensor::{Shape, Tensor};
+use crate::{Owner, Piece, Read, Record, Shape, Tape, Tensor};
 
 /// Adds the gradients of a bilinear operator with weights; each is a product as large as the forward one.
 fn bilinear(record: Record, weights: f64, flop: f64) -> Record {
@@ -27,8 +25,7 @@ impl Tape {
         let inner = x.last() as f64;
         let weights = inner * out as f64 + if bias { out as f64 } else { 0.0 };
         let flop = 2.0 * x.elements() * out as f64;
-        let inputs = [x];
-        let record = bilinear(Record::new("linear", &inputs).parameters(weights), weights, flop);
+        let record = bilinear(Record::new("linear", [x]).parameters(weights), weights, flop);
         self.record(name, record, x.shape.with_last(out))
     }
 
@@ -36,8 +33,7 @@ impl Tape {
     pub(crate) fn tied(&mut self, name: &str, x: Tensor, out: u64, owner: Owner) -> Tensor {
         let weights = x.last() as f64 * out as f64;
         let flop = 2.0 * x.elements() * out as f64;
-        let inputs = [x];
-        let record = bilinear(Record::new("linear", &inputs).shares(owner, weights), weights, flop);
+        let record = bilinear(Record::new("linear", [x]).shares(owner, weights), weights, flop);
         self.record(name, record, x.shape.with_last(out))
     }
 
@@ -53,8 +49,7 @@ impl Tape {
     ) -> Tensor {
         let out = out.into();
         let flop = 2.0 * out.elements() * inner as f64;
-        let inputs = [a, b];
-        let record = Record::new("matmul", &inputs)
+        let record = Record::new("matmul", [a, b])
             .flop(flop)
             .piece(Piece::of_inputs("grad_0", &[0], flop, &[Read::Input(1)]))
             .piece(Piece::of_inputs("grad_1", &[1], flop, &[Read::Input(0)]));

@@ -4,10 +4,8 @@
 //! position as a row (Chellapilla, Puri and Simard, "High performance convolutional neural networks for
 //! document processing", 2006). Windows of a single element need none.
 
-use super::super::error::WorkloadError;
-use super::super::record::{Piece, Read, Record};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
+use crate::error::WorkloadError;
+use crate::{Piece, Read, Record, Tape, Tensor};
 
 /// Bytes of the index that max pooling saves for each output.
 const INDEX_WIDTH: f64 = 4.0;
@@ -126,8 +124,7 @@ impl Tape {
         let flop = 2.0 * (shape.map(|dim| dim as f64).iter().product::<f64>()) * column;
         let lowered = column * conv.groups as f64 * (height * width) as f64 * self.width;
         let workspace = if conv.window.kernel == (1, 1) { 0.0 } else { lowered };
-        let inputs = [x];
-        let record = Record::new(if conv.groups > 1 { "grouped_conv2d" } else { "conv2d" }, &inputs)
+        let record = Record::new(if conv.groups > 1 { "grouped_conv2d" } else { "conv2d" }, [x])
             .parameters(weights)
             .flop(flop)
             .workspace(workspace)
@@ -141,8 +138,7 @@ impl Tape {
         let (height, width) = self.slide(name, x, &window);
         let shape = [x.dim(0), x.dim(1), height, width];
         let out: f64 = shape.map(|dim| dim as f64).iter().product();
-        let inputs = [x];
-        let record = Record::new("max_pool", &inputs)
+        let record = Record::new("max_pool", [x])
             .flop(out * window.area())
             .saves(out * INDEX_WIDTH)
             .piece(Piece::whole(out, &[Read::Saved]));
@@ -154,8 +150,7 @@ impl Tape {
         let (height, width) = self.slide(name, x, &window);
         let shape = [x.dim(0), x.dim(1), height, width];
         let out: f64 = shape.map(|dim| dim as f64).iter().product();
-        let inputs = [x];
-        let record = Record::new("average_pool", &inputs)
+        let record = Record::new("average_pool", [x])
             .flop(out * window.area())
             .piece(Piece::whole(out * window.area(), &[]));
         self.record(name, record, shape)
@@ -163,17 +158,15 @@ impl Tape {
 
     /// Global average pooling to `[batch, channels]`.
     pub(crate) fn global_pool(&mut self, name: &str, x: Tensor) -> Tensor {
-        let inputs = [x];
         let record =
-            Record::new("average_pool", &inputs).flop(x.elements()).piece(Piece::whole(x.elements(), &[]));
+            Record::new("average_pool", [x]).flop(x.elements()).piece(Piece::whole(x.elements(), &[]));
         self.record(name, record, [x.dim(0), x.dim(1)])
     }
 
     /// Nearest-neighbour upsampling: repeats every pixel in both directions.
     pub(crate) fn upsample(&mut self, name: &str, x: Tensor, times: u64) -> Tensor {
         let shape = [x.dim(0), x.dim(1), x.dim(2) * times, x.dim(3) * times];
-        let inputs = [x];
-        let record = Record::new("upsample", &inputs)
+        let record = Record::new("upsample", [x])
             .piece(Piece::whole(x.elements() * ((times * times) as f64 - 1.0), &[]));
         self.record(name, record, shape)
     }

@@ -1,9 +1,7 @@
 //! Inputs, parameters with several readers, lookups, and operators that only move data.
 
-use super::super::record::{Owner, Piece, Read, Record};
-use super::super::step::{INPUT, LOSS, VARIABLE};
-use super::super::tape::Tape;
-use super::super::tensor::{Shape, Tensor};
+use crate::step::{INPUT, LOSS, VARIABLE};
+use crate::{Owner, Piece, Read, Record, Shape, Tape, Tensor};
 
 /// Bytes of an index, such as a token or a category.
 const INDEX_WIDTH: f64 = 4.0;
@@ -32,7 +30,7 @@ impl Tape {
     pub(crate) fn input(&mut self, name: &str, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();
         self.holds(shape.dim(0), None);
-        self.record(name, Record::new(INPUT, &[]).moved(0.0), shape)
+        self.record(name, Record::new(INPUT, []).moved(0.0), shape)
     }
 
     /// An input of indices.
@@ -40,14 +38,14 @@ impl Tape {
         let shape = shape.into();
         self.holds(shape.dim(0), Some(shape.dim(1)));
         let bytes = [shape.elements() * INDEX_WIDTH];
-        self.record_bytes(name, Record::new(INPUT, &[]).moved(0.0), &[shape], &bytes).0[0]
+        self.record_bytes(name, Record::new(INPUT, []).moved(0.0), &[shape], &bytes).0[0]
     }
 
     /// Parameters with several readers, such as the weights of an unrolled layer. The readers count the bytes of
     /// reading them.
     pub(crate) fn variable(&mut self, name: &str, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();
-        self.record(name, Record::new(VARIABLE, &[]).parameters(shape.elements()).moved(0.0), shape)
+        self.record(name, Record::new(VARIABLE, []).parameters(shape.elements()).moved(0.0), shape)
     }
 
     /// Looks up rows of a table of `[rows, width]` by index; `[…]` becomes `shape`. The gradient covers the
@@ -63,8 +61,7 @@ impl Tape {
         let table = rows as f64 * shape.last() as f64;
         let index_bytes = indices.elements() * INDEX_WIDTH;
         let touched = shape.elements().min(table);
-        let inputs = [indices];
-        let record = Record::new("embedding", &inputs)
+        let record = Record::new("embedding", [indices])
             .parameters(table)
             .moved(index_bytes + 2.0 * shape.elements() * self.width)
             .piece(
@@ -76,8 +73,7 @@ impl Tape {
     /// Adds a learned table of `[rows, width]` to each sample of `[batch, rows, width]`.
     pub(crate) fn add_table(&mut self, name: &str, x: Tensor, rows: u64) -> Tensor {
         let table = x.elements() / x.dim(0) as f64;
-        let inputs = [x];
-        let record = Record::new("add_embedding", &inputs)
+        let record = Record::new("add_embedding", [x])
             .parameters(rows as f64 * x.last() as f64)
             .flop(x.elements())
             .moved(2.0 * x.elements() * self.width + table * self.width)
@@ -100,8 +96,7 @@ impl Tape {
     /// Splits a tensor into parts of the given sizes along a dimension.
     pub(crate) fn split(&mut self, name: &str, x: Tensor, along: usize, sizes: &[u64]) -> Vec<Tensor> {
         let shapes: Vec<Shape> = sizes.iter().map(|&size| x.shape.with(along, size)).collect();
-        let inputs = [x];
-        let record = Record::new("split", &inputs).piece(Piece::whole(0.0, &[]));
+        let record = Record::new("split", [x]).piece(Piece::whole(0.0, &[]));
         self.record_all(name, record, &shapes).0
     }
 
@@ -109,8 +104,7 @@ impl Tape {
     pub(crate) fn slice(&mut self, name: &str, x: Tensor, shape: impl Into<Shape>) -> Tensor {
         let shape = shape.into();
         let bytes = 2.0 * shape.elements() * self.width;
-        let inputs = [x];
-        self.record(name, Record::new("slice", &inputs).moved(bytes).piece(Piece::whole(0.0, &[])), shape)
+        self.record(name, Record::new("slice", [x]).moved(bytes).piece(Piece::whole(0.0, &[])), shape)
     }
 
     /// Routes rows to `count` destinations by weights; a row may go to several. The choice of destinations has no
@@ -125,8 +119,7 @@ impl Tape {
     ) -> Vec<Tensor> {
         let shapes = vec![shape.into(); count as usize];
         let copies: f64 = shapes.iter().map(Shape::elements).sum();
-        let inputs = [x, weights];
-        let record = Record::new("dispatch", &inputs).piece(Piece::whole(copies - x.elements(), &[]));
+        let record = Record::new("dispatch", [x, weights]).piece(Piece::whole(copies - x.elements(), &[]));
         self.record_all(name, record, &shapes).0
     }
 
@@ -142,7 +135,7 @@ impl Tape {
         let flop = 2.0 * parts.iter().map(Tensor::elements).sum::<f64>();
         let places: Vec<usize> = (0..inputs.len()).collect();
         let reads: Vec<Read> = places.iter().map(|&place| Read::Input(place)).collect();
-        let record = Record::new("combine", &inputs).flop(flop).piece(Piece::of_inputs(
+        let record = Record::new("combine", inputs).flop(flop).piece(Piece::of_inputs(
             "grad",
             &places,
             2.0 * flop,
@@ -153,8 +146,7 @@ impl Tape {
 
     /// Shifts every row by its index, which aligns the scores of relative positions.
     pub(crate) fn shift(&mut self, name: &str, x: Tensor) -> Tensor {
-        let inputs = [x];
-        self.record(name, Record::new("shift", &inputs).piece(Piece::whole(0.0, &[])), x.shape)
+        self.record(name, Record::new("shift", [x]).piece(Piece::whole(0.0, &[])), x.shape)
     }
 
     /// The loss, where the backward pass starts; records nothing for inference.
@@ -162,8 +154,7 @@ impl Tape {
         if !self.training {
             return;
         }
-        let inputs = [x];
-        let record = Record::new(LOSS, &inputs)
+        let record = Record::new(LOSS, [x])
             .flop(loss.flop() * x.elements())
             .piece(Piece::whole(2.0 * x.elements(), &[Read::Input(0)]));
         self.record(name, record, [1]);

@@ -2,9 +2,7 @@
 //! shift and the scale (2), and the affine map (2). The backward pass computes two sums over the gradients
 //! and takes twice the FLOP. Running statistics are not parameters and are left out.
 
-use super::super::record::{Piece, Read, Record};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
+use crate::{Piece, Read, Record, Tape, Tensor};
 
 /// Bytes of a statistic, stored in single precision.
 const STATISTIC_WIDTH: f64 = 4.0;
@@ -51,9 +49,8 @@ impl Tape {
         flop: f64,
     ) -> Tensor {
         let flop = flop * x.elements();
-        let inputs = [x];
         let reads = [Read::Input(0), Read::Saved, Read::Weights];
-        let record = Record::new(kind, &inputs)
+        let record = Record::new(kind, [x])
             .parameters(parameters)
             .flop(flop)
             .saves(statistics * STATISTIC_WIDTH)

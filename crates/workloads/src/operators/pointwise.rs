@@ -1,9 +1,7 @@
 //! Operators on single elements or along the last dimension. An exponential, a root or a quotient
 //! counts as one FLOP.
 
-use super::super::record::{Piece, Read, Record};
-use super::super::tape::Tape;
-use super::super::tensor::Tensor;
+use crate::{Piece, Read, Record, Tape, Tensor};
 
 /// An element-wise activation function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +36,7 @@ impl Tape {
     /// Applies an activation function to each element.
     pub(crate) fn activate(&mut self, name: &str, x: Tensor, activation: Activation) -> Tensor {
         let (kind, forward, backward, saved) = activation.costs();
-        let inputs = [x];
-        let record = Record::new(kind, &inputs)
+        let record = Record::new(kind, [x])
             .flop(forward * x.elements())
             .piece(Piece::whole(backward * x.elements(), &[saved]));
         self.record(name, record, x.shape)
@@ -52,8 +49,7 @@ impl Tape {
 
     /// Softmax over the last dimension, scaling and masking included.
     pub(crate) fn softmax(&mut self, name: &str, x: Tensor) -> Tensor {
-        let inputs = [x];
-        let record = Record::new("softmax", &inputs)
+        let record = Record::new("softmax", [x])
             .flop(6.0 * x.elements())
             .piece(Piece::whole(4.0 * x.elements(), &[Read::Output]));
         self.record(name, record, x.shape)
@@ -61,8 +57,7 @@ impl Tape {
 
     /// The sum of two tensors; the second may be broadcast to the shape of the first.
     pub(crate) fn add(&mut self, name: &str, a: Tensor, b: Tensor) -> Tensor {
-        let inputs = [a, b];
-        let record = Record::new("add", &inputs).flop(a.elements()).passes(0);
+        let record = Record::new("add", [a, b]).flop(a.elements()).passes(0);
         let record = if b.elements() < a.elements() {
             record.piece(Piece::of_inputs("grad_1", &[1], a.elements(), &[]))
         } else {
@@ -73,9 +68,8 @@ impl Tape {
 
     /// The product of two tensors; the second may be broadcast to the shape of the first.
     pub(crate) fn multiply(&mut self, name: &str, a: Tensor, b: Tensor) -> Tensor {
-        let inputs = [a, b];
         let sums = if b.elements() < a.elements() { 2.0 } else { 1.0 };
-        let record = Record::new("multiply", &inputs)
+        let record = Record::new("multiply", [a, b])
             .flop(a.elements())
             .piece(Piece::of_inputs("grad_0", &[0], a.elements(), &[Read::Input(1)]))
             .piece(Piece::of_inputs("grad_1", &[1], sums * a.elements(), &[Read::Input(0)]));
@@ -84,17 +78,15 @@ impl Tape {
 
     /// Rotary position embedding: rotates each pair of elements by an angle (Su et al. 2021).
     pub(crate) fn rotate(&mut self, name: &str, x: Tensor) -> Tensor {
-        let inputs = [x];
         let flop = 3.0 * x.elements();
-        let record = Record::new("rotary", &inputs).flop(flop).piece(Piece::whole(flop, &[]));
+        let record = Record::new("rotary", [x]).flop(flop).piece(Piece::whole(flop, &[]));
         self.record(name, record, x.shape)
     }
 
     /// Adds a learned vector to the last dimension.
     pub(crate) fn bias(&mut self, name: &str, x: Tensor) -> Tensor {
         let width = x.last() as f64;
-        let inputs = [x];
-        let record = Record::new("add_bias", &inputs)
+        let record = Record::new("add_bias", [x])
             .parameters(width)
             .flop(x.elements())
             .passes(0)

@@ -15,7 +15,7 @@ use stagewright_core::bound::LowerBound;
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Event, Plan, SolveError};
+use stagewright_core::solver::{Context, Event, Plan, Result};
 use stagewright_search::local::Polisher;
 
 use crate::colgen::ascent::JUST_BELOW;
@@ -70,7 +70,7 @@ impl<'a> Below<'a> {
     ///
     /// # Errors
     /// If threads cannot be started.
-    pub(super) fn dive(&self, answer: &mut Answer, context: &mut Context<'_>) -> Result<(), SolveError> {
+    pub(super) fn dive(&self, answer: &mut Answer, context: &mut Context<'_>) -> Result<()> {
         context.emit(Event::Phase { name: "dives".into() });
         let pool = context.pool()?;
         let stop = context.stop().clone();
@@ -109,7 +109,7 @@ impl<'a> Below<'a> {
     ///
     /// # Errors
     /// If threads cannot be started.
-    pub(super) fn branch(&self, answer: &mut Answer, context: &mut Context<'_>) -> Result<(), SolveError> {
+    pub(super) fn branch(&self, answer: &mut Answer, context: &mut Context<'_>) -> Result<()> {
         context.emit(Event::Phase { name: "branch and price".into() });
         let pool = context.pool()?;
         let stop = context.stop().clone();
@@ -126,10 +126,7 @@ impl<'a> Below<'a> {
                 failure = failure.or(verdict.failure);
                 if verdict.excluded {
                     let bound = LowerBound { value: verdict.threshold, source: SOURCE, certificate: None };
-                    if bound.value > answer.bound.value {
-                        context.emit(Event::Bound { value: bound.value, source: SOURCE });
-                        answer.bound = bound;
-                    }
+                    context.raise(&mut answer.bound, bound);
                 } else {
                     ceiling = ceiling.min(verdict.threshold);
                 }

@@ -16,9 +16,8 @@ use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{
-    Capabilities, Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason,
+    Capabilities, Context, Event, Plan, Result, Solution, SolveError, Solver, Status,
 };
-use stagewright_core::tolerance;
 use stagewright_search::Local;
 use stagewright_search::dpl::{OrderEffort, best_over_orders};
 use stagewright_search::local::unsupported_for_free_throughput;
@@ -62,7 +61,7 @@ impl Solver for Bnp {
         Capabilities { exact: true, ..Capabilities::default() }
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
         let bound = first_bound(problem, context.stop());
         let without =
@@ -98,8 +97,7 @@ struct Answer {
 impl Answer {
     /// Whether the plan is proved optimal or within the requested gap of the bound.
     fn enough(&self, context: &Context<'_>) -> bool {
-        tolerance::gap(self.plan.value(), self.bound.value) == 0.0
-            || context.gap_reached(self.plan.value(), self.bound.value)
+        context.is_enough(self.plan.value(), self.bound.value)
     }
 
     /// Keeps a plan if it is better.
@@ -116,7 +114,7 @@ impl Answer {
     }
 
     /// Runs the root, dives and trees.
-    fn price(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<(), SolveError> {
+    fn price(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<()> {
         if self.enough(context) {
             return Ok(());
         }
@@ -143,7 +141,7 @@ impl Answer {
 
     /// Improves the plan in the remaining time: by large neighbourhoods, or by local search if those do not
     /// support the objective.
-    fn search_on(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<(), SolveError> {
+    fn search_on(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<()> {
         if unsupported_for_cut_nets(problem.objective()).is_none() {
             let (better, neighbourhoods) = improve(problem, self.plan.clone(), &self.bound, context)?;
             self.statistics.push(("neighbourhoods", neighbourhoods));
@@ -160,17 +158,11 @@ impl Answer {
         Ok(())
     }
 
-    fn solution(self, solver: &'static str, context: &Context<'_>) -> Result<Solution, SolveError> {
+    fn solution(self, solver: &'static str, context: &Context<'_>) -> Result<Solution> {
         let Answer { plan, bound, reason, statistics } = self;
         // A free check of the bound: a plan below it would disprove it.
-        if bound.value > plan.value() * (1.0 + tolerance::VALUE_RELATIVE) {
-            let (bound, value) = (bound.value, plan.value());
-            return Err(SolveError::Invariant(format!("a plan of {value} s below the bound of {bound} s")));
-        }
-        let stop = match context.gap_reached(plan.value(), bound.value) {
-            true => Some(StopReason::Gap),
-            false => context.stop().reason(),
-        };
+        plan.check_bound(&bound)?;
+        let stop = context.end(plan.value(), bound.value);
         let solution = Solution::with_plan(solver, plan, bound, stop);
         let reason = reason.filter(|_| solution.status != Status::Optimal);
         Ok(Solution { statistics, reason, ..solution })
@@ -178,10 +170,7 @@ impl Answer {
 }
 
 /// Best contiguous split with replicated stages, if replicas are allowed; local search does not use them.
-fn contiguous_with_replicas(
-    problem: &Problem,
-    context: &mut Context<'_>,
-) -> Result<Option<Plan>, SolveError> {
+fn contiguous_with_replicas(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
     if problem.objective().rules().max_replicas == 1 {
         return Ok(None);
     }

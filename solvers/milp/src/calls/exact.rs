@@ -9,7 +9,7 @@ use stagewright_core::objective::Throughput;
 use stagewright_core::offload::{Call, Offload, Site};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Plan, Solution, SolveError, Stop};
+use stagewright_core::solver::{Context, Plan, Result, Solution, Stop};
 use stagewright_core::tolerance;
 use stagewright_search::latency::blocks::over_orders;
 use stagewright_search::latency::bound;
@@ -35,10 +35,7 @@ const SEARCH_SHARE: f64 = 0.15;
 ///
 /// # Errors
 /// If worker threads cannot be started, or an invariant is broken.
-pub(crate) fn first(
-    problem: &Problem,
-    context: &mut Context<'_>,
-) -> Result<(LowerBound, Option<Plan>), SolveError> {
+pub(crate) fn first(problem: &Problem, context: &mut Context<'_>) -> Result<(LowerBound, Option<Plan>)> {
     let (bound, suggested) = bound::first(problem, context.time_slice(FIRST_SHARE).stop());
     let suggested = suggested.map(|placement| Plan::new(problem, placement)).transpose()?;
     let warm = context.warm_start.clone().map(|warm| assign_if_missing(problem, warm));
@@ -53,11 +50,7 @@ pub(crate) fn first(
     Ok((bound, Some(plan)))
 }
 
-pub(crate) fn solve(
-    name: &'static str,
-    problem: &Problem,
-    context: &mut Context<'_>,
-) -> Result<Solution, SolveError> {
+pub(crate) fn solve(name: &'static str, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
     let (bound, plan) = first(problem, context)?;
     let mut search = Search::new(problem, plan, bound);
     run(problem, &mut search, context);

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use stagewright_core::offload::Offload;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status, Stop, StopReason};
+use stagewright_core::solver::{Context, Event, Plan, Result, Solution, Status, Stop};
 use stagewright_core::tolerance;
 use stagewright_search::latency::local::improve;
 
@@ -38,11 +38,7 @@ const WALK_SHARE: f64 = 0.1;
 /// The random stream of the neighbourhoods.
 const STREAM: u64 = 1 << 33;
 
-pub(crate) fn solve(
-    name: &'static str,
-    problem: &Problem,
-    context: &mut Context<'_>,
-) -> Result<Solution, SolveError> {
+pub(crate) fn solve(name: &'static str, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
     let (bound, plan) = first(problem, context)?;
     let Some(plan) = plan else {
         let why = "no chain of blocks found fits the devices, and there is no other initial plan";
@@ -66,10 +62,7 @@ pub(crate) fn solve(
         solved: 0,
     };
     search.run(bound.value, context)?;
-    let stop = match context.gap_reached(search.best.value(), bound.value) {
-        true => Some(StopReason::Gap),
-        false => context.stop().reason(),
-    };
+    let stop = context.end(search.best.value(), bound.value);
     let statistics = vec![("neighbourhoods", search.solved)];
     Ok(Solution { statistics, ..Solution::with_plan(name, search.best, bound, stop) })
 }
@@ -87,15 +80,13 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn run(&mut self, bound: f64, context: &mut Context<'_>) -> Result<(), SolveError> {
+    fn run(&mut self, bound: f64, context: &mut Context<'_>) -> Result<()> {
         context.emit(Event::Phase { name: "large neighbourhoods".into() });
         let pool = context.pool()?;
         let mut rng = seed::stream(context.seed, STREAM);
         let (mut idle, mut walks, mut walked) = (0, 0, 0);
         let is_done = |best: &Plan, context: &Context<'_>| {
-            context.stop().reason().is_some()
-                || tolerance::gap(best.value(), bound) == 0.0
-                || context.gap_reached(best.value(), bound)
+            context.stop().reason().is_some() || context.is_enough(best.value(), bound)
         };
         while walks < MAX_WALKS && !is_done(&self.best, context) {
             if self.step(&mut rng, &pool, context) {

@@ -106,7 +106,7 @@ impl Writer<'_> {
     }
 
     fn in_order(&mut self) {
-        let (scope, value) = (self.scope, self.value);
+        let scope = self.scope;
         for &(one, next) in &scope.chain {
             let finished: Expression = match one {
                 End::Open(call) => self.finish[call].into(),
@@ -121,17 +121,22 @@ impl Writer<'_> {
                     let start = self.start[call];
                     self.rows.push(constraint!(start >= finished));
                 }
-                End::Closed(node) => match scope.moment(node) {
-                    Moment::Known(_) => {}
-                    Moment::Between(seconds) => {
-                        let (time, seconds) = (self.node(node), self.scaled(seconds));
-                        self.rows.push(constraint!(time >= finished + seconds));
-                    }
-                    Moment::Last(tail) => {
-                        let tail = self.scaled(tail);
-                        self.rows.push(constraint!(value >= finished + tail));
-                    }
-                },
+                End::Closed(node) => self.outside(node, scope.moment(node), finished),
+            }
+        }
+    }
+
+    /// Adds the row of an outside node that starts once something is `done`.
+    fn outside(&mut self, node: NodeId, moment: Moment, done: Expression) {
+        match moment {
+            Moment::Known(_) => {}
+            Moment::Between(seconds) => {
+                let (time, seconds) = (self.node(node), self.scaled(seconds));
+                self.rows.push(constraint!(time >= done + seconds));
+            }
+            Moment::Last(tail) => {
+                let (value, tail) = (self.value, self.scaled(tail));
+                self.rows.push(constraint!(value >= done + tail));
             }
         }
     }
@@ -155,17 +160,7 @@ impl Writer<'_> {
                 if scope.outside(from).is_some_and(|outside| outside.0 == node) {
                     continue;
                 }
-                match moment {
-                    Moment::Known(_) => {}
-                    Moment::Between(seconds) => {
-                        let (time, seconds) = (self.node(node), self.scaled(seconds));
-                        self.rows.push(constraint!(time >= ready + seconds));
-                    }
-                    Moment::Last(tail) => {
-                        let tail = self.scaled(tail);
-                        self.rows.push(constraint!(value >= ready + tail));
-                    }
-                }
+                self.outside(node, moment, ready);
             }
         }
         for op in graph.operators().filter(|&op| scope.block_of(op).is_some()) {

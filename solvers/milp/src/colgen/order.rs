@@ -10,7 +10,7 @@
 //! the fewest nets open, and the best of these after a local search that moves single units and blocks.
 
 use stagewright_core::contract::UnitId;
-use stagewright_core::ids::{Id, Keyed};
+use stagewright_core::ids::{Id, Keyed, places};
 use stagewright_core::solver::Stop;
 
 use super::cuts::{CutId, Cuts};
@@ -49,10 +49,7 @@ pub fn narrow(units: usize, cuts: &Cuts, stop: &Stop) -> Vec<UnitId> {
 
 /// Σ over positions of `STATUSES`^open nets.
 pub fn width(order: &[UnitId], cuts: &Cuts) -> f64 {
-    let mut place = Keyed::filled(0, order.len());
-    for (at, &unit) in order.iter().enumerate() {
-        place[unit] = at;
-    }
+    let place: Keyed<_, usize> = places(order);
     let mut change = vec![0i32; order.len() + 1];
     for net in cuts.ids() {
         let places = cuts.pins(net).iter().map(|&unit| place[unit]);

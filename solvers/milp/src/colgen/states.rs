@@ -17,7 +17,7 @@
 use rustc_hash::FxHashMap;
 use stagewright_core::contract::UnitId;
 use stagewright_core::id;
-use stagewright_core::ids::Keyed;
+use stagewright_core::ids::{Keyed, places};
 use stagewright_core::solver::Stop;
 
 use super::cuts::{CutId, Cuts};
@@ -190,10 +190,7 @@ const WIDTHS: [usize; 11] = [24, 16, 12, 9, 7, 5, 4, 3, 2, 1, 0];
 
 /// Keeps nets, the most expensive first, such that at most `width` are open at any position.
 fn narrowed(order: &[UnitId], cuts: &Cuts, width: usize) -> Cuts {
-    let mut place = Keyed::filled(0, order.len());
-    for (at, &unit) in order.iter().enumerate() {
-        place[unit] = at;
-    }
+    let place: Keyed<_, usize> = places(order);
     let mut dearest: Vec<CutId> = cuts.ids().collect();
     dearest.sort_by(|&a, &b| cuts.most_seconds(b).total_cmp(&cuts.most_seconds(a)));
     let mut open = vec![0usize; order.len()];
@@ -258,10 +255,7 @@ fn steps(order: &[UnitId], cuts: &Cuts, rules: &Rules) -> Option<Vec<DecisionEff
 
 /// `[position]`: the positions it is paired with, ascending, and whether together.
 fn partners(order: &[UnitId], rules: &Rules) -> Vec<Vec<(usize, bool)>> {
-    let mut place = Keyed::filled(0, order.len());
-    for (at, &unit) in order.iter().enumerate() {
-        place[unit] = at;
-    }
+    let place: Keyed<_, usize> = places(order);
     let mut partners = vec![Vec::new(); order.len()];
     for pair in &rules.pairs {
         let [one, other] = pair.units.map(|unit| place[unit]);

@@ -92,11 +92,6 @@ impl Input {
             order: self.order.iter().map(|&unit| unit_to[unit]).collect(),
         }
     }
-
-    /// Whether a unit can run on a device.
-    pub fn can_run(&self, unit: usize, device: DeviceId) -> bool {
-        self.capable[unit * self.devices + device.index()]
-    }
 }
 
 /// Rows of features, with row i moved to `to[i]`.

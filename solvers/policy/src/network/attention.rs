@@ -10,7 +10,7 @@ use candle_nn::ops::softmax;
 use super::Config;
 use super::batch::Batch;
 use super::layers::{Linear, Norm};
-use crate::weights::{ParameterBuilder, WeightsError};
+use crate::weights::{Built, ParameterBuilder};
 
 /// An attention layer with a residual connection.
 #[derive(Debug, Clone)]
@@ -26,11 +26,7 @@ pub(crate) struct Attention {
 }
 
 impl Attention {
-    pub(crate) fn new(
-        parameters: &mut ParameterBuilder,
-        name: &str,
-        config: &Config,
-    ) -> std::result::Result<Attention, WeightsError> {
+    pub(crate) fn new(parameters: &mut ParameterBuilder, name: &str, config: &Config) -> Built<Attention> {
         let width = config.width;
         let mut linear = |part: &str| Linear::new(parameters, &format!("{name}.{part}"), width, width);
         let [query, key, value] = [linear("query")?, linear("key")?, linear("value")?];

@@ -9,7 +9,7 @@ use super::batch::Batch;
 use super::layers::{Linear, Norm, Perceptron};
 use crate::features::{DEVICE, EDGE, GRAPH, UNIT};
 use crate::rows::Rows;
-use crate::weights::{ParameterBuilder, WeightsError};
+use crate::weights::{Built, ParameterBuilder};
 
 /// Embeddings computed by the encoder.
 #[derive(Debug, Clone)]
@@ -33,11 +33,7 @@ struct Messages {
 }
 
 impl Messages {
-    fn new(
-        parameters: &mut ParameterBuilder,
-        name: &str,
-        width: usize,
-    ) -> std::result::Result<Messages, WeightsError> {
+    fn new(parameters: &mut ParameterBuilder, name: &str, width: usize) -> Built<Messages> {
         Ok(Messages {
             value: Linear::new(parameters, &format!("{name}.value"), width, width)?,
             near: Linear::new(parameters, &format!("{name}.near"), width, width)?,
@@ -76,11 +72,7 @@ struct Layer {
 }
 
 impl Layer {
-    fn new(
-        parameters: &mut ParameterBuilder,
-        at: usize,
-        config: &Config,
-    ) -> std::result::Result<Layer, WeightsError> {
+    fn new(parameters: &mut ParameterBuilder, at: usize, config: &Config) -> Built<Layer> {
         let width = config.width;
         let name = format!("layer.{at}");
         // Only every second layer attends.
@@ -137,19 +129,14 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    pub(crate) fn new(
-        parameters: &mut ParameterBuilder,
-        config: &Config,
-    ) -> std::result::Result<Encoder, WeightsError> {
+    pub(crate) fn new(parameters: &mut ParameterBuilder, config: &Config) -> Built<Encoder> {
         let width = config.width;
         let layer = |parameters: &mut ParameterBuilder, at| Layer::new(parameters, at, config);
         Ok(Encoder {
             unit: Perceptron::new(parameters, "unit", [UNIT, width, width])?,
             device: Perceptron::new(parameters, "device", [DEVICE, width, width])?,
             graph: Perceptron::new(parameters, "graph", [GRAPH + 2 * width, width, width])?,
-            layers: (0..config.layers)
-                .map(|at| layer(parameters, at))
-                .collect::<std::result::Result<_, _>>()?,
+            layers: (0..config.layers).map(|at| layer(parameters, at)).collect::<Built<_>>()?,
             norm: Norm::new(parameters, "norm", width)?,
         })
     }

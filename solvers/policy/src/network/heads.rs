@@ -7,7 +7,7 @@ use super::batch::Batch;
 use super::encoder::Code;
 use super::layers::{Linear, Perceptron};
 use crate::features::{EDGE, PAIR};
-use crate::weights::{ParameterBuilder, WeightsError};
+use crate::weights::{Built, ParameterBuilder};
 
 /// Raw output of the network for a batch.
 #[derive(Debug, Clone)]
@@ -37,10 +37,7 @@ pub(crate) struct Heads {
 }
 
 impl Heads {
-    pub(crate) fn new(
-        parameters: &mut ParameterBuilder,
-        config: &Config,
-    ) -> std::result::Result<Heads, WeightsError> {
+    pub(crate) fn new(parameters: &mut ParameterBuilder, config: &Config) -> Built<Heads> {
         let (width, hidden) = (config.width, config.width / 2);
         Ok(Heads {
             priority: Perceptron::new(parameters, "head.priority", [width, hidden, 1])?,

@@ -3,7 +3,7 @@
 use candle_core::{Result, Tensor};
 use candle_nn::Module;
 
-use crate::weights::{Init, ParameterBuilder, WeightsError};
+use crate::weights::{Built, Init, ParameterBuilder};
 
 /// Keeps the standard deviation away from zero.
 const EPSILON: f64 = 1e-5;
@@ -18,7 +18,7 @@ impl Linear {
         name: &str,
         inputs: usize,
         outputs: usize,
-    ) -> std::result::Result<Linear, WeightsError> {
+    ) -> Built<Linear> {
         Linear::scaled(parameters, name, inputs, outputs, Init::Uniform { inputs })
     }
 
@@ -28,7 +28,7 @@ impl Linear {
         name: &str,
         inputs: usize,
         outputs: usize,
-    ) -> std::result::Result<Linear, WeightsError> {
+    ) -> Built<Linear> {
         Linear::scaled(parameters, name, inputs, outputs, Init::Constant(0.0))
     }
 
@@ -38,7 +38,7 @@ impl Linear {
         inputs: usize,
         outputs: usize,
         init: Init,
-    ) -> std::result::Result<Linear, WeightsError> {
+    ) -> Built<Linear> {
         let weight = parameters.parameter(&format!("{name}.weight"), &[outputs, inputs], init)?;
         let bias = parameters.parameter(&format!("{name}.bias"), &[outputs], Init::Constant(0.0))?;
         Ok(Linear(candle_nn::Linear::new(weight, Some(bias))))
@@ -65,17 +65,32 @@ impl Linear {
 pub(crate) struct Norm(candle_nn::LayerNorm);
 
 impl Norm {
-    pub(crate) fn new(
-        parameters: &mut ParameterBuilder,
-        name: &str,
-        width: usize,
-    ) -> std::result::Result<Norm, WeightsError> {
+    pub(crate) fn new(parameters: &mut ParameterBuilder, name: &str, width: usize) -> Built<Norm> {
         let scale = parameters.parameter(&format!("{name}.scale"), &[width], Init::Constant(1.0))?;
         Ok(Norm(candle_nn::LayerNorm::new_no_bias(scale, EPSILON)))
     }
 
     pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.0.forward(x)
+    }
+}
+
+/// Linear layers with a ReLU between every two.
+#[derive(Debug, Clone)]
+pub(crate) struct Stack(Vec<Linear>);
+
+impl Stack {
+    /// Layers `name.0`, `name.1` and so on, from each size to the next.
+    pub(crate) fn new(parameters: &mut ParameterBuilder, name: &str, sizes: &[usize]) -> Built<Stack> {
+        let layer = |(at, ends): (usize, &[usize])| {
+            Linear::new(parameters, &format!("{name}.{at}"), ends[0], ends[1])
+        };
+        Ok(Stack(sizes.windows(2).enumerate().map(layer).collect::<Built<_>>()?))
+    }
+
+    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let (first, others) = self.0.split_first().expect("it is made of two sizes or more");
+        others.iter().try_fold(first.forward(x)?, |x, layer| layer.forward(&x.relu()?))
     }
 }
 
@@ -91,7 +106,7 @@ impl Perceptron {
         parameters: &mut ParameterBuilder,
         name: &str,
         [inputs, hidden, outputs]: [usize; 3],
-    ) -> std::result::Result<Perceptron, WeightsError> {
+    ) -> Built<Perceptron> {
         Ok(Perceptron {
             first: Linear::new(parameters, &format!("{name}.first"), inputs, hidden)?,
             second: Linear::new(parameters, &format!("{name}.second"), hidden, outputs)?,

@@ -22,7 +22,7 @@ use heads::Heads;
 pub use heads::Output;
 
 use crate::features::Input;
-use crate::weights::{ParameterBuilder, Source, Weights, WeightsError};
+use crate::weights::{Built, ParameterBuilder, Source, Weights};
 
 /// Size of a network, and its optional parts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,12 +106,7 @@ impl Network {
     ///
     /// # Errors
     /// If a tensor operation fails.
-    pub fn new(
-        config: Config,
-        seed: u64,
-        dtype: DType,
-        device: &Device,
-    ) -> std::result::Result<Network, WeightsError> {
+    pub fn new(config: Config, seed: u64, dtype: DType, device: &Device) -> Built<Network> {
         Network::build(config, Source::Seed(seed), false, dtype, device)
     }
 
@@ -124,7 +119,7 @@ impl Network {
         parameters: BTreeMap<String, Tensor>,
         dtype: DType,
         device: &Device,
-    ) -> std::result::Result<Network, WeightsError> {
+    ) -> Built<Network> {
         Network::build(config, Source::Given(parameters), false, dtype, device)
     }
 
@@ -132,7 +127,7 @@ impl Network {
     ///
     /// # Errors
     /// If a tensor operation fails.
-    pub fn frozen(&self) -> std::result::Result<Network, WeightsError> {
+    pub fn frozen(&self) -> Built<Network> {
         let of = |(name, var): (&String, &candle_core::Var)| (name.clone(), var.as_detached_tensor());
         let given = Source::Given(self.weights.vars().iter().map(of).collect());
         Network::build(self.config.clone(), given, true, self.weights.dtype(), self.weights.device())
@@ -158,7 +153,7 @@ impl Network {
         is_frozen: bool,
         dtype: DType,
         device: &Device,
-    ) -> std::result::Result<Network, WeightsError> {
+    ) -> Built<Network> {
         let mut parameters = ParameterBuilder::new(source, is_frozen, dtype, device);
         let encoder = Encoder::new(&mut parameters, &config)?;
         let heads = Heads::new(&mut parameters, &config)?;

@@ -6,7 +6,6 @@ use stagewright_core::bound::LowerBound;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver, Status};
-use stagewright_core::tolerance;
 use stagewright_makespan::instance::Instance;
 use stagewright_makespan::schedule::{Best, Evaluator, Schedule, is_better, solution};
 use stagewright_makespan::{MULTILEVEL, anneal, assigned, starts};
@@ -204,9 +203,7 @@ impl<'s, 'p> Run<'s, 'p> {
     /// one.
     fn is_over(&self, bound: &LowerBound, context: &Context<'_>) -> bool {
         self.best.as_ref().is_some_and(|best| {
-            let is_enough = best.score.fits()
-                && (tolerance::gap(best.score.makespan, bound.value) == 0.0
-                    || context.gap_reached(best.score.makespan, bound.value));
+            let is_enough = best.score.fits() && context.is_enough(best.score.makespan, bound.value);
             is_enough || context.stop().reason().is_some()
         })
     }

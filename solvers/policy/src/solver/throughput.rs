@@ -7,7 +7,6 @@ use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status};
-use stagewright_core::tolerance;
 use stagewright_makespan::instance::Instance;
 use stagewright_makespan::schedule::{Best, Evaluator, Schedule, is_better};
 use stagewright_makespan::starts;
@@ -96,10 +95,7 @@ struct Run<'r, R> {
 impl<R: Rng> Run<'_, R> {
     /// Whether nothing is left to gain, or no time is left.
     fn is_over(&self, context: &Context<'_>) -> bool {
-        let is_enough = |plan: &Plan| {
-            tolerance::gap(plan.value(), self.bound.value) == 0.0
-                || context.gap_reached(plan.value(), self.bound.value)
-        };
+        let is_enough = |plan: &Plan| context.is_enough(plan.value(), self.bound.value);
         context.stop().reason().is_some() || self.best.as_ref().is_some_and(is_enough)
     }
 

@@ -36,12 +36,12 @@ use stagewright_makespan::schedule::Score;
 
 use super::kind::Settings;
 use super::reading::{FIGURES, Reading};
-use super::system::{Play, System};
+use super::system::{Play, Played, System};
 use super::trials::penalised;
 use crate::choices::{log_probabilities, pick, probabilities};
-use crate::learn::{LEAST_DEVIATION, TrainError, clipped_gain, relative};
+use crate::learn::{LEAST_DEVIATION, clipped_gain, relative};
 use crate::network::layers::{Linear, Norm};
-use crate::weights::{ParameterBuilder, Weights, WeightsError};
+use crate::weights::{Built, ParameterBuilder, Weights, WeightsError};
 
 /// Attention heads.
 pub(super) const HEADS: usize = 8;
@@ -102,11 +102,7 @@ struct Layer {
 }
 
 impl Layer {
-    fn new(
-        parameters: &mut ParameterBuilder,
-        name: &str,
-        width: usize,
-    ) -> std::result::Result<Layer, WeightsError> {
+    fn new(parameters: &mut ParameterBuilder, name: &str, width: usize) -> Built<Layer> {
         let mut linear = |part: &str, from, to| Linear::new(parameters, &format!("{name}.{part}"), from, to);
         let [query, key, value] = ["query", "key", "value"].map(|part| linear(part, width, width));
         let (out, widen) = (linear("out", width, width)?, linear("widen", width, 4 * width)?);
@@ -142,10 +138,7 @@ impl Layer {
 }
 
 impl Gdp {
-    pub(super) fn new(
-        parameters: &mut ParameterBuilder,
-        settings: Settings,
-    ) -> std::result::Result<Gdp, WeightsError> {
+    pub(super) fn new(parameters: &mut ParameterBuilder, settings: Settings) -> Built<Gdp> {
         let width = settings.width;
         let pair = |parameters: &mut ParameterBuilder, at: usize| {
             Ok::<_, WeightsError>([
@@ -153,16 +146,12 @@ impl Gdp {
                 Linear::new(parameters, &format!("embedding.{at}.mix"), 2 * width, width)?,
             ])
         };
-        let layer =
-            |parameters: &mut ParameterBuilder, at| Layer::new(parameters, &format!("layer.{at}"), width);
         Ok(Gdp {
             figures: Linear::new(parameters, "figures", FIGURES, width)?,
-            embedding: (0..EMBEDDING)
-                .map(|at| pair(parameters, at))
-                .collect::<std::result::Result<_, _>>()?,
+            embedding: (0..EMBEDDING).map(|at| pair(parameters, at)).collect::<Built<_>>()?,
             layers: (0..settings.layers)
-                .map(|at| layer(parameters, at))
-                .collect::<std::result::Result<_, _>>()?,
+                .map(|at| Layer::new(parameters, &format!("layer.{at}"), width))
+                .collect::<Built<_>>()?,
             norm: Norm::new(parameters, "norm", width)?,
             // Zero, so that all devices are equally likely at first.
             head: Linear::zero(parameters, "head", width, settings.devices)?,
@@ -254,11 +243,7 @@ fn reward(score: Score) -> f64 {
 }
 
 impl System for Gdp {
-    fn episode(
-        &self,
-        weights: &Weights,
-        mut play: Play<'_, '_, '_, '_, '_>,
-    ) -> std::result::Result<(), TrainError> {
+    fn episode(&self, weights: &Weights, mut play: Play<'_, '_, '_, '_, '_>) -> Played {
         let devices = self.settings.devices;
         let seen = Seen::new(play.reading, devices)?;
         let log = self.forward(&seen)?;

@@ -36,12 +36,11 @@ use stagewright_makespan::schedule::Score;
 use super::kind::Settings;
 use super::lstm::{Lstm, Memory};
 use super::reading::{FIGURES, Reading};
-use super::system::{Play, System};
+use super::system::{Play, Played, System};
 use super::trials::penalised;
 use crate::choices::{chosen, log_probabilities, pick, probabilities};
-use crate::learn::TrainError;
-use crate::network::layers::Linear;
-use crate::weights::{ParameterBuilder, Weights, WeightsError};
+use crate::network::layers::{Linear, Stack};
+use crate::weights::{Built, ParameterBuilder, Weights};
 
 /// Hidden width of the grouper.
 const GROUPER: usize = 64;
@@ -92,7 +91,7 @@ pub(super) fn kept(settings: &Settings, learns: bool) -> f64 {
 pub(super) struct Hdp {
     settings: Settings,
     groups: usize,
-    grouper: [Linear; 2],
+    grouper: Stack,
     forward: Lstm,
     backward: Lstm,
     decoder: Lstm,
@@ -107,17 +106,11 @@ pub(super) struct Hdp {
 const OF_GROUP: usize = FIGURES + 1;
 
 impl Hdp {
-    pub(super) fn new(
-        parameters: &mut ParameterBuilder,
-        settings: Settings,
-    ) -> std::result::Result<Hdp, WeightsError> {
+    pub(super) fn new(parameters: &mut ParameterBuilder, settings: Settings) -> Built<Hdp> {
         let (width, devices) = (settings.width, settings.devices);
         let groups = groups(devices);
         Ok(Hdp {
-            grouper: [
-                Linear::new(parameters, "grouper.0", FIGURES, GROUPER)?,
-                Linear::new(parameters, "grouper.1", GROUPER, groups)?,
-            ],
+            grouper: Stack::new(parameters, "grouper", &[FIGURES, GROUPER, groups])?,
             forward: Lstm::new(parameters, "encoder.forward", OF_GROUP + groups, width / 2)?,
             backward: Lstm::new(parameters, "encoder.backward", OF_GROUP + groups, width / 2)?,
             decoder: Lstm::new(parameters, "decoder", LAST + width, width)?,
@@ -254,15 +247,10 @@ fn reward(score: Score, failing: f64) -> f64 {
 }
 
 impl System for Hdp {
-    fn episode(
-        &self,
-        weights: &Weights,
-        mut play: Play<'_, '_, '_, '_, '_>,
-    ) -> std::result::Result<(), TrainError> {
+    fn episode(&self, weights: &Weights, mut play: Play<'_, '_, '_, '_, '_>) -> Played {
         let reading = play.reading;
         let figures = reading.figures()?;
-        let logits = self.grouper[1].forward(&self.grouper[0].forward(&figures)?.relu()?)?;
-        let log = log_probabilities(&logits)?;
+        let log = log_probabilities(&self.grouper.forward(&figures)?)?;
         let shares = probabilities(&log)?;
         let draws = if play.is_greedy() { 1 } else { DRAWS };
         let mut group = || shares.iter().map(|row| pick(row, play.is_greedy(), play.rng)).collect();

@@ -42,12 +42,11 @@ use stagewright_makespan::schedule::Score;
 use super::chains::Chains;
 use super::kind::Settings;
 use super::reading::{FIGURES, Reading};
-use super::system::{Play, System};
+use super::system::{Play, Played, System};
 use crate::choices::{chosen, log_probabilities, pick, probabilities};
-use crate::learn::TrainError;
-use crate::network::layers::Linear;
+use crate::network::layers::{Linear, Stack};
 use crate::rows::Rows;
-use crate::weights::{ParameterBuilder, Weights, WeightsError};
+use crate::weights::{Built, ParameterBuilder, Weights};
 
 /// Steps of an episode.
 const STEPS: usize = 20;
@@ -79,8 +78,8 @@ pub(super) struct Hsdag {
     settings: Settings,
     figures: Linear,
     layers: Vec<Linear>,
-    score: [Linear; 2],
-    place: [Linear; 2],
+    score: Stack,
+    place: Stack,
 }
 
 /// Input tensors of a problem with contracted chains.
@@ -195,27 +194,15 @@ struct Drawn {
 }
 
 impl Hsdag {
-    pub(super) fn new(
-        parameters: &mut ParameterBuilder,
-        settings: Settings,
-    ) -> std::result::Result<Hsdag, WeightsError> {
+    pub(super) fn new(parameters: &mut ParameterBuilder, settings: Settings) -> Built<Hsdag> {
         let width = settings.width;
-        let layer = |parameters: &mut ParameterBuilder, at| {
-            Linear::new(parameters, &format!("layer.{at}"), width, width)
-        };
         Ok(Hsdag {
             figures: Linear::new(parameters, "figures", FIGURES + 1, width)?,
             layers: (0..settings.layers)
-                .map(|at| layer(parameters, at))
-                .collect::<std::result::Result<_, _>>()?,
-            score: [
-                Linear::new(parameters, "score.0", width, width)?,
-                Linear::new(parameters, "score.1", width, 1)?,
-            ],
-            place: [
-                Linear::new(parameters, "place.0", width, width)?,
-                Linear::new(parameters, "place.1", width, settings.devices)?,
-            ],
+                .map(|at| Linear::new(parameters, &format!("layer.{at}"), width, width))
+                .collect::<Built<_>>()?,
+            score: Stack::new(parameters, "score", &[width, width, 1])?,
+            place: Stack::new(parameters, "place", &[width, width, settings.devices])?,
             settings,
         })
     }
@@ -235,11 +222,8 @@ impl Hsdag {
         let members = Rows::segments(count, &group_of).map_err(candle_core::Error::wrap)?;
         // Chains are weighted by the score of the edge that they keep, so that scores have a gradient.
         let groups = mean(&members, &group_of, &code.broadcast_mul(&kept)?)?;
-        let hidden = self.place[0].forward(&groups)?.relu()?;
-        let devices = self.settings.devices;
-        let log = log_probabilities(
-            &self.place[1].forward(&hidden)?.broadcast_add(&play.reading.not_there(devices)?)?,
-        )?;
+        let not_there = play.reading.not_there(self.settings.devices)?;
+        let log = log_probabilities(&self.place.forward(&groups)?.broadcast_add(&not_there)?)?;
         let shares = probabilities(&log)?;
         let drawn: Keyed<u32, DeviceId> =
             shares.iter().map(|row| pick(row, play.is_greedy(), play.rng)).collect();
@@ -259,7 +243,7 @@ impl Hsdag {
             return Ok((u32::first(chains).collect(), alone));
         }
         let both = (seen.from.sum(code)? * seen.to.sum(code)?)?;
-        let scores = sigmoid(&self.score[1].forward(&self.score[0].forward(&both)?.relu()?)?)?;
+        let scores = sigmoid(&self.score.forward(&both)?)?;
         let figures: Keyed<u32, f32> = scores.detach().flatten_all()?.to_vec1()?.into();
         let mut best: Keyed<u32, Option<u32>> = Keyed::filled(None, chains);
         for (edge, &(from, to)) in ends.enumerate() {
@@ -308,11 +292,7 @@ fn reward(score: Score, first: f64) -> f64 {
 }
 
 impl System for Hsdag {
-    fn episode(
-        &self,
-        weights: &Weights,
-        mut play: Play<'_, '_, '_, '_, '_>,
-    ) -> std::result::Result<(), TrainError> {
+    fn episode(&self, weights: &Weights, mut play: Play<'_, '_, '_, '_, '_>) -> Played {
         let seen = Seen::new(play.reading)?;
         let read = self.figures.forward(&seen.figures)?.relu()?;
         let mut added = read.zeros_like()?.detach();

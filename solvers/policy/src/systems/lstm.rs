@@ -4,7 +4,7 @@ use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Storage, Tensor}
 use candle_nn::ops::sigmoid;
 
 use crate::network::layers::Linear;
-use crate::weights::{ParameterBuilder, WeightsError};
+use crate::weights::{Built, ParameterBuilder};
 
 /// An LSTM cell. The caller applies the input projection, for all steps in one product if they are known.
 #[derive(Debug, Clone)]
@@ -67,7 +67,7 @@ impl Lstm {
         name: &str,
         inputs: usize,
         width: usize,
-    ) -> std::result::Result<Lstm, WeightsError> {
+    ) -> Built<Lstm> {
         Ok(Lstm {
             input: Linear::new(parameters, &format!("{name}.input"), inputs, 4 * width)?,
             hidden: Linear::new(parameters, &format!("{name}.hidden"), width, 4 * width)?,

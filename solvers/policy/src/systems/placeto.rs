@@ -31,13 +31,12 @@ use stagewright_makespan::ClusterId;
 
 use super::kind::Settings;
 use super::reading::Reading;
-use super::system::{Play, System};
+use super::system::{Play, Played, System};
 use super::trials::penalised;
 use crate::choices::{chosen, log_probabilities, pick, probabilities};
-use crate::learn::TrainError;
-use crate::network::layers::Linear;
+use crate::network::layers::Stack;
 use crate::rows::Rows;
-use crate::weights::{ParameterBuilder, Weights, WeightsError};
+use crate::weights::{Built, ParameterBuilder, Weights};
 
 /// Features of a group, without its device.
 const PLAIN: usize = 6;
@@ -70,54 +69,25 @@ pub(super) fn kept(settings: &Settings, units: usize, learns: bool) -> f64 {
     all + at_once * (PER_FIGURE * settings.layers) as f64
 }
 
-/// Two linear layers, each followed by a ReLU.
-struct Small([Linear; 2]);
-
-impl Small {
-    fn new(
-        parameters: &mut ParameterBuilder,
-        name: &str,
-        [inputs, hidden, outputs]: [usize; 3],
-    ) -> std::result::Result<Small, WeightsError> {
-        Ok(Small([
-            Linear::new(parameters, &format!("{name}.0"), inputs, hidden)?,
-            Linear::new(parameters, &format!("{name}.1"), hidden, outputs)?,
-        ]))
-    }
-
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.0[1].forward(&self.0[0].forward(x)?.relu()?)?.relu()
-    }
-}
-
-/// Three linear layers with ReLUs in between.
-fn perceptron([first, second, third]: &[Linear; 3], x: &Tensor) -> Result<Tensor> {
-    third.forward(&second.forward(&first.forward(x)?.relu()?)?.relu()?)
-}
-
 /// A learned sum: a network of each summand, and one of the sum.
 struct Sum {
-    say: Small,
-    hear: Small,
+    say: Stack,
+    hear: Stack,
 }
 
 impl Sum {
-    fn new(
-        parameters: &mut ParameterBuilder,
-        name: &str,
-        width: usize,
-    ) -> std::result::Result<Sum, WeightsError> {
+    fn new(parameters: &mut ParameterBuilder, name: &str, width: usize) -> Built<Sum> {
         Ok(Sum {
-            say: Small::new(parameters, &format!("{name}.say"), [width; 3])?,
-            hear: Small::new(parameters, &format!("{name}.hear"), [width; 3])?,
+            say: Stack::new(parameters, &format!("{name}.say"), &[width; 3])?,
+            hear: Stack::new(parameters, &format!("{name}.hear"), &[width; 3])?,
         })
     }
 
     /// Maps groups × steps × width to the same shape for every row of `rows`.
     fn forward(&self, x: &Tensor, rows: &Rows) -> Result<Tensor> {
         let (_, steps, width) = x.dims3()?;
-        let said = self.say.forward(x)?.reshape((rows.column_count(), steps * width))?;
-        self.hear.forward(&rows.sum(&said)?.reshape((rows.row_count(), steps, width))?)
+        let said = self.say.forward(x)?.relu()?.reshape((rows.column_count(), steps * width))?;
+        self.hear.forward(&rows.sum(&said)?.reshape((rows.row_count(), steps, width))?)?.relu()
     }
 }
 
@@ -125,12 +95,12 @@ impl Sum {
 pub(super) struct Placeto {
     settings: Settings,
     /// Embeds the features of a group before any messages.
-    own: [Linear; 3],
+    own: Stack,
     down: Sum,
     up: Sum,
     /// Sums over the groups before, after, and parallel to the current one.
     pools: [Sum; 3],
-    classifier: [Linear; 3],
+    classifier: Stack,
 }
 
 /// The groups before, after, and parallel to each group.
@@ -178,17 +148,10 @@ impl Around {
 }
 
 impl Placeto {
-    pub(super) fn new(
-        parameters: &mut ParameterBuilder,
-        settings: Settings,
-    ) -> std::result::Result<Placeto, WeightsError> {
+    pub(super) fn new(parameters: &mut ParameterBuilder, settings: Settings) -> Built<Placeto> {
         let width = width(settings.devices);
         Ok(Placeto {
-            own: [
-                Linear::new(parameters, "own.0", width, width)?,
-                Linear::new(parameters, "own.1", width, width)?,
-                Linear::new(parameters, "own.2", width, width)?,
-            ],
+            own: Stack::new(parameters, "own", &[width; 4])?,
             down: Sum::new(parameters, "down", width)?,
             up: Sum::new(parameters, "up", width)?,
             pools: [
@@ -196,11 +159,11 @@ impl Placeto {
                 Sum::new(parameters, "after", 2 * width)?,
                 Sum::new(parameters, "beside", 2 * width)?,
             ],
-            classifier: [
-                Linear::new(parameters, "classifier.0", 8 * width, 16 * width)?,
-                Linear::new(parameters, "classifier.1", 16 * width, 8 * width)?,
-                Linear::new(parameters, "classifier.2", 8 * width, settings.devices)?,
-            ],
+            classifier: Stack::new(
+                parameters,
+                "classifier",
+                &[8 * width, 16 * width, 8 * width, settings.devices],
+            )?,
             settings,
         })
     }
@@ -209,7 +172,7 @@ impl Placeto {
     /// groups × steps × width. The steps start at `first`.
     fn forward(&self, figures: &Tensor, first: usize, seen: &Seen<'_, '_, '_>) -> Result<Tensor> {
         let (_, steps, _) = figures.dims3()?;
-        let own = perceptron(&self.own, figures)?;
+        let own = self.own.forward(figures)?;
         let pass = |sum: &Sum, rows: &Rows, hears: &Tensor| -> Result<Tensor> {
             let mut x = own.clone();
             for _ in 0..self.settings.layers {
@@ -242,7 +205,7 @@ impl Placeto {
             let rows = Rows::new(units * steps, offsets, entries).map_err(candle_core::Error::wrap)?;
             parts.push(pool.forward(&flat.unsqueeze(1)?, &rows)?.squeeze(1)?);
         }
-        let logits = perceptron(&self.classifier, &Tensor::cat(&parts, 1)?)?;
+        let logits = self.classifier.forward(&Tensor::cat(&parts, 1)?)?;
         let order = Tensor::new(order.iter().map(|unit| unit.0).collect::<Vec<u32>>(), &Device::Cpu)?;
         log_probabilities(&(logits + seen.incapable.index_select(&order, 0)?)?)
     }
@@ -333,11 +296,7 @@ fn advantages(known: &mut Vec<Vec<f64>>, returns: Vec<f64>) -> Vec<f32> {
 }
 
 impl System for Placeto {
-    fn episode(
-        &self,
-        weights: &Weights,
-        mut play: Play<'_, '_, '_, '_, '_>,
-    ) -> std::result::Result<(), TrainError> {
+    fn episode(&self, weights: &Weights, mut play: Play<'_, '_, '_, '_, '_>) -> Played {
         let devices = self.settings.devices;
         let reading = play.reading;
         let (units, width) = (reading.units(), width(devices));

@@ -3,7 +3,7 @@
 use candle_core::{Device, Result, Tensor};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::TensorId;
-use stagewright_core::ids::Keyed;
+use stagewright_core::ids::{Keyed, places};
 use stagewright_core::problem::Problem;
 use stagewright_makespan::ClusterId;
 use stagewright_makespan::instance::Instance;
@@ -138,11 +138,7 @@ impl<'s, 'p> Reading<'s, 'p> {
 
     /// Position of every unit in the topological order.
     pub(super) fn places(&self) -> Keyed<ClusterId, u32> {
-        let mut place = Keyed::filled(0, self.units());
-        for (at, &unit) in (0..).zip(self.subject.order()) {
-            place[unit] = at;
-        }
-        place
+        places(self.subject.order())
     }
 }
 

@@ -80,11 +80,14 @@ impl Play<'_, '_, '_, '_, '_> {
     }
 }
 
+/// The end of an episode.
+pub(super) type Played = Result<(), TrainError>;
+
 /// The networks of a system.
 pub(super) trait System: Send + Sync {
     /// Samples placements, simulates them, and learns from the results. If the trials end during an episode, nothing is
     /// learned from it.
-    fn episode(&self, weights: &Weights, play: Play<'_, '_, '_, '_, '_>) -> Result<(), TrainError>;
+    fn episode(&self, weights: &Weights, play: Play<'_, '_, '_, '_, '_>) -> Played;
 }
 
 /// Reference values for rewards, by graph: non-empty rows of numbers.

@@ -5,9 +5,9 @@ use rustc_hash::FxHashMap;
 use stagewright_core::bound::LowerBound;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::{UnitId, Units};
-use stagewright_core::ids::Keyed;
+use stagewright_core::ids::{Keyed, places};
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, SolveError};
+use stagewright_core::solver::{Context, Event, Plan, Result};
 use stagewright_core::tolerance;
 
 use super::chain::Line;
@@ -33,7 +33,7 @@ pub fn improve_boundaries(
     best: &mut Option<Plan>,
     bound: &mut LowerBound,
     context: &mut Context<'_>,
-) -> Result<(), SolveError> {
+) -> Result<()> {
     let stop = context.stop().clone();
     if !best.as_ref().is_some_and(|plan| is_open(plan, bound, context)) {
         return Ok(());
@@ -55,9 +55,8 @@ pub fn improve_boundaries(
     };
     context.emit(Event::Phase { name: "minimum cuts at the boundaries".into() });
     while is_open(plan, bound, context) && context.in_pool(|| cuts.round(&stop))? {
-        if let Some(found) = cuts.bound().filter(|found| found.value > bound.value) {
-            context.emit(Event::Bound { value: found.value, source: found.source });
-            *bound = found;
+        if let Some(found) = cuts.bound() {
+            context.raise(bound, found);
         }
     }
     Ok(())
@@ -78,7 +77,7 @@ fn refine_boundaries(
     best: &mut Option<Plan>,
     bound: &LowerBound,
     context: &mut Context<'_>,
-) -> Result<(), SolveError> {
+) -> Result<()> {
     for _ in 0..ROUNDS {
         let Some(plan) = best.as_ref().filter(|plan| is_open(plan, bound, context)) else { break };
         context.emit(Event::Phase { name: "boundaries refined by minimum cuts".into() });
@@ -112,10 +111,7 @@ fn stages_of(units: &Units, plan: &Plan) -> Keyed<UnitId, u32> {
 
 /// Orders of the units by stage; within a stage by index and depth first.
 fn orders(units: &Units, stage_of: &Keyed<UnitId, u32>) -> [Vec<UnitId>; 2] {
-    let mut place = Keyed::filled(0, units.len());
-    for (at, &unit) in order::depth_first(units).iter().enumerate() {
-        place[unit] = at;
-    }
+    let place: Keyed<_, usize> = places(&order::depth_first(units));
     let along_file = order::by_priority(units, |unit| f64::from(stage_of[unit]));
     let depth_first =
         order::by_priority(units, |unit| f64::from(stage_of[unit]) * units.len() as f64 + place[unit] as f64);

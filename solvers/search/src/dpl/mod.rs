@@ -26,7 +26,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::placement::{Placement, StageAssignment};
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Solver, Stop};
+use stagewright_core::solver::{Context, Event, Plan, Result, Solution, SolveError, Solver, Stop};
 
 pub use boundaries::improve_boundaries;
 pub use chain::{Line, best_stages, stage_loads};
@@ -75,7 +75,7 @@ impl Solver for Dpl {
         unsupported_for_contiguous_dp(objective)
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
         let units = Units::new(problem);
         let mut bound = strongest(problem);
@@ -112,7 +112,7 @@ pub fn best_over_orders(
     units: &Units,
     effort: OrderEffort,
     context: &mut Context<'_>,
-) -> Result<Option<Plan>, SolveError> {
+) -> Result<Option<Plan>> {
     let room = Room::new(problem, units, context.limits.memory);
     over_orders(problem, units, &room, effort, context)
 }
@@ -123,12 +123,10 @@ fn over_orders(
     room: &Room,
     effort: OrderEffort,
     context: &mut Context<'_>,
-) -> Result<Option<Plan>, SolveError> {
+) -> Result<Option<Plan>> {
     let mut best = search_orders(problem, units, room, effort, context)?;
-    if best.is_none()
-        && let Some(plan) = fallback::fill(problem, units)
-    {
-        keep_better(&mut best, plan, context);
+    if best.is_none() {
+        context.keep(&mut best, fallback::fill(problem, units));
     }
     Ok(best)
 }
@@ -139,13 +137,10 @@ fn search_orders(
     room: &Room,
     effort: OrderEffort,
     context: &mut Context<'_>,
-) -> Result<Option<Plan>, SolveError> {
+) -> Result<Option<Plan>> {
     let mut best: Option<Plan> = None;
-    if let Some(warm) = context.warm_start.clone()
-        && let Ok(plan) = Plan::new(problem, warm)
-    {
-        keep_better(&mut best, plan, context);
-    }
+    let warm = context.warm_start.clone().and_then(|warm| Plan::new(problem, warm).ok());
+    context.keep(&mut best, warm);
     if let Some(lack) = &room.lack {
         context.emit(Event::Phase { name: lack.clone() });
     }
@@ -211,7 +206,7 @@ pub fn over_more_orders(
     orders: &[Vec<UnitId>],
     best: &mut Option<Plan>,
     context: &mut Context<'_>,
-) -> Result<Option<usize>, SolveError> {
+) -> Result<Option<usize>> {
     let Some(space) = &room.space else { return Ok(None) };
     let mut chosen = None;
     for (at, order) in orders.iter().enumerate() {
@@ -238,7 +233,7 @@ fn near_cuts(
     space: &UsageSpace,
     best: &mut Option<Plan>,
     context: &mut Context<'_>,
-) -> Result<(), SolveError> {
+) -> Result<()> {
     let mut positions = Positions::near(stages, units.len());
     for _ in 0..REFINEMENTS {
         let line = Line { order, positions: &positions, space };
@@ -257,7 +252,7 @@ fn try_line(
     line: Line<'_>,
     best: &mut Option<Plan>,
     context: &mut Context<'_>,
-) -> Result<Option<Vec<StageAssignment>>, SolveError> {
+) -> Result<Option<Vec<StageAssignment>>> {
     let stop = context.stop().clone();
     let found = match best {
         Some(best) => best_stages(problem, units, line, best.value(), &stop),
@@ -265,7 +260,7 @@ fn try_line(
     };
     let Some((_, stages)) = found else { return Ok(None) };
     let plan = plan_of(problem, units, &stages)?;
-    Ok(keep_better(best, plan, context).then_some(stages))
+    Ok(context.keep(best, Some(plan)).then_some(stages))
 }
 
 /// The best stages over an order without a known value to beat. The cost grows with the cap, so small multiples of the
@@ -285,20 +280,11 @@ pub fn first_stages(
     })
 }
 
-fn keep_better(best: &mut Option<Plan>, plan: Plan, context: &mut Context<'_>) -> bool {
-    let better = best.as_ref().is_none_or(|best| plan.value() < best.value());
-    if better {
-        context.emit(Event::Incumbent { value: plan.value() });
-        *best = Some(plan);
-    }
-    better
-}
-
 /// Plan of the given stages.
 ///
 /// # Errors
 /// A broken invariant: stages that are not feasible.
-pub fn plan_of(problem: &Problem, units: &Units, stages: &[StageAssignment]) -> Result<Plan, SolveError> {
+pub fn plan_of(problem: &Problem, units: &Units, stages: &[StageAssignment]) -> Result<Plan> {
     Plan::new(problem, Placement::from_stages(problem, units, stages))
 }
 

@@ -7,7 +7,7 @@
 
 use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::id;
-use stagewright_core::ids::Keyed;
+use stagewright_core::ids::{Keyed, places};
 use stagewright_core::placement::StageAssignment;
 use stagewright_core::problem::Problem;
 
@@ -97,10 +97,7 @@ impl Positions {
 
 /// Transfer time of the nets that cross each position, summed over the pools.
 fn crossing(problem: &Problem, units: &Units, order: &[UnitId]) -> Vec<f64> {
-    let mut place = Keyed::filled(0, units.len());
-    for (at, &unit) in order.iter().enumerate() {
-        place[unit] = at;
-    }
+    let place: Keyed<_, usize> = places(order);
     let mut change = vec![0.0; order.len() + 1];
     for net in units.nets().ids() {
         let places = units.pins(net).iter().map(|&unit| place[unit]);

@@ -32,7 +32,7 @@ use stagewright_core::evaluate::evaluate;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason};
+use stagewright_core::solver::{Context, Event, Plan, Result, Solution, SolveError, Solver, Status};
 use stagewright_core::tolerance;
 
 pub use polish::{Polisher, polish};
@@ -78,7 +78,7 @@ impl Solver for Local {
         }
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
         if problem.objective().kind() == ObjectiveKind::Latency {
             return latency::local::solve(self.name(), problem, context);
@@ -115,10 +115,7 @@ impl Solver for Local {
         let target = bound.value / (1.0 - gap);
         let outcome = search::search(&best, &lines, target, context)?;
         let plan = Plan::new(problem, placement(problem, &units, &outcome.device_of))?;
-        let stop = match context.gap_reached(plan.value(), bound.value) {
-            true => Some(StopReason::Gap),
-            false => context.stop().reason(),
-        };
+        let stop = context.end(plan.value(), bound.value);
         let solution = Solution::with_plan(self.name(), plan, bound, stop);
         Ok(Solution { statistics: vec![("steps", outcome.steps)], ..solution })
     }

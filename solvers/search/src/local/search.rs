@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Event, SolveError};
+use stagewright_core::solver::{Context, Event, Result};
 
 use super::anneal::{Cooling, Found, anneal};
 use super::moves::Lines;
@@ -66,7 +66,7 @@ pub(super) fn search(
     lines: &Lines,
     target: f64,
     context: &mut Context<'_>,
-) -> Result<Outcome, SolveError> {
+) -> Result<Outcome> {
     let (problem, units) = (start.problem(), start.units());
     let first = Found { value: start.value(), device_of: start.assigned().clone(), steps: 0 };
     let mut population = vec![first.clone(); TASKS as usize];

@@ -26,6 +26,6 @@ mod poset;
 mod program;
 mod stage;
 
-pub use orders::{keep_better, over_orders};
+pub use orders::over_orders;
 pub use poset::Poset;
 pub use program::{Found, Search, SearchMode};

@@ -2,7 +2,7 @@
 
 use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, SolveError};
+use stagewright_core::solver::{Context, Event, Plan, Result};
 
 use super::{Poset, Search, SearchMode};
 use crate::dpl::{self, Positions, Room, best_over_orders};
@@ -18,11 +18,10 @@ pub fn over_orders(
     units: &Units,
     room: &Room,
     context: &mut Context<'_>,
-) -> Result<Option<Plan>, SolveError> {
+) -> Result<Option<Plan>> {
     let mut best = context.warm_start.clone().and_then(|warm| Plan::try_new(problem, warm).ok());
-    if let Some(plan) = of_least_bottleneck(problem, context)? {
-        keep_better(&mut best, Some(plan), context);
-    }
+    let balanced = of_least_bottleneck(problem, context)?;
+    context.keep(&mut best, balanced);
     let Some(space) = &room.space else { return Ok(best) };
     let search = Search::new(problem, units, space);
     let mut orders: Vec<Vec<UnitId>> = Vec::new();
@@ -42,7 +41,7 @@ pub fn over_orders(
 }
 
 /// The plan with the smallest bottleneck, if it is a plan under the schedule.
-fn of_least_bottleneck(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>, SolveError> {
+fn of_least_bottleneck(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let Ok(relaxed) =
         problem.with_objective(problem.objective().bottleneck(problem.cluster().group_count() > 0))
     else {
@@ -51,14 +50,4 @@ fn of_least_bottleneck(problem: &Problem, context: &mut Context<'_>) -> Result<O
     let units = Units::new(&relaxed);
     let found = best_over_orders(&relaxed, &units, dpl::OrderEffort::Plain, &mut context.for_auxiliary())?;
     Ok(found.and_then(|plan| Plan::try_new(problem, plan.placement).ok()))
-}
-
-/// Keeps the better of two plans, and reports a new incumbent.
-pub fn keep_better(best: &mut Option<Plan>, plan: Option<Plan>, context: &mut Context<'_>) {
-    if let Some(plan) = plan
-        && best.as_ref().is_none_or(|best| plan.value() < best.value())
-    {
-        context.emit(Event::Incumbent { value: plan.value() });
-        *best = Some(plan);
-    }
 }

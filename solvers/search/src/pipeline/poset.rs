@@ -2,7 +2,7 @@
 
 use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::id;
-use stagewright_core::ids::Keyed;
+use stagewright_core::ids::{Keyed, places};
 
 use crate::dpl::Positions;
 use crate::order;
@@ -30,10 +30,7 @@ impl Poset {
     pub fn of_units(units: &Units) -> Poset {
         let mut unit_at: Keyed<Position, UnitId> = order::depth_first(units).into();
         unit_at.reverse();
-        let mut position = Keyed::filled(Position(0), units.len());
-        for (at, &unit) in unit_at.enumerate() {
-            position[unit] = at;
-        }
+        let position: Keyed<_, Position> = places(&unit_at);
         let waits_for = unit_at.iter().map(|&unit| units.successors(unit).len() as u32).collect();
         let frees = unit_at.iter().map(|&unit| {
             let mut freed: Vec<Position> =

@@ -11,7 +11,7 @@ use stagewright_core::ids::Keyed;
 use stagewright_core::placement::{Placement, StageAssignment};
 use stagewright_core::problem::Problem;
 use stagewright_core::schedule::{StageTimes, iteration};
-use stagewright_core::solver::{Context, Event, Plan, StopReason};
+use stagewright_core::solver::{Context, Plan, StopReason};
 use stagewright_core::tolerance;
 
 use super::label::{Label, Rest, Rule, dominates};
@@ -479,12 +479,7 @@ impl Program<'_, '_> {
         }
         // Labels ignore uplinks, so the plan may be worse than its labels.
         let plan = Plan::try_new(problem, Placement::from_stages(problem, units, &stages));
-        if let Ok(plan) = plan
-            && self.best.as_ref().is_none_or(|best| plan.value() < best.value())
-        {
-            context.emit(Event::Incumbent { value: plan.value() });
-            *self.best = Some(plan);
-        }
+        context.keep(self.best, plan.ok());
     }
 
     /// The number of a set, which is added if it is new.

@@ -14,7 +14,7 @@ use stagewright_policy::solver::device;
 
 use super::train::at;
 use crate::cli::args::FinetuneArguments;
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Result};
 use crate::cli::exit::Exit;
 use crate::cli::{files, interrupt, output, resolve};
 
@@ -22,7 +22,7 @@ use crate::cli::{files, interrupt, output, resolve};
 const RATE: f64 = 2e-4;
 const WARMUP: u64 = 10;
 
-pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit> {
     let objective = resolve::objective(&arguments.objective)?;
     let solving = resolve::solving(&arguments.solve)?;
     resolve::solver(learned::NAME, &objective)?;
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit, CliError> {
 }
 
 /// Loads the network of a file, or the shipped one.
-pub(super) fn network(path: Option<&Path>) -> Result<(Network, Card), CliError> {
+pub(super) fn network(path: Option<&Path>) -> Result<(Network, Card)> {
     let (label, bytes) = match path {
         Some(path) => {
             let input = files::read(path)?;

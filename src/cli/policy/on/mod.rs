@@ -13,7 +13,7 @@ use stagewright::core::solver::Solver;
 use stagewright::learned;
 use stagewright_policy::systems::{Learned, Mode};
 
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Result};
 use crate::cli::files;
 use crate::cli::resolve::Chosen;
 pub(crate) use finetune::run as finetune;
@@ -29,7 +29,7 @@ pub(crate) fn has_network(solver: &str) -> bool {
 }
 
 /// Returns the chosen policy or learned system, with the parameters of a checkpoint file.
-pub(crate) fn of_checkpoint(path: &Path, is_zero_shot: bool, chosen: &Chosen) -> Result<Chosen, CliError> {
+pub(crate) fn of_checkpoint(path: &Path, is_zero_shot: bool, chosen: &Chosen) -> Result<Chosen> {
     let (name, summary) = (chosen.solver.name(), chosen.solver.summary());
     let system = learned::SYSTEMS.iter().find(|system| system.name() == name);
     let policy = learned::WITH_CHECKPOINT.iter().find(|policy| policy.name() == name);

@@ -10,11 +10,11 @@ use stagewright::train::run::{Folder, Measured, RunDocument, RunError, Watch, ru
 use stagewright::train::system::{self, Episodes, SYSTEM_TRAINING_SCHEMA, SystemRunDocument};
 
 use crate::cli::args::TrainArguments;
-use crate::cli::error::CliError;
+use crate::cli::error::{CliError, Result};
 use crate::cli::exit::Exit;
 use crate::cli::{files, interrupt, output, resolve};
 
-pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit> {
     let label = arguments.configuration.display().to_string();
     let text = files::read(&arguments.configuration)?;
     let text = String::from_utf8_lossy(&text.bytes);
@@ -83,7 +83,7 @@ fn is_of_system(text: &str) -> bool {
 }
 
 /// Trains a learned system of the literature.
-fn system(arguments: &TrainArguments, label: &str, text: &str) -> Result<Exit, CliError> {
+fn system(arguments: &TrainArguments, label: &str, text: &str) -> Result<Exit> {
     let document = SystemRunDocument::from_toml(text).map_err(|error| at(label, error))?;
     let folder = Folder::new(&arguments.out).map_err(|error| at(label, error))?;
     let beside = arguments.configuration.parent().unwrap_or(Path::new("."));

@@ -92,7 +92,13 @@ impl<'a> Capacity<'a> {
             })
             .collect();
         let (_, shares) = divided_quickly(&columns)?;
-        Some(self.columns.column_of.iter().map(|&column| shares[column] / self.columns.devices[column]).collect())
+        Some(
+            self.columns
+                .column_of
+                .iter()
+                .map(|&column| shares[column] / self.columns.devices[column])
+                .collect(),
+        )
     }
 
     /// The least priced seconds of every operator, as the operators of `reach`.

@@ -66,9 +66,15 @@ impl<'p> CutPath<'p> {
             0 => vec![false; longest.len()],
             most => narrow(problem, &longest, &least, most),
         };
-        let cuts = spread(&longest, &least).into_iter().zip(&narrow).map(|(spread, &narrow)| spread || narrow);
-        let cuts: Vec<(OpId, bool)> =
-            longest.iter().zip(&narrow).zip(cuts).filter(|cut| cut.1).map(|((&op, &narrow), _)| (op, narrow)).collect();
+        let cuts =
+            spread(&longest, &least).into_iter().zip(&narrow).map(|(spread, &narrow)| spread || narrow);
+        let cuts: Vec<(OpId, bool)> = longest
+            .iter()
+            .zip(&narrow)
+            .zip(cuts)
+            .filter(|cut| cut.1)
+            .map(|((&op, &narrow), _)| (op, narrow))
+            .collect();
         let path: Vec<OpId> = cuts.iter().map(|cut| cut.0).collect();
         let bottlenecks = (0..cuts.len()).filter(|&at| cuts[at].1).collect();
         let (lengths, range) = windows(problem, &path, &least);

@@ -100,7 +100,8 @@ impl<'p> Reach<'p> {
     pub(super) fn longest(&self) -> f64 {
         let through = |&op: &OpId| {
             let sides = self.heads.far(&self.sites, op).iter().zip(self.tails.far(&self.sites, op));
-            let sums = self.sites.seconds(op).iter().zip(sides).map(|(seconds, (head, tail))| head + seconds + tail);
+            let sums =
+                self.sites.seconds(op).iter().zip(sides).map(|(seconds, (head, tail))| head + seconds + tail);
             sums.fold(f64::INFINITY, f64::min)
         };
         self.operators.iter().map(through).fold(0.0, f64::max)

@@ -17,9 +17,9 @@
 //! A cache is `[B, G, P, H]`. The updated cache has the new tokens appended, or keeps its length if both
 //! share a buffer, which is then as long as the longest sequence may become.
 
-use super::super::call::{Call, Inferred, contradiction};
-use super::super::value::Value;
 use super::super::work::{elements, product};
+use super::{Call, Inferred, Value, contradiction};
+use crate::names::is_among;
 
 /// FLOP of the softmax per score.
 const SOFTMAX: f64 = 5.0;
@@ -46,19 +46,14 @@ impl Attention {
     }
 }
 
+/// The attention operators.
+const ATTENTIONS: &str = "\
+    Attention DecoderMaskedMultiHeadAttention GroupQueryAttention MultiHeadAttention PackedAttention \
+    PackedMultiHeadAttention QAttention SparseAttention";
+
 /// Whether a node is an attention operator.
 pub(in super::super) fn is_attention(call: &Call<'_>) -> bool {
-    matches!(
-        call.kind(),
-        "Attention"
-            | "DecoderMaskedMultiHeadAttention"
-            | "GroupQueryAttention"
-            | "MultiHeadAttention"
-            | "PackedAttention"
-            | "PackedMultiHeadAttention"
-            | "QAttention"
-            | "SparseAttention"
-    )
+    is_among(call.kind(), ATTENTIONS)
 }
 
 /// Infers outputs and work of an attention operator.

@@ -1,9 +1,7 @@
 //! Elementwise operators: shapes, and contents if known.
 
-use super::super::call::{Call, Inferred, contradiction};
-use super::super::proto::tensor_proto::DataType;
-use super::super::value::{MAX_CONTENT, Value, is_integer};
 use super::super::work::elements;
+use super::{Call, DataType, Inferred, MAX_CONTENT, Value, contradiction, is_integer};
 
 /// Output of a unary elementwise operator.
 pub(super) fn unary(call: &Call<'_>, input: &Value, elem: i32) -> Value {

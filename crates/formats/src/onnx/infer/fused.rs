@@ -1,11 +1,9 @@
 //! Fused operators of runtimes and their tools: products with quantised weights, normalisations of a sum,
 //! experts. The rules are those of ONNX Runtime (docs/ContribOperators.md).
 
-use super::super::call::{Call, Inferred, contradiction};
-use super::super::proto::tensor_proto::DataType;
-use super::super::value::{LARGEST_RANK, Value};
 use super::fold::together;
 use super::matrix::{multiplied, stacked};
+use super::{Call, DataType, Inferred, LARGEST_RANK, Value, contradiction};
 
 const FLOAT: i32 = DataType::Float as i32;
 const INT32: i32 = DataType::Int32 as i32;

@@ -1,11 +1,9 @@
 //! Operators that move elements: shapes, and contents where shapes are computed.
 
-use super::super::call::{Call, Inferred, contradiction};
-use super::super::proto::tensor_proto::DataType;
-use super::super::value::{LARGEST_RANK, MAX_CONTENT, Value};
 use super::super::work::elements;
 use super::fold::{spread, together};
 use super::reshape::{moved, sizes};
+use super::{Call, DataType, Inferred, LARGEST_RANK, MAX_CONTENT, Value, contradiction};
 
 const INT64: i32 = DataType::Int64 as i32;
 

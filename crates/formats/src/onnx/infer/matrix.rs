@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::call::{Call, Inferred, contradiction};
-use super::super::proto::tensor_proto::DataType;
-use super::super::value::Value;
 use super::fold::together;
+use super::{Call, DataType, Inferred, Value, contradiction};
 
 pub(super) fn gemm(call: &Call<'_>) -> Inferred {
     let (a, b) = (call.input(0)?, call.input(1)?);

@@ -19,7 +19,8 @@ pub(super) use matrix::letters;
 
 use super::call::{Call, Inferred, contradiction, unknown};
 use super::proto::tensor_proto::DataType;
-use super::value::{self, Value};
+use super::value::{self, LARGEST_RANK, MAX_CONTENT, Value, is_integer, of_tensor};
+use crate::names::is_among;
 
 /// Infers all outputs that the operator defines; further ones are unknown.
 pub(super) fn infer(call: &Call<'_>) -> Inferred {
@@ -110,121 +111,28 @@ pub(super) fn infer(call: &Call<'_>) -> Inferred {
             Ok(layout::reduce(call)?.into_iter().map(wide).collect())
         }
         kind if kind.starts_with("Reduce") => layout::reduce(call),
-        kind if is_like_first_input(kind) => {
+        kind if is_among(kind, LIKE_FIRST_INPUT) => {
             let first = call.input(0)?;
             Ok(vec![fold::unary(call, first, first.elem)])
         }
-        kind if is_broadcast(kind) => Ok(vec![fold::broadcast(call)?]),
+        kind if is_among(kind, BROADCAST) => Ok(vec![fold::broadcast(call)?]),
         kind => unknown(format!("shape inference does not support the operator `{kind}`")),
     }
 }
 
-/// Whether the output has the shape and type of the first input.
-fn is_like_first_input(kind: &str) -> bool {
-    matches!(
-        kind,
-        "Abs"
-            | "Acos"
-            | "Acosh"
-            | "Asin"
-            | "Asinh"
-            | "Atan"
-            | "Atanh"
-            | "BiasAdd"
-            | "BiasGelu"
-            | "BiasSoftmax"
-            | "BitwiseNot"
-            | "Ceil"
-            | "Celu"
-            | "Clip"
-            | "Cos"
-            | "Cosh"
-            | "CumProd"
-            | "CumSum"
-            | "Elu"
-            | "Erf"
-            | "Exp"
-            | "FastGelu"
-            | "Floor"
-            | "Gelu"
-            | "GroupNorm"
-            | "GroupNormalization"
-            | "HardSigmoid"
-            | "HardSwish"
-            | "Hardmax"
-            | "Identity"
-            | "InstanceNormalization"
-            | "LRN"
-            | "LeakyRelu"
-            | "Log"
-            | "LogSoftmax"
-            | "LpNormalization"
-            | "MeanVarianceNormalization"
-            | "Mish"
-            | "MoE"
-            | "Neg"
-            | "QLinearLeakyRelu"
-            | "QLinearSigmoid"
-            | "QLinearSoftmax"
-            | "QMoE"
-            | "QuickGelu"
-            | "Reciprocal"
-            | "Relu"
-            | "ReverseSequence"
-            | "RotaryEmbedding"
-            | "Round"
-            | "Scatter"
-            | "ScatterElements"
-            | "ScatterND"
-            | "Selu"
-            | "Shrink"
-            | "Sigmoid"
-            | "Sign"
-            | "Sin"
-            | "Sinh"
-            | "Softmax"
-            | "Softplus"
-            | "Softsign"
-            | "Sqrt"
-            | "SwiGLU"
-            | "Swish"
-            | "Tan"
-            | "Tanh"
-            | "ThresholdedRelu"
-            | "Trilu"
-    )
-}
+/// Operators whose output has the shape and type of the first input.
+const LIKE_FIRST_INPUT: &str = "\
+    Abs Acos Acosh Asin Asinh Atan Atanh BiasAdd BiasGelu BiasSoftmax BitwiseNot Ceil Celu Clip Cos Cosh \
+    CumProd CumSum Elu Erf Exp FastGelu Floor Gelu GroupNorm GroupNormalization HardSigmoid HardSwish \
+    Hardmax Identity InstanceNormalization LRN LeakyRelu Log LogSoftmax LpNormalization \
+    MeanVarianceNormalization Mish MoE Neg QLinearLeakyRelu QLinearSigmoid QLinearSoftmax QMoE QuickGelu \
+    Reciprocal Relu ReverseSequence RotaryEmbedding Round Scatter ScatterElements ScatterND Selu Shrink \
+    Sigmoid Sign Sin Sinh Softmax Softplus Softsign Sqrt SwiGLU Swish Tan Tanh ThresholdedRelu Trilu";
 
-/// Whether the output has the shape that the inputs broadcast to.
-fn is_broadcast(kind: &str) -> bool {
-    matches!(
-        kind,
-        "Add"
-            | "And"
-            | "BitShift"
-            | "BitwiseAnd"
-            | "BitwiseOr"
-            | "BitwiseXor"
-            | "Div"
-            | "Equal"
-            | "Greater"
-            | "GreaterOrEqual"
-            | "Less"
-            | "LessOrEqual"
-            | "Max"
-            | "Mean"
-            | "Min"
-            | "Mod"
-            | "Mul"
-            | "Or"
-            | "PRelu"
-            | "Pow"
-            | "Sub"
-            | "Sum"
-            | "Where"
-            | "Xor"
-    )
-}
+/// Operators whose output has the shape that the inputs broadcast to.
+const BROADCAST: &str = "\
+    Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Max \
+    Mean Min Mod Mul Or PRelu Pow Sub Sum Where Xor";
 
 /// Two outputs with shape and type of the first input.
 fn same_twice(call: &Call<'_>) -> Inferred {

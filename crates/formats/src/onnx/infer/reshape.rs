@@ -1,9 +1,7 @@
 //! Operators that make shapes and constants, or reshape their input.
 
-use super::super::call::{Call, Inferred, contradiction, unknown};
-use super::super::proto::tensor_proto::DataType;
-use super::super::value::{LARGEST_RANK, MAX_CONTENT, Value, of_tensor};
 use super::super::work::elements;
+use super::{Call, DataType, Inferred, LARGEST_RANK, MAX_CONTENT, Value, contradiction, of_tensor, unknown};
 
 const INT64: i32 = DataType::Int64 as i32;
 

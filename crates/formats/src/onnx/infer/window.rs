@@ -1,8 +1,6 @@
 //! Convolutions and pooling: a window that moves over the spatial axes.
 
-use super::super::call::{Call, Inferred, contradiction};
-use super::super::proto::tensor_proto::DataType;
-use super::super::value::Value;
+use super::{Call, DataType, Inferred, Value, contradiction};
 
 /// Spatial attributes of a node, one entry per spatial axis.
 struct Window {

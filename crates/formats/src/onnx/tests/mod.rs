@@ -17,7 +17,7 @@ use crate::import_model;
 use crate::options::Fusion;
 use model::Model;
 
-fn import_bytes(bytes: &[u8], batch: Option<u64>) -> Result<Imported, InputError> {
+fn import_bytes(bytes: &[u8], batch: Option<u64>) -> Result<Imported> {
     import_model("model.onnx", bytes, &ImportOptions { batch, ..ImportOptions::default() })
 }
 

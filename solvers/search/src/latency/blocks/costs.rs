@@ -3,7 +3,7 @@
 use stagewright_core::contract::{NetId, UnitId, Units};
 use stagewright_core::graph::OpId;
 use stagewright_core::id;
-use stagewright_core::ids::Keyed;
+use stagewright_core::ids::{Keyed, places};
 use stagewright_core::problem::Problem;
 
 use super::ideals::Position;
@@ -56,10 +56,7 @@ impl Costs {
         order: &Keyed<Position, UnitId>,
         calls: u32,
     ) -> Costs {
-        let mut position = Keyed::filled(Position(0), units.len());
-        for (at, &unit) in order.enumerate() {
-            position[unit] = at;
-        }
+        let position: Keyed<_, Position> = places(order);
         let along = |units: &[UnitId]| {
             let mut along: Vec<Position> = units.iter().map(|&unit| position[unit]).collect();
             along.sort_unstable();
@@ -78,10 +75,7 @@ impl Costs {
             })
             .collect();
         let hosts = Hosts::new(problem);
-        let mut rank = Keyed::filled(0, problem.graph().operator_count());
-        for (at, &op) in (0..).zip(problem.graph().topological()) {
-            rank[op] = at;
-        }
+        let rank = places(problem.graph().topological());
         let host: Keyed<Position, f64> =
             each().map(|unit| host_path(problem, units.members(unit), &hosts, &rank)).collect();
         let mut tail = Keyed::filled(0.0f64, order.len());

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use stagewright_core::bits;
 use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::id;
-use stagewright_core::ids::{Id, Keyed};
+use stagewright_core::ids::{Id, Keyed, places};
 use stagewright_core::solver::Stop;
 
 id! {
@@ -75,10 +75,7 @@ impl Ideals {
         let len = order.len();
         let words = len.div_ceil(64).max(1);
         let order = Keyed::from(order);
-        let mut position = Keyed::filled(Position(0), units.len());
-        for (at, &unit) in order.enumerate() {
-            position[unit] = at;
-        }
+        let position: Keyed<_, Position> = places(&order);
         let along =
             |units: &[UnitId]| -> Vec<Position> { units.iter().map(|&unit| position[unit]).collect() };
         let predecessors: Keyed<Position, Vec<Position>> =

@@ -28,7 +28,7 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, SolveError, Stop};
+use stagewright_core::solver::{Context, Plan, Result, Stop};
 use stagewright_core::tolerance;
 
 use super::greedy;
@@ -105,16 +105,10 @@ fn blocks(
 ///
 /// # Errors
 /// If worker threads cannot be started, and for broken invariants.
-pub fn over_orders(
-    problem: &Problem,
-    units: &Units,
-    context: &mut Context<'_>,
-) -> Result<Option<Plan>, SolveError> {
+pub fn over_orders(problem: &Problem, units: &Units, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let mut best: Option<Plan> = None;
     let warm = context.warm_start.take().map(|warm| assign_if_missing(problem, warm));
-    if let Some(plan) = warm.and_then(|warm| Plan::try_new(problem, warm).ok()) {
-        keep_better(&mut best, plan, context);
-    }
+    context.keep(&mut best, warm.and_then(|warm| Plan::try_new(problem, warm).ok()));
     // Immediate plans, in case a limit cuts the program short.
     let capable = |pool: &usize| problem.graph().operators().all(|op| problem.seconds(op, *pool).is_some());
     let alone = (0..problem.pools().len()).filter(capable);
@@ -123,9 +117,7 @@ pub fn over_orders(
         if context.stop().reason().is_some() && best.is_some() {
             break;
         }
-        if let Ok(plan) = Plan::try_new(problem, simple) {
-            keep_better(&mut best, plan, context);
-        }
+        context.keep(&mut best, Plan::try_new(problem, simple).ok());
     }
     let mut tried: Vec<Vec<UnitId>> = Vec::new();
     for rule in order::PLAIN {
@@ -164,7 +156,7 @@ pub fn over_ideals(
     ideals: &Ideals,
     best: &mut Option<Plan>,
     context: &mut Context<'_>,
-) -> Result<Extent, SolveError> {
+) -> Result<Extent> {
     let mut extent = Extent::Whole;
     for calls in 1..=problem.objective().calls().min(MAX_CALLS) {
         let limits = Limits {
@@ -177,7 +169,9 @@ pub fn over_ideals(
         };
         match blocks(problem, units, ideals, calls, limits, &context.pool()?) {
             Outcome::Best(placement) => match Plan::try_new(problem, placement) {
-                Ok(plan) => keep_better(best, plan, context),
+                Ok(plan) => {
+                    context.keep(best, Some(plan));
+                }
                 Err(_) if extent == Extent::Whole => extent = Extent::WithoutHostMemory,
                 Err(_) => {}
             },
@@ -186,13 +180,6 @@ pub fn over_ideals(
         }
     }
     Ok(extent)
-}
-
-fn keep_better(best: &mut Option<Plan>, plan: Plan, context: &mut Context<'_>) {
-    if best.as_ref().is_none_or(|best| plan.value() < best.value()) {
-        context.emit(Event::Incumbent { value: plan.value() });
-        *best = Some(plan);
-    }
 }
 
 /// The placement of a chain of blocks: one device after the other, each with its calls in order.

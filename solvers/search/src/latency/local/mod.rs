@@ -18,7 +18,7 @@ use stagewright_core::offload::Offload;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Event, Plan, Solution, SolveError, Status, StopReason};
+use stagewright_core::solver::{Context, Event, Plan, Result, Solution, Status};
 use stagewright_core::tolerance;
 
 use super::blocks::over_orders;
@@ -46,11 +46,7 @@ const GROWTH: f64 = 1.4;
 const LARGEST_GAP: f64 = 0.999;
 
 /// Local search from the best order of blocks.
-pub(crate) fn solve(
-    name: &'static str,
-    problem: &Problem,
-    context: &mut Context<'_>,
-) -> Result<Solution, SolveError> {
+pub(crate) fn solve(name: &'static str, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
     let (bound, suggested) = bound::first(problem, context.time_slice(BOUND_SHARE).stop());
     let warm = context.warm_start.clone().map(|warm| assign_if_missing(problem, warm));
     let warm = warm.and_then(|warm| Plan::new(problem, warm).ok());
@@ -70,10 +66,7 @@ pub(crate) fn solve(
     };
     let gap = context.limits.gap.clamp(2.0 * tolerance::OPTIMAL_RELATIVE, LARGEST_GAP);
     let (plan, moves) = improve(problem, start, bound.value / (1.0 - gap), context)?;
-    let stop = match context.gap_reached(plan.value(), bound.value) {
-        true => Some(StopReason::Gap),
-        false => context.stop().reason(),
-    };
+    let stop = context.end(plan.value(), bound.value);
     Ok(Solution { statistics: vec![("moves", moves)], ..Solution::with_plan(name, plan, bound, stop) })
 }
 
@@ -82,12 +75,7 @@ pub(crate) fn solve(
 ///
 /// # Errors
 /// If worker threads cannot be started, and for broken invariants.
-pub fn improve(
-    problem: &Problem,
-    plan: Plan,
-    target: f64,
-    context: &mut Context<'_>,
-) -> Result<(Plan, u64), SolveError> {
+pub fn improve(problem: &Problem, plan: Plan, target: f64, context: &mut Context<'_>) -> Result<(Plan, u64)> {
     context.emit(Event::Phase { name: "local search over calls".into() });
     let offload = Offload::new(problem);
     let slots = Slots::new(problem, &plan.placement);

@@ -9,8 +9,8 @@ use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
 use stagewright_dp::{Dp, MaxLoadSplit};
 use stagewright_makespan::{
-    ANNEALING, ANNEALING_FROM_RANDOM, BRKGA, CPOP, EARLIEST_TASK_FIRST, HEFT, MULTILEVEL, OrderSplit, PEFT,
-    RANDOM_PLACEMENTS, SMALL_COMMUNICATION, TABU,
+    ANNEALING, ANNEALING_FROM_RANDOM, BRKGA, CPOP, EARLIEST_TASK_FIRST, Exact, HEFT, MULTILEVEL, OrderSplit,
+    PEFT, RANDOM_PLACEMENTS, SMALL_COMMUNICATION, TABU,
 };
 use stagewright_search::anchored::AnchoredEffort;
 use stagewright_search::latency::bound::{self, CallChains};
@@ -51,6 +51,7 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &Dp, role: Role::Exact },
     Entry { solver: &BNP, role: Role::Exact },
     Entry { solver: &MILP, role: Role::Exact },
+    Entry { solver: &Exact, role: Role::Exact },
     Entry { solver: &Dpl, role: Role::Search },
     Entry { solver: &Local, role: Role::Search },
     Entry { solver: &LNS, role: Role::Search },

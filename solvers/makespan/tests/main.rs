@@ -1,5 +1,6 @@
 //! List schedulers and search against published figures and exhaustive search.
 
+mod exact;
 mod guidance;
 mod published;
 mod search;

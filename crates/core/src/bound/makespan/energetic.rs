@@ -84,3 +84,13 @@ pub(super) fn energy(reach: &Reach<'_>, columns: &Columns) -> Option<f64> {
     }
     Some(value)
 }
+
+/// Lower bound on the step by the energy of the operators of `reach`, for given prices of a second on a device of each
+/// site, Σ devices · price = 1.
+pub fn energy_at(reach: &Reach<'_>, prices: &[f64]) -> f64 {
+    let columns = Columns::new(reach);
+    let capacity = Capacity::new(reach, &columns);
+    let thresholds = Thresholds::new(reach);
+    let candidates = thresholds.candidates(&capacity.least(prices));
+    candidates.into_iter().map(|at| capacity.value(at, prices)).fold(0.0, f64::max)
+}

@@ -46,7 +46,7 @@ mod thresholds;
 mod windows;
 
 pub use bottlenecks::Bottlenecks;
-pub use energetic::Energetic;
-pub use one_machine::OneMachine;
+pub use energetic::{Energetic, energy_at};
+pub use one_machine::{OneMachine, one_device};
 pub use reach::Reach;
 pub use windows::Windows;

@@ -57,6 +57,13 @@ fn longest_class(problem: &Problem, reach: &Reach<'_>) -> f64 {
     longest
 }
 
+/// Lower bound on the step if one device runs given operators, each with its head, seconds and tail there. O(operators
+/// log operators).
+pub fn one_device(operators: impl Iterator<Item = [f64; 3]>) -> f64 {
+    let jobs = operators.map(|[head, seconds, tail]| Job { head, seconds, tail }).collect();
+    Machine { jobs, available: BinaryHeap::new() }.end()
+}
+
 /// An operator on a device.
 #[derive(Debug, Clone, Copy)]
 struct Job {

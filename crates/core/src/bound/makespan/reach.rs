@@ -40,6 +40,8 @@ pub struct Reach<'p> {
     pub(super) operators: Vec<OpId>,
     /// The operators u and w of a part.
     ends: [Option<OpId>; 2],
+    /// The operators that must run before (0) and after (1) an operator on its device.
+    decided: [Keyed<OpId, Vec<OpId>>; 2],
     /// By operator, the number of the last part that it was in.
     part: Keyed<OpId, u32>,
     parts: u32,
@@ -62,9 +64,21 @@ impl<'p> Reach<'p> {
     /// Takes O(pools² · arcs + pools · operators · log degree) time and memory for pools · (arcs + operators)
     /// values. If that is too much, all pools count as one, on which communication is free.
     pub fn new(problem: &'p Problem) -> Option<Reach<'p>> {
-        let graph = problem.graph();
-        let arcs = Arcs::new(graph);
+        let arcs = Arcs::new(problem.graph());
         let sites = Sites::new(problem, arcs.len())?;
+        Some(Reach::over(problem, arcs, sites))
+    }
+
+    /// As [`Reach::new`], with a value for every device instead of every pool: `device.index()` is its site. `None` also
+    /// if the devices are too many.
+    pub fn by_device(problem: &'p Problem) -> Option<Reach<'p>> {
+        let arcs = Arcs::new(problem.graph());
+        let sites = Sites::by_device(problem, arcs.len())?;
+        Some(Reach::over(problem, arcs, sites))
+    }
+
+    fn over(problem: &'p Problem, arcs: Arcs, sites: Sites<'p>) -> Reach<'p> {
+        let graph = problem.graph();
         let side = || Side {
             far: vec![f64::INFINITY; graph.operator_count() * sites.count()],
             alone: vec![f64::INFINITY; graph.operator_count() * sites.count()],
@@ -75,6 +89,7 @@ impl<'p> Reach<'p> {
             tails: side(),
             operators: graph.topological().to_vec(),
             ends: [None; 2],
+            decided: [0, 1].map(|_| Keyed::filled(Vec::new(), graph.operator_count())),
             part: Keyed::filled(0, graph.operator_count()),
             parts: 0,
             problem,
@@ -82,7 +97,29 @@ impl<'p> Reach<'p> {
             sites,
         };
         reach.sweep();
-        Some(reach)
+        reach
+    }
+
+    /// Computes heads and tails for a partial decision: `seconds` has the seconds of every operator at every site,
+    /// infinite at those that are excluded, `orders` pairs of operators on one device of which the first runs first, and
+    /// `operators` a topological order that respects them.
+    pub fn decide(&mut self, seconds: &[f64], orders: &[(OpId, OpId)], operators: Vec<OpId>) {
+        for (op, row) in self.problem.graph().operators().zip(seconds.chunks_exact(self.sites.count())) {
+            self.sites.seconds_mut(op).copy_from_slice(row);
+            self.decided.iter_mut().for_each(|side| side[op].clear());
+        }
+        for &(first, second) in orders {
+            self.decided[0][second].push(first);
+            self.decided[1][first].push(second);
+        }
+        self.operators = operators;
+        self.sweep();
+    }
+
+    /// Head, seconds and tail of an operator at a site, as of the last decision.
+    pub fn at(&self, op: OpId, site: usize) -> [f64; 3] {
+        let sides = [&self.heads, &self.tails].map(|side| side.far(&self.sites, op)[site]);
+        [sides[0], self.sites.seconds(op)[site], sides[1]]
     }
 
     /// Computes the heads and tails of the part between the end of one operator and the start of another, the beginning
@@ -97,7 +134,7 @@ impl<'p> Reach<'p> {
     }
 
     /// Lower bound on the length of the step or part: the longest path through one operator.
-    pub(super) fn longest(&self) -> f64 {
+    pub fn longest(&self) -> f64 {
         let through = |&op: &OpId| {
             let sides = self.heads.far(&self.sites, op).iter().zip(self.tails.far(&self.sites, op));
             let sums =
@@ -161,6 +198,7 @@ impl Sweep<'_> {
         let sites = &self.reach.sites;
         let count = sites.count();
         let operators = &self.reach.operators;
+        let decided = &self.reach.decided[usize::from(self.backward)];
         let mut local = Local::new(operators.len() * count);
         if let Some(end) = self.reach.ends[usize::from(self.backward)] {
             side.far[end.index() * count..][..count].fill(0.0);
@@ -171,18 +209,21 @@ impl Sweep<'_> {
             }
             for site in 0..count {
                 if sites.seconds(op)[site].is_infinite() {
+                    side.far[op.index() * count + site] = f64::INFINITY;
+                    side.alone[op.index() * count + site] = f64::INFINITY;
                     continue;
                 }
+                let neighbour = |other: OpId, arrival: f64| Neighbour {
+                    op: other,
+                    arrival,
+                    head: side.far[other.index() * count + site],
+                    seconds: self.seconds(other, site),
+                };
                 let neighbours = |op: OpId| {
-                    self.reads(op).map(|arc| {
-                        let other = self.other(arc);
-                        Neighbour {
-                            op: other,
-                            arrival: side.arrivals[arc as usize * count + site],
-                            head: side.far[other.index() * count + site],
-                            seconds: self.seconds(other, site),
-                        }
-                    })
+                    let reads = self.reads(op);
+                    let reads = reads
+                        .map(|arc| neighbour(self.other(arc), side.arrivals[arc as usize * count + site]));
+                    reads.chain(decided[op].iter().map(move |&other| neighbour(other, f64::INFINITY)))
                 };
                 let alone = neighbours(op).map(|neighbour| neighbour.arrival).fold(0.0, f64::max);
                 let far = local.start(neighbours(op), neighbours);

@@ -1,6 +1,7 @@
 //! The bounds' model of the devices: the pools that an operator may run on, its duration there, and the
 //! transfer times between pools.
 
+use crate::cluster::DeviceId;
 use crate::document::Execution;
 use crate::graph::{OpId, TensorId};
 use crate::problem::{Pool, Problem};
@@ -10,7 +11,7 @@ use crate::tolerance::{fits, round_down};
 /// site.
 const MAX_ENTRIES: usize = 1 << 27;
 
-/// Pools, or all of them as one site if they are too many to be distinguished.
+/// Pools, or all of them as one site if they are too many to be distinguished; or single devices.
 ///
 /// One site for all pools, with the least seconds of any and without transfers, is a relaxation: no placement
 /// has a larger value there.
@@ -18,6 +19,8 @@ const MAX_ENTRIES: usize = 1 << 27;
 pub(super) struct Sites<'p> {
     problem: &'p Problem,
     site_of: Vec<usize>,
+    /// The pool of every site that is one pool or one device.
+    pool_of: Vec<usize>,
     count: usize,
     devices: Vec<u64>,
     /// By operator and site; infinite if the operator's class cannot be there.
@@ -34,21 +37,38 @@ impl<'p> Sites<'p> {
         let entries = (arcs + graph.operator_count()).checked_mul(pools.len().pow(2));
         let count = if entries.is_some_and(|entries| entries <= MAX_ENTRIES) { pools.len() } else { 1 };
         let site_of: Vec<usize> = (0..pools.len()).map(|pool| pool.min(count - 1)).collect();
-        let mut sites = Sites {
-            problem,
-            count,
-            devices: vec![0; count],
-            seconds: vec![f64::INFINITY; graph.operator_count() * count],
-            matrix: None,
-            site_of,
-        };
+        let mut devices = vec![0; count];
         for (pool, spec) in pools.iter().enumerate() {
-            sites.devices[sites.site_of[pool]] += u64::from(spec.count());
+            devices[site_of[pool]] += u64::from(spec.count());
         }
-        sites.fill_seconds();
-        let everyone_runs = sites.seconds.chunks_exact(count).all(|row| row.iter().any(|it| it.is_finite()));
-        sites.fill_matrix();
-        everyone_runs.then_some(sites)
+        let pool_of = if count == pools.len() { (0..count).collect() } else { Vec::new() };
+        let device_site = |device| site_of[problem.pool_of(device)];
+        let matrix = least_matrix(problem, count, device_site);
+        Sites { problem, count, devices, seconds: Vec::new(), matrix, pool_of, site_of }.filled()
+    }
+
+    /// Every device as a site of its own. `None` if some operator cannot run anywhere, or if the devices are too many.
+    pub(super) fn by_device(problem: &'p Problem, arcs: usize) -> Option<Sites<'p>> {
+        let count = problem.cluster().device_count();
+        let entries = (arcs + problem.graph().operator_count()).checked_mul(count.checked_pow(2)?)?;
+        if entries > MAX_ENTRIES {
+            return None;
+        }
+        let pool_of: Vec<usize> = problem.cluster().devices().map(|device| problem.pool_of(device)).collect();
+        // Of several devices, the site of a pool is that of its first.
+        let site_of = problem.pools().iter().map(|pool| pool.devices[0].index()).collect();
+        let matrix = least_matrix(problem, count, |device| device.index());
+        Sites { problem, count, devices: vec![1; count], seconds: Vec::new(), matrix, pool_of, site_of }
+            .filled()
+    }
+
+    /// With the seconds; `None` if some operator cannot run anywhere.
+    fn filled(mut self) -> Option<Sites<'p>> {
+        self.seconds = vec![f64::INFINITY; self.problem.graph().operator_count() * self.count];
+        self.fill_seconds();
+        let everyone_runs =
+            self.seconds.chunks_exact(self.count).all(|row| row.iter().any(|it| it.is_finite()));
+        everyone_runs.then_some(self)
     }
 
     /// Bytes of the shared parameters that some operators read.
@@ -78,33 +98,22 @@ impl<'p> Sites<'p> {
                 graph.operator(op).workspace_bytes + tensors.map(|&tensor| graph.bytes(tensor)).sum::<f64>()
             });
             let bytes = fixed + running.fold(0.0, f64::max);
-            for (pool, spec) in self.problem.pools().iter().enumerate() {
+            let sites: Vec<(usize, usize)> = match self.pool_of.is_empty() {
+                true => self.site_of.iter().copied().enumerate().collect(),
+                false => self.pool_of.iter().copied().zip(0..).collect(),
+            };
+            for (pool, site) in sites {
+                let spec = &self.problem.pools()[pool];
                 let runs = members.iter().all(|&op| self.problem.seconds(op, pool).is_some());
                 if !runs || !fits(round_down(bytes), spec.memory) {
                     continue;
                 }
                 for &op in members {
-                    let entry = &mut self.seconds[op.index() * self.count + self.site_of[pool]];
+                    let entry = &mut self.seconds[op.index() * self.count + site];
                     *entry = self.problem.seconds(op, pool).unwrap_or(f64::INFINITY).min(*entry);
                 }
             }
         }
-    }
-
-    /// The least delay and the least seconds per byte need not belong to one pair of devices: together they
-    /// are a lower bound for every pair.
-    fn fill_matrix(&mut self) {
-        let Some(matrix) = &self.problem.cluster().document().matrix else { return };
-        let mut least = vec![[f64::INFINITY; 2]; self.count * self.count];
-        for from in self.problem.cluster().devices() {
-            for to in self.problem.cluster().devices().filter(|&to| to != from) {
-                let [a, b] = [from, to].map(|device| self.site(self.problem.pool_of(device)));
-                let entry = &mut least[a * self.count + b];
-                entry[0] = entry[0].min(matrix.delay_s[from.index()][to.index()]);
-                entry[1] = entry[1].min(matrix.seconds_per_byte[from.index()][to.index()]);
-            }
-        }
-        self.matrix = Some(least);
     }
 
     /// Number of sites.
@@ -127,6 +136,11 @@ impl<'p> Sites<'p> {
         &self.seconds[op.index() * self.count..][..self.count]
     }
 
+    /// As [`Sites::seconds`], to exclude sites.
+    pub(super) fn seconds_mut(&mut self, op: OpId) -> &mut [f64] {
+        &mut self.seconds[op.index() * self.count..][..self.count]
+    }
+
     /// Lower bound on the seconds from the request of some tensors of one operator on a device of one site
     /// until the last is on another device of the other site; infinite if there are no two such devices.
     ///
@@ -136,11 +150,11 @@ impl<'p> Sites<'p> {
         if from == to && self.devices[from] < 2 {
             return f64::INFINITY;
         }
-        if self.count < self.site_of.len() {
+        if self.pool_of.is_empty() {
             return 0.0;
         }
         let (graph, pools) = (self.problem.graph(), self.problem.pools());
-        let [from_pool, to_pool] = [&pools[from], &pools[to]];
+        let [from_pool, to_pool] = [from, to].map(|site| &pools[self.pool_of[site]]);
         let seconds = |&tensor: &TensorId| match &self.matrix {
             Some(matrix) => {
                 let [delay, per_byte] = matrix[from * self.count + to];
@@ -161,4 +175,24 @@ impl<'p> Sites<'p> {
         let groups = [from.group, to.group].into_iter().filter(|_| from.group != to.group).flatten();
         groups.map(|group| costs.uplink(tensor, group)).fold(seconds, f64::max)
     }
+}
+
+/// Least delay and least seconds per byte by pair of sites, if the cluster has a matrix.
+///
+/// They need not belong to one pair of devices: together they are a lower bound for every pair.
+fn least_matrix(
+    problem: &Problem,
+    sites: usize,
+    site_of: impl Fn(DeviceId) -> usize,
+) -> Option<Vec<[f64; 2]>> {
+    let matrix = problem.cluster().document().matrix.as_ref()?;
+    let mut least = vec![[f64::INFINITY; 2]; sites * sites];
+    for from in problem.cluster().devices() {
+        for to in problem.cluster().devices().filter(|&to| to != from) {
+            let entry = &mut least[site_of(from) * sites + site_of(to)];
+            entry[0] = entry[0].min(matrix.delay_s[from.index()][to.index()]);
+            entry[1] = entry[1].min(matrix.seconds_per_byte[from.index()][to.index()]);
+        }
+    }
+    Some(least)
 }

@@ -1,0 +1,127 @@
+//! Branch and bound over placements and orders: the optimum of small steps, with its proof.
+//!
+//! A node of the tree has the devices that remain for every colocation class, and pairs of operators on one device
+//! whose order is decided. Its bound is that of [`Reach`] by device for these decisions: the longest path through an
+//! operator, each device with the operators that are decided to run on it (Jackson's preemptive schedule, Carlier
+//! 1982), and the energy of all of them. A device on which some path through an operator would be as long as the best
+//! known step is excluded for its class, and of two operators on one device the order that would be too long is
+//! excluded (immediate selection, Carlier and Pinson, "An algorithm for solving the job-shop problem", Management
+//! Science 1989), until nothing changes. A node then branches on the device of a class, or once all devices are
+//! decided, on the order of two operators.
+//!
+//! *Exactness.* The simulator starts a ready operator as soon as its device is free, so its schedules are a subset of
+//! those that the bounds admit. A priority determines them; in every one, any two operators of a device run in some
+//! order, so the tree loses none. If all orders are decided, a priority that follows them has the only schedule with
+//! these orders, if there is one: at each start, the first of the ready operators in the decided order is the next of
+//! its device in any such schedule. So the simulated step is the value of the leaf, or the leaf has no schedule.
+//!
+//! Interchangeable devices that run nothing yet are one choice.
+
+mod node;
+mod tree;
+
+use stagewright_core::bound::makespan::Reach;
+use stagewright_core::bound::{Bottlenecks, Bound, LowerBound};
+use stagewright_core::objective::Objective;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Capabilities, Context, Event, Result, Solution, Solver, Status};
+use stagewright_core::tolerance;
+
+use super::annealing::ANNEALING;
+use super::schedule::{Best, Evaluator, Schedule, solution, solve_instance};
+use tree::{Outcome, Tree};
+
+/// Share of the time for annealing, which finds the first plan.
+const START_SHARE: f64 = 0.2;
+
+/// Simulations of annealing without a time limit.
+const START_SIMULATIONS: u64 = 1 << 12;
+
+/// Source of the least bound of the open nodes.
+const OPEN: &str = "branch-and-bound";
+
+/// Maximum number of devices that the tree branches on.
+const MAX_DEVICES: usize = 64;
+
+/// Branch and bound over placements and orders.
+#[derive(Debug, Clone, Copy)]
+pub struct Exact;
+
+impl Solver for Exact {
+    fn name(&self) -> &'static str {
+        "exact"
+    }
+
+    fn summary(&self) -> &'static str {
+        "branch and bound over placements and orders, for small graphs"
+    }
+
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
+        crate::unsupported(objective)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { exact: true, ..Capabilities::default() }
+    }
+
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
+        solve_instance(self, problem, |instance, mut bound| {
+            let infeasible = |bound: LowerBound, reason: &str| {
+                Solution::without_plan(self.name(), Status::Infeasible, bound, None, reason.to_string())
+            };
+            if Reach::new(problem).is_none() {
+                return Ok(infeasible(bound, "an operator with its colocation class fits on no device"));
+            }
+            let mut evaluator = Evaluator::new(instance);
+            let mut best = first(problem, context)?.map(|placement| {
+                let schedule = Schedule::of_placement(instance, &placement);
+                Best { score: evaluator.score(&schedule), schedule }
+            });
+            if let Some(found) = Bottlenecks.before(problem, context.stop()) {
+                context.raise(&mut bound, found);
+            }
+            let is_small =
+                problem.graph().operator_count() > 0 && problem.cluster().device_count() <= MAX_DEVICES;
+            let is_enough = context.is_enough(value(best.as_ref()), bound.value);
+            let reach = if is_enough || !is_small { None } else { Reach::by_device(problem) };
+            let mut statistics = Vec::new();
+            if let Some(reach) = reach {
+                let mut tree = Tree::new(instance, evaluator, reach, best, &bound);
+                let outcome = tree.run(context);
+                statistics = vec![("nodes", tree.nodes)];
+                best = tree.best;
+                let proved = match outcome {
+                    Outcome::Exhausted if value(best.as_ref()).is_infinite() => {
+                        let reason = "every placement and order exceeds the memory of a device";
+                        return Ok(Solution { statistics, ..infeasible(bound, reason) });
+                    }
+                    Outcome::Exhausted => {
+                        (tolerance::round_down(value(best.as_ref())), LowerBound::EXHAUSTED)
+                    }
+                    Outcome::Open(least) => (tolerance::round_down(least), OPEN),
+                };
+                context
+                    .raise(&mut bound, LowerBound { value: proved.0, source: proved.1, certificate: None });
+            }
+            let solution = solution(self.name(), instance, best, bound, context)?;
+            Ok(Solution { statistics, ..solution })
+        })
+    }
+}
+
+/// The step of the best schedule, infinite if none fits.
+fn value(best: Option<&Best>) -> f64 {
+    best.filter(|best| best.score.fits()).map_or(f64::INFINITY, |best| best.score.makespan)
+}
+
+/// The placement to start from: the given one, else that of annealing.
+fn first(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Placement>> {
+    if let Some(given) = &context.warm_start {
+        return Ok(Some(given.clone()));
+    }
+    context.emit(Event::Phase { name: ANNEALING.name().into() });
+    let mut slice = context.time_slice(START_SHARE);
+    slice.limits.simulations.get_or_insert(START_SIMULATIONS);
+    Ok(ANNEALING.solve(problem, &mut slice)?.plan.map(|plan| plan.placement))
+}

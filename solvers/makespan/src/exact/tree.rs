@@ -1,0 +1,352 @@
+//! The tree: propagation, branching, and the plans found on the way.
+
+use std::slice;
+
+use stagewright_core::bits::members;
+use stagewright_core::bound::LowerBound;
+use stagewright_core::bound::makespan::{Reach, energy_at, one_device};
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::graph::{ClassId, Graph, OpId};
+use stagewright_core::ids::Keyed;
+use stagewright_core::solver::{Context, Event};
+use stagewright_core::tolerance;
+
+use super::super::instance::Instance;
+use super::super::schedule::{Best, Evaluator, Schedule, is_better};
+use super::node::{Node, Precedence};
+
+/// Maximum number of rounds of propagation at a node.
+const MAX_ROUNDS: usize = 4;
+
+/// How the search ended.
+pub(super) enum Outcome {
+    /// No open node is left.
+    Exhausted,
+    /// At a limit; the least bound of the open nodes.
+    Open(f64),
+}
+
+/// The open nodes, and the best schedule.
+pub(super) struct Tree<'s, 'p> {
+    instance: &'s Instance<'p>,
+    graph: &'p Graph,
+    evaluator: Evaluator<'s, 'p>,
+    reach: Reach<'p>,
+    devices: usize,
+    /// Seconds by operator and device, before any decision.
+    seconds: Vec<f64>,
+    /// Price of a second by device.
+    prices: Vec<f64>,
+    open: Vec<Node>,
+    pub(super) best: Option<Best>,
+    pub(super) nodes: u64,
+}
+
+/// What propagation makes of a node.
+struct Settled {
+    precedence: Precedence,
+    /// Bound of every class on every device: the longest path through one of its operators there.
+    through: Vec<f64>,
+}
+
+impl<'s, 'p> Tree<'s, 'p> {
+    pub(super) fn new(
+        instance: &'s Instance<'p>,
+        evaluator: Evaluator<'s, 'p>,
+        reach: Reach<'p>,
+        best: Option<Best>,
+        bound: &LowerBound,
+    ) -> Tree<'s, 'p> {
+        let graph = instance.graph();
+        let devices = instance.device_count();
+        let mut seconds = Vec::with_capacity(graph.operator_count() * devices);
+        for op in graph.operators() {
+            seconds.extend((0..devices).map(|device| reach.at(op, device)[1]));
+        }
+        let domain = |class: ClassId| {
+            let op = graph.class(class)[0];
+            (0..devices)
+                .filter(|&at| seconds[op.index() * devices + at].is_finite())
+                .fold(0, |bits, at| bits | 1 << at)
+        };
+        let root =
+            Node { devices: graph.class_ids().map(domain).collect(), orders: Vec::new(), bound: bound.value };
+        let prices = vec![1.0 / devices as f64; devices];
+        Tree { instance, graph, evaluator, reach, devices, seconds, prices, open: vec![root], best, nodes: 0 }
+    }
+
+    /// Searches depth first until no open node is left or a limit applies.
+    pub(super) fn run(&mut self, context: &mut Context<'_>) -> Outcome {
+        context.emit(Event::Phase { name: "branch and bound".into() });
+        let mut value = self.target();
+        while let Some(node) = self.open.pop() {
+            let least = self.open.iter().map(|node| node.bound).fold(node.bound, f64::min);
+            if context.stop().reason().is_some() || context.gap_reached(self.target(), least) {
+                self.open.push(node);
+                return Outcome::Open(least.min(self.target()));
+            }
+            self.nodes += 1;
+            self.expand(node);
+            if self.target() < value {
+                value = self.target();
+                context.emit(Event::Incumbent {
+                    value: self.best.as_ref().map_or(value, |best| best.score.makespan),
+                });
+            }
+        }
+        Outcome::Exhausted
+    }
+
+    /// The value that a better step must stay below.
+    fn target(&self) -> f64 {
+        match &self.best {
+            Some(best) if best.score.fits() => tolerance::round_down(best.score.makespan),
+            _ => f64::INFINITY,
+        }
+    }
+
+    fn expand(&mut self, mut node: Node) {
+        if node.bound >= self.target() {
+            return;
+        }
+        let Some(settled) = self.propagate(&mut node) else { return };
+        self.complete(&node, &settled);
+        if node.bound >= self.target() {
+            return;
+        }
+        let children = match self.class_to_decide(&node, &settled) {
+            Some(class) => self.on_each_device(&node, class, &settled),
+            None => match self.pair_to_decide(&node, &settled) {
+                Some(pair) => self.in_each_order(&node, pair),
+                None => Vec::new(),
+            },
+        };
+        let mut children: Vec<Node> =
+            children.into_iter().filter(|child| child.bound < self.target()).collect();
+        // The most promising child is on top.
+        children.sort_by(|a, b| b.bound.total_cmp(&a.bound));
+        self.open.extend(children);
+    }
+
+    /// Excludes devices and orders until nothing changes; `None` if the node has no step below the target.
+    fn propagate(&mut self, node: &mut Node) -> Option<Settled> {
+        for round in 1.. {
+            // Until the first sweep there are no tails, and any order will do.
+            let rank: Keyed<OpId, f64> = Keyed::filled(0.0, self.graph.operator_count());
+            let precedence = Precedence::new(self.graph, &node.orders, &rank)?;
+            let mut seconds = self.seconds.clone();
+            for op in self.graph.operators() {
+                let devices = node.devices[self.graph.class_of(op)];
+                for (device, entry) in
+                    seconds[op.index() * self.devices..][..self.devices].iter_mut().enumerate()
+                {
+                    if devices >> device & 1 == 0 {
+                        *entry = f64::INFINITY;
+                    }
+                }
+            }
+            self.reach.decide(&seconds, &node.orders, precedence.order.clone());
+            node.bound = node.bound.max(tolerance::round_down(self.reach.longest()));
+            let target = self.target();
+            if node.bound >= target {
+                return None;
+            }
+            let (through, mut has_changed) = self.exclude_devices(node, target)?;
+            has_changed |= self.exclude_orders(node, &precedence, target)?;
+            if !has_changed || round == MAX_ROUNDS {
+                node.bound = node.bound.max(tolerance::round_down(energy_at(&self.reach, &self.prices)));
+                if node.bound >= target {
+                    return None;
+                }
+                return Some(Settled { precedence, through });
+            }
+        }
+        None
+    }
+
+    /// Longest path through an operator at a device.
+    fn path(&self, op: OpId, device: usize) -> f64 {
+        self.reach.at(op, device).iter().sum()
+    }
+
+    fn exclude_devices(&self, node: &mut Node, target: f64) -> Option<(Vec<f64>, bool)> {
+        let mut has_changed = false;
+        let mut through = vec![f64::INFINITY; self.graph.class_count() * self.devices];
+        for class in self.graph.class_ids() {
+            for device in members(&[node.devices[class]]) {
+                let operators = self.graph.class(class).iter();
+                let longest = operators.map(|&op| self.path(op, device)).fold(0.0, f64::max);
+                through[class.index() * self.devices + device] = longest;
+                if tolerance::round_down(longest) >= target {
+                    node.devices[class] &= !(1 << device);
+                    has_changed = true;
+                }
+            }
+            if node.devices[class] == 0 {
+                return None;
+            }
+        }
+        Some((through, has_changed))
+    }
+
+    /// The operators that are decided to run on each device.
+    fn decided(&self, node: &Node) -> Vec<Vec<OpId>> {
+        let mut on: Vec<Vec<OpId>> = vec![Vec::new(); self.devices];
+        for op in self.graph.operators() {
+            if let Some(device) = node.device_of(self.graph.class_of(op)) {
+                on[device].push(op);
+            }
+        }
+        on
+    }
+
+    /// Decides the orders of operators on one device that only one order leaves below the target.
+    fn exclude_orders(&self, node: &mut Node, precedence: &Precedence, target: f64) -> Option<bool> {
+        let before = node.orders.len();
+        for (device, operators) in self.decided(node).into_iter().enumerate() {
+            let machine = one_device(operators.iter().map(|&op| self.reach.at(op, device)));
+            node.bound = node.bound.max(tolerance::round_down(machine));
+            if node.bound >= target {
+                return None;
+            }
+            for (at, &a) in operators.iter().enumerate() {
+                for &b in &operators[at + 1..] {
+                    if precedence.is_decided(a, b) {
+                        continue;
+                    }
+                    let is_late =
+                        |first, second| tolerance::round_down(self.in_order(first, second, device)) >= target;
+                    match (is_late(a, b), is_late(b, a)) {
+                        (true, true) => return None,
+                        (true, false) => node.orders.push((b, a)),
+                        (false, true) => node.orders.push((a, b)),
+                        (false, false) => {}
+                    }
+                }
+            }
+        }
+        Some(node.orders.len() > before)
+    }
+
+    /// Lower bound on the step if one operator runs before another on a device.
+    fn in_order(&self, first: OpId, second: OpId, device: usize) -> f64 {
+        let ([head, seconds, _], [_, own, tail]) =
+            (self.reach.at(first, device), self.reach.at(second, device));
+        head + seconds + own + tail
+    }
+
+    /// Simulates the node with every undecided class on its most promising device, and keeps a better step.
+    fn complete(&mut self, node: &Node, settled: &Settled) {
+        let mut load = vec![0.0; self.devices];
+        let mut device_of = vec![DeviceId(0); self.graph.operator_count()];
+        for class in self.graph.class_ids() {
+            let operators = self.graph.class(class);
+            let seconds = |device: usize| -> f64 {
+                operators.iter().map(|&op| self.seconds[op.index() * self.devices + device]).sum()
+            };
+            let end = |device: usize| {
+                (settled.through[class.index() * self.devices + device], load[device] + seconds(device))
+            };
+            let better = |&a: &usize, &b: &usize| {
+                let (a, b) = (end(a), end(b));
+                a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
+            };
+            let Some(device) = members(slice::from_ref(&node.devices[class])).min_by(better) else { return };
+            load[device] += seconds(device);
+            for &op in operators {
+                device_of[op.index()] = DeviceId::new(device);
+            }
+        }
+        let longest_tail =
+            self.graph.operators().map(|op| self.reach.at(op, device_of[op.index()].index())[2]);
+        let tails: Keyed<OpId, f64> = longest_tail.collect();
+        let longest = tails.iter().copied().fold(0.0, f64::max);
+        // Long tails first.
+        let rank: Keyed<OpId, f64> = tails.iter().map(|tail| (longest - tail).max(0.0)).collect();
+        let Some(precedence) = Precedence::new(self.graph, &node.orders, &rank) else { return };
+        let schedule = Schedule::by_order(device_of, &precedence.order);
+        let score = self.evaluator.score(&schedule);
+        if self.best.as_ref().is_none_or(|best| is_better(score, best.score)) {
+            self.best = Some(Best { score, schedule });
+        }
+    }
+
+    /// The undecided class whose second-best device has the largest bound.
+    fn class_to_decide(&self, node: &Node, settled: &Settled) -> Option<ClassId> {
+        let regret = |class: ClassId| {
+            let mut least = [f64::INFINITY; 2];
+            for device in members(slice::from_ref(&node.devices[class])) {
+                let through = settled.through[class.index() * self.devices + device];
+                if through < least[0] {
+                    least = [through, least[0]];
+                } else if through < least[1] {
+                    least[1] = through;
+                }
+            }
+            let seconds: f64 =
+                self.graph.class(class).iter().map(|&op| self.instance.least_seconds(op)).sum();
+            (least[1], seconds)
+        };
+        let undecided = self.graph.class_ids().filter(|&class| node.device_of(class).is_none());
+        undecided.max_by(|&a, &b| {
+            let (a, b) = (regret(a), regret(b));
+            a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
+        })
+    }
+
+    fn on_each_device(&self, node: &Node, class: ClassId, settled: &Settled) -> Vec<Node> {
+        let mut tried: Vec<usize> = Vec::new();
+        let mut children = Vec::new();
+        for device in members(slice::from_ref(&node.devices[class])) {
+            if tried.iter().any(|&other| self.are_interchangeable(node, device, other)) {
+                continue;
+            }
+            tried.push(device);
+            let mut child = node.clone();
+            child.devices[class] = 1 << device;
+            let through = settled.through[class.index() * self.devices + device];
+            child.bound = child.bound.max(tolerance::round_down(through));
+            children.push(child);
+        }
+        children
+    }
+
+    /// Whether nothing tells two devices apart, and neither is decided for any class.
+    fn are_interchangeable(&self, node: &Node, a: usize, b: usize) -> bool {
+        let pool = |device: usize| self.instance.pool_of(DeviceId::new(device));
+        self.instance.pools_are_uniform()
+            && pool(a) == pool(b)
+            && node.devices.iter().all(|&devices| devices >> a & 1 == devices >> b & 1)
+    }
+
+    /// The undecided pair whose better order has the largest bound.
+    fn pair_to_decide(&self, node: &Node, settled: &Settled) -> Option<(OpId, OpId)> {
+        let mut best: Option<([f64; 2], (OpId, OpId))> = None;
+        for (device, operators) in self.decided(node).into_iter().enumerate() {
+            for (at, &a) in operators.iter().enumerate() {
+                for &b in &operators[at + 1..] {
+                    if settled.precedence.is_decided(a, b) {
+                        continue;
+                    }
+                    let orders = [self.in_order(a, b, device), self.in_order(b, a, device)];
+                    let bounds = [orders[0].min(orders[1]), orders[0].max(orders[1])];
+                    if best.is_none_or(|(most, _)| bounds > most) {
+                        best = Some((bounds, (a, b)));
+                    }
+                }
+            }
+        }
+        best.map(|(_, pair)| pair)
+    }
+
+    fn in_each_order(&self, node: &Node, (a, b): (OpId, OpId)) -> Vec<Node> {
+        let device = node.device_of(self.graph.class_of(a)).unwrap_or(0);
+        let child = |first, second| {
+            let mut child = node.clone();
+            child.orders.push((first, second));
+            child.bound = child.bound.max(tolerance::round_down(self.in_order(first, second, device)));
+            child
+        };
+        vec![child(a, b), child(b, a)]
+    }
+}

@@ -3,7 +3,7 @@
 //! A new solver is a row of [`SOLVERS`], a new bound a row of [`BOUNDS`]: the command line and `bench` find them here.
 
 use stagewright_core::bound::{
-    Bottlenecks, Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine, Windows,
+    Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine, Segments, Windows,
 };
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
@@ -51,7 +51,7 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &Dp, role: Role::Exact },
     Entry { solver: &BNP, role: Role::Exact },
     Entry { solver: &MILP, role: Role::Exact },
-    Entry { solver: &Exact, role: Role::Exact },
+    Entry { solver: &Exact::UNLIMITED, role: Role::Exact },
     Entry { solver: &Dpl, role: Role::Search },
     Entry { solver: &Local, role: Role::Search },
     Entry { solver: &LNS, role: Role::Search },
@@ -102,7 +102,7 @@ pub const BOUNDS: &[&dyn Bound] = &[
     &OneMachine,
     &Energetic,
     &Windows,
-    &Bottlenecks,
+    &Segments,
     &Anchored { effort: AnchoredEffort::DEFAULT },
     &AnchoredFluid { effort: AnchoredEffort::DEFAULT },
     &CallChains { effort: bound::CallChainEffort::DEFAULT },

@@ -96,7 +96,7 @@ fn every_bound_is_verified_and_no_certificate_passes_the_optimum() {
 
 /// On larger steps the windows pass every other bound without communication somewhere.
 #[test]
-fn bottlenecks_in_series() {
+fn work_confined_by_a_path() {
     let others: [&dyn Bound; 5] = [&Fluid, &HeaviestUnit, &CriticalPath, &OneMachine, &Energetic];
     let larger = (0..300)
         .filter(|&number| {

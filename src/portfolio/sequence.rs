@@ -12,7 +12,8 @@ use stagewright_core::solver::{
 use stagewright_core::tolerance;
 use stagewright_dp::{Dp, MaxLoadSplit};
 use stagewright_makespan::{
-    ANNEALING, CPOP, EARLIEST_TASK_FIRST, HEFT, MULTILEVEL, OrderSplit, PEFT, SMALL_COMMUNICATION, TABU,
+    ANNEALING, CPOP, EARLIEST_TASK_FIRST, Exact, HEFT, MULTILEVEL, OrderSplit, PEFT, SMALL_COMMUNICATION,
+    TABU,
 };
 use stagewright_search::{LatencyGreedy, Local, OneDevice};
 
@@ -61,13 +62,19 @@ static CALLS: Portfolio = Portfolio {
 };
 
 /// Makespan: list schedulers within milliseconds, linear orders for steps that are nearly sequential, then multilevel
-/// partitioning, tabu search and annealing.
+/// partitioning, the bound between bottlenecks and the exact search of small graphs, tabu search and annealing.
 static STEPS: Portfolio = Portfolio {
     kind: ObjectiveKind::Makespan,
-    summary: "list schedulers, splits of linear orders, multilevel partitioning, tabu search and annealing in turn",
+    summary: "list schedulers, splits of linear orders, multilevel partitioning, branch and bound, tabu search and annealing in turn",
     start: schedulers,
     start_shares: [0.1, 0.3],
-    stages: &[(&OrderSplit, 0.1), (&MULTILEVEL, 0.45), (&TABU, 0.5), (&ANNEALING, 1.0)],
+    stages: &[
+        (&OrderSplit, 0.1),
+        (&MULTILEVEL, 0.45),
+        (&Exact::BUDGETED, 0.4),
+        (&TABU, 0.5),
+        (&ANNEALING, 1.0),
+    ],
 };
 
 /// All portfolios; each applies to any objective of its kind that one of its solvers supports.

@@ -23,11 +23,34 @@ fn orders(count: usize) -> Vec<Vec<OpId>> {
     orders
 }
 
+/// All orders in which every operator follows those that it reads.
+fn linear_extensions(problem: &Problem) -> Vec<Vec<OpId>> {
+    let graph = problem.graph();
+    let mut orders: Vec<Vec<OpId>> = vec![Vec::new()];
+    for _ in graph.operators() {
+        let is_next = |order: &[OpId], op: OpId| {
+            !order.contains(&op) && graph.predecessors(op).iter().all(|input| order.contains(input))
+        };
+        let longer = orders.iter().flat_map(|order| {
+            graph
+                .operators()
+                .filter(|&op| is_next(order, op))
+                .map(move |op| [order.as_slice(), &[op]].concat())
+        });
+        orders = longer.collect();
+    }
+    orders
+}
+
 /// Calls `show` for every placement without violations, under every priority and without one, with its
 /// timeline.
-pub fn visit(problem: &Problem, mut show: impl FnMut(&Placement, &Timeline)) {
+pub fn visit(problem: &Problem, show: impl FnMut(&Placement, &Timeline)) {
+    visit_in_orders(problem, &orders(problem.graph().operator_count()), show);
+}
+
+/// As [`visit`], under the priorities of some orders and without one.
+fn visit_in_orders(problem: &Problem, orders: &[Vec<OpId>], mut show: impl FnMut(&Placement, &Timeline)) {
     let (graph, cluster) = (problem.graph(), problem.cluster());
-    let orders = orders(graph.operator_count());
     let mut simulator = Simulator::new();
     let mut template = Template::new(problem);
     let mut flow = Flow::default();
@@ -63,10 +86,11 @@ pub fn fits_everywhere(problem: &Problem, timeline: &Timeline) -> bool {
     peaks.all(|(device, &bytes)| fits(bytes, cluster.memory(cluster.kind_of(device))))
 }
 
-/// The minimum makespan; `None` if every placement violates a constraint.
+/// The minimum makespan; `None` if every placement violates a constraint. Priorities that an operator's inputs follow
+/// add nothing: the order in which the operators start is a priority with the same schedule.
 pub fn optimum(problem: &Problem) -> Option<f64> {
     let mut best: Option<f64> = None;
-    visit(problem, |_, timeline| {
+    visit_in_orders(problem, &linear_extensions(problem), |_, timeline| {
         if best.is_none_or(|best| timeline.makespan() < best) {
             best = Some(timeline.makespan());
         }

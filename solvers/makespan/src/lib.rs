@@ -66,6 +66,7 @@ pub const SOLVERS: &[&dyn Solver] = &[
     &EARLIEST_TASK_FIRST,
     &SMALL_COMMUNICATION,
     &OrderSplit,
+    &Exact::UNLIMITED,
     &MULTILEVEL,
     &ANNEALING,
     &TABU,

@@ -4,7 +4,7 @@
 use rand::RngExt;
 use stagewright_core::bound::makespan::Reach;
 use stagewright_core::bound::{
-    Bottlenecks, Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine, Windows,
+    Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine, Segments, Windows,
 };
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{ClassId, OpId};
@@ -25,7 +25,7 @@ const SAMPLES: u64 = 150;
 
 /// The bounds, cheapest first.
 const BOUNDS: [&dyn Bound; 7] =
-    [&Fluid, &HeaviestUnit, &CriticalPath, &OneMachine, &Energetic, &Windows, &Bottlenecks];
+    [&Fluid, &HeaviestUnit, &CriticalPath, &OneMachine, &Energetic, &Windows, &Segments];
 
 /// Checks that every operator starts at its head or later, and that its tail follows its end.
 fn check_reach(

@@ -21,7 +21,7 @@ mod node;
 mod tree;
 
 use stagewright_core::bound::makespan::Reach;
-use stagewright_core::bound::{Bottlenecks, Bound, LowerBound};
+use stagewright_core::bound::{Bound, LowerBound, Segments};
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -44,9 +44,23 @@ const OPEN: &str = "branch-and-bound";
 /// Maximum number of devices that the tree branches on.
 const MAX_DEVICES: usize = 64;
 
+/// Maximum number of operators of a graph whose tree is searched: a node of a larger one takes milliseconds.
+const MAX_OPERATORS: usize = 1000;
+
 /// Branch and bound over placements and orders.
 #[derive(Debug, Clone, Copy)]
-pub struct Exact;
+pub struct Exact {
+    /// Maximum number of nodes without a time limit.
+    pub untimed_nodes: u64,
+}
+
+impl Exact {
+    /// Searches until the proof, unless a limit is given.
+    pub const UNLIMITED: Exact = Exact { untimed_nodes: u64::MAX };
+
+    /// Searches a part of the tree if there is no time limit.
+    pub const BUDGETED: Exact = Exact { untimed_nodes: 1 << 14 };
+}
 
 impl Solver for Exact {
     fn name(&self) -> &'static str {
@@ -78,17 +92,18 @@ impl Solver for Exact {
                 let schedule = Schedule::of_placement(instance, &placement);
                 Best { score: evaluator.score(&schedule), schedule }
             });
-            if let Some(found) = Bottlenecks.before(problem, context.stop()) {
+            if let Some(found) = Segments.before(problem, context.stop()) {
                 context.raise(&mut bound, found);
             }
-            let is_small =
-                problem.graph().operator_count() > 0 && problem.cluster().device_count() <= MAX_DEVICES;
+            let is_small = (1..=MAX_OPERATORS).contains(&problem.graph().operator_count())
+                && problem.cluster().device_count() <= MAX_DEVICES;
             let is_enough = context.is_enough(value(best.as_ref()), bound.value);
             let reach = if is_enough || !is_small { None } else { Reach::by_device(problem) };
             let mut statistics = Vec::new();
             if let Some(reach) = reach {
                 let mut tree = Tree::new(instance, evaluator, reach, best, &bound);
-                let outcome = tree.run(context);
+                let most = if context.stop().remaining().is_some() { u64::MAX } else { self.untimed_nodes };
+                let outcome = tree.run(most, context);
                 statistics = vec![("nodes", tree.nodes)];
                 best = tree.best;
                 let proved = match outcome {

@@ -75,13 +75,16 @@ impl<'s, 'p> Tree<'s, 'p> {
         Tree { instance, graph, evaluator, reach, devices, seconds, prices, open: vec![root], best, nodes: 0 }
     }
 
-    /// Searches depth first until no open node is left or a limit applies.
-    pub(super) fn run(&mut self, context: &mut Context<'_>) -> Outcome {
+    /// Searches depth first until no open node is left, a number of nodes is expanded, or a limit applies.
+    pub(super) fn run(&mut self, most: u64, context: &mut Context<'_>) -> Outcome {
         context.emit(Event::Phase { name: "branch and bound".into() });
         let mut value = self.target();
         while let Some(node) = self.open.pop() {
             let least = self.open.iter().map(|node| node.bound).fold(node.bound, f64::min);
-            if context.stop().reason().is_some() || context.gap_reached(self.target(), least) {
+            if self.nodes == most
+                || context.stop().reason().is_some()
+                || context.gap_reached(self.target(), least)
+            {
                 self.open.push(node);
                 return Outcome::Open(least.min(self.target()));
             }
@@ -153,6 +156,10 @@ impl<'s, 'p> Tree<'s, 'p> {
             }
             let (through, mut has_changed) = self.exclude_devices(node, target)?;
             has_changed |= self.exclude_orders(node, &precedence, target)?;
+            node.bound = node.bound.max(tolerance::round_down(self.busiest_port(node)));
+            if node.bound >= target {
+                return None;
+            }
             if !has_changed || round == MAX_ROUNDS {
                 node.bound = node.bound.max(tolerance::round_down(energy_at(&self.reach, &self.prices)));
                 if node.bound >= target {
@@ -226,6 +233,42 @@ impl<'s, 'p> Tree<'s, 'p> {
             }
         }
         Some(node.orders.len() > before)
+    }
+
+    /// Lower bound on the step by the transfers of each port whose ends are decided: they follow one another, each after
+    /// the head of its tensor and before the tail of its last reader there.
+    fn busiest_port(&self, node: &Node) -> f64 {
+        if !self.instance.has_ports() {
+            return 0.0;
+        }
+        let device_of = |op: OpId| node.device_of(self.graph.class_of(op));
+        let mut transfers: Vec<Vec<[f64; 3]>> = Vec::new();
+        for tensor in self.graph.tensors() {
+            let producer = self.graph.producer(tensor);
+            let Some(from) = device_of(producer) else { continue };
+            let [head, seconds, _] = self.reach.at(producer, from);
+            let mut tails: Vec<(usize, f64)> = Vec::new();
+            for &reader in self.graph.consumers(tensor) {
+                if let Some(to) = device_of(reader).filter(|&to| to != from) {
+                    let [_, own, tail] = self.reach.at(reader, to);
+                    match tails.iter_mut().find(|(device, _)| *device == to) {
+                        Some((_, longest)) => *longest = longest.max(own + tail),
+                        None => tails.push((to, own + tail)),
+                    }
+                }
+            }
+            for (to, tail) in tails {
+                let route = self.instance.fabric().route(tensor, DeviceId::new(from), DeviceId::new(to));
+                for port in route.ports() {
+                    let port = port as usize;
+                    if transfers.len() <= port {
+                        transfers.resize(port + 1, Vec::new());
+                    }
+                    transfers[port].push([head + seconds, route.seconds, tail]);
+                }
+            }
+        }
+        transfers.into_iter().map(|port| one_device(port.into_iter())).fold(0.0, f64::max)
     }
 
     /// Lower bound on the step if one operator runs before another on a device.

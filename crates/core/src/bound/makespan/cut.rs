@@ -6,7 +6,7 @@ use crate::graph::{ClassId, OpId};
 use crate::ids::Keyed;
 use crate::problem::Problem;
 
-/// Maximum number of operators of the path that cut windows, bottlenecks aside. Half of them are the longest ones, the
+/// Maximum number of operators of the path that cut windows, narrow ones aside. Half of them are the longest ones, the
 /// others are spread over the path; with a sixth of them the bounds of training graphs are 0.3% smaller.
 const MAX_CUTS: usize = 128;
 
@@ -28,7 +28,7 @@ pub(super) struct CutPath<'p> {
     /// The busy windows of every colocation class, ascending.
     busy: Keyed<ClassId, Vec<u32>>,
     /// Positions in the path of the operators that run beside little other work, ascending.
-    pub(super) bottlenecks: Vec<usize>,
+    pub(super) narrow: Vec<usize>,
 }
 
 /// A run of windows whose length has a lower bound of its own.
@@ -40,9 +40,9 @@ pub(super) struct Segment {
 }
 
 impl<'p> CutPath<'p> {
-    /// Cuts the longest path, also at its bottlenecks, but at most at a number of them. `None` if some operator cannot
+    /// Cuts the longest path, also at operators that run beside little other work, but at most `most_narrow` of these. `None` if some operator cannot
     /// run anywhere. O(pins + kinds · operators).
-    pub(super) fn new(problem: &'p Problem, bottlenecks: usize) -> Option<CutPath<'p>> {
+    pub(super) fn new(problem: &'p Problem, most_narrow: usize) -> Option<CutPath<'p>> {
         let graph = problem.graph();
         let kinds = problem.cluster().kind_count();
         let mut seconds = vec![f64::INFINITY; graph.operator_count() * kinds];
@@ -62,7 +62,7 @@ impl<'p> CutPath<'p> {
             return None;
         }
         let longest = longest_path(problem, &least);
-        let narrow = match bottlenecks {
+        let narrow = match most_narrow {
             0 => vec![false; longest.len()],
             most => narrow(problem, &longest, &least, most),
         };
@@ -76,13 +76,13 @@ impl<'p> CutPath<'p> {
             .map(|((&op, &narrow), _)| (op, narrow))
             .collect();
         let path: Vec<OpId> = cuts.iter().map(|cut| cut.0).collect();
-        let bottlenecks = (0..cuts.len()).filter(|&at| cuts[at].1).collect();
+        let narrow = (0..cuts.len()).filter(|&at| cuts[at].1).collect();
         let (lengths, range) = windows(problem, &path, &least);
         let mut busy = Keyed::filled(Vec::new(), graph.class_count());
         for (at, &op) in path.iter().enumerate() {
             busy[graph.class_of(op)].push(2 * at as u32 + 1);
         }
-        Some(CutPath { problem, kinds, seconds, path, lengths, range, busy, bottlenecks })
+        Some(CutPath { problem, kinds, seconds, path, lengths, range, busy, narrow })
     }
 
     /// Whether an operator can run only inside a set of windows, given by the windows in its range that are outside.

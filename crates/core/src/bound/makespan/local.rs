@@ -86,10 +86,10 @@ pub(super) struct Local {
 }
 
 impl Local {
-    /// Creates the search for `sets` sets.
-    pub(super) fn new(sets: usize) -> Local {
+    /// Creates the search for `sets` sets, each of at most `most` operators.
+    pub(super) fn new(sets: usize, most: usize) -> Local {
         Local {
-            most: (MAX_IN_ALL / sets.max(1)).clamp(FEWEST_OPERATORS, MAX_OPERATORS),
+            most: (MAX_IN_ALL / sets.max(1)).clamp(FEWEST_OPERATORS, MAX_OPERATORS).min(most),
             heap: BinaryHeap::new(),
             queue: Queue::default(),
             taken: Vec::new(),

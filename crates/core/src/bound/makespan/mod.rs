@@ -15,7 +15,9 @@
 //!
 //! - head + seconds + tail of any operator, and the time of one device for all of a colocation class with their
 //!   heads and tails: [`OneMachine`];
-//! - the time of all devices together for the operators far from both ends, between these ends: [`Energetic`].
+//! - the time of all devices together for the operators far from both ends, between these ends: [`Energetic`];
+//! - the work that a path confines to parts of the step, which needs no heads and tails: [`Windows`];
+//! - the sum over segments of the step, each bounded by its own heads, tails and energy: [`Segments`].
 //!
 //! The bounds relax the rules of [`simulate`](crate::simulate) and use only these: a device runs one operator at a
 //! time, an operator starts when all its inputs are on its device, a transfer takes at least the seconds of its
@@ -34,19 +36,19 @@
 //!   jobs with release dates and tails on identical machines to minimize the makespan", the same journal, 1987.
 
 mod arcs;
-mod bottlenecks;
 mod capacity;
 mod cut;
 mod energetic;
 mod local;
 mod one_machine;
 mod reach;
+mod segments;
 mod sites;
 mod thresholds;
 mod windows;
 
-pub use bottlenecks::Bottlenecks;
 pub use energetic::{Energetic, energy_at};
 pub use one_machine::{OneMachine, one_device};
 pub use reach::Reach;
+pub use segments::Segments;
 pub use windows::Windows;

@@ -7,6 +7,10 @@ use crate::graph::OpId;
 use crate::ids::Keyed;
 use crate::problem::Problem;
 
+/// Maximum number of operators of a set that must run on one device, for heads and tails by device: a search computes
+/// them at every node, and larger sets cost it more time than their bounds save.
+const MAX_BY_DEVICE: usize = 6;
+
 /// Lower bounds on the start of an operator, and on the time that must follow its end, by the pool that runs
 /// it.
 ///
@@ -38,6 +42,8 @@ pub struct Reach<'p> {
     pub(super) tails: Side,
     /// The operators that heads and tails are of, in topological order.
     pub(super) operators: Vec<OpId>,
+    /// Maximum number of operators of a set that must run on one device.
+    most: usize,
     /// The operators u and w of a part.
     ends: [Option<OpId>; 2],
     /// The operators that must run before (0) and after (1) an operator on its device.
@@ -66,7 +72,7 @@ impl<'p> Reach<'p> {
     pub fn new(problem: &'p Problem) -> Option<Reach<'p>> {
         let arcs = Arcs::new(problem.graph());
         let sites = Sites::new(problem, arcs.len())?;
-        Some(Reach::over(problem, arcs, sites))
+        Some(Reach::over(problem, arcs, sites, usize::MAX))
     }
 
     /// As [`Reach::new`], with a value for every device instead of every pool: `device.index()` is its site. `None` also
@@ -74,10 +80,10 @@ impl<'p> Reach<'p> {
     pub fn by_device(problem: &'p Problem) -> Option<Reach<'p>> {
         let arcs = Arcs::new(problem.graph());
         let sites = Sites::by_device(problem, arcs.len())?;
-        Some(Reach::over(problem, arcs, sites))
+        Some(Reach::over(problem, arcs, sites, MAX_BY_DEVICE))
     }
 
-    fn over(problem: &'p Problem, arcs: Arcs, sites: Sites<'p>) -> Reach<'p> {
+    fn over(problem: &'p Problem, arcs: Arcs, sites: Sites<'p>, most: usize) -> Reach<'p> {
         let graph = problem.graph();
         let side = || Side {
             far: vec![f64::INFINITY; graph.operator_count() * sites.count()],
@@ -88,6 +94,7 @@ impl<'p> Reach<'p> {
             heads: side(),
             tails: side(),
             operators: graph.topological().to_vec(),
+            most,
             ends: [None; 2],
             decided: [0, 1].map(|_| Keyed::filled(Vec::new(), graph.operator_count())),
             part: Keyed::filled(0, graph.operator_count()),
@@ -199,7 +206,7 @@ impl Sweep<'_> {
         let count = sites.count();
         let operators = &self.reach.operators;
         let decided = &self.reach.decided[usize::from(self.backward)];
-        let mut local = Local::new(operators.len() * count);
+        let mut local = Local::new(operators.len() * count, self.reach.most);
         if let Some(end) = self.reach.ends[usize::from(self.backward)] {
             side.far[end.index() * count..][..count].fill(0.0);
         }

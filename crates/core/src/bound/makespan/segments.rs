@@ -1,4 +1,4 @@
-//! The bound of bottlenecks: the step in segments between operators that little else runs beside.
+//! The segment bound: the step in segments between operators that little else runs beside.
 
 use super::Reach;
 use super::capacity::Columns;
@@ -12,14 +12,14 @@ use crate::problem::Problem;
 use crate::stop::Stop;
 use crate::tolerance::round_down;
 
-/// Maximum number of bottlenecks.
-const MAX_BOTTLENECKS: usize = 160;
+/// Maximum number of operators of the path between which segments lie.
+const MAX_ENDS: usize = 160;
 
 /// Maximum number of operators in all segments together; short segments come first.
 const MAX_OPERATORS: usize = 1 << 18;
 
-/// A path cuts the step into segments at its bottlenecks, the operators that run beside the least other work. Between
-/// the end of one bottleneck u and the start of a later one w run all operators that follow u and precede w. The heads
+/// The longest path cuts the step into segments at the operators that run beside the least other work. Between the end
+/// of one of them, u, and the start of a later one, w, run all operators that follow u and precede w. The heads
 /// and tails of that part, and the capacity between them, bound the length of the segment: the longest path through an
 /// operator, and the bound of [`Energetic`](super::Energetic) on the part. The step is at least the greatest sum over
 /// disjoint segments and over windows as those of [`Windows`](super::Windows).
@@ -32,11 +32,11 @@ const MAX_OPERATORS: usize = 1 << 18;
 /// Every segment pays its own fork and join: that is what the bound of the whole step, with one fork and one join, does
 /// not see. Valid for the makespan, any priority. O(operators of all segments · sites · log) after the windows.
 #[derive(Debug, Clone, Copy)]
-pub struct Bottlenecks;
+pub struct Segments;
 
-impl Bound for Bottlenecks {
+impl Bound for Segments {
     fn name(&self) -> &'static str {
-        "bottlenecks"
+        "segments"
     }
 
     fn applies(&self, problem: &Problem) -> bool {
@@ -49,7 +49,7 @@ impl Bound for Bottlenecks {
     }
 
     fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
-        let cut = CutPath::new(problem, MAX_BOTTLENECKS)?;
+        let cut = CutPath::new(problem, MAX_ENDS)?;
         let segments = segments(problem, &cut, stop)?;
         let prices = cut.prices(&vec![true; cut.lengths.len()])?;
         let (value, _) = cut.choose(&cut.least(&prices), &segments);
@@ -57,7 +57,7 @@ impl Bound for Bottlenecks {
     }
 }
 
-/// The segments between the bottlenecks, the beginning and the end of the step, as far as they are computed before
+/// The segments between narrow operators of the path, the beginning and the end of the step, as far as they are computed before
 /// `stop`; `None` if some operator cannot run anywhere.
 fn segments(problem: &Problem, cut: &CutPath<'_>, stop: &Stop) -> Option<Vec<Segment>> {
     let mut reach = Reach::new(problem)?;
@@ -65,7 +65,7 @@ fn segments(problem: &Problem, cut: &CutPath<'_>, stop: &Stop) -> Option<Vec<Seg
     // The first window of a segment that begins at a mark, and the last of one that ends there.
     let windows = cut.lengths.len();
     let mut marks: Vec<(Option<OpId>, usize, usize)> = vec![(None, 0, 0)];
-    marks.extend(cut.bottlenecks.iter().map(|&at| (Some(cut.path[at]), 2 * at + 2, 2 * at)));
+    marks.extend(cut.narrow.iter().map(|&at| (Some(cut.path[at]), 2 * at + 2, 2 * at)));
     marks.push((None, windows, windows - 1));
     let mut segments = Vec::new();
     let mut left = MAX_OPERATORS;

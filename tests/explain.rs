@@ -8,9 +8,12 @@ use rand::RngExt;
 use serde_json::Value;
 use stagewright::explain::{Bottleneck, WhatIfEffort, changes, explain, what_if};
 use stagewright::report::document::{Provenance, plan_document};
-use stagewright_core::cluster::DeviceId;
-use stagewright_core::document::{Communication, Schedule};
+use stagewright_core::cluster::{ClusterBuilder, DeviceId};
+use stagewright_core::document::{
+    Communication, KindDocument, LinkDocument, ObjectiveKind, OperatorDocument, Schedule,
+};
 use stagewright_core::evaluate::evaluate;
+use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::PassSums;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -229,4 +232,35 @@ fn a_plan_of_another_model_is_refused() {
     let output = run(&["explain", &model, &plan, "--cluster", &cluster]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("error[L00"));
+}
+
+/// Two wide stages around one operator: neither the work nor the longest path accounts for all three.
+#[test]
+fn an_operator_that_everything_waits_for() {
+    let mut graph = GraphBuilder::new("waist");
+    let mut operator = |name: &str, seconds: f64| {
+        let seconds = [("acc".to_string(), seconds)].into();
+        graph.operator(OperatorDocument { seconds, ..OperatorDocument::named(name) });
+    };
+    let side = |side: &str| -> Vec<String> { (0..4).map(|at| format!("{side}{at}")).collect() };
+    side("before").iter().chain(&side("after")).for_each(|name| operator(name, 2.0));
+    operator("waist", 4.0);
+    for name in side("before") {
+        graph.tensor(&name, ["waist"], 0.0);
+    }
+    let after = side("after");
+    graph.tensor("waist", after.iter().map(String::as_str), 0.0);
+    let mut cluster = ClusterBuilder::new("two");
+    cluster.kind(KindDocument {
+        link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
+        ..KindDocument::named("acc", 2)
+    });
+    let (graph, cluster) = (graph.build().expect("a graph"), cluster.build().expect("a cluster"));
+    let objective = ObjectiveKind::Makespan.into();
+    let problem = Problem::new(graph, cluster, objective, Default::default()).expect("a problem");
+    let placement = Placement::new(vec![DeviceId(0); 9]);
+    let serial = explain(&problem, &placement).serial.expect("the waist");
+    assert_eq!((serial.operators, serial.longest.as_slice()), (1, &["waist".to_string()][..]));
+    assert!(close(serial.serial_s, 4.0) && close(serial.bound_s, 12.0), "{serial:?}");
+    assert!(serial.text().starts_with("waist runs for 4.0000 s, 33.33% of the bound"), "{}", serial.text());
 }

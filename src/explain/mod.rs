@@ -9,6 +9,7 @@ mod change;
 mod load;
 mod merged;
 mod path;
+mod serial;
 mod text;
 mod what_if;
 
@@ -21,6 +22,7 @@ use stagewright_core::problem::Problem;
 pub use bottleneck::{Bottleneck, Item, Part};
 pub use change::{Change, changes};
 pub use merged::Merged;
+pub use serial::Serial;
 pub use text::text;
 pub use what_if::{WhatIf, WhatIfEffort, what_if};
 
@@ -44,6 +46,9 @@ pub struct Explanation {
     /// Work that colocation merges, if it is a large share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merged: Option<Merged>,
+    /// Operators of a step that run while little else can, if they make it longer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<Serial>,
 }
 
 /// The slack of a device.
@@ -108,6 +113,7 @@ pub fn explain(problem: &Problem, placement: &Placement) -> Explanation {
         tight: tight(problem, placement, &evaluation),
         bounds: bounds(problem),
         merged: Merged::from_problem(problem),
+        serial: Serial::from_problem(problem),
     }
 }
 

@@ -26,6 +26,7 @@ pub fn text(
     lines.extend(explanation.bottlenecks.iter().map(|it| ("bottleneck", parts(it, of_each))));
     lines.extend(explanation.tight.iter().map(|it| ("tight", tight(it))));
     lines.extend(explanation.merged.iter().map(|it| ("merged", it.text())));
+    lines.extend(explanation.serial.iter().map(|it| ("serial", it.text())));
     lines.extend(explanation.violations.iter().map(|it| ("broken", it.clone())));
     let mut sections = vec![facts(lines, width)];
     sections.extend(explanation.bottlenecks.iter().filter_map(items).map(|it| it.text(width)));

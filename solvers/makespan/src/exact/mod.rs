@@ -44,8 +44,10 @@ const OPEN: &str = "branch-and-bound";
 /// Maximum number of devices that the tree branches on.
 const MAX_DEVICES: usize = 64;
 
-/// Maximum number of operators of a graph whose tree is searched: a node of a larger one takes milliseconds.
+/// Maximum number of operators of a graph whose tree is searched, and of operators times the square of the devices: a
+/// node of a larger one takes tens of milliseconds.
 const MAX_OPERATORS: usize = 1000;
+const MAX_NODE_WORK: usize = 1 << 18;
 
 /// Branch and bound over placements and orders.
 #[derive(Debug, Clone, Copy)]
@@ -95,8 +97,10 @@ impl Solver for Exact {
             if let Some(found) = Segments.before(problem, context.stop()) {
                 context.raise(&mut bound, found);
             }
-            let is_small = (1..=MAX_OPERATORS).contains(&problem.graph().operator_count())
-                && problem.cluster().device_count() <= MAX_DEVICES;
+            let (operators, devices) = (problem.graph().operator_count(), problem.cluster().device_count());
+            let is_small = (1..=MAX_OPERATORS).contains(&operators)
+                && devices <= MAX_DEVICES
+                && operators * devices * devices <= MAX_NODE_WORK;
             let is_enough = context.is_enough(value(best.as_ref()), bound.value);
             let reach = if is_enough || !is_small { None } else { Reach::by_device(problem) };
             let mut statistics = Vec::new();

@@ -1,0 +1,75 @@
+//! Operators that a step runs one after another while little else can run.
+
+use serde::Serialize;
+use stagewright_core::bound::{Bound, CriticalPath, Fluid, Windows};
+use stagewright_core::certificate::Certificate;
+use stagewright_core::graph::OpId;
+use stagewright_core::problem::Problem;
+
+use crate::report::units::{name, percent, seconds};
+
+/// Number of operators that are named.
+const NAMED: usize = 3;
+
+/// Minimum gain of the bound over the work and the longest path alone for the operators to be reported.
+const GAIN: f64 = 1.001;
+
+/// What makes a step longer than its work on all devices and than its longest path.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Serial {
+    /// Lower bound on the step in seconds, from these operators and the work that is confined to the rest of it.
+    pub bound_s: f64,
+    /// Seconds of the operators, which run one after another.
+    pub serial_s: f64,
+    /// Number of the operators.
+    pub operators: usize,
+    /// The longest of them, the longest first.
+    pub longest: Vec<String>,
+}
+
+impl Serial {
+    /// The operators of the window bound whose windows do not count for other work. `None` if they prove little more
+    /// than the work or the longest path alone. Takes the time of the bounds.
+    pub fn from_problem(problem: &Problem) -> Option<Serial> {
+        if !Windows.applies(problem) {
+            return None;
+        }
+        let bound = Windows.compute(problem)?;
+        let alone = [Fluid.compute(problem)?.value, CriticalPath.compute(problem)?.value];
+        if bound.value <= GAIN * alone[0].max(alone[1]) {
+            return None;
+        }
+        let Some(Certificate::Windows { path, windows, .. }) = bound.certificate else { return None };
+        let pools = problem.pools().len();
+        let least = |op: OpId| {
+            (0..pools).filter_map(|pool| problem.seconds(op, pool)).min_by(f64::total_cmp).unwrap_or(0.0)
+        };
+        let mut serial: Vec<(OpId, f64)> = path
+            .iter()
+            .zip((1..).step_by(2))
+            .filter(|(_, window)| windows.binary_search(window).is_err())
+            .map(|(&op, _)| (op, least(op)))
+            .collect();
+        serial.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let named = |&(op, _): &(OpId, f64)| problem.graph().operator(op).name.clone();
+        (!serial.is_empty()).then(|| Serial {
+            bound_s: bound.value,
+            serial_s: serial.iter().map(|(_, seconds)| seconds).sum(),
+            operators: serial.len(),
+            longest: serial.iter().take(NAMED).map(named).collect(),
+        })
+    }
+
+    /// A sentence about it.
+    pub fn text(&self) -> String {
+        let names: Vec<String> = self.longest.iter().map(|it| name(it)).collect();
+        let others = match self.operators - names.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let run = if self.operators == 1 { "runs" } else { "run one after another" };
+        let (names, time) = (names.join(", "), seconds(self.serial_s));
+        let share = percent(self.serial_s / self.bound_s);
+        format!("{names}{others} {run} for {time}, {share} of the bound, while little else can run")
+    }
+}

@@ -14,7 +14,7 @@ use stagewright_core::document::{
 };
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::graph::GraphBuilder;
-use stagewright_core::objective::PassSums;
+use stagewright_core::objective::{Objective, PassSums};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -256,7 +256,7 @@ fn an_operator_that_everything_waits_for() {
         ..KindDocument::named("acc", 2)
     });
     let (graph, cluster) = (graph.build().expect("a graph"), cluster.build().expect("a cluster"));
-    let objective = ObjectiveKind::Makespan.into();
+    let objective = Objective::from(ObjectiveKind::Makespan);
     let problem = Problem::new(graph, cluster, objective, Default::default()).expect("a problem");
     let placement = Placement::new(vec![DeviceId(0); 9]);
     let serial = explain(&problem, &placement).serial.expect("the waist");

@@ -40,9 +40,13 @@ impl Serial {
             return None;
         }
         let Some(Certificate::Windows { path, windows, .. }) = bound.certificate else { return None };
-        let pools = problem.pools().len();
+        let graph = problem.graph();
         let least = |op: OpId| {
-            (0..pools).filter_map(|pool| problem.seconds(op, pool)).min_by(f64::total_cmp).unwrap_or(0.0)
+            let class = graph.class(graph.class_of(op));
+            let runs = |&pool: &usize| class.iter().all(|&op| problem.seconds(op, pool).is_some());
+            let seconds =
+                (0..problem.pools().len()).filter(runs).filter_map(|pool| problem.seconds(op, pool));
+            seconds.min_by(f64::total_cmp).unwrap_or(0.0)
         };
         let mut serial: Vec<(OpId, f64)> = path
             .iter()
@@ -51,7 +55,7 @@ impl Serial {
             .map(|(&op, _)| (op, least(op)))
             .collect();
         serial.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let named = |&(op, _): &(OpId, f64)| problem.graph().operator(op).name.clone();
+        let named = |&(op, _): &(OpId, f64)| graph.operator(op).name.clone();
         (!serial.is_empty()).then(|| Serial {
             bound_s: bound.value,
             serial_s: serial.iter().map(|(_, seconds)| seconds).sum(),

@@ -73,6 +73,11 @@ impl<T: Copy> Csr<T> {
         [self.offsets[row.index()], self.offsets[row.index() + 1]]
     }
 
+    /// The items of the rows from one to another, both included.
+    pub fn between(&self, first: impl Id, last: impl Id) -> &[T] {
+        &self.items[self.offsets[first.index()] as usize..self.offsets[last.index() + 1] as usize]
+    }
+
     /// The items of all rows.
     pub fn all(&self) -> &[T] {
         &self.items

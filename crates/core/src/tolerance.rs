@@ -19,7 +19,7 @@ pub const LARGEST_SUM: f64 = 1e300;
 
 /// `bound` lowered by the tolerance for summation order and pruning, so that it stays a bound.
 pub fn round_down(bound: f64) -> f64 {
-    bound - bound.abs() * OPTIMAL_RELATIVE
+    if bound.is_infinite() { bound } else { bound - bound.abs() * OPTIMAL_RELATIVE }
 }
 
 /// Whether `bytes` fit into `capacity` up to rounding.

@@ -36,7 +36,8 @@ pub(crate) enum Proof {
     Malformed(String),
 }
 
-/// Replays a certificate. O(operators · kinds); column generation within the limits of [`columns`].
+/// Replays a certificate. O(operators · kinds); [`windows`] also reads the pins, column generation is within the limits
+/// of [`columns`].
 pub(crate) fn replay(problem: &Problem, certificate: &CertificateDocument) -> (BoundEvidence, Proof) {
     match certificate {
         CertificateDocument::Fluid { prices } => (BoundEvidence::Fluid, fluid(problem, prices)),

@@ -29,7 +29,7 @@ struct Cut {
     range: Vec<[usize; 2]>,
 }
 
-/// Replays the certificate. O(pins + operators · kinds + windows).
+/// Replays the certificate. O(pins + operators · (kinds + log windows) + windows).
 pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>) -> Proof {
     let (price, capacity) = match kind_prices(problem, evidence.prices) {
         Ok(prices) => prices,
@@ -74,9 +74,12 @@ pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>) -> Proof {
     for inside in &is_inside {
         outside.push(outside[outside.len() - 1] + usize::from(!inside));
     }
-    let mut own_windows: Vec<Vec<usize>> = vec![Vec::new(); classes.len()];
+    // The windows outside the set in which an operator of the path runs, by its class.
+    let mut own_outside: Vec<Vec<usize>> = vec![Vec::new(); classes.len()];
     for (at, &operator) in path.iter().enumerate() {
-        own_windows[problem.graph.class_of[operator]].push(2 * at + 1);
+        if !is_inside[2 * at + 1] {
+            own_outside[problem.graph.class_of[operator]].push(2 * at + 1);
+        }
     }
     for (class, members) in classes.iter().enumerate() {
         let confined: Vec<usize> = members
@@ -86,10 +89,11 @@ pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>) -> Proof {
                 let [first, last] = cut.range[operator];
                 let excluded = match first == last && first % 2 == 1 {
                     true => 0,
-                    false => own_windows[class]
-                        .iter()
-                        .filter(|&&window| (first..=last).contains(&window) && !is_inside[window])
-                        .count(),
+                    false => {
+                        let own = &own_outside[class];
+                        own.partition_point(|&window| window <= last)
+                            - own.partition_point(|&window| window < first)
+                    }
                 };
                 outside[last + 1] - outside[first] == excluded
             })

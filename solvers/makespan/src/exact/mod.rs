@@ -15,7 +15,8 @@
 //! these orders, if there is one: at each start, the first of the ready operators in the decided order is the next of
 //! its device in any such schedule. So the simulated step is the value of the leaf, or the leaf has no schedule.
 //!
-//! Interchangeable devices that run nothing yet are one choice.
+//! Devices of a pool that run nothing yet are one choice. At one instant the simulator serves devices in the order of
+//! their numbers, so where that can matter, a leaf is simulated under every numbering.
 
 mod node;
 mod tree;
@@ -29,6 +30,7 @@ use stagewright_core::solver::{Capabilities, Context, Event, Result, Solution, S
 use stagewright_core::tolerance;
 
 use super::annealing::ANNEALING;
+use super::instance::Instance;
 use super::schedule::{Best, Evaluator, Schedule, solution, solve_instance};
 use tree::{Outcome, Tree};
 
@@ -90,7 +92,7 @@ impl Solver for Exact {
                 return Ok(infeasible(bound, "an operator with its colocation class fits on no device"));
             }
             let mut evaluator = Evaluator::new(instance);
-            let mut best = first(problem, context)?.map(|placement| {
+            let mut best = first(instance, context)?.map(|placement| {
                 let schedule = Schedule::of_placement(instance, &placement);
                 Best { score: evaluator.score(&schedule), schedule }
             });
@@ -105,7 +107,7 @@ impl Solver for Exact {
             let reach = if is_enough || !is_small { None } else { Reach::by_device(problem) };
             let mut statistics = Vec::new();
             if let Some(reach) = reach {
-                let mut tree = Tree::new(instance, evaluator, reach, best, &bound);
+                let mut tree = Tree::new(instance, evaluator, reach, best, &bound, context.stop().clone());
                 let most = if context.stop().remaining().is_some() { u64::MAX } else { self.untimed_nodes };
                 let outcome = tree.run(most, context);
                 statistics = vec![("nodes", tree.nodes)];
@@ -134,13 +136,18 @@ fn value(best: Option<&Best>) -> f64 {
     best.filter(|best| best.score.fits()).map_or(f64::INFINITY, |best| best.score.makespan)
 }
 
-/// The placement to start from: the given one, else that of annealing.
-fn first(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Placement>> {
-    if let Some(given) = &context.warm_start {
-        return Ok(Some(given.clone()));
+/// The placement to start from: the given one if it can run, else that of annealing.
+fn first(instance: &Instance<'_>, context: &mut Context<'_>) -> Result<Option<Placement>> {
+    let given = context.warm_start.clone().filter(|placement| {
+        let device_of = Schedule::of_placement(instance, placement).device_of;
+        instance.admits(&device_of)
+    });
+    if given.is_some() {
+        return Ok(given);
     }
     context.emit(Event::Phase { name: ANNEALING.name().into() });
     let mut slice = context.time_slice(START_SHARE);
+    slice.warm_start = None;
     slice.limits.simulations.get_or_insert(START_SIMULATIONS);
-    Ok(ANNEALING.solve(problem, &mut slice)?.plan.map(|plan| plan.placement))
+    Ok(ANNEALING.solve(instance.problem(), &mut slice)?.plan.map(|plan| plan.placement))
 }

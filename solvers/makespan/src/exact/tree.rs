@@ -8,7 +8,7 @@ use stagewright_core::bound::makespan::{Reach, energy_at, one_device};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{ClassId, Graph, OpId};
 use stagewright_core::ids::Keyed;
-use stagewright_core::solver::{Context, Event};
+use stagewright_core::solver::{Context, Event, Stop};
 use stagewright_core::tolerance;
 
 use super::super::instance::Instance;
@@ -17,6 +17,9 @@ use super::node::{Node, Precedence};
 
 /// Maximum number of rounds of propagation at a node.
 const MAX_ROUNDS: usize = 4;
+
+/// Maximum number of numberings of the devices that are tried at a leaf.
+const MAX_NUMBERINGS: usize = 40_320;
 
 /// How the search ended.
 pub(super) enum Outcome {
@@ -31,6 +34,7 @@ pub(super) struct Tree<'s, 'p> {
     instance: &'s Instance<'p>,
     graph: &'p Graph,
     evaluator: Evaluator<'s, 'p>,
+    stop: Stop,
     reach: Reach<'p>,
     devices: usize,
     /// Seconds by operator and device, before any decision.
@@ -38,6 +42,8 @@ pub(super) struct Tree<'s, 'p> {
     /// Price of a second by device.
     prices: Vec<f64>,
     open: Vec<Node>,
+    /// Least bound of the leaves of which not every numbering of the devices was tried.
+    untried: f64,
     pub(super) best: Option<Best>,
     pub(super) nodes: u64,
 }
@@ -56,6 +62,7 @@ impl<'s, 'p> Tree<'s, 'p> {
         reach: Reach<'p>,
         best: Option<Best>,
         bound: &LowerBound,
+        stop: Stop,
     ) -> Tree<'s, 'p> {
         let graph = instance.graph();
         let devices = instance.device_count();
@@ -72,7 +79,20 @@ impl<'s, 'p> Tree<'s, 'p> {
         let root =
             Node { devices: graph.class_ids().map(domain).collect(), orders: Vec::new(), bound: bound.value };
         let prices = vec![1.0 / devices as f64; devices];
-        Tree { instance, graph, evaluator, reach, devices, seconds, prices, open: vec![root], best, nodes: 0 }
+        Tree {
+            instance,
+            graph,
+            evaluator,
+            stop,
+            reach,
+            devices,
+            seconds,
+            prices,
+            open: vec![root],
+            untried: f64::INFINITY,
+            best,
+            nodes: 0,
+        }
     }
 
     /// Searches depth first until no open node is left, a number of nodes is expanded, or a limit applies.
@@ -81,12 +101,10 @@ impl<'s, 'p> Tree<'s, 'p> {
         let mut value = self.target();
         while let Some(node) = self.open.pop() {
             let least = self.open.iter().map(|node| node.bound).fold(node.bound, f64::min);
-            if self.nodes == most
-                || context.stop().reason().is_some()
-                || context.gap_reached(self.target(), least)
+            if self.nodes == most || self.stop.reason().is_some() || context.gap_reached(self.target(), least)
             {
                 self.open.push(node);
-                return Outcome::Open(least.min(self.target()));
+                return Outcome::Open(least.min(self.untried).min(self.target()));
             }
             self.nodes += 1;
             self.expand(node);
@@ -97,7 +115,7 @@ impl<'s, 'p> Tree<'s, 'p> {
                 });
             }
         }
-        Outcome::Exhausted
+        if self.untried < self.target() { Outcome::Open(self.untried) } else { Outcome::Exhausted }
     }
 
     /// The value that a better step must stay below.
@@ -121,7 +139,10 @@ impl<'s, 'p> Tree<'s, 'p> {
             Some(class) => self.on_each_device(&node, class, &settled),
             None => match self.pair_to_decide(&node, &settled) {
                 Some(pair) => self.in_each_order(&node, pair),
-                None => Vec::new(),
+                None => {
+                    self.renumber(&node);
+                    Vec::new()
+                }
             },
         };
         let mut children: Vec<Node> =
@@ -165,6 +186,10 @@ impl<'s, 'p> Tree<'s, 'p> {
                 if node.bound >= target {
                     return None;
                 }
+                let precedence = match has_changed {
+                    true => Precedence::new(self.graph, &node.orders, &rank)?,
+                    false => precedence,
+                };
                 return Some(Settled { precedence, through });
             }
         }
@@ -307,11 +332,75 @@ impl<'s, 'p> Tree<'s, 'p> {
         // Long tails first.
         let rank: Keyed<OpId, f64> = tails.iter().map(|tail| (longest - tail).max(0.0)).collect();
         let Some(precedence) = Precedence::new(self.graph, &node.orders, &rank) else { return };
-        let schedule = Schedule::by_order(device_of, &precedence.order);
+        self.try_schedule(Schedule::by_order(device_of, &precedence.order));
+    }
+
+    /// Simulates a schedule, and keeps it if it is better than the best.
+    fn try_schedule(&mut self, schedule: Schedule) {
         let score = self.evaluator.score(&schedule);
         if self.best.as_ref().is_none_or(|best| is_better(score, best.score)) {
             self.best = Some(Best { score, schedule });
         }
+    }
+
+    /// Simulates a leaf under the other numberings of the devices that nothing else tells apart. The bounds are the same
+    /// for all of them, but at one instant a tensor is sent first to the device of lower index, and operators start in
+    /// the order of their devices.
+    fn renumber(&mut self, node: &Node) {
+        let rank: Keyed<OpId, f64> = Keyed::filled(0.0, self.graph.operator_count());
+        let Some(precedence) = Precedence::new(self.graph, &node.orders, &rank) else { return };
+        let devices: Vec<usize> = self
+            .graph
+            .operators()
+            .map(|op| node.device_of(self.graph.class_of(op)).unwrap_or_default())
+            .collect();
+        if !self.instance.pools_are_uniform() || !self.depends_on_numbers(&devices) {
+            return;
+        }
+        let mut used = devices.clone();
+        used.sort_unstable();
+        used.dedup();
+        let pool = |device: usize| self.instance.pool_of(DeviceId::new(device));
+        let mut numberings: Vec<Vec<usize>> = vec![Vec::new()];
+        for &device in &used {
+            let longer = numberings.iter().flat_map(|numbers| {
+                let free = (0..self.devices)
+                    .filter(|other| pool(*other) == pool(device) && !numbers.contains(other));
+                free.map(|other| [numbers.as_slice(), &[other]].concat())
+            });
+            numberings = longer.collect();
+            if numberings.len() > MAX_NUMBERINGS {
+                self.untried = self.untried.min(node.bound);
+                return;
+            }
+        }
+        for numbers in numberings {
+            if self.stop.reason().is_some() {
+                self.untried = self.untried.min(node.bound);
+                return;
+            }
+            let number =
+                |device: &usize| DeviceId::new(numbers[used.partition_point(|other| other < device)]);
+            let schedule = Schedule::by_order(devices.iter().map(number).collect(), &precedence.order);
+            self.try_schedule(schedule);
+        }
+    }
+
+    /// Whether the step of a placement may depend on the numbers of its devices: some tensor goes to several devices, or
+    /// something takes no time, so that what starts at one instant depends on what started before it.
+    fn depends_on_numbers(&self, devices: &[usize]) -> bool {
+        let at = |op: OpId| devices[op.index()];
+        let takes_no_time = |op: OpId| self.seconds[op.index() * self.devices + at(op)] <= 0.0;
+        self.graph.operators().any(takes_no_time)
+            || self.graph.tensors().any(|tensor| {
+                let from = at(self.graph.producer(tensor));
+                let mut away = self.graph.consumers(tensor).iter().map(|&op| at(op)).filter(|&to| to != from);
+                away.next().is_some_and(|first| {
+                    let route =
+                        self.instance.fabric().route(tensor, DeviceId::new(from), DeviceId::new(first));
+                    route.seconds <= 0.0 || away.any(|to| to != first)
+                })
+            })
     }
 
     /// The undecided class whose second-best device has the largest bound.
@@ -354,7 +443,7 @@ impl<'s, 'p> Tree<'s, 'p> {
         children
     }
 
-    /// Whether nothing tells two devices apart, and neither is decided for any class.
+    /// Whether nothing but their numbers tells two devices apart, and neither is decided for any class.
     fn are_interchangeable(&self, node: &Node, a: usize, b: usize) -> bool {
         let pool = |device: usize| self.instance.pool_of(DeviceId::new(device));
         self.instance.pools_are_uniform()

@@ -28,7 +28,7 @@ pub(super) struct CutPath<'p> {
     /// The busy windows of every colocation class, ascending.
     busy: Keyed<ClassId, Vec<u32>>,
     /// Positions in the path of the operators that run beside little other work, ascending.
-    pub(super) narrow: Vec<usize>,
+    pub(super) narrow_at: Vec<usize>,
 }
 
 /// A run of windows whose length has a lower bound of its own.
@@ -76,13 +76,13 @@ impl<'p> CutPath<'p> {
             .map(|((&op, &narrow), _)| (op, narrow))
             .collect();
         let path: Vec<OpId> = cuts.iter().map(|cut| cut.0).collect();
-        let narrow = (0..cuts.len()).filter(|&at| cuts[at].1).collect();
+        let narrow_at = (0..cuts.len()).filter(|&at| cuts[at].1).collect();
         let (lengths, range) = windows(problem, &path, &least);
         let mut busy = Keyed::filled(Vec::new(), graph.class_count());
         for (at, &op) in path.iter().enumerate() {
             busy[graph.class_of(op)].push(2 * at as u32 + 1);
         }
-        Some(CutPath { problem, kinds, seconds, path, lengths, range, busy, narrow })
+        Some(CutPath { problem, kinds, seconds, path, lengths, range, busy, narrow_at })
     }
 
     /// Whether an operator can run only inside a set of windows, given by the windows in its range that are outside.
@@ -257,7 +257,7 @@ fn spread(path: &[OpId], seconds: &Keyed<OpId, f64>) -> Vec<bool> {
         end += seconds[op];
         if end >= next {
             *cut = true;
-            next = end + total / (MAX_CUTS / 2) as f64;
+            next = end + total / (MAX_CUTS / 2 - 1) as f64;
         }
     }
     cuts

@@ -27,9 +27,9 @@ const ROUNDS: usize = 2;
 /// negative terms and adding those of devices that run nothing of S only raises that. Every class part u
 /// takes λ_k p_uk of the priced seconds for the pool k that runs it.
 ///
-/// If S contains everything that its operators read, the first operator of S on a device is the first of all
-/// there, so it reads only from other devices and its head is that of an operator alone on its device;
-/// likewise for the last ones if S contains all readers.
+/// If S contains everything that its operators read, the first operator of S on a device reads only from other
+/// devices, since an input on its own device would precede it, so its head is that of an operator whose inputs
+/// are all elsewhere; likewise for the last ones if S contains all readers.
 ///
 /// S = {v : head ≥ h and tail ≥ q}, each the minimum over pools, for thresholds found on a grid and then one
 /// by one; the prices are those of the fluid bound, for all operators and for the best sets ([`divided`]).

@@ -58,7 +58,7 @@ pub struct Reach<'p> {
 pub(super) struct Side {
     /// By operator and site.
     far: Vec<f64>,
-    /// As `far`, for an operator that is the first (for tails, the last) of all on its device.
+    /// As `far`, for an operator whose inputs (for tails, readers) are all on other devices.
     alone: Vec<f64>,
     /// By arc and site of the reader, the arrival from another device.
     arrivals: Vec<f64>,
@@ -119,7 +119,8 @@ impl<'p> Reach<'p> {
             self.decided[0][second].push(first);
             self.decided[1][first].push(second);
         }
-        self.operators = operators;
+        (self.ends, self.operators) = ([None; 2], operators);
+        self.part.iter_mut().for_each(|part| *part = self.parts);
         self.sweep();
     }
 

@@ -6,6 +6,7 @@ use super::cut::{CutPath, Segment};
 use super::energetic::energy;
 use super::windows::MAX_ENTRIES;
 use crate::bound::{Bound, LowerBound};
+use crate::csr::Csr;
 use crate::document::ObjectiveKind;
 use crate::graph::OpId;
 use crate::problem::Problem;
@@ -15,7 +16,7 @@ use crate::tolerance::round_down;
 /// Maximum number of operators of the path between which segments lie.
 const MAX_ENDS: usize = 160;
 
-/// Maximum number of operators in all segments together; short segments come first.
+/// Maximum number of operators in all segments together, and of those that may begin in them; short segments come first.
 const MAX_OPERATORS: usize = 1 << 18;
 
 /// The longest path cuts the step into segments at the operators that run beside the least other work. Between the end
@@ -65,25 +66,28 @@ fn segments(problem: &Problem, cut: &CutPath<'_>, stop: &Stop) -> Option<Vec<Seg
     // The first window of a segment that begins at a mark, and the last of one that ends there.
     let windows = cut.lengths.len();
     let mut marks: Vec<(Option<OpId>, usize, usize)> = vec![(None, 0, 0)];
-    marks.extend(cut.narrow.iter().map(|&at| (Some(cut.path[at]), 2 * at + 2, 2 * at)));
+    marks.extend(cut.narrow_at.iter().map(|&at| (Some(cut.path[at]), 2 * at + 2, 2 * at)));
     marks.push((None, windows, windows - 1));
+    // The operators by the first window in which they may run, by their topological position.
+    let graph = problem.graph();
+    let by_first = graph.topological().iter().enumerate().map(|(at, &op)| (cut.range[op][0], at as u32));
+    let by_first: Csr<u32> = Csr::from_pairs(windows, &by_first.collect::<Vec<_>>());
     let mut segments = Vec::new();
     let mut left = MAX_OPERATORS;
     for distance in 1..marks.len() {
         for start in 0..marks.len() - distance {
             let (from, first, _) = marks[start];
             let (to, _, last) = marks[start + distance];
-            let between: Vec<OpId> = problem
-                .graph()
-                .topological()
-                .iter()
-                .copied()
-                .filter(|&op| cut.range[op][0] as usize >= first && cut.range[op][1] as usize <= last)
-                .collect();
-            if between.len() > left || stop.reason().is_some() {
+            let candidates = by_first.between(first as u32, last as u32);
+            if candidates.len() > left || stop.reason().is_some() {
                 return Some(segments);
             }
-            left -= between.len();
+            left -= candidates.len();
+            let op = |&at: &u32| graph.topological()[at as usize];
+            let mut positions: Vec<u32> =
+                candidates.iter().copied().filter(|at| cut.range[op(at)][1] as usize <= last).collect();
+            positions.sort_unstable();
+            let between: Vec<OpId> = positions.iter().map(op).collect();
             if !between.is_empty() {
                 reach.restrict([from, to], between);
                 let seconds = reach.longest().max(energy(&reach, &columns).unwrap_or(0.0));

@@ -1,8 +1,8 @@
 //! Certificates: evidence that a bound holds for every plan, replayed from the documents.
 //!
-//! The certificates of column generation and of windows are in [`columns`] and [`windows`]. The others use colocation classes u and device kinds c,
-//! where seconds(u, c) is the sum over the members of u. Only kinds that can run the whole class count: the kind has
-//! devices, supports every member, and has a device that the pins of all members allow.
+//! The certificates of column generation and of windows are in [`columns`] and [`windows`]. The others use colocation
+//! classes u and device kinds c, where seconds(u, c) is the sum over the members of u. Only kinds that can run the whole
+//! class count: the kind has devices, supports every member, and has a device that the pins of all members allow.
 //!
 //! *Fluid.* In any plan with value B, a device has a load of at most B and at least its compute, and r replicas of a
 //! stage share its compute. Price the devices of kind c at π_c ≥ 0: Σ_u min_c π_c · seconds(u, c) ≤ Σ_c π_c · (compute

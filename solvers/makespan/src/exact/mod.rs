@@ -96,7 +96,9 @@ impl Solver for Exact {
                 let schedule = Schedule::of_placement(instance, &placement);
                 Best { score: evaluator.score(&schedule), schedule }
             });
-            if let Some(found) = Segments.before(problem, context.stop()) {
+            if Segments.applies(problem)
+                && let Some(found) = Segments.before(problem, context.stop())
+            {
                 context.raise(&mut bound, found);
             }
             let (operators, devices) = (problem.graph().operator_count(), problem.cluster().device_count());

@@ -163,8 +163,8 @@ impl<'a> Capacity<'a> {
     }
 }
 
-/// Minimum of the priced seconds.
-fn least(seconds: &[f64], prices: &[f64]) -> f64 {
+/// Minimum of the priced seconds over the sites, or kinds, at which they are finite.
+pub(super) fn least(seconds: &[f64], prices: &[f64]) -> f64 {
     let priced = seconds.iter().zip(prices).filter(|(seconds, _)| seconds.is_finite());
     priced.map(|(seconds, price)| seconds * price).fold(f64::INFINITY, f64::min)
 }

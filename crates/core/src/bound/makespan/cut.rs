@@ -1,5 +1,6 @@
 //! Windows that a path cuts into the step, and the work that is confined to them: see [`Windows`](super::Windows).
 
+use super::capacity::least;
 use crate::bound::class_seconds;
 use crate::bound::fluid::priced;
 use crate::graph::{ClassId, OpId};
@@ -40,8 +41,8 @@ pub(super) struct Segment {
 }
 
 impl<'p> CutPath<'p> {
-    /// Cuts the longest path, also at operators that run beside little other work, but at most `most_narrow` of these. `None` if some operator cannot
-    /// run anywhere. O(pins + kinds · operators).
+    /// Cuts the longest path, also at operators that run beside little other work, but at most `most_narrow` of these.
+    /// `None` if some operator cannot run anywhere. O(pins + pools · operators).
     pub(super) fn new(problem: &'p Problem, most_narrow: usize) -> Option<CutPath<'p>> {
         let graph = problem.graph();
         let kinds = problem.cluster().kind_count();
@@ -95,9 +96,8 @@ impl<'p> CutPath<'p> {
     }
 
     /// Seconds by kind of every class's part that is confined to a set of windows; empty parts are omitted.
-    fn parts(&self, inside: &[bool]) -> Vec<Vec<Option<f64>>> {
+    fn parts(&self, inside: &[bool]) -> Vec<Vec<f64>> {
         let graph = self.problem.graph();
-        // The windows outside, and for every window the position of the first one at or after it.
         let outside: Vec<u32> = (0..inside.len()).filter(|&at| !inside[at]).map(|at| at as u32).collect();
         let confined = |op: OpId| {
             let [first, last] = self.range[op];
@@ -107,10 +107,10 @@ impl<'p> CutPath<'p> {
         let part = |class| {
             let mut members = graph.class(class).iter().filter(|&&op| confined(op)).peekable();
             members.peek()?;
-            let mut part = vec![Some(0.0); self.kinds];
+            let mut part = vec![0.0; self.kinds];
             for op in members {
-                for (sum, &seconds) in part.iter_mut().zip(&self.seconds[op.index() * self.kinds..]) {
-                    *sum = sum.map(|sum| sum + seconds).filter(|sum| sum.is_finite());
+                for (sum, seconds) in part.iter_mut().zip(&self.seconds[op.index() * self.kinds..]) {
+                    *sum += seconds;
                 }
             }
             Some(part)
@@ -120,21 +120,21 @@ impl<'p> CutPath<'p> {
 
     /// The best prices for a set of windows, by kind.
     pub(super) fn prices(&self, inside: &[bool]) -> Option<Vec<f64>> {
-        priced(self.problem, &self.parts(inside)).map(|(_, prices)| prices)
+        let finite =
+            |part: Vec<f64>| part.into_iter().map(|sum| Some(sum).filter(|sum| sum.is_finite())).collect();
+        let parts: Vec<Vec<Option<f64>>> = self.parts(inside).into_iter().map(finite).collect();
+        priced(self.problem, &parts).map(|(_, prices)| prices)
     }
 
     /// The least priced seconds of every operator.
     pub(super) fn least(&self, prices: &[f64]) -> Keyed<OpId, f64> {
-        let row =
-            |row: &[f64]| least_priced(row.iter().map(|&it| Some(it).filter(|it| it.is_finite())), prices);
-        self.seconds.chunks_exact(self.kinds).map(row).collect()
+        self.seconds.chunks_exact(self.kinds).map(|row| least(row, prices)).collect()
     }
 
     /// The bound for a set of windows and prices, before rounding.
     pub(super) fn value(&self, inside: &[bool], prices: &[f64]) -> f64 {
         let outside = self.lengths.iter().zip(inside).filter(|(_, inside)| !**inside);
-        let work =
-            self.parts(inside).iter().map(|part| least_priced(part.iter().copied(), prices)).sum::<f64>();
+        let work: f64 = self.parts(inside).iter().map(|part| least(part, prices)).sum();
         outside.map(|(length, _)| length).sum::<f64>() + work
     }
 
@@ -209,12 +209,6 @@ impl<'p> CutPath<'p> {
         }
         (value[windows], inside)
     }
-}
-
-/// The least priced seconds over the kinds.
-fn least_priced(seconds: impl Iterator<Item = Option<f64>>, prices: &[f64]) -> f64 {
-    let priced = seconds.zip(prices).filter_map(|(seconds, price)| Some(seconds? * price));
-    priced.fold(f64::INFINITY, f64::min)
 }
 
 /// A longest path, without its operators of zero seconds. O(pins).

@@ -1,13 +1,11 @@
 //! The segment bound: the step in segments between operators that little else runs beside.
 
-use super::Reach;
 use super::capacity::Columns;
 use super::cut::{CutPath, Segment};
 use super::energetic::energy;
-use super::windows::MAX_ENTRIES;
+use super::{Reach, Windows};
 use crate::bound::{Bound, LowerBound};
 use crate::csr::Csr;
-use crate::document::ObjectiveKind;
 use crate::graph::OpId;
 use crate::problem::Problem;
 use crate::stop::Stop;
@@ -41,8 +39,7 @@ impl Bound for Segments {
     }
 
     fn applies(&self, problem: &Problem) -> bool {
-        problem.objective().kind() == ObjectiveKind::Makespan
-            && problem.graph().operator_count().saturating_mul(problem.cluster().kind_count()) <= MAX_ENTRIES
+        Windows.applies(problem)
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
@@ -58,8 +55,8 @@ impl Bound for Segments {
     }
 }
 
-/// The segments between narrow operators of the path, the beginning and the end of the step, as far as they are computed before
-/// `stop`; `None` if some operator cannot run anywhere.
+/// The segments between narrow operators of the path, the beginning and the end of the step, as far as they are computed
+/// before `stop`; `None` if some operator cannot run anywhere.
 fn segments(problem: &Problem, cut: &CutPath<'_>, stop: &Stop) -> Option<Vec<Segment>> {
     let mut reach = Reach::new(problem)?;
     let columns = Columns::new(&reach);

@@ -11,7 +11,7 @@ use crate::tolerance::round_down;
 const ROUNDS: usize = 2;
 
 /// Maximum number of entries of the table of seconds by operator and kind.
-pub(super) const MAX_ENTRIES: usize = 1 << 22;
+const MAX_ENTRIES: usize = 1 << 22;
 
 /// A path v₁ ≺ … ≺ v_C cuts the step into windows, in the order of time: busy ones Bᵢ from the start to the end of vᵢ,
 /// and free ones Fᵢ between vᵢ and vᵢ₊₁, where F₀ precedes v₁ and F_C follows v_C. Let ℓ be the least length of a
@@ -34,9 +34,10 @@ pub(super) const MAX_ENTRIES: usize = 1 << 22;
 ///
 /// The sum over Z is the value of a closure in a graph, so the best Z is a minimum cut; this computes the best union of
 /// runs of windows in O(cuts²), and removes long busy windows from it while that helps. Operators of the longest path
-/// cut the windows, the longest ones and some at equal distances.
-/// Valid for the makespan, any priority; uses no communication. O(pins + kinds · operators + holes · (cuts² +
-/// operators)).
+/// cut the windows: its longest ones, and some at equal distances. Valid for the makespan, any priority; uses no
+/// communication. O(pins + pools · operators + holes · (cuts² + holes · operators)) and the prices of [`Fluid`].
+///
+/// [`Fluid`]: crate::bound::Fluid
 #[derive(Debug, Clone, Copy)]
 pub struct Windows;
 

@@ -45,6 +45,7 @@ mod read_off;
 use stagewright_core::bound::{Bound, LowerBound, strongest};
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::evaluate::evaluate;
+use stagewright_core::objective::Objective;
 use stagewright_core::offload::Offload;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -91,7 +92,7 @@ pub struct Relaxed {
     /// The bound; infinite if no placement exists.
     pub bound: LowerBound,
     /// A feasible placement and its latency: the chain of calls of the operator that is ready last, with the chains of
-    /// the operators that it waits for as far as they are compatible. `None` if they are not.
+    /// the operators that it waits for as far as they are compatible. `None` if they are not, also with one call.
     pub plan: Option<(Placement, f64)>,
     /// Whether no node was left out; more effort then gains nothing.
     pub complete: bool,
@@ -123,6 +124,13 @@ impl CallChains {
         let plan = read_off::placement(&chain, &levels, stop).and_then(|placement| {
             let evaluation = evaluate(problem, &placement);
             evaluation.is_feasible().then_some((placement, evaluation.value))
+        });
+        // The chains of several calls may need a colocation class on two devices, where one call would hold it.
+        let plan = plan.or_else(|| {
+            let one_call = Objective::Latency { calls: 1 };
+            let problem =
+                (problem.objective().calls() > 1).then(|| problem.with_objective(one_call).ok())??;
+            self.relax(&problem, stop)?.plan
         });
         Some(Relaxed { bound, plan, complete })
     }

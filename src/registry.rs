@@ -3,7 +3,7 @@
 //! A new solver is a row of [`SOLVERS`], a new bound a row of [`BOUNDS`]: the command line and `bench` find them here.
 
 use stagewright_core::bound::{
-    Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine, Segments, Windows,
+    Bound, CriticalPath, Destructive, Energetic, Fluid, HeaviestUnit, OneMachine, Segments, Windows,
 };
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
@@ -103,6 +103,7 @@ pub const BOUNDS: &[&dyn Bound] = &[
     &Energetic,
     &Windows,
     &Segments,
+    &Destructive,
     &Anchored { effort: AnchoredEffort::DEFAULT },
     &AnchoredFluid { effort: AnchoredEffort::DEFAULT },
     &CallChains { effort: bound::CallChainEffort::DEFAULT },

@@ -209,6 +209,20 @@ impl Problem {
         Problem::new(self.graph.clone(), self.cluster.clone(), objective, self.pins.clone())
     }
 
+    /// Another graph on the same cluster under the same objective.
+    ///
+    /// # Errors
+    /// As for [`Problem::new`].
+    pub(crate) fn with_graph(&self, graph: Graph, pins: PinsDocument) -> Result<Problem, ProblemError> {
+        Problem::new(graph, self.cluster.clone(), self.objective, pins)
+    }
+
+    /// The same problem with the colocation classes of some pairs of operators merged.
+    pub(crate) fn colocated(&self, pairs: impl IntoIterator<Item = [OpId; 2]>) -> Problem {
+        let graph = Arc::new(self.graph.colocated(pairs));
+        Problem { memory: Arc::new(Memory::new(graph.clone())), graph, ..self.clone() }
+    }
+
     /// The graph.
     pub fn graph(&self) -> &Graph {
         &self.graph

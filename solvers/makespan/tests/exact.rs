@@ -2,7 +2,7 @@
 //! colocation.
 
 use stagewright_core::bound::{
-    Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine, Segments, Windows,
+    Bound, CriticalPath, Destructive, Energetic, Fluid, HeaviestUnit, OneMachine, Segments, Windows,
 };
 use stagewright_core::cluster::ClusterBuilder;
 use stagewright_core::document::{KindDocument, LinkDocument, ObjectiveKind, OperatorDocument};
@@ -82,8 +82,8 @@ fn optima_of_small_steps() {
 /// No bound exceeds the optimum of larger steps, and the optimum is no worse than what a search finds.
 #[test]
 fn bounds_and_searches_of_larger_steps() {
-    let bounds: [&dyn Bound; 7] =
-        [&Fluid, &HeaviestUnit, &CriticalPath, &OneMachine, &Energetic, &Windows, &Segments];
+    let bounds: [&dyn Bound; 8] =
+        [&Fluid, &HeaviestUnit, &CriticalPath, &OneMachine, &Energetic, &Windows, &Segments, &Destructive];
     let (mut proved, mut near) = (0, 0);
     for number in 0..150 {
         let problem = makespan::problem(0xE0 + number, 9 + number as usize % 4);

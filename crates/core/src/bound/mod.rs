@@ -12,7 +12,7 @@ pub mod makespan;
 pub use critical_path::CriticalPath;
 pub use fluid::{Column, Fluid, divided, proved_by};
 pub use heaviest_unit::HeaviestUnit;
-pub use makespan::{Energetic, OneMachine, Segments, Windows};
+pub use makespan::{Destructive, Energetic, OneMachine, Segments, Windows};
 
 use crate::certificate::Certificate;
 use crate::graph::ClassId;

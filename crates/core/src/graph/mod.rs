@@ -14,6 +14,8 @@ mod weights;
 
 use std::sync::Arc;
 
+use petgraph::unionfind::UnionFind;
+
 pub use builder::{GraphBuilder, GraphError};
 pub use weights::weight_gradients;
 
@@ -58,6 +60,25 @@ impl Graph {
     /// The first defect found, with its operator or tensor and its JSON path.
     pub fn from_document(document: impl Into<Arc<GraphDocument>>) -> Result<Graph, GraphError> {
         builder::build(document.into())
+    }
+
+    /// The same graph with the colocation classes of some pairs of operators merged, which its document does not say.
+    /// O(operators + pairs).
+    pub(crate) fn colocated(&self, pairs: impl IntoIterator<Item = [OpId; 2]>) -> Graph {
+        let mut merged = UnionFind::new(self.class_count());
+        for [a, b] in pairs {
+            merged.union(self.class_of(a).index(), self.class_of(b).index());
+        }
+        let mut number = vec![None; self.class_count()];
+        let mut classes = ClassId::first(self.class_count());
+        let mut class_of = |op| {
+            let root = merged.find(self.class_of(op).index());
+            *number[root].get_or_insert_with(|| classes.next().expect("no more classes than before"))
+        };
+        let colocation: Keyed<OpId, ClassId> = self.operators().map(&mut class_of).collect();
+        let members: Vec<(ClassId, OpId)> = self.operators().map(|op| (colocation[op], op)).collect();
+        let count = number.iter().flatten().count();
+        Graph { colocation, classes: Csr::from_pairs(count, &members), ..self.clone() }
     }
 
     /// The document it was built from.

@@ -22,7 +22,7 @@ mod node;
 mod tree;
 
 use stagewright_core::bound::makespan::Reach;
-use stagewright_core::bound::{Bound, LowerBound, Segments};
+use stagewright_core::bound::{Bound, Destructive, LowerBound};
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -36,6 +36,9 @@ use tree::{Outcome, Tree};
 
 /// Share of the time for annealing, which finds the first plan.
 const START_SHARE: f64 = 0.2;
+
+/// Share of the remaining time for the bound at the root.
+const BOUND_SHARE: f64 = 0.4;
 
 /// Simulations of annealing without a time limit.
 const START_SIMULATIONS: u64 = 1 << 12;
@@ -96,10 +99,11 @@ impl Solver for Exact {
                 let schedule = Schedule::of_placement(instance, &placement);
                 Best { score: evaluator.score(&schedule), schedule }
             });
-            if Segments.applies(problem)
-                && let Some(found) = Segments.before(problem, context.stop())
-            {
-                context.raise(&mut bound, found);
+            let most = value(best.as_ref());
+            if Destructive.applies(problem) && !context.is_enough(most, bound.value) {
+                let slice = context.time_slice(BOUND_SHARE);
+                let found = Destructive.between(problem, [bound.value, most], slice.stop());
+                found.into_iter().for_each(|found| context.raise(&mut bound, found));
             }
             let (operators, devices) = (problem.graph().operator_count(), problem.cluster().device_count());
             let is_small = (1..=MAX_OPERATORS).contains(&operators)

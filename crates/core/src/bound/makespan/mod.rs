@@ -17,7 +17,8 @@
 //!   heads and tails: [`OneMachine`];
 //! - the time of all devices together for the operators far from both ends, between these ends: [`Energetic`];
 //! - the work that a path confines to parts of the step, which needs no heads and tails: [`Windows`];
-//! - the sum over segments of the step, each bounded by its own heads, tails and energy: [`Segments`].
+//! - the sum over segments of the step, each bounded by its own heads, tails and energy: [`Segments`];
+//! - any value below which every choice of the arcs that cross devices contradicts these bounds: [`Destructive`].
 //!
 //! The bounds relax the rules of [`simulate`](crate::simulate) and use only these: a device runs one operator at a
 //! time, an operator starts when all its inputs are on its device, a transfer takes at least the seconds of its
@@ -38,15 +39,19 @@
 mod arcs;
 mod capacity;
 mod cut;
+mod destructive;
 mod energetic;
 mod local;
 mod one_machine;
+mod part;
 mod reach;
+mod refutation;
 mod segments;
 mod sites;
 mod thresholds;
 mod windows;
 
+pub use destructive::Destructive;
 pub use energetic::{Energetic, energy_at};
 pub use one_machine::{OneMachine, one_device};
 pub use reach::Reach;

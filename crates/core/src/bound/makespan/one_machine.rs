@@ -42,19 +42,12 @@ impl Bound for OneMachine {
 }
 
 /// The bound before rounding.
-fn longest_class(problem: &Problem, reach: &Reach<'_>) -> f64 {
-    let graph = problem.graph();
+pub(super) fn longest_class(problem: &Problem, reach: &Reach<'_>) -> f64 {
+    let classes = problem.graph().class_ids().map(|class| problem.graph().class(class));
     let mut machine = Machine::default();
-    let mut longest = 0.0f64;
-    for class in graph.class_ids() {
-        let on_pool = |pool: usize| {
-            machine.jobs.clear();
-            machine.jobs.extend(graph.class(class).iter().map(|&op| Job::new(reach, op, pool)));
-            machine.end()
-        };
-        longest = longest.max((0..problem.pools().len()).map(on_pool).fold(f64::INFINITY, f64::min));
-    }
-    longest
+    classes
+        .map(|class| machine.of_class(problem, class, |op, pool| Job::new(reach, op, pool)))
+        .fold(0.0, f64::max)
 }
 
 /// Lower bound on the step if one device runs given operators, each with its head, seconds and tail there. O(operators
@@ -66,27 +59,42 @@ pub fn one_device(operators: impl Iterator<Item = [f64; 3]>) -> f64 {
 
 /// An operator on a device.
 #[derive(Debug, Clone, Copy)]
-struct Job {
-    head: f64,
-    seconds: f64,
-    tail: f64,
+pub(super) struct Job {
+    pub(super) head: f64,
+    pub(super) seconds: f64,
+    pub(super) tail: f64,
 }
 
 impl Job {
-    fn new(reach: &Reach<'_>, op: OpId, pool: usize) -> Job {
+    pub(super) fn new(reach: &Reach<'_>, op: OpId, pool: usize) -> Job {
         Job { head: reach.head(op, pool), seconds: reach.seconds(op, pool), tail: reach.tail(op, pool) }
     }
 }
 
 /// A device that may preempt its operators.
 #[derive(Debug, Default)]
-struct Machine {
+pub(super) struct Machine {
     jobs: Vec<Job>,
     /// Tail, as the bits of a non-negative double, and remaining seconds.
     available: BinaryHeap<(u64, u64)>,
 }
 
 impl Machine {
+    /// Minimum over pools of the time that one device needs for the operators of a class, given each as a job there.
+    pub(super) fn of_class(
+        &mut self,
+        problem: &Problem,
+        class: &[OpId],
+        job: impl Fn(OpId, usize) -> Job,
+    ) -> f64 {
+        let on_pool = |pool: usize| {
+            self.jobs.clear();
+            self.jobs.extend(class.iter().map(|&op| job(op, pool)));
+            self.end()
+        };
+        (0..problem.pools().len()).map(on_pool).fold(f64::INFINITY, f64::min)
+    }
+
     /// End of the last tail. O(jobs log jobs).
     fn end(&mut self) -> f64 {
         if let [job] = *self.jobs {

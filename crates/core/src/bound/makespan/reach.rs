@@ -46,6 +46,8 @@ pub struct Reach<'p> {
     most: usize,
     /// The operators u and w of a part.
     ends: [Option<OpId>; 2],
+    /// By arc, whether its ends are on different devices; empty if that is known of none.
+    apart: Vec<bool>,
     /// The operators that must run before (0) and after (1) an operator on its device.
     decided: [Keyed<OpId, Vec<OpId>>; 2],
     /// By operator, the number of the last part that it was in.
@@ -72,7 +74,14 @@ impl<'p> Reach<'p> {
     pub fn new(problem: &'p Problem) -> Option<Reach<'p>> {
         let arcs = Arcs::new(problem.graph());
         let sites = Sites::new(problem, arcs.len())?;
-        Some(Reach::over(problem, arcs, sites, usize::MAX))
+        Some(Reach::over(problem, arcs, sites, usize::MAX, Vec::new()))
+    }
+
+    /// As [`Reach::new`], if the ends of some arcs are on different devices: `apart` says which.
+    pub(super) fn with_apart(problem: &'p Problem, apart: Vec<bool>) -> Option<Reach<'p>> {
+        let arcs = Arcs::new(problem.graph());
+        let sites = Sites::new(problem, arcs.len())?;
+        Some(Reach::over(problem, arcs, sites, usize::MAX, apart))
     }
 
     /// As [`Reach::new`], with a value for every device instead of every pool: `device.index()` is its site. `None` also
@@ -80,10 +89,10 @@ impl<'p> Reach<'p> {
     pub fn by_device(problem: &'p Problem) -> Option<Reach<'p>> {
         let arcs = Arcs::new(problem.graph());
         let sites = Sites::by_device(problem, arcs.len())?;
-        Some(Reach::over(problem, arcs, sites, MAX_BY_DEVICE))
+        Some(Reach::over(problem, arcs, sites, MAX_BY_DEVICE, Vec::new()))
     }
 
-    fn over(problem: &'p Problem, arcs: Arcs, sites: Sites<'p>, most: usize) -> Reach<'p> {
+    fn over(problem: &'p Problem, arcs: Arcs, sites: Sites<'p>, most: usize, apart: Vec<bool>) -> Reach<'p> {
         let graph = problem.graph();
         let side = || Side {
             far: vec![f64::INFINITY; graph.operator_count() * sites.count()],
@@ -95,6 +104,7 @@ impl<'p> Reach<'p> {
             tails: side(),
             operators: graph.topological().to_vec(),
             most,
+            apart,
             ends: [None; 2],
             decided: [0, 1].map(|_| Keyed::filled(Vec::new(), graph.operator_count())),
             part: Keyed::filled(0, graph.operator_count()),
@@ -177,6 +187,22 @@ impl<'p> Reach<'p> {
         self.tails.far(&self.sites, op)[self.sites.site(pool)]
     }
 
+    /// Producer and reader of every arc.
+    pub(super) fn arcs(&self) -> impl ExactSizeIterator<Item = (u32, [OpId; 2])> {
+        (0..self.arcs.len()).map(|arc| (arc as u32, self.arcs.ends(arc as u32)))
+    }
+
+    /// Lower bound on the arrival of an arc's tensors at its reader on a device of a pool, from another device.
+    pub(super) fn arrival(&self, arc: u32, pool: usize) -> f64 {
+        self.heads.arrivals[arc as usize * self.sites.count() + self.sites.site(pool)]
+    }
+
+    /// Lower bound on the time from the departure of an arc's tensors from its producer on a device of a pool, to another
+    /// device, to the end of the step.
+    pub(super) fn departure(&self, arc: u32, pool: usize) -> f64 {
+        self.tails.arrivals[arc as usize * self.sites.count() + self.sites.site(pool)]
+    }
+
     /// Seconds of an operator on a pool; infinite if its colocation class cannot be there.
     pub fn seconds(&self, op: OpId, pool: usize) -> f64 {
         self.sites.seconds(op)[self.sites.site(pool)]
@@ -221,17 +247,21 @@ impl Sweep<'_> {
                     side.alone[op.index() * count + site] = f64::INFINITY;
                     continue;
                 }
-                let neighbour = |other: OpId, arrival: f64| Neighbour {
+                let neighbour = |other: OpId, arrival: f64, seconds: f64| Neighbour {
                     op: other,
                     arrival,
                     head: side.far[other.index() * count + site],
-                    seconds: self.seconds(other, site),
+                    seconds,
                 };
                 let neighbours = |op: OpId| {
-                    let reads = self.reads(op);
-                    let reads = reads
-                        .map(|arc| neighbour(self.other(arc), side.arrivals[arc as usize * count + site]));
-                    reads.chain(decided[op].iter().map(move |&other| neighbour(other, f64::INFINITY)))
+                    let reads = self.reads(op).map(|arc| {
+                        let other = self.other(arc);
+                        let apart = self.reach.apart.get(arc as usize).is_some_and(|&apart| apart);
+                        let seconds = if apart { f64::INFINITY } else { self.seconds(other, site) };
+                        neighbour(other, side.arrivals[arc as usize * count + site], seconds)
+                    });
+                    let before = decided[op].iter();
+                    reads.chain(before.map(move |&op| neighbour(op, f64::INFINITY, self.seconds(op, site))))
                 };
                 let alone = neighbours(op).map(|neighbour| neighbour.arrival).fold(0.0, f64::max);
                 let far = local.start(neighbours(op), neighbours);

@@ -47,17 +47,32 @@ impl Bound for Segments {
     }
 
     fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
-        let cut = CutPath::new(problem, MAX_ENDS)?;
-        let segments = segments(problem, &cut, stop)?;
-        let prices = cut.prices(&vec![true; cut.lengths.len()])?;
-        let (value, _) = cut.choose(&cut.least(&prices), &segments);
+        let value = sum_of_segments(problem, stop, |_, _, seconds| seconds)?;
         Some(LowerBound { value: round_down(value), source: self.name(), certificate: None })
     }
 }
 
+/// The bound before rounding, where `improved` may raise the bound on the length of a segment: it is given the operators
+/// at its ends, those in it, and the bound. Short segments come first.
+pub(super) fn sum_of_segments(
+    problem: &Problem,
+    stop: &Stop,
+    improved: impl FnMut([Option<OpId>; 2], &[OpId], f64) -> f64,
+) -> Option<f64> {
+    let cut = CutPath::new(problem, MAX_ENDS)?;
+    let segments = segments(problem, &cut, stop, improved)?;
+    let prices = cut.prices(&vec![true; cut.lengths.len()])?;
+    Some(cut.choose(&cut.least(&prices), &segments).0)
+}
+
 /// The segments between narrow operators of the path, the beginning and the end of the step, as far as they are computed
 /// before `stop`; `None` if some operator cannot run anywhere.
-fn segments(problem: &Problem, cut: &CutPath<'_>, stop: &Stop) -> Option<Vec<Segment>> {
+fn segments(
+    problem: &Problem,
+    cut: &CutPath<'_>,
+    stop: &Stop,
+    mut improved: impl FnMut([Option<OpId>; 2], &[OpId], f64) -> f64,
+) -> Option<Vec<Segment>> {
     let mut reach = Reach::new(problem)?;
     let columns = Columns::new(&reach);
     // The first window of a segment that begins at a mark, and the last of one that ends there.
@@ -88,6 +103,7 @@ fn segments(problem: &Problem, cut: &CutPath<'_>, stop: &Stop) -> Option<Vec<Seg
             if !between.is_empty() {
                 reach.restrict([from, to], between);
                 let seconds = reach.longest().max(energy(&reach, &columns).unwrap_or(0.0));
+                let seconds = improved([from, to], &reach.operators, seconds);
                 segments.push(Segment { first, last, seconds });
             }
         }

@@ -1,0 +1,119 @@
+//! The destructive bound: the largest step that can be refuted.
+
+use super::Windows;
+use super::part::part;
+use super::refutation::Refutation;
+use super::segments::sum_of_segments;
+use crate::bound::{Bound, LowerBound, strongest};
+use crate::problem::Problem;
+use crate::stop::Stop;
+use crate::tolerance::round_down;
+
+/// Maximum number of operators of a segment whose length is refuted, and of a graph that is refuted as a whole.
+const MAX_IN_SEGMENT: usize = 300;
+const MAX_OPERATORS: usize = 1000;
+
+/// Maximum number of nodes for one target, at first and in the last round, and its growth from round to round.
+const FIRST_NODES: usize = 300;
+const MAX_NODES: usize = 300 << 12;
+const GROWTH: usize = 4;
+
+/// Maximum number of operators of all nodes together: for the segments, and once more for the whole graph. With a time
+/// limit there may be more.
+const MAX_WORK: usize = 1 << 20;
+const MAX_TIMED_WORK: usize = 1 << 23;
+
+/// Share of a time limit for the segments.
+const SEGMENTS_SHARE: f64 = 0.5;
+
+/// The first increase from a bound to the target above it, and the least one.
+const FIRST_STEP: f64 = 0.04;
+const LEAST_STEP: f64 = 0.001;
+
+/// The largest T for which the assumption that the step is shorter leads to a contradiction: see [`Refutation`]. The
+/// same for the segments of [`Segments`](super::Segments), whose lengths then sum to more.
+///
+/// *Proof.* If the step is shorter than T, it is a step of one of the leaves of the tree, since the ends of every arc are
+/// on one device or on two. The bounds of a leaf hold for all its steps; if they reach T in every leaf, there is none.
+/// A segment is a problem of its own: see [`part`]. Valid for the makespan, any priority. O(work · arcs per operator ·
+/// log) after the segments.
+///
+/// Klein and Scholl, "Computing lower bounds by destructive improvement: an application to resource-constrained project
+/// scheduling", European Journal of Operational Research 1999.
+#[derive(Debug, Clone, Copy)]
+pub struct Destructive;
+
+impl Bound for Destructive {
+    fn name(&self) -> &'static str {
+        "destructive"
+    }
+
+    fn applies(&self, problem: &Problem) -> bool {
+        Windows.applies(problem)
+    }
+
+    fn compute(&self, problem: &Problem) -> Option<LowerBound> {
+        self.before(problem, &Stop::new(None, Default::default()))
+    }
+
+    fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
+        self.between(problem, [strongest(problem).value, f64::INFINITY], stop)
+    }
+}
+
+impl Destructive {
+    /// The bound, given one that is known and the value of a plan, infinite without one: it is between these.
+    pub fn between(&self, problem: &Problem, known: [f64; 2], stop: &Stop) -> Option<LowerBound> {
+        let [mut value, most] = known;
+        let work = if stop.remaining().is_some() { MAX_TIMED_WORK } else { MAX_WORK };
+        let (operators, mut left) = (problem.graph().operator_count(), work);
+        let first = stop.within(stop.remaining().map(|time| time.mul_f64(SEGMENTS_SHARE)));
+        let sum = sum_of_segments(problem, stop, |ends, between, seconds| {
+            let inside = between.len() + ends.iter().flatten().count();
+            if between.len() > MAX_IN_SEGMENT || inside == operators || left == 0 {
+                return seconds;
+            }
+            let Some(part) = part(problem, ends, between) else { return seconds };
+            improved(&part, seconds, f64::INFINITY, FIRST_NODES, &mut left, &first)
+        })?;
+        value = value.max(round_down(sum).min(most));
+        if operators <= MAX_OPERATORS {
+            let (mut left, mut nodes) = (work, FIRST_NODES);
+            while value < round_down(most) && nodes <= MAX_NODES && left > 0 && stop.reason().is_none() {
+                value = value.max(round_down(improved(problem, value, most, nodes, &mut left, stop)));
+                nodes *= GROWTH;
+            }
+        }
+        Some(LowerBound { value, source: self.name(), certificate: None })
+    }
+}
+
+/// A larger lower bound on the step than `value`, but at most `most`, as far as refutations of `nodes` nodes find one
+/// before `left` operators of nodes are used up.
+fn improved(
+    problem: &Problem,
+    mut value: f64,
+    most: f64,
+    nodes: usize,
+    left: &mut usize,
+    stop: &Stop,
+) -> f64 {
+    let (mut open, mut step) = (f64::INFINITY, FIRST_STEP);
+    while value > 0.0 && value < most && step > LEAST_STEP && *left > 0 && stop.reason().is_none() {
+        let target = (value * (1.0 + step)).min(most);
+        if target < open {
+            let mut refutation = Refutation { target, most: nodes, nodes: 0, stop };
+            if refutation.succeeds(problem) {
+                value = target;
+                step *= 1.5;
+            } else {
+                open = target;
+            }
+            *left = left.saturating_sub(refutation.nodes * problem.graph().operator_count());
+        }
+        if target >= open {
+            step *= 0.5;
+        }
+    }
+    value
+}

@@ -4,11 +4,12 @@
 //! | --- | --- | --- |
 //! | GiPH | 48, 20 unequal devices (Hu et al., MLSys 2023), under `STAGEWRIGHT_SHARED` | the published makespan of HEFT |
 //! | RGPOS | 18, drawn by the recipe of Kwok and Ahmad (JPDC 1999) | the optimum, known by construction |
+//! | RGPOS, ports | 12 of them with fewer edges, the same schedules with ports | the same |
 //! | RGBOS | 36, drawn by their recipe, four processors | the best plan found here |
 //! | ogra | files of Davidović and Crainic (Computers & Operations Research 2006), if given | the published optimum |
 //! | td | their random graphs, if given, on two and four processors | the best plan found here |
 //!
-//! A step runs without contention. Every solver has the same time, and its column is its makespan divided by the value
+//! A step runs without contention, unless the set says ports. Every solver has the same time, and its column is its makespan divided by the value
 //! compared with. The bound is the strongest of those that need no search, divided by the optimum or the best plan. A
 //! bound above a known optimum or above a plan, or a plan below a known optimum, ends the bench with an error:
 //!
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use stagewright::registry::BOUNDS;
 use stagewright::{portfolio, registry};
+use stagewright_core::document::Execution;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status};
 use stagewright_core::tolerance;
@@ -100,21 +102,21 @@ fn giph() -> Vec<Instance> {
 }
 
 fn with_known_optimum() -> Vec<Instance> {
-    let mut instances = Vec::new();
+    let (mut free, mut ports) = (Vec::new(), Vec::new());
     for tasks in [50, 100, 200] {
         for processors in [2, 8] {
             for ccr in RATIOS_OF_COMMUNICATION {
-                let drawn = rgpos(instances.len() as u64, tasks, processors, ccr);
-                instances.push(Instance {
-                    set: "RGPOS",
-                    name: format!("{} tasks, {processors} processors, CCR {ccr}", drawn.graph.seconds.len()),
-                    problem: drawn.graph.problem(processors),
-                    known: Known::Optimum(f64::from(drawn.length)),
-                });
+                let drawn = rgpos(free.len() as u64, tasks, processors, ccr);
+                let name = format!("{} tasks, {processors} processors, CCR {ccr}", drawn.graph.seconds.len());
+                let known = Known::Optimum(f64::from(drawn.length));
+                free.push(Instance { set: "RGPOS", name: name.clone(), problem: drawn.problem(), known });
+                if tasks < 200 {
+                    ports.push(Instance { set: "RGPOS, ports", name, problem: drawn.for_ports().1, known });
+                }
             }
         }
     }
-    instances
+    free.into_iter().chain(ports).collect()
 }
 
 fn small() -> Vec<Instance> {
@@ -124,7 +126,7 @@ fn small() -> Vec<Instance> {
             instances.push(Instance {
                 set: "RGBOS",
                 name: format!("{tasks} tasks, CCR {ccr}"),
-                problem: rgbos(instances.len() as u64, tasks, ccr).problem(4),
+                problem: rgbos(instances.len() as u64, tasks, ccr).problem(4, Execution::ContentionFree),
                 known: Known::Nothing,
             });
         }
@@ -142,7 +144,7 @@ fn of_file(path: &Path) -> Vec<Instance> {
     let on = |set, processors, known| Instance {
         set,
         name: format!("{name}, {processors} processors"),
-        problem: graph.problem(processors),
+        problem: graph.problem(processors, Execution::ContentionFree),
         known,
     };
     match name.strip_prefix("ogra").and_then(|rest| rest.rsplit('_').next()?.parse().ok()) {

@@ -19,15 +19,26 @@ fn drawn(number: u64, tasks: usize) -> KnownOptimum {
     rgpos(number, tasks, 2 + number as u32 % 3, RATIOS_OF_COMMUNICATION[number as usize / 3 % 3])
 }
 
+/// The same graph without contention and with ports.
+fn executions(known: KnownOptimum) -> [(KnownOptimum, Problem); 2] {
+    let free = known.problem();
+    [(known.clone(), free), known.for_ports()]
+}
+
 #[test]
 fn optimal_schedules_take_their_length() {
+    let mut edges = [0; 2];
     for number in 0..60 {
-        let known = drawn(number, 10 + 2 * number as usize);
-        let problem = known.graph.problem(known.processors);
-        let (evaluation, report) = agreed(&problem, &known.placement(), number);
-        assert_eq!(evaluation.value, f64::from(known.length), "{number}");
-        assert_eq!(report.value_s, Some(evaluation.value), "{number}");
+        for ((known, problem), edges) in
+            executions(drawn(number, 10 + number as usize)).into_iter().zip(&mut edges)
+        {
+            *edges += known.graph.edges.len();
+            let (evaluation, report) = agreed(&problem, &known.placement(), number);
+            assert_eq!(evaluation.value, f64::from(known.length), "{number}");
+            assert_eq!(report.value_s, Some(evaluation.value), "{number}");
+        }
     }
+    assert!(2 * edges[1] > edges[0], "{edges:?} edges");
 }
 
 fn solved(solver: &dyn Solver, problem: &Problem) -> Solution {
@@ -41,9 +52,8 @@ fn solved(solver: &dyn Solver, problem: &Problem) -> Solution {
 #[test]
 fn bounds_and_plans_enclose_known_optima() {
     let (mut optimal, mut longer) = (0, 0);
-    for number in 0..18 {
-        let known = drawn(number, 12 + number as usize);
-        let problem = known.graph.problem(known.processors);
+    let drawn = (0..12).flat_map(|number| executions(drawn(number, 12 + number as usize)));
+    for (number, (known, problem)) in drawn.enumerate() {
         let optimum = f64::from(known.length);
         for bound in BOUNDS.iter().filter(|bound| bound.applies(&problem)) {
             let value = bound.compute(&problem).expect("a feasible problem has bounds").value;

@@ -8,8 +8,11 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use stagewright_core::cluster::DeviceId;
+use stagewright_core::document::Execution;
+use stagewright_core::evaluate::evaluate;
 use stagewright_core::graph::OpId;
 use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 
 use crate::task_graphs::{TaskGraph, known_length};
@@ -42,6 +45,26 @@ pub struct KnownOptimum {
 }
 
 impl KnownOptimum {
+    /// The problem of the graph without contention, as published.
+    pub fn problem(&self) -> Problem {
+        self.graph.problem(self.processors, Execution::ContentionFree)
+    }
+
+    /// Drops the edges that delay the schedule if transfers go through ports; the problem with ports then has the same
+    /// optimum. Simulates the schedule once for every edge.
+    #[must_use]
+    pub fn for_ports(mut self) -> (KnownOptimum, Problem) {
+        for edge in std::mem::take(&mut self.graph.edges) {
+            self.graph.edges.push(edge);
+            let problem = self.graph.problem(self.processors, Execution::Ports);
+            if evaluate(&problem, &self.placement()).value > f64::from(self.length) {
+                self.graph.edges.pop();
+            }
+        }
+        let problem = self.graph.problem(self.processors, Execution::Ports);
+        (self, problem)
+    }
+
     /// The optimal schedule, as a plan for the problem of the graph.
     pub fn placement(&self) -> Placement {
         let device_of = self.processor_of.iter().copied().map(DeviceId).collect();

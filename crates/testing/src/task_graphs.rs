@@ -2,10 +2,10 @@
 //! P | prec, c_jk | C_max of the scheduling literature.
 //!
 //! A task takes the same time on every processor. An edge takes its communication time between two processors and none
-//! within one; transfers do not contend. The execution is therefore contention-free. A schedule of a plan is one of
-//! the published model, but not every schedule of that model has a plan: here a processor never waits while one of its
-//! tasks is ready, and a tensor that arrives at the instant when its device becomes free may be too late to be
-//! considered.
+//! within one. In the literature transfers do not contend, so the execution is contention-free. A schedule of a plan is
+//! then one of the published model, but not every schedule of that model has a plan: here a processor never waits while
+//! one of its tasks is ready, and a tensor that arrives at the instant when its device becomes free may be too late to
+//! be considered.
 
 use stagewright_core::cluster::ClusterBuilder;
 use stagewright_core::document::{Execution, KindDocument, OperatorDocument, PinsDocument, TensorDocument};
@@ -55,7 +55,7 @@ impl TaskGraph {
     ///
     /// # Panics
     /// If an edge names no task, or if there is a cycle.
-    pub fn problem(&self, processors: u32) -> Problem {
+    pub fn problem(&self, processors: u32, execution: Execution) -> Problem {
         let mut graph = GraphBuilder::new("tasks");
         let on_class = |seconds: u32| [(CLASS.to_owned(), f64::from(seconds))].into();
         for (task, &seconds) in self.seconds.iter().enumerate() {
@@ -74,7 +74,7 @@ impl TaskGraph {
         let mut cluster = ClusterBuilder::new("processors");
         cluster.kind(KindDocument::named(CLASS, processors));
         let (graph, cluster) = (graph.build().expect("a task graph"), cluster.build().expect("a cluster"));
-        let objective = Objective::Makespan { execution: Execution::ContentionFree };
+        let objective = Objective::Makespan { execution };
         Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a sound problem")
     }
 }

@@ -13,6 +13,7 @@ mod explain;
 mod export;
 mod formats;
 mod importers;
+mod known_optima;
 mod latency;
 mod makespan;
 mod malformed;

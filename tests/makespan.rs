@@ -63,7 +63,7 @@ fn found(report: &Report) -> BTreeSet<ViolationKind> {
 }
 
 /// Evaluates a placement, writes it as a plan and checks that; asserts that both find the same violations.
-fn agreed(problem: &Problem, chosen: &Placement, number: u64) -> (Evaluation, Report) {
+pub(super) fn agreed(problem: &Problem, chosen: &Placement, number: u64) -> (Evaluation, Report) {
     let evaluation = evaluate(problem, chosen);
     let plan = written(problem, chosen, &evaluation);
     assert_eq!(placement(problem, &plan).as_ref(), Ok(chosen), "{number}");

@@ -3,10 +3,12 @@
 pub mod brute_force;
 pub mod devices;
 pub mod heterogeneous;
+pub mod kwok_ahmad;
 pub mod makespan;
 pub mod makespan_optimum;
 pub mod random;
 pub mod replicated;
 pub mod steps;
+pub mod task_graphs;
 pub mod textbook;
 pub mod training;

@@ -37,8 +37,8 @@ use tree::{Outcome, Tree};
 /// Share of the time for annealing, which finds the first plan.
 const START_SHARE: f64 = 0.2;
 
-/// Share of the remaining time for the bound at the root.
-const BOUND_SHARE: f64 = 0.4;
+/// Share of the remaining time for the bound at the root, if the tree is searched.
+const BOUND_SHARE: f64 = 0.5;
 
 /// Simulations of annealing without a time limit.
 const START_SIMULATIONS: u64 = 1 << 12;
@@ -99,16 +99,16 @@ impl Solver for Exact {
                 let schedule = Schedule::of_placement(instance, &placement);
                 Best { score: evaluator.score(&schedule), schedule }
             });
-            let most = value(best.as_ref());
-            if Destructive.applies(problem) && !context.is_enough(most, bound.value) {
-                let slice = context.time_slice(BOUND_SHARE);
-                let found = Destructive.between(problem, [bound.value, most], slice.stop());
-                found.into_iter().for_each(|found| context.raise(&mut bound, found));
-            }
             let (operators, devices) = (problem.graph().operator_count(), problem.cluster().device_count());
             let is_small = (1..=MAX_OPERATORS).contains(&operators)
                 && devices <= MAX_DEVICES
                 && operators * devices * devices <= MAX_NODE_WORK;
+            let most = value(best.as_ref());
+            if Destructive.applies(problem) && !context.is_enough(most, bound.value) {
+                let slice = context.time_slice(if is_small { BOUND_SHARE } else { 1.0 });
+                let found = Destructive.between(problem, [bound.value, most], slice.stop());
+                found.into_iter().for_each(|found| context.raise(&mut bound, found));
+            }
             let is_enough = context.is_enough(value(best.as_ref()), bound.value);
             let reach = if is_enough || !is_small { None } else { Reach::by_device(problem) };
             let mut statistics = Vec::new();

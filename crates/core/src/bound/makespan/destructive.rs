@@ -13,9 +13,11 @@ use crate::tolerance::round_down;
 const MAX_IN_SEGMENT: usize = 300;
 const MAX_OPERATORS: usize = 1000;
 
-/// Maximum number of nodes for one target, at first and in the last round, and its growth from round to round.
-const FIRST_NODES: usize = 300;
-const MAX_NODES: usize = 300 << 12;
+/// Maximum number of nodes for one target in a segment; for the whole graph before the segments and in the last round
+/// after them, and its growth from round to round.
+const SEGMENT_NODES: usize = 100;
+const FIRST_NODES: usize = 25;
+const MAX_NODES: usize = FIRST_NODES << 16;
 const GROWTH: usize = 4;
 
 /// Maximum number of operators of all nodes together: for the segments, and once more for the whole graph. With a time
@@ -26,7 +28,7 @@ const MAX_TIMED_WORK: usize = 1 << 23;
 /// Share of a time limit for the segments.
 const SEGMENTS_SHARE: f64 = 0.5;
 
-/// The first increase from a bound to the target above it, and the least one.
+/// The first increase from a bound to the target above it, halved from round to round, and the least one.
 const FIRST_STEP: f64 = 0.04;
 const LEAST_STEP: f64 = 0.001;
 
@@ -66,54 +68,72 @@ impl Destructive {
     pub fn between(&self, problem: &Problem, known: [f64; 2], stop: &Stop) -> Option<LowerBound> {
         let [mut value, most] = known;
         let work = if stop.remaining().is_some() { MAX_TIMED_WORK } else { MAX_WORK };
-        let (operators, mut left) = (problem.graph().operator_count(), work);
+        let operators = problem.graph().operator_count();
+        let mut whole = Rounds {
+            left: if operators <= MAX_OPERATORS { work } else { 0 },
+            nodes: FIRST_NODES,
+            step: FIRST_STEP,
+        };
+        whole.next(problem, &mut value, most, stop);
+        let mut segments = Rounds { left: work, nodes: SEGMENT_NODES, step: FIRST_STEP };
         let first = stop.within(stop.remaining().map(|time| time.mul_f64(SEGMENTS_SHARE)));
-        let sum = sum_of_segments(problem, stop, |ends, between, seconds| {
+        let sum = sum_of_segments(problem, stop, |ends, between, mut seconds| {
             let inside = between.len() + ends.iter().flatten().count();
-            if between.len() > MAX_IN_SEGMENT || inside == operators || left == 0 {
-                return seconds;
+            if between.len() <= MAX_IN_SEGMENT
+                && inside < operators
+                && segments.left > 0
+                && let Some(part) = part(problem, ends, between)
+            {
+                segments.next(&part, &mut seconds, f64::INFINITY, &first);
             }
-            let Some(part) = part(problem, ends, between) else { return seconds };
-            improved(&part, seconds, f64::INFINITY, FIRST_NODES, &mut left, &first)
+            seconds
         })?;
         value = value.max(round_down(sum).min(most));
-        if operators <= MAX_OPERATORS {
-            let (mut left, mut nodes) = (work, FIRST_NODES);
-            while value < round_down(most) && nodes <= MAX_NODES && left > 0 && stop.reason().is_none() {
-                value = value.max(round_down(improved(problem, value, most, nodes, &mut left, stop)));
-                nodes *= GROWTH;
-            }
+        while value < round_down(most)
+            && whole.left > 0
+            && whole.nodes <= MAX_NODES
+            && stop.reason().is_none()
+        {
+            whole.nodes *= GROWTH;
+            whole.step = (whole.step / 2.0).max(2.0 * LEAST_STEP);
+            whole.next(problem, &mut value, most, stop);
         }
         Some(LowerBound { value, source: self.name(), certificate: None })
     }
 }
 
-/// A larger lower bound on the step than `value`, but at most `most`, as far as refutations of `nodes` nodes find one
-/// before `left` operators of nodes are used up.
-fn improved(
-    problem: &Problem,
-    mut value: f64,
-    most: f64,
+/// Refutations of growing targets.
+struct Rounds {
+    /// Number of operators of nodes that remain.
+    left: usize,
+    /// Maximum number of nodes for one target.
     nodes: usize,
-    left: &mut usize,
-    stop: &Stop,
-) -> f64 {
-    let (mut open, mut step) = (f64::INFINITY, FIRST_STEP);
-    while value > 0.0 && value < most && step > LEAST_STEP && *left > 0 && stop.reason().is_none() {
-        let target = (value * (1.0 + step)).min(most);
-        if target < open {
-            let mut refutation = Refutation { target, most: nodes, nodes: 0, stop };
-            if refutation.succeeds(problem) {
-                value = target;
-                step *= 1.5;
-            } else {
-                open = target;
+    /// The first increase from a bound to the target above it.
+    step: f64,
+}
+
+impl Rounds {
+    /// Raises a lower bound on the step, to at most `most`.
+    fn next(&mut self, problem: &Problem, value: &mut f64, most: f64, stop: &Stop) {
+        let mut reached = *value;
+        let (mut open, mut step) = (f64::INFINITY, self.step);
+        while reached > 0.0 && reached < most && step > LEAST_STEP && self.left > 0 && stop.reason().is_none()
+        {
+            let target = (reached * (1.0 + step)).min(most);
+            if target < open {
+                let mut refutation = Refutation { target, most: self.nodes, nodes: 0, stop };
+                if refutation.succeeds(problem) {
+                    reached = target;
+                    *value = value.max(round_down(target));
+                    step *= 1.5;
+                } else {
+                    open = target;
+                }
+                self.left = self.left.saturating_sub(refutation.nodes * problem.graph().operator_count());
             }
-            *left = left.saturating_sub(refutation.nodes * problem.graph().operator_count());
-        }
-        if target >= open {
-            step *= 0.5;
+            if target >= open {
+                step *= 0.5;
+            }
         }
     }
-    value
 }

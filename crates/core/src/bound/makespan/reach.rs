@@ -46,7 +46,7 @@ pub struct Reach<'p> {
     most: usize,
     /// The operators u and w of a part.
     ends: [Option<OpId>; 2],
-    /// By arc, whether its ends are on different devices; empty if that is known of none.
+    /// By arc, whether its ends are known to be on different devices; empty if none are.
     apart: Vec<bool>,
     /// The operators that must run before (0) and after (1) an operator on its device.
     decided: [Keyed<OpId, Vec<OpId>>; 2],

@@ -36,39 +36,39 @@ pub(super) struct Refutation<'a> {
 impl Refutation<'_> {
     /// Whether no schedule of a problem is shorter than the target; `false` if that remains open.
     pub(super) fn succeeds(&mut self, problem: &Problem) -> bool {
-        self.refutes(Node { problem: problem.clone(), apart: Vec::new() })
-    }
-
-    fn refutes(&mut self, mut node: Node) -> bool {
+        let mut trail: Vec<Decision> = Vec::new();
+        // The alternatives to come back to: the length of the trail there, and the pair that is together.
+        let mut alternatives: Vec<(usize, [OpId; 2])> = Vec::new();
         loop {
+            if self.nodes == self.most || self.stop.reason().is_some() {
+                return false;
+            }
             self.nodes += 1;
-            if self.nodes > self.most || self.stop.reason().is_some() {
-                return false;
+            match self.examine(&Node::new(problem, &trail)) {
+                Examined::Open => return false,
+                Examined::Together(pairs) => trail.extend(pairs.into_iter().map(Decision::Together)),
+                Examined::Branch(arc, ends) => {
+                    alternatives.push((trail.len(), ends));
+                    trail.push(Decision::Apart(arc));
+                }
+                Examined::Refuted => {
+                    let Some((length, ends)) = alternatives.pop() else { return true };
+                    trail.truncate(length);
+                    trail.push(Decision::Together(ends));
+                }
             }
-            let Some(reach) = Reach::with_apart(&node.problem, node.apart.clone()) else { return true };
-            if longest_class(&node.problem, &reach) >= self.target
-                || energy(&reach, &Columns::new(&reach)).is_some_and(|energy| energy >= self.target)
-            {
-                return true;
-            }
-            let Examined { together, next } = self.examine(&node, &reach);
-            if !together.is_empty() {
-                node.join(together);
-                continue;
-            }
-            let Some((arc, ends)) = next else { return false };
-            let mut child = node.clone();
-            child.separate(arc, reach.arcs().len());
-            if !self.refutes(child) {
-                return false;
-            }
-            node.join(vec![ends]);
         }
     }
 
-    /// The bounds of the classes at both ends of every open arc, if its ends are on different devices.
-    fn examine(&self, node: &Node, reach: &Reach<'_>) -> Examined {
+    /// The bounds of a node, and those of the classes at both ends of every open arc if its ends are apart.
+    fn examine(&self, node: &Node) -> Examined {
         let problem = &node.problem;
+        let Some(reach) = Reach::with_apart(problem, node.apart.clone()) else { return Examined::Refuted };
+        if longest_class(problem, &reach) >= self.target
+            || energy(&reach, &Columns::new(&reach)).is_some_and(|energy| energy >= self.target)
+        {
+            return Examined::Refuted;
+        }
         let graph = problem.graph();
         let class = |op: OpId| graph.class(graph.class_of(op));
         let least = |&op: &OpId| {
@@ -76,24 +76,24 @@ impl Refutation<'_> {
             pools.map(|pool| reach.seconds(op, pool)).fold(f64::INFINITY, f64::min)
         };
         let mut machine = Machine::default();
-        let mut examined = Examined::default();
-        let mut best = f64::NEG_INFINITY;
+        let mut together = Vec::new();
+        let mut branch: Option<(f64, u32, [OpId; 2])> = None;
         for (arc, ends) in reach.arcs() {
             let [from, to] = ends;
-            if graph.class_of(from) == graph.class_of(to) || node.is_apart(arc) {
+            if graph.class_of(from) == graph.class_of(to) || node.apart[arc as usize] {
                 continue;
             }
             let pools = 0..problem.pools().len();
             let (mut with_head, mut with_tail) = (0.0, 0.0);
             if pools.clone().any(|pool| reach.arrival(arc, pool) > reach.head(to, pool)) {
                 with_head = machine.of_class(problem, class(to), |op, pool| {
-                    let job = Job::new(reach, op, pool);
+                    let job = Job::new(&reach, op, pool);
                     if op == to { Job { head: job.head.max(reach.arrival(arc, pool)), ..job } } else { job }
                 });
             }
             if pools.clone().any(|pool| reach.departure(arc, pool) > reach.tail(from, pool)) {
                 with_tail = machine.of_class(problem, class(from), |op, pool| {
-                    let job = Job::new(reach, op, pool);
+                    let job = Job::new(&reach, op, pool);
                     if op == from {
                         Job { tail: job.tail.max(reach.departure(arc, pool)), ..job }
                     } else {
@@ -103,84 +103,87 @@ impl Refutation<'_> {
             }
             let apart = f64::max(with_head, with_tail);
             if apart >= self.target {
-                examined.together.push(ends);
+                together.push(ends);
             }
-            let [smaller, other] = ends.map(|op| class(op).iter().map(least).sum::<f64>());
-            let score = apart + CLASS_WEIGHT * f64::min(smaller, other);
-            if score > best {
-                best = score;
-                examined.next = Some((arc, ends));
+            // Apart ends that change no bound refute nothing.
+            if apart > 0.0 {
+                let [smaller, other] = ends.map(|op| class(op).iter().map(least).sum::<f64>());
+                let score = apart + CLASS_WEIGHT * f64::min(smaller, other);
+                if branch.is_none_or(|(best, ..)| score > best) {
+                    branch = Some((score, arc, ends));
+                }
             }
         }
-        examined
+        match branch {
+            _ if !together.is_empty() => Examined::Together(together),
+            Some((_, arc, ends)) => Examined::Branch(arc, ends),
+            None => Examined::Open,
+        }
     }
 }
 
-/// What follows from the bounds of single arcs.
-#[derive(Default)]
-struct Examined {
+/// What the bounds say of a node.
+enum Examined {
+    /// They reach the target.
+    Refuted,
     /// Pairs that must be on one device.
-    together: Vec<[OpId; 2]>,
-    /// The arc to branch on, if any is open, and its ends.
-    next: Option<(u32, [OpId; 2])>,
+    Together(Vec<[OpId; 2]>),
+    /// The arc to branch on, and its ends.
+    Branch(u32, [OpId; 2]),
+    /// They do not, whatever is decided of the open arcs.
+    Open,
 }
 
-/// What is decided.
-#[derive(Clone)]
+/// A decision of the tree.
+#[derive(Debug, Clone, Copy)]
+enum Decision {
+    /// Two operators on one device.
+    Together([OpId; 2]),
+    /// The ends of an arc on different devices.
+    Apart(u32),
+}
+
+/// A node of the tree, with what its decisions imply: all arcs between two classes are apart if one is; and of two
+/// devices, classes that are not on the one are on the other.
 struct Node {
     /// Operators that are together are colocated.
     problem: Problem,
-    /// By arc, whether its ends are on different devices; empty if no arc's are.
+    /// By arc, whether its ends are on different devices.
     apart: Vec<bool>,
 }
 
 impl Node {
-    fn is_apart(&self, arc: u32) -> bool {
-        self.apart.get(arc as usize).is_some_and(|&apart| apart)
-    }
-
-    /// Decides that the ends of an arc are on different devices.
-    fn separate(&mut self, arc: u32, arcs: usize) {
-        self.apart.resize(arcs, false);
-        self.apart[arc as usize] = true;
-        self.close();
-    }
-
-    /// Decides that the operators of every pair are on one device.
-    fn join(&mut self, pairs: Vec<[OpId; 2]>) {
-        self.problem = self.problem.colocated(pairs);
-        self.close();
-    }
-
-    /// Adds what the decisions imply: all arcs between two classes that are apart are; and of two devices, classes that
-    /// are not on the one are on the other.
-    fn close(&mut self) {
-        if self.apart.is_empty() {
-            return;
-        }
-        let graph = self.problem.graph();
-        let arcs = Arcs::new(graph);
-        let decided: Vec<[OpId; 2]> = (0..self.apart.len() as u32)
-            .filter(|&arc| self.is_apart(arc))
-            .map(|arc| arcs.ends(arc))
-            .collect();
-        if self.problem.cluster().device_count() == 2 {
-            let mut opposite: FxHashMap<ClassId, OpId> = FxHashMap::default();
-            let both_ways = decided.iter().flat_map(|&[a, b]| [[a, b], [b, a]]);
-            let same = both_ways.map(|[a, b]| [*opposite.entry(graph.class_of(a)).or_insert(b), b]);
-            let same: Vec<[OpId; 2]> =
-                same.filter(|&[a, b]| graph.class_of(a) != graph.class_of(b)).collect();
-            if !same.is_empty() {
-                return self.join(same);
+    fn new(root: &Problem, trail: &[Decision]) -> Node {
+        let arcs = Arcs::new(root.graph());
+        let mut pairs = Vec::new();
+        let mut apart = Vec::new();
+        for decision in trail {
+            match *decision {
+                Decision::Together(pair) => pairs.push(pair),
+                Decision::Apart(arc) => apart.push(arcs.ends(arc)),
             }
         }
+        let mut problem = root.colocated(pairs.iter().copied());
+        while root.cluster().device_count() == 2 {
+            let graph = problem.graph();
+            let mut opposite: FxHashMap<ClassId, OpId> = FxHashMap::default();
+            let both_ways = apart.iter().flat_map(|&[a, b]| [[a, b], [b, a]]);
+            let same = both_ways.map(|[a, b]| [*opposite.entry(graph.class_of(a)).or_insert(b), b]);
+            let count = pairs.len();
+            pairs.extend(same.filter(|&[a, b]| graph.class_of(a) != graph.class_of(b)));
+            if pairs.len() == count {
+                break;
+            }
+            problem = root.colocated(pairs.iter().copied());
+        }
+        let graph = problem.graph();
         let classes = |ends: [OpId; 2]| {
             let [a, b] = ends.map(|op| graph.class_of(op));
             [a.min(b), a.max(b)]
         };
-        let pairs: FxHashSet<[ClassId; 2]> = decided.into_iter().map(classes).collect();
-        for (arc, apart) in (0..).zip(&mut self.apart) {
-            *apart = pairs.contains(&classes(arcs.ends(arc)));
-        }
+        let apart: FxHashSet<[ClassId; 2]> = apart.into_iter().map(classes).collect();
+        let is_apart = |arc: usize| apart.contains(&classes(arcs.ends(arc as u32)));
+        let apart = (0..arcs.len()).map(is_apart).collect();
+        Node { problem, apart }
     }
 }

@@ -4,10 +4,12 @@
 //! into *pools*: the devices of one kind that no pin distinguishes. Every solver works on pools, so pins to a
 //! device need no code of their own.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use thiserror::Error;
 
+use crate::bound::makespan::Reach;
+use crate::bound::{LowerBound, strongest};
 use crate::cluster::{Cluster, DeviceId};
 use crate::cost::{CostError, CostTable};
 use crate::document::{Pass, PinsDocument, Schedule};
@@ -16,6 +18,7 @@ use crate::ids::Keyed;
 use crate::magnitude;
 use crate::memory::{self, Memory};
 use crate::objective::{Objective, ObjectiveError, synchronisation};
+use crate::tolerance;
 
 /// Invalid combination of a graph, a cluster, an objective and pins.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -145,6 +148,9 @@ pub struct Problem {
     allowed: Vec<Option<Box<[bool]>>>,
     /// Whether the schedule defers each operator; empty if it defers none.
     weight_gradients: Vec<bool>,
+    /// Computed on first use, since every search on the problem needs them.
+    strongest: OnceLock<LowerBound>,
+    tails: OnceLock<Vec<f64>>,
 }
 
 impl Problem {
@@ -198,6 +204,8 @@ impl Problem {
             pool_of,
             allowed,
             weight_gradients,
+            strongest: OnceLock::new(),
+            tails: OnceLock::new(),
         })
     }
 
@@ -207,6 +215,23 @@ impl Problem {
     /// As for [`Problem::new`].
     pub fn with_objective(&self, objective: impl Into<Objective>) -> Result<Problem, ProblemError> {
         Problem::new(self.graph.clone(), self.cluster.clone(), objective, self.pins.clone())
+    }
+
+    /// The strongest closed-form bound, computed once.
+    pub fn strongest(&self) -> &LowerBound {
+        self.strongest.get_or_init(|| strongest(self))
+    }
+
+    /// Minimum seconds from the end of every operator to the end of the step, over all devices, computed once; zero if
+    /// some operator can run nowhere.
+    pub fn tails(&self) -> &[f64] {
+        self.tails.get_or_init(|| {
+            let Some(reach) = Reach::new(self) else { return vec![0.0; self.graph.operator_count()] };
+            let pools = 0..self.pools.len();
+            let least = |op| pools.clone().map(|pool| reach.tail(op, pool)).fold(f64::INFINITY, f64::min);
+            // The simulator adds up in another order, so its sum may be slightly smaller.
+            self.graph.operators().map(|op| tolerance::round_down(least(op))).collect()
+        })
     }
 
     /// The graph.

@@ -1,7 +1,6 @@
 //! Schedules and their simulated scores.
 
-use stagewright_core::bound::makespan::Reach;
-use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::bound::LowerBound;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
 use stagewright_core::ids::Id;
@@ -43,6 +42,16 @@ impl Schedule {
         match placement.priority().len() == instance.graph().operator_count() {
             true => Schedule::by_order(device_of, placement.priority()),
             false => Schedule::without_priority(device_of),
+        }
+    }
+
+    /// Changes the schedule as the simulator changes it.
+    pub(super) fn apply(&mut self, changes: &[Change]) {
+        for &change in changes {
+            match change {
+                Change::Device(op, to) => self.device_of[op.index()] = to,
+                Change::Rank(op, rank) => self.ranks[op.index()] = rank,
+            }
         }
     }
 
@@ -110,7 +119,7 @@ impl<'s, 'p> Evaluator<'s, 'p> {
     /// An evaluator of schedules for an instance.
     pub fn new(instance: &'s Instance<'p>) -> Evaluator<'s, 'p> {
         let problem = instance.problem();
-        let tails = tails(problem);
+        let tails = problem.tails().to_vec();
         Evaluator {
             instance,
             template: Template::new(problem),
@@ -190,16 +199,6 @@ fn score(makespan: f64, peak_bytes: &[f64], memory: &[f64]) -> Score {
     Score { lack: peak_bytes.iter().zip(memory).map(lack).sum(), makespan }
 }
 
-/// Minimum seconds from the end of every operator to the end of the step, over all devices; zero if some operator can
-/// run nowhere.
-fn tails(problem: &Problem) -> Vec<f64> {
-    let Some(reach) = Reach::new(problem) else { return vec![0.0; problem.graph().operator_count()] };
-    let pools = 0..problem.pools().len();
-    let least = |op| pools.clone().map(|pool| reach.tail(op, pool)).fold(f64::INFINITY, f64::min);
-    // The simulator adds up in another order, so its sum may be slightly smaller.
-    problem.graph().operators().map(|op| tolerance::round_down(least(op))).collect()
-}
-
 /// The best schedule so far.
 #[derive(Debug, Clone)]
 pub struct Best {
@@ -234,7 +233,7 @@ pub fn solve_instance<'p>(
     solve: impl FnOnce(&Instance<'p>, LowerBound) -> Result<Solution, SolveError>,
 ) -> Result<Solution, SolveError> {
     SolveError::check(solver, problem)?;
-    let (instance, bound) = (Instance::new(problem), strongest(problem));
+    let (instance, bound) = (Instance::new(problem), problem.strongest().clone());
     match instance.impossible() {
         Some(reason) => Ok(Solution::without_plan(solver.name(), Status::Infeasible, bound, None, reason)),
         None => solve(&instance, bound),

@@ -3,7 +3,6 @@
 //! Failure on every single device says nothing about placements on several, so it proves infeasibility only
 //! on a cluster of one device.
 
-use stagewright_core::bound::strongest;
 use stagewright_core::calls::assign_if_missing;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::evaluate::{Violation, evaluate};
@@ -31,7 +30,7 @@ impl Solver for OneDevice {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
-        let bound = strongest(problem);
+        let bound = problem.strongest().clone();
         let mut best: Option<Plan> = None;
         let mut obstacles: Vec<Violation> = Vec::new();
         for pool in problem.pools() {

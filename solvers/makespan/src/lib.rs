@@ -10,6 +10,7 @@
 
 mod annealing;
 pub mod assigned;
+mod choice;
 mod cpop;
 mod earliest_task_first;
 mod edges;

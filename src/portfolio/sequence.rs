@@ -66,8 +66,8 @@ static STEPS: Portfolio = Portfolio {
     start: schedulers,
     start_shares: [0.3, 0.3],
     stages: &[
-        (&OrderSplit, 0.1),
-        (&MULTILEVEL, 0.45),
+        (&OrderSplit, 0.05),
+        (&MULTILEVEL, 0.65),
         (&Exact::BUDGETED, 0.4),
         (&TABU, 0.5),
         (&ANNEALING, 1.0),

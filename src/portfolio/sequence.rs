@@ -11,10 +11,7 @@ use stagewright_core::solver::{
 };
 use stagewright_core::tolerance;
 use stagewright_dp::{Dp, MaxLoadSplit};
-use stagewright_makespan::{
-    ANNEALING, CPOP, EARLIEST_TASK_FIRST, Exact, HEFT, MULTILEVEL, OrderSplit, PEFT, SMALL_COMMUNICATION,
-    TABU,
-};
+use stagewright_makespan::{ANNEALING, Exact, LIST_SCHEDULES, MULTILEVEL, OrderSplit, TABU};
 use stagewright_search::{LatencyGreedy, Local, OneDevice};
 
 use crate::integer::{BNP, LNS, MILP};
@@ -67,10 +64,10 @@ static STEPS: Portfolio = Portfolio {
     kind: ObjectiveKind::Makespan,
     summary: "list schedulers, splits of linear orders, multilevel partitioning, branch and bound, tabu search and annealing in turn",
     start: schedulers,
-    start_shares: [0.1, 0.3],
+    start_shares: [0.3, 0.3],
     stages: &[
-        (&OrderSplit, 0.1),
-        (&MULTILEVEL, 0.45),
+        (&OrderSplit, 0.05),
+        (&MULTILEVEL, 0.65),
         (&Exact::BUDGETED, 0.4),
         (&TABU, 0.5),
         (&ANNEALING, 1.0),
@@ -155,12 +152,7 @@ fn baselines(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan
 /// The best of the warm start, list schedulers and a single device.
 fn schedulers(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let warm = context.warm_start.take();
-    best_of(
-        &[&OneDevice, &HEFT, &PEFT, &CPOP, &EARLIEST_TASK_FIRST, &SMALL_COMMUNICATION],
-        problem,
-        context,
-        warm,
-    )
+    best_of(&[&OneDevice, &LIST_SCHEDULES], problem, context, warm)
 }
 
 /// The plan of a warm start, if it is valid; announces it.

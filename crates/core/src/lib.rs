@@ -1,7 +1,7 @@
 //! The core of Stagewright: documents, graph, cluster, cost model, problem, placement and evaluation.
 //!
 //! Each module imports only those before it in this order: `bits`, `ids`, `csr`, `text`, `document`, `tolerance`, `seed`,
-//! `stop`, `graph`, `cluster`, `objective`, `cost`, `memory`, `magnitude`, `problem`, `contract`, `placement`, `holdings`, `meter`,
+//! `stop`, `graph`, `cluster`, `objective`, `cost`, `memory`, `magnitude`, `derived`, `problem`, `contract`, `placement`, `holdings`, `meter`,
 //! `offload`, `simulate`, `schedule`, `evaluate`, `calls`, `certificate`, `bound`, `solver`.
 
 pub mod bits;
@@ -12,6 +12,7 @@ pub mod cluster;
 pub mod contract;
 pub mod cost;
 pub mod csr;
+mod derived;
 pub mod document;
 pub mod evaluate;
 pub mod graph;

@@ -4,12 +4,14 @@
 //! into *pools*: the devices of one kind that no pin distinguishes. Every solver works on pools, so pins to a
 //! device need no code of their own.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use thiserror::Error;
 
 use crate::cluster::{Cluster, DeviceId};
 use crate::cost::{CostError, CostTable};
+use crate::derived::Derived;
 use crate::document::{Pass, PinsDocument, Schedule};
 use crate::graph::{Graph, OpId, weight_gradients};
 use crate::ids::Keyed;
@@ -145,6 +147,7 @@ pub struct Problem {
     allowed: Vec<Option<Box<[bool]>>>,
     /// Whether the schedule defers each operator; empty if it defers none.
     weight_gradients: Vec<bool>,
+    derived: Derived,
 }
 
 impl Problem {
@@ -198,6 +201,7 @@ impl Problem {
             pool_of,
             allowed,
             weight_gradients,
+            derived: Derived::default(),
         })
     }
 
@@ -220,7 +224,17 @@ impl Problem {
     /// The same problem with the colocation classes of some pairs of operators merged.
     pub(crate) fn colocated(&self, pairs: impl IntoIterator<Item = [OpId; 2]>) -> Problem {
         let graph = Arc::new(self.graph.colocated(pairs));
-        Problem { memory: Arc::new(Memory::new(graph.clone())), graph, ..self.clone() }
+        Problem {
+            memory: Arc::new(Memory::new(graph.clone())),
+            graph,
+            derived: Derived::default(),
+            ..self.clone()
+        }
+    }
+
+    /// A result that belongs to this problem, computed once.
+    pub(crate) fn derived<T: Any + Send + Sync>(&self, compute: impl FnOnce() -> T) -> Arc<T> {
+        self.derived.get(compute)
     }
 
     /// The graph.

@@ -13,18 +13,20 @@ use rand_chacha::ChaCha8Rng;
 use stagewright_core::bound::LowerBound;
 use stagewright_core::solver::{Context, SolveError};
 
+use super::choice::Choice;
 use super::guidance::Guidance;
 use super::instance::Instance;
 use super::moves::SearchState;
-use super::rounds::{self, Ground};
+use super::rounds::{self, Ground, Walker};
 use super::schedule::{Best, Evaluator, Score, is_better};
 use super::search::{Goal, Search, SearchSolver};
 use super::start::starts;
 
 /// Steps of each walk of the first round.
 pub(super) const FIRST_STEPS: u64 = 250;
-/// Number of moves tried to estimate the typical cost of a move.
-const TRIED: usize = 32;
+/// Maximum number of moves tried to estimate the typical cost of a move, and steps of the walk for each.
+const TRIED: u64 = 32;
+const STEPS_PER_TRIED: u64 = 8;
 /// Temperature at the beginning and at the end of a walk, as fractions of the typical cost of a move.
 const HOT: f64 = 0.25;
 const COLD: f64 = 0.005;
@@ -61,7 +63,7 @@ pub static ANNEALING: SearchSolver = SearchSolver {
 
 pub(super) fn walk(
     ground: &Ground<'_, '_>,
-    evaluator: &mut Evaluator<'_, '_>,
+    Walker { evaluator, choice }: &mut Walker<'_, '_>,
     start: &Best,
     steps: u64,
     rng: &mut ChaCha8Rng,
@@ -72,16 +74,24 @@ pub(super) fn walk(
     let mut score = evaluator.settle(&state.schedule);
     state.see(evaluator.settled(), graph);
     let cooling = (COLD / HOT).powf(1.0 / steps as f64);
-    let mut temperature = HOT * usual_cost(&mut state, score.energy(), ground, evaluator, rng);
+    let tried = TRIED.min(steps / STEPS_PER_TRIED);
+    // A walk too short to try every class has no time to make up for what it accepts.
+    let length = (steps as f64 / graph.class_count() as f64).min(1.0);
+    let mut temperature =
+        HOT * length * usual_cost(tried, &mut state, score.energy(), ground, evaluator, choice, rng);
     for _ in 0..steps {
         if ground.is_over(evaluator, best.score) {
             break;
         }
         temperature *= cooling;
-        let Some(done) = state.step(ground.instance, &ground.groups, ground.guidance, rng) else { continue };
+        let Some(done) = state.step(ground.instance, &ground.groups, ground.guidance, choice, rng) else {
+            continue;
+        };
         // Δ may be at most −T ln u, with u uniform.
         let most = score.energy() - temperature * (1.0 - rng.random_range(0.0..1.0f64)).ln();
-        match evaluator.change(state.changes(&done, graph), most) {
+        let after = evaluator.change(state.changes(&done, graph), most);
+        choice.learn(done.kind, after.map_or(0.0, |after| (score.energy() - after.energy()).max(0.0)));
+        match after {
             Some(after) if after.energy() < most => {
                 score = after;
                 evaluator.keep();
@@ -101,18 +111,22 @@ pub(super) fn walk(
 
 /// Median cost of the moves that increase the energy.
 fn usual_cost(
+    tried: u64,
     state: &mut SearchState,
     energy: f64,
     ground: &Ground<'_, '_>,
     evaluator: &mut Evaluator<'_, '_>,
+    choice: &Choice,
     rng: &mut ChaCha8Rng,
 ) -> f64 {
     let mut costs = Vec::new();
-    for _ in 0..TRIED {
+    for _ in 0..tried {
         if ground.is_over(evaluator, Score::WORST) {
             break;
         }
-        let Some(made) = state.step(ground.instance, &ground.groups, ground.guidance, rng) else { continue };
+        let Some(made) = state.step(ground.instance, &ground.groups, ground.guidance, choice, rng) else {
+            continue;
+        };
         let after = evaluator.change(state.changes(&made, ground.instance.graph()), f64::INFINITY);
         costs.extend(after.map(|after| after.energy() - energy).filter(|&cost| cost > 0.0));
         evaluator.take_back();

@@ -10,6 +10,7 @@
 
 mod annealing;
 pub mod assigned;
+mod choice;
 mod cpop;
 mod earliest_task_first;
 mod edges;
@@ -51,7 +52,7 @@ pub use peft::PEFT;
 pub use random::{ANNEALING_FROM_RANDOM, RANDOM_PLACEMENTS};
 pub use search::SearchSolver;
 pub use small_communication::SMALL_COMMUNICATION;
-pub use start::starts;
+pub use start::{LIST_SCHEDULES, starts};
 pub use tabu::TABU;
 
 fn unsupported(objective: &Objective) -> Option<&'static str> {

@@ -1,8 +1,9 @@
 //! Moves of searches: the device of a group, or the queue positions of two operators.
 //!
-//! Half of the moves start from the critical path: an operator on it, or one end of a tensor on it. A group goes mostly
-//! to the device of an operator that sends to it or reads from it, since elsewhere all its tensors have to be sent.
-//! With guidance, half of the device moves are drawn from it.
+//! Many moves start from the critical path: an operator on it, or one end of a tensor on it. How many, and how large the
+//! moved groups are, depends on what such moves have gained ([`choice`](super::choice)). A group goes mostly to the
+//! device of an operator that sends to it or reads from it, since elsewhere all its tensors have to be sent. With
+//! guidance, half of the device moves are drawn from it.
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
@@ -10,19 +11,14 @@ use stagewright_core::graph::{ClassId, Graph, OpId};
 use stagewright_core::ids::Keyed;
 use stagewright_core::simulate::{Activity, Change, Flow, Timeline};
 
+use super::choice::{Change as Changed, Choice, Kind};
 use super::groups::Groups;
 use super::guidance::Guidance;
 use super::instance::Instance;
 use super::schedule::Schedule;
 
-/// Fraction of the moves that change devices rather than queues.
-const DEVICE_MOVES: f64 = 0.7;
-/// Fraction of the moves that start from the critical path.
-const CRITICAL: f64 = 0.5;
 /// Fraction of the device moves that go to a neighbour's device.
 const TO_NEIGHBOUR: f64 = 0.7;
-/// Probability that a move goes one level higher.
-const HIGHER: f64 = 0.4;
 /// Fraction of the device moves drawn from guidance, if there is any.
 const GUIDED: f64 = 0.5;
 /// Maximum distance in the queues of two operators that change places.
@@ -35,6 +31,8 @@ pub(super) struct Move {
     devices: Vec<(ClassId, DeviceId)>,
     /// Two exchanged positions in the order of the queues.
     swapped: Option<(usize, usize)>,
+    /// Its kind, by index.
+    pub(super) kind: usize,
 }
 
 /// A schedule changed by moves, with its queues as an order.
@@ -120,38 +118,62 @@ impl SearchState {
         }
     }
 
-    /// A random operator to start a move from.
-    fn pick(&self, rng: &mut impl Rng) -> OpId {
-        match !self.critical.is_empty() && rng.random_bool(CRITICAL) {
-            true => self.critical[rng.random_range(0..self.critical.len())],
-            false => self.order[rng.random_range(0..self.order.len())],
-        }
-    }
-
     /// Makes a random move; `None` if the drawn move changes nothing.
     pub(super) fn step(
         &mut self,
         instance: &Instance<'_>,
         groups: &Groups,
         guidance: Option<&Guidance>,
+        choice: &Choice,
         rng: &mut impl Rng,
     ) -> Option<Move> {
-        let op = self.pick(rng);
-        if instance.device_count() < 2 || !rng.random_bool(DEVICE_MOVES) {
-            return self.swap(op, rng);
-        }
-        match guidance.filter(|_| rng.random_bool(GUIDED)) {
-            Some(guidance) => {
-                let class = guidance.pick(rng)?;
-                let to = guidance.target(class, rng)?;
-                self.shift(around(guidance.groups(), class, rng), to, instance)
+        let kind = choice.draw(rng);
+        let Kind { is_critical, change } = choice.kind(kind);
+        let place =
+            (is_critical && !self.critical.is_empty()).then(|| rng.random_range(0..self.critical.len()));
+        let op = match place {
+            Some(place) => self.critical[place],
+            None => self.order[rng.random_range(0..self.order.len())],
+        };
+        let made = match (change, place) {
+            (Changed::Queue, _) => self.swap(op, rng),
+            _ if instance.device_count() < 2 => self.swap(op, rng),
+            (Changed::Stretch, Some(place)) => {
+                let (classes, to) = self.stretch(place, instance.graph(), rng)?;
+                self.shift(&classes, to, instance)
             }
-            None => {
-                let group = around(groups, instance.graph().class_of(op), rng);
-                let to = self.target(op, instance, rng)?;
-                self.shift(group, to, instance)
-            }
-        }
+            (Changed::Stretch, None) => None,
+            (Changed::Group(level), _) => match guidance.filter(|_| rng.random_bool(GUIDED)) {
+                Some(guidance) => {
+                    let class = guidance.pick(rng)?;
+                    let to = guidance.target(class, rng)?;
+                    let groups = guidance.groups();
+                    self.shift(groups.around(level.min(groups.level_count() - 1), class), to, instance)
+                }
+                None => {
+                    let to = self.target(op, instance, rng)?;
+                    self.shift(groups.around(level, instance.graph().class_of(op)), to, instance)
+                }
+            },
+        };
+        made.map(|made| Move { kind, ..made })
+    }
+
+    /// The classes of a stretch of the critical path on one device, around a place, and the device of the path before or
+    /// after it, which is another one.
+    fn stretch(&self, place: usize, graph: &Graph, rng: &mut impl Rng) -> Option<(Vec<ClassId>, DeviceId)> {
+        let device = |at: usize| self.schedule.device_of[self.critical[at].index()];
+        let here = device(place);
+        let first = (0..place).rev().find(|&at| device(at) != here);
+        let last = (place + 1..self.critical.len()).find(|&at| device(at) != here);
+        let (begin, end) = (first.map_or(0, |at| at + 1), last.unwrap_or(self.critical.len()));
+        // The part from one of the ends to the place.
+        let (part, to) = match rng.random_bool(0.5) {
+            true => (begin..place + 1, first?),
+            false => (place..end, last?),
+        };
+        let classes = self.critical[part].iter().map(|&op| graph.class_of(op)).collect();
+        Some((classes, device(to)))
     }
 
     /// A device for an operator, other than its own.
@@ -205,7 +227,7 @@ impl SearchState {
             false => (at + 1..(at + 1 + far).min(self.order.len())).rfind(is_here),
         }?;
         self.exchange(at, other);
-        Some(Move { devices: Vec::new(), swapped: Some((at, other)) })
+        Some(Move { swapped: Some((at, other)), ..Move::default() })
     }
 
     fn exchange(&mut self, a: usize, b: usize) {
@@ -216,7 +238,7 @@ impl SearchState {
     /// Undoes a move. Undoing the returned move redoes it.
     pub(super) fn undo(&mut self, made: &Move, instance: &Instance<'_>) -> Move {
         let back = |&(class, _): &(ClassId, DeviceId)| (class, self.home(class));
-        let redo = Move { devices: made.devices.iter().map(back).collect(), swapped: made.swapped };
+        let redo = Move { devices: made.devices.iter().map(back).collect(), ..*made };
         for &(class, from) in &made.devices {
             self.settle(class, from, instance);
         }
@@ -225,13 +247,4 @@ impl SearchState {
         }
         redo
     }
-}
-
-/// The classes of the group around a class, at a random level.
-fn around<'g>(groups: &'g Groups, class: ClassId, rng: &mut impl Rng) -> &'g [ClassId] {
-    let mut level = 0;
-    while level + 1 < groups.level_count() && rng.random_bool(HIGHER) {
-        level += 1;
-    }
-    groups.around(level, class)
 }

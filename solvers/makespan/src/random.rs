@@ -51,9 +51,9 @@ fn drawn(instance: &Instance<'_>, rng: &mut impl Rng) -> Schedule {
 }
 
 /// The first random placement.
-fn start(evaluator: &mut Evaluator<'_, '_>, context: &mut Context<'_>) -> Vec<Best> {
+fn start(evaluator: &mut Evaluator<'_, '_>, context: &mut Context<'_>) -> Result<Vec<Best>, SolveError> {
     let first = drawn(evaluator.instance(), &mut seed::stream(context.seed, PLACEMENTS));
-    Best::better_of(None, evaluator, first).into_iter().collect()
+    Ok(Best::better_of(None, evaluator, first).into_iter().collect())
 }
 
 /// Draws placements until one of the limits.

@@ -1,9 +1,11 @@
 //! Walks over schedules, in rounds.
 //!
-//! Each round has twice as many steps as the one before and starts from the best schedule so far; a round that would
-//! exceed the time limit is shortened to end with it. The walks of a round differ only in their random streams and run
-//! in parallel, with the same result for any number of threads.
+//! Each round starts from the best schedule so far. The walks of a round differ only in their random streams and run in
+//! parallel, with the same result for any number of threads. In large graphs they change different parts of the
+//! schedule, so after a round the changes of the others are added to the best one. If that is better, the next round has
+//! as many steps, otherwise twice as many; a round that would exceed the time limit is shortened to end with it.
 
+use std::cmp::Ordering;
 use std::time::Instant;
 
 use rand_chacha::ChaCha8Rng;
@@ -12,6 +14,7 @@ use stagewright_core::graph::OpId;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, SolveError};
 
+use super::choice::Choice;
 use super::groups::Groups;
 use super::guidance::Guidance;
 use super::instance::Instance;
@@ -21,6 +24,9 @@ use super::search::{Goal, Search, most_simulations};
 
 /// Number of walks per round, independent of the number of threads.
 const WALKS: usize = 2;
+/// Simulated operators of a walk in the first round of a large graph, and its minimum number of steps.
+const FIRST_EFFORT: u64 = 1 << 20;
+const FEWEST_STEPS: u64 = 4;
 
 /// Data shared by all walks.
 pub(super) struct Ground<'s, 'p> {
@@ -41,11 +47,18 @@ impl Ground<'_, '_> {
     }
 }
 
+/// What a walk keeps from one round to the next.
+pub(super) struct Walker<'s, 'p> {
+    pub(super) evaluator: Evaluator<'s, 'p>,
+    pub(super) choice: Choice,
+}
+
 /// A walk of a given number of steps from a schedule; returns the best schedule met, which is never worse than the
 /// start.
-pub(super) type Walk = fn(&Ground<'_, '_>, &mut Evaluator<'_, '_>, &Best, u64, &mut ChaCha8Rng) -> Best;
+pub(super) type Walk = fn(&Ground<'_, '_>, &mut Walker<'_, '_>, &Best, u64, &mut ChaCha8Rng) -> Best;
 
-/// Rounds of walks from the best schedule of a search until it is over, starting with `first_steps` steps.
+/// Rounds of walks from the best schedule of a search until it is over, starting with `first_steps` steps, or fewer in a
+/// large graph.
 pub(super) fn run(
     walk: Walk,
     first_steps: u64,
@@ -67,44 +80,79 @@ pub(super) fn run(
             .saturating_add(search.evaluator.runs),
     };
     let pool = context.pool()?;
-    let mut evaluators = vec![search.evaluator.clone(); WALKS];
+    let walker =
+        || Walker { evaluator: search.evaluator.clone(), choice: Choice::new(ground.groups.level_count()) };
+    let mut walkers: Vec<Walker<'_, '_>> = (0..WALKS).map(|_| walker()).collect();
     let before = search.evaluator.runs;
     let most = most_simulations(instance, context);
-    let runs = |evaluators: &[Evaluator<'_, '_>]| {
-        evaluators.iter().map(|evaluator| evaluator.runs - before).sum::<u64>()
-    };
-    let mut steps = first_steps;
+    let runs =
+        |walkers: &[Walker<'_, '_>]| walkers.iter().map(|walker| walker.evaluator.runs - before).sum::<u64>();
+    let operators = instance.graph().operator_count().max(1) as u64;
+    let mut steps = first_steps.min(FIRST_EFFORT / operators).max(FEWEST_STEPS);
     for round in 0.. {
-        let is_counted_out = evaluators.iter().all(|evaluator| evaluator.runs >= ground.most_runs);
-        if is_counted_out || runs(&evaluators) >= most || search.is_over() {
+        let is_counted_out = walkers.iter().all(|walker| walker.evaluator.runs >= ground.most_runs);
+        if is_counted_out || runs(&walkers) >= most || search.is_over() {
             break;
         }
-        let (began, before_round) = (Instant::now(), runs(&evaluators));
+        let (began, before_round) = (Instant::now(), runs(&walkers));
         let (seed, start) = (context.seed, &search.best);
-        let one = |(number, evaluator): (usize, &mut Evaluator<'_, '_>)| {
-            if evaluator.runs >= ground.most_runs {
+        let one = |(number, walker): (usize, &mut Walker<'_, '_>)| {
+            if walker.evaluator.runs >= ground.most_runs {
                 return start.clone();
             }
             let mut rng = seed::stream(seed, round * WALKS as u64 + number as u64);
-            walk(&ground, evaluator, start, steps, &mut rng)
+            walk(&ground, walker, start, steps, &mut rng)
         };
-        let found: Vec<Best> = pool.install(|| evaluators.par_iter_mut().enumerate().map(one).collect());
-        search.evaluator.runs = before + runs(&evaluators);
+        let found: Vec<Best> = pool.install(|| walkers.par_iter_mut().enumerate().map(one).collect());
         // If only the start of every walk was simulated, no move is possible.
-        let is_fixed = runs(&evaluators) - before_round <= WALKS as u64;
-        // Ties go to the first walk, regardless of the timing of threads.
-        let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
-        if let Some(found) = found.into_iter().reduce(better) {
-            search.take(found, context);
+        let is_fixed = runs(&walkers) - before_round <= WALKS as u64;
+        let merged = merged(found, start, &mut walkers[0].evaluator, ground.most_runs);
+        search.evaluator.runs = before + runs(&walkers);
+        let is_sum = merged.as_ref().is_some_and(|(_, is_sum)| *is_sum);
+        if let Some((merged, _)) = merged {
+            search.take(merged, context);
         }
         if is_fixed {
             break;
         }
-        // All steps that time allows, if doubling them would leave too little for another round.
+        // Walks whose changes add up profit from being joined often.
+        let next = if is_sum { steps } else { 2 * steps };
+        // All steps that time allows, if the next round would leave too little for another one.
         let took = began.elapsed().as_secs_f64().max(f64::MIN_POSITIVE);
         let left = context.stop().remaining().map_or(f64::INFINITY, |left| left.as_secs_f64());
         let possible = steps as f64 * left / took;
-        steps = if possible < 4.0 * steps as f64 { possible.max(1.0) as u64 } else { 2 * steps };
+        steps = if possible < 2.0 * next as f64 { possible.max(1.0) as u64 } else { next };
     }
     Ok(())
+}
+
+/// The best schedule of a round, with the devices that the others have changed as long as that helps, and whether it did.
+/// Ties go to the first, regardless of the timing of threads.
+fn merged(
+    mut found: Vec<Best>,
+    start: &Best,
+    evaluator: &mut Evaluator<'_, '_>,
+    most_runs: u64,
+) -> Option<(Best, bool)> {
+    found.sort_by(|a, b| a.score.partial_cmp(&b.score).unwrap_or(Ordering::Equal));
+    let mut found = found.into_iter();
+    let mut best = found.next()?;
+    let mut is_sum = false;
+    for other in found.filter(|other| is_better(other.score, start.score)) {
+        let mut schedule = best.schedule.clone();
+        let from = start.schedule.device_of.iter().zip(&other.schedule.device_of);
+        for (device, (from, to)) in schedule.device_of.iter_mut().zip(from) {
+            if device == from {
+                *device = *to;
+            }
+        }
+        if evaluator.runs < most_runs && schedule.device_of != best.schedule.device_of {
+            let score = evaluator.score(&schedule);
+            if is_better(score, best.score) {
+                best = Best { score, schedule };
+                is_sum = true;
+            }
+        }
+    }
+    Some((best, is_sum))
 }

@@ -1,6 +1,6 @@
 //! Schedules and their simulated scores.
 
-use stagewright_core::bound::makespan::Reach;
+use stagewright_core::bound::makespan::tails;
 use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
@@ -43,6 +43,16 @@ impl Schedule {
         match placement.priority().len() == instance.graph().operator_count() {
             true => Schedule::by_order(device_of, placement.priority()),
             false => Schedule::without_priority(device_of),
+        }
+    }
+
+    /// Changes the schedule as the simulator changes it.
+    pub(super) fn apply(&mut self, changes: &[Change]) {
+        for &change in changes {
+            match change {
+                Change::Device(op, to) => self.device_of[op.index()] = to,
+                Change::Rank(op, rank) => self.ranks[op.index()] = rank,
+            }
         }
     }
 
@@ -188,16 +198,6 @@ fn score(makespan: f64, peak_bytes: &[f64], memory: &[f64]) -> Score {
         false => (bytes - memory) / memory.max(1.0),
     };
     Score { lack: peak_bytes.iter().zip(memory).map(lack).sum(), makespan }
-}
-
-/// Minimum seconds from the end of every operator to the end of the step, over all devices; zero if some operator can
-/// run nowhere.
-fn tails(problem: &Problem) -> Vec<f64> {
-    let Some(reach) = Reach::new(problem) else { return vec![0.0; problem.graph().operator_count()] };
-    let pools = 0..problem.pools().len();
-    let least = |op| pools.clone().map(|pool| reach.tail(op, pool)).fold(f64::INFINITY, f64::min);
-    // The simulator adds up in another order, so its sum may be slightly smaller.
-    problem.graph().operators().map(|op| tolerance::round_down(least(op))).collect()
 }
 
 /// The best schedule so far.

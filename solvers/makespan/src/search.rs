@@ -91,7 +91,7 @@ pub struct SearchSolver {
     /// Whether it respects a limit of simulations.
     pub(super) counts_simulations: bool,
     /// Makes the starting schedules.
-    pub(super) begin: fn(&mut Evaluator<'_, '_>, &mut Context<'_>) -> Vec<Best>,
+    pub(super) begin: fn(&mut Evaluator<'_, '_>, &mut Context<'_>) -> Result<Vec<Best>, SolveError>,
     /// Searches; skipped if a starting schedule already reaches the goal, or if the time is over.
     pub(super) run: fn(&mut Search<'_, '_>, &mut Context<'_>) -> Result<(), SolveError>,
 }
@@ -116,7 +116,7 @@ impl Solver for SearchSolver {
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         solve_instance(self, problem, |instance, bound| {
             let mut evaluator = Evaluator::new(instance);
-            let starts = (self.begin)(&mut evaluator, context);
+            let starts = (self.begin)(&mut evaluator, context)?;
             // A schedule that fits beats every one that does not, whatever its makespan.
             let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
             let Some(best) = starts.iter().cloned().reduce(better) else {

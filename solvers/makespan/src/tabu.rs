@@ -13,8 +13,8 @@ use stagewright_core::graph::{ClassId, OpId};
 use stagewright_core::ids::Keyed;
 
 use super::moves::{Move, SearchState};
-use super::rounds::{self, Ground};
-use super::schedule::{Best, Evaluator, Score, is_better};
+use super::rounds::{self, Ground, Walker};
+use super::schedule::{Best, Score, is_better};
 use super::search::SearchSolver;
 use super::start::starts;
 
@@ -65,7 +65,7 @@ impl Forbidden {
 
 fn walk(
     ground: &Ground<'_, '_>,
-    evaluator: &mut Evaluator<'_, '_>,
+    Walker { evaluator, choice }: &mut Walker<'_, '_>,
     start: &Best,
     steps: u64,
     rng: &mut ChaCha8Rng,
@@ -79,7 +79,7 @@ fn walk(
     };
     let mut best = start.clone();
     let mut state = SearchState::new(&start.schedule, &ground.order, ground.instance);
-    evaluator.settle(&state.schedule);
+    let mut now = evaluator.settle(&state.schedule);
     state.see(evaluator.settled(), graph);
     let mut found_at = 0;
     for step in 1..=steps {
@@ -89,13 +89,16 @@ fn walk(
             if ground.goal.is_over(best.score) {
                 return best;
             }
-            let Some(made) = state.step(instance, &ground.groups, ground.guidance, rng) else { continue };
+            let Some(made) = state.step(instance, &ground.groups, ground.guidance, choice, rng) else {
+                continue;
+            };
             let is_allowed = forbidden.allows(&made, &state, step);
             let mut limit = chosen.as_ref().map_or(f64::INFINITY, |chosen| chosen.0.energy());
             if !is_allowed {
                 limit = limit.min(best.score.energy());
             }
             let score = evaluator.change(state.changes(&made, graph), limit);
+            choice.learn(made.kind, score.map_or(0.0, |score| (now.energy() - score.energy()).max(0.0)));
             evaluator.take_back();
             let redo = state.undo(&made, instance);
             if let Some(score) = score.filter(|score| score.energy() < limit) {
@@ -106,6 +109,7 @@ fn walk(
         let made = state.undo(&redo, instance);
         evaluator.change(state.changes(&made, graph), f64::INFINITY);
         evaluator.keep();
+        now = score;
         forbidden.forbid(&made, &state, step + rng.random_range(TENURE[0]..=TENURE[1]));
         if is_better(score, best.score) {
             best = Best { score, schedule: state.schedule.clone() };
@@ -113,7 +117,7 @@ fn walk(
         }
         if step - found_at > PATIENCE {
             state = SearchState::new(&best.schedule, &ground.order, instance);
-            evaluator.settle(&state.schedule);
+            now = evaluator.settle(&state.schedule);
             found_at = step;
         }
         state.see(evaluator.settled(), graph);

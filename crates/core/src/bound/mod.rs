@@ -66,9 +66,10 @@ pub trait Bound: Sync {
 pub const CLOSED_FORMS: [&dyn Bound; 6] =
     [&Fluid, &HeaviestUnit, &CriticalPath, &OneMachine, &Energetic, &Windows];
 
-/// The strongest closed form that applies.
+/// The strongest closed form that applies. Every search on the problem asks for it, so it is computed once.
 pub fn strongest(problem: &Problem) -> LowerBound {
-    strongest_of(&CLOSED_FORMS, problem)
+    struct Strongest(LowerBound);
+    problem.derived(|| Strongest(strongest_of(&CLOSED_FORMS, problem))).0.clone()
 }
 
 /// The strongest of `bounds` that applies.

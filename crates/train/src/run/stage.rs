@@ -375,7 +375,7 @@ impl<'s, 'p> Scheduled<'s, 'p> {
         let limits = Limits { time: None, ..Limits::default() };
         let mut context = Context::new(limits, Default::default(), &mut silent);
         let mut evaluator = Evaluator::new(instance);
-        let start = starts(&mut evaluator, &mut context).into_iter().next()?;
+        let start = starts(&mut evaluator, &mut context).ok()?.into_iter().next()?;
         let subject = Subject::new(instance, MAX_UNITS, false);
         let base = Base::new(&subject, &mut evaluator, &start.schedule);
         let figures = input(&subject, &base, base.seconds, strongest(instance.problem()).value);

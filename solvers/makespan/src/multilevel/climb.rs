@@ -10,7 +10,7 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::csr::Csr;
 use stagewright_core::graph::OpId;
 use stagewright_core::ids::Keyed;
-use stagewright_core::simulate::{Activity, Cause};
+use stagewright_core::simulate::{Activity, Cause, Change};
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance;
 
@@ -33,31 +33,27 @@ pub(super) struct Climb<'j, 's, 'p> {
     until: u64,
     /// Makespan at which to end.
     target: f64,
+    /// Whether the evaluator is settled on the current schedule.
+    is_settled: bool,
 }
 
 /// A change of a schedule.
 #[derive(Debug, Clone, Copy)]
-enum Change {
+enum Step {
     /// Moves a cluster to a device.
     Put(ClusterId, DeviceId),
     /// Exchanges two operators in the queue.
     Swap(OpId, OpId),
 }
 
-impl Change {
-    /// Applies the change and returns the reverse change.
-    fn apply(self, schedule: &mut Schedule, members: &Csr<OpId>) -> Change {
+impl Step {
+    /// The changes of the operators.
+    fn changes(self, schedule: &Schedule, members: &Csr<OpId>) -> Vec<Change> {
         match self {
-            Change::Put(cluster, to) => {
-                let mut from = to;
-                for op in members.row(cluster) {
-                    from = std::mem::replace(&mut schedule.device_of[op.index()], to);
-                }
-                Change::Put(cluster, from)
-            }
-            Change::Swap(a, b) => {
-                schedule.ranks.swap(a.index(), b.index());
-                self
+            Step::Put(cluster, to) => members.row(cluster).iter().map(|&op| Change::Device(op, to)).collect(),
+            Step::Swap(a, b) => {
+                let ranks = &schedule.ranks;
+                vec![Change::Rank(a, ranks[b.index()]), Change::Rank(b, ranks[a.index()])]
             }
         }
     }
@@ -84,7 +80,7 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
         until: u64,
         target: f64,
     ) -> Climb<'j, 's, 'p> {
-        Climb { evaluator, stop, at, until, target }
+        Climb { evaluator, stop, at, until, target, is_settled: false }
     }
 
     /// Whether the target or a limit is reached.
@@ -113,21 +109,18 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
     }
 
     fn take(&mut self, schedule: &Schedule) -> bool {
-        let score = self.score(schedule);
+        let score = self.evaluator.score_below(schedule, self.limit()).filter(|score| *score < self.at.score);
         if let Some(score) = score {
             self.at = Best { score, schedule: schedule.clone() };
+            self.is_settled = false;
         }
         score.is_some()
     }
 
-    /// The score of a schedule if it is better than the current one.
-    fn score(&mut self, schedule: &Schedule) -> Option<Score> {
-        let now = self.at.score;
-        let limit = match now.fits() {
-            true => now.makespan - now.makespan * tolerance::OPTIMAL_RELATIVE,
-            false => f64::INFINITY,
-        };
-        self.evaluator.score_below(schedule, limit).filter(|score| *score < now)
+    /// The makespan below which a schedule that fits is better than the current one.
+    fn limit(&self) -> f64 {
+        let Score { makespan, .. } = self.at.score;
+        if self.at.score.fits() { makespan - makespan * tolerance::OPTIMAL_RELATIVE } else { f64::INFINITY }
     }
 
     /// Moves clusters of a level until no move helps or the budget is spent.
@@ -150,33 +143,38 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
 
     /// Makes the first change that helps. Returns whether there was one; `None` if a limit is reached.
     fn step(&mut self, level: &Level, members: &Csr<OpId>, sight: &Sight, end: u64) -> Option<bool> {
-        let mut schedule = self.at.schedule.clone();
         let puts =
-            |cluster| self.targets(level, sight, cluster).into_iter().map(move |to| Change::Put(cluster, to));
-        let mut changes: Vec<Change> = sight.clusters.iter().copied().flat_map(puts).collect();
-        changes.extend(sight.waits.iter().map(|&(op, before)| Change::Swap(op, before)));
-        for change in changes {
+            |cluster| self.targets(level, sight, cluster).into_iter().map(move |to| Step::Put(cluster, to));
+        let mut steps: Vec<Step> = sight.clusters.iter().copied().flat_map(puts).collect();
+        steps.extend(sight.waits.iter().map(|&(op, before)| Step::Swap(op, before)));
+        for step in steps {
             if self.is_over() || self.evaluator.runs >= end {
                 return None;
             }
-            let back = change.apply(&mut schedule, members);
-            if let Some(score) = self.score(&schedule) {
-                self.at = Best { score, schedule };
+            let changes = step.changes(&self.at.schedule, members);
+            let score = self.evaluator.change(changes.iter().copied(), self.limit());
+            if let Some(score) = score.filter(|score| *score < self.at.score) {
+                self.evaluator.keep();
+                self.at.score = score;
+                self.at.schedule.apply(&changes);
                 return Some(true);
             }
-            back.apply(&mut schedule, members);
+            self.evaluator.take_back();
         }
         Some(false)
     }
 
-    /// Simulates the current schedule and ranks the clusters to move.
+    /// Settles on the current schedule and ranks the clusters to move.
     fn see(&mut self, level: &Level, members: &Csr<OpId>) -> Sight {
         let instance = self.instance();
         let graph = instance.graph();
         let mut weight = Keyed::filled(0.0f64, level.len());
         let mut waits = Vec::new();
-        let score = self.evaluator.score(&self.at.schedule);
-        let (flow, timeline) = self.evaluator.last();
+        if !std::mem::replace(&mut self.is_settled, true) {
+            self.evaluator.settle(&self.at.schedule);
+        }
+        let score = self.at.score;
+        let (flow, timeline) = self.evaluator.settled();
         let Schedule { device_of, ranks } = &self.at.schedule;
         let devices = level.devices(instance, device_of);
         if score.fits() {

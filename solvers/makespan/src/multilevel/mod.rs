@@ -2,7 +2,7 @@
 //!
 //! The phases are those of graph partitioners. *Coarsening* merges colocation classes with much communication into ever
 //! larger clusters, while the precedence stays acyclic ([`coarsening`]). *Initial partitioning* assigns devices to the
-//! few clusters of the coarsest level, by several methods ([`initial`]). *Uncoarsening* goes back through the levels,
+//! clusters of some level, by several methods ([`initial`]). *Uncoarsening* goes back through the levels,
 //! and at each a *refinement* moves clusters: first to reduce the cut between devices ([`refinement`]), then, as long
 //! as the simulated step gets shorter, the clusters on its critical path ([`climb`]). A move of a large cluster moves
 //! many operators together, which no walk over single operators finds.
@@ -13,8 +13,8 @@
 //! level. Three of four cycles first move some clusters of some level at random; the result is kept only if it is
 //! better.
 //!
-//! Every candidate is simulated in full, with the priorities of [`assigned`](super::assigned) and without any. List
-//! schedules and a warm start take part, so the result is never worse than theirs.
+//! Every partition is simulated with the priorities of [`assigned`](super::assigned) and without any. The list schedules,
+//! or a warm start, take part, so the result is never worse than theirs.
 //!
 //! Herrmann, Özkaya, Uçar, Kaya and Çatalyürek, "Multilevel algorithms for acyclic partitioning of directed acyclic
 //! graphs", SISC 2019 (dagP). Moreira, Popp and Schulz, "Graph partitioning with acyclicity constraints", SEA 2017.
@@ -29,8 +29,9 @@ mod level;
 mod refinement;
 
 use rand::{Rng, RngExt};
+use rayon::ThreadPool;
+use rayon::prelude::*;
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::ids::Keyed;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, SolveError, Stop};
 
@@ -46,11 +47,18 @@ use super::start::starts;
 /// Number of clusters of the coarsest level per device, and its minimum in total.
 const CLUSTERS_PER_DEVICE: usize = 8;
 const FEWEST_CLUSTERS: usize = 24;
-/// Number of randomised seeds per method of initial partitioning.
-const SEEDS: u64 = 2;
-/// Number of partitions of the coarsest level that are refined to the finest, best first.
+/// Number of randomised seeds of growing, for each number of parts.
+const GROWN: u64 = 2;
+/// Number of randomised seeds of earliest finish, for each level, and for each fine one: with at least 1/`FINE` of the
+/// colocation classes.
+const SCHEDULED: u64 = 2;
+const SCHEDULED_FINE: u64 = 12;
+const FINE: usize = 16;
+/// Number of partitions that are refined to the finest level, best first.
 const REFINED: usize = 2;
-/// Budget: simulated operators, and the range of the resulting number of simulations.
+/// Number of cycles from one schedule, independent of the number of threads.
+const CYCLES: u64 = 2;
+/// Simulated operators in a period of ever shorter descents, and the range of the resulting number of simulations.
 const EFFORT: u64 = 10_000_000;
 const SIMULATIONS: [u64; 2] = [100, 200_000];
 /// A descent takes at most 1/`FOR_DESCENT` of the remaining simulations, and a level 1/`FOR_LEVEL` of those left to its
@@ -62,7 +70,9 @@ const MAX_KICKED: usize = 3;
 /// One cycle in `UNKICKED` moves nothing at random.
 const UNKICKED: u64 = 4;
 /// Cycles without an improvement after which a search ends.
-const PATIENCE: u32 = 300;
+const PATIENCE: u64 = 300;
+/// First random stream of the tasks of initial partitioning, far from the streams of cycles.
+const TASKS: u64 = 1 << 48;
 
 /// Multilevel partitioning.
 pub static MULTILEVEL: SearchSolver = SearchSolver {
@@ -94,6 +104,14 @@ pub fn acyclic_level_of(instance: &Instance<'_>, most: usize, rng: &mut dyn Rng)
     levels.swap_remove(at)
 }
 
+/// A method of initial partitioning, with its level and its seed.
+struct Task {
+    at: usize,
+    /// Number of parts to grow; earliest finish if there is none.
+    parts: Option<usize>,
+    seed: u64,
+}
+
 /// Data shared by all phases.
 struct Cycles<'s, 'p> {
     instance: &'s Instance<'p>,
@@ -112,36 +130,54 @@ impl<'s, 'p> Cycles<'s, 'p> {
         Cycles { instance, finest, limits, stop, target }
     }
 
-    /// Partitions of a level, each refined.
-    fn partitions(&self, level: &Level, rng: &mut dyn Rng) -> Vec<Keyed<ClusterId, DeviceId>> {
+    /// The tasks of initial partitioning: the coarsest level is grown into as many parts as there are devices, or fewer.
+    /// Every level is scheduled by earliest finish, since clusters that are too large for one level hide what can run
+    /// side by side, and refining the cut makes up for tensors between too small ones.
+    fn tasks(&self, levels: &[Level]) -> Vec<Task> {
+        let mut tasks = Vec::new();
+        for at in 0..levels.len() {
+            let mut parts = if at + 1 == levels.len() { self.instance.device_count() } else { 0 };
+            while parts > 0 {
+                tasks.extend((0..GROWN).map(|seed| Task { at, parts: Some(parts), seed }));
+                parts /= 2;
+            }
+            let is_fine = levels[at].len() * FINE >= levels[0].len();
+            let seeds = if is_fine { SCHEDULED_FINE } else { SCHEDULED };
+            tasks.extend((0..=seeds).map(|seed| Task { at, parts: None, seed }));
+        }
+        tasks
+    }
+
+    /// The refined partition of a task, as a schedule.
+    fn partition(
+        &self,
+        task: &Task,
+        level: &Level,
+        evaluator: &mut Evaluator<'s, 'p>,
+        rng: &mut dyn Rng,
+    ) -> Option<Best> {
         let instance = self.instance;
-        let devices: Vec<(DeviceId, f64)> =
-            initial::by_speed(instance, level).into_iter().filter(|device| device.1 > 0.0).collect();
-        let mut found = Vec::new();
-        let mut parts = devices.len();
-        while parts > 0 {
-            let mut chosen = devices[..parts].to_vec();
-            // Devices of a group are adjacent, and so are consecutive parts.
-            chosen.sort_by_key(|part| part.0);
-            found.extend(initial::grow(instance, level, &chosen, None));
-            for _ in 1..SEEDS {
-                found.extend(initial::grow(instance, level, &chosen, Some(&mut *rng)));
+        // The first seed is without randomness.
+        let rng = (task.seed > 0).then_some(rng);
+        let mut partition = match task.parts {
+            Some(parts) => {
+                let mut chosen = initial::by_speed(instance, level);
+                chosen.retain(|device| device.1 > 0.0);
+                chosen.truncate(parts);
+                // Devices of a group are adjacent, and so are consecutive parts.
+                chosen.sort_by_key(|part| part.0);
+                if chosen.is_empty() {
+                    return None;
+                }
+                initial::grow(instance, level, &chosen, rng)
             }
-            parts /= 2;
-        }
-        found.extend(initial::earliest_finish(instance, level, None));
-        for _ in 1..=SEEDS {
-            found.extend(initial::earliest_finish(instance, level, Some(&mut *rng)));
-        }
-        for partition in &mut found {
-            if self.stop.reason().is_some() {
-                break;
-            }
-            refinement::refine(instance, level, partition);
-        }
-        found.sort();
-        found.dedup();
-        found
+            None => initial::earliest_finish(instance, level, rng),
+        }?;
+        refinement::refine(instance, level, &mut partition);
+        let nothing = Best { score: Score::WORST, schedule: Schedule::without_priority(Vec::new()) };
+        let mut climb = Climb::new(evaluator, &self.stop, nothing, u64::MAX, self.target);
+        climb.offer(level.project(instance, &partition));
+        Some(climb.at)
     }
 
     /// Refines a schedule along levels, coarsest first.
@@ -163,32 +199,56 @@ impl<'s, 'p> Cycles<'s, 'p> {
         }
     }
 
-    /// The best result of the first coarsening.
-    fn first(&self, evaluator: &mut Evaluator<'s, 'p>, until: u64, rng: &mut dyn Rng) -> Option<Best> {
-        let levels = hierarchy(&self.finest, &self.limits, None, rng);
-        let coarsest = levels.last()?;
-        let mut tried: Vec<Best> = Vec::new();
-        for partition in self.partitions(coarsest, rng) {
-            if self.stop.reason().is_some() {
-                break;
-            }
-            let nothing = Best { score: Score::WORST, schedule: Schedule::without_priority(Vec::new()) };
-            let mut climb = Climb::new(evaluator, &self.stop, nothing, u64::MAX, self.target);
-            climb.offer(coarsest.project(self.instance, &partition));
-            tried.push(climb.at);
-        }
-        tried.sort_by(|a, b| a.score.energy().total_cmp(&b.score.energy()));
+    /// The best result of the first coarsening, with a share of the simulations for each descent.
+    fn first(
+        &self,
+        evaluator: &mut Evaluator<'s, 'p>,
+        share: u64,
+        pool: &ThreadPool,
+        random: u64,
+    ) -> Option<Best> {
+        let levels = hierarchy(&self.finest, &self.limits, None, &mut seed::stream(random, 0));
+        let tasks = self.tasks(&levels);
+        let partition = |evaluator: &mut Evaluator<'s, 'p>, at: usize| {
+            let task = &tasks[at];
+            let mut rng = seed::stream(random, TASKS + at as u64);
+            Some((self.partition(task, &levels[task.at], evaluator, &mut rng)?, task.at))
+        };
+        let mut tried = self.parallel(evaluator, pool, tasks.len(), partition);
+        tried.sort_by(|a, b| a.0.score.energy().total_cmp(&b.0.score.energy()));
+        tried.dedup_by(|a, b| a.0.schedule == b.0.schedule);
         tried.truncate(REFINED);
-        let mut best: Option<Best> = None;
-        for start in tried {
-            let share = until.saturating_sub(evaluator.runs) / FOR_DESCENT;
-            let mut climb = Climb::new(evaluator, &self.stop, start, evaluator.runs + share, self.target);
-            self.descend(&mut climb, &levels);
-            if best.as_ref().is_none_or(|best| climb.at.score < best.score) {
-                best = Some(climb.at);
-            }
-        }
-        best
+        let descent = |evaluator: &mut Evaluator<'s, 'p>, at: usize| {
+            let (start, level): &(Best, usize) = &tried[at];
+            let until = evaluator.runs + share;
+            let mut climb = Climb::new(evaluator, &self.stop, start.clone(), until, self.target);
+            self.descend(&mut climb, &levels[..=*level]);
+            Some(climb.at)
+        };
+        let found = self.parallel(evaluator, pool, tried.len(), descent);
+        found.into_iter().reduce(|best, other| if other.score < best.score { other } else { best })
+    }
+
+    /// The results of some tasks, in their order, with the simulations added to those of the evaluator. Tasks that have
+    /// not begun when the search is stopped have none.
+    fn parallel<T: Send>(
+        &self,
+        evaluator: &mut Evaluator<'s, 'p>,
+        pool: &ThreadPool,
+        tasks: usize,
+        run: impl Fn(&mut Evaluator<'s, 'p>, usize) -> Option<T> + Sync,
+    ) -> Vec<T> {
+        let mut fresh = evaluator.clone();
+        fresh.runs = 0;
+        let one = |evaluator: &mut Evaluator<'s, 'p>, at: usize| {
+            evaluator.runs = 0;
+            let found = if self.stop.reason().is_none() { run(evaluator, at) } else { None };
+            (found, evaluator.runs)
+        };
+        let found: Vec<(Option<T>, u64)> =
+            pool.install(|| (0..tasks).into_par_iter().map_init(|| fresh.clone(), one).collect());
+        evaluator.runs += found.iter().map(|(_, runs)| runs).sum::<u64>();
+        found.into_iter().filter_map(|(found, _)| found).collect()
     }
 
     /// Result of one V-cycle from a schedule, optionally after moving some clusters at random.
@@ -196,12 +256,11 @@ impl<'s, 'p> Cycles<'s, 'p> {
         &self,
         evaluator: &mut Evaluator<'s, 'p>,
         start: &Best,
-        until: u64,
+        share: u64,
         is_kicked: bool,
         rng: &mut dyn Rng,
     ) -> Best {
         let levels = hierarchy(&self.finest, &self.limits, Some(&start.schedule.device_of), rng);
-        let share = (until.saturating_sub(evaluator.runs) / FOR_DESCENT).max(1);
         let (mut start, mut levels) = (start.clone(), &levels[..]);
         if is_kicked {
             levels = &levels[..rng.random_range(1..=levels.len())];
@@ -228,23 +287,39 @@ impl<'s, 'p> Cycles<'s, 'p> {
     }
 }
 
-/// A first descent, then cycles until one of the limits. O(effort · log operators) in total.
-fn cycles(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), SolveError> {
+/// The first descents, then cycles until one of the limits: periods of ever shorter descents, one period without a time
+/// limit. O(effort · log operators) for each period.
+fn cycles<'s, 'p>(search: &mut Search<'s, 'p>, context: &mut Context<'_>) -> Result<(), SolveError> {
     let operators = search.instance.graph().operator_count() as u64;
     let levels = Cycles::new(search.instance, search.goal.target, search.goal.stop.clone());
-    let until = search.evaluator.runs + (EFFORT / operators).clamp(SIMULATIONS[0], SIMULATIONS[1]);
-    if let Some(first) = levels.first(&mut search.evaluator, until, &mut seed::stream(context.seed, 0)) {
+    let pool = context.pool()?;
+    let period = (EFFORT / operators).clamp(SIMULATIONS[0], SIMULATIONS[1]);
+    if let Some(first) = levels.first(&mut search.evaluator, period / FOR_DESCENT, &pool, context.seed) {
         search.take(first, context);
     }
-    let (mut cycle, mut idle) = (0, 0);
-    while idle < PATIENCE && search.evaluator.runs < until && !search.is_over() {
-        cycle += 1;
-        idle += 1;
-        let mut rng = seed::stream(context.seed, cycle);
-        let is_kicked = !cycle.is_multiple_of(UNKICKED);
-        let found = levels.cycle(&mut search.evaluator, &search.best, until, is_kicked, &mut rng);
-        if search.take(found, context) {
-            idle = 0;
+    let mut until = search.evaluator.runs + period;
+    let (mut round, mut idle) = (0, 0);
+    while idle < PATIENCE && !search.is_over() {
+        if search.evaluator.runs >= until {
+            if context.stop().remaining().is_none() {
+                break;
+            }
+            until = search.evaluator.runs + period;
+        }
+        let share = ((until - search.evaluator.runs) / FOR_DESCENT).max(1);
+        let start = &search.best;
+        let cycle = |evaluator: &mut Evaluator<'s, 'p>, at: usize| {
+            let number = CYCLES * round + at as u64 + 1;
+            let mut rng = seed::stream(context.seed, number);
+            Some(levels.cycle(evaluator, start, share, !number.is_multiple_of(UNKICKED), &mut rng))
+        };
+        let found = levels.parallel(&mut search.evaluator, &pool, CYCLES as usize, cycle);
+        round += 1;
+        idle += CYCLES;
+        for found in found {
+            if search.take(found, context) {
+                idle = 0;
+            }
         }
     }
     Ok(())

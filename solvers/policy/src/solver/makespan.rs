@@ -41,7 +41,7 @@ pub(super) fn solve(
 ) -> Result<Solution, SolveError> {
     let mut evaluator = Evaluator::new(instance);
     let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
-    let Some(start) = starts(&mut evaluator, context).into_iter().reduce(better) else {
+    let Some(start) = starts(&mut evaluator, context)?.into_iter().reduce(better) else {
         return solution(name, instance, None, bound, context);
     };
     if instance.graph().operator_count() == 0 {

@@ -198,7 +198,7 @@ impl<'s, 'p> Reader<'s, 'p> {
             Some(plan) => Some(Schedule::of_placement(self.subject.instance(), &plan.placement)),
             None => {
                 let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
-                starts(&mut self.evaluator, context).into_iter().reduce(better).map(|best| best.schedule)
+                starts(&mut self.evaluator, context)?.into_iter().reduce(better).map(|best| best.schedule)
             }
         };
         let Some(schedule) = schedule else { return Ok(None) };

@@ -54,6 +54,6 @@ mod windows;
 pub use destructive::Destructive;
 pub use energetic::{Energetic, energy_at};
 pub use one_machine::{OneMachine, one_device};
-pub use reach::Reach;
+pub use reach::{Reach, tails};
 pub use segments::Segments;
 pub use windows::Windows;

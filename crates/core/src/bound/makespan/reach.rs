@@ -6,6 +6,7 @@ use super::sites::Sites;
 use crate::graph::OpId;
 use crate::ids::Keyed;
 use crate::problem::Problem;
+use crate::tolerance::round_down;
 
 /// Maximum number of operators of a set that must run on one device, for heads and tails by device: a search computes
 /// them at every node, and larger sets cost it more time than their bounds save.
@@ -64,6 +65,20 @@ pub(super) struct Side {
     alone: Vec<f64>,
     /// By arc and site of the reader, the arrival from another device.
     arrivals: Vec<f64>,
+}
+
+/// Minimum seconds from the end of every operator to the end of the step, over all devices, rounded down since the
+/// simulator adds up in another order; zero if some operator can run nowhere. Computed once for a problem.
+pub fn tails(problem: &Problem) -> Vec<f64> {
+    struct Tails(Vec<f64>);
+    let compute = || {
+        let graph = problem.graph();
+        let Some(reach) = Reach::new(problem) else { return Tails(vec![0.0; graph.operator_count()]) };
+        let pools = 0..problem.pools().len();
+        let least = |op| pools.clone().map(|pool| reach.tail(op, pool)).fold(f64::INFINITY, f64::min);
+        Tails(graph.operators().map(|op| round_down(least(op))).collect())
+    };
+    problem.derived(compute).0.clone()
 }
 
 impl<'p> Reach<'p> {

@@ -13,8 +13,8 @@ use crate::tolerance::round_down;
 const MAX_IN_SEGMENT: usize = 300;
 const MAX_OPERATORS: usize = 1000;
 
-/// Maximum number of nodes for one target in a segment; for the whole graph before the segments and in the last round
-/// after them, and its growth from round to round.
+/// Maximum number of nodes for one target: in a segment; for the whole graph, before the segments and in the last round
+/// after them; and its growth from round to round.
 const SEGMENT_NODES: usize = 100;
 const FIRST_NODES: usize = 25;
 const MAX_NODES: usize = FIRST_NODES << 16;
@@ -32,13 +32,13 @@ const SEGMENTS_SHARE: f64 = 0.5;
 const FIRST_STEP: f64 = 0.04;
 const LEAST_STEP: f64 = 0.001;
 
-/// The largest T for which the assumption that the step is shorter leads to a contradiction: see [`Refutation`]. The
-/// same for the segments of [`Segments`](super::Segments), whose lengths then sum to more.
+/// The largest T for which the assumption that the step is shorter leads to a contradiction. The same for the segments
+/// of [`Segments`](super::Segments), whose lengths then sum to more.
 ///
-/// *Proof.* If the step is shorter than T, it is a step of one of the leaves of the tree, since the ends of every arc are
-/// on one device or on two. The bounds of a leaf hold for all its steps; if they reach T in every leaf, there is none.
-/// A segment is a problem of its own: see [`part`]. Valid for the makespan, any priority. O(work · arcs per operator ·
-/// log) after the segments.
+/// *Proof.* The ends of an arc are on one device or on two: a tree branches on that (`refutation.rs`). A step shorter
+/// than T is a step of one of its leaves. The bounds of a leaf hold for all its steps; if they reach T in every leaf,
+/// there is none. A segment is a problem of its own (`part.rs`). Valid for the makespan, any priority. O(work · arcs per
+/// operator · log) after the segments.
 ///
 /// Klein and Scholl, "Computing lower bounds by destructive improvement: an application to resource-constrained project
 /// scheduling", European Journal of Operational Research 1999.
@@ -64,7 +64,7 @@ impl Bound for Destructive {
 }
 
 impl Destructive {
-    /// The bound, given one that is known and the value of a plan, infinite without one: it is between these.
+    /// The bound, given one that is known and the value of a plan, infinite without one: targets are between these.
     pub fn between(&self, problem: &Problem, known: [f64; 2], stop: &Stop) -> Option<LowerBound> {
         let [mut value, most] = known;
         let work = if stop.remaining().is_some() { MAX_TIMED_WORK } else { MAX_WORK };
@@ -88,7 +88,7 @@ impl Destructive {
             }
             seconds
         })?;
-        value = value.max(round_down(sum).min(most));
+        value = value.max(round_down(sum));
         while value < round_down(most)
             && whole.left > 0
             && whole.nodes <= MAX_NODES

@@ -1,9 +1,9 @@
 //! Choice among the kinds of moves by what they have gained.
 //!
 //! A kind says whether a move starts from the critical path, and whether it exchanges queue positions, or moves a group
-//! of some level or a stretch of that path. Which of them help depends on the graph and on how far a search is: in a large graph far from its
-//! best schedule, moves of large groups on the critical path. So a kind is drawn with a fixed weight times its mean
-//! gain per simulation lately, relative to that of all kinds.
+//! of some level or a stretch of that path. Which of them help depends on the graph and on how far a search is: in a
+//! large graph far from its best schedule, moves of large groups on the critical path. So a kind is drawn with a fixed
+//! weight times its mean gain per simulation lately, relative to that of all kinds.
 //!
 //! Ropke and Pisinger, "An adaptive large neighborhood search heuristic", Transportation Science 2006.
 

@@ -2,10 +2,10 @@
 //!
 //! The phases are those of graph partitioners. *Coarsening* merges colocation classes with much communication into ever
 //! larger clusters, while the precedence stays acyclic ([`coarsening`]). *Initial partitioning* assigns devices to the
-//! clusters of some level, by several methods ([`initial`]). *Uncoarsening* goes back through the levels,
-//! and at each a *refinement* moves clusters: first to reduce the cut between devices ([`refinement`]), then, as long
-//! as the simulated step gets shorter, the clusters on its critical path ([`climb`]). A move of a large cluster moves
-//! many operators together, which no walk over single operators finds.
+//! clusters of some level, by several methods ([`initial`]). *Uncoarsening* goes back through the levels, and at each a
+//! *refinement* moves clusters: first to reduce the cut between devices ([`refinement`]), then, as long as the simulated
+//! step gets shorter, the clusters on its critical path ([`climb`]). A move of a large cluster moves many operators
+//! together, which no walk over single operators finds.
 //!
 //! Then follow *V-cycles* (Walshaw, "Multilevel refinement for combinatorial optimisation problems", Annals of
 //! Operations Research 2004): the graph is coarsened again, in another random order, and the best schedule refined

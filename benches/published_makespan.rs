@@ -9,9 +9,10 @@
 //! | ogra | files of Davidović and Crainic (Computers & Operations Research 2006), if given | the published optimum |
 //! | td | their random graphs, if given, on two and four processors | the best plan found here |
 //!
-//! A step runs without contention, unless the set says ports. Every solver has the same time, and its column is its makespan divided by the value
-//! compared with. The bound is the strongest of those that need no search, divided by the optimum or the best plan. A
-//! bound above a known optimum or above a plan, or a plan below a known optimum, ends the bench with an error:
+//! A step runs without contention, unless the set says ports. Every solver has the same time, and its column is its
+//! makespan divided by the value compared with. The bound is the strongest of those that need no search, divided by the
+//! optimum or the best plan. A bound above a known optimum or above a plan, or a plan below a known optimum, ends the
+//! bench with an error:
 //!
 //!     STAGEWRIGHT_SHARED=… cargo bench --bench published_makespan                        # two seconds a solver
 //!     STAGEWRIGHT_SHARED=… cargo bench --bench published_makespan -- 10 ogra50_10_4.td   # seconds, files

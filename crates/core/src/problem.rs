@@ -221,7 +221,8 @@ impl Problem {
         Problem::new(graph, self.cluster.clone(), self.objective, pins)
     }
 
-    /// The same problem with the colocation classes of some pairs of operators merged.
+    /// The same problem with the colocation classes of some pairs of operators merged. The costs stay, also of gradients
+    /// that no longer have to be synchronised: it is for bounds, which do not count those.
     pub(crate) fn colocated(&self, pairs: impl IntoIterator<Item = [OpId; 2]>) -> Problem {
         let graph = Arc::new(self.graph.colocated(pairs));
         Problem {

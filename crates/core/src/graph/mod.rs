@@ -62,7 +62,7 @@ impl Graph {
         builder::build(document.into())
     }
 
-    /// The same graph with the colocation classes of some pairs of operators merged, which its document does not say.
+    /// The same graph with the colocation classes of some pairs of operators merged. The document is unchanged.
     /// O(operators + pairs).
     pub(crate) fn colocated(&self, pairs: impl IntoIterator<Item = [OpId; 2]>) -> Graph {
         let mut merged = UnionFind::new(self.class_count());

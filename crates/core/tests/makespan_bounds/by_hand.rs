@@ -1,7 +1,9 @@
 //! Values derived from the definitions by hand.
 
 use stagewright_core::bound::makespan::Reach;
-use stagewright_core::bound::{Bound, CriticalPath, Energetic, Fluid, HeaviestUnit, OneMachine, strongest};
+use stagewright_core::bound::{
+    Bound, CriticalPath, Destructive, Energetic, Fluid, HeaviestUnit, OneMachine, strongest,
+};
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
     CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, LinkDocument, OperatorDocument, PinTargets,
@@ -163,6 +165,28 @@ fn ports_carry_one_tensor_after_another() {
         assert_eq!(value(&OneMachine, &problem), round_down(expected));
         assert!(same(optimum(&problem).expect("a placement"), expected));
     }
+}
+
+/// Three readers of a tensor on two devices: two of them run one after another, which no bound sees that knows neither
+/// that a device runs whole operators nor that what is on neither of two devices is nowhere.
+#[test]
+fn what_is_apart_from_one_of_two_devices_is_together() {
+    for bytes in [0.0, 1e-9] {
+        let problem = Small::new(&[1.0, 10.0, 10.0, 10.0], &[(0, &[1, 2, 3], bytes)]).on(2);
+        assert!(same(optimum(&problem).expect("a step"), 21.0));
+        assert!(strongest(&problem).value < 17.0);
+        let value = value(&Destructive, &problem);
+        assert!((20.9..=21.0).contains(&value), "{value}");
+    }
+}
+
+/// Where every operator fits somewhere but not all of them, any step is refuted.
+#[test]
+fn operators_that_fit_only_alone_have_no_destructive_bound() {
+    let small = Small::new(&[1.0, 1.0], &[(0, &[1], 1.0)]);
+    let problem = Small { memory: Some(8.0), parameters: 6.0, ..small }.on(1);
+    assert!(Reach::new(&problem).is_some() && optimum(&problem).is_none());
+    assert_eq!(Destructive.compute(&problem), None);
 }
 
 /// An operator that fits nowhere has no bound: there is nothing to bound.

@@ -15,6 +15,8 @@
 //! these orders, if there is one: at each start, the first of the ready operators in the decided order is the next of
 //! its device in any such schedule. So the simulated step is the value of the leaf, or the leaf has no schedule.
 //!
+//! Before the tree comes the destructive bound, for graphs that are too large for the tree as well.
+//!
 //! Devices of a pool that run nothing yet are one choice. At one instant the simulator serves devices in the order of
 //! their numbers, so where that can matter, a leaf is simulated under every numbering.
 
@@ -37,7 +39,7 @@ use tree::{Outcome, Tree};
 /// Share of the time for annealing, which finds the first plan.
 const START_SHARE: f64 = 0.2;
 
-/// Share of the remaining time for the bound at the root, if the tree is searched.
+/// Share of the remaining time for the destructive bound if the tree is searched; otherwise it may take all of it.
 const BOUND_SHARE: f64 = 0.5;
 
 /// Simulations of annealing without a time limit.

@@ -1,4 +1,4 @@
-//! The destructive bound: the largest step that can be refuted.
+//! The destructive bound: the largest target found that can be refuted.
 
 use super::Windows;
 use super::part::part;
@@ -7,38 +7,40 @@ use super::segments::sum_of_segments;
 use crate::bound::{Bound, LowerBound, strongest};
 use crate::problem::Problem;
 use crate::stop::Stop;
-use crate::tolerance::round_down;
+use crate::tolerance::{LARGEST_SUM, round_down};
 
 /// Maximum number of operators of a segment whose length is refuted, and of a graph that is refuted as a whole.
 const MAX_IN_SEGMENT: usize = 300;
 const MAX_OPERATORS: usize = 1000;
 
-/// Maximum number of nodes for one target: in a segment; for the whole graph, before the segments and in the last round
-/// after them; and its growth from round to round.
+/// Maximum number of nodes for one target: in a segment; for the whole graph, in the first round, which precedes the
+/// segments, and in the last one; and its growth from round to round.
 const SEGMENT_NODES: usize = 100;
 const FIRST_NODES: usize = 25;
 const MAX_NODES: usize = FIRST_NODES << 16;
 const GROWTH: usize = 4;
 
-/// Maximum number of operators of all nodes together: for the segments, and once more for the whole graph. With a time
-/// limit there may be more.
-const MAX_WORK: usize = 1 << 20;
-const MAX_TIMED_WORK: usize = 1 << 23;
+/// Maximum work ([`work`]) of all nodes together: for the segments, and once more for the whole graph. Less without a time
+/// limit.
+const MAX_WORK: usize = 5 << 19;
+const MAX_TIMED_WORK: usize = 5 << 22;
 
-/// Share of a time limit for the segments.
+/// Shares of a time limit for the first round, and of the rest for the segments.
+const FIRST_SHARE: f64 = 0.1;
 const SEGMENTS_SHARE: f64 = 0.5;
 
-/// The first increase from a bound to the target above it, halved from round to round, and the least one.
+/// The first increase from a bound to the target above it; it is halved from round to round, but not below twice the
+/// least one.
 const FIRST_STEP: f64 = 0.04;
 const LEAST_STEP: f64 = 0.001;
 
-/// The largest T for which the assumption that the step is shorter leads to a contradiction. The same for the segments
-/// of [`Segments`](super::Segments), whose lengths then sum to more.
+/// The largest T found, within limits of work, for which the assumption that the step is shorter leads to a contradiction.
+/// The same for the segments of [`Segments`](super::Segments), whose lengths then sum to more.
 ///
 /// *Proof.* The ends of an arc are on one device or on two: a tree branches on that (`refutation.rs`). A step shorter
 /// than T is a step of one of its leaves. The bounds of a leaf hold for all its steps; if they reach T in every leaf,
-/// there is none. A segment is a problem of its own (`part.rs`). Valid for the makespan, any priority. O(work · arcs per
-/// operator · log) after the segments.
+/// there is none. A segment is a problem of its own (`part.rs`). Valid for the makespan, any priority. O(pools² · arcs +
+/// pools · arcs · operators of a class · log) for a node.
 ///
 /// Klein and Scholl, "Computing lower bounds by destructive improvement: an application to resource-constrained project
 /// scheduling", European Journal of Operational Research 1999.
@@ -64,47 +66,45 @@ impl Bound for Destructive {
 }
 
 impl Destructive {
-    /// The bound, given one that is known and the value of a plan, infinite without one: targets are between these.
+    /// The bound, given one that is known and the value of a plan, infinite without one: targets are between these. `None`
+    /// if no placement is feasible.
     pub fn between(&self, problem: &Problem, known: [f64; 2], stop: &Stop) -> Option<LowerBound> {
         let [mut value, most] = known;
-        let work = if stop.remaining().is_some() { MAX_TIMED_WORK } else { MAX_WORK };
+        let max_work = if stop.remaining().is_some() { MAX_TIMED_WORK } else { MAX_WORK };
+        let share = |share: f64| stop.within(stop.remaining().map(|time| time.mul_f64(share)));
         let operators = problem.graph().operator_count();
-        let mut whole = Rounds {
-            left: if operators <= MAX_OPERATORS { work } else { 0 },
-            nodes: FIRST_NODES,
-            step: FIRST_STEP,
-        };
-        whole.next(problem, &mut value, most, stop);
-        let mut segments = Rounds { left: work, nodes: SEGMENT_NODES, step: FIRST_STEP };
-        let first = stop.within(stop.remaining().map(|time| time.mul_f64(SEGMENTS_SHARE)));
+        let left = if operators <= MAX_OPERATORS { max_work } else { 0 };
+        let mut whole = Rounds { left, nodes: FIRST_NODES, step: FIRST_STEP };
+        whole.run(problem, &mut value, most, &share(FIRST_SHARE));
+        let mut segments = Rounds { left: max_work, nodes: SEGMENT_NODES, step: FIRST_STEP };
+        let segments_stop = share(SEGMENTS_SHARE);
         let sum = sum_of_segments(problem, stop, |ends, between, mut seconds| {
             let inside = between.len() + ends.iter().flatten().count();
             if between.len() <= MAX_IN_SEGMENT
                 && inside < operators
                 && segments.left > 0
+                && segments_stop.reason().is_none()
                 && let Some(part) = part(problem, ends, between)
             {
-                segments.next(&part, &mut seconds, f64::INFINITY, &first);
+                segments.run(&part, &mut seconds, f64::INFINITY, &segments_stop);
             }
             seconds
         })?;
         value = value.max(round_down(sum));
-        while value < round_down(most)
-            && whole.left > 0
-            && whole.nodes <= MAX_NODES
-            && stop.reason().is_none()
+        while value < round_down(most) && whole.left > 0 && whole.nodes < MAX_NODES && stop.reason().is_none()
         {
             whole.nodes *= GROWTH;
             whole.step = (whole.step / 2.0).max(2.0 * LEAST_STEP);
-            whole.next(problem, &mut value, most, stop);
+            whole.run(problem, &mut value, most, stop);
         }
-        Some(LowerBound { value, source: self.name(), certificate: None })
+        // No step of a feasible placement is as long.
+        (value <= LARGEST_SUM).then_some(LowerBound { value, source: self.name(), certificate: None })
     }
 }
 
 /// Refutations of growing targets.
 struct Rounds {
-    /// Number of operators of nodes that remain.
+    /// Work that remains.
     left: usize,
     /// Maximum number of nodes for one target.
     nodes: usize,
@@ -114,26 +114,40 @@ struct Rounds {
 
 impl Rounds {
     /// Raises a lower bound on the step, to at most `most`.
-    fn next(&mut self, problem: &Problem, value: &mut f64, most: f64, stop: &Stop) {
+    fn run(&mut self, problem: &Problem, value: &mut f64, most: f64, stop: &Stop) {
+        let work = work(problem);
         let mut reached = *value;
-        let (mut open, mut step) = (f64::INFINITY, self.step);
-        while reached > 0.0 && reached < most && step > LEAST_STEP && self.left > 0 && stop.reason().is_none()
+        // The least target that was not refuted.
+        let (mut least_open, mut step) = (f64::INFINITY, self.step);
+        while reached > 0.0
+            && reached < most.min(LARGEST_SUM)
+            && step > LEAST_STEP
+            && self.left >= work
+            && stop.reason().is_none()
         {
             let target = (reached * (1.0 + step)).min(most);
-            if target < open {
-                let mut refutation = Refutation { target, most: self.nodes, nodes: 0, stop };
+            if target < least_open {
+                let max_nodes = self.nodes.min(self.left / work);
+                let mut refutation = Refutation { target, max_nodes, nodes: 0, stop };
                 if refutation.succeeds(problem) {
                     reached = target;
                     *value = value.max(round_down(target));
                     step *= 1.5;
                 } else {
-                    open = target;
+                    least_open = target;
                 }
-                self.left = self.left.saturating_sub(refutation.nodes * problem.graph().operator_count());
+                self.left = self.left.saturating_sub(refutation.nodes * work);
             }
-            if target >= open {
+            if target >= least_open {
                 step *= 0.5;
             }
         }
     }
+}
+
+/// Work of a node, roughly: pools · (operators + arcs).
+fn work(problem: &Problem) -> usize {
+    let graph = problem.graph();
+    let arcs: usize = graph.operators().map(|op| graph.successors(op).len()).sum();
+    problem.pools().len() * (graph.operator_count() + arcs).max(1)
 }

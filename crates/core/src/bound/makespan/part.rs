@@ -6,8 +6,8 @@ use crate::ids::Keyed;
 use crate::problem::Problem;
 
 /// The operators between the end of one operator and the start of another, as a problem in which these two take no time.
-/// Tensors from and to other operators, and shared parameters, are left out, so a schedule of the whole contains one of
-/// the part that is no longer. `None` if it makes no problem. O(operators + pins).
+/// Tensors from and to other operators, and shared parameters, are left out, so what a schedule of the whole does between
+/// the two times is a schedule of the part. `None` if its documents are rejected. O(operators + pins).
 pub(super) fn part(problem: &Problem, ends: [Option<OpId>; 2], between: &[OpId]) -> Option<Problem> {
     let (graph, [start, end]) = (problem.graph(), ends);
     let operators: Vec<OpId> = between.iter().copied().chain(ends.into_iter().flatten()).collect();

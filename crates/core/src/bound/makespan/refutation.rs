@@ -22,13 +22,12 @@ const CLASS_WEIGHT: f64 = 0.5;
 /// The node is refuted if [`OneMachine`](super::OneMachine) or [`Energetic`](super::Energetic) reaches the target. The
 /// ends of an arc must be together if the bound of a class of theirs reaches the target with the transfer over it.
 /// Otherwise the node branches on an arc, first with its ends apart. This is the tree of Zykov for the colouring of a
-/// graph, which contracts two vertices or joins them.
+/// graph, which merges two vertices or adds an edge between them.
 ///
 /// Devices are never named, so devices that are alike cost no repetition.
 pub(super) struct Refutation<'a> {
     pub(super) target: f64,
-    /// Maximum number of nodes.
-    pub(super) most: usize,
+    pub(super) max_nodes: usize,
     pub(super) nodes: usize,
     pub(super) stop: &'a Stop,
 }
@@ -40,7 +39,7 @@ impl Refutation<'_> {
         // The alternatives to come back to: the length of the trail there, and the pair that is together.
         let mut alternatives: Vec<(usize, [OpId; 2])> = Vec::new();
         loop {
-            if self.nodes == self.most || self.stop.reason().is_some() {
+            if self.nodes == self.max_nodes || self.stop.reason().is_some() {
                 return false;
             }
             self.nodes += 1;
@@ -75,6 +74,8 @@ impl Refutation<'_> {
             let pools = 0..problem.pools().len();
             pools.map(|pool| reach.seconds(op, pool)).fold(f64::INFINITY, f64::min)
         };
+        // Operators apart from a third one are together on two devices, so ends apart matter there even if no transfer does.
+        let are_two = problem.cluster().device_count() == 2;
         let mut machine = Machine::default();
         let mut together = Vec::new();
         let mut branch: Option<(f64, u32, [OpId; 2])> = None;
@@ -105,10 +106,10 @@ impl Refutation<'_> {
             if apart >= self.target {
                 together.push(ends);
             }
-            // Apart ends that change no bound refute nothing.
-            if apart > 0.0 {
-                let [smaller, other] = ends.map(|op| class(op).iter().map(least).sum::<f64>());
-                let score = apart + CLASS_WEIGHT * f64::min(smaller, other);
+            // Otherwise ends apart change no bound if the transfer changes none.
+            if apart > 0.0 || are_two {
+                let [producing, reading] = ends.map(|op| class(op).iter().map(least).sum::<f64>());
+                let score = apart + CLASS_WEIGHT * f64::min(producing, reading);
                 if branch.is_none_or(|(best, ..)| score > best) {
                     branch = Some((score, arc, ends));
                 }
@@ -130,7 +131,7 @@ enum Examined {
     Together(Vec<[OpId; 2]>),
     /// The arc to branch on, and its ends.
     Branch(u32, [OpId; 2]),
-    /// They do not, whatever is decided of the open arcs.
+    /// They do not, with the ends of all open arcs apart either.
     Open,
 }
 
@@ -156,18 +157,18 @@ impl Node {
     fn new(root: &Problem, trail: &[Decision]) -> Node {
         let arcs = Arcs::new(root.graph());
         let mut pairs = Vec::new();
-        let mut apart = Vec::new();
+        let mut separated = Vec::new();
         for decision in trail {
             match *decision {
                 Decision::Together(pair) => pairs.push(pair),
-                Decision::Apart(arc) => apart.push(arcs.ends(arc)),
+                Decision::Apart(arc) => separated.push(arcs.ends(arc)),
             }
         }
         let mut problem = root.colocated(pairs.iter().copied());
         while root.cluster().device_count() == 2 {
             let graph = problem.graph();
             let mut opposite: FxHashMap<ClassId, OpId> = FxHashMap::default();
-            let both_ways = apart.iter().flat_map(|&[a, b]| [[a, b], [b, a]]);
+            let both_ways = separated.iter().flat_map(|&[a, b]| [[a, b], [b, a]]);
             let same = both_ways.map(|[a, b]| [*opposite.entry(graph.class_of(a)).or_insert(b), b]);
             let count = pairs.len();
             pairs.extend(same.filter(|&[a, b]| graph.class_of(a) != graph.class_of(b)));
@@ -181,8 +182,8 @@ impl Node {
             let [a, b] = ends.map(|op| graph.class_of(op));
             [a.min(b), a.max(b)]
         };
-        let apart: FxHashSet<[ClassId; 2]> = apart.into_iter().map(classes).collect();
-        let is_apart = |arc: usize| apart.contains(&classes(arcs.ends(arc as u32)));
+        let separated: FxHashSet<[ClassId; 2]> = separated.into_iter().map(classes).collect();
+        let is_apart = |arc: usize| separated.contains(&classes(arcs.ends(arc as u32)));
         let apart = (0..arcs.len()).map(is_apart).collect();
         Node { problem, apart }
     }

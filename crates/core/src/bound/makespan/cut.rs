@@ -138,8 +138,9 @@ impl<'p> CutPath<'p> {
         outside.map(|(length, _)| length).sum::<f64>() + work
     }
 
-    /// A good set of windows for the work of the operators and the value that they and the segments prove.
-    pub(super) fn choose(&self, work: &Keyed<OpId, f64>, segments: &[Segment]) -> (f64, Vec<bool>) {
+    /// A good set of windows for the work of the operators, and the value that they and the segments prove of the time
+    /// from the beginning of every window, and from the end of the last, to the end of the step.
+    pub(super) fn choose(&self, work: &Keyed<OpId, f64>, segments: &[Segment]) -> (Vec<f64>, Vec<bool>) {
         let mut candidates: Vec<u32> = (0..self.path.len() as u32).map(|at| 2 * at + 1).collect();
         let length = |at: u32| self.lengths[at as usize];
         candidates.sort_by(|&a, &b| length(b).total_cmp(&length(a)));
@@ -150,7 +151,7 @@ impl<'p> CutPath<'p> {
             let at = holes.partition_point(|&other| other < hole);
             holes.insert(at, hole);
             let found = self.runs(work, &holes, segments);
-            if found.0 > best.0 {
+            if found.0[0] > best.0[0] {
                 best = found;
             } else {
                 holes.remove(at);
@@ -159,55 +160,54 @@ impl<'p> CutPath<'p> {
         best
     }
 
-    /// The best union of runs of windows without some holes and of segments, and its value. The windows are those of
-    /// the runs. O(operators · holes + windows² + segments).
-    fn runs(&self, work: &Keyed<OpId, f64>, holes: &[u32], segments: &[Segment]) -> (f64, Vec<bool>) {
+    /// The best union of runs of windows without some holes and of segments, with its values from every window on. The
+    /// windows are those of the runs. O(operators · holes + windows² + segments).
+    fn runs(&self, work: &Keyed<OpId, f64>, holes: &[u32], segments: &[Segment]) -> (Vec<f64>, Vec<bool>) {
         let windows = self.lengths.len();
         let mut confined = vec![0.0; windows * windows];
         for (op, &work) in work.enumerate() {
             if self.is_confined(op, holes.iter().copied()) {
                 let [first, last] = self.range[op];
-                confined[last as usize * windows + first as usize] += work;
+                confined[first as usize * windows + last as usize] += work;
             }
         }
         let is_hole: Vec<bool> = (0..windows as u32).map(|at| holes.binary_search(&at).is_ok()).collect();
-        let mut ending: Vec<Vec<Segment>> = vec![Vec::new(); windows];
+        let mut beginning: Vec<Vec<Segment>> = vec![Vec::new(); windows];
         for segment in segments {
-            ending[segment.last].push(*segment);
+            beginning[segment.first].push(*segment);
         }
-        // The best value of the windows before each; where the run or segment that ends there begins, and whether it is
-        // a run.
+        // The best value from each window on; where the run or segment that begins there ends, and whether it is a run.
         let mut value = vec![0.0; windows + 1];
-        let mut from_where = vec![(0, false); windows + 1];
-        let mut from = vec![0.0; windows];
-        for last in 0..windows {
-            (value[last + 1], from_where[last + 1]) = (value[last] + self.lengths[last], (last, false));
-            for segment in &ending[last] {
-                let end = value[segment.first] + segment.seconds;
-                if end > value[last + 1] {
-                    (value[last + 1], from_where[last + 1]) = (end, (segment.first, false));
+        let mut until = vec![(0, false); windows];
+        // What a run from the window at hand to each contains.
+        let mut run = vec![0.0; windows];
+        for first in (0..windows).rev() {
+            (value[first], until[first]) = (value[first + 1] + self.lengths[first], (first + 1, false));
+            for segment in &beginning[first] {
+                let seconds = segment.seconds + value[segment.last + 1];
+                if seconds > value[first] {
+                    (value[first], until[first]) = (seconds, (segment.last + 1, false));
                 }
             }
-            // What a run from each window to this one contains.
-            let mut sum = 0.0;
-            for first in (0..=last).rev() {
-                sum += confined[last * windows + first];
-                from[first] += sum + if is_hole[last] { self.lengths[last] } else { 0.0 };
-                if value[first] + from[first] > value[last + 1] {
-                    (value[last + 1], from_where[last + 1]) = (value[first] + from[first], (first, true));
+            let mut sum = if is_hole[first] { self.lengths[first] } else { 0.0 };
+            for last in first..windows {
+                sum += confined[first * windows + last];
+                run[last] += sum;
+                if run[last] + value[last + 1] > value[first] {
+                    (value[first], until[first]) = (run[last] + value[last + 1], (last + 1, true));
                 }
             }
         }
         let mut inside = vec![false; windows];
-        let mut end = windows;
-        while end > 0 {
-            let (first, is_run) = from_where[end];
+        let mut first = 0;
+        while first < windows {
+            let (end, is_run) = until[first];
             for at in first..end {
                 inside[at] = is_run && !is_hole[at];
             }
-            end = first;
+            first = end;
         }
-        (value[windows], inside)
+        (value, inside)
     }
 }
 

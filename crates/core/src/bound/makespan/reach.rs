@@ -3,6 +3,7 @@
 use super::arcs::Arcs;
 use super::local::{Local, Neighbour};
 use super::sites::Sites;
+use super::windows;
 use crate::graph::OpId;
 use crate::ids::Keyed;
 use crate::problem::Problem;
@@ -68,15 +69,29 @@ pub(super) struct Side {
 }
 
 /// Minimum seconds from the end of every operator to the end of the step, over all devices, rounded down since the
-/// simulator adds up in another order; zero if some operator can run nowhere. Computed once for a problem.
+/// simulator adds up in another order; zero if some operator can run nowhere. The windows of [`Windows`] after an
+/// operator of its path count as well. Computed once for a problem.
+///
+/// [`Windows`]: super::Windows
 pub fn tails(problem: &Problem) -> Vec<f64> {
     struct Tails(Vec<f64>);
     let compute = || {
         let graph = problem.graph();
         let Some(reach) = Reach::new(problem) else { return Tails(vec![0.0; graph.operator_count()]) };
-        let pools = 0..problem.pools().len();
-        let least = |op| pools.clone().map(|pool| reach.tail(op, pool)).fold(f64::INFINITY, f64::min);
-        Tails(graph.operators().map(|op| round_down(least(op))).collect())
+        let least =
+            |of: &dyn Fn(usize) -> f64| (0..problem.pools().len()).map(of).fold(f64::INFINITY, f64::min);
+        let mut tails: Keyed<OpId, f64> =
+            graph.operators().map(|op| least(&|pool| reach.tail(op, pool))).collect();
+        for (op, seconds) in windows::tails(problem) {
+            tails[op] = tails[op].max(seconds);
+        }
+        for &op in graph.topological().iter().rev() {
+            let seconds = least(&|pool| problem.seconds(op, pool).unwrap_or(f64::INFINITY)) + tails[op];
+            for &input in graph.predecessors(op) {
+                tails[input] = tails[input].max(seconds);
+            }
+        }
+        Tails(tails.iter().map(|&seconds| round_down(seconds)).collect())
     };
     problem.derived(compute).0.clone()
 }

@@ -14,7 +14,8 @@ use crate::tolerance::round_down;
 /// Maximum number of operators of the path between which segments lie.
 const MAX_ENDS: usize = 160;
 
-/// Maximum number of operators in all segments together, and of those that may begin in them; short segments come first.
+/// Maximum number of operators in all segments together, and of those that may begin in them, times the number of pools;
+/// short segments come first.
 const MAX_OPERATORS: usize = 1 << 18;
 
 /// The longest path cuts the step into segments at the operators that run beside the least other work. Between the end
@@ -62,7 +63,7 @@ pub(super) fn sum_of_segments(
     let cut = CutPath::new(problem, MAX_ENDS)?;
     let segments = segments(problem, &cut, stop, improved)?;
     let prices = cut.prices(&vec![true; cut.lengths.len()])?;
-    Some(cut.choose(&cut.least(&prices), &segments).0)
+    Some(cut.choose(&cut.least(&prices), &segments).0[0])
 }
 
 /// The segments between narrow operators of the path, the beginning and the end of the step, as far as they are computed
@@ -85,7 +86,7 @@ fn segments(
     let by_first = graph.topological().iter().enumerate().map(|(at, &op)| (cut.range[op][0], at as u32));
     let by_first: Csr<u32> = Csr::from_pairs(windows, &by_first.collect::<Vec<_>>());
     let mut segments = Vec::new();
-    let mut left = MAX_OPERATORS;
+    let mut left = MAX_OPERATORS / problem.pools().len().max(1);
     for distance in 1..marks.len() {
         for start in 0..marks.len() - distance {
             let (from, first, _) = marks[start];

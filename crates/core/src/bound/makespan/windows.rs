@@ -4,6 +4,7 @@ use super::cut::CutPath;
 use crate::bound::{Bound, LowerBound};
 use crate::certificate::Certificate;
 use crate::document::ObjectiveKind;
+use crate::graph::OpId;
 use crate::problem::Problem;
 use crate::tolerance::round_down;
 
@@ -79,4 +80,15 @@ impl Bound for Windows {
         });
         Some(LowerBound { value: round_down(value), source: self.name(), certificate })
     }
+}
+
+/// The seconds that the windows prove from the end of every operator that cuts them to the end of the step.
+pub(super) fn tails(problem: &Problem) -> Vec<(OpId, f64)> {
+    let values = || {
+        let cut = Windows.applies(problem).then(|| CutPath::new(problem, 0))??;
+        let prices = cut.prices(&vec![true; cut.lengths.len()])?;
+        let (values, _) = cut.choose(&cut.least(&prices), &[]);
+        Some(cut.path.iter().enumerate().map(|(at, &op)| (op, values[2 * at + 2])).collect())
+    };
+    values().unwrap_or_default()
 }

@@ -13,10 +13,13 @@ use stagewright_verify::{BoundVerdict, Report, check};
 use super::args::CheckArguments;
 use super::error::{CliError, Result};
 use super::exit::Exit;
-use super::output;
 use super::resolve::{self, Documents};
+use super::{output, strategies};
 
 pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit> {
+    if strategies::is_problem(&arguments.model.model) {
+        return strategies::check(arguments);
+    }
     let (documents, mut plan, label) = resolve::planned(&arguments.model, &arguments.plan)?;
     let made_for = plan.objective.clone();
     resolve::override_objective(&mut plan.objective, &arguments.objective)?;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Seek, Write};
+use std::io::{self, BufRead, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
@@ -104,6 +104,32 @@ pub(crate) fn open(path: &Path) -> Result<Opened> {
         }
     }
     read(path).map(Opened::Memory)
+}
+
+/// The first bytes of a file or of standard input, unpacked; empty if it cannot be read. What it looks at in standard
+/// input is still read afterwards.
+pub(crate) fn head(path: &Path, count: usize) -> Vec<u8> {
+    let mut packed = Vec::new();
+    if is_standard(path) {
+        packed = io::stdin().lock().fill_buf().map(<[u8]>::to_vec).unwrap_or_default();
+    } else if fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
+        && let Ok(file) = File::open(path)
+    {
+        // Packed bytes of which the first ones are unpacked.
+        let _unreadable = file.take(4096).read_to_end(&mut packed);
+    }
+    if !packed.starts_with(&GZIP) {
+        packed.truncate(count);
+        return packed;
+    }
+    let mut head = vec![0; count];
+    let mut unpacking = MultiGzDecoder::new(&packed[..]);
+    let mut filled = 0;
+    while let Ok(more @ 1..) = unpacking.read(&mut head[filled..]) {
+        filled += more;
+    }
+    head.truncate(filled);
+    head
 }
 
 /// Reads a file, or standard input for `-`, and unpacks gzip.

@@ -30,6 +30,7 @@ mod quantity;
 mod recorder;
 mod resolve;
 mod simulate;
+mod strategies;
 mod style;
 mod unpriced;
 mod workload;

@@ -27,7 +27,7 @@ use super::policy;
 use super::progress::Progress;
 use super::recorder::Recorder;
 use super::resolve::{self, Chosen, Solving};
-use super::{export, interrupt, output, simulate};
+use super::{export, interrupt, output, simulate, strategies};
 
 /// Maximum time of a diagnosis; it also ends with the time limit of the solve.
 const DIAGNOSIS: Duration = Duration::from_secs(20);
@@ -36,6 +36,14 @@ const DIAGNOSIS: Duration = Duration::from_secs(20);
 const MAX_SIMULATIONS: u64 = 1 << 53;
 
 pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
+    if strategies::is_problem(&arguments.model.model) {
+        return strategies::plan(arguments, verbose);
+    }
+    if arguments.start.is_some() {
+        return Err(CliError::new("U013", "--start is only for strategy problems")
+            .at("--start")
+            .help("leave it out"));
+    }
     let outputs = outputs(arguments)?;
     let objective = resolve::objective(&arguments.objective)?;
     let solving = solving(arguments)?;

@@ -19,10 +19,17 @@ pub(crate) struct Progress {
     phase: String,
     value: Option<f64>,
     bound: Option<f64>,
+    /// Formats a value or bound.
+    format: fn(f64) -> String,
 }
 
 impl Progress {
     pub(crate) fn new(verbose: bool) -> Self {
+        Progress::with_format(verbose, seconds)
+    }
+
+    /// Of values that are not seconds.
+    pub(crate) fn with_format(verbose: bool, format: fn(f64) -> String) -> Self {
         let bar = (!verbose && io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new_spinner();
             // Without colours, so that NO_COLOR is respected.
@@ -32,7 +39,7 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
         });
-        Progress { bar, verbose, phase: String::new(), value: None, bound: None }
+        Progress { bar, verbose, phase: String::new(), value: None, bound: None, format }
     }
 
     /// Removes the bar.
@@ -45,8 +52,8 @@ impl Progress {
     fn show(&self, progress: &str) {
         let Some(bar) = &self.bar else { return };
         let mut parts = vec![self.phase.clone()];
-        parts.extend(self.value.map(|value| format!("value {}", seconds(value))));
-        parts.extend(self.bound.map(|bound| format!("bound {}", seconds(bound))));
+        parts.extend(self.value.map(|value| format!("value {}", (self.format)(value))));
+        parts.extend(self.bound.map(|bound| format!("bound {}", (self.format)(bound))));
         if let (Some(value), Some(bound)) = (self.value, self.bound) {
             parts.push(format!("gap {}", percent(tolerance::gap(value, bound))));
         }
@@ -76,13 +83,13 @@ impl Observer for Progress {
             Event::Incumbent { value } if self.value.is_none_or(|best| *value < best) => {
                 self.value = Some(*value);
                 if self.verbose {
-                    note(&format!("plan: {}", seconds(*value)));
+                    note(&format!("plan: {}", (self.format)(*value)));
                 }
             }
             Event::Bound { value, source } if self.bound.is_none_or(|best| *value > best) => {
                 self.bound = Some(*value);
                 if self.verbose {
-                    note(&format!("bound: {} ({source})", seconds(*value)));
+                    note(&format!("bound: {} ({source})", (self.format)(*value)));
                 }
             }
             Event::Progress { done, total: Some(total) } => progress = format!("{done} of {total}"),

@@ -14,6 +14,8 @@
 //!
 //! PyTorch programs are exported as native JSON by the script of [`torch`].
 //!
+//! A strategy problem ([`strategies`]) is no model: it has a choice of strategies for every operator, and no devices.
+//!
 //! Clusters, plans and pins have native formats of their own ([`cluster`], [`plan`], [`pins`]); a plan may
 //! also be a split of the reference package.
 //!
@@ -55,6 +57,7 @@ pub mod placement;
 pub mod plan;
 mod readers;
 pub mod reference;
+pub mod strategies;
 mod text;
 pub mod torch;
 mod work;
@@ -72,6 +75,7 @@ pub use options::{CostRules, Fusion, Gradients, ImportOptions, Tied, TimeUnit};
 pub use pins::import_pins;
 pub use plan::{PlanFile, import_plan, import_plan_alone, write_plan};
 pub use reference::{ReferenceIds, write_reference};
+pub use strategies::{import_strategies, import_strategy_plan, is_strategies, write_strategy_plan};
 use text::Sniff;
 
 /// A format of models.

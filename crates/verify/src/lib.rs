@@ -67,10 +67,12 @@ mod error;
 mod read;
 mod report;
 mod score;
+mod strategies;
 mod topological;
 mod violation;
 
 pub use check::check;
 pub use error::CheckError;
 pub use report::{BoundEvidence, BoundVerdict, DeviceFigures, Report};
+pub use strategies::{StrategyReport, StrategyVerdict, StrategyViolation, check_strategies};
 pub use violation::{Subject, Violation, ViolationKind};

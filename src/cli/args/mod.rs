@@ -103,6 +103,9 @@ pub(crate) struct PlanArguments {
     /// Name of the solver
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Solving")]
     pub(crate) solver: String,
+    /// Plan of the same strategy problem to start from, with its certificate
+    #[arg(long, value_name = "PLAN", help_heading = "Solving")]
+    pub(crate) start: Option<PathBuf>,
     /// Maximum number of simulations of plans after the initial schedules, for a solver that counts them
     #[arg(long, value_name = "N", help_heading = "Solving")]
     pub(crate) simulations: Option<u64>,

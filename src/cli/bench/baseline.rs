@@ -48,6 +48,8 @@ impl Baseline {
 
     /// The value of an input, given by its file name without extension.
     pub(super) fn of(&self, input: &str, solver: &str) -> Option<f64> {
-        self.values.get(&(input.to_owned(), solver.to_owned())).copied()
+        let of = |input: &str| self.values.get(&(input.to_owned(), solver.to_owned())).copied();
+        // The name of a compressed file has two extensions.
+        of(input).or_else(|| of(input.rsplit_once('.')?.0))
     }
 }

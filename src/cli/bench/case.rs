@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use stagewright::core::document::PlanDocument;
+use stagewright::core::document::{PlanDocument, StrategyPlanDocument};
 use stagewright::core::solver::StopReason;
 use tempfile::NamedTempFile;
 
@@ -57,6 +57,9 @@ pub(super) struct Row {
     pub(super) peak_bytes: Option<u64>,
     /// Number of operators in the plan.
     pub(super) operators: Option<usize>,
+    /// Whether the value and the bound are costs of a strategy problem, not seconds.
+    #[serde(default)]
+    pub(super) is_cost: bool,
     /// Improvements during the last run, in order, if the suite records convergence.
     #[serde(default)]
     pub(super) moments: Vec<Moment>,
@@ -177,10 +180,10 @@ impl Case {
             return Ok(false);
         };
         let took = started.elapsed().as_secs_f64();
-        let plan = serde_json::from_slice::<PlanDocument>(&output.stdout);
+        let plan = Printed::read(&output.stdout);
         // The signal of a terminal may reach the run before it reaches this process.
         let interrupted = Some(StopReason::Interrupted.name());
-        if plan.as_ref().is_ok_and(|plan| plan.stop.as_deref() == interrupted) {
+        if plan.as_ref().is_some_and(|plan| plan.stop.as_deref() == interrupted) {
             return Ok(false);
         }
         row.seconds.push(took);
@@ -188,14 +191,14 @@ impl Case {
         let peak = story.lines().find_map(|line| line.strip_prefix(PEAK_MEMORY)?.parse::<u64>().ok());
         row.peak_bytes = row.peak_bytes.max(peak);
         match plan {
-            Ok(plan) => {
-                row.status = plan.status.name().into();
-                row.value_s = plan.objective.value_s;
-                row.bound_s = plan.bound.value_s;
+            Some(plan) => {
+                row.status = plan.status.into();
+                row.value_s = plan.value;
+                row.bound_s = plan.bound;
                 row.gap = plan.gap;
+                row.is_cost = plan.is_cost;
                 row.solving.push(plan.seconds);
-                let operators = plan.devices.iter().map(|device| device.ops.len()).sum();
-                row.operators = plan.objective.value_s.map(|_| operators);
+                row.operators = plan.operators;
                 if let Some(file) = &watched {
                     row.moments = convergence::read(file.path())?;
                     if row.value_s.is_some() && row.moments.is_empty() {
@@ -206,7 +209,7 @@ impl Case {
                     }
                 }
             }
-            Err(_) => row.status = error_of(&story).unwrap_or("error: no plan was printed").into(),
+            None => row.status = error_of(&story).unwrap_or("error: no plan was printed").into(),
         }
         Ok(true)
     }
@@ -269,6 +272,49 @@ impl Case {
         call.extend(self.objective.iter().map(|(name, value)| option(&name.replace('_', "-"), plain(value))));
         call.extend(["--".into(), self.input.clone()]);
         call
+    }
+}
+
+/// What a run printed.
+struct Printed {
+    status: &'static str,
+    value: Option<f64>,
+    bound: Option<f64>,
+    gap: Option<f64>,
+    /// Whether the value and the bound are costs of a strategy problem.
+    is_cost: bool,
+    seconds: f64,
+    operators: Option<usize>,
+    stop: Option<String>,
+}
+
+impl Printed {
+    /// Reads a plan, or a strategy plan.
+    fn read(bytes: &[u8]) -> Option<Printed> {
+        if let Ok(plan) = serde_json::from_slice::<PlanDocument>(bytes) {
+            let operators = plan.devices.iter().map(|device| device.ops.len()).sum();
+            return Some(Printed {
+                status: plan.status.name(),
+                value: plan.objective.value_s,
+                bound: plan.bound.value_s,
+                gap: plan.gap,
+                is_cost: false,
+                seconds: plan.seconds,
+                operators: plan.objective.value_s.map(|_| operators),
+                stop: plan.stop,
+            });
+        }
+        let plan: StrategyPlanDocument = serde_json::from_slice(bytes).ok()?;
+        Some(Printed {
+            status: plan.status.name(),
+            value: plan.cost.map(|cost| cost as f64),
+            bound: plan.bound.cost,
+            gap: plan.gap,
+            is_cost: true,
+            seconds: plan.seconds,
+            operators: plan.cost.map(|_| plan.strategies.len()),
+            stop: plan.stop,
+        })
     }
 }
 

@@ -63,6 +63,7 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row], cases: usize) -> String {
         } else {
             format!("{} seed {}", row.objective, row.seed)
         };
+        let amount = |value: f64| if row.is_cost { format!("{value:.0}") } else { seconds(value) };
         let or_blank = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map(show).unwrap_or_default();
         let cells = [
             input,
@@ -70,8 +71,8 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row], cases: usize) -> String {
             row.solver.clone(),
             row.operators.map(|count| count.to_string()).unwrap_or_default(),
             row.status.clone(),
-            or_blank(row.value_s, &seconds),
-            or_blank(row.bound_s, &seconds),
+            or_blank(row.value_s, &amount),
+            or_blank(row.bound_s, &amount),
             or_blank(row.gap, &percent),
             seconds(median(&row.seconds)),
             seconds(spread(&row.seconds)),

@@ -1,12 +1,14 @@
 //! The documents: file contents before any check.
 //!
-//! Three schemas, each a plain serde structure that mirrors its JSON (a cluster may also be TOML):
+//! The schemas, each a plain serde structure that mirrors its JSON (a cluster may also be TOML):
 //!
 //! | schema | structure | contents |
 //! | --- | --- | --- |
 //! | `stagewright.graph/2`, `stagewright.graph/1` | [`GraphDocument`] | operators, tensors, profiled/analytic costs |
 //! | `stagewright.cluster/1` | [`ClusterDocument`] | device classes, kinds, links and groups |
 //! | `stagewright.plan/1` | [`PlanDocument`] | a placement, its value and its lower bound |
+//! | IOPDDL | [`StrategiesDocument`] | a choice of strategies under a memory limit |
+//! | `stagewright.strategy-plan/1` | [`StrategyPlanDocument`] | such a choice, its cost and its lower bound |
 //!
 //! Importers write documents and [`crate::graph::Graph`], [`crate::cluster::Cluster`] and
 //! [`crate::problem::Problem`] check them. The independent checker reads documents and nothing else, so a
@@ -19,6 +21,7 @@ mod cluster;
 mod graph;
 mod pins;
 mod plan;
+mod strategies;
 
 pub use bytes::bytes;
 pub use cluster::{
@@ -33,4 +36,9 @@ pub use plan::{
     BoundDocument, CertificateDocument, Communication, DeviceDocument, Execution, GradientsDocument,
     ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, PLAN_SCHEMA, PlanDocument, PlanStatus, Schedule,
     Split, ThroughputDocument, TimeUnitDocument, Training, UplinkDocument,
+};
+pub use strategies::{
+    FORBIDDEN_COST, STRATEGY_PLAN_SCHEMA, StrategiesDocument, StrategyBoundDocument,
+    StrategyCertificateDocument, StrategyEdgesDocument, StrategyNodesDocument, StrategyPlanDocument,
+    StrategyProblemDocument,
 };

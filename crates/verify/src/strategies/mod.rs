@@ -1,0 +1,359 @@
+//! The check of a strategy plan.
+
+mod replay;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use stagewright_core::document::{
+    FORBIDDEN_COST, PlanStatus, STRATEGY_PLAN_SCHEMA, StrategyPlanDocument, StrategyProblemDocument,
+};
+use stagewright_core::tolerance;
+
+use crate::error::CheckError;
+
+/// Result of a check of a strategy plan. All figures are recomputed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StrategyReport {
+    /// The cost; `None` without a plan, or if the plan has a strategy that is not there or not allowed.
+    pub cost: Option<i64>,
+    /// The largest usage at any time; `None` without a plan, or if it has a strategy that is not there.
+    pub peak_usage: Option<i64>,
+    /// Violations; empty if the plan holds.
+    pub violations: Vec<StrategyViolation>,
+    /// Verdict on the claimed bound.
+    pub bound: StrategyVerdict,
+}
+
+impl StrategyReport {
+    /// Whether there is no violation.
+    pub fn holds(&self) -> bool {
+        self.violations.is_empty()
+    }
+}
+
+/// A constraint or a claim that does not hold.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum StrategyViolation {
+    /// Strategies for another number of nodes.
+    Length {
+        /// Number of strategies.
+        found: usize,
+        /// Number of nodes.
+        nodes: usize,
+    },
+    /// A strategy that a node does not have.
+    Missing {
+        /// The node.
+        node: usize,
+        /// The strategy.
+        strategy: u32,
+        /// Number of strategies of the node.
+        count: usize,
+    },
+    /// A strategy that is not allowed.
+    Node {
+        /// The node.
+        node: usize,
+    },
+    /// A pair of strategies that is not allowed.
+    Edge {
+        /// The edge.
+        edge: usize,
+        /// Its ends.
+        nodes: [usize; 2],
+    },
+    /// More usage than the limit.
+    Usage {
+        /// The first such time.
+        time: i64,
+        /// The usage then.
+        usage: i128,
+        /// The limit.
+        limit: i64,
+    },
+    /// A figure that the plan states, but that differs from the recomputed one.
+    Figure {
+        /// Its name in the document.
+        name: &'static str,
+        /// The stated figure, for display.
+        stated: String,
+        /// The recomputed figure, for display.
+        found: String,
+    },
+    /// A bound above the cost of the plan, or above what its certificate proves.
+    Bound {
+        /// The bound.
+        stated: f64,
+        /// What it is at most; `None` if the certificate is malformed.
+        most: Option<f64>,
+        /// What refutes it.
+        by: String,
+    },
+    /// A claim of optimality although the bound is below the cost.
+    Status,
+}
+
+impl StrategyViolation {
+    /// Stable name.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            StrategyViolation::Length { .. } => "length",
+            StrategyViolation::Missing { .. } => "strategy",
+            StrategyViolation::Node { .. } => "node",
+            StrategyViolation::Edge { .. } => "edge",
+            StrategyViolation::Usage { .. } => "usage",
+            StrategyViolation::Figure { .. } => "figure",
+            StrategyViolation::Bound { .. } => "bound",
+            StrategyViolation::Status => "status",
+        }
+    }
+}
+
+impl fmt::Display for StrategyViolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StrategyViolation::Length { found, nodes } => {
+                write!(f, "the plan has {found} strategies for {nodes} nodes")
+            }
+            StrategyViolation::Missing { node, strategy, count } => {
+                write!(f, "node {node} has strategy {strategy} in the plan, but only {count} strategies")
+            }
+            StrategyViolation::Node { node } => write!(f, "the strategy of node {node} is not allowed"),
+            StrategyViolation::Edge { edge, nodes: [first, second] } => {
+                write!(
+                    f,
+                    "the strategies of nodes {first} and {second} are not allowed together (edge {edge})"
+                )
+            }
+            StrategyViolation::Usage { time, usage, limit } => {
+                write!(f, "the usage at time {time} is {usage}, above the limit of {limit}")
+            }
+            StrategyViolation::Figure { name, stated, found } => {
+                write!(f, "the plan states {name} {stated}, but it is {found}")
+            }
+            StrategyViolation::Bound { stated, most: Some(most), by } => {
+                write!(f, "the bound is {stated}, but {by} shows that it is {most} at most")
+            }
+            StrategyViolation::Bound { stated, most: None, by } => {
+                write!(f, "the bound is {stated}, but its certificate is malformed: {by}")
+            }
+            StrategyViolation::Status => {
+                f.write_str("the plan claims to be optimal, but its bound is below its cost")
+            }
+        }
+    }
+}
+
+/// Verdict on the bound of a strategy plan.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum StrategyVerdict {
+    /// The plan claims no bound.
+    NoClaim,
+    /// Nothing refutes it, and no certificate proves it.
+    NotVerified {
+        /// The weaker bound that the certificate proves, if there is one.
+        proved: Option<f64>,
+    },
+    /// The certificate proves it.
+    Verified {
+        /// The bound that the certificate proves, at least the claimed one.
+        proved: f64,
+    },
+    /// It is above the cost of the plan, or its certificate proves less than it says.
+    Refuted,
+}
+
+/// Checks a strategy plan: the figures, the limit, the claims, and the certificate of the bound. O(numbers of the problem
+/// and of the certificate · log nodes), and the products of the strategies of three nodes for every elimination.
+///
+/// # Errors
+/// If the documents do not describe a problem and a plan.
+pub fn check_strategies(
+    problem: &StrategyProblemDocument,
+    plan: &StrategyPlanDocument,
+) -> Result<StrategyReport, CheckError> {
+    read(problem)?;
+    if plan.schema != STRATEGY_PLAN_SCHEMA {
+        return Err(CheckError::Schema {
+            document: "plan",
+            found: plan.schema.clone(),
+            expected: STRATEGY_PLAN_SCHEMA,
+        });
+    }
+    let mut violations = Vec::new();
+    let has_plan =
+        matches!(plan.status, PlanStatus::Optimal | PlanStatus::Feasible) || !plan.strategies.is_empty();
+    let (mut cost, mut peak_usage) = (None, None);
+    if has_plan && score(problem, &plan.strategies, &mut violations).is_some() {
+        let (found, peak) = figures(problem, &plan.strategies, &mut violations);
+        (cost, peak_usage) = (found, i64::try_from(peak).ok());
+        for (name, stated, found) in [("cost", plan.cost, cost), ("peak_usage", plan.peak_usage, peak_usage)]
+        {
+            if let Some(stated) = stated
+                && found != Some(stated)
+            {
+                let found = found.map_or_else(|| "none".into(), |found| found.to_string());
+                violations.push(StrategyViolation::Figure { name, stated: stated.to_string(), found });
+            }
+        }
+    }
+    let bound = verdict(problem, plan, cost, &mut violations);
+    if let (Some(stated), Some(cost), Some(bound)) = (plan.gap, cost, plan.bound.cost) {
+        let found = tolerance::gap(cost as f64, bound);
+        if (found - stated).abs() > tolerance::VALUE_RELATIVE {
+            let (stated, found) = (stated.to_string(), found.to_string());
+            violations.push(StrategyViolation::Figure { name: "gap", stated, found });
+        }
+    }
+    let is_closed =
+        |cost: i64| plan.bound.cost.is_some_and(|bound| tolerance::gap(cost as f64, bound) == 0.0);
+    if plan.status == PlanStatus::Optimal && !cost.is_some_and(is_closed) && violations.is_empty() {
+        violations.push(StrategyViolation::Status);
+    }
+    Ok(StrategyReport { cost, peak_usage, violations, bound })
+}
+
+/// Checks that the columns of a problem fit together.
+fn read(problem: &StrategyProblemDocument) -> Result<(), CheckError> {
+    let count = problem.nodes.costs.len();
+    let number =
+        |what: String, value: f64, range: &'static str| Err(CheckError::Figure { what, value, range });
+    let is_right = problem.nodes.intervals.len() == count
+        && problem.nodes.usages.len() == count
+        && problem.edges.costs.len() == problem.edges.nodes.len();
+    if !is_right {
+        return number("the number of entries of a column".into(), count as f64, "that of the other columns");
+    }
+    for (node, (costs, usages)) in problem.nodes.costs.iter().zip(&problem.nodes.usages).enumerate() {
+        let [start, end] = problem.nodes.intervals[node];
+        if costs.is_empty() || costs.len() != usages.len() || end < start {
+            let what = format!("the number of strategies of node {node}");
+            return number(
+                what,
+                costs.len() as f64,
+                "that of its usages, and its interval must not end before it begins",
+            );
+        }
+        if let Some(&value) = costs.iter().chain(usages).find(|&&value| value < 0) {
+            return number(format!("a cost or usage of node {node}"), value as f64, "0 or more");
+        }
+    }
+    for (edge, (&[first, second], costs)) in problem.edges.nodes.iter().zip(&problem.edges.costs).enumerate()
+    {
+        let is_right = first < count
+            && second < count
+            && first != second
+            && costs.len() == problem.nodes.costs[first].len() * problem.nodes.costs[second].len();
+        if !is_right {
+            return number(
+                format!("the number of costs of edge {edge}"),
+                costs.len() as f64,
+                "one a pair of strategies",
+            );
+        }
+        if let Some(&value) = costs.iter().find(|&&value| value < 0) {
+            return number(format!("a cost of edge {edge}"), value as f64, "0 or more");
+        }
+    }
+    Ok(())
+}
+
+/// Checks that there is an existing strategy for every node.
+fn score(
+    problem: &StrategyProblemDocument,
+    strategies: &[u32],
+    violations: &mut Vec<StrategyViolation>,
+) -> Option<()> {
+    let nodes = problem.nodes.costs.len();
+    if strategies.len() != nodes {
+        violations.push(StrategyViolation::Length { found: strategies.len(), nodes });
+        return None;
+    }
+    for (node, (&strategy, costs)) in strategies.iter().zip(&problem.nodes.costs).enumerate() {
+        if strategy as usize >= costs.len() {
+            violations.push(StrategyViolation::Missing { node, strategy, count: costs.len() });
+        }
+    }
+    violations.is_empty().then_some(())
+}
+
+/// The cost of what is allowed and fits, and the largest usage.
+fn figures(
+    problem: &StrategyProblemDocument,
+    strategies: &[u32],
+    violations: &mut Vec<StrategyViolation>,
+) -> (Option<i64>, i128) {
+    let mut sum = 0i128;
+    for (node, costs) in problem.nodes.costs.iter().enumerate() {
+        let cost = costs[strategies[node] as usize];
+        sum += i128::from(cost);
+        if cost >= FORBIDDEN_COST {
+            violations.push(StrategyViolation::Node { node });
+        }
+    }
+    for (edge, (&nodes, costs)) in problem.edges.nodes.iter().zip(&problem.edges.costs).enumerate() {
+        let [first, second] = nodes.map(|node| strategies[node] as usize);
+        let cost = costs[first * problem.nodes.costs[nodes[1]].len() + second];
+        sum += i128::from(cost);
+        if cost >= FORBIDDEN_COST {
+            violations.push(StrategyViolation::Edge { edge, nodes });
+        }
+    }
+    let mut changes: BTreeMap<i64, i128> = BTreeMap::new();
+    for (node, &[start, end]) in problem.nodes.intervals.iter().enumerate() {
+        let usage = i128::from(problem.nodes.usages[node][strategies[node] as usize]);
+        *changes.entry(start).or_default() += usage;
+        *changes.entry(end).or_default() -= usage;
+    }
+    let (mut usage, mut peak, mut over) = (0, 0, None);
+    for (&time, change) in &changes {
+        usage += change;
+        peak = peak.max(usage);
+        if let Some(limit) = problem.usage_limit
+            && usage > i128::from(limit)
+        {
+            over = over.or(Some(StrategyViolation::Usage { time, usage, limit }));
+        }
+    }
+    violations.extend(over);
+    (i64::try_from(sum).ok().filter(|_| violations.is_empty()), peak)
+}
+
+fn verdict(
+    problem: &StrategyProblemDocument,
+    plan: &StrategyPlanDocument,
+    cost: Option<i64>,
+    violations: &mut Vec<StrategyViolation>,
+) -> StrategyVerdict {
+    let before = violations.len();
+    let mut proved = None;
+    if let Some(certificate) = &plan.bound.certificate {
+        let stated = certificate.cost;
+        match replay::bound(problem, certificate) {
+            Ok(found) if stated <= found => proved = Some(stated),
+            Ok(found) => {
+                violations.push(StrategyViolation::Bound {
+                    stated,
+                    most: Some(found),
+                    by: "its certificate".into(),
+                });
+            }
+            Err(by) => violations.push(StrategyViolation::Bound { stated, most: None, by }),
+        }
+    }
+    if let (Some(stated), Some(cost)) = (plan.bound.cost, cost)
+        && stated > cost as f64 * (1.0 + tolerance::VALUE_RELATIVE)
+    {
+        violations.push(StrategyViolation::Bound { stated, most: Some(cost as f64), by: "the plan".into() });
+    }
+    match plan.bound.cost {
+        _ if violations.len() > before => StrategyVerdict::Refuted,
+        None => StrategyVerdict::NoClaim,
+        Some(claimed) => match proved {
+            Some(proved) if claimed <= proved => StrategyVerdict::Verified { proved },
+            _ => StrategyVerdict::NotVerified { proved },
+        },
+    }
+}

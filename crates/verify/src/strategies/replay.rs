@@ -1,0 +1,322 @@
+//! The bound that a certificate proves, from the costs of the problem.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use stagewright_core::document::{FORBIDDEN_COST, StrategyCertificateDocument, StrategyProblemDocument};
+
+type Replayed<T> = Result<T, String>;
+
+/// The nodes and edges, as the certificate changes them.
+struct Model {
+    /// By node and strategy; infinite if it is not allowed.
+    costs: Vec<Vec<f64>>,
+    /// By the ends, the smaller one first: costs by the strategies of the first and, within it, of the second.
+    edges: BTreeMap<(usize, usize), Vec<f64>>,
+    neighbours: Vec<BTreeSet<usize>>,
+    constant: f64,
+}
+
+/// Computes the bound of a certificate; an error says what is malformed.
+pub(super) fn bound(
+    problem: &StrategyProblemDocument,
+    certificate: &StrategyCertificateDocument,
+) -> Replayed<f64> {
+    let mut model = Model::new(problem, &certificate.prices)?;
+    let everything = model.edges.keys().copied().collect();
+    model.remove_unmatched(everything);
+    for &[kept, merged] in &certificate.merged {
+        model.merge(kept as usize, merged as usize)?;
+    }
+    if model.costs.iter().any(|costs| !costs.is_empty() && costs.iter().all(|cost| cost.is_infinite())) {
+        // No choice is allowed, so any bound holds.
+        return Ok(f64::INFINITY);
+    }
+    model.fold_decided();
+    model.drop_separable();
+    for &node in &certificate.eliminated {
+        model.eliminate(node as usize)?;
+    }
+    model.messages(certificate)
+}
+
+fn allowed(costs: &[f64]) -> impl Iterator<Item = usize> + Clone {
+    (0..costs.len()).filter(|&at| costs[at].is_finite())
+}
+
+fn least(costs: impl IntoIterator<Item = f64>) -> f64 {
+    costs.into_iter().fold(f64::INFINITY, f64::min)
+}
+
+impl Model {
+    fn new(problem: &StrategyProblemDocument, prices: &[(i64, f64)]) -> Replayed<Model> {
+        let cost = |cost: i64| if cost >= FORBIDDEN_COST { f64::INFINITY } else { cost as f64 };
+        let count = problem.nodes.costs.len();
+        let mut constant = 0.0;
+        for &(_, price) in prices {
+            if !(price.is_finite() && price >= 0.0) {
+                return Err(format!("a price is {price}"));
+            }
+            match problem.usage_limit {
+                Some(limit) => constant -= price * limit as f64,
+                None if price == 0.0 => {}
+                None => return Err("there is a price, but no limit".into()),
+            }
+        }
+        let costs = (0..count)
+            .map(|node| {
+                let [start, end] = problem.nodes.intervals[node];
+                let at_time = |&&(time, _): &&(i64, f64)| start <= time && time < end;
+                let price: f64 = prices.iter().filter(at_time).map(|price| price.1).sum();
+                let strategies = problem.nodes.costs[node].iter().zip(&problem.nodes.usages[node]);
+                strategies.map(|(&own, &usage)| cost(own) + price * usage as f64).collect()
+            })
+            .collect();
+        let mut model =
+            Model { costs, edges: BTreeMap::new(), neighbours: vec![BTreeSet::new(); count], constant };
+        for (&[first, second], costs) in problem.edges.nodes.iter().zip(&problem.edges.costs) {
+            let columns = model.costs[second].len();
+            model.add(first, second, |at, to| cost(costs[at * columns + to]));
+        }
+        Ok(model)
+    }
+
+    /// The cost of a pair of strategies of neighbours.
+    fn pair(&self, node: usize, at: usize, other: usize, to: usize) -> f64 {
+        if node < other {
+            self.edges[&(node, other)][at * self.costs[other].len() + to]
+        } else {
+            self.edges[&(other, node)][to * self.costs[node].len() + at]
+        }
+    }
+
+    /// Adds costs between two nodes.
+    fn add(&mut self, node: usize, other: usize, cost: impl Fn(usize, usize) -> f64) {
+        let (first, second) = (node.min(other), node.max(other));
+        let (rows, columns) = (self.costs[first].len(), self.costs[second].len());
+        let sums = self.edges.entry((first, second)).or_insert_with(|| vec![0.0; rows * columns]);
+        for at in 0..rows {
+            for to in 0..columns {
+                sums[at * columns + to] += if node == first { cost(at, to) } else { cost(to, at) };
+            }
+        }
+        self.neighbours[first].insert(second);
+        self.neighbours[second].insert(first);
+    }
+
+    fn remove_edge(&mut self, node: usize, other: usize) {
+        self.edges.remove(&(node.min(other), node.max(other)));
+        self.neighbours[node].remove(&other);
+        self.neighbours[other].remove(&node);
+    }
+
+    /// Removes strategies that have no allowed partner across an edge.
+    fn remove_unmatched(&mut self, mut waiting: VecDeque<(usize, usize)>) {
+        while let Some((first, second)) = waiting.pop_front() {
+            if !self.edges.contains_key(&(first, second)) {
+                continue;
+            }
+            for (node, other) in [(first, second), (second, first)] {
+                let unmatched: Vec<usize> = allowed(&self.costs[node])
+                    .filter(|&at| {
+                        allowed(&self.costs[other]).all(|to| self.pair(node, at, other, to).is_infinite())
+                    })
+                    .collect();
+                for &at in &unmatched {
+                    self.costs[node][at] = f64::INFINITY;
+                }
+                if !unmatched.is_empty() {
+                    waiting
+                        .extend(self.neighbours[node].iter().map(|&near| (node.min(near), node.max(near))));
+                }
+            }
+        }
+    }
+
+    /// Merges a node into one whose strategies decide its own.
+    fn merge(&mut self, kept: usize, merged: usize) -> Replayed<()> {
+        if !self.neighbours.get(kept).is_some_and(|near| near.contains(&merged)) {
+            return Err(format!("node {merged} is merged into {kept}, which is no neighbour"));
+        }
+        let mut partner = vec![None; self.costs[kept].len()];
+        for at in allowed(&self.costs[kept]).collect::<Vec<_>>() {
+            let mut matching =
+                allowed(&self.costs[merged]).filter(|&to| self.pair(kept, at, merged, to).is_finite());
+            partner[at] = matching.next();
+            if matching.next().is_some() {
+                return Err(format!(
+                    "node {merged} is merged into {kept}, which does not decide its strategy"
+                ));
+            }
+        }
+        let is_reduced = allowed(&self.costs[kept]).any(|at| partner[at].is_none());
+        for (at, partner) in partner.iter().enumerate() {
+            self.costs[kept][at] += match *partner {
+                Some(to) => self.pair(kept, at, merged, to) + self.costs[merged][to],
+                None => f64::INFINITY,
+            };
+        }
+        self.remove_edge(kept, merged);
+        let mut changed = VecDeque::new();
+        for near in self.neighbours[merged].clone() {
+            let costs: Vec<Vec<f64>> = partner
+                .iter()
+                .map(|partner| {
+                    let row = |to: usize| (0..self.costs[near].len()).map(move |at| (to, at));
+                    match *partner {
+                        Some(to) => row(to).map(|(to, at)| self.pair(merged, to, near, at)).collect(),
+                        None => vec![0.0; self.costs[near].len()],
+                    }
+                })
+                .collect();
+            self.remove_edge(merged, near);
+            self.add(kept, near, |at, to| costs[at][to]);
+            changed.push_back((kept.min(near), kept.max(near)));
+        }
+        self.costs[merged].clear();
+        if is_reduced {
+            changed.extend(self.neighbours[kept].iter().map(|&near| (kept.min(near), kept.max(near))));
+        }
+        self.remove_unmatched(changed);
+        Ok(())
+    }
+
+    /// Folds nodes with one allowed strategy into their neighbours.
+    fn fold_decided(&mut self) {
+        for node in 0..self.costs.len() {
+            let strategies: Vec<usize> = allowed(&self.costs[node]).take(2).collect();
+            let [at] = strategies[..] else { continue };
+            for near in self.neighbours[node].clone() {
+                for to in 0..self.costs[near].len() {
+                    self.costs[near][to] += self.pair(node, at, near, to);
+                }
+                self.remove_edge(node, near);
+            }
+            self.constant += self.costs[node][at];
+            self.costs[node].clear();
+        }
+    }
+
+    /// Removes edges whose costs are a term of one end plus one of the other.
+    fn drop_separable(&mut self) {
+        for (first, second) in self.edges.keys().copied().collect::<Vec<_>>() {
+            let rows: Vec<usize> = allowed(&self.costs[first]).collect();
+            let columns: Vec<usize> = allowed(&self.costs[second]).collect();
+            let pair = |at: usize, to: usize| self.pair(first, rows[at], second, columns[to]);
+            let is_separable = (0..rows.len()).all(|at| {
+                (0..columns.len()).all(|to| {
+                    let cost = pair(at, to);
+                    cost.is_finite() && cost + pair(0, 0) == pair(at, 0) + pair(0, to)
+                })
+            });
+            if is_separable {
+                let of_rows: Vec<f64> = (0..rows.len()).map(|at| pair(at, 0)).collect();
+                let of_columns: Vec<f64> = (0..columns.len()).map(|to| pair(0, to) - pair(0, 0)).collect();
+                for (&at, cost) in rows.iter().zip(of_rows) {
+                    self.costs[first][at] += cost;
+                }
+                for (&to, cost) in columns.iter().zip(of_columns) {
+                    self.costs[second][to] += cost;
+                }
+                self.remove_edge(first, second);
+            }
+        }
+    }
+
+    /// Replaces a node by the least costs beside its neighbours.
+    fn eliminate(&mut self, node: usize) -> Replayed<()> {
+        if self.costs.get(node).is_none_or(|costs| costs.is_empty()) {
+            return Err(format!("node {node} is eliminated, but not there"));
+        }
+        let own: Vec<(usize, f64)> =
+            allowed(&self.costs[node]).map(|at| (at, self.costs[node][at])).collect();
+        let near: Vec<usize> = self.neighbours[node].iter().copied().collect();
+        match near[..] {
+            [] => self.constant += least(own.iter().map(|&(_, cost)| cost)),
+            [one] => {
+                for to in allowed(&self.costs[one]).collect::<Vec<_>>() {
+                    self.costs[one][to] +=
+                        least(own.iter().map(|&(at, cost)| cost + self.pair(node, at, one, to)));
+                }
+                self.remove_edge(node, one);
+            }
+            [one, other] => {
+                let mut table = vec![vec![0.0; self.costs[other].len()]; self.costs[one].len()];
+                for at in allowed(&self.costs[one]) {
+                    for to in allowed(&self.costs[other]) {
+                        table[at][to] = least(own.iter().map(|&(mid, cost)| {
+                            cost + self.pair(node, mid, one, at) + self.pair(node, mid, other, to)
+                        }));
+                    }
+                }
+                self.remove_edge(node, one);
+                self.remove_edge(node, other);
+                self.add(one, other, |at, to| table[at][to]);
+            }
+            _ => return Err(format!("node {node} is eliminated with {} neighbours", near.len())),
+        }
+        self.costs[node].clear();
+        Ok(())
+    }
+
+    /// The sum of the least costs of the nodes and edges that are left, after the messages.
+    fn messages(&self, certificate: &StrategyCertificateDocument) -> Replayed<f64> {
+        let mut position: BTreeMap<usize, usize> = BTreeMap::new();
+        for (at, &node) in certificate.order.iter().enumerate() {
+            if position.insert(node as usize, at).is_some() {
+                return Err(format!("node {node} is twice in the order"));
+            }
+        }
+        let left: Vec<usize> = (0..self.costs.len()).filter(|&node| !self.costs[node].is_empty()).collect();
+        if left.len() != position.len() || !left.iter().all(|node| position.contains_key(node)) {
+            return Err("the order is not that of the nodes that are left".into());
+        }
+        // Edges by the positions of their ends.
+        let mut edges: Vec<(usize, usize)> = self
+            .edges
+            .keys()
+            .map(|&(first, second)| {
+                let (one, other) = (position[&first], position[&second]);
+                (one.min(other), one.max(other))
+            })
+            .collect();
+        edges.sort_unstable();
+        if edges.len() != certificate.messages.len() {
+            return Err(format!("{} messages for {} edges", certificate.messages.len(), edges.len()));
+        }
+        let node = |at: usize| certificate.order[at] as usize;
+        let strategies: Vec<Vec<usize>> =
+            (0..position.len()).map(|at| allowed(&self.costs[node(at)]).collect()).collect();
+        let mut beliefs: Vec<Vec<f64>> = (0..position.len())
+            .map(|at| strategies[at].iter().map(|&strategy| self.costs[node(at)][strategy]).collect())
+            .collect();
+        let mut degrees = vec![[0usize; 2]; position.len()];
+        for (&(earlier, later), messages) in edges.iter().zip(&certificate.messages) {
+            for (end, message) in [(earlier, &messages[0]), (later, &messages[1])] {
+                if message.len() != beliefs[end].len() || !message.iter().all(|entry| entry.is_finite()) {
+                    return Err(format!("a message to node {} is malformed", node(end)));
+                }
+                beliefs[end].iter_mut().zip(message).for_each(|(sum, entry)| *sum += entry);
+            }
+            degrees[earlier][1] += 1;
+            degrees[later][0] += 1;
+        }
+        // A node keeps its costs, apart from equal shares for the edges to earlier nodes.
+        let share = |at: usize| 1.0 / degrees[at][0].max(degrees[at][1]).max(1) as f64;
+        let mut sum = self.constant;
+        for (at, belief) in beliefs.iter().enumerate() {
+            sum += (1.0 - share(at) * degrees[at][0] as f64) * least(belief.iter().copied());
+        }
+        for (&(earlier, later), [to_earlier, to_later]) in edges.iter().zip(&certificate.messages) {
+            let mut low = f64::INFINITY;
+            for (at, &strategy) in strategies[later].iter().enumerate() {
+                let own = share(later) * beliefs[later][at] - to_later[at];
+                for (to, &other) in strategies[earlier].iter().enumerate() {
+                    low = low
+                        .min(own + self.pair(node(later), strategy, node(earlier), other) - to_earlier[to]);
+                }
+            }
+            sum += low;
+        }
+        Ok(sum)
+    }
+}

@@ -1,0 +1,347 @@
+//! Branch and bound over the strategies of a reduced problem, with Lagrangian bounds.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
+use rayon::prelude::*;
+use stagewright_core::solver::Stop;
+
+use crate::dual::{Ascent, Dual, Effort, Multipliers};
+use crate::improve::State;
+use crate::network::Adjacency;
+use crate::reduce::Reduced;
+
+/// Nodes of the tree that are bounded at a time, on any number of threads.
+const BATCH: usize = 8;
+/// Iterations of an ascent at the root and elsewhere, and those without progress before its steps shrink.
+const AT_ROOT: [u64; 2] = [100_000, 50];
+const BELOW: [u64; 2] = [200, 6];
+/// A plan costs less than another if it costs less by one: costs are integers. This much of it is left to rounding.
+const ROUNDING: f64 = 1e-3;
+
+/// A node of the tree.
+#[derive(Debug, Clone)]
+struct Open {
+    bound: f64,
+    depth: u32,
+    /// By strategy.
+    allowed: Arc<Vec<bool>>,
+    multipliers: Arc<Held>,
+}
+
+/// Multipliers whose bytes are counted while they are held.
+#[derive(Debug)]
+struct Held {
+    multipliers: Multipliers,
+    bytes: usize,
+    total: Arc<AtomicUsize>,
+}
+
+impl Held {
+    fn new(multipliers: Multipliers, total: &Arc<AtomicUsize>) -> Held {
+        let bytes = multipliers.bytes();
+        total.fetch_add(bytes, Relaxed);
+        Held { multipliers, bytes, total: total.clone() }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.total.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+impl PartialEq for Open {
+    fn eq(&self, other: &Open) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Open {}
+
+impl PartialOrd for Open {
+    fn partial_cmp(&self, other: &Open) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Open {
+    /// The greatest has the least bound, and among equals the greatest depth.
+    fn cmp(&self, other: &Open) -> Ordering {
+        other.bound.total_cmp(&self.bound).then(self.depth.cmp(&other.depth))
+    }
+}
+
+/// A plan of the reduced problem.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) cost: f64,
+    pub(crate) choice: Vec<u32>,
+}
+
+/// A search.
+pub(crate) struct Tree<'r> {
+    reduced: &'r Reduced,
+    adjacent: Adjacency,
+    dual: Dual<'r>,
+    open: BinaryHeap<Open>,
+    best: Option<Plan>,
+    /// The multipliers of the strongest bound of the root.
+    root: Ascent,
+    held: Arc<AtomicUsize>,
+    memory: Option<usize>,
+    /// Number of nodes that were bounded.
+    pub(crate) bounded: u64,
+}
+
+/// What the ascent of a node of the tree gave.
+struct Bounded {
+    ascent: Ascent,
+    children: Vec<Open>,
+    plan: Option<Plan>,
+}
+
+impl<'r> Tree<'r> {
+    /// A search that begins at multipliers, and holds up to `memory` bytes of them. The best plan known may be given.
+    pub(crate) fn new(
+        dual: Dual<'r>,
+        root: Multipliers,
+        best: Option<Plan>,
+        memory: Option<u64>,
+    ) -> Tree<'r> {
+        let reduced = dual.reduced();
+        let strategies = dual.elimination().offsets.last().copied().unwrap_or(0) as usize;
+        let held = Arc::new(AtomicUsize::new(0));
+        let open = Open {
+            bound: f64::NEG_INFINITY,
+            depth: 0,
+            allowed: Arc::new(vec![true; strategies]),
+            multipliers: Arc::new(Held::new(root.clone(), &held)),
+        };
+        Tree {
+            reduced,
+            adjacent: Adjacency::new(&reduced.network),
+            dual,
+            open: BinaryHeap::from([open]),
+            best,
+            root: Ascent { bound: f64::NEG_INFINITY, multipliers: root },
+            held,
+            memory: memory.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+            bounded: 0,
+        }
+    }
+
+    /// The best plan.
+    pub(crate) fn best(&self) -> Option<&Plan> {
+        self.best.as_ref()
+    }
+
+    /// The bound of the root, and its multipliers.
+    pub(crate) fn root(&self) -> &Ascent {
+        &self.root
+    }
+
+    /// The bounds that this search computes.
+    pub(crate) fn dual(&mut self) -> &mut Dual<'r> {
+        &mut self.dual
+    }
+
+    /// The cost of the best plan; without one, more than any plan costs.
+    fn upper(&self) -> f64 {
+        self.best.as_ref().map_or(self.reduced.forbidden, |best| best.cost)
+    }
+
+    /// The least bound of what is open; the cost of the best plan, or infinity without one, if nothing is.
+    pub(crate) fn bound(&self) -> f64 {
+        let best = self.best.as_ref().map_or(f64::INFINITY, |best| best.cost);
+        self.open.peek().map_or(best, |open| open.bound.min(best))
+    }
+
+    /// Bounds a batch of open nodes, at first the root; false if none is left.
+    pub(crate) fn go_on(&mut self, stop: &Stop) -> bool {
+        let upper = self.upper();
+        let mut batch = Vec::with_capacity(BATCH);
+        while batch.len() < BATCH
+            && let Some(open) = self.open.pop()
+        {
+            if is_open(open.bound, upper) {
+                batch.push(open);
+            }
+        }
+        let keeps = self.memory.is_none_or(|memory| self.held.load(Relaxed) < memory);
+        let work = |dual: &mut Dual<'r>, open: &Open| self.bounded(dual, open, upper, keeps, stop);
+        let results: Vec<Bounded> = match &batch[..] {
+            [open] => vec![work(&mut self.dual.clone(), open)],
+            _ => batch.par_iter().map_init(|| self.dual.clone(), work).collect(),
+        };
+        for (open, result) in batch.into_iter().zip(results) {
+            let is_cut_off = stop.reason().is_some();
+            self.bounded += 1;
+            if let Some(plan) = result.plan.filter(|plan| plan.cost < self.upper()) {
+                self.best = Some(plan);
+            }
+            if is_cut_off {
+                self.open.push(Open { bound: result.ascent.bound.max(open.bound), ..open.clone() });
+            } else {
+                self.open.extend(result.children);
+            }
+            if open.depth == 0 && result.ascent.bound > self.root.bound {
+                self.root = result.ascent;
+            }
+        }
+        let upper = self.upper();
+        if self.open.peek().is_some_and(|open| !is_open(open.bound, upper)) {
+            self.open.clear();
+        }
+        !self.open.is_empty()
+    }
+
+    /// Bounds an open node and branches on it.
+    fn bounded(&self, dual: &mut Dual<'r>, open: &Open, mut upper: f64, keeps: bool, stop: &Stop) -> Bounded {
+        let network = &self.reduced.network;
+        let mut plan: Option<Plan> = None;
+        let mut state = State::new(network, &self.adjacent);
+        let mut seen = Seen::new(open.allowed.len());
+        let offsets = dual.elimination().offsets.clone();
+        let [iterations, patience] = if open.depth == 0 { AT_ROOT } else { BELOW };
+        let mut attempts = Attempts::default();
+        let ascent = dual.ascend(
+            open.multipliers.multipliers.clone(),
+            &open.allowed,
+            Effort { iterations, patience, stop },
+            |choice| {
+                seen.add(offsets.iter().zip(choice).map(|(first, at)| (first + at) as usize));
+                let cost = network.cost(choice);
+                state.set(choice);
+                let fits = state.fits();
+                if (cost < upper && fits) || (!fits && attempts.next() && state.repair()) {
+                    let cost = state.descend();
+                    if cost < upper {
+                        upper = cost;
+                        plan = Some(Plan { cost, choice: state.choice.clone() });
+                    }
+                }
+                upper - 1.0 + ROUNDING
+            },
+        );
+        let bound = ascent.bound.max(open.bound);
+        let children = match is_open(bound, upper) && stop.reason().is_none() {
+            true => self.children(dual, open, &ascent.multipliers, [bound, upper], keeps, &seen.weights),
+            false => Vec::new(),
+        };
+        Bounded { ascent, children, plan }
+    }
+
+    /// Removes what the bound excludes, and branches on the strategy of a node.
+    fn children(
+        &self,
+        dual: &mut Dual<'r>,
+        open: &Open,
+        multipliers: &Multipliers,
+        [bound, upper]: [f64; 2],
+        keeps: bool,
+        seen: &[f64],
+    ) -> Vec<Open> {
+        let mut rises = Vec::new();
+        let mut allowed = (*open.allowed).clone();
+        let explicit = dual.reduced_costs(multipliers, &allowed, &mut rises);
+        for (allowed, rise) in allowed.iter_mut().zip(&rises) {
+            *allowed = *allowed && is_open(explicit + rise, upper);
+        }
+        let network = &self.reduced.network;
+        let offsets = &dual.elimination().offsets;
+        let range = |node: usize| offsets[node] as usize..offsets[node + 1] as usize;
+        let mut best: Option<(f64, usize, usize)> = None;
+        for node in 0..network.nodes.len() {
+            let left = || range(node).filter(|&at| allowed[at]);
+            let Some(most) = left().rev().max_by(|&a, &b| seen[a].total_cmp(&seen[b])) else {
+                return Vec::new();
+            };
+            if left().nth(1).is_none() {
+                continue;
+            }
+            // A node whose strategy changes from choice to choice, and many others with it; failing that, one whose
+            // usage may matter.
+            let total: f64 = seen[range(node)].iter().sum();
+            let ambiguity = 1.0 - seen[most] / total.max(1.0);
+            let usage = if network.nodes[node].parts.is_empty() { 0.0 } else { 1e-6 };
+            let score = ambiguity * (1.0 + self.adjacent.of(node).len() as f64) + usage;
+            if best.is_none_or(|best| score > best.0) {
+                best = Some((score, node, most));
+            }
+        }
+        // With one strategy a node, the choice is decided: it was the last one suggested.
+        let Some((_, node, most)) = best else { return Vec::new() };
+        let multipliers = match keeps {
+            true => Arc::new(Held::new(multipliers.clone(), &self.held)),
+            false => open.multipliers.clone(),
+        };
+        let child = |takes: bool| {
+            let mut allowed = allowed.clone();
+            for at in range(node) {
+                allowed[at] &= (at == most) == takes;
+            }
+            Open {
+                bound,
+                depth: open.depth + 1,
+                allowed: Arc::new(allowed),
+                multipliers: multipliers.clone(),
+            }
+        };
+        vec![child(true), child(false)]
+    }
+}
+
+/// How often every strategy was suggested, the latest choices weighing more.
+struct Seen {
+    weights: Vec<f64>,
+    weight: f64,
+}
+
+/// How much more a choice weighs than the one before.
+const GROWTH: f64 = 1.1;
+/// The weight at which all are scaled down.
+const LARGEST_WEIGHT: f64 = 1e100;
+
+impl Seen {
+    fn new(strategies: usize) -> Seen {
+        Seen { weights: vec![0.0; strategies], weight: 1.0 }
+    }
+
+    fn add(&mut self, choice: impl Iterator<Item = usize>) {
+        for at in choice {
+            self.weights[at] += self.weight;
+        }
+        self.weight *= GROWTH;
+        if self.weight > LARGEST_WEIGHT {
+            self.weights.iter_mut().for_each(|weight| *weight /= self.weight);
+            self.weight = 1.0;
+        }
+    }
+}
+
+/// Decides which choices that exceed the limit are repaired: fewer and fewer.
+#[derive(Debug, Default)]
+struct Attempts {
+    seen: u64,
+    next: u64,
+}
+
+impl Attempts {
+    fn next(&mut self) -> bool {
+        self.seen += 1;
+        let is_due = self.seen > self.next;
+        if is_due {
+            self.next = self.next + self.next / 2 + 5;
+        }
+        is_due
+    }
+}
+
+/// Whether a plan that costs at least `bound` may cost less than `upper`.
+fn is_open(bound: f64, upper: f64) -> bool {
+    bound < upper - 1.0 + ROUNDING
+}

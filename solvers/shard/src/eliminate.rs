@@ -1,0 +1,248 @@
+//! Elimination of nodes with at most two neighbours, at given costs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::network::{Matrix, Network};
+
+/// Maximum number of triples of strategies for which a node with two neighbours is eliminated.
+const MAX_TRIPLES: usize = 20_000;
+
+/// The order of elimination, and the tables that it leaves between the others.
+#[derive(Debug, Clone)]
+pub(crate) struct Elimination {
+    steps: Vec<Step>,
+    pub(crate) edges: Vec<Edge>,
+    /// Costs of the edges that have a table of their own, by the strategies of the first and of the second end.
+    tables: [Vec<f64>; 2],
+    /// The nodes that are left, ascending.
+    pub(crate) core: Vec<u32>,
+    /// By node that is left, its neighbours with the edges to them, ascending.
+    pub(crate) adjacent: Vec<Vec<(u32, u32)>>,
+    /// The first strategy of every node in the list of all.
+    pub(crate) offsets: Vec<u32>,
+    spare: Vec<f64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    node: u32,
+    /// The neighbours, with the edges to them.
+    neighbours: [Option<(u32, u32)>; 2],
+    /// The edge between two neighbours.
+    between: u32,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Edge {
+    pub(crate) ends: [u32; 2],
+    matrix: Option<Arc<Matrix>>,
+    /// Where its table begins, if it has one.
+    table: Option<usize>,
+}
+
+impl Elimination {
+    /// Decides the order: nodes with one neighbour first.
+    pub(crate) fn new(network: &Network) -> Elimination {
+        let count = network.nodes.len();
+        let mut edges: Vec<Edge> = Vec::with_capacity(network.edges.len());
+        let mut adjacent: Vec<BTreeMap<u32, u32>> = vec![BTreeMap::new(); count];
+        for edge in &network.edges {
+            let [first, second] = edge.ends;
+            adjacent[first as usize].insert(second, edges.len() as u32);
+            adjacent[second as usize].insert(first, edges.len() as u32);
+            edges.push(Edge { ends: edge.ends, matrix: Some(edge.matrix.clone()), table: None });
+        }
+        let mut is_gone = vec![false; count];
+        let mut steps = Vec::new();
+        let mut size = 0;
+        for most in [1, 2] {
+            let mut waiting: Vec<u32> = (0..count as u32).rev().collect();
+            while let Some(node) = waiting.pop() {
+                if is_gone[node as usize] || adjacent[node as usize].len() > most {
+                    continue;
+                }
+                let mut found = adjacent[node as usize].iter().map(|(&other, &edge)| (other, edge));
+                let neighbours = [found.next(), found.next()];
+                let mut between = u32::MAX;
+                if let [Some((one, _)), Some((other, _))] = neighbours {
+                    let [first, second] = [one.min(other), one.max(other)];
+                    let pairs = network.count(first as usize) * network.count(second as usize);
+                    if pairs.saturating_mul(network.count(node as usize)) > MAX_TRIPLES {
+                        continue;
+                    }
+                    between = *adjacent[first as usize].entry(second).or_insert(edges.len() as u32);
+                    adjacent[second as usize].insert(first, between);
+                    if between as usize == edges.len() {
+                        edges.push(Edge { ends: [first, second], matrix: None, table: None });
+                    }
+                    if edges[between as usize].table.is_none() {
+                        edges[between as usize].table = Some(size);
+                        size += pairs;
+                    }
+                }
+                for (other, _) in neighbours.into_iter().flatten() {
+                    adjacent[other as usize].remove(&node);
+                    waiting.push(other);
+                }
+                is_gone[node as usize] = true;
+                steps.push(Step { node, neighbours, between });
+            }
+        }
+        let core = (0..count as u32).filter(|&node| !is_gone[node as usize]).collect();
+        let left = |(node, adjacent): (usize, BTreeMap<u32, u32>)| match is_gone[node] {
+            true => Vec::new(),
+            false => adjacent.into_iter().collect(),
+        };
+        let mut offsets = vec![0];
+        for node in &network.nodes {
+            offsets.push(offsets[offsets.len() - 1] + node.cost.len() as u32);
+        }
+        Elimination {
+            steps,
+            edges,
+            tables: [vec![0.0; size], vec![0.0; size]],
+            core,
+            adjacent: adjacent.into_iter().enumerate().map(left).collect(),
+            offsets,
+            spare: Vec::new(),
+        }
+    }
+
+    /// The eliminated nodes, in order.
+    pub(crate) fn eliminated(&self) -> impl Iterator<Item = u32> {
+        self.steps.iter().map(|step| step.node)
+    }
+
+    /// Number of strategies of a node.
+    #[inline]
+    pub(crate) fn count(&self, node: u32) -> usize {
+        (self.offsets[node as usize + 1] - self.offsets[node as usize]) as usize
+    }
+
+    /// The strategies of a node in the list of all.
+    #[inline]
+    pub(crate) fn range(&self, node: u32) -> std::ops::Range<usize> {
+        self.offsets[node as usize] as usize..self.offsets[node as usize + 1] as usize
+    }
+
+    /// The costs of an edge, a row for every strategy of a node.
+    #[inline]
+    pub(crate) fn rows(&self, edge: u32, node: u32) -> &[f64] {
+        let Edge { ends, matrix, table } = &self.edges[edge as usize];
+        let is_first = ends[0] == node;
+        match (table, matrix) {
+            (Some(at), _) => {
+                &self.tables[usize::from(!is_first)][*at..][..self.count(ends[0]) * self.count(ends[1])]
+            }
+            (None, Some(matrix)) => {
+                if is_first {
+                    &matrix.by_first
+                } else {
+                    &matrix.by_second
+                }
+            }
+            (None, None) => &[],
+        }
+    }
+
+    /// Eliminates the nodes at the costs of all strategies, which change, and returns the least cost of those without a
+    /// neighbour. Each of O(steps) takes as many additions as its nodes have pairs or triples of strategies.
+    pub(crate) fn run(&mut self, costs: &mut [f64], forbidden: f64) -> f64 {
+        for edge in &self.edges {
+            let Some(at) = edge.table else { continue };
+            let size = self.count(edge.ends[0]) * self.count(edge.ends[1]);
+            match &edge.matrix {
+                Some(matrix) => {
+                    self.tables[0][at..at + size].copy_from_slice(&matrix.by_first);
+                    self.tables[1][at..at + size].copy_from_slice(&matrix.by_second);
+                }
+                None => self.tables.iter_mut().for_each(|table| table[at..at + size].fill(0.0)),
+            }
+        }
+        let mut sum = 0.0;
+        let mut spare = std::mem::take(&mut self.spare);
+        for at in 0..self.steps.len() {
+            let Step { node, neighbours, between } = self.steps[at];
+            let range = self.range(node);
+            match neighbours {
+                [Some((other, edge)), None] => {
+                    let columns = self.count(other);
+                    spare.clear();
+                    spare.resize(columns, f64::INFINITY);
+                    for (row, cost) in self.rows(edge, node).chunks_exact(columns).zip(&costs[range]) {
+                        lower(&mut spare, row, *cost);
+                    }
+                    costs[self.range(other)].iter_mut().zip(&spare).for_each(|(sum, cost)| *sum += cost);
+                }
+                [Some((one, to_one)), Some((other, to_other))] => {
+                    let (inner, columns) = (range.len(), self.count(other));
+                    let size = self.count(one) * columns;
+                    spare.clear();
+                    spare.resize(size, f64::INFINITY);
+                    let from_node = self.rows(to_other, node);
+                    for (least, pairs) in
+                        spare.chunks_exact_mut(columns).zip(self.rows(to_one, one).chunks_exact(inner))
+                    {
+                        for ((row, pair), cost) in
+                            from_node.chunks_exact(columns).zip(pairs).zip(&costs[range.clone()])
+                        {
+                            lower(least, row, cost + pair);
+                        }
+                    }
+                    let Edge { ends, table, .. } = &self.edges[between as usize];
+                    let (start, rows) =
+                        (table.expect("an edge between neighbours has a table"), self.count(one));
+                    let [by_one, by_other] = &mut self.tables;
+                    let [by_one, by_other] =
+                        if ends[0] == one { [by_one, by_other] } else { [by_other, by_one] };
+                    for (row, least) in spare.chunks_exact(columns).enumerate() {
+                        for (column, &cost) in least.iter().enumerate() {
+                            let cost = cost.min(forbidden);
+                            by_one[start + row * columns + column] += cost;
+                            by_other[start + column * rows + row] += cost;
+                        }
+                    }
+                }
+                _ => sum += costs[range].iter().copied().fold(f64::INFINITY, f64::min),
+            }
+        }
+        self.spare = spare;
+        sum
+    }
+
+    /// Completes a choice for the nodes that are left, after [`run`](Elimination::run) with these costs.
+    pub(crate) fn complete(&self, costs: &[f64], choice: &mut [u32]) {
+        let mut sums = Vec::new();
+        for step in self.steps.iter().rev() {
+            sums.clear();
+            sums.extend_from_slice(&costs[self.range(step.node)]);
+            for (other, edge) in step.neighbours.into_iter().flatten() {
+                let row = &self.rows(edge, other)[choice[other as usize] as usize * sums.len()..];
+                sums.iter_mut().zip(row).for_each(|(sum, cost)| *sum += cost);
+            }
+            choice[step.node as usize] = least(&sums).0 as u32;
+        }
+    }
+}
+
+/// Lowers every entry to that of a row plus a cost, if it is less.
+#[inline]
+pub(crate) fn lower(least: &mut [f64], row: &[f64], cost: f64) {
+    for (least, pair) in least.iter_mut().zip(row) {
+        let sum = cost + pair;
+        *least = if sum < *least { sum } else { *least };
+    }
+}
+
+/// The first least entry.
+#[inline]
+pub(crate) fn least(entries: &[f64]) -> (usize, f64) {
+    let mut best = (0, f64::INFINITY);
+    for (at, &entry) in entries.iter().enumerate() {
+        if entry < best.1 {
+            best = (at, entry);
+        }
+    }
+    best
+}

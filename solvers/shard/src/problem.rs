@@ -1,0 +1,207 @@
+//! The problem, validated.
+
+use stagewright_core::document::{FORBIDDEN_COST, StrategyProblemDocument};
+use thiserror::Error;
+
+/// Maximum sum of the allowed costs, and of the usages: sums of integers up to it are exact in double precision.
+const LARGEST_TOTAL: i128 = 1 << 53;
+
+/// A strategy problem whose columns fit together.
+#[derive(Debug, Clone)]
+pub struct Problem(StrategyProblemDocument);
+
+/// A document that does not describe a strategy problem.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ProblemError {
+    /// Columns of different lengths.
+    #[error("{column} has {found} entries, but {expected} are needed")]
+    Length {
+        /// The column.
+        column: String,
+        /// Its length.
+        found: usize,
+        /// The length of the others.
+        expected: usize,
+    },
+    /// A node without strategies.
+    #[error("node {node} has no strategy")]
+    NoStrategy {
+        /// The node.
+        node: usize,
+    },
+    /// A number out of range.
+    #[error("{place} is {value}, but must be {range}")]
+    Range {
+        /// Location of the number.
+        place: String,
+        /// The number.
+        value: i64,
+        /// Allowed range.
+        range: &'static str,
+    },
+    /// An interval that ends before it begins.
+    #[error("the interval of node {node} ends at {end}, before it begins at {start}")]
+    Interval {
+        /// The node.
+        node: usize,
+        /// Its first time.
+        start: i64,
+        /// The time after its last.
+        end: i64,
+    },
+    /// An end of an edge that is no node, or both ends the same node.
+    #[error("edge {edge} joins nodes {first} and {second}, but must join two of the {nodes} nodes")]
+    Ends {
+        /// The edge.
+        edge: usize,
+        /// Its first end.
+        first: usize,
+        /// Its second end.
+        second: usize,
+        /// Number of nodes.
+        nodes: usize,
+    },
+    /// Sums beyond the exact range.
+    #[error("the {what} sum up to {total}, but at most {LARGEST_TOTAL} is exact")]
+    Total {
+        /// `costs` or `usages`.
+        what: &'static str,
+        /// The largest possible sum.
+        total: i128,
+    },
+}
+
+impl ProblemError {
+    /// Stable code; `data/errors.md` explains it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            ProblemError::Length { .. } => "Y001",
+            ProblemError::NoStrategy { .. } => "Y002",
+            ProblemError::Range { .. } => "Y003",
+            ProblemError::Interval { .. } => "Y004",
+            ProblemError::Ends { .. } => "Y005",
+            ProblemError::Total { .. } => "Y006",
+        }
+    }
+
+    /// What to do about it.
+    pub fn help(&self) -> &'static str {
+        match self {
+            ProblemError::Total { .. } => "scale the numbers down, or write 10^18 for what is not allowed",
+            _ => "correct the file, or check that the program that wrote it finished",
+        }
+    }
+}
+
+impl Problem {
+    /// Validates a document. O(its numbers).
+    ///
+    /// # Errors
+    /// If columns do not fit together or numbers are out of range.
+    pub fn new(document: StrategyProblemDocument) -> Result<Problem, ProblemError> {
+        let StrategyProblemDocument { nodes, edges, usage_limit, .. } = &document;
+        let count = nodes.costs.len();
+        let length = |column: String, found: usize, expected: usize| match found == expected {
+            true => Ok(()),
+            false => Err(ProblemError::Length { column, found, expected }),
+        };
+        let natural = |place: &dyn Fn(usize) -> String, values: &[i64]| match values
+            .iter()
+            .position(|&value| value < 0)
+        {
+            Some(at) => Err(ProblemError::Range { place: place(at), value: values[at], range: "0 or more" }),
+            None => Ok(()),
+        };
+        length("problem.nodes.intervals".into(), nodes.intervals.len(), count)?;
+        length("problem.nodes.usages".into(), nodes.usages.len(), count)?;
+        length("problem.edges.costs".into(), edges.costs.len(), edges.nodes.len())?;
+        if let Some(limit) = *usage_limit {
+            natural(&|_| "problem.usage_limit".into(), &[limit])?;
+        }
+        let allowed_most = |values: &[i64]| {
+            i128::from(values.iter().copied().filter(|&value| value < FORBIDDEN_COST).max().unwrap_or(0))
+        };
+        let (mut costs, mut usages) = (0i128, 0i128);
+        for (node, strategies) in nodes.costs.iter().enumerate() {
+            if strategies.is_empty() {
+                return Err(ProblemError::NoStrategy { node });
+            }
+            length(format!("problem.nodes.usages[{node}]"), nodes.usages[node].len(), strategies.len())?;
+            natural(&|at| format!("problem.nodes.costs[{node}][{at}]"), strategies)?;
+            natural(&|at| format!("problem.nodes.usages[{node}][{at}]"), &nodes.usages[node])?;
+            let [start, end] = nodes.intervals[node];
+            if end < start {
+                return Err(ProblemError::Interval { node, start, end });
+            }
+            costs += allowed_most(strategies);
+            usages += i128::from(nodes.usages[node].iter().copied().max().unwrap_or(0));
+        }
+        for (edge, &[first, second]) in edges.nodes.iter().enumerate() {
+            if first >= count || second >= count || first == second {
+                return Err(ProblemError::Ends { edge, first, second, nodes: count });
+            }
+            let entries = nodes.costs[first].len() * nodes.costs[second].len();
+            length(format!("problem.edges.costs[{edge}]"), edges.costs[edge].len(), entries)?;
+            natural(&|at| format!("problem.edges.costs[{edge}][{at}]"), &edges.costs[edge])?;
+            costs += allowed_most(&edges.costs[edge]);
+        }
+        for (what, total) in [("costs", costs), ("usages", usages)] {
+            if total > LARGEST_TOTAL {
+                return Err(ProblemError::Total { what, total });
+            }
+        }
+        Ok(Problem(document))
+    }
+
+    /// The document.
+    pub fn document(&self) -> &StrategyProblemDocument {
+        &self.0
+    }
+
+    /// Number of nodes.
+    pub fn node_count(&self) -> usize {
+        self.0.nodes.costs.len()
+    }
+
+    /// The cost of a strategy for every node, if all of it is allowed, and the largest usage at any time. O(nodes log
+    /// nodes + edges).
+    ///
+    /// # Panics
+    /// If there is not one strategy of each node.
+    pub fn evaluate(&self, strategies: &[u32]) -> (Option<i64>, i64) {
+        let StrategyProblemDocument { nodes, edges, .. } = &self.0;
+        assert_eq!(strategies.len(), self.node_count(), "a strategy for every node");
+        let of_nodes = nodes.costs.iter().zip(strategies).map(|(costs, &at)| costs[at as usize]);
+        let of_edges = edges.nodes.iter().zip(&edges.costs).map(|(&[first, second], costs)| {
+            let columns = nodes.costs[second].len();
+            costs[strategies[first] as usize * columns + strategies[second] as usize]
+        });
+        let cost = of_nodes
+            .chain(of_edges)
+            .try_fold(0, |sum: i64, cost| (cost < FORBIDDEN_COST).then(|| sum + cost));
+        // At one time, what ends makes room for what begins.
+        let mut changes: Vec<(i64, i64)> = Vec::with_capacity(2 * self.node_count());
+        for (node, &[start, end]) in
+            nodes.intervals.iter().enumerate().filter(|(_, [start, end])| start < end)
+        {
+            let usage = nodes.usages[node][strategies[node] as usize];
+            changes.extend([(start, usage), (end, -usage)]);
+        }
+        changes.sort_unstable();
+        let peak = changes
+            .iter()
+            .scan(0, |sum, change| {
+                *sum += change.1;
+                Some(*sum)
+            })
+            .max();
+        (cost, peak.unwrap_or(0).max(0))
+    }
+
+    /// The cost of a strategy for every node, if it is a plan. O(nodes log nodes + edges).
+    pub fn cost(&self, strategies: &[u32]) -> Option<i64> {
+        let (cost, peak) = self.evaluate(strategies);
+        cost.filter(|_| self.0.usage_limit.is_none_or(|limit| peak <= limit))
+    }
+}

@@ -1,0 +1,402 @@
+//! Reductions that keep every optimal plan: strategies without an allowed partner go, nodes whose strategy follows from
+//! that of a neighbour are merged into it, and nodes with one strategy are folded into their neighbours.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::network::{Edge, Matrices, Matrix, Network, Node, Part, is_separable};
+
+/// A smaller network with the same plans of finite cost.
+#[derive(Debug)]
+pub(crate) struct Reduced {
+    /// Its costs of pairs that are not allowed exceed the cost of every plan.
+    pub(crate) network: Network,
+    /// The cost of a pair that is not allowed.
+    pub(crate) forbidden: f64,
+    /// By original node, where its strategy comes from.
+    origins: Vec<Origin>,
+    /// Nodes that were merged, each with the one that it was merged into, in order.
+    pub(crate) merged: Vec<[u32; 2]>,
+    /// The original node of every node.
+    pub(crate) originals: Vec<u32>,
+    /// The original point of every point.
+    pub(crate) points: Vec<u32>,
+}
+
+#[derive(Debug, Clone)]
+enum Origin {
+    Fixed(u32),
+    /// A node of the smaller network, and the original strategy by its strategy.
+    Node(u32, Vec<u32>),
+}
+
+impl Reduced {
+    /// The original strategies of a choice.
+    pub(crate) fn lift(&self, choice: &[u32]) -> Vec<u32> {
+        let strategy = |origin: &Origin| match origin {
+            Origin::Fixed(strategy) => *strategy,
+            Origin::Node(node, strategies) => strategies[choice[*node as usize] as usize],
+        };
+        self.origins.iter().map(strategy).collect()
+    }
+
+    /// The choice of original strategies; `None` if it has a strategy that a reduction removed.
+    pub(crate) fn restrict(&self, strategies: &[u32]) -> Option<Vec<u32>> {
+        let mut choice = vec![0; self.network.nodes.len()];
+        for (origin, &strategy) in self.origins.iter().zip(strategies) {
+            if let Origin::Node(node, mapped) = origin {
+                choice[*node as usize] = mapped.iter().position(|&other| other == strategy)? as u32;
+            }
+        }
+        (self.lift(&choice) == strategies).then_some(choice)
+    }
+}
+
+/// Reduces a network; `None` if it has no plan. O(entries of all matrices · merges of their nodes), where every merge
+/// copies the matrices of one node.
+pub(crate) fn reduce(network: &Network) -> Option<Reduced> {
+    let mut work = Work::new(network);
+    work.propagate();
+    work.finish(network)
+}
+
+/// The matrices of a network under change.
+struct Work {
+    /// By node and strategy; infinite once a strategy is not allowed.
+    cost: Vec<Vec<f64>>,
+    /// The edge to every neighbour.
+    adjacent: Vec<BTreeMap<u32, u32>>,
+    /// Ends and costs by the strategies of the first; no costs if the edge is gone.
+    edges: Vec<([u32; 2], Vec<f64>)>,
+    waiting: VecDeque<u32>,
+    waits: Vec<bool>,
+    /// The original nodes in a node, each with its strategy by strategy of the node; empty if it was merged.
+    members: Vec<Vec<(u32, Vec<u32>)>>,
+    merged: Vec<[u32; 2]>,
+}
+
+impl Work {
+    fn new(network: &Network) -> Work {
+        let count = network.nodes.len();
+        let mut work = Work {
+            cost: network.nodes.iter().map(|node| node.cost.clone()).collect(),
+            adjacent: vec![BTreeMap::new(); count],
+            edges: Vec::with_capacity(network.edges.len()),
+            waiting: VecDeque::new(),
+            waits: Vec::new(),
+            members: (0..count)
+                .map(|node| vec![(node as u32, (0..network.count(node) as u32).collect())])
+                .collect(),
+            merged: Vec::new(),
+        };
+        for Edge { ends, matrix } in &network.edges {
+            work.add(*ends, |first, second| matrix.by_first[first * matrix.columns + second]);
+        }
+        work
+    }
+
+    fn count(&self, node: u32) -> usize {
+        self.cost[node as usize].len()
+    }
+
+    fn is_allowed(&self, node: u32, strategy: usize) -> bool {
+        self.cost[node as usize][strategy].is_finite()
+    }
+
+    /// The cost of strategies of one end of an edge and of the other.
+    fn pair(&self, edge: u32, node: u32, at: usize, other_at: usize) -> f64 {
+        let ([first, second], costs) = &self.edges[edge as usize];
+        let columns = self.count(*second);
+        if *first == node { costs[at * columns + other_at] } else { costs[other_at * columns + at] }
+    }
+
+    fn wait(&mut self, edge: u32) {
+        if !std::mem::replace(&mut self.waits[edge as usize], true) {
+            self.waiting.push_back(edge);
+        }
+    }
+
+    /// Adds costs between two nodes.
+    fn add(&mut self, ends: [u32; 2], cost: impl Fn(usize, usize) -> f64) {
+        let [rows, columns] = ends.map(|node| self.count(node));
+        let pairs = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
+        let edge = match self.adjacent[ends[0] as usize].get(&ends[1]) {
+            Some(&edge) => {
+                let (known, costs) = &mut self.edges[edge as usize];
+                for (row, column) in pairs {
+                    let at = if *known == ends { row * columns + column } else { column * rows + row };
+                    costs[at] += cost(row, column);
+                }
+                edge
+            }
+            None => {
+                let edge = self.edges.len() as u32;
+                self.edges.push((ends, pairs.map(|(row, column)| cost(row, column)).collect()));
+                self.waits.push(false);
+                self.adjacent[ends[0] as usize].insert(ends[1], edge);
+                self.adjacent[ends[1] as usize].insert(ends[0], edge);
+                edge
+            }
+        };
+        self.wait(edge);
+    }
+
+    /// Removes strategies without a partner and merges nodes until neither is possible.
+    fn propagate(&mut self) {
+        while let Some(edge) = self.waiting.pop_front() {
+            self.waits[edge as usize] = false;
+            let (ends, costs) = &self.edges[edge as usize];
+            if costs.is_empty() {
+                continue;
+            }
+            let [first, second] = *ends;
+            for [node, other] in [[first, second], [second, first]] {
+                self.remove_unmatched(edge, node, other);
+            }
+            for [node, other] in [[first, second], [second, first]] {
+                if let Some(partner) = self.partners(edge, node, other) {
+                    self.merge(edge, node, other, &partner);
+                    break;
+                }
+            }
+        }
+    }
+
+    fn remove_unmatched(&mut self, edge: u32, node: u32, other: u32) {
+        let mut is_changed = false;
+        for at in 0..self.count(node) {
+            let matches = |other_at| {
+                self.is_allowed(other, other_at) && self.pair(edge, node, at, other_at).is_finite()
+            };
+            if self.is_allowed(node, at) && !(0..self.count(other)).any(matches) {
+                self.cost[node as usize][at] = f64::INFINITY;
+                is_changed = true;
+            }
+        }
+        if is_changed {
+            for edge in self.adjacent[node as usize].values().copied().collect::<Vec<_>>() {
+                self.wait(edge);
+            }
+        }
+    }
+
+    /// The strategy of the other node by strategy of a node, if every allowed one allows only one.
+    fn partners(&self, edge: u32, node: u32, other: u32) -> Option<Vec<usize>> {
+        let partner = |at| {
+            if !self.is_allowed(node, at) {
+                return Some(0);
+            }
+            let matches = |&other_at: &usize| {
+                self.is_allowed(other, other_at) && self.pair(edge, node, at, other_at).is_finite()
+            };
+            let mut matching = (0..self.count(other)).filter(matches);
+            let partner = matching.next()?;
+            matching.next().is_none().then_some(partner)
+        };
+        (0..self.count(node)).map(partner).collect()
+    }
+
+    /// Merges a node into one that decides its strategy.
+    fn merge(&mut self, edge: u32, node: u32, other: u32, partner: &[usize]) {
+        self.merged.push([node, other]);
+        for (at, &other_at) in
+            partner.iter().enumerate().filter(|&(at, _)| self.is_allowed(node, at)).collect::<Vec<_>>()
+        {
+            self.cost[node as usize][at] +=
+                self.pair(edge, node, at, other_at) + self.cost[other as usize][other_at];
+        }
+        self.edges[edge as usize].1.clear();
+        self.adjacent[node as usize].remove(&other);
+        self.adjacent[other as usize].remove(&node);
+        let columns = self.count(other);
+        for (third, moved) in std::mem::take(&mut self.adjacent[other as usize]) {
+            self.adjacent[third as usize].remove(&other);
+            let (ends, costs) = &mut self.edges[moved as usize];
+            let (ends, costs) = (*ends, std::mem::take(costs));
+            let width = self.count(third);
+            self.add([node, third], |at, third_at| match ends[0] == other {
+                true => costs[partner[at] * width + third_at],
+                false => costs[third_at * columns + partner[at]],
+            });
+        }
+        for (member, strategies) in std::mem::take(&mut self.members[other as usize]) {
+            self.members[node as usize].push((member, partner.iter().map(|&at| strategies[at]).collect()));
+        }
+    }
+
+    fn finish(self, network: &Network) -> Option<Reduced> {
+        let count = self.cost.len();
+        let kept: Vec<Vec<usize>> = (0..count as u32)
+            .map(|node| match self.members[node as usize].is_empty() {
+                true => Vec::new(),
+                false => (0..self.count(node)).filter(|&at| self.is_allowed(node, at)).collect(),
+            })
+            .collect();
+        if (0..count).any(|node| !self.members[node].is_empty() && kept[node].is_empty()) {
+            return None;
+        }
+        let Kept { base, points, mut parts } = self.points(network, &kept)?;
+        let mut reduced = Reduced {
+            network: Network { base, limit: network.limit, constant: network.constant, ..Network::default() },
+            forbidden: 0.0,
+            origins: vec![Origin::Fixed(0); count],
+            merged: self.merged,
+            originals: Vec::new(),
+            points,
+        };
+        let mut number = vec![None; count];
+        for node in 0..count {
+            match kept[node][..] {
+                [] => {}
+                [at] => {
+                    reduced.network.constant += self.cost[node][at];
+                    for (member, strategies) in &self.members[node] {
+                        reduced.origins[*member as usize] = Origin::Fixed(strategies[at]);
+                    }
+                }
+                _ => {
+                    let new = reduced.network.nodes.len() as u32;
+                    number[node] = Some(new);
+                    for (member, strategies) in &self.members[node] {
+                        let strategies = kept[node].iter().map(|&at| strategies[at]).collect();
+                        reduced.origins[*member as usize] = Origin::Node(new, strategies);
+                    }
+                    let cost = kept[node].iter().map(|&at| self.cost[node][at]).collect();
+                    reduced.network.nodes.push(Node { cost, parts: std::mem::take(&mut parts[node]) });
+                    reduced.originals.push(node as u32);
+                }
+            }
+        }
+        let mut edges = Vec::new();
+        for (ends, costs) in self.edges.iter().filter(|(_, costs)| !costs.is_empty()) {
+            let columns = self.cost[ends[1] as usize].len();
+            let [first, second] = ends.map(|node| &kept[node as usize]);
+            let cost = |at: usize, other_at: usize| costs[at * columns + other_at];
+            match ends.map(|node| number[node as usize]) {
+                [None, None] => reduced.network.constant += cost(first[0], second[0]),
+                [None, Some(node)] => {
+                    let added = second.iter().map(|&at| cost(first[0], at));
+                    add(&mut reduced.network.nodes[node as usize].cost, added);
+                }
+                [Some(node), None] => {
+                    let added = first.iter().map(|&at| cost(at, second[0]));
+                    add(&mut reduced.network.nodes[node as usize].cost, added);
+                }
+                [Some(one), Some(other)] if one < other => {
+                    let by_first = first.iter().flat_map(|&at| second.iter().map(move |&to| cost(at, to)));
+                    edges.push(([one, other], by_first.collect::<Vec<f64>>()));
+                }
+                [Some(one), Some(other)] => {
+                    let by_first = second.iter().flat_map(|&to| first.iter().map(move |&at| cost(at, to)));
+                    edges.push(([other, one], by_first.collect::<Vec<f64>>()));
+                }
+            }
+        }
+        edges.sort_by_key(|edge| edge.0);
+        reduced.close(edges)
+    }
+
+    /// The points at which the allowed strategies may exceed the limit; `None` if the least usage exceeds it.
+    fn points(&self, network: &Network, kept: &[Vec<usize>]) -> Option<Kept> {
+        let points = network.base.len();
+        let (mut least, mut most) = (vec![0.0; points + 1], vec![0.0; points + 1]);
+        let mut parts: Vec<Vec<Part>> = vec![Vec::new(); kept.len()];
+        for (node, kept) in kept.iter().enumerate() {
+            // Parts with the same points are one.
+            let mut by_span: BTreeMap<[u32; 2], Vec<f64>> = BTreeMap::new();
+            for (member, strategies) in &self.members[node] {
+                for part in &network.nodes[*member as usize].parts {
+                    let sum = by_span.entry(part.span).or_insert_with(|| vec![0.0; kept.len()]);
+                    for (sum, &at) in sum.iter_mut().zip(kept) {
+                        *sum += part.usage[strategies[at] as usize];
+                    }
+                }
+            }
+            for (span, mut usage) in by_span {
+                let low = usage.iter().copied().fold(f64::INFINITY, f64::min);
+                let high = usage.iter().copied().fold(0.0, f64::max);
+                let [first, last] = span.map(|at| at as usize);
+                least[first] += low;
+                least[last] -= low;
+                most[first] += high - low;
+                most[last] -= high - low;
+                if high > low {
+                    usage.iter_mut().for_each(|usage| *usage -= low);
+                    parts[node].push(Part { span, usage });
+                }
+            }
+        }
+        let (mut low, mut high) = (0.0, 0.0);
+        let (mut at, mut base, mut numbers) = (Vec::with_capacity(points + 1), Vec::new(), Vec::new());
+        for point in 0..points {
+            low += least[point];
+            high += most[point];
+            at.push(base.len() as u32);
+            let fixed = network.base[point] + low;
+            if fixed > network.limit {
+                return None;
+            }
+            if fixed + high > network.limit {
+                base.push(fixed);
+                numbers.push(point as u32);
+            }
+        }
+        at.push(base.len() as u32);
+        for parts in &mut parts {
+            for part in parts.iter_mut() {
+                part.span = part.span.map(|point| at[point as usize]);
+            }
+            parts.retain(|part| part.span[0] < part.span[1]);
+        }
+        Some(Kept { base, points: numbers, parts })
+    }
+}
+
+/// The points that are left, with the parts of every node.
+struct Kept {
+    base: Vec<f64>,
+    points: Vec<u32>,
+    parts: Vec<Vec<Part>>,
+}
+
+impl Reduced {
+    /// Adds the edges, and gives what is not allowed a finite cost.
+    fn close(mut self, edges: Vec<([u32; 2], Vec<f64>)>) -> Option<Reduced> {
+        let network = &mut self.network;
+        let mut edges: Vec<_> = edges
+            .into_iter()
+            .filter_map(|(ends, costs)| {
+                let columns = network.nodes[ends[1] as usize].cost.len();
+                if !is_separable(columns, &costs) {
+                    return Some((ends, columns, costs));
+                }
+                let [first, second] = ends.map(|node| node as usize);
+                let least = |row: &[f64]| row.iter().copied().fold(f64::INFINITY, f64::min);
+                let low = least(&costs[..columns]);
+                add(&mut network.nodes[first].cost, costs.chunks_exact(columns).map(least));
+                add(&mut network.nodes[second].cost, costs[..columns].iter().map(|cost| cost - low));
+                None
+            })
+            .collect();
+        let most = |costs: &[f64]| costs.iter().copied().filter(|cost| cost.is_finite()).fold(0.0, f64::max);
+        let of_nodes: f64 = network.nodes.iter().map(|node| most(&node.cost)).sum();
+        let of_edges: f64 = edges.iter().map(|(_, _, costs)| most(costs)).sum();
+        self.forbidden = network.constant + of_nodes + of_edges + 1.0;
+        let mut matrices = Matrices::default();
+        for (_, _, costs) in &mut edges {
+            costs.iter_mut().for_each(|cost| *cost = cost.min(self.forbidden));
+        }
+        network.edges = edges
+            .into_iter()
+            .map(|(ends, columns, costs)| -> Edge {
+                let matrix: Arc<Matrix> = matrices.get(columns, costs);
+                Edge { ends, matrix }
+            })
+            .collect();
+        network.constant.is_finite().then_some(self)
+    }
+}
+
+fn add(sums: &mut [f64], added: impl Iterator<Item = f64>) {
+    sums.iter_mut().zip(added).for_each(|(sum, added)| *sum += added);
+}

@@ -1,0 +1,208 @@
+//! The solve: reductions, and branch and bound from the Lagrangian bound of the root.
+
+use rustc_hash::FxHashMap;
+use stagewright_core::document::StrategyCertificateDocument;
+use stagewright_core::solver::{Context, Event, SolveError, Status, StopReason};
+use stagewright_core::tolerance::{gap, round_down};
+
+use crate::branch::{Plan, Tree};
+use crate::dual::{Dual, Multipliers};
+use crate::improve::State;
+use crate::network::{Adjacency, Network};
+use crate::problem::Problem;
+use crate::reduce::{Reduced, reduce};
+
+/// Name of the solver.
+pub const NAME: &str = "lagrangian";
+
+/// The outcome of a solve.
+#[derive(Debug, Clone)]
+pub struct Solution {
+    /// Proof status.
+    pub status: Status,
+    /// The strategy of every node, if there is a plan.
+    pub strategies: Option<Vec<u32>>,
+    /// Its cost.
+    pub cost: Option<i64>,
+    /// Its largest usage.
+    pub peak_usage: Option<i64>,
+    /// The lower bound on the cost of every plan; `None` if the problem is infeasible, or if the solve ended before.
+    pub bound: Option<f64>,
+    /// Whether the bound is that of the tree rather than of its root.
+    pub is_of_tree: bool,
+    /// Evidence for the bound of the root.
+    pub certificate: Option<StrategyCertificateDocument>,
+    /// Reason why the solve ended before a proof.
+    pub stop: Option<StopReason>,
+    /// Number of nodes of the tree.
+    pub tree_nodes: u64,
+}
+
+/// Where a solve begins, and what it is for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Request<'s> {
+    /// A strategy for every node to start from.
+    pub strategies: Option<&'s [u32]>,
+    /// A certificate for the same problem to start from.
+    pub certificate: Option<&'s StrategyCertificateDocument>,
+    /// Whether to end with the bound of the root.
+    pub root_only: bool,
+}
+
+/// Finds a plan of least cost and a lower bound.
+///
+/// The problem is reduced first: strategies without an allowed partner go, and nodes that a neighbour decides are merged
+/// into it. Prices of usage and messages give a Lagrangian bound at every node of a branch and bound, and the choices
+/// that they suggest give the plans, after a repair and a descent. The gap is closed if the tree is exhausted.
+///
+/// A start that does not fit the problem is not used. The result does not depend on the number of threads.
+///
+/// # Errors
+/// If threads cannot be started, or a plan breaks a constraint: a defect of the solver.
+pub fn solve(
+    problem: &Problem,
+    request: Request<'_>,
+    context: &mut Context<'_>,
+) -> Result<Solution, SolveError> {
+    let (network, times) = Network::new(problem);
+    let Some(reduced) = reduce(&network) else { return Ok(Solution::infeasible(0)) };
+    let dual = Dual::new(&reduced);
+    let best = request.strategies.and_then(|strategies| known(problem, &reduced, strategies));
+    let root = request
+        .certificate
+        .and_then(|certificate| from_certificate(&dual, &times, certificate))
+        .unwrap_or_else(|| dual.start());
+    let mut tree = Tree::new(dual, root, best, context.limits.memory);
+    let pool = context.pool()?;
+    let (mut cost, mut bound) = (f64::INFINITY, f64::NEG_INFINITY);
+    let mut is_left = true;
+    let stop = loop {
+        if let Some(best) = tree.best().filter(|best| best.cost < cost) {
+            cost = best.cost;
+            context.emit(Event::Incumbent { value: cost });
+        }
+        if tree.bounded > 0 && tree.bound() > bound {
+            bound = tree.bound();
+            context.emit(Event::Bound { value: round_down(bound), source: NAME });
+        }
+        let is_enough = cost.is_finite() && context.gap_reached(cost, bound);
+        match is_left {
+            false => break None,
+            true if is_enough => break Some(StopReason::Gap),
+            true if request.root_only && tree.bounded > 0 => break context.stop().reason(),
+            true => {}
+        }
+        if let Some(reason) = context.stop().reason() {
+            break Some(reason);
+        }
+        let signal = context.stop().clone();
+        is_left = pool.install(|| tree.go_on(&signal));
+    };
+    let certificate = certificate(&mut tree, &reduced, &times);
+    let Some(best) = tree.best() else {
+        return Ok(match is_left {
+            false => Solution::infeasible(tree.bounded),
+            true => Solution {
+                status: Status::Unknown,
+                bound: bound.is_finite().then(|| round_down(bound)),
+                certificate,
+                stop,
+                ..Solution::infeasible(tree.bounded)
+            },
+        });
+    };
+    let strategies = reduced.lift(&best.choice);
+    let (allowed, peak) = problem.evaluate(&strategies);
+    let cost = problem
+        .cost(&strategies)
+        .ok_or_else(|| SolveError::Invariant(format!("a plan of cost {allowed:?} uses {peak}")))?;
+    let is_optimal = !is_left || gap(cost as f64, bound) == 0.0;
+    let bound = if is_optimal { cost as f64 } else { round_down(bound) };
+    let root_bound = certificate.as_ref().map_or(f64::NEG_INFINITY, |certificate| certificate.cost);
+    Ok(Solution {
+        status: if is_optimal { Status::Optimal } else { Status::Feasible },
+        strategies: Some(strategies),
+        cost: Some(cost),
+        peak_usage: Some(peak),
+        bound: bound.is_finite().then_some(bound),
+        is_of_tree: bound > root_bound,
+        certificate,
+        stop: stop.filter(|_| !is_optimal),
+        tree_nodes: tree.bounded,
+    })
+}
+
+impl Solution {
+    fn infeasible(tree_nodes: u64) -> Solution {
+        Solution {
+            status: Status::Infeasible,
+            strategies: None,
+            cost: None,
+            peak_usage: None,
+            bound: None,
+            is_of_tree: false,
+            certificate: None,
+            stop: None,
+            tree_nodes,
+        }
+    }
+}
+
+/// The given plan, improved by single changes, if it is one.
+fn known(problem: &Problem, reduced: &Reduced, strategies: &[u32]) -> Option<Plan> {
+    let counts = problem.document().nodes.costs.iter().map(Vec::len);
+    let is_sound = strategies.len() == problem.node_count()
+        && strategies.iter().zip(counts).all(|(&at, count)| (at as usize) < count);
+    if !is_sound || problem.cost(strategies).is_none() {
+        return None;
+    }
+    let adjacent = Adjacency::new(&reduced.network);
+    let mut state = State::new(&reduced.network, &adjacent);
+    state.set(&reduced.restrict(strategies)?);
+    Some(Plan { cost: state.descend(), choice: state.choice })
+}
+
+/// The multipliers of a certificate, if it is of this problem.
+fn from_certificate(
+    dual: &Dual<'_>,
+    times: &[i64],
+    certificate: &StrategyCertificateDocument,
+) -> Option<Multipliers> {
+    let points = &dual.reduced().points;
+    let at: FxHashMap<i64, u32> =
+        points.iter().enumerate().map(|(at, &point)| (times[point as usize], at as u32)).collect();
+    let prices: Option<Vec<(u32, f64)>> =
+        certificate.prices.iter().map(|&(time, price)| Some((*at.get(&time)?, price))).collect();
+    let originals = &dual.reduced().originals;
+    let order = dual.elimination().core.iter().map(|&node| originals[node as usize]);
+    let messages = certificate.messages.iter().flatten().flatten().copied();
+    order.eq(certificate.order.iter().copied()).then(|| dual.multipliers(prices?, messages))?
+}
+
+/// Evidence for the bound of the root, if it was bounded.
+fn certificate(tree: &mut Tree<'_>, reduced: &Reduced, times: &[i64]) -> Option<StrategyCertificateDocument> {
+    let root = tree.root().clone();
+    if root.bound == f64::NEG_INFINITY {
+        return None;
+    }
+    let dual = tree.dual();
+    let everything = vec![true; dual.elimination().offsets.last().copied().unwrap_or(0) as usize];
+    let bound = dual.reduced_costs(&root.multipliers, &everything, &mut Vec::new());
+    let original = |node: u32| reduced.originals[node as usize];
+    Some(StrategyCertificateDocument {
+        cost: round_down(bound),
+        prices: root
+            .multipliers
+            .prices()
+            .map(|(point, price)| (times[reduced.points[point as usize] as usize], price))
+            .collect(),
+        merged: reduced.merged.clone(),
+        eliminated: dual.elimination().eliminated().map(original).collect(),
+        order: dual.elimination().core.iter().map(|&node| original(node)).collect(),
+        messages: dual
+            .messages(&root.multipliers)
+            .into_iter()
+            .map(|pair| pair.map(<[f64]>::to_vec))
+            .collect(),
+    })
+}

@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-gdp bench-placeto bench-hsdag bench-policy bench-policy-ablation policy policy-stages bench-systems bench-systems-large systems
+.PHONY: rust setup demo test build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-gdp bench-placeto bench-hsdag bench-policy bench-policy-ablation policy policy-stages bench-systems bench-systems-large systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -117,6 +117,11 @@ bench-makespan: setup
 	$(call step,makespan/bert-base,bert --variant base --batch 16 --training)
 	$(call step,makespan/mixtral,mixtral --batch 1 --layers 2 --training)
 	target/release/stagewright bench data/suites/makespan.toml
+
+# Instances of the contest on intra-operator parallelism: up to five minutes each, without HiGHS and candle.
+bench-iopddl: rust
+	$(CARGO) build --release --no-default-features --bin stagewright
+	target/release/stagewright bench data/suites/iopddl.toml
 
 # Task graphs of the scheduling literature, next to their published or known makespans, without HiGHS and candle. Files of
 # Davidović and Crainic are solved as well if TASK_GRAPHS names them.

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use stagewright::formats::{
     Notation, import_cluster, import_graph, import_plan, write_cluster, write_graph, write_plan,
 };
-use stagewright_core::document::{ClusterDocument, GraphDocument, PinsDocument, PlanDocument};
+use stagewright_core::document::{
+    ClusterDocument, GraphDocument, PinsDocument, PlanDocument, StrategiesDocument, StrategyPlanDocument,
+};
 
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("data/schema/{name}.schema.json"))
@@ -41,6 +43,8 @@ fn schemas_are_up_to_date() {
     regenerate::<ClusterDocument>("cluster");
     regenerate::<PlanDocument>("plan");
     regenerate::<PinsDocument>("pins");
+    regenerate::<StrategiesDocument>("strategies");
+    regenerate::<StrategyPlanDocument>("strategy-plan");
 }
 
 fn assert_valid(name: &str, document: &str) {
@@ -115,4 +119,6 @@ fn schemas_reject_what_the_importers_reject() {
     assert_invalid("cluster", &json!({"schema": "x", "kinds": [{"name": "a", "class": "a", "count": -1}]}));
     assert_invalid("pins", &json!({"a": 3}));
     assert_invalid("plan", &json!({}));
+    assert_invalid("strategies", &json!({"problem": {"nodes": {}}}));
+    assert_invalid("strategy-plan", &json!([0, 1]));
 }

@@ -5,6 +5,7 @@ mod limits;
 mod models;
 mod outputs;
 mod precision;
+mod strategies;
 mod suites;
 
 use std::io::{Read, Write};
@@ -30,6 +31,18 @@ fn command(arguments: &[&str]) -> Command {
 
 fn run(arguments: &[&str]) -> Output {
     command(arguments).output().expect("the program starts")
+}
+
+/// Runs the program with an input on standard input.
+fn run_with_input(arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = command(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    child.stdin.take().expect("it was piped").write_all(input).expect("the program reads");
+    child.wait_with_output().expect("the program ends")
 }
 
 fn plan_demo(more: &[&str]) -> Output {
@@ -147,14 +160,8 @@ fn threads_do_not_change_a_byte_but_the_seconds() {
 
 #[test]
 fn a_model_may_come_from_standard_input() {
-    let mut child = command(&["plan", "-", "--cluster", &demo("cluster.toml"), "--json"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
     let model = std::fs::read(demo("model.json")).expect("the demo is there");
-    child.stdin.take().expect("it was piped").write_all(&model).expect("the program reads");
-    let output = child.wait_with_output().expect("the program ends");
+    let output = run_with_input(&["plan", "-", "--cluster", &demo("cluster.toml"), "--json"], &model);
     assert_eq!((code(&output), json(&output)["status"].as_str()), (Some(0), Some("optimal")));
 }
 

@@ -301,7 +301,7 @@ struct Seen {
     weight: f64,
 }
 
-/// How much more a choice weighs than the one before.
+/// Weight of a choice over that of the one before.
 const GROWTH: f64 = 1.1;
 /// The weight at which all are scaled down.
 const LARGEST_WEIGHT: f64 = 1e100;

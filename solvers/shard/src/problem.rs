@@ -85,7 +85,7 @@ impl ProblemError {
         }
     }
 
-    /// What to do about it.
+    /// Advice for the user.
     pub fn help(&self) -> &'static str {
         match self {
             ProblemError::Total { .. } => "scale the numbers down, or write 10^18 for what is not allowed",

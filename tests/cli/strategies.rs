@@ -94,6 +94,7 @@ fn faults_of_input_and_options_are_located() {
         let said = error(&["plan", &problem, option]);
         assert!(said.contains("error[U013]"), "{option}: {said}");
     }
+    assert!(error(&["compare", &problem, "--cluster", "2xa100"]).contains("error[F012]"));
     let model = root().join("data/demo/model.json").display().to_string();
     assert!(error(&["plan", &model, "--cluster", "2xa100", "--start", &problem]).contains("error[U013]"));
 }

@@ -11,6 +11,7 @@
 //! of safetensors.
 
 use super::error::{At, InputError};
+use super::strategies::is_strategies;
 use stagewright_core::text::quoted;
 
 /// Kind of a model file that cannot be planned directly.
@@ -24,6 +25,8 @@ pub enum Foreign {
     Safetensors,
     /// A Hugging Face folder.
     Folder,
+    /// A strategy problem, which only some commands take.
+    Strategies,
 }
 
 /// Commands that turn a model into a saved program.
@@ -39,6 +42,9 @@ const PRETRAINED: &str = "the model is built by its class: model = \
 impl Foreign {
     /// Recognises a file by its first bytes; `None` if it is of no such kind.
     pub fn from_bytes(bytes: &[u8]) -> Option<Foreign> {
+        if is_strategies(bytes) {
+            return Some(Foreign::Strategies);
+        }
         if bytes.starts_with(ZIP) {
             let has = |name: &[u8]| bytes.windows(name.len()).any(|window| window == name);
             return if PROGRAM.iter().any(|name| has(name)) {
@@ -78,6 +84,10 @@ impl Foreign {
                 "a Hugging Face folder: weights and a configuration, without a graph",
                 format!("{PRETRAINED}{SAVE}"),
             ),
+            Foreign::Strategies => (
+                "a strategy problem, which has strategies in place of devices",
+                "only plan, bound, check and bench take it".to_owned(),
+            ),
         };
         InputError::new("F012", label, At::Whole, message, help)
     }
@@ -107,6 +117,7 @@ mod tests {
         let one = r#"{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
         assert_eq!(Foreign::from_bytes(&tensors(one)), Some(Foreign::Safetensors));
         assert_eq!(Foreign::from_bytes(&tensors(r#"{"schema": "stagewright.graph/1"}"#)), None);
+        assert_eq!(Foreign::from_bytes(br#" {"problem": {}}"#), Some(Foreign::Strategies));
         for short in [&b""[..], b"PK", b"PK\x03\x04", &[0; 8], &[255; 9]] {
             assert_eq!(Foreign::from_bytes(short), None, "{short:?}");
         }

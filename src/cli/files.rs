@@ -2,8 +2,9 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufWriter, Read, Seek, Write};
+use std::io::{self, BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use flate2::read::MultiGzDecoder;
 
@@ -106,17 +107,21 @@ pub(crate) fn open(path: &Path) -> Result<Opened> {
     read(path).map(Opened::Memory)
 }
 
-/// The first bytes of a file or of standard input, unpacked; empty if it cannot be read. What it looks at in standard
-/// input is still read afterwards.
+/// What was read from inputs that can be read only once, and not asked for yet.
+static READ_AHEAD: Mutex<Vec<(PathBuf, Vec<u8>)>> = Mutex::new(Vec::new());
+
+/// The first bytes of an input, unpacked; empty if it cannot be read. The input can still be read afterwards.
 pub(crate) fn head(path: &Path, count: usize) -> Vec<u8> {
+    let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
     let mut packed = Vec::new();
-    if is_standard(path) {
-        packed = io::stdin().lock().fill_buf().map(<[u8]>::to_vec).unwrap_or_default();
-    } else if fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
-        && let Ok(file) = File::open(path)
-    {
+    if is_file && !is_standard(path) {
         // Packed bytes of which the first ones are unpacked.
-        let _unreadable = file.take(4096).read_to_end(&mut packed);
+        let _unreadable = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut packed));
+    } else if !path.is_dir()
+        && let Ok(bytes) = bytes(path)
+    {
+        packed = bytes[..bytes.len().min(4096)].to_vec();
+        READ_AHEAD.lock().unwrap_or_else(PoisonError::into_inner).push((path.to_owned(), bytes));
     }
     if !packed.starts_with(&GZIP) {
         packed.truncate(count);
@@ -132,17 +137,24 @@ pub(crate) fn head(path: &Path, count: usize) -> Vec<u8> {
     head
 }
 
+/// The content of a file or of standard input.
+fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+    let mut ahead = READ_AHEAD.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(at) = ahead.iter().position(|(read, _)| read == path) {
+        return Ok(ahead.swap_remove(at).1);
+    }
+    if !is_standard(path) {
+        return fs::read(path);
+    }
+    let mut bytes = Vec::new();
+    io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+}
+
 /// Reads a file, or standard input for `-`, and unpacks gzip.
 pub(crate) fn read(path: &Path) -> Result<Input> {
     let standard = is_standard(path);
     let label = if standard { "standard input".into() } else { path.display().to_string() };
-    let read = if standard {
-        let mut bytes = Vec::new();
-        io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
-    } else {
-        fs::read(path)
-    };
-    match read {
+    match bytes(path) {
         Ok(bytes) if bytes.starts_with(&GZIP) => unpacked(label, &bytes),
         Ok(bytes) => Ok(Input { label, bytes }),
         Err(error) => Err(CliError::new("I001", format!("cannot read the file: {error}"))

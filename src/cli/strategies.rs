@@ -64,8 +64,10 @@ pub(super) fn plan(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     }
     Ok(match (solution.status, document.gap, solving.gap) {
         (Status::Infeasible, _, _) => Exit::Infeasible,
-        (_, None, _) => Exit::NoPlan,
-        (Status::Feasible, Some(reached), Some(wanted)) if reached > wanted => Exit::GapNotReached,
+        _ if solution.cost.is_none() => Exit::NoPlan,
+        (Status::Feasible, reached, Some(wanted)) if reached.is_none_or(|reached| reached > wanted) => {
+            Exit::GapNotReached
+        }
         _ => Exit::Done,
     })
 }
@@ -263,6 +265,7 @@ fn checked(plan: &StrategyPlanDocument, report: &StrategyReport, width: Option<u
         "result",
         match report.violations.len() {
             0 if plan.status == PlanStatus::Infeasible => "not verified: infeasibility".into(),
+            0 if report.peak_usage.is_none() => "no plan to check".into(),
             0 => "the plan is feasible, and its claims hold".into(),
             1 => "1 violation".into(),
             count => format!("{count} violations"),

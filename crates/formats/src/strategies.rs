@@ -13,7 +13,7 @@ use super::pretty_json;
 use super::text::text;
 
 /// Number of bytes that suffice to recognise a strategy problem.
-pub const HEAD: usize = 64;
+pub const HEAD: usize = 1024;
 
 /// Recognises a strategy problem by its first bytes: an object whose first key is `problem`.
 pub fn is_strategies(head: &[u8]) -> bool {
@@ -41,7 +41,8 @@ pub fn import_strategy_plan(label: &str, bytes: &[u8]) -> Result<StrategyPlanDoc
     }
     Ok(StrategyPlanDocument {
         schema: STRATEGY_PLAN_SCHEMA.into(),
-        status: PlanStatus::Unknown,
+        // A list has a strategy for every node.
+        status: PlanStatus::Feasible,
         solver: "unknown".into(),
         problem: String::new(),
         cost: None,

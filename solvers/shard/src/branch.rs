@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rayon::prelude::*;
 use stagewright_core::solver::Stop;
+use stagewright_core::tolerance::OPTIMAL_RELATIVE;
 
 use crate::dual::{Ascent, Dual, Effort, Multipliers};
 use crate::improve::State;
@@ -19,58 +20,55 @@ const BATCH: usize = 8;
 /// Iterations of an ascent at the root and elsewhere, and those without progress before its steps shrink.
 const AT_ROOT: [u64; 2] = [100_000, 50];
 const BELOW: [u64; 2] = [200, 6];
-/// A plan costs less than another if it costs less by one: costs are integers. This much of it is left to rounding.
-const ROUNDING: f64 = 1e-3;
-
 /// A node of the tree.
 #[derive(Debug, Clone)]
-struct Open {
+struct OpenNode {
     bound: f64,
     depth: u32,
     /// By strategy.
     allowed: Arc<Vec<bool>>,
-    multipliers: Arc<Held>,
+    multipliers: Arc<CountedMultipliers>,
 }
 
 /// Multipliers whose bytes are counted while they are held.
 #[derive(Debug)]
-struct Held {
+struct CountedMultipliers {
     multipliers: Multipliers,
     bytes: usize,
     total: Arc<AtomicUsize>,
 }
 
-impl Held {
-    fn new(multipliers: Multipliers, total: &Arc<AtomicUsize>) -> Held {
+impl CountedMultipliers {
+    fn new(multipliers: Multipliers, total: &Arc<AtomicUsize>) -> CountedMultipliers {
         let bytes = multipliers.bytes();
         total.fetch_add(bytes, Relaxed);
-        Held { multipliers, bytes, total: total.clone() }
+        CountedMultipliers { multipliers, bytes, total: total.clone() }
     }
 }
 
-impl Drop for Held {
+impl Drop for CountedMultipliers {
     fn drop(&mut self) {
         self.total.fetch_sub(self.bytes, Relaxed);
     }
 }
 
-impl PartialEq for Open {
-    fn eq(&self, other: &Open) -> bool {
+impl PartialEq for OpenNode {
+    fn eq(&self, other: &OpenNode) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Open {}
+impl Eq for OpenNode {}
 
-impl PartialOrd for Open {
-    fn partial_cmp(&self, other: &Open) -> Option<Ordering> {
+impl PartialOrd for OpenNode {
+    fn partial_cmp(&self, other: &OpenNode) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Open {
+impl Ord for OpenNode {
     /// The greatest has the least bound, and among equals the greatest depth.
-    fn cmp(&self, other: &Open) -> Ordering {
+    fn cmp(&self, other: &OpenNode) -> Ordering {
         other.bound.total_cmp(&self.bound).then(self.depth.cmp(&other.depth))
     }
 }
@@ -87,7 +85,7 @@ pub(crate) struct Tree<'r> {
     reduced: &'r Reduced,
     adjacent: Adjacency,
     dual: Dual<'r>,
-    open: BinaryHeap<Open>,
+    open: BinaryHeap<OpenNode>,
     best: Option<Plan>,
     /// The multipliers of the strongest bound of the root.
     root: Ascent,
@@ -100,7 +98,7 @@ pub(crate) struct Tree<'r> {
 /// What the ascent of a node of the tree gave.
 struct Bounded {
     ascent: Ascent,
-    children: Vec<Open>,
+    children: Vec<OpenNode>,
     plan: Option<Plan>,
 }
 
@@ -115,11 +113,11 @@ impl<'r> Tree<'r> {
         let reduced = dual.reduced();
         let strategies = dual.elimination().offsets.last().copied().unwrap_or(0) as usize;
         let held = Arc::new(AtomicUsize::new(0));
-        let open = Open {
+        let open = OpenNode {
             bound: f64::NEG_INFINITY,
             depth: 0,
             allowed: Arc::new(vec![true; strategies]),
-            multipliers: Arc::new(Held::new(root.clone(), &held)),
+            multipliers: Arc::new(CountedMultipliers::new(root.clone(), &held)),
         };
         Tree {
             reduced,
@@ -161,7 +159,7 @@ impl<'r> Tree<'r> {
     }
 
     /// Bounds a batch of open nodes, at first the root; false if none is left.
-    pub(crate) fn go_on(&mut self, stop: &Stop) -> bool {
+    pub(crate) fn step(&mut self, stop: &Stop) -> bool {
         let upper = self.upper();
         let mut batch = Vec::with_capacity(BATCH);
         while batch.len() < BATCH
@@ -171,8 +169,8 @@ impl<'r> Tree<'r> {
                 batch.push(open);
             }
         }
-        let keeps = self.memory.is_none_or(|memory| self.held.load(Relaxed) < memory);
-        let work = |dual: &mut Dual<'r>, open: &Open| self.bounded(dual, open, upper, keeps, stop);
+        let stores = self.memory.is_none_or(|memory| self.held.load(Relaxed) < memory);
+        let work = |dual: &mut Dual<'r>, open: &OpenNode| self.bounded(dual, open, upper, stores, stop);
         let results: Vec<Bounded> = match &batch[..] {
             [open] => vec![work(&mut self.dual.clone(), open)],
             _ => batch.par_iter().map_init(|| self.dual.clone(), work).collect(),
@@ -184,7 +182,7 @@ impl<'r> Tree<'r> {
                 self.best = Some(plan);
             }
             if is_cut_off {
-                self.open.push(Open { bound: result.ascent.bound.max(open.bound), ..open.clone() });
+                self.open.push(OpenNode { bound: result.ascent.bound.max(open.bound), ..open.clone() });
             } else {
                 self.open.extend(result.children);
             }
@@ -200,14 +198,21 @@ impl<'r> Tree<'r> {
     }
 
     /// Bounds an open node and branches on it.
-    fn bounded(&self, dual: &mut Dual<'r>, open: &Open, mut upper: f64, keeps: bool, stop: &Stop) -> Bounded {
+    fn bounded(
+        &self,
+        dual: &mut Dual<'r>,
+        open: &OpenNode,
+        mut upper: f64,
+        stores: bool,
+        stop: &Stop,
+    ) -> Bounded {
         let network = &self.reduced.network;
         let mut plan: Option<Plan> = None;
-        let mut state = State::new(network, &self.adjacent);
+        let mut state = State::new(network, &self.adjacent, stop);
         let mut seen = Seen::new(open.allowed.len());
         let offsets = dual.elimination().offsets.clone();
         let [iterations, patience] = if open.depth == 0 { AT_ROOT } else { BELOW };
-        let mut attempts = Attempts::default();
+        let mut attempts = Attempts::new();
         let ascent = dual.ascend(
             open.multipliers.multipliers.clone(),
             &open.allowed,
@@ -224,12 +229,12 @@ impl<'r> Tree<'r> {
                         plan = Some(Plan { cost, choice: state.choice.clone() });
                     }
                 }
-                upper - 1.0 + ROUNDING
+                threshold(upper)
             },
         );
         let bound = ascent.bound.max(open.bound);
         let children = match is_open(bound, upper) && stop.reason().is_none() {
-            true => self.children(dual, open, &ascent.multipliers, [bound, upper], keeps, &seen.weights),
+            true => self.children(dual, open, &ascent.multipliers, [bound, upper], stores, &seen.weights),
             false => Vec::new(),
         };
         Bounded { ascent, children, plan }
@@ -239,12 +244,12 @@ impl<'r> Tree<'r> {
     fn children(
         &self,
         dual: &mut Dual<'r>,
-        open: &Open,
+        open: &OpenNode,
         multipliers: &Multipliers,
         [bound, upper]: [f64; 2],
-        keeps: bool,
+        stores: bool,
         seen: &[f64],
-    ) -> Vec<Open> {
+    ) -> Vec<OpenNode> {
         let mut rises = Vec::new();
         let mut allowed = (*open.allowed).clone();
         let explicit = dual.reduced_costs(multipliers, &allowed, &mut rises);
@@ -273,10 +278,11 @@ impl<'r> Tree<'r> {
                 best = Some((score, node, most));
             }
         }
-        // With one strategy a node, the choice is decided: it was the last one suggested.
+        // One strategy a node is left. The suggested choices take the strategies of least cost beside the messages, so
+        // this choice was among them, or costs no less than one of them.
         let Some((_, node, most)) = best else { return Vec::new() };
-        let multipliers = match keeps {
-            true => Arc::new(Held::new(multipliers.clone(), &self.held)),
+        let multipliers = match stores {
+            true => Arc::new(CountedMultipliers::new(multipliers.clone(), &self.held)),
             false => open.multipliers.clone(),
         };
         let child = |takes: bool| {
@@ -284,7 +290,7 @@ impl<'r> Tree<'r> {
             for at in range(node) {
                 allowed[at] &= (at == most) == takes;
             }
-            Open {
+            OpenNode {
                 bound,
                 depth: open.depth + 1,
                 allowed: Arc::new(allowed),
@@ -323,14 +329,18 @@ impl Seen {
     }
 }
 
-/// Decides which choices that exceed the limit are repaired: fewer and fewer.
-#[derive(Debug, Default)]
+/// Decides which choices that exceed the limit are repaired: fewer and fewer, and not the first ones, which have no prices.
+#[derive(Debug)]
 struct Attempts {
     seen: u64,
     next: u64,
 }
 
 impl Attempts {
+    fn new() -> Attempts {
+        Attempts { seen: 0, next: 5 }
+    }
+
     fn next(&mut self) -> bool {
         self.seen += 1;
         let is_due = self.seen > self.next;
@@ -341,7 +351,13 @@ impl Attempts {
     }
 }
 
-/// Whether a plan that costs at least `bound` may cost less than `upper`.
+/// The bound above which no plan costs less than `upper`, which costs are integers, by more than the tolerance of an
+/// optimum.
+fn threshold(upper: f64) -> f64 {
+    upper - (upper * OPTIMAL_RELATIVE).max(1.0)
+}
+
+/// Whether a plan that costs at least `bound` may be better than one that costs `upper`.
 fn is_open(bound: f64, upper: f64) -> bool {
-    bound < upper - 1.0 + ROUNDING
+    bound <= threshold(upper)
 }

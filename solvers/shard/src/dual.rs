@@ -9,7 +9,7 @@
 //! The minimum is over a pairwise model. Nodes with at most two neighbours are eliminated; for the others, messages move
 //! costs between nodes and edges, and the minima of the parts sum up to a bound. The messages are those of sequential
 //! tree-reweighted message passing (Kolmogorov, "Convergent tree-reweighted message passing for energy minimization",
-//! PAMI 2006), under which the bound never falls. The prices follow the usage of the choice that the messages suggest.
+//! PAMI 2006), under which the bound never falls at fixed prices. The prices follow the usage of the choice that the messages suggest.
 
 use stagewright_core::solver::Stop;
 
@@ -22,6 +22,8 @@ const ADD_EVERY: u64 = 10;
 const ADD_MOST: usize = 2;
 /// Excess over the limit, relative, below which a point gets no price.
 const LEAST_EXCESS: f64 = 1e-4;
+/// Roundings of a cost before the messages are added, at most: of prices, eliminations, and shares.
+const ROUNDINGS: f64 = 64.0;
 /// First step of a price, and its range, as a share of the bound over the limit.
 const FIRST_STEP: f64 = 1e-3;
 const STEPS: [f64; 2] = [1e-7, 0.05];
@@ -134,12 +136,19 @@ impl<'r> Dual<'r> {
         prices: impl IntoIterator<Item = (u32, f64)>,
         messages: impl IntoIterator<Item = f64>,
     ) -> Option<Multipliers> {
-        let prices = prices.into_iter().map(|(point, price)| Price { point, price, step: 0.0, excess: 0.0 });
+        let prices = prices.into_iter().map(|(point, price)| Price {
+            point,
+            price,
+            step: FIRST_STEP * price,
+            excess: 0.0,
+        });
         let made = Multipliers { prices: prices.collect(), messages: messages.into_iter().collect() };
+        // Multipliers beyond the costs prove nothing, and lose digits.
+        let most = self.reduced.forbidden;
         let is_sound = made.messages.len() == self.message_count
-            && made.messages.iter().all(|message| message.is_finite())
+            && made.messages.iter().all(|message| message.abs() <= most)
             && made.prices.iter().all(|price| {
-                (price.point as usize) < self.excess.len() && price.price.is_finite() && price.price >= 0.0
+                (price.point as usize) < self.excess.len() && (0.0..=most).contains(&price.price)
             });
         is_sound.then_some(made)
     }
@@ -246,6 +255,35 @@ impl<'r> Dual<'r> {
         bound
     }
 
+    /// Largest rounding error of the bound: every sum of a node's costs and messages errs by its number of terms times
+    /// their magnitude.
+    fn error(&self, multipliers: &Multipliers) -> f64 {
+        let largest = |entries: &[f64]| {
+            entries.iter().map(|entry| entry.abs()).filter(|entry| entry.is_finite()).fold(0.0, f64::max)
+        };
+        let network = &self.reduced.network;
+        let mut sum = network.constant
+            + multipliers.prices.iter().map(|price| price.price).sum::<f64>() * network.limit;
+        if multipliers.prices.is_empty() {
+            sum = network.constant;
+        }
+        sum *= ROUNDINGS;
+        let mut left = self.elimination.core.iter().zip(&self.links).peekable();
+        for node in 0..network.nodes.len() as u32 {
+            let mut magnitude = largest(&self.costs[self.elimination.range(node)]);
+            let mut terms = ROUNDINGS;
+            if let Some((_, links)) = left.next_if(|(other, _)| **other == node) {
+                let count = self.elimination.count(node);
+                for link in links.iter().flatten() {
+                    magnitude += largest(&multipliers.messages[link.to_node as usize..][..count]);
+                    terms += 1.0;
+                }
+            }
+            sum += terms * magnitude;
+        }
+        f64::EPSILON * sum
+    }
+
     /// Chooses the strategies one node after another: the best beside those chosen, with the messages of the others.
     fn suggest(&mut self, messages: &[f64]) {
         let Dual { elimination, links, spare: [sums, _], costs, choice, .. } = self;
@@ -315,13 +353,14 @@ impl<'r> Dual<'r> {
                 }
             }
         }
-        bound
+        bound - self.error(multipliers)
     }
 
     /// Moves the prices towards the limit: up where the suggested choice exceeds it, down where it does not, in steps
     /// that grow while the direction stays the same (Riedmiller and Braun, "A direct adaptive method for faster
     /// backpropagation learning", 1993).
-    fn adapt(&mut self, multipliers: &mut Multipliers, unit: f64) {
+    fn rprop_step(&mut self, multipliers: &mut Multipliers, unit: f64) {
+        let most = self.reduced.forbidden;
         for price in &mut multipliers.prices {
             let excess = self.excess[price.point as usize];
             if excess * price.excess > 0.0 {
@@ -330,12 +369,12 @@ impl<'r> Dual<'r> {
                 price.step = (price.step * 0.5).max(STEPS[0] * unit);
             }
             price.excess = excess;
-            price.price = (price.price + price.step * excess.signum()).max(0.0);
+            price.price = (price.price + price.step * excess.signum()).clamp(0.0, most);
         }
     }
 
-    /// Steps along the excess, as long as Polyak's for a target of the bound times a factor.
-    fn follow(&mut self, multipliers: &mut Multipliers, missing: f64) {
+    /// A subgradient step of Polyak's length: the gap to the target over the square of the subgradient, which is the excess.
+    fn polyak_step(&mut self, multipliers: &mut Multipliers, target_gap: f64) {
         let limit = self.reduced.network.limit;
         let moves = |price: &Price, excess: f64| excess > 0.0 || price.price > 0.0;
         let square: f64 = multipliers
@@ -345,10 +384,11 @@ impl<'r> Dual<'r> {
             .filter(|&(price, excess)| moves(price, excess))
             .map(|(_, excess)| (excess * limit).powi(2))
             .sum();
+        let most = self.reduced.forbidden;
         if square > 0.0 {
             for price in &mut multipliers.prices {
                 let excess = self.excess[price.point as usize] * limit;
-                price.price = (price.price + missing / square * excess).max(0.0);
+                price.price = (price.price + target_gap / square * excess).clamp(0.0, most);
             }
         }
     }
@@ -364,7 +404,8 @@ impl<'r> Dual<'r> {
         }
     }
 
-    /// Gives a price to the points that recent choices exceed the most, and takes it from those that are below it.
+    /// Gives a price to the points at which recent choices exceed the limit the most, and drops prices that are zero where
+    /// the last choice does not.
     fn add_points(&self, multipliers: &mut Multipliers, unit: f64) {
         let prices = &mut multipliers.prices;
         prices.retain(|price| price.price > 0.0 || price.excess > 0.0);
@@ -404,7 +445,10 @@ impl<'r> Dual<'r> {
         self.average.fill(0.0);
         for iteration in 0..effort.iterations {
             let before = multipliers.prices.clone();
-            let bound = self.pass(&mut multipliers, allowed);
+            let mut bound = self.pass(&mut multipliers, allowed);
+            if bound > best.bound {
+                bound -= self.error(&multipliers);
+            }
             if bound > best.bound {
                 let messages = std::mem::take(&mut best.multipliers.messages);
                 best.multipliers = Multipliers { prices: before, messages };
@@ -418,10 +462,10 @@ impl<'r> Dual<'r> {
             self.measure();
             let unit = best.bound.abs().max(1.0) / self.reduced.network.limit.max(1.0);
             match plateau.phase {
-                Phase::Adapt => self.adapt(&mut multipliers, unit),
-                Phase::Follow => {
-                    let missing = if target.is_finite() { target - bound } else { 0.01 * bound.abs() };
-                    self.follow(&mut multipliers, factor * missing);
+                Phase::Rprop => self.rprop_step(&mut multipliers, unit),
+                Phase::Polyak => {
+                    let target_gap = if target.is_finite() { target - bound } else { 0.01 * bound.abs() };
+                    self.polyak_step(&mut multipliers, factor * target_gap);
                 }
             }
             if iteration % ADD_EVERY == ADD_EVERY - 1 && self.reduced.network.limit.is_finite() {
@@ -460,9 +504,9 @@ pub(crate) struct Ascent {
 enum Phase {
     /// A step for every price.
     #[default]
-    Adapt,
+    Rprop,
     /// One direction for all.
-    Follow,
+    Polyak,
 }
 
 /// Tells when a bound no longer rises.
@@ -497,8 +541,8 @@ impl Plateau {
             return Next::Continue;
         }
         (self.from, self.since) = (Some(best), 0);
-        if self.phase == Phase::Adapt {
-            self.phase = Phase::Follow;
+        if self.phase == Phase::Rprop {
+            self.phase = Phase::Polyak;
             return Next::Continue;
         }
         self.shrinks += 1;

@@ -1,23 +1,29 @@
 //! Repair of choices that exceed the limit, and descent by single changes.
 
+use stagewright_core::solver::Stop;
+
 use crate::network::{Adjacency, Network, Part};
 
 /// Maximum number of changes that repair a choice, per node.
 const MAX_REPAIRS: usize = 2;
+
+/// Share of the changes at a point that are made before their prices are computed again.
+const BATCHES: usize = 32;
 
 /// A choice with its usage.
 #[derive(Debug, Clone)]
 pub(crate) struct State<'n> {
     network: &'n Network,
     adjacent: &'n Adjacency,
+    stop: &'n Stop,
     pub(crate) choice: Vec<u32>,
     pub(crate) usage: Vec<f64>,
     spare: Vec<f64>,
 }
 
 impl<'n> State<'n> {
-    pub(crate) fn new(network: &'n Network, adjacent: &'n Adjacency) -> State<'n> {
-        State { network, adjacent, choice: Vec::new(), usage: Vec::new(), spare: Vec::new() }
+    pub(crate) fn new(network: &'n Network, adjacent: &'n Adjacency, stop: &'n Stop) -> State<'n> {
+        State { network, adjacent, stop, choice: Vec::new(), usage: Vec::new(), spare: Vec::new() }
     }
 
     pub(crate) fn set(&mut self, choice: &[u32]) {
@@ -73,6 +79,9 @@ impl<'n> State<'n> {
     /// least per unit of usage; whether that succeeds. O(changes · size of the network).
     pub(crate) fn repair(&mut self) -> bool {
         for _ in 0..=MAX_REPAIRS * self.choice.len() {
+            if self.stop.reason().is_some() {
+                return self.fits();
+            }
             let (point, excess) = self
                 .usage
                 .iter()
@@ -103,18 +112,32 @@ impl<'n> State<'n> {
                 changes.extend(less.iter().map(|change| (price(change), node, change.0)));
             }
             changes.sort_by(|a, b| a.0.total_cmp(&b.0));
-            if !changes.into_iter().any(|(_, node, to)| self.change_if_fits(node, to)) {
+            // The first changes hardly alter the prices of those after them.
+            let mut left = 1 + changes.len() / BATCHES;
+            let mut changed = usize::MAX;
+            for (_, node, to) in changes {
+                if left == 0 || self.usage[point] <= self.network.limit {
+                    break;
+                }
+                if node != changed && self.change_if_fits(node, to) {
+                    changed = node;
+                    left -= 1;
+                }
+            }
+            if changed == usize::MAX {
                 return false;
             }
         }
         false
     }
 
-    /// Changes single strategies while that costs less and fits, and returns the cost. O(changes · size of the network).
+    /// Changes single strategies while that costs less and fits, until the stop, and returns the cost. O(changes · size of the network).
     pub(crate) fn descend(&mut self) -> f64 {
         let mut waiting: std::collections::VecDeque<usize> = (0..self.choice.len()).collect();
         let mut waits = vec![true; self.choice.len()];
-        while let Some(node) = waiting.pop_front() {
+        while let Some(node) = waiting.pop_front()
+            && self.stop.reason().is_none()
+        {
             waits[node] = false;
             self.costs(node);
             let from = self.choice[node] as usize;

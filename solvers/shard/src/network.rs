@@ -48,16 +48,15 @@ pub(crate) struct Node {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Edge {
-    /// The first one is smaller.
     pub(crate) ends: [u32; 2],
     pub(crate) matrix: Arc<Matrix>,
 }
 
-/// Nodes, edges between different pairs of them, and points of time with the usage that no choice changes.
+/// Nodes, edges, and points of time with the usage that no choice changes. In a reduced network, there is one edge between
+/// two nodes, the smaller one comes first in it, and edges ascend by their ends.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Network {
     pub(crate) nodes: Vec<Node>,
-    /// Ascending by their ends.
     pub(crate) edges: Vec<Edge>,
     /// Usage at every point.
     pub(crate) base: Vec<f64>,
@@ -80,9 +79,9 @@ impl Matrices {
 pub(crate) fn is_separable(columns: usize, by_first: &[f64]) -> bool {
     let Some(first) = by_first.get(..columns) else { return true };
     by_first.chunks_exact(columns).all(|row| {
-        row.iter()
-            .zip(first)
-            .all(|(&cost, &at_first)| cost + first[0] == row[0] + at_first && cost.is_finite())
+        let mut pairs = row.iter().zip(first);
+        // Differences of integers are exact where their sums need not be.
+        pairs.all(|(&cost, &at_first)| cost.is_finite() && cost - row[0] == at_first - first[0])
     })
 }
 

@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use stagewright_core::solver::Stop;
+
 use crate::network::{Edge, Matrices, Matrix, Network, Node, Part, is_separable};
 
 /// A smaller network with the same plans of finite cost.
@@ -42,21 +44,26 @@ impl Reduced {
 
     /// The choice of original strategies; `None` if it has a strategy that a reduction removed.
     pub(crate) fn restrict(&self, strategies: &[u32]) -> Option<Vec<u32>> {
-        let mut choice = vec![0; self.network.nodes.len()];
-        for (origin, &strategy) in self.origins.iter().zip(strategies) {
-            if let Origin::Node(node, mapped) = origin {
-                choice[*node as usize] = mapped.iter().position(|&other| other == strategy)? as u32;
+        // The strategies of a node are those of its original, which decides the strategies of what was merged into it.
+        let strategy = |&original: &u32| match &self.origins[original as usize] {
+            Origin::Fixed(_) => None,
+            Origin::Node(_, mapped) => {
+                mapped.iter().position(|&other| other == strategies[original as usize]).map(|at| at as u32)
             }
-        }
+        };
+        let choice: Vec<u32> = self.originals.iter().map(strategy).collect::<Option<_>>()?;
         (self.lift(&choice) == strategies).then_some(choice)
     }
 }
 
-/// Reduces a network; `None` if it has no plan. O(entries of all matrices · merges of their nodes), where every merge
-/// copies the matrices of one node.
-pub(crate) fn reduce(network: &Network) -> Option<Reduced> {
+/// Largest number of entries that the matrices of a merged node may have, if that is more than before.
+const MAX_ENTRIES: usize = 1 << 22;
+
+/// Reduces a network; `None` if it has no plan. No nodes are merged after the stop. O(entries of all matrices · strategies)
+/// without merges; every merge copies the matrices of one node.
+pub(crate) fn reduce(network: &Network, stop: &Stop) -> Option<Reduced> {
     let mut work = Work::new(network);
-    work.propagate();
+    work.propagate(stop);
     work.finish(network)
 }
 
@@ -142,7 +149,7 @@ impl Work {
     }
 
     /// Removes strategies without a partner and merges nodes until neither is possible.
-    fn propagate(&mut self) {
+    fn propagate(&mut self, stop: &Stop) {
         while let Some(edge) = self.waiting.pop_front() {
             self.waits[edge as usize] = false;
             let (ends, costs) = &self.edges[edge as usize];
@@ -153,8 +160,17 @@ impl Work {
             for [node, other] in [[first, second], [second, first]] {
                 self.remove_unmatched(edge, node, other);
             }
-            for [node, other] in [[first, second], [second, first]] {
-                if let Some(partner) = self.partners(edge, node, other) {
+            if stop.reason().is_some() {
+                continue;
+            }
+            // If each decides the other, the one with fewer matrices to copy is merged.
+            let degree = |node: u32| self.adjacent[node as usize].len();
+            let [more, fewer] =
+                if degree(first) < degree(second) { [second, first] } else { [first, second] };
+            for [node, other] in [[more, fewer], [fewer, more]] {
+                if let Some(partner) = self.partners(edge, node, other)
+                    && self.may_merge(node, other)
+                {
                     self.merge(edge, node, other, &partner);
                     break;
                 }
@@ -194,6 +210,12 @@ impl Work {
             matching.next().is_none().then_some(partner)
         };
         (0..self.count(node)).map(partner).collect()
+    }
+
+    /// Whether a merge keeps the matrices small.
+    fn may_merge(&self, node: u32, other: u32) -> bool {
+        let near = self.adjacent[other as usize].keys().map(|&near| self.count(near)).sum::<usize>();
+        self.count(node) <= self.count(other) || self.count(node).saturating_mul(near) <= MAX_ENTRIES
     }
 
     /// Merges a node into one that decides its strategy.
@@ -381,7 +403,8 @@ impl Reduced {
         let most = |costs: &[f64]| costs.iter().copied().filter(|cost| cost.is_finite()).fold(0.0, f64::max);
         let of_nodes: f64 = network.nodes.iter().map(|node| most(&node.cost)).sum();
         let of_edges: f64 = edges.iter().map(|(_, _, costs)| most(costs)).sum();
-        self.forbidden = network.constant + of_nodes + of_edges + 1.0;
+        // Twice the cost of any plan, so that rounding cannot confuse the two.
+        self.forbidden = 2.0 * (network.constant + of_nodes + of_edges) + 1.0;
         let mut matrices = Matrices::default();
         for (_, _, costs) in &mut edges {
             costs.iter_mut().for_each(|cost| *cost = cost.min(self.forbidden));

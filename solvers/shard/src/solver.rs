@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use stagewright_core::document::StrategyCertificateDocument;
-use stagewright_core::solver::{Context, Event, SolveError, Status, StopReason};
+use stagewright_core::solver::{Context, Event, SolveError, Status, Stop, StopReason};
 use stagewright_core::tolerance::{gap, round_down};
 
 use crate::branch::{Plan, Tree};
@@ -55,7 +55,8 @@ pub struct Request<'s> {
 /// into it. Prices of usage and messages give a Lagrangian bound at every node of a branch and bound, and the choices
 /// that they suggest give the plans, after a repair and a descent. The gap is closed if the tree is exhausted.
 ///
-/// A start that does not fit the problem is not used. The result does not depend on the number of threads.
+/// A start that does not fit the problem is not used. An optimum is one within the tolerance of the project, 10⁻⁹ of its
+/// cost; below 10⁹ that is exact, since costs are integers. The result does not depend on the number of threads.
 ///
 /// # Errors
 /// If threads cannot be started, or a plan breaks a constraint: a defect of the solver.
@@ -65,9 +66,9 @@ pub fn solve(
     context: &mut Context<'_>,
 ) -> Result<Solution, SolveError> {
     let (network, times) = Network::new(problem);
-    let Some(reduced) = reduce(&network) else { return Ok(Solution::infeasible(0)) };
+    let Some(reduced) = reduce(&network, context.stop()) else { return Ok(Solution::infeasible(0)) };
     let dual = Dual::new(&reduced);
-    let best = request.strategies.and_then(|strategies| known(problem, &reduced, strategies));
+    let best = request.strategies.and_then(|strategies| known(problem, &reduced, strategies, context.stop()));
     let root = request
         .certificate
         .and_then(|certificate| from_certificate(&dual, &times, certificate))
@@ -96,7 +97,7 @@ pub fn solve(
             break Some(reason);
         }
         let signal = context.stop().clone();
-        is_left = pool.install(|| tree.go_on(&signal));
+        is_left = pool.install(|| tree.step(&signal));
     };
     let certificate = certificate(&mut tree, &reduced, &times);
     let Some(best) = tree.best() else {
@@ -104,7 +105,8 @@ pub fn solve(
             false => Solution::infeasible(tree.bounded),
             true => Solution {
                 status: Status::Unknown,
-                bound: bound.is_finite().then(|| round_down(bound)),
+                bound: bound.is_finite().then(|| round_down(bound).ceil()),
+                is_of_tree: tree.bounded > 1,
                 certificate,
                 stop,
                 ..Solution::infeasible(tree.bounded)
@@ -117,15 +119,18 @@ pub fn solve(
         .cost(&strategies)
         .ok_or_else(|| SolveError::Invariant(format!("a plan of cost {allowed:?} uses {peak}")))?;
     let is_optimal = !is_left || gap(cost as f64, bound) == 0.0;
-    let bound = if is_optimal { cost as f64 } else { round_down(bound) };
-    let root_bound = certificate.as_ref().map_or(f64::NEG_INFINITY, |certificate| certificate.cost);
+    let of_root = certificate.as_ref().map_or(f64::NEG_INFINITY, |certificate| certificate.cost);
+    // Costs are integers. An exhausted tree leaves the tolerance of an optimum.
+    let of_tree = round_down(bound.min(cost as f64)).ceil();
+    let is_of_tree = !is_left || (tree.bounded > 1 && of_tree > of_root);
+    let bound = if is_of_tree { of_tree.max(of_root) } else { of_root };
     Ok(Solution {
         status: if is_optimal { Status::Optimal } else { Status::Feasible },
         strategies: Some(strategies),
         cost: Some(cost),
         peak_usage: Some(peak),
         bound: bound.is_finite().then_some(bound),
-        is_of_tree: bound > root_bound,
+        is_of_tree,
         certificate,
         stop: stop.filter(|_| !is_optimal),
         tree_nodes: tree.bounded,
@@ -149,7 +154,7 @@ impl Solution {
 }
 
 /// The given plan, improved by single changes, if it is one.
-fn known(problem: &Problem, reduced: &Reduced, strategies: &[u32]) -> Option<Plan> {
+fn known(problem: &Problem, reduced: &Reduced, strategies: &[u32], stop: &Stop) -> Option<Plan> {
     let counts = problem.document().nodes.costs.iter().map(Vec::len);
     let is_sound = strategies.len() == problem.node_count()
         && strategies.iter().zip(counts).all(|(&at, count)| (at as usize) < count);
@@ -157,7 +162,7 @@ fn known(problem: &Problem, reduced: &Reduced, strategies: &[u32]) -> Option<Pla
         return None;
     }
     let adjacent = Adjacency::new(&reduced.network);
-    let mut state = State::new(&reduced.network, &adjacent);
+    let mut state = State::new(&reduced.network, &adjacent, stop);
     state.set(&reduced.restrict(strategies)?);
     Some(Plan { cost: state.descend(), choice: state.choice })
 }

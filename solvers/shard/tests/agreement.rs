@@ -157,6 +157,9 @@ fn faults_of_plans_are_found() {
         (plan.status, plan.bound.cost, plan.bound.certificate) = (PlanStatus::Optimal, Some(0.0), None);
     };
     assert_eq!(kinds(&optimal), ["status"]);
+    assert_eq!(kinds(&|plan| plan.status = PlanStatus::Infeasible), ["status"]);
+    assert_eq!(kinds(&|plan| plan.problem = "another".into()), ["figure"]);
+    assert_eq!(kinds(&|plan| plan.strategies.clear()), ["length"]);
 }
 
 #[test]

@@ -50,6 +50,6 @@ impl Baseline {
     pub(super) fn of(&self, input: &str, solver: &str) -> Option<f64> {
         let of = |input: &str| self.values.get(&(input.to_owned(), solver.to_owned())).copied();
         // The name of a compressed file has two extensions.
-        of(input).or_else(|| of(input.rsplit_once('.')?.0))
+        of(input).or_else(|| of(input.strip_suffix(".json")?))
     }
 }

@@ -103,8 +103,9 @@ pub struct StrategyBoundDocument {
 
 /// Evidence for a Lagrangian bound: prices of usage, and a reparametrization of the costs at these prices.
 ///
-/// The nodes of the problem are changed in this order. Allowed strategies of a node are those of a finite cost that have
-/// an allowed partner across every edge.
+/// The problem is changed in this order: merges; every node with one allowed strategy is folded into its neighbours; edges
+/// whose costs are a sum of a term of each end are folded into the ends; eliminations; messages. Allowed strategies of a
+/// node are those that cost less than 10^18 and have an allowed partner across every edge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StrategyCertificateDocument {
@@ -115,7 +116,7 @@ pub struct StrategyCertificateDocument {
     /// Pairs `[kept, merged]`: every allowed strategy of the first allows one strategy of the second, which is merged into
     /// it.
     pub merged: Vec<[u32; 2]>,
-    /// Nodes in the order of their elimination: each has one allowed strategy, or at most two neighbours then.
+    /// Nodes in the order of their elimination: each has at most two neighbours then.
     pub eliminated: Vec<u32>,
     /// The order of the nodes that are left.
     pub order: Vec<u32>,

@@ -12,6 +12,9 @@ use stagewright_core::tolerance;
 
 use crate::error::CheckError;
 
+/// Maximum sum of the costs or of the usages: sums of integers up to it are exact in double precision.
+const LARGEST_TOTAL: i128 = 1 << 53;
+
 /// Result of a check of a strategy plan. All figures are recomputed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StrategyReport {
@@ -91,8 +94,11 @@ pub enum StrategyViolation {
         /// What refutes it.
         by: String,
     },
-    /// A claim of optimality although the bound is below the cost.
-    Status,
+    /// A status that the rest of the plan contradicts.
+    Status {
+        /// The contradiction.
+        why: &'static str,
+    },
 }
 
 impl StrategyViolation {
@@ -106,7 +112,7 @@ impl StrategyViolation {
             StrategyViolation::Usage { .. } => "usage",
             StrategyViolation::Figure { .. } => "figure",
             StrategyViolation::Bound { .. } => "bound",
-            StrategyViolation::Status => "status",
+            StrategyViolation::Status { .. } => "status",
         }
     }
 }
@@ -139,9 +145,7 @@ impl fmt::Display for StrategyViolation {
             StrategyViolation::Bound { stated, most: None, by } => {
                 write!(f, "the bound is {stated}, but its certificate is malformed: {by}")
             }
-            StrategyViolation::Status => {
-                f.write_str("the plan claims to be optimal, but its bound is below its cost")
-            }
+            StrategyViolation::Status { why } => f.write_str(why),
         }
     }
 }
@@ -166,7 +170,8 @@ pub enum StrategyVerdict {
 }
 
 /// Checks a strategy plan: the figures, the limit, the claims, and the certificate of the bound. O(numbers of the problem
-/// and of the certificate · log nodes), and the products of the strategies of three nodes for every elimination.
+/// and of the certificate · log nodes), the matrices of a node for every merge, and up to four million triples of
+/// strategies for every elimination. A bound that the certificate proves is lowered by the largest rounding error.
 ///
 /// # Errors
 /// If the documents do not describe a problem and a plan.
@@ -174,7 +179,7 @@ pub fn check_strategies(
     problem: &StrategyProblemDocument,
     plan: &StrategyPlanDocument,
 ) -> Result<StrategyReport, CheckError> {
-    read(problem)?;
+    validate_problem(problem)?;
     if plan.schema != STRATEGY_PLAN_SCHEMA {
         return Err(CheckError::Schema {
             document: "plan",
@@ -183,10 +188,13 @@ pub fn check_strategies(
         });
     }
     let mut violations = Vec::new();
-    let has_plan =
-        matches!(plan.status, PlanStatus::Optimal | PlanStatus::Feasible) || !plan.strategies.is_empty();
+    let has_plan = matches!(plan.status, PlanStatus::Optimal | PlanStatus::Feasible)
+        || !plan.strategies.is_empty()
+        || plan.cost.is_some()
+        || plan.peak_usage.is_some()
+        || plan.gap.is_some();
     let (mut cost, mut peak_usage) = (None, None);
-    if has_plan && score(problem, &plan.strategies, &mut violations).is_some() {
+    if has_plan && validate_strategies(problem, &plan.strategies, &mut violations).is_some() {
         let (found, peak) = figures(problem, &plan.strategies, &mut violations);
         (cost, peak_usage) = (found, i64::try_from(peak).ok());
         for (name, stated, found) in [("cost", plan.cost, cost), ("peak_usage", plan.peak_usage, peak_usage)]
@@ -210,13 +218,24 @@ pub fn check_strategies(
     let is_closed =
         |cost: i64| plan.bound.cost.is_some_and(|bound| tolerance::gap(cost as f64, bound) == 0.0);
     if plan.status == PlanStatus::Optimal && !cost.is_some_and(is_closed) && violations.is_empty() {
-        violations.push(StrategyViolation::Status);
+        violations.push(StrategyViolation::Status {
+            why: "the plan claims to be optimal, but its bound is below its cost",
+        });
+    }
+    if plan.status == PlanStatus::Infeasible && has_plan {
+        violations.push(StrategyViolation::Status {
+            why: "the problem is claimed to be infeasible, but there is a plan",
+        });
+    }
+    if !plan.problem.is_empty() && plan.problem != problem.name {
+        let (stated, found) = (plan.problem.clone(), problem.name.clone());
+        violations.push(StrategyViolation::Figure { name: "problem", stated, found });
     }
     Ok(StrategyReport { cost, peak_usage, violations, bound })
 }
 
 /// Checks that the columns of a problem fit together.
-fn read(problem: &StrategyProblemDocument) -> Result<(), CheckError> {
+fn validate_problem(problem: &StrategyProblemDocument) -> Result<(), CheckError> {
     let count = problem.nodes.costs.len();
     let number =
         |what: String, value: f64, range: &'static str| Err(CheckError::Figure { what, value, range });
@@ -240,6 +259,18 @@ fn read(problem: &StrategyProblemDocument) -> Result<(), CheckError> {
             return number(format!("a cost or usage of node {node}"), value as f64, "0 or more");
         }
     }
+    let most = |values: &[i64]| {
+        i128::from(values.iter().copied().filter(|&value| value < FORBIDDEN_COST).max().unwrap_or(0))
+    };
+    let costs: i128 = problem.nodes.costs.iter().chain(&problem.edges.costs).map(|costs| most(costs)).sum();
+    let usages: i128 = problem.nodes.usages.iter().map(|usages| most(usages)).sum();
+    if costs.max(usages) > LARGEST_TOTAL {
+        return number(
+            "the sum of the costs or usages".into(),
+            costs.max(usages) as f64,
+            "2^53 at most, to be exact",
+        );
+    }
     for (edge, (&[first, second], costs)) in problem.edges.nodes.iter().zip(&problem.edges.costs).enumerate()
     {
         let is_right = first < count
@@ -261,7 +292,7 @@ fn read(problem: &StrategyProblemDocument) -> Result<(), CheckError> {
 }
 
 /// Checks that there is an existing strategy for every node.
-fn score(
+fn validate_strategies(
     problem: &StrategyProblemDocument,
     strategies: &[u32],
     violations: &mut Vec<StrategyViolation>,

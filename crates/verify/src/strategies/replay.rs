@@ -14,6 +14,8 @@ struct Model {
     edges: BTreeMap<(usize, usize), Vec<f64>>,
     neighbours: Vec<BTreeSet<usize>>,
     constant: f64,
+    /// Largest rounding error so far.
+    error: f64,
 }
 
 /// Computes the bound of a certificate; an error says what is malformed.
@@ -39,6 +41,16 @@ pub(super) fn bound(
     model.messages(certificate)
 }
 
+/// Relative error of one operation.
+const ROUNDING: f64 = f64::EPSILON;
+
+/// Maximum number of triples of strategies of an elimination. Solvers have no use for more.
+const MAX_TRIPLES: usize = 1 << 22;
+
+fn largest(entries: &[f64]) -> f64 {
+    entries.iter().map(|entry| entry.abs()).filter(|entry| entry.is_finite()).fold(0.0, f64::max)
+}
+
 fn allowed(costs: &[f64]) -> impl Iterator<Item = usize> + Clone {
     (0..costs.len()).filter(|&at| costs[at].is_finite())
 }
@@ -51,28 +63,57 @@ impl Model {
     fn new(problem: &StrategyProblemDocument, prices: &[(i64, f64)]) -> Replayed<Model> {
         let cost = |cost: i64| if cost >= FORBIDDEN_COST { f64::INFINITY } else { cost as f64 };
         let count = problem.nodes.costs.len();
-        let mut constant = 0.0;
+        let (mut constant, mut priced) = (0.0, 0.0);
         for &(_, price) in prices {
             if !(price.is_finite() && price >= 0.0) {
                 return Err(format!("a price is {price}"));
             }
             match problem.usage_limit {
-                Some(limit) => constant -= price * limit as f64,
+                Some(limit) => {
+                    constant -= price * limit as f64;
+                    priced += price;
+                }
                 None if price == 0.0 => {}
                 None => return Err("there is a price, but no limit".into()),
             }
         }
-        let costs = (0..count)
-            .map(|node| {
-                let [start, end] = problem.nodes.intervals[node];
-                let at_time = |&&(time, _): &&(i64, f64)| start <= time && time < end;
-                let price: f64 = prices.iter().filter(at_time).map(|price| price.1).sum();
-                let strategies = problem.nodes.costs[node].iter().zip(&problem.nodes.usages[node]);
-                strategies.map(|(&own, &usage)| cost(own) + price * usage as f64).collect()
-            })
-            .collect();
-        let mut model =
-            Model { costs, edges: BTreeMap::new(), neighbours: vec![BTreeSet::new(); count], constant };
+        // The sum of the prices before every time that has one.
+        let mut before: Vec<(i64, f64)> = prices.to_vec();
+        before.sort_by_key(|price| price.0);
+        let mut sum = 0.0;
+        for (_, price) in &mut before {
+            sum += std::mem::replace(price, sum);
+        }
+        before.push((i64::MAX, sum));
+        let until = |time: i64| before[before.partition_point(|&(at, _)| at < time).min(before.len() - 1)].1;
+        let mut most_priced = 0.0f64;
+        let mut costs: Vec<Vec<f64>> = Vec::with_capacity(count);
+        for node in 0..count {
+            let [start, end] = problem.nodes.intervals[node];
+            let price = if start < end { until(end) - until(start) } else { 0.0 };
+            let strategies = problem.nodes.costs[node].iter().zip(&problem.nodes.usages[node]);
+            let mut largest = 0.0f64;
+            let row = strategies.map(|(&own, &usage)| {
+                let added = price * usage as f64;
+                largest = largest.max(sum * usage as f64);
+                cost(own) + added
+            });
+            costs.push(row.collect());
+            most_priced += largest;
+        }
+        let error = ROUNDING
+            * (prices.len() + 4) as f64
+            * (priced * problem.usage_limit.unwrap_or(0) as f64 + most_priced);
+        if !error.is_finite() {
+            return Err("the prices are too large".into());
+        }
+        let mut model = Model {
+            costs,
+            edges: BTreeMap::new(),
+            neighbours: vec![BTreeSet::new(); count],
+            constant,
+            error,
+        };
         for (&[first, second], costs) in problem.edges.nodes.iter().zip(&problem.edges.costs) {
             let columns = model.costs[second].len();
             model.add(first, second, |at, to| cost(costs[at * columns + to]));
@@ -155,6 +196,7 @@ impl Model {
                 None => f64::INFINITY,
             };
         }
+        self.round(kept);
         self.remove_edge(kept, merged);
         let mut changed = VecDeque::new();
         for near in self.neighbours[merged].clone() {
@@ -180,6 +222,11 @@ impl Model {
         Ok(())
     }
 
+    /// Counts the rounding of sums that the costs of a node have become.
+    fn round(&mut self, node: usize) {
+        self.error += 4.0 * ROUNDING * largest(&self.costs[node]);
+    }
+
     /// Folds nodes with one allowed strategy into their neighbours.
     fn fold_decided(&mut self) {
         for node in 0..self.costs.len() {
@@ -189,6 +236,7 @@ impl Model {
                 for to in 0..self.costs[near].len() {
                     self.costs[near][to] += self.pair(node, at, near, to);
                 }
+                self.round(near);
                 self.remove_edge(node, near);
             }
             self.constant += self.costs[node][at];
@@ -205,7 +253,8 @@ impl Model {
             let is_separable = (0..rows.len()).all(|at| {
                 (0..columns.len()).all(|to| {
                     let cost = pair(at, to);
-                    cost.is_finite() && cost + pair(0, 0) == pair(at, 0) + pair(0, to)
+                    // Differences of integers are exact where their sums need not be.
+                    cost.is_finite() && cost - pair(at, 0) == pair(0, to) - pair(0, 0)
                 })
             });
             if is_separable {
@@ -217,6 +266,8 @@ impl Model {
                 for (&to, cost) in columns.iter().zip(of_columns) {
                     self.costs[second][to] += cost;
                 }
+                self.round(first);
+                self.round(second);
                 self.remove_edge(first, second);
             }
         }
@@ -237,9 +288,17 @@ impl Model {
                     self.costs[one][to] +=
                         least(own.iter().map(|&(at, cost)| cost + self.pair(node, at, one, to)));
                 }
+                self.round(one);
                 self.remove_edge(node, one);
             }
             [one, other] => {
+                let triples =
+                    own.len() * allowed(&self.costs[one]).count() * allowed(&self.costs[other]).count();
+                if triples > MAX_TRIPLES {
+                    return Err(format!(
+                        "the elimination of node {node} has {triples} triples of strategies"
+                    ));
+                }
                 let mut table = vec![vec![0.0; self.costs[other].len()]; self.costs[one].len()];
                 for at in allowed(&self.costs[one]) {
                     for to in allowed(&self.costs[other]) {
@@ -251,6 +310,8 @@ impl Model {
                 self.remove_edge(node, one);
                 self.remove_edge(node, other);
                 self.add(one, other, |at, to| table[at][to]);
+                let sums = &self.edges[&(one.min(other), one.max(other))];
+                self.error += 4.0 * ROUNDING * largest(sums);
             }
             _ => return Err(format!("node {node} is eliminated with {} neighbours", near.len())),
         }
@@ -290,6 +351,8 @@ impl Model {
             .map(|at| strategies[at].iter().map(|&strategy| self.costs[node(at)][strategy]).collect())
             .collect();
         let mut degrees = vec![[0usize; 2]; position.len()];
+        // Of the terms of every node.
+        let mut magnitudes: Vec<f64> = beliefs.iter().map(|costs| largest(costs)).collect();
         for (&(earlier, later), messages) in edges.iter().zip(&certificate.messages) {
             for (end, message) in [(earlier, &messages[0]), (later, &messages[1])] {
                 if message.len() != beliefs[end].len() || !message.iter().all(|entry| entry.is_finite()) {
@@ -299,6 +362,8 @@ impl Model {
             }
             degrees[earlier][1] += 1;
             degrees[later][0] += 1;
+            magnitudes[earlier] += largest(&messages[0]);
+            magnitudes[later] += largest(&messages[1]);
         }
         // A node keeps its costs, apart from equal shares for the edges to earlier nodes.
         let share = |at: usize| 1.0 / degrees[at][0].max(degrees[at][1]).max(1) as f64;
@@ -317,6 +382,11 @@ impl Model {
             }
             sum += low;
         }
-        Ok(sum)
+        // A sum errs by its number of terms times their magnitude, in the node and in each of its edges.
+        let terms = |at: usize| (2 * (degrees[at][0] + degrees[at][1]) + 8) as f64;
+        let of_nodes: f64 = (0..position.len()).map(|at| terms(at) * magnitudes[at]).sum();
+        let of_sum = (position.len() + edges.len()) as f64 * sum.abs();
+        let proved = sum - self.error - 2.0 * ROUNDING * (of_nodes + of_sum);
+        if proved.is_finite() { Ok(proved) } else { Err("its sums are not finite".into()) }
     }
 }

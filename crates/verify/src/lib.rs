@@ -26,6 +26,9 @@
 //! A certificate is evidence for throughput, and for makespan if it only counts compute. For latency and
 //! makespan the critical path, the one bound that needs no certificate, is recomputed.
 //!
+//! A strategy problem has strategies in place of devices. [`check_strategies`] computes the cost and the usage of its plan
+//! again, and replays the certificate of the bound from the costs of the problem.
+//!
 //! # Complexity
 //!
 //! With V operators, P tensor pins, K kinds and D devices in the plan: O((V + P) log V + V · K), and for the

@@ -262,12 +262,8 @@ impl<'r> Dual<'r> {
             entries.iter().map(|entry| entry.abs()).filter(|entry| entry.is_finite()).fold(0.0, f64::max)
         };
         let network = &self.reduced.network;
-        let mut sum = network.constant
-            + multipliers.prices.iter().map(|price| price.price).sum::<f64>() * network.limit;
-        if multipliers.prices.is_empty() {
-            sum = network.constant;
-        }
-        sum *= ROUNDINGS;
+        let priced: f64 = multipliers.prices.iter().map(|price| price.price * network.limit).sum();
+        let mut sum = ROUNDINGS * (network.constant + priced);
         let mut left = self.elimination.core.iter().zip(&self.links).peekable();
         for node in 0..network.nodes.len() as u32 {
             let mut magnitude = largest(&self.costs[self.elimination.range(node)]);
@@ -429,9 +425,8 @@ impl<'r> Dual<'r> {
         }
     }
 
-    /// Raises the bound for the allowed strategies from some multipliers on, until it reaches `target`, does not improve
-    /// any more, `iterations` are over or the stop says so. `visit` is given every suggested choice, and may lower the
-    /// target.
+    /// Raises the bound for the allowed strategies from some multipliers on, until it exceeds a target, does not improve
+    /// any more, or the effort is spent. `visit` is given every suggested choice, and returns the target.
     pub(crate) fn ascend(
         &mut self,
         mut multipliers: Multipliers,
@@ -456,7 +451,7 @@ impl<'r> Dual<'r> {
                 best.bound = bound;
             }
             let target = visit(&self.choice);
-            if bound >= target || effort.stop.reason().is_some() {
+            if best.bound > target || effort.stop.reason().is_some() {
                 break;
             }
             self.measure();

@@ -20,6 +20,7 @@ const BATCH: usize = 8;
 /// Iterations of an ascent at the root and elsewhere, and those without progress before its steps shrink.
 const AT_ROOT: [u64; 2] = [100_000, 50];
 const BELOW: [u64; 2] = [200, 6];
+
 /// A node of the tree.
 #[derive(Debug, Clone)]
 struct OpenNode {
@@ -93,6 +94,15 @@ pub(crate) struct Tree<'r> {
     memory: Option<usize>,
     /// Number of nodes that were bounded.
     pub(crate) bounded: u64,
+}
+
+/// What is left of a node of the tree after its bound.
+enum Branches {
+    /// No plan that is better than the best.
+    None,
+    /// One strategy of every node.
+    Decided(Vec<u32>),
+    Two([OpenNode; 2]),
 }
 
 /// What the ascent of a node of the tree gave.
@@ -233,15 +243,27 @@ impl<'r> Tree<'r> {
             },
         );
         let bound = ascent.bound.max(open.bound);
-        let children = match is_open(bound, upper) && stop.reason().is_none() {
-            true => self.children(dual, open, &ascent.multipliers, [bound, upper], stores, &seen.weights),
-            false => Vec::new(),
+        let branches = match is_open(bound, upper) && stop.reason().is_none() {
+            true => self.branches(dual, open, &ascent.multipliers, [bound, upper], stores, &seen.weights),
+            false => Branches::None,
+        };
+        let children = match branches {
+            Branches::None => Vec::new(),
+            Branches::Two(children) => children.into(),
+            Branches::Decided(choice) => {
+                state.set(&choice);
+                let cost = network.cost(&choice);
+                if state.fits() && cost < upper {
+                    plan = Some(Plan { cost, choice });
+                }
+                Vec::new()
+            }
         };
         Bounded { ascent, children, plan }
     }
 
     /// Removes what the bound excludes, and branches on the strategy of a node.
-    fn children(
+    fn branches(
         &self,
         dual: &mut Dual<'r>,
         open: &OpenNode,
@@ -249,7 +271,7 @@ impl<'r> Tree<'r> {
         [bound, upper]: [f64; 2],
         stores: bool,
         seen: &[f64],
-    ) -> Vec<OpenNode> {
+    ) -> Branches {
         let mut rises = Vec::new();
         let mut allowed = (*open.allowed).clone();
         let explicit = dual.reduced_costs(multipliers, &allowed, &mut rises);
@@ -263,7 +285,7 @@ impl<'r> Tree<'r> {
         for node in 0..network.nodes.len() {
             let left = || range(node).filter(|&at| allowed[at]);
             let Some(most) = left().rev().max_by(|&a, &b| seen[a].total_cmp(&seen[b])) else {
-                return Vec::new();
+                return Branches::None;
             };
             if left().nth(1).is_none() {
                 continue;
@@ -278,9 +300,10 @@ impl<'r> Tree<'r> {
                 best = Some((score, node, most));
             }
         }
-        // One strategy a node is left. The suggested choices take the strategies of least cost beside the messages, so
-        // this choice was among them, or costs no less than one of them.
-        let Some((_, node, most)) = best else { return Vec::new() };
+        let Some((_, node, most)) = best else {
+            let strategy = |node| range(node).position(|at| allowed[at]).unwrap_or(0) as u32;
+            return Branches::Decided((0..network.nodes.len()).map(strategy).collect());
+        };
         let multipliers = match stores {
             true => Arc::new(CountedMultipliers::new(multipliers.clone(), &self.held)),
             false => open.multipliers.clone(),
@@ -297,7 +320,7 @@ impl<'r> Tree<'r> {
                 multipliers: multipliers.clone(),
             }
         };
-        vec![child(true), child(false)]
+        Branches::Two([child(true), child(false)])
     }
 }
 

@@ -3,8 +3,10 @@
 use stagewright_core::document::{FORBIDDEN_COST, StrategyProblemDocument};
 use thiserror::Error;
 
-/// Maximum sum of the allowed costs, and of the usages: sums of integers up to it are exact in double precision.
-const LARGEST_TOTAL: i128 = 1 << 53;
+/// Maximum sum of the allowed costs: any sum of costs fits into 64 bits.
+const LARGEST_COST: i128 = 1 << 62;
+/// Maximum sum of the usages: sums of integers up to it are exact in double precision.
+const LARGEST_USAGE: i128 = 1 << 53;
 
 /// A strategy problem whose columns fit together.
 #[derive(Debug, Clone)]
@@ -62,13 +64,15 @@ pub enum ProblemError {
         /// Number of nodes.
         nodes: usize,
     },
-    /// Sums beyond the exact range.
-    #[error("the {what} sum up to {total}, but at most {LARGEST_TOTAL} is exact")]
+    /// Sums out of range.
+    #[error("the {what} add up to {total}, but at most {most} is supported")]
     Total {
         /// `costs` or `usages`.
         what: &'static str,
         /// The largest possible sum.
         total: i128,
+        /// The largest supported sum.
+        most: i128,
     },
 }
 
@@ -146,9 +150,9 @@ impl Problem {
             natural(&|at| format!("problem.edges.costs[{edge}][{at}]"), &edges.costs[edge])?;
             costs += allowed_most(&edges.costs[edge]);
         }
-        for (what, total) in [("costs", costs), ("usages", usages)] {
-            if total > LARGEST_TOTAL {
-                return Err(ProblemError::Total { what, total });
+        for (what, total, most) in [("costs", costs, LARGEST_COST), ("usages", usages, LARGEST_USAGE)] {
+            if total > most {
+                return Err(ProblemError::Total { what, total, most });
             }
         }
         Ok(Problem(document))

@@ -182,7 +182,7 @@ fn malformed_problems_are_refused() {
         })
     };
     assert_eq!((edge([0, 99]), edge([0, 0])), ("Y005", "Y005"));
-    assert_eq!(error(&|problem| problem.nodes.costs[0][0] = 1 << 55), "Y006");
+    assert_eq!(error(&|problem| problem.nodes.usages[0][0] = 1 << 55), "Y006");
 }
 
 #[test]

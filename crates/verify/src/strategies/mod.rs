@@ -12,8 +12,8 @@ use stagewright_core::tolerance;
 
 use crate::error::CheckError;
 
-/// Maximum sum of the costs or of the usages: sums of integers up to it are exact in double precision.
-const LARGEST_TOTAL: i128 = 1 << 53;
+/// Maximum sum of the costs or of the usages that is read.
+const LARGEST_TOTAL: i128 = 1 << 62;
 
 /// Result of a check of a strategy plan. All figures are recomputed.
 #[derive(Debug, Clone, PartialEq)]

@@ -44,6 +44,9 @@ pub(super) fn bound(
 /// Relative error of one operation.
 const ROUNDING: f64 = f64::EPSILON;
 
+/// Integers up to this are exact in double precision.
+const EXACT: f64 = (1u64 << 53) as f64;
+
 /// Maximum number of triples of strategies of an elimination. Solvers have no use for more.
 const MAX_TRIPLES: usize = 1 << 22;
 
@@ -101,9 +104,15 @@ impl Model {
             costs.push(row.collect());
             most_priced += largest;
         }
-        let error = ROUNDING
-            * (prices.len() + 4) as f64
-            * (priced * problem.usage_limit.unwrap_or(0) as f64 + most_priced);
+        // Larger integers are rounded when they become floating-point numbers.
+        let largest_of = |lists: &[Vec<i64>]| -> f64 {
+            lists.iter().map(|costs| largest(&costs.iter().map(|&own| cost(own)).collect::<Vec<_>>())).sum()
+        };
+        let integers = largest_of(&problem.nodes.costs) + largest_of(&problem.edges.costs);
+        let error = ROUNDING * (if integers > EXACT { integers } else { 0.0 })
+            + ROUNDING
+                * (prices.len() + 4) as f64
+                * (priced * problem.usage_limit.unwrap_or(0) as f64 + most_priced);
         if !error.is_finite() {
             return Err("the prices are too large".into());
         }

@@ -17,8 +17,9 @@ use crate::reduce::Reduced;
 
 /// Nodes of the tree that are bounded at a time, on any number of threads.
 const BATCH: usize = 8;
-/// Iterations of an ascent at the root and elsewhere, and those without progress before its steps shrink.
-const AT_ROOT: [u64; 2] = [100_000, 50];
+/// Iterations of an ascent for a first plan, at the root, and below it, and those without progress before its steps shrink.
+pub(crate) const FOR_A_PLAN: [u64; 2] = [300, 20];
+pub(crate) const AT_ROOT: [u64; 2] = [100_000, 50];
 const BELOW: [u64; 2] = [200, 6];
 
 /// A node of the tree.
@@ -90,6 +91,8 @@ pub(crate) struct Tree<'r> {
     best: Option<Plan>,
     /// The multipliers of the strongest bound of the root.
     root: Ascent,
+    /// Effort of the root.
+    at_root: [u64; 2],
     held: Arc<AtomicUsize>,
     memory: Option<usize>,
     /// Number of nodes that were bounded.
@@ -118,6 +121,7 @@ impl<'r> Tree<'r> {
         dual: Dual<'r>,
         root: Multipliers,
         best: Option<Plan>,
+        at_root: [u64; 2],
         memory: Option<u64>,
     ) -> Tree<'r> {
         let reduced = dual.reduced();
@@ -136,6 +140,7 @@ impl<'r> Tree<'r> {
             open: BinaryHeap::from([open]),
             best,
             root: Ascent { bound: f64::NEG_INFINITY, multipliers: root },
+            at_root,
             held,
             memory: memory.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
             bounded: 0,
@@ -221,7 +226,7 @@ impl<'r> Tree<'r> {
         let mut state = State::new(network, &self.adjacent, stop);
         let mut seen = Seen::new(open.allowed.len());
         let offsets = dual.elimination().offsets.clone();
-        let [iterations, patience] = if open.depth == 0 { AT_ROOT } else { BELOW };
+        let [iterations, patience] = if open.depth == 0 { self.at_root } else { BELOW };
         let mut attempts = Attempts::new();
         let ascent = dual.ascend(
             open.multipliers.multipliers.clone(),

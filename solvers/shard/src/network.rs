@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use stagewright_core::document::FORBIDDEN_COST;
 
 use crate::problem::Problem;
 
@@ -86,11 +85,11 @@ pub(crate) fn is_separable(columns: usize, by_first: &[f64]) -> bool {
 }
 
 impl Network {
-    /// The network of a problem, with the time of every point. Points are the times at which a set of live nodes is
-    /// maximal.
-    pub(crate) fn new(problem: &Problem) -> (Network, Vec<i64>) {
+    /// The network of a problem, in which costs from a cutoff on are not allowed, with the time of every point. Points are
+    /// the times at which a set of live nodes is maximal.
+    pub(crate) fn new(problem: &Problem, cutoff: i64) -> (Network, Vec<i64>) {
         let document = problem.document();
-        let cost = |&cost: &i64| if cost >= FORBIDDEN_COST { f64::INFINITY } else { cost as f64 };
+        let cost = |&cost: &i64| if cost >= cutoff { f64::INFINITY } else { cost as f64 };
         let intervals = &document.nodes.intervals;
         let mut events: Vec<(i64, bool, usize)> = Vec::with_capacity(2 * intervals.len());
         for (node, &[start, end]) in intervals.iter().enumerate().filter(|(_, [start, end])| start < end) {

@@ -203,6 +203,12 @@ impl Problem {
         (cost, peak.unwrap_or(0).max(0))
     }
 
+    /// Whether some allowed cost is at least a cutoff.
+    pub(crate) fn exceeds(&self, cutoff: i64) -> bool {
+        let costs = self.0.nodes.costs.iter().chain(&self.0.edges.costs).flatten();
+        costs.into_iter().any(|cost| (cutoff..FORBIDDEN_COST).contains(cost))
+    }
+
     /// The cost of a strategy for every node, if it is a plan. O(nodes log nodes + edges).
     pub fn cost(&self, strategies: &[u32]) -> Option<i64> {
         let (cost, peak) = self.evaluate(strategies);

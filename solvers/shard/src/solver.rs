@@ -1,11 +1,11 @@
 //! The solve: reductions, and branch and bound from the Lagrangian bound of the root.
 
 use rustc_hash::FxHashMap;
-use stagewright_core::document::StrategyCertificateDocument;
+use stagewright_core::document::{FORBIDDEN_COST, StrategyCertificateDocument};
 use stagewright_core::solver::{Context, Event, SolveError, Status, Stop, StopReason};
 use stagewright_core::tolerance::{gap, round_down};
 
-use crate::branch::{Plan, Tree};
+use crate::branch::{AT_ROOT, FOR_A_PLAN, Plan, Tree};
 use crate::dual::{Dual, Multipliers};
 use crate::improve::State;
 use crate::network::{Adjacency, Network};
@@ -52,7 +52,7 @@ pub struct Request<'s> {
 /// Finds a plan of least cost and a lower bound.
 ///
 /// The problem is reduced first: strategies without an allowed partner go, and nodes that a neighbour decides are merged
-/// into it. Prices of usage and messages give a Lagrangian bound at every node of a branch and bound, and the choices
+/// into it. What costs more than a first plan alone is excluded. Prices of usage and messages give a Lagrangian bound at every node of a branch and bound, and the choices
 /// that they suggest give the plans, after a repair and a descent. The gap is closed if the tree is exhausted.
 ///
 /// A start that does not fit the problem is not used. An optimum is one within the tolerance of the project, 10⁻⁹ of its
@@ -65,16 +65,38 @@ pub fn solve(
     request: Request<'_>,
     context: &mut Context<'_>,
 ) -> Result<Solution, SolveError> {
-    let (network, times) = Network::new(problem);
-    let Some(reduced) = reduce(&network, context.stop()) else { return Ok(Solution::infeasible(0)) };
+    let stop = context.stop().clone();
+    let (network, times) = Network::new(problem, FORBIDDEN_COST);
+    let Some(mut reduced) = reduce(&network, &stop) else { return Ok(Solution::infeasible(0)) };
+    let pool = context.pool()?;
+    let mut cutoff = FORBIDDEN_COST;
+    let strategies = request.strategies.map(<[u32]>::to_vec);
+    let (first, mut multipliers) = match strategies {
+        Some(strategies) => (Some(strategies), None),
+        None => pool.install(|| first_plan(&reduced, context.limits.memory, &stop)),
+    };
+    let mut best = first.as_deref().and_then(|strategies| known(problem, &reduced, strategies, &stop));
+    // What costs more than a plan alone is in no better one.
+    if let Some(plan) = &best {
+        let strategies = reduced.lift(&plan.choice);
+        let lower = problem.cost(&strategies).map_or(FORBIDDEN_COST, |cost| cost + 1);
+        let lower =
+            request.certificate.and_then(|certificate| certificate.cutoff).unwrap_or(lower).max(lower);
+        if problem.exceeds(lower)
+            && let Some(smaller) = reduce(&Network::new(problem, lower).0, &stop)
+            && let Some(choice) = smaller.restrict(&strategies)
+        {
+            best = Some(Plan { cost: smaller.network.cost(&choice), choice });
+            (reduced, cutoff, multipliers) = (smaller, lower, None);
+        }
+    }
     let dual = Dual::new(&reduced);
-    let best = request.strategies.and_then(|strategies| known(problem, &reduced, strategies, context.stop()));
     let root = request
         .certificate
         .and_then(|certificate| from_certificate(&dual, &times, certificate))
+        .or(multipliers)
         .unwrap_or_else(|| dual.start());
-    let mut tree = Tree::new(dual, root, best, context.limits.memory);
-    let pool = context.pool()?;
+    let mut tree = Tree::new(dual, root, best, AT_ROOT, context.limits.memory);
     let (mut cost, mut bound) = (f64::INFINITY, f64::NEG_INFINITY);
     let mut is_left = true;
     let stop = loop {
@@ -99,7 +121,7 @@ pub fn solve(
         let signal = context.stop().clone();
         is_left = pool.install(|| tree.step(&signal));
     };
-    let certificate = certificate(&mut tree, &reduced, &times);
+    let certificate = certificate(&mut tree, &reduced, &times, cutoff);
     let Some(best) = tree.best() else {
         return Ok(match is_left {
             false => Solution::infeasible(tree.bounded),
@@ -153,6 +175,19 @@ impl Solution {
     }
 }
 
+/// A short ascent: the strategies of the plan that it finds, if any, and its multipliers.
+fn first_plan(
+    reduced: &Reduced,
+    memory: Option<u64>,
+    stop: &Stop,
+) -> (Option<Vec<u32>>, Option<Multipliers>) {
+    let dual = Dual::new(reduced);
+    let start = dual.start();
+    let mut tree = Tree::new(dual, start, None, FOR_A_PLAN, memory);
+    tree.step(stop);
+    (tree.best().map(|plan| reduced.lift(&plan.choice)), Some(tree.root().multipliers.clone()))
+}
+
 /// The given plan, improved by single changes, if it is one.
 fn known(problem: &Problem, reduced: &Reduced, strategies: &[u32], stop: &Stop) -> Option<Plan> {
     let counts = problem.document().nodes.costs.iter().map(Vec::len);
@@ -185,7 +220,12 @@ fn from_certificate(
 }
 
 /// Evidence for the bound of the root, if it was bounded.
-fn certificate(tree: &mut Tree<'_>, reduced: &Reduced, times: &[i64]) -> Option<StrategyCertificateDocument> {
+fn certificate(
+    tree: &mut Tree<'_>,
+    reduced: &Reduced,
+    times: &[i64],
+    cutoff: i64,
+) -> Option<StrategyCertificateDocument> {
     let root = tree.root().clone();
     if root.bound == f64::NEG_INFINITY {
         return None;
@@ -195,7 +235,8 @@ fn certificate(tree: &mut Tree<'_>, reduced: &Reduced, times: &[i64]) -> Option<
     let bound = dual.reduced_costs(&root.multipliers, &everything, &mut Vec::new());
     let original = |node: u32| reduced.originals[node as usize];
     Some(StrategyCertificateDocument {
-        cost: round_down(bound),
+        cost: round_down(bound.min(cutoff as f64)),
+        cutoff: (cutoff < FORBIDDEN_COST).then_some(cutoff),
         prices: root
             .multipliers
             .prices()

@@ -105,12 +105,16 @@ pub struct StrategyBoundDocument {
 ///
 /// The problem is changed in this order: merges; every node with one allowed strategy is folded into its neighbours; edges
 /// whose costs are a sum of a term of each end are folded into the ends; eliminations; messages. Allowed strategies of a
-/// node are those that cost less than 10^18 and have an allowed partner across every edge.
+/// node are those that cost less than the cutoff and have an allowed partner across every edge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StrategyCertificateDocument {
     /// The bound that it proves.
     pub cost: f64,
+    /// Costs from which a strategy or a pair is taken as not allowed, since a plan with it costs as much; the bound is at
+    /// most this. Null for those of 10^18 alone.
+    #[serde(default)]
+    pub cutoff: Option<i64>,
     /// Times, and the price of a unit of usage at each.
     pub prices: Vec<(i64, f64)>,
     /// Pairs `[kept, merged]`: every allowed strategy of the first allows one strategy of the second, which is merged into

@@ -265,11 +265,7 @@ fn validate_problem(problem: &StrategyProblemDocument) -> Result<(), CheckError>
     let costs: i128 = problem.nodes.costs.iter().chain(&problem.edges.costs).map(|costs| most(costs)).sum();
     let usages: i128 = problem.nodes.usages.iter().map(|usages| most(usages)).sum();
     if costs.max(usages) > LARGEST_TOTAL {
-        return number(
-            "the sum of the costs or usages".into(),
-            costs.max(usages) as f64,
-            "2^53 at most, to be exact",
-        );
+        return number("the sum of the costs or usages".into(), costs.max(usages) as f64, "2^62 at most");
     }
     for (edge, (&[first, second], costs)) in problem.edges.nodes.iter().zip(&problem.edges.costs).enumerate()
     {

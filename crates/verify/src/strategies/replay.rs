@@ -23,22 +23,25 @@ pub(super) fn bound(
     problem: &StrategyProblemDocument,
     certificate: &StrategyCertificateDocument,
 ) -> Replayed<f64> {
-    let mut model = Model::new(problem, &certificate.prices)?;
+    let cutoff = certificate.cutoff.unwrap_or(FORBIDDEN_COST).min(FORBIDDEN_COST);
+    // Costs are not negative, so a plan with a cost from the cutoff on costs as much.
+    let most = if cutoff < FORBIDDEN_COST { cutoff as f64 } else { f64::INFINITY };
+    let mut model = Model::new(problem, cutoff, &certificate.prices)?;
     let everything = model.edges.keys().copied().collect();
     model.remove_unmatched(everything);
     for &[kept, merged] in &certificate.merged {
         model.merge(kept as usize, merged as usize)?;
     }
     if model.costs.iter().any(|costs| !costs.is_empty() && costs.iter().all(|cost| cost.is_infinite())) {
-        // No choice is allowed, so any bound holds.
-        return Ok(f64::INFINITY);
+        // No choice is allowed.
+        return Ok(most);
     }
     model.fold_decided();
     model.drop_separable();
     for &node in &certificate.eliminated {
         model.eliminate(node as usize)?;
     }
-    model.messages(certificate)
+    Ok(model.messages(certificate)?.min(most))
 }
 
 /// Relative error of one operation.
@@ -63,8 +66,8 @@ fn least(costs: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 impl Model {
-    fn new(problem: &StrategyProblemDocument, prices: &[(i64, f64)]) -> Replayed<Model> {
-        let cost = |cost: i64| if cost >= FORBIDDEN_COST { f64::INFINITY } else { cost as f64 };
+    fn new(problem: &StrategyProblemDocument, cutoff: i64, prices: &[(i64, f64)]) -> Replayed<Model> {
+        let cost = |cost: i64| if cost >= cutoff { f64::INFINITY } else { cost as f64 };
         let count = problem.nodes.costs.len();
         let (mut constant, mut priced) = (0.0, 0.0);
         for &(_, price) in prices {

@@ -9,7 +9,8 @@
 //! The minimum is over a pairwise model. Nodes with at most two neighbours are eliminated; for the others, messages move
 //! costs between nodes and edges, and the minima of the parts sum up to a bound. The messages are those of sequential
 //! tree-reweighted message passing (Kolmogorov, "Convergent tree-reweighted message passing for energy minimization",
-//! PAMI 2006), under which the bound never falls at fixed prices. The prices follow the usage of the choice that the messages suggest.
+//! PAMI 2006), under which the bound never falls at fixed prices. The prices follow the usage of the choice that the
+//! messages suggest.
 
 use stagewright_core::solver::Stop;
 
@@ -22,7 +23,7 @@ const ADD_EVERY: u64 = 10;
 const ADD_MOST: usize = 2;
 /// Excess over the limit, relative, below which a point gets no price.
 const LEAST_EXCESS: f64 = 1e-4;
-/// Roundings of a cost before the messages are added, at most: of prices, eliminations, and shares.
+/// Roundings of a cost before the messages are added, at most, besides one for every node that may be eliminated into it.
 const ROUNDINGS: f64 = 64.0;
 /// First step of a price, and its range, as a share of the bound over the limit.
 const FIRST_STEP: f64 = 1e-3;
@@ -177,7 +178,7 @@ impl<'r> Dual<'r> {
         &self.elimination
     }
 
-    /// The costs of all strategies at the prices; what is not allowed costs infinitely much.
+    /// Computes the costs of all strategies at the prices, infinite for what is not allowed, and returns the constant.
     fn price(&mut self, multipliers: &Multipliers, allowed: &[bool]) -> f64 {
         let network = &self.reduced.network;
         let points = network.base.len();
@@ -255,19 +256,20 @@ impl<'r> Dual<'r> {
         bound
     }
 
-    /// Largest rounding error of the bound: every sum of a node's costs and messages errs by its number of terms times
-    /// their magnitude.
-    fn error(&self, multipliers: &Multipliers) -> f64 {
+    /// Largest rounding error of the bound, with as much again for a reduced cost: every sum of a node's costs and
+    /// messages errs by its number of terms times their magnitude.
+    fn error(&self, multipliers: &Multipliers, bound: f64) -> f64 {
         let largest = |entries: &[f64]| {
             entries.iter().map(|entry| entry.abs()).filter(|entry| entry.is_finite()).fold(0.0, f64::max)
         };
         let network = &self.reduced.network;
         let priced: f64 = multipliers.prices.iter().map(|price| price.price * network.limit).sum();
-        let mut sum = ROUNDINGS * (network.constant + priced);
+        let roundings = ROUNDINGS + network.nodes.len() as f64;
+        let mut sum = roundings * (network.constant + priced + bound.abs());
         let mut left = self.elimination.core.iter().zip(&self.links).peekable();
         for node in 0..network.nodes.len() as u32 {
             let mut magnitude = largest(&self.costs[self.elimination.range(node)]);
-            let mut terms = ROUNDINGS;
+            let mut terms = roundings;
             if let Some((_, links)) = left.next_if(|(other, _)| **other == node) {
                 let count = self.elimination.count(node);
                 for link in links.iter().flatten() {
@@ -277,7 +279,7 @@ impl<'r> Dual<'r> {
             }
             sum += terms * magnitude;
         }
-        f64::EPSILON * sum
+        2.0 * f64::EPSILON * sum
     }
 
     /// Chooses the strategies one node after another: the best beside those chosen, with the messages of the others.
@@ -349,7 +351,7 @@ impl<'r> Dual<'r> {
                 }
             }
         }
-        bound - self.error(multipliers)
+        bound - self.error(multipliers, bound)
     }
 
     /// Moves the prices towards the limit: up where the suggested choice exceeds it, down where it does not, in steps
@@ -442,7 +444,7 @@ impl<'r> Dual<'r> {
             let before = multipliers.prices.clone();
             let mut bound = self.pass(&mut multipliers, allowed);
             if bound > best.bound {
-                bound -= self.error(&multipliers);
+                bound -= self.error(&multipliers, bound);
             }
             if bound > best.bound {
                 let messages = std::mem::take(&mut best.multipliers.messages);

@@ -1,5 +1,7 @@
 //! Repair of choices that exceed the limit, and descent by single changes.
 
+use std::collections::VecDeque;
+
 use stagewright_core::solver::Stop;
 
 use crate::network::{Adjacency, Network, Part};
@@ -131,9 +133,10 @@ impl<'n> State<'n> {
         false
     }
 
-    /// Changes single strategies while that costs less and fits, until the stop, and returns the cost. O(changes · size of the network).
+    /// Changes single strategies while that costs less and fits, until the stop, and returns the cost. O(changes · size of
+    /// the network).
     pub(crate) fn descend(&mut self) -> f64 {
-        let mut waiting: std::collections::VecDeque<usize> = (0..self.choice.len()).collect();
+        let mut waiting: VecDeque<usize> = (0..self.choice.len()).collect();
         let mut waits = vec![true; self.choice.len()];
         while let Some(node) = waiting.pop_front()
             && self.stop.reason().is_none()

@@ -6,7 +6,8 @@ use rustc_hash::FxHashMap;
 
 use crate::problem::Problem;
 
-/// Costs of the pairs of strategies of two nodes; infinite if a pair is not allowed.
+/// Costs of the pairs of strategies of two nodes. A pair that is not allowed costs infinitely much, or in a reduced network
+/// more than any plan.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Matrix {
     /// Number of strategies of the second node.
@@ -134,7 +135,7 @@ impl Network {
         self.nodes[node].cost.len()
     }
 
-    /// The cost of a choice; infinite if it is not allowed.
+    /// The cost of a choice. If it is not allowed, that is infinite, or in a reduced network more than any plan costs.
     pub(crate) fn cost(&self, choice: &[u32]) -> f64 {
         let nodes = self.nodes.iter().zip(choice).map(|(node, &at)| node.cost[at as usize]);
         let edges = self.edges.iter().map(|edge| {

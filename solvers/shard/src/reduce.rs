@@ -75,8 +75,8 @@ struct Work {
     adjacent: Vec<BTreeMap<u32, u32>>,
     /// Ends and costs by the strategies of the first; no costs if the edge is gone.
     edges: Vec<([u32; 2], Vec<f64>)>,
-    waiting: VecDeque<u32>,
-    waits: Vec<bool>,
+    queue: VecDeque<u32>,
+    is_queued: Vec<bool>,
     /// The original nodes in a node, each with its strategy by strategy of the node; empty if it was merged.
     members: Vec<Vec<(u32, Vec<u32>)>>,
     merged: Vec<[u32; 2]>,
@@ -89,8 +89,8 @@ impl Work {
             cost: network.nodes.iter().map(|node| node.cost.clone()).collect(),
             adjacent: vec![BTreeMap::new(); count],
             edges: Vec::with_capacity(network.edges.len()),
-            waiting: VecDeque::new(),
-            waits: Vec::new(),
+            queue: VecDeque::new(),
+            is_queued: Vec::new(),
             members: (0..count)
                 .map(|node| vec![(node as u32, (0..network.count(node) as u32).collect())])
                 .collect(),
@@ -117,9 +117,9 @@ impl Work {
         if *first == node { costs[at * columns + other_at] } else { costs[other_at * columns + at] }
     }
 
-    fn wait(&mut self, edge: u32) {
-        if !std::mem::replace(&mut self.waits[edge as usize], true) {
-            self.waiting.push_back(edge);
+    fn enqueue(&mut self, edge: u32) {
+        if !std::mem::replace(&mut self.is_queued[edge as usize], true) {
+            self.queue.push_back(edge);
         }
     }
 
@@ -139,19 +139,19 @@ impl Work {
             None => {
                 let edge = self.edges.len() as u32;
                 self.edges.push((ends, pairs.map(|(row, column)| cost(row, column)).collect()));
-                self.waits.push(false);
+                self.is_queued.push(false);
                 self.adjacent[ends[0] as usize].insert(ends[1], edge);
                 self.adjacent[ends[1] as usize].insert(ends[0], edge);
                 edge
             }
         };
-        self.wait(edge);
+        self.enqueue(edge);
     }
 
     /// Removes strategies without a partner and merges nodes until neither is possible.
     fn propagate(&mut self, stop: &Stop) {
-        while let Some(edge) = self.waiting.pop_front() {
-            self.waits[edge as usize] = false;
+        while let Some(edge) = self.queue.pop_front() {
+            self.is_queued[edge as usize] = false;
             let (ends, costs) = &self.edges[edge as usize];
             if costs.is_empty() {
                 continue;
@@ -191,7 +191,7 @@ impl Work {
         }
         if is_changed {
             for edge in self.adjacent[node as usize].values().copied().collect::<Vec<_>>() {
-                self.wait(edge);
+                self.enqueue(edge);
             }
         }
     }
@@ -315,7 +315,7 @@ impl Work {
             }
         }
         edges.sort_by_key(|edge| edge.0);
-        reduced.close(edges)
+        reduced.with_edges(edges)
     }
 
     /// The points at which the allowed strategies may exceed the limit; `None` if the least usage exceeds it.
@@ -383,7 +383,7 @@ struct Kept {
 
 impl Reduced {
     /// Adds the edges, and gives what is not allowed a finite cost.
-    fn close(mut self, edges: Vec<([u32; 2], Vec<f64>)>) -> Option<Reduced> {
+    fn with_edges(mut self, edges: Vec<([u32; 2], Vec<f64>)>) -> Option<Reduced> {
         let network = &mut self.network;
         let mut edges: Vec<_> = edges
             .into_iter()

@@ -52,8 +52,9 @@ pub struct Request<'s> {
 /// Finds a plan of least cost and a lower bound.
 ///
 /// The problem is reduced first: strategies without an allowed partner go, and nodes that a neighbour decides are merged
-/// into it. What costs more than a first plan alone is excluded. Prices of usage and messages give a Lagrangian bound at every node of a branch and bound, and the choices
-/// that they suggest give the plans, after a repair and a descent. The gap is closed if the tree is exhausted.
+/// into it. What costs more than a first plan alone is excluded. Prices of usage and messages give a Lagrangian bound at
+/// every node of a branch and bound, and the choices that they suggest give the plans, after a repair and a descent. The
+/// gap is closed if the tree is exhausted.
 ///
 /// A start that does not fit the problem is not used. An optimum is one within the tolerance of the project, 10⁻⁹ of its
 /// cost; below 10⁹ that is exact, since costs are integers. The result does not depend on the number of threads.
@@ -70,9 +71,8 @@ pub fn solve(
     let Some(mut reduced) = reduce(&network, &stop) else { return Ok(Solution::infeasible(0)) };
     let pool = context.pool()?;
     let mut cutoff = FORBIDDEN_COST;
-    let strategies = request.strategies.map(<[u32]>::to_vec);
-    let (first, mut multipliers) = match strategies {
-        Some(strategies) => (Some(strategies), None),
+    let (first, mut multipliers) = match request.strategies {
+        Some(strategies) => (Some(strategies.to_vec()), None),
         None => pool.install(|| first_plan(&reduced, context.limits.memory, &stop)),
     };
     let mut best = first.as_deref().and_then(|strategies| known(problem, &reduced, strategies, &stop));
@@ -99,7 +99,7 @@ pub fn solve(
     let mut tree = Tree::new(dual, root, best, AT_ROOT, context.limits.memory);
     let (mut cost, mut bound) = (f64::INFINITY, f64::NEG_INFINITY);
     let mut is_left = true;
-    let stop = loop {
+    let ended = loop {
         if let Some(best) = tree.best().filter(|best| best.cost < cost) {
             cost = best.cost;
             context.emit(Event::Incumbent { value: cost });
@@ -112,14 +112,16 @@ pub fn solve(
         match is_left {
             false => break None,
             true if is_enough => break Some(StopReason::Gap),
-            true if request.root_only && tree.bounded > 0 => break context.stop().reason(),
+            true if request.root_only && tree.bounded > 0 => break stop.reason(),
             true => {}
         }
-        if let Some(reason) = context.stop().reason() {
+        // The root has a bound at any limit.
+        if tree.bounded > 0
+            && let Some(reason) = stop.reason()
+        {
             break Some(reason);
         }
-        let signal = context.stop().clone();
-        is_left = pool.install(|| tree.step(&signal));
+        is_left = pool.install(|| tree.step(&stop));
     };
     let certificate = certificate(&mut tree, &reduced, &times, cutoff);
     let Some(best) = tree.best() else {
@@ -130,7 +132,7 @@ pub fn solve(
                 bound: bound.is_finite().then(|| round_down(bound).ceil()),
                 is_of_tree: tree.bounded > 1,
                 certificate,
-                stop,
+                stop: ended,
                 ..Solution::infeasible(tree.bounded)
             },
         });
@@ -154,7 +156,7 @@ pub fn solve(
         bound: bound.is_finite().then_some(bound),
         is_of_tree,
         certificate,
-        stop: stop.filter(|_| !is_optimal),
+        stop: ended.filter(|_| !is_optimal),
         tree_nodes: tree.bounded,
     })
 }

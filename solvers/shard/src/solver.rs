@@ -71,30 +71,30 @@ pub fn solve(
     let Some(mut reduced) = reduce(&network, &stop) else { return Ok(Solution::infeasible(0)) };
     let pool = context.pool()?;
     let mut cutoff = FORBIDDEN_COST;
-    let (first, mut multipliers) = match request.strategies {
-        Some(strategies) => (Some(strategies.to_vec()), None),
-        None => pool.install(|| first_plan(&reduced, context.limits.memory, &stop)),
+    let (first, begun) = match request.strategies {
+        Some(strategies) => (Some(strategies.to_vec()), request.certificate.cloned()),
+        None => pool.install(|| first_plan(&reduced, &times, context.limits.memory, &stop)),
     };
     let mut best = first.as_deref().and_then(|strategies| known(problem, &reduced, strategies, &stop));
     // What costs more than a plan alone is in no better one.
     if let Some(plan) = &best {
         let strategies = reduced.lift(&plan.choice);
         let lower = problem.cost(&strategies).map_or(FORBIDDEN_COST, |cost| cost + 1);
-        let lower =
-            request.certificate.and_then(|certificate| certificate.cutoff).unwrap_or(lower).max(lower);
+        let lower = begun.as_ref().and_then(|certificate| certificate.cutoff).unwrap_or(lower).max(lower);
         if problem.exceeds(lower)
             && let Some(smaller) = reduce(&Network::new(problem, lower).0, &stop)
             && let Some(choice) = smaller.restrict(&strategies)
         {
             best = Some(Plan { cost: smaller.network.cost(&choice), choice });
-            (reduced, cutoff, multipliers) = (smaller, lower, None);
+            (reduced, cutoff) = (smaller, lower);
         }
     }
     let dual = Dual::new(&reduced);
-    let root = request
-        .certificate
+    // After another cutoff the ascent begins anew: its way up is what the plans are found on.
+    let root = begun
+        .as_ref()
+        .filter(|certificate| certificate.cutoff.unwrap_or(FORBIDDEN_COST) == cutoff)
         .and_then(|certificate| from_certificate(&dual, &times, certificate))
-        .or(multipliers)
         .unwrap_or_else(|| dual.start());
     let mut tree = Tree::new(dual, root, best, AT_ROOT, context.limits.memory);
     let (mut cost, mut bound) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -123,14 +123,21 @@ pub fn solve(
         }
         is_left = pool.install(|| tree.step(&stop));
     };
-    let certificate = certificate(&mut tree, &reduced, &times, cutoff);
+    // The first ascent may have come further than that after the cutoff. A certificate that was given proves nothing yet.
+    let first = begun.filter(|_| request.strategies.is_none());
+    let certificate = certificate(&mut tree, &reduced, &times, cutoff)
+        .into_iter()
+        .chain(first)
+        .reduce(|strongest, other| if other.cost > strongest.cost { other } else { strongest });
+    let of_root = certificate.as_ref().map_or(f64::NEG_INFINITY, |certificate| certificate.cost);
     let Some(best) = tree.best() else {
+        let of_tree = round_down(bound).ceil();
         return Ok(match is_left {
             false => Solution::infeasible(tree.bounded),
             true => Solution {
                 status: Status::Unknown,
-                bound: bound.is_finite().then(|| round_down(bound).ceil()),
-                is_of_tree: tree.bounded > 1,
+                bound: Some(of_tree.max(of_root)).filter(|bound| bound.is_finite()),
+                is_of_tree: of_tree > of_root && tree.bounded > 1,
                 certificate,
                 stop: ended,
                 ..Solution::infeasible(tree.bounded)
@@ -143,7 +150,6 @@ pub fn solve(
         .cost(&strategies)
         .ok_or_else(|| SolveError::Invariant(format!("a plan of cost {allowed:?} uses {peak}")))?;
     let is_optimal = !is_left || gap(cost as f64, bound) == 0.0;
-    let of_root = certificate.as_ref().map_or(f64::NEG_INFINITY, |certificate| certificate.cost);
     // Costs are integers. An exhausted tree leaves the tolerance of an optimum.
     let of_tree = round_down(bound.min(cost as f64)).ceil();
     let is_of_tree = !is_left || (tree.bounded > 1 && of_tree > of_root);
@@ -177,17 +183,19 @@ impl Solution {
     }
 }
 
-/// A short ascent: the strategies of the plan that it finds, if any, and its multipliers.
+/// A short ascent: the strategies of the plan that it finds, if any, and its certificate.
 fn first_plan(
     reduced: &Reduced,
+    times: &[i64],
     memory: Option<u64>,
     stop: &Stop,
-) -> (Option<Vec<u32>>, Option<Multipliers>) {
+) -> (Option<Vec<u32>>, Option<StrategyCertificateDocument>) {
     let dual = Dual::new(reduced);
     let start = dual.start();
     let mut tree = Tree::new(dual, start, None, FOR_A_PLAN, memory);
     tree.step(stop);
-    (tree.best().map(|plan| reduced.lift(&plan.choice)), Some(tree.root().multipliers.clone()))
+    let strategies = tree.best().map(|plan| reduced.lift(&plan.choice));
+    (strategies, certificate(&mut tree, reduced, times, FORBIDDEN_COST))
 }
 
 /// The given plan, improved by single changes, if it is one.

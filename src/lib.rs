@@ -41,6 +41,7 @@
 //! - [`formats`], [`clusters`], [`workloads`]: models and clusters from files, names and hyperparameters.
 //! - [`mod@solve`], [`portfolio`], [`registry`]: solving, the choice of a solver, and the tables of solvers and bounds.
 //! - [`diagnose`], [`explain`]: why there is no plan, and why a plan takes as long as it does.
+//! - [`joint`]: joint plans, with degrees of parallelism by stage and configurations by layer.
 //! - [`shard`]: the choice of a strategy for every operator under a memory limit.
 //! - [`report`], [`export`]: plan documents, tables, pages and traces; plans for runtimes.
 //! - [`train`], [`learned`]: training of the learned policy, and the policy.
@@ -69,6 +70,7 @@ pub use stagewright_export as export;
 pub use stagewright_formats as formats;
 pub use stagewright_formats::{calls, clusters, fusion, layers, nearest, placement};
 pub use stagewright_report as report;
+pub use stagewright_joint as joint;
 pub use stagewright_shard as shard;
 pub use stagewright_train as train;
 pub use stagewright_train::lock;

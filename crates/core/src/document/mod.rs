@@ -9,6 +9,8 @@
 //! | `stagewright.plan/1` | [`PlanDocument`] | a placement, its value and its lower bound |
 //! | IOPDDL | [`StrategiesDocument`] | a choice of strategies under a memory limit |
 //! | `stagewright.strategy-plan/1` | [`StrategyPlanDocument`] | such a choice, its cost and its lower bound |
+//! | Piper | [`PiperDocument`] | layers with configurations by degree of tensor parallelism |
+//! | `stagewright.joint-plan/1` | [`JointPlanDocument`] | stages with degrees of parallelism and their lower bound |
 //!
 //! Importers write documents and [`crate::graph::Graph`], [`crate::cluster::Cluster`] and
 //! [`crate::problem::Problem`] check them. The independent checker reads documents and nothing else, so a
@@ -19,7 +21,9 @@
 mod bytes;
 mod cluster;
 mod graph;
+mod joint;
 mod pins;
+mod piper;
 mod plan;
 mod strategies;
 
@@ -31,7 +35,12 @@ pub use graph::{
     BatchDocument, GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, Pass,
     Precision, TensorDocument,
 };
+pub use joint::{
+    JOINT_PLAN_SCHEMA, JointBoundDocument, JointLayerDocument, JointObjectiveDocument, JointObjectiveKind,
+    JointPlanDocument, JointStageDocument, Parallelism, RecomputeWorkspace,
+};
 pub use pins::{PinTargets, PinsDocument};
+pub use piper::{PiperConfigurationDocument, PiperDocument, PiperEdgeDocument, PiperNodeDocument};
 pub use plan::{
     BoundDocument, CertificateDocument, Communication, DeviceDocument, Execution, GradientsDocument,
     ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, PLAN_SCHEMA, PlanDocument, PlanStatus, Schedule,

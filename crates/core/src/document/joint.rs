@@ -1,0 +1,174 @@
+//! `stagewright.joint-plan/1`: stages with degrees of parallelism, and a configuration for every layer.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{ClusterDocument, ModelOptionsDocument, PlanStatus};
+
+/// The value of `schema` in a joint plan.
+pub const JOINT_PLAN_SCHEMA: &str = "stagewright.joint-plan/1";
+
+/// A joint plan: also the output of `plan --parallel … --json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JointPlanDocument {
+    /// Always `stagewright.joint-plan/1`.
+    pub schema: String,
+    /// Proof status.
+    pub status: PlanStatus,
+    /// Name of the solver that found it.
+    pub solver: String,
+    /// Name of the model.
+    pub model: String,
+    /// Options that determine how the model file is read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<ModelOptionsDocument>,
+    /// The cluster; null for the devices in the model's file.
+    #[serde(default)]
+    pub cluster: Option<ClusterDocument>,
+    /// What the plan is for.
+    pub objective: JointObjectiveDocument,
+    /// The lower bound on the value of every plan.
+    pub bound: JointBoundDocument,
+    /// (value − bound) / value; null without a plan or a bound.
+    pub gap: Option<f64>,
+    /// Solve time in seconds.
+    pub seconds: f64,
+    /// Reason why the search stopped before a proof (`time`, `gap`, `interrupted`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<String>,
+    /// Why there is no plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The stages in the order of the forward pass; empty without a plan.
+    pub stages: Vec<JointStageDocument>,
+}
+
+/// The objective of a joint plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JointObjectiveDocument {
+    /// The quantity that is minimised.
+    pub kind: JointObjectiveKind,
+    /// Parallelism that a plan may use.
+    pub parallel: Vec<Parallelism>,
+    /// Microbatches, or samples, of a batch.
+    pub global_batch: u64,
+    /// How the memory of layers that are recomputed adds up.
+    pub recompute_workspace: RecomputeWorkspace,
+    /// Value in seconds; null without a plan.
+    pub value_s: Option<f64>,
+}
+
+/// The quantity that a joint plan minimises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum JointObjectiveKind {
+    /// Time per microbatch of the slowest stage, with degrees that differ between stages: Piper's time per sample.
+    TimePerSample,
+    /// Time of one iteration, with the same degree of data parallelism in every stage.
+    Iteration,
+}
+
+/// A kind of parallelism, or a technique that a joint plan chooses with it.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Parallelism {
+    /// Tensor parallelism: operators split over the devices of a group.
+    Tp,
+    /// Data parallelism: copies of a stage.
+    Dp,
+    /// Pipeline parallelism: stages.
+    Pp,
+    /// Expert parallelism: the experts of a layer on several devices.
+    Ep,
+    /// States of the optimizer, gradients and parameters split over copies (ZeRO).
+    Zero,
+    /// Activations computed again in the backward pass.
+    Recompute,
+}
+
+impl Parallelism {
+    /// All of them.
+    pub const ALL: [Parallelism; 6] = [
+        Parallelism::Tp,
+        Parallelism::Dp,
+        Parallelism::Pp,
+        Parallelism::Ep,
+        Parallelism::Zero,
+        Parallelism::Recompute,
+    ];
+
+    /// Name in documents and options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Parallelism::Tp => "tp",
+            Parallelism::Dp => "dp",
+            Parallelism::Pp => "pp",
+            Parallelism::Ep => "ep",
+            Parallelism::Zero => "zero",
+            Parallelism::Recompute => "recompute",
+        }
+    }
+}
+
+/// How the memory that a layer needs only while it is recomputed adds up over the layers of a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RecomputeWorkspace {
+    /// The largest of them: one layer is recomputed at a time.
+    #[default]
+    Max,
+    /// Their sum, as Piper counts.
+    Sum,
+}
+
+impl RecomputeWorkspace {
+    /// Name in documents and options.
+    pub fn name(self) -> &'static str {
+        match self {
+            RecomputeWorkspace::Max => "max",
+            RecomputeWorkspace::Sum => "sum",
+        }
+    }
+}
+
+/// A lower bound on the value of every joint plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JointBoundDocument {
+    /// The bound in seconds; null if there is none.
+    pub value_s: Option<f64>,
+    /// Its source.
+    pub source: String,
+}
+
+/// A stage: layers on a group of devices.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JointStageDocument {
+    /// Degree of data parallelism: copies of the stage.
+    pub data: u32,
+    /// Degree of tensor parallelism: devices of a copy.
+    pub tensor: u32,
+    /// Most microbatches in flight in a copy.
+    pub in_flight: u32,
+    /// Seconds per microbatch.
+    pub seconds: f64,
+    /// Bytes of memory in use on a device.
+    pub memory_bytes: f64,
+    /// The layers, with their configurations.
+    pub layers: Vec<JointLayerDocument>,
+}
+
+/// A layer of a stage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JointLayerDocument {
+    /// Name of the layer.
+    pub layer: String,
+    /// Name of its configuration.
+    pub configuration: String,
+}

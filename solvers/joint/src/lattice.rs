@@ -1,0 +1,74 @@
+//! Sets of layers that may be the last stages of a pipeline, and the stages that may precede them.
+//!
+//! Layers are numbered against the direction of the edges, so that a set closed under successors grows by layers of
+//! ascending position. The sets that extend one are visited depth first, each once: a layer that was passed over stays
+//! out.
+
+use stagewright_core::bits;
+
+use crate::problem::Problem;
+
+/// The layers of a problem in the order in which sets grow.
+pub(crate) struct Lattice {
+    /// Layer of each position.
+    pub(crate) layer_at: Vec<usize>,
+    /// Positions that may join a set after each: predecessors of the layer.
+    following: Vec<Vec<u32>>,
+    /// Number of positions that must join a set before each.
+    needed: Vec<u32>,
+}
+
+impl Lattice {
+    /// All sets closed under successors, or only those that are the end of one linear order.
+    pub(crate) fn new(problem: &Problem, is_linear: bool) -> Lattice {
+        let mut layer_at = problem.topological_order();
+        layer_at.reverse();
+        let count = layer_at.len();
+        if is_linear {
+            let following = (1..=count).map(|next| if next < count { vec![next as u32] } else { vec![] });
+            let needed = (0..count).map(|at| u32::from(at > 0)).collect();
+            return Lattice { layer_at, following: following.collect(), needed };
+        }
+        let mut position = vec![0u32; count];
+        for (at, &layer) in layer_at.iter().enumerate() {
+            position[layer] = at as u32;
+        }
+        let mut following: Vec<Vec<u32>> = Vec::with_capacity(count);
+        let mut needed = vec![0; count];
+        for &layer in &layer_at {
+            let mut sources: Vec<u32> =
+                problem.inputs[layer].iter().map(|&edge| position[problem.edges[edge].source]).collect();
+            sources.sort_unstable();
+            sources.iter().for_each(|&source| needed[source as usize] += 1);
+            following.push(sources);
+        }
+        Lattice { layer_at, following, needed }
+    }
+
+    /// Number of layers.
+    pub(crate) fn len(&self) -> usize {
+        self.layer_at.len()
+    }
+
+    /// 64-bit words of a set.
+    pub(crate) fn words(&self) -> usize {
+        bits::words(self.len())
+    }
+
+    /// Positions that may join a set, and how many each still needs, for every position.
+    pub(crate) fn frontier(&self, set: &[u64]) -> (Vec<u32>, Vec<u32>) {
+        let mut missing = self.needed.clone();
+        for at in bits::members(set) {
+            for &next in &self.following[at] {
+                missing[next as usize] -= 1;
+            }
+        }
+        let is_ready = |&at: &u32| missing[at as usize] == 0 && !bits::contains(set, at as usize);
+        ((0..self.len() as u32).filter(is_ready).collect(), missing)
+    }
+
+    /// Positions that may follow one.
+    pub(crate) fn following(&self, at: usize) -> &[u32] {
+        &self.following[at]
+    }
+}

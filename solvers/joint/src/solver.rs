@@ -1,0 +1,232 @@
+//! The solve: thresholds between a lower bound and the best plan known.
+
+use rayon::ThreadPool;
+use stagewright_core::solver::{Context, Event, SolveError, Status, StopReason};
+use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
+
+use crate::lattice::Lattice;
+use crate::problem::{Layer, Problem};
+use crate::stage::Least;
+use crate::threshold::{Answer, Planned, within};
+
+/// Name of the solver.
+pub const NAME: &str = "threshold";
+
+/// The outcome of a solve.
+#[derive(Debug, Clone)]
+pub struct Solution {
+    /// Proof status.
+    pub status: Status,
+    /// The stages in the order of the forward pass; empty without a plan.
+    pub stages: Vec<PlannedStage>,
+    /// Seconds per microbatch of the slowest stage.
+    pub value: Option<f64>,
+    /// The lower bound on the value of every plan; `None` if the problem is infeasible.
+    pub bound: Option<f64>,
+    /// Reason why the solve ended before a proof.
+    pub stop: Option<StopReason>,
+}
+
+/// A stage of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlannedStage {
+    /// Indices of its layers, in topological order.
+    pub layers: Vec<usize>,
+    /// Degree of tensor parallelism.
+    pub tensor: u32,
+    /// Copies.
+    pub data: u32,
+    /// Most microbatches in flight in a copy.
+    pub in_flight: u32,
+    /// Seconds per microbatch.
+    pub seconds: f64,
+    /// Bytes of memory in use on a device.
+    pub memory_bytes: f64,
+    /// Index of the configuration of every layer among those of its degree in the file.
+    pub configurations: Vec<u32>,
+}
+
+/// Finds a plan with the least time per microbatch of the slowest stage, and a lower bound.
+///
+/// Stages, their degrees and the configurations of their layers are those of Piper (Tarnawski et al. 2021), with its cost
+/// model; the choice of configurations is exact where Piper's is greedy. A threshold on the time of a stage is moved
+/// between the bound and the best plan until they meet. Plans of one linear order of the layers come first; then every
+/// set of layers that is closed under successors may end a pipeline. The result does not depend on the number of threads.
+///
+/// # Errors
+/// If threads cannot be started.
+pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+    let least = Least::new(problem);
+    let mut search = Search { problem, least, bound: 0.0, best: None, is_infeasible: false };
+    search.bound = search.first_bound();
+    let pool = context.pool()?;
+    if search.bound == f64::INFINITY {
+        return Ok(search.solution(None));
+    }
+    let linear = Lattice::new(problem, true);
+    let all = Lattice::new(problem, false);
+    // The first of the two gives plans, but no bounds.
+    let ended = search.close(&linear, false, &pool, context);
+    let ended = ended.or_else(|| search.close(&all, true, &pool, context));
+    Ok(search.solution(ended))
+}
+
+struct Search<'p> {
+    problem: &'p Problem,
+    least: Least,
+    bound: f64,
+    best: Option<(f64, Vec<Planned>)>,
+    is_infeasible: bool,
+}
+
+impl Search<'_> {
+    /// The work of all layers over all devices, and the time of the slowest layer.
+    fn first_bound(&self) -> f64 {
+        let problem = self.problem;
+        let work: f64 = self.least.device_seconds.iter().sum();
+        let of_layer = |layer: &Layer| {
+            let configurations = layer.configurations.iter().zip(&problem.degrees);
+            let each = configurations.flat_map(|(configurations, &degree)| {
+                let copies = problem.copies.iter().filter(move |&&copies| copies * degree <= problem.devices);
+                copies.flat_map(move |&copies| {
+                    configurations.iter().map(move |one| {
+                        one.seconds / f64::from(copies) + one.parameters * problem.synchronisation(copies)
+                    })
+                })
+            });
+            each.fold(f64::INFINITY, f64::min)
+        };
+        let slowest = problem.layers.iter().map(of_layer).fold(0.0, f64::max);
+        (work / f64::from(problem.devices)).max(slowest)
+    }
+
+    /// A threshold that every stage meets.
+    fn largest(&self) -> f64 {
+        let of_layer = |layer: &Layer| {
+            let each = layer.configurations.iter().flatten().map(|one| {
+                let transfers: f64 = one.input_seconds.iter().chain(&one.output_seconds).sum();
+                one.seconds + transfers + one.parameters * 4.0 / self.problem.bandwidth
+            });
+            each.fold(0.0, f64::max)
+        };
+        2.0 * self.problem.layers.iter().map(of_layer).sum::<f64>()
+    }
+
+    fn value(&self) -> f64 {
+        self.best.as_ref().map_or(f64::INFINITY, |best| best.0)
+    }
+
+    fn is_closed(&self, bound: f64) -> bool {
+        self.is_infeasible || self.value() * (1.0 - OPTIMAL_RELATIVE) <= bound
+    }
+
+    /// Moves thresholds until bound and plan meet; `proves` if the sets of the lattice are all there are.
+    fn close(
+        &mut self,
+        lattice: &Lattice,
+        proves: bool,
+        pool: &ThreadPool,
+        context: &mut Context<'_>,
+    ) -> Option<StopReason> {
+        let (stop, memory) = (context.stop().clone(), context.limits.memory);
+        let largest = self.largest();
+        let mut bound = self.bound;
+        let mut excess = 0.125 * bound.max(largest * 1e-6);
+        loop {
+            if self.is_closed(bound) {
+                return None;
+            }
+            if let Some(reason) = stop.reason() {
+                return Some(reason);
+            }
+            let value = self.value();
+            if proves && value.is_finite() && context.gap_reached(value, bound) {
+                return Some(StopReason::Gap);
+            }
+            let thresholds = if value.is_finite() {
+                // A plan just below the best one, or the proof that there is none, ends the search.
+                [bound + 0.4 * (value - bound), value * (1.0 - OPTIMAL_RELATIVE)]
+            } else {
+                excess *= 4.0;
+                [(bound + excess / 2.0).min(largest), (bound + excess).min(largest)]
+            };
+            let run = |threshold| within(self.problem, &self.least, lattice, threshold, memory, &stop);
+            let both = || rayon::join(|| run(thresholds[0]), || run(thresholds[1]));
+            let (low, high) = pool.install(both);
+            let mut is_stuck = true;
+            for (answer, threshold) in [low, high].into_iter().zip(thresholds) {
+                match answer {
+                    Answer::Plan(stages) => {
+                        let seconds = stages.iter().map(|stage| stage.seconds).fold(0.0, f64::max);
+                        if seconds < self.value() {
+                            is_stuck = false;
+                            self.best = Some((seconds, stages));
+                            context.emit(Event::Incumbent { value: seconds });
+                        }
+                    }
+                    Answer::Above(next) => {
+                        is_stuck = false;
+                        bound = bound.max(next);
+                        // Every stage meets the largest threshold.
+                        if next == f64::INFINITY || threshold >= largest {
+                            if proves {
+                                self.is_infeasible = self.best.is_none();
+                                self.bound = self.value();
+                            }
+                            return None;
+                        }
+                    }
+                    Answer::Unknown => {}
+                }
+            }
+            if proves && bound > self.bound {
+                self.bound = bound.min(self.value());
+                context.emit(Event::Bound { value: round_down(self.bound), source: NAME });
+            }
+            if is_stuck {
+                return Some(stop.reason().unwrap_or(StopReason::Memory));
+            }
+        }
+    }
+
+    fn solution(self, stop: Option<StopReason>) -> Solution {
+        let (problem, bound) = (self.problem, self.bound);
+        let is_optimal = self.best.is_some() && self.is_closed(bound);
+        let status = match &self.best {
+            Some(_) if is_optimal => Status::Optimal,
+            Some(_) => Status::Feasible,
+            None if self.is_infeasible || bound == f64::INFINITY => Status::Infeasible,
+            None => Status::Unknown,
+        };
+        let mut place = vec![0; problem.layers.len()];
+        for (at, layer) in problem.topological_order().into_iter().enumerate() {
+            place[layer] = at;
+        }
+        let planned = |stage: &Planned| {
+            let Planned { layers, degrees, in_flight, seconds, configurations } = stage;
+            let index = |(&layer, &at): (&usize, &u32)| {
+                (layer, problem.layers[layer].configurations[degrees.tensor][at as usize].index)
+            };
+            let mut chosen: Vec<(usize, u32)> = layers.iter().zip(configurations).map(index).collect();
+            chosen.sort_by_key(|&(layer, _)| place[layer]);
+            PlannedStage {
+                tensor: problem.degrees[degrees.tensor],
+                data: degrees.copies,
+                in_flight: *in_flight,
+                seconds: *seconds,
+                memory_bytes: problem.bytes(layers, degrees.tensor, configurations, *in_flight),
+                layers: chosen.iter().map(|&(layer, _)| layer).collect(),
+                configurations: chosen.iter().map(|&(_, index)| index).collect(),
+            }
+        };
+        // Stages were found from the last to the first.
+        let stages = self.best.iter().flat_map(|best| best.1.iter().rev()).map(planned).collect();
+        Solution {
+            status,
+            stages,
+            value: self.best.as_ref().map(|best| best.0),
+            bound: (status != Status::Infeasible).then(|| round_down(bound.min(self.value()))),
+            stop: if matches!(status, Status::Optimal | Status::Infeasible) { None } else { stop },
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The time and memory of a stage.
+
+
+use stagewright_core::tolerance::MEMORY_RELATIVE;
+
+use crate::choice::{Candidate, Choice, Outcome, least};
+use crate::problem::{Configuration, Problem};
+
+/// A stage: layers, and the layers of the stages that follow it.
+#[derive(Clone, Copy)]
+pub(crate) struct Stage<'s> {
+    /// Layers of the stage.
+    pub(crate) layers: &'s [usize],
+    /// Whether a layer is in this stage.
+    pub(crate) is_inside: &'s [bool],
+}
+
+/// Degrees of a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Degrees {
+    /// Index of the degree of tensor parallelism.
+    pub(crate) tensor: usize,
+    /// Copies.
+    pub(crate) copies: u32,
+}
+
+impl Problem {
+    /// Seconds of a configuration of a layer in a stage.
+    fn seconds(&self, stage: Stage<'_>, layer: usize, of: &Configuration, copies: u32) -> f64 {
+        let crossing = |edges: &[usize], seconds: &[f64], is_source: bool| -> f64 {
+            edges
+                .iter()
+                .zip(seconds)
+                .filter(|&(&edge, _)| {
+                    let edge = self.edges[edge];
+                    !stage.is_inside[if is_source { edge.source } else { edge.target }]
+                })
+                .map(|(_, seconds)| seconds)
+                .sum()
+        };
+        let transfers = crossing(&self.inputs[layer], &of.input_seconds, true)
+            + crossing(&self.outputs[layer], &of.output_seconds, false);
+        (of.seconds + transfers) / f64::from(copies) + of.parameters * self.synchronisation(copies)
+    }
+
+    /// The configurations of every layer of a stage, with the memory of `in_flight` microbatches.
+    fn candidates(&self, stage: Stage<'_>, degrees: Degrees, in_flight: u32) -> Vec<Vec<Candidate>> {
+        let of_layer = |&layer: &usize| -> Vec<Candidate> {
+            let configurations = &self.layers[layer].configurations[degrees.tensor];
+            let candidate = |(at, of): (usize, &Configuration)| Candidate {
+                seconds: self.seconds(stage, layer, of, degrees.copies),
+                bytes: of.activations * f64::from(in_flight) + of.fixed,
+                workspace: of.workspace,
+                index: at as u32,
+            };
+            configurations.iter().enumerate().map(candidate).collect()
+        };
+        stage.layers.iter().map(of_layer).collect()
+    }
+
+    /// Finds a choice of configurations that takes at most `cutoff` seconds: the fastest, or one that takes `enough`.
+    pub(crate) fn choose(
+        &self,
+        stage: Stage<'_>,
+        degrees: Degrees,
+        in_flight: u32,
+        enough: f64,
+        cutoff: f64,
+    ) -> Outcome {
+        let candidates = self.candidates(stage, degrees, in_flight);
+        // In most stages that are fast enough the fastest configurations fit.
+        let fastest: Vec<Candidate> = candidates
+            .iter()
+            .filter_map(|options| {
+                options.iter().copied().min_by(|a, b| {
+                    a.seconds
+                        .total_cmp(&b.seconds)
+                        .then((a.bytes + a.workspace).total_cmp(&(b.bytes + b.workspace)))
+                })
+            })
+            .collect();
+        if fastest.len() < candidates.len() {
+            return Outcome::Above(f64::INFINITY);
+        }
+        let seconds: f64 = fastest.iter().map(|option| option.seconds).sum();
+        if seconds > cutoff {
+            return Outcome::Above(seconds);
+        }
+        let capacity = self.capacity();
+        let bytes: f64 = fastest.iter().map(|option| option.bytes).sum();
+        let workspace = fastest.iter().map(|option| option.workspace).fold(0.0, f64::max);
+        if bytes + workspace <= capacity {
+            let configurations = fastest.iter().map(|option| option.index).collect();
+            return Outcome::Found(Choice { seconds, configurations, is_best: true });
+        }
+        least(&candidates, capacity, enough, cutoff)
+    }
+
+    /// Bytes that a stage may use, with the tolerance of sums.
+    pub(crate) fn capacity(&self) -> f64 {
+        self.memory * (1.0 + MEMORY_RELATIVE)
+    }
+
+    /// Bytes of a stage with configurations by their position among those of the degree.
+    pub(crate) fn bytes(&self, layers: &[usize], tensor: usize, chosen: &[u32], in_flight: u32) -> f64 {
+        let chosen = || {
+            layers
+                .iter()
+                .zip(chosen)
+                .map(|(&layer, &at)| &self.layers[layer].configurations[tensor][at as usize])
+        };
+        let bytes: f64 = chosen().map(|of| of.activations * f64::from(in_flight) + of.fixed).sum();
+        bytes + chosen().map(|of| of.workspace).fold(0.0, f64::max)
+    }
+}
+
+/// Lower bounds of the sums over the layers of a stage that grows, by degree of tensor parallelism.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sums {
+    /// Number of layers without a configuration.
+    missing: u32,
+    /// Least seconds of the layers.
+    pub(crate) seconds: f64,
+    /// Least seconds of transfers across the ends of the stage.
+    pub(crate) transfers: f64,
+    /// Least bytes of parameters.
+    pub(crate) parameters: f64,
+    /// Least bytes with one microbatch in flight.
+    bytes: f64,
+}
+
+/// Least figures of every layer, by degree.
+pub(crate) struct Least {
+    /// `[layer][degree]`: the figures of the layer alone, with all its transfers.
+    alone: Vec<Vec<Option<Sums>>>,
+    /// `[layer][degree][input]`: least seconds of transfers.
+    inputs: Vec<Vec<Vec<f64>>>,
+    /// `[layer][degree][output]`.
+    outputs: Vec<Vec<Vec<f64>>>,
+    /// Least seconds of every layer times the devices it takes.
+    pub(crate) device_seconds: Vec<f64>,
+}
+
+impl Least {
+    /// O(configurations · edges of their layers).
+    pub(crate) fn new(problem: &Problem) -> Least {
+        let least = |configurations: &[Configuration], figure: &dyn Fn(&Configuration) -> f64| {
+            configurations.iter().map(figure).fold(f64::INFINITY, f64::min)
+        };
+        let degrees = 0..problem.degrees.len();
+        let mut alone = Vec::with_capacity(problem.layers.len());
+        let (mut inputs, mut outputs, mut device_seconds) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, layer) in problem.layers.iter().enumerate() {
+            let each = |figures: &dyn Fn(&[Configuration]) -> Vec<f64>| -> Vec<Vec<f64>> {
+                layer.configurations.iter().map(|configurations| figures(configurations)).collect()
+            };
+            inputs.push(each(&|configurations| {
+                let of = |input: usize| least(configurations, &|one| one.input_seconds[input]);
+                (0..problem.inputs[at].len()).map(of).collect()
+            }));
+            outputs.push(each(&|configurations| {
+                let of = |output: usize| least(configurations, &|one| one.output_seconds[output]);
+                (0..problem.outputs[at].len()).map(of).collect()
+            }));
+            let of_degree = |degree: usize| {
+                let configurations = &layer.configurations[degree];
+                (!configurations.is_empty()).then(|| Sums {
+                    missing: 0,
+                    seconds: least(configurations, &|one| one.seconds),
+                    transfers: 0.0,
+                    parameters: least(configurations, &|one| one.parameters),
+                    bytes: least(configurations, &|one| one.activations + one.fixed),
+                })
+            };
+            let of_layer: Vec<Option<Sums>> = degrees.clone().map(of_degree).collect();
+            let on_devices = of_layer
+                .iter()
+                .zip(&problem.degrees)
+                .filter_map(|(sums, &degree)| sums.map(|sums| sums.seconds * f64::from(degree)));
+            device_seconds.push(on_devices.fold(f64::INFINITY, f64::min));
+            alone.push(of_layer);
+        }
+        Least { alone, inputs, outputs, device_seconds }
+    }
+
+    /// Adds a layer to a stage. `role` says of every layer whether it is in the stage, behind it or before it.
+    pub(crate) fn add(&self, problem: &Problem, sums: &mut [Sums], layer: usize, role: &[Role]) {
+        for (degree, sums) in sums.iter_mut().enumerate() {
+            let Some(alone) = self.alone[layer][degree] else {
+                sums.missing += 1;
+                continue;
+            };
+            if sums.missing > 0 {
+                continue;
+            }
+            sums.seconds += alone.seconds;
+            sums.parameters += alone.parameters;
+            sums.bytes += alone.bytes;
+            sums.transfers += self.inputs[layer][degree].iter().sum::<f64>();
+            for (&edge, &seconds) in problem.outputs[layer].iter().zip(&self.outputs[layer][degree]) {
+                let target = problem.edges[edge].target;
+                match role[target] {
+                    Role::Inside => {
+                        let input = problem.inputs[target].iter().position(|&input| input == edge);
+                        sums.transfers -= input.map_or(0.0, |input| self.inputs[target][degree][input]);
+                    }
+                    Role::Behind | Role::Before => sums.transfers += seconds,
+                }
+            }
+        }
+    }
+}
+
+/// Where a layer is, seen from a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// In an earlier stage, or in none yet.
+    Before,
+    /// In the stage.
+    Inside,
+    /// In a later stage.
+    Behind,
+}
+
+impl Sums {
+    /// Least seconds of the stage, and of every stage that has its layers.
+    pub(crate) fn seconds(&self, problem: &Problem, copies: u32) -> (f64, f64) {
+        if self.missing > 0 {
+            return (f64::INFINITY, f64::INFINITY);
+        }
+        let synchronisation = self.parameters * problem.synchronisation(copies);
+        let copies = f64::from(copies);
+        // Transfers are sums and differences: a small error may be left of them.
+        let transfers = self.transfers.max(0.0);
+        (
+            (self.seconds + transfers) / copies + synchronisation,
+            self.seconds / copies + synchronisation,
+        )
+    }
+
+    /// Whether the memory of one microbatch is too much for a device, and that of every larger stage as well.
+    pub(crate) fn is_too_large(&self, problem: &Problem) -> bool {
+        self.missing > 0 || self.bytes * (1.0 - MEMORY_RELATIVE) > problem.capacity()
+    }
+}

@@ -1,0 +1,410 @@
+//! Plans whose stages all take at most a given time.
+//!
+//! Sets of layers closed under successors are visited by size. What the stages of such a set need is two numbers, the sum
+//! of their copies, on which the memory of earlier stages depends, and their devices; of these, labels that no other is at
+//! least as good as are kept. A label is extended by every stage that may precede its set and takes at most the threshold:
+//! for each degree of tensor parallelism with the fewest copies that time and memory allow, since more of them only cost.
+//!
+//! A set is not extended further than the time and memory of one microbatch allow at any degree, and a label not if the
+//! layers that are left take more device seconds than its devices have.
+//!
+//! If there is no plan, the least time that was above the threshold is the next threshold that can make a difference.
+
+use rustc_hash::FxHashMap;
+use stagewright_core::bits;
+use stagewright_core::stop::Stop;
+use stagewright_core::tolerance::OPTIMAL_RELATIVE;
+
+use crate::choice::Outcome;
+use crate::lattice::Lattice;
+use crate::problem::Problem;
+use crate::stage::{Degrees, Least, Role, Stage, Sums};
+
+/// Sets of layers between two looks at the clock.
+const PATIENCE: u32 = 1 << 10;
+
+/// The outcome for a threshold.
+pub(crate) enum Answer {
+    /// A plan: stages from the last to the first.
+    Plan(Vec<Planned>),
+    /// No plan takes less than this.
+    Above(f64),
+    /// There is no plan that is known.
+    Unknown,
+}
+
+/// A stage of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Planned {
+    pub(crate) layers: Vec<usize>,
+    pub(crate) degrees: Degrees,
+    pub(crate) in_flight: u32,
+    pub(crate) seconds: f64,
+    /// Position of the configuration of every layer among those of its degree.
+    pub(crate) configurations: Vec<u32>,
+}
+
+/// What the stages of a set need.
+#[derive(Debug, Clone, Copy)]
+struct Label {
+    /// Sum of the copies of all stages.
+    copies: u32,
+    devices: u32,
+    /// The set without its first stage, the label there, and the degrees of the stage.
+    from: (u32, u32),
+    degrees: Degrees,
+}
+
+struct Set {
+    members: Box<[u64]>,
+    labels: Vec<Label>,
+}
+
+/// Finds a plan whose stages take at most `threshold` seconds.
+pub(crate) fn within(
+    problem: &Problem,
+    least: &Least,
+    lattice: &Lattice,
+    threshold: f64,
+    memory: Option<u64>,
+    stop: &Stop,
+) -> Answer {
+    let mut search = Search::new(problem, least, lattice, threshold, memory, stop);
+    search.run();
+    search.answer()
+}
+
+struct Search<'p> {
+    problem: &'p Problem,
+    least: &'p Least,
+    lattice: &'p Lattice,
+    threshold: f64,
+    /// Device seconds of all layers.
+    work: f64,
+    stop: &'p Stop,
+    /// Maximum bytes of the sets.
+    memory: u64,
+    bytes: u64,
+    sets: Vec<Set>,
+    of_members: FxHashMap<Box<[u64]>, u32>,
+    /// Sets by their number of layers.
+    by_size: Vec<Vec<u32>>,
+    /// Least time above the threshold that was met.
+    next: f64,
+    /// Whether some stage was left out without proof.
+    is_undecided: bool,
+    is_stopped: bool,
+    patience: u32,
+    growth: Growth,
+}
+
+/// The stage that is grown.
+#[derive(Default)]
+struct Growth {
+    from: u32,
+    labels: Vec<Label>,
+    members: Vec<u64>,
+    role: Vec<Role>,
+    is_inside: Vec<bool>,
+    layers: Vec<usize>,
+    /// Number of positions that each position still needs.
+    missing: Vec<u32>,
+    /// Device seconds of the layers that are in no stage.
+    rest: f64,
+    /// Least figures by degree, after every layer of the stage.
+    sums: Vec<Vec<Sums>>,
+}
+
+impl<'p> Search<'p> {
+    fn new(
+        problem: &'p Problem,
+        least: &'p Least,
+        lattice: &'p Lattice,
+        threshold: f64,
+        memory: Option<u64>,
+        stop: &'p Stop,
+    ) -> Search<'p> {
+        let nothing: Box<[u64]> = vec![0; lattice.words()].into();
+        let start = Label {
+            copies: 0,
+            devices: 0,
+            from: (0, 0),
+            degrees: Degrees { tensor: 0, copies: 0 },
+        };
+        let mut by_size = vec![Vec::new(); lattice.len() + 1];
+        by_size[0].push(0);
+        Search {
+            problem,
+            least,
+            lattice,
+            threshold,
+            work: least.device_seconds.iter().sum(),
+            stop,
+            memory: memory.unwrap_or(u64::MAX),
+            bytes: 0,
+            of_members: FxHashMap::from_iter([(nothing.clone(), 0)]),
+            sets: vec![Set { members: nothing, labels: vec![start] }],
+            by_size,
+            next: f64::INFINITY,
+            is_undecided: false,
+            is_stopped: false,
+            patience: PATIENCE,
+            growth: Growth::default(),
+        }
+    }
+
+    fn run(&mut self) {
+        for size in 0..self.lattice.len() {
+            for set in std::mem::take(&mut self.by_size[size]) {
+                self.extend(set);
+                if self.is_stopped {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Extends the labels of a set by all stages.
+    fn extend(&mut self, set: u32) {
+        let Set { members, labels } = &mut self.sets[set as usize];
+        labels.sort_unstable_by_key(|label| (label.copies, label.devices));
+        let (ready, missing) = self.lattice.frontier(members);
+        let mut growth = std::mem::take(&mut self.growth);
+        growth.from = set;
+        growth.labels.clone_from(labels);
+        growth.members.clear();
+        growth.members.extend_from_slice(members);
+        growth.role.clear();
+        growth.role.resize(self.lattice.len(), Role::Before);
+        growth.is_inside.clear();
+        growth.is_inside.resize(self.lattice.len(), false);
+        growth.rest = 0.0;
+        for (at, &layer) in self.lattice.layer_at.iter().enumerate() {
+            match bits::contains(members, at) {
+                true => growth.role[layer] = Role::Behind,
+                false => growth.rest += self.least.device_seconds[layer],
+            }
+        }
+        growth.missing = missing;
+        growth.sums = vec![vec![Sums::default(); self.problem.degrees.len()]];
+        self.growth = growth;
+        self.grow(&ready);
+    }
+
+    /// Adds each of the ready layers to the stage, and then those behind it in the list and those that become ready.
+    fn grow(&mut self, ready: &[u32]) {
+        for (i, &at) in ready.iter().enumerate() {
+            let layer = self.lattice.layer_at[at as usize];
+            let rest = self.growth.rest - self.work * OPTIMAL_RELATIVE;
+            self.enter(at as usize, layer);
+            if self.evaluate() {
+                let mut next: Vec<u32> = ready[i + 1..].to_vec();
+                let following = self.lattice.following(at as usize);
+                next.extend(following.iter().filter(|&&next| self.growth.missing[next as usize] == 0));
+                if !next.is_empty() {
+                    self.grow(&next);
+                }
+            }
+            self.leave(at as usize, layer, rest);
+            if self.is_stopped {
+                return;
+            }
+        }
+    }
+
+    fn enter(&mut self, at: usize, layer: usize) {
+        let Growth { members, role, is_inside, layers, missing, rest, sums, .. } = &mut self.growth;
+        bits::insert(members, at);
+        let mut of = sums[sums.len() - 1].clone();
+        self.least.add(self.problem, &mut of, layer, role);
+        sums.push(of);
+        role[layer] = Role::Inside;
+        is_inside[layer] = true;
+        layers.push(layer);
+        *rest -= self.least.device_seconds[layer];
+        self.lattice.following(at).iter().for_each(|&next| missing[next as usize] -= 1);
+    }
+
+    fn leave(&mut self, at: usize, layer: usize, rest: f64) {
+        let growth = &mut self.growth;
+        bits::remove(&mut growth.members, at);
+        growth.sums.pop();
+        growth.role[layer] = Role::Before;
+        growth.is_inside[layer] = false;
+        growth.layers.pop();
+        growth.rest = rest;
+        self.lattice.following(at).iter().for_each(|&next| growth.missing[next as usize] += 1);
+    }
+
+    /// Extends the labels by the stage. Returns whether a larger stage may be possible.
+    fn evaluate(&mut self) -> bool {
+        self.patience -= 1;
+        if self.patience == 0 {
+            self.patience = PATIENCE;
+            self.is_stopped |= self.stop.reason().is_some() || self.bytes > self.memory;
+        }
+        let problem = self.problem;
+        let is_whole = self.growth.layers.len() == self.lattice.len();
+        let may_end = problem.terms.pipeline || is_whole;
+        let (mut is_alive, mut least_of_larger) = (false, f64::INFINITY);
+        for tensor in 0..problem.degrees.len() {
+            let sums = self.growth.sums[self.growth.sums.len() - 1][tensor];
+            if sums.is_too_large(problem) {
+                continue;
+            }
+            let mut usable = Vec::new();
+            for &copies in &problem.copies {
+                if u64::from(copies) * u64::from(problem.degrees[tensor]) > u64::from(problem.devices) {
+                    break;
+                }
+                let (seconds, of_larger) = sums.seconds(problem, copies);
+                is_alive |= of_larger <= self.threshold;
+                least_of_larger = least_of_larger.min(of_larger);
+                match seconds <= self.threshold {
+                    true => usable.push(copies),
+                    false => self.next = self.next.min(seconds.max(self.above())),
+                }
+            }
+            if may_end && !usable.is_empty() {
+                self.extend_labels(tensor, &usable);
+            }
+        }
+        if !is_alive {
+            self.next = self.next.min(least_of_larger.max(self.above()));
+        }
+        is_alive && !self.is_stopped
+    }
+
+    /// The least threshold that counts as above this one.
+    fn above(&self) -> f64 {
+        self.threshold * (1.0 + OPTIMAL_RELATIVE)
+    }
+
+    fn extend_labels(&mut self, tensor: usize, usable: &[u32]) {
+        let problem = self.problem;
+        let degree = problem.degrees[tensor];
+        let labels = std::mem::take(&mut self.growth.labels);
+        // Microbatches in flight that are known to fit, and known not to, by copies.
+        let mut known = vec![(0, u32::MAX); usable.len()];
+        for (at, label) in labels.iter().enumerate() {
+            for (&copies, known) in usable.iter().zip(&mut known) {
+                let (all, devices) = (label.copies + copies, label.devices + copies * degree);
+                if all > problem.most_copies() || devices > problem.devices {
+                    break;
+                }
+                let left = f64::from(problem.devices - devices);
+                // The rest is a sum and differences: a small error may be left of it.
+                let rest = self.growth.rest - self.work * OPTIMAL_RELATIVE;
+                if left * self.threshold < rest {
+                    self.next = self.next.min((rest / left).max(self.above()));
+                    break;
+                }
+                if self.is_dominated(all, devices) {
+                    break;
+                }
+                let in_flight = all.div_ceil(copies);
+                if in_flight >= known.1 {
+                    continue;
+                }
+                if in_flight > known.0 {
+                    let Growth { layers, is_inside, .. } = &self.growth;
+                    let stage = Stage { layers, is_inside };
+                    let degrees = Degrees { tensor, copies };
+                    match problem.choose(stage, degrees, in_flight, self.threshold, self.threshold) {
+                        Outcome::Found(_) => known.0 = in_flight,
+                        Outcome::Above(seconds) => {
+                            known.1 = in_flight;
+                            self.next = self.next.min(seconds.max(self.above()));
+                            continue;
+                        }
+                        Outcome::Undecided => {
+                            known.1 = in_flight;
+                            self.is_undecided = true;
+                            continue;
+                        }
+                    }
+                }
+                self.keep(Label {
+                    copies: all,
+                    devices,
+                    from: (self.growth.from, at as u32),
+                    degrees: Degrees { tensor, copies },
+                });
+                break;
+            }
+        }
+        self.growth.labels = labels;
+    }
+
+    fn is_dominated(&self, copies: u32, devices: u32) -> bool {
+        let set = self.of_members.get(&self.growth.members[..]);
+        set.is_some_and(|&set| {
+            let labels = &self.sets[set as usize].labels;
+            labels.iter().any(|label| label.copies <= copies && label.devices <= devices)
+        })
+    }
+
+    fn keep(&mut self, label: Label) {
+        let set = match self.of_members.get(&self.growth.members[..]) {
+            Some(&set) => set,
+            None => {
+                let set = self.sets.len() as u32;
+                let members: Box<[u64]> = self.growth.members.clone().into();
+                // The set, its entry in the map, and room for labels.
+                self.bytes += members.len() as u64 * 16 + 160;
+                self.of_members.insert(members.clone(), set);
+                let size: u32 = members.iter().map(|word| word.count_ones()).sum();
+                self.by_size[size as usize].push(set);
+                self.sets.push(Set { members, labels: Vec::new() });
+                set
+            }
+        };
+        let labels = &mut self.sets[set as usize].labels;
+        let before = labels.len();
+        labels.retain(|other| other.copies < label.copies || other.devices < label.devices);
+        labels.push(label);
+        self.bytes += (labels.len().saturating_sub(before) * size_of::<Label>()) as u64;
+    }
+
+    fn answer(mut self) -> Answer {
+        let all = self.by_size[self.lattice.len()].first().copied();
+        let Some(mut set) = all else {
+            return match self.is_undecided || self.is_stopped {
+                true => Answer::Unknown,
+                false => Answer::Above(self.next),
+            };
+        };
+        // The fewest devices, then the fewest copies.
+        let labels = &self.sets[set as usize].labels;
+        let best = labels.iter().min_by_key(|label| (label.devices, label.copies)).copied();
+        let Some(mut label) = best else { return Answer::Unknown };
+        let mut stages = Vec::new();
+        while label.degrees.copies > 0 {
+            let (before, at) = label.from;
+            let members = bits::difference(&self.sets[set as usize].members, &self.sets[before as usize].members);
+            let layers: Vec<usize> = members.map(|at| self.lattice.layer_at[at]).collect();
+            self.growth.is_inside.fill(false);
+            layers.iter().for_each(|&layer| self.growth.is_inside[layer] = true);
+            let stage = Stage { layers: &layers, is_inside: &self.growth.is_inside };
+            let in_flight = label.copies.div_ceil(label.degrees.copies);
+            let fastest = f64::NEG_INFINITY;
+            let choice =
+                match self.problem.choose(stage, label.degrees, in_flight, fastest, self.threshold) {
+                    Outcome::Found(choice) => choice,
+                    // The fastest of a choice that exists.
+                    Outcome::Above(_) | Outcome::Undecided => return Answer::Unknown,
+                };
+            stages.push(Planned {
+                layers,
+                degrees: label.degrees,
+                in_flight,
+                seconds: choice.seconds,
+                configurations: choice.configurations,
+            });
+            set = before;
+            label = self.sets[before as usize].labels[at as usize];
+        }
+        stages.reverse();
+        Answer::Plan(stages)
+    }
+}

@@ -1,0 +1,4 @@
+//! Integration tests of the joint planner.
+
+mod piper;
+mod random;

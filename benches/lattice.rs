@@ -98,6 +98,7 @@ fn parallel_chains(chains: u64, length: u64, number: u64) -> Problem {
             memory_bytes: None,
             link: None,
             group: None,
+            server: None,
         }],
         groups: Vec::new(),
         matrix: None,

@@ -139,6 +139,7 @@ fn model(name: &str, training: bool, granularity: Granularity, split: Split, acc
         memory_bytes: None,
         link: Some(LinkDocument { latency_s: 0.0, bandwidth: 16e9 }),
         group: None,
+        server: None,
     };
     let cluster = Cluster::from_document(ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

@@ -33,6 +33,7 @@ fn devices(count: u32) -> Cluster {
             memory_bytes: None,
             link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
             group: None,
+            server: None,
         }],
         groups: Vec::new(),
         matrix: None,

@@ -32,6 +32,7 @@ fn chain(length: usize, devices: u32, memory: f64, pins: PinsDocument) -> Proble
         memory_bytes: Some(memory),
         link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1e9 }),
         group: None,
+        server: None,
     };
     let cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

@@ -219,6 +219,7 @@ fn problem(operators: usize, devices: u32, rng: &mut ChaCha8Rng) -> Problem {
             memory_bytes: None,
             link: Some(LinkDocument { latency_s: 1e-6, bandwidth: 1e10 }),
             group: None,
+            server: None,
         }],
         groups: Vec::new(),
         matrix: None,

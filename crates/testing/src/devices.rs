@@ -14,6 +14,7 @@ pub fn devices(count: u32, memory_bytes: Option<f64>) -> Cluster {
         memory_bytes,
         link: None,
         group: None,
+        server: None,
     };
     let document = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

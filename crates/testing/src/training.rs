@@ -66,6 +66,7 @@ pub fn training(number: u64, schedule: Schedule, layers: usize, devices: u32) ->
         memory_bytes: memory,
         link: None,
         group: None,
+        server: None,
     };
     let cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

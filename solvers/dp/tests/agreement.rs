@@ -153,6 +153,7 @@ fn tight(number: u64, seconds: f64, mark: f64, communication: Communication) -> 
         memory_bytes: Some((bytes / f64::from(devices)).ceil()),
         link: None,
         group: None,
+        server: None,
     };
     let cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

@@ -319,7 +319,10 @@ impl Problem {
                     .get(id)
                     .is_some_and(|&other| edges.iter().any(|&edge| end(&self.edges[edge]) == other));
                 if !is_neighbour {
-                    return Err(ProblemError::Unknown { place: format!("the neighbour of {place}"), id: *id });
+                    return Err(ProblemError::Unknown {
+                        place: format!("the neighbour of {place}"),
+                        id: *id,
+                    });
                 }
                 amount(place, bytes)?;
             }

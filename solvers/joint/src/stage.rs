@@ -1,6 +1,5 @@
 //! The time and memory of a stage.
 
-
 use stagewright_core::tolerance::MEMORY_RELATIVE;
 
 use crate::choice::{Candidate, Choice, Outcome, least};
@@ -232,10 +231,7 @@ impl Sums {
         let copies = f64::from(copies);
         // Transfers are sums and differences: a small error may be left of them.
         let transfers = self.transfers.max(0.0);
-        (
-            (self.seconds + transfers) / copies + synchronisation,
-            self.seconds / copies + synchronisation,
-        )
+        ((self.seconds + transfers) / copies + synchronisation, self.seconds / copies + synchronisation)
     }
 
     /// Whether the memory of one microbatch is too much for a device, and that of every larger stage as well.

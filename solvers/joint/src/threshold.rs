@@ -125,12 +125,7 @@ impl<'p> Search<'p> {
         stop: &'p Stop,
     ) -> Search<'p> {
         let nothing: Box<[u64]> = vec![0; lattice.words()].into();
-        let start = Label {
-            copies: 0,
-            devices: 0,
-            from: (0, 0),
-            degrees: Degrees { tensor: 0, copies: 0 },
-        };
+        let start = Label { copies: 0, devices: 0, from: (0, 0), degrees: Degrees { tensor: 0, copies: 0 } };
         let mut by_size = vec![Vec::new(); lattice.len() + 1];
         by_size[0].push(0);
         Search {
@@ -381,19 +376,19 @@ impl<'p> Search<'p> {
         let mut stages = Vec::new();
         while label.degrees.copies > 0 {
             let (before, at) = label.from;
-            let members = bits::difference(&self.sets[set as usize].members, &self.sets[before as usize].members);
+            let members =
+                bits::difference(&self.sets[set as usize].members, &self.sets[before as usize].members);
             let layers: Vec<usize> = members.map(|at| self.lattice.layer_at[at]).collect();
             self.growth.is_inside.fill(false);
             layers.iter().for_each(|&layer| self.growth.is_inside[layer] = true);
             let stage = Stage { layers: &layers, is_inside: &self.growth.is_inside };
             let in_flight = label.copies.div_ceil(label.degrees.copies);
             let fastest = f64::NEG_INFINITY;
-            let choice =
-                match self.problem.choose(stage, label.degrees, in_flight, fastest, self.threshold) {
-                    Outcome::Found(choice) => choice,
-                    // The fastest of a choice that exists.
-                    Outcome::Above(_) | Outcome::Undecided => return Answer::Unknown,
-                };
+            let choice = match self.problem.choose(stage, label.degrees, in_flight, fastest, self.threshold) {
+                Outcome::Found(choice) => choice,
+                // The fastest of a choice that exists.
+                Outcome::Above(_) | Outcome::Undecided => return Answer::Unknown,
+            };
             stages.push(Planned {
                 layers,
                 degrees: label.degrees,

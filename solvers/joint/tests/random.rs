@@ -73,9 +73,10 @@ fn brute_force(document: &PiperDocument, terms: Terms, after: u32, copies: u32, 
     let mut best = f64::INFINITY;
     for stage in 1u32..1 << count {
         // The successors of a layer of the stage are in it or after it.
-        let is_closed = document.edges.iter().all(|edge| {
-            stage >> edge.source_id & 1 == 0 || (stage | after) >> edge.dest_id & 1 == 1
-        });
+        let is_closed = document
+            .edges
+            .iter()
+            .all(|edge| stage >> edge.source_id & 1 == 0 || (stage | after) >> edge.dest_id & 1 == 1);
         let is_rest = (stage | after) == (1 << count) - 1;
         if stage & after != 0 || !is_closed || (!terms.pipeline && !is_rest) {
             continue;
@@ -88,7 +89,8 @@ fn brute_force(document: &PiperDocument, terms: Terms, after: u32, copies: u32, 
                 }
                 let seconds = fastest(document, terms, stage, data, tensor, copies.div_ceil(data));
                 if seconds < best {
-                    best = best.min(seconds.max(brute_force(document, terms, after | stage, copies, devices)));
+                    best =
+                        best.min(seconds.max(brute_force(document, terms, after | stage, copies, devices)));
                 }
             }
         }
@@ -97,7 +99,14 @@ fn brute_force(document: &PiperDocument, terms: Terms, after: u32, copies: u32, 
 }
 
 /// The least time of a stage over all choices of configurations.
-fn fastest(document: &PiperDocument, terms: Terms, stage: u32, data: u32, tensor: u32, in_flight: u32) -> f64 {
+fn fastest(
+    document: &PiperDocument,
+    terms: Terms,
+    stage: u32,
+    data: u32,
+    tensor: u32,
+    in_flight: u32,
+) -> f64 {
     let nodes: Vec<&PiperNodeDocument> =
         document.nodes.iter().filter(|node| stage >> node.id & 1 == 1).collect();
     let listed: Option<Vec<_>> =

@@ -79,6 +79,7 @@ fn example(execution: Execution) -> Problem {
         memory_bytes: None,
         link: None,
         group: None,
+        server: None,
     };
     let cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

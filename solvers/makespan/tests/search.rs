@@ -306,6 +306,7 @@ fn branches(width: usize, depth: usize, memory_bytes: Option<f64>) -> Problem {
         memory_bytes,
         link: Some(LinkDocument { latency_s: 0.1, bandwidth: 1.0 }),
         group: None,
+        server: None,
     };
     let cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),
@@ -413,6 +414,7 @@ fn nothing_or_one_of_anything() {
             memory_bytes: None,
             link: None,
             group: None,
+            server: None,
         };
         let cluster = ClusterDocument {
             schema: CLUSTER_SCHEMA.into(),

@@ -86,6 +86,7 @@ fn problem(number: u64) -> Problem {
             memory_bytes: rng.random_bool(0.5).then(|| f64::from(rng.random_range(2..12))),
             link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
             group: None,
+            server: None,
         });
     }
     let cluster = Cluster::from_document(ClusterDocument {

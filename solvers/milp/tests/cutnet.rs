@@ -227,6 +227,7 @@ fn memory_is_as_tight_as_the_evaluation_has_it() {
         memory_bytes: Some(1e9),
         link: None,
         group: None,
+        server: None,
     };
     let cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

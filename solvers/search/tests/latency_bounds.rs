@@ -265,6 +265,7 @@ fn problem_of(builder: GraphBuilder, accelerators: u32, memory: Option<f64>) -> 
         memory_bytes,
         link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
         group: None,
+        server: None,
     };
     let cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

@@ -103,6 +103,20 @@ pub struct KindDocument {
     /// Name of the group its devices belong to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// The servers that its devices are in, for joint plans; by default all devices are in one. Other plans do not read
+    /// it: write servers as groups for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerDocument>,
+}
+
+/// Servers with equally many devices of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServerDocument {
+    /// Number of devices of a server.
+    pub devices: u32,
+    /// Link of each device to the devices of other servers.
+    pub link: LinkDocument,
 }
 
 impl KindDocument {
@@ -118,6 +132,7 @@ impl KindDocument {
             reserve_bytes: None,
             link: None,
             group: None,
+            server: None,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! `stagewright.joint-plan/1`: stages with degrees of parallelism, and a configuration for every layer.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +42,9 @@ pub struct JointPlanDocument {
     /// Why there is no plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// How every stage runs the batch; null without a plan, and for `time-per-sample`, where stages differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution: Option<JointExecutionDocument>,
     /// The stages in the order of the forward pass; empty without a plan.
     pub stages: Vec<JointStageDocument>,
 }
@@ -50,10 +55,13 @@ pub struct JointPlanDocument {
 pub struct JointObjectiveDocument {
     /// The quantity that is minimised.
     pub kind: JointObjectiveKind,
-    /// Parallelism that a plan may use.
-    pub parallel: Vec<Parallelism>,
-    /// Microbatches, or samples, of a batch.
+    /// Parallelism that a plan may use, each with the degree that it must have, or null for any.
+    pub parallel: BTreeMap<Parallelism, Option<u32>>,
+    /// Samples of a batch, over all copies; microbatches for `time-per-sample`.
     pub global_batch: u64,
+    /// Samples of a microbatch if they were given; null for any, and for `time-per-sample`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub microbatch: Option<u32>,
     /// How the memory of layers that are recomputed adds up.
     pub recompute_workspace: RecomputeWorkspace,
     /// Value in seconds; null without a plan.
@@ -71,9 +79,7 @@ pub enum JointObjectiveKind {
 }
 
 /// A kind of parallelism, or a technique that a joint plan chooses with it.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Parallelism {
     /// Tensor parallelism: operators split over the devices of a group.
@@ -135,6 +141,22 @@ impl RecomputeWorkspace {
     }
 }
 
+/// What all stages of a plan for one iteration have in common.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JointExecutionDocument {
+    /// Samples of a microbatch.
+    pub microbatch: u32,
+    /// Microbatches of an iteration, for every copy.
+    pub microbatches: u32,
+    /// Degree of data parallelism.
+    pub data: u32,
+    /// Degree of expert parallelism, which divides that of data parallelism.
+    pub expert: u32,
+    /// States that copies divide: of the optimizer (1), gradients as well (2), parameters as well (3), or none (0).
+    pub zero: u32,
+}
+
 /// A lower bound on the value of every joint plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -149,6 +171,9 @@ pub struct JointBoundDocument {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JointStageDocument {
+    /// Kind of its devices; absent for `time-per-sample`, where there is one kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// Degree of data parallelism: copies of the stage.
     pub data: u32,
     /// Degree of tensor parallelism: devices of a copy.
@@ -157,8 +182,21 @@ pub struct JointStageDocument {
     pub in_flight: u32,
     /// Seconds per microbatch.
     pub seconds: f64,
+    /// Seconds of the forward pass of a microbatch; absent for `time-per-sample`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forward_s: Option<f64>,
+    /// Seconds of an iteration after its last microbatch: the synchronisation of gradients, and the update; absent for
+    /// `time-per-sample`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub update_s: Option<f64>,
     /// Bytes of memory in use on a device.
     pub memory_bytes: f64,
+    /// Bytes of it for parameters, gradients and the optimizer; absent for `time-per-sample`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_bytes: Option<f64>,
+    /// Bytes of it for activations of all microbatches in flight; absent for `time-per-sample`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activation_bytes: Option<f64>,
     /// The layers, with their configurations.
     pub layers: Vec<JointLayerDocument>,
 }

@@ -25,19 +25,22 @@ mod joint;
 mod pins;
 mod piper;
 mod plan;
+mod role;
 mod strategies;
 
 pub use bytes::bytes;
 pub use cluster::{
-    CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GroupDocument, KindDocument, LinkDocument, MatrixDocument,
+    CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GroupDocument, KindDocument, LinkDocument,
+    MatrixDocument, ServerDocument,
 };
 pub use graph::{
     BatchDocument, GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, Pass,
     Precision, TensorDocument,
 };
 pub use joint::{
-    JOINT_PLAN_SCHEMA, JointBoundDocument, JointLayerDocument, JointObjectiveDocument, JointObjectiveKind,
-    JointPlanDocument, JointStageDocument, Parallelism, RecomputeWorkspace,
+    JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument, JointLayerDocument,
+    JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, Parallelism,
+    RecomputeWorkspace,
 };
 pub use pins::{PinTargets, PinsDocument};
 pub use piper::{PiperConfigurationDocument, PiperDocument, PiperEdgeDocument, PiperNodeDocument};
@@ -46,6 +49,7 @@ pub use plan::{
     ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, PLAN_SCHEMA, PlanDocument, PlanStatus, Schedule,
     Split, ThroughputDocument, TimeUnitDocument, Training, UplinkDocument,
 };
+pub use role::{Role, role};
 pub use strategies::{
     FORBIDDEN_COST, STRATEGY_PLAN_SCHEMA, StrategiesDocument, StrategyBoundDocument,
     StrategyCertificateDocument, StrategyEdgesDocument, StrategyNodesDocument, StrategyPlanDocument,

@@ -59,6 +59,7 @@ impl Small {
             memory_bytes: self.memory,
             link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
             group: None,
+            server: None,
         };
         let cluster = Cluster::from_document(ClusterDocument {
             schema: CLUSTER_SCHEMA.into(),

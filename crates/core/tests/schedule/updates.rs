@@ -65,6 +65,7 @@ fn cluster() -> Cluster {
             reserve_bytes: None,
             link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
             group: None,
+            server: None,
         }],
         groups: Vec::new(),
         matrix: None,

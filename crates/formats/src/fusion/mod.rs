@@ -21,14 +21,12 @@
 //! In the document, the members of a kernel share a device; tensors between them have no bytes; the product,
 //! or else the first member, has the launch and all bytes that the kernel moves. Every member keeps its FLOP.
 
-mod table;
-
 use std::collections::BTreeMap;
 
 use petgraph::unionfind::UnionFind;
 use stagewright_core::document::{GraphDocument, Pass};
 
-pub use table::{Role, role};
+pub use stagewright_core::document::{Role, role};
 
 /// A kernel under construction, identified by its last operator.
 #[derive(Debug, Clone, Copy)]

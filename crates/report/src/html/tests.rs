@@ -66,6 +66,7 @@ fn problem_of(graph: Graph, devices: u32) -> Problem {
         memory_bytes: None,
         link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1e6 }),
         group: None,
+        server: None,
     };
     let cluster = Cluster::from_document(ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

@@ -31,6 +31,7 @@ pub(super) fn graph(operators: usize, edges: &[(usize, usize)], devices: u32) ->
         memory_bytes: None,
         link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
         group: None,
+        server: None,
     };
     let cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

@@ -103,6 +103,7 @@ fn alike_operators(
         memory_bytes: None,
         link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 }),
         group: None,
+        server: None,
     };
     let cluster = ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),

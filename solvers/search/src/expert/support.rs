@@ -67,6 +67,7 @@ impl Model {
             memory_bytes: self.memory.filter(|_| !host),
             link: Some(LinkDocument { latency_s: 0.0, bandwidth: 8.0 }),
             group: None,
+            server: None,
         };
         let cluster = Cluster::from_document(ClusterDocument {
             schema: CLUSTER_SCHEMA.into(),

@@ -58,6 +58,7 @@ fn cluster() -> ClusterDocument {
             memory_bytes: Some(16e9),
             link: Some(LinkDocument { latency_s: 5e-6, bandwidth: 1.2e10 }),
             group: None,
+            server: None,
         }],
         groups: Vec::new(),
         matrix: None,

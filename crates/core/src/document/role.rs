@@ -1,10 +1,8 @@
-//! The table of fusion roles, by name of the operator.
+//! Roles of operators in kernels, by their kind.
 //!
 //! Names come from several frameworks, so they are compared in lower case and without separators.
 
-use crate::names::is_among;
-
-/// Fusion role of an operator.
+/// Role of an operator in a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// A product or a convolution: the head of a kernel, which elementwise operators may follow.
@@ -65,5 +63,8 @@ const ROLES: [(Role, &str); 4] = [
 pub fn role(kind: &str) -> Role {
     let kind: String =
         kind.chars().filter(|c| c.is_ascii_alphanumeric()).map(|c| c.to_ascii_lowercase()).collect();
-    ROLES.iter().find(|(_, kinds)| is_among(&kind, kinds)).map_or(Role::Apart, |&(role, _)| role)
+    ROLES
+        .iter()
+        .find(|(_, kinds)| kinds.split(' ').any(|listed| listed == kind))
+        .map_or(Role::Apart, |&(role, _)| role)
 }

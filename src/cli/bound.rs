@@ -10,7 +10,7 @@ use stagewright::report::wrap::facts;
 use super::args::BoundArguments;
 use super::error::Result;
 use super::exit::Exit;
-use super::{interrupt, output, plan, resolve, strategies};
+use super::{interrupt, joint, output, plan, resolve, strategies};
 
 /// The output of `--json`.
 #[derive(serde::Serialize)]
@@ -23,6 +23,9 @@ struct Bounds {
 pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit> {
     if strategies::is_problem(&arguments.model.model) {
         return strategies::bound(arguments, verbose);
+    }
+    if arguments.parallel.parallel.is_some() {
+        return joint::bound(arguments, verbose);
     }
     let objective = resolve::objective(&arguments.objective)?;
     let solving = resolve::solving(&arguments.solve)?;

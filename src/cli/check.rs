@@ -14,11 +14,14 @@ use super::args::CheckArguments;
 use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::resolve::{self, Documents};
-use super::{output, strategies};
+use super::{joint, output, strategies};
 
 pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit> {
     if strategies::is_problem(&arguments.model.model) {
         return strategies::check(arguments);
+    }
+    if let Some(exit) = joint::check_if_joint(arguments)? {
+        return Ok(exit);
     }
     let (documents, mut plan, label) = resolve::planned(&arguments.model, &arguments.plan)?;
     let made_for = plan.objective.clone();

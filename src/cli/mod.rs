@@ -17,6 +17,7 @@ mod explain;
 mod export;
 mod files;
 mod interrupt;
+mod joint;
 mod iteration;
 mod man;
 mod model_options;

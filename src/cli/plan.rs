@@ -27,7 +27,7 @@ use super::policy;
 use super::progress::Progress;
 use super::recorder::Recorder;
 use super::resolve::{self, Chosen, Solving};
-use super::{export, interrupt, output, simulate, strategies};
+use super::{export, interrupt, joint, output, simulate, strategies};
 
 /// Maximum time of a diagnosis; it also ends with the time limit of the solve.
 const DIAGNOSIS: Duration = Duration::from_secs(20);
@@ -38,6 +38,9 @@ const MAX_SIMULATIONS: u64 = 1 << 53;
 pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     if strategies::is_problem(&arguments.model.model) {
         return strategies::plan(arguments, verbose);
+    }
+    if arguments.parallel.parallel.is_some() {
+        return joint::plan(arguments, verbose);
     }
     if arguments.start.is_some() {
         return Err(CliError::new("U013", "--start is only for strategy problems")

@@ -109,6 +109,14 @@ pub fn keep_whole(graph: &mut GraphDocument) {
     }
 }
 
+/// Layer of every operator, and whether it is one of a stack; `None` for an operator in no layer.
+pub fn layer_names(graph: &GraphDocument) -> Vec<Option<(String, bool)>> {
+    let paths: Vec<Cow<str>> =
+        graph.operators.iter().map(|operator| path(&operator.name, operator.layer.as_deref())).collect();
+    let name = |found: Found<'_>| (!found.is_above).then(|| (found.path.to_owned(), found.number.is_some()));
+    layers_of(&paths).into_iter().map(name).collect()
+}
+
 /// Path of an operator with a name and an optional layer.
 pub fn path<'a>(name: &'a str, layer: Option<&'a str>) -> Cow<'a, str> {
     match layer.filter(|layer| !layer.is_empty()) {

@@ -42,6 +42,7 @@ pub mod cost_graph;
 pub mod error;
 pub mod foreign;
 pub mod fusion;
+pub mod joint;
 pub mod layers;
 pub(crate) mod names;
 pub mod native;
@@ -75,6 +76,8 @@ pub use options::{CostRules, Fusion, Gradients, ImportOptions, Tied, TimeUnit};
 pub use pins::import_pins;
 pub use plan::{PlanFile, import_plan, import_plan_alone, write_plan};
 pub use reference::{ReferenceIds, write_reference};
+pub use joint::{import_joint_plan, is_joint_plan, write_joint_plan};
+pub use piper::{import_piper, is_piper};
 pub use strategies::{import_strategies, import_strategy_plan, is_strategies, write_strategy_plan};
 use text::Sniff;
 

@@ -32,10 +32,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Deserialize;
 use stagewright_core::document::{
     ClusterDocument, GRAPH_SCHEMA, GraphDocument, KindDocument, LinkDocument, OperatorDocument,
-    TensorDocument,
+    PiperConfigurationDocument, PiperDocument, PiperNodeDocument, TensorDocument,
 };
 
 use super::error::{At, InputError, Result};
@@ -46,55 +45,12 @@ use super::text::{Sniff, text};
 use super::work::is_amount;
 use super::{Format, Imported, names};
 
-/// Unknown fields are ignored, as in the package.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct File {
-    max_devices: u32,
-    max_memory_per_device: f64,
-    /// Bytes per second.
-    bandwidth: f64,
-    nodes: Vec<Node>,
-    edges: Vec<Edge>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Node {
-    id: i64,
-    #[serde(default)]
-    name: String,
-    #[serde(rename = "TMPCs")]
-    ways: BTreeMap<String, Vec<Way>>,
-}
-
-/// A time-memory-parallelism-communication configuration of a node (TMPC), in Piper's terms.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Way {
-    time_per_sample: f64,
-    parameter_size: f64,
-    memory_usage_a: f64,
-    memory_usage_b: f64,
-    #[serde(default)]
-    sync_time_fw: BTreeMap<i64, f64>,
-    #[serde(default)]
-    sync_time_bw: BTreeMap<i64, f64>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Edge {
-    source_id: i64,
-    dest_id: i64,
-    communication_cost: f64,
-}
-
 pub(super) fn detect(_bytes: &[u8], json: &Sniff) -> bool {
     ["maxMemoryPerDevice", "mbsInBatch", "maxDevices"].iter().any(|key| json.has(key))
 }
 
 pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported> {
-    let file: File = Notation::Json.read(label, text(label, bytes)?)?;
+    let file: PiperDocument = Notation::Json.read(label, text(label, bytes)?)?;
     if file.nodes.is_empty() {
         let help = "give at least one node";
         return Err(InputError::at_path("M004", label, "nodes", "the model has no nodes", help));
@@ -122,7 +78,7 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
         let message = "the format does not state the unit of its times";
         return Err(InputError::new("M005", label, At::Whole, message, help));
     };
-    let operator = |((node, name), way): ((&Node, &String), &Way)| OperatorDocument {
+    let operator = |((node, name), way): ((&PiperNodeDocument, &String), &PiperConfigurationDocument)| OperatorDocument {
         kind: (!node.name.is_empty()).then(|| node.name.clone()),
         layer: names::layer(&node.name),
         seconds: BTreeMap::from([(options.class().to_owned(), way.time_per_sample / unit.per_second())]),
@@ -142,8 +98,8 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
 }
 
 /// The first configuration of a node on one device.
-fn single<'a>(label: &str, i: usize, node: &'a Node) -> Result<(&'a str, &'a Way)> {
-    let one = node.ways.iter().find(|(degree, _)| degree.trim().parse() == Ok(1));
+fn single<'a>(label: &str, i: usize, node: &'a PiperNodeDocument) -> Result<(&'a str, &'a PiperConfigurationDocument)> {
+    let one = node.configurations.iter().find(|(degree, _)| degree.trim().parse() == Ok(1));
     one.and_then(|(degree, ways)| Some((degree.as_str(), ways.first()?))).ok_or_else(|| {
         let message = format!("the node {} has no profile for one device", node.id);
         let help =
@@ -152,7 +108,7 @@ fn single<'a>(label: &str, i: usize, node: &'a Node) -> Result<(&'a str, &'a Way
     })
 }
 
-fn check_way(label: &str, path: &str, way: &Way, id: i64, joined: &BTreeSet<(i64, i64)>) -> Result<()> {
+fn check_way(label: &str, path: &str, way: &PiperConfigurationDocument, id: i64, joined: &BTreeSet<(i64, i64)>) -> Result<()> {
     for (field, value) in [
         ("timePerSample", way.time_per_sample),
         ("parameterSize", way.parameter_size),
@@ -183,7 +139,7 @@ fn check_way(label: &str, path: &str, way: &Way, id: i64, joined: &BTreeSet<(i64
 
 fn tensors(
     label: &str,
-    file: &File,
+    file: &PiperDocument,
     by_id: &BTreeMap<i64, usize>,
     names: &[String],
 ) -> Result<Vec<TensorDocument>> {
@@ -215,7 +171,7 @@ fn tensors(
     Ok(readers.iter().map(tensor).collect())
 }
 
-fn cluster(label: &str, file: &File, options: &ImportOptions) -> Result<ClusterDocument> {
+fn cluster(label: &str, file: &PiperDocument, options: &ImportOptions) -> Result<ClusterDocument> {
     not_negative(label, "maxMemoryPerDevice", file.max_memory_per_device)?;
     not_negative(label, "bandwidth", file.bandwidth)?;
     let kind = KindDocument {
@@ -224,6 +180,35 @@ fn cluster(label: &str, file: &File, options: &ImportOptions) -> Result<ClusterD
         ..KindDocument::named(options.class(), file.max_devices)
     };
     Ok(ClusterDocument { kinds: vec![kind], ..ClusterDocument::new("piper") })
+}
+
+/// Whether a model is a file of Piper.
+pub fn is_piper(bytes: &[u8]) -> bool {
+    super::detect("", bytes).is_ok_and(|format| format == Format::Piper)
+}
+
+/// Reads a file of Piper with all configurations. Its numbers are not checked.
+///
+/// # Errors
+/// If the text is no such file.
+pub fn import_piper(label: &str, bytes: &[u8]) -> Result<PiperDocument> {
+    Notation::Json.read(label, text(label, bytes)?)
+}
+
+/// Names of the layers of a file of Piper, all different.
+pub fn layer_names(document: &PiperDocument) -> Vec<String> {
+    names::unique(document.nodes.iter().map(|node| (node.name.as_str(), node.id)))
+}
+
+/// Names of the configurations of a layer at a degree, all different: their own, or `#` and their index.
+pub fn configuration_names(configurations: &[PiperConfigurationDocument]) -> Vec<String> {
+    let ids: BTreeSet<&str> = configurations.iter().map(|one| one.id.as_str()).collect();
+    let are_names = ids.len() == configurations.len() && !ids.contains("");
+    let name = |(at, one): (usize, &PiperConfigurationDocument)| match are_names {
+        true => one.id.clone(),
+        false => format!("#{at}"),
+    };
+    configurations.iter().enumerate().map(name).collect()
 }
 
 fn not_negative(label: &str, path: &str, value: f64) -> Result<()> {

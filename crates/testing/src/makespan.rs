@@ -94,6 +94,7 @@ fn cluster(rng: &mut ChaCha8Rng, most: u32) -> Cluster {
         let host = rng.random_bool(0.2);
         let group = rng.random_bool(0.7).then(|| rng.random_range(0..2));
         kinds.push(KindDocument {
+            server: None,
             reserve_bytes: None,
             name: format!("kind{}x", kinds.len()),
             class: format!("class{}", rng.random_range(0..2)),

@@ -206,6 +206,7 @@ fn cluster(rng: &mut impl Rng, size: Size) -> Cluster {
         let count = rng.random_range(0..=left.min(3));
         left -= count;
         kinds.push(KindDocument {
+            server: None,
             reserve_bytes: None,
             name: name.into(),
             class: name.into(),

@@ -1,11 +1,9 @@
-//! Joint plans: stages, the degrees of tensor and data parallelism of each, and a configuration for every layer.
+//! Joint plans: stages, degrees of parallelism, and a configuration for every layer.
+//!
+//! [`iteration`] plans training graphs for the time of an iteration, with the same degrees in all stages of a kind of
+//! devices. [`sample`] plans models whose layers come with configurations, as in files of Piper, for the time per sample
+//! of the slowest stage. `docs/joint.md` has both cost models.
 
 mod choice;
-mod lattice;
-mod problem;
-mod solver;
-mod stage;
-mod threshold;
-
-pub use problem::{Problem, ProblemError, Terms};
-pub use solver::{NAME, PlannedStage, Solution, solve};
+pub mod iteration;
+pub mod sample;

@@ -8,7 +8,7 @@ use stagewright_core::document::{
 };
 use stagewright_core::seed;
 use stagewright_core::solver::Status;
-use stagewright_joint::Terms;
+use stagewright_joint::sample::Terms;
 
 use crate::piper::{ALL, solved};
 

@@ -99,6 +99,8 @@ pub(crate) struct PlanArguments {
     #[command(flatten)]
     pub(crate) objective: ObjectiveArguments,
     #[command(flatten)]
+    pub(crate) parallel: ParallelArguments,
+    #[command(flatten)]
     pub(crate) solve: SolveArguments,
     /// Name of the solver
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Solving")]
@@ -142,6 +144,8 @@ pub(crate) struct BoundArguments {
     pub(crate) model: ModelArguments,
     #[command(flatten)]
     pub(crate) objective: ObjectiveArguments,
+    #[command(flatten)]
+    pub(crate) parallel: ParallelArguments,
     #[command(flatten)]
     pub(crate) solve: SolveArguments,
     /// Also show the bound that this solver proves

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use stagewright::core::document::{
-    Communication, Execution, GradientsDocument, ObjectiveKind, Precision, Schedule, Split, TimeUnitDocument,
-    Training,
+    Communication, Execution, GradientsDocument, ObjectiveKind, Precision, RecomputeWorkspace, Schedule, Split,
+    TimeUnitDocument, Training,
 };
 use stagewright::workloads::CostRules;
 
@@ -120,6 +120,25 @@ pub(crate) struct ObjectiveArguments {
     /// Maximum number of devices that a stage may be replicated on [default: 1]
     #[arg(long, value_name = "R")]
     pub(crate) max_replicas: Option<u32>,
+}
+
+/// Joint plans: operators split over devices as well as the model.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Joint plans")]
+pub(crate) struct ParallelArguments {
+    /// Parallelism that a joint plan may use: tp, dp, pp, ep, zero, recompute, separated by commas; tp=8 gives a degree.
+    /// Without it, every operator runs on one device
+    #[arg(long, value_name = "LIST")]
+    pub(crate) parallel: Option<String>,
+    /// Samples of a batch over all copies [default: the microbatches in a file of Piper]
+    #[arg(long, value_name = "N", requires = "parallel")]
+    pub(crate) global_batch: Option<u64>,
+    /// Samples of a microbatch [default: any]
+    #[arg(long, value_name = "N", requires = "parallel")]
+    pub(crate) microbatch: Option<u32>,
+    /// Memory of layers that are recomputed: the largest of a stage, or their sum as Piper counts [default: max] (piper)
+    #[arg(long, value_parser = recompute_workspace(), requires = "parallel")]
+    pub(crate) recompute_workspace: Option<RecomputeWorkspace>,
 }
 
 /// Limits, seed and threads of a solve.

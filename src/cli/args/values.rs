@@ -2,8 +2,8 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use stagewright::core::document::{
-    Communication, Execution, GradientsDocument, ObjectiveKind, Precision, Schedule, Split, TimeUnitDocument,
-    Training,
+    Communication, Execution, GradientsDocument, ObjectiveKind, Precision, RecomputeWorkspace, Schedule, Split,
+    TimeUnitDocument, Training,
 };
 use stagewright::workloads::{self, CostRules, Granularity, Optimizer};
 
@@ -26,6 +26,7 @@ values! {
     execution: Execution = "ports" => Execution::Ports, "contention-free" => Execution::ContentionFree;
     schedule: Schedule = "none" => Schedule::None, "gpipe" => Schedule::GPipe, "1f1b" => Schedule::OneFOneB,
         "interleaved" => Schedule::Interleaved, "zero-bubble" => Schedule::ZeroBubble;
+    recompute_workspace: RecomputeWorkspace = "max" => RecomputeWorkspace::Max, "sum" => RecomputeWorkspace::Sum;
     time_unit: TimeUnitDocument = "s" => TimeUnitDocument::S, "ms" => TimeUnitDocument::Ms,
         "us" => TimeUnitDocument::Us, "ns" => TimeUnitDocument::Ns;
     cost_rules: CostRules = "1" => CostRules::One, "2" => CostRules::Two;

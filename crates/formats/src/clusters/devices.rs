@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 pub use stagewright_core::document::Precision;
-use stagewright_core::document::{ClassDocument, LinkDocument};
+use stagewright_core::document::{ClassDocument, LinkDocument, ServerDocument};
 
 /// Role of a device in a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -66,6 +66,13 @@ impl Link {
     }
 }
 
+impl Server {
+    /// Server of a cluster document.
+    pub fn document(&self) -> ServerDocument {
+        ServerDocument { devices: self.devices, link: self.link.document() }
+    }
+}
+
 /// A device of the file; estimates and links are names.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -81,7 +88,25 @@ struct Entry {
     link: Option<String>,
     #[serde(default)]
     links: BTreeMap<String, String>,
+    server: Option<ServerEntry>,
     source: String,
+}
+
+/// A server of the file; its link is a name.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ServerEntry {
+    devices: u32,
+    link: String,
+}
+
+/// A server of devices.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Server {
+    /// Number of devices.
+    pub devices: u32,
+    /// Link of each to devices of other servers.
+    pub link: Link,
 }
 
 #[derive(Debug, Deserialize)]
@@ -115,6 +140,8 @@ pub struct Device {
     pub default_link: Option<String>,
     /// Links by name.
     pub links: BTreeMap<String, Link>,
+    /// The server that vendors build from it, if it is known; its devices are joined by the default link.
+    pub server: Option<Server>,
     /// Source of peaks, memory and memory bandwidth.
     pub source: String,
 }
@@ -179,6 +206,10 @@ static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
             estimates.get(&entry.estimates).unwrap_or_else(|| missing("estimates", &entry.estimates));
         Device {
             links: entry.links.iter().map(find_link).collect(),
+            server: entry.server.as_ref().map(|server| Server {
+                devices: server.devices,
+                link: find_link((&name, &server.link)).1,
+            }),
             estimates: estimates.clone(),
             name,
             aliases: entry.aliases,

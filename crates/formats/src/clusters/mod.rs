@@ -19,7 +19,7 @@ mod shorthand;
 
 use stagewright_core::document::ClusterDocument;
 
-pub use devices::{Device, Estimates, Link, Precision, Role, device, devices};
+pub use devices::{Device, Estimates, Link, Precision, Role, Server, device, devices};
 pub use error::NameError;
 pub use error::suggestion;
 pub use named::{named, names};

@@ -9,8 +9,9 @@
 //! A term without a precision has all peaks of its device, and the 16-bit peak for operators without a
 //! precision. A term with one has that peak alone.
 //!
-//! All devices are attached to one fabric, each by its own link. Servers with an uplink each cannot be
-//! written as a shorthand: write the cluster to a file and put the kinds into groups.
+//! All devices are attached to one fabric, each by its own link. More devices than a server of the vendor has, over its
+//! usual link, are in such servers for joint plans. Other plans need servers with an uplink each as groups, which cannot be
+//! written as a shorthand: write the cluster to a file.
 
 use stagewright_core::cluster::MAX_DEVICES;
 use stagewright_core::document::{ClusterDocument, KindDocument};
@@ -56,6 +57,11 @@ pub fn shorthand(text: &str) -> Result<ClusterDocument, NameError> {
             class,
             host: device.role == Role::Cpu,
             memory_bytes: device.memory_bytes,
+            server: device
+                .server
+                .as_ref()
+                .filter(|server| *count > server.devices && *link == device.default_link)
+                .map(|server| server.document()),
             link: link.as_ref().and_then(|link| device.links.get(link)).map(|link| link.document()),
             ..KindDocument::named(kind_name(&terms, at), *count)
         });

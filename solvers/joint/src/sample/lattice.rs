@@ -6,7 +6,7 @@
 
 use stagewright_core::bits;
 
-use crate::problem::Problem;
+use crate::sample::problem::Problem;
 
 /// The layers of a problem in the order in which sets grow.
 pub(crate) struct Lattice {

@@ -3,7 +3,7 @@
 use stagewright_core::tolerance::MEMORY_RELATIVE;
 
 use crate::choice::{Candidate, Choice, Outcome, least};
-use crate::problem::{Configuration, Problem};
+use crate::sample::problem::{Configuration, Problem};
 
 /// A stage: layers, and the layers of the stages that follow it.
 #[derive(Clone, Copy)]

@@ -4,10 +4,10 @@ use rayon::ThreadPool;
 use stagewright_core::solver::{Context, Event, SolveError, Status, StopReason};
 use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
 
-use crate::lattice::Lattice;
-use crate::problem::{Layer, Problem};
-use crate::stage::Least;
-use crate::threshold::{Answer, Planned, within};
+use crate::sample::lattice::Lattice;
+use crate::sample::problem::{Layer, Problem};
+use crate::sample::stage::Least;
+use crate::sample::threshold::{Answer, Planned, within};
 
 /// Name of the solver.
 pub const NAME: &str = "threshold";

@@ -16,9 +16,9 @@ use stagewright_core::stop::Stop;
 use stagewright_core::tolerance::OPTIMAL_RELATIVE;
 
 use crate::choice::Outcome;
-use crate::lattice::Lattice;
-use crate::problem::Problem;
-use crate::stage::{Degrees, Least, Role, Stage, Sums};
+use crate::sample::lattice::Lattice;
+use crate::sample::problem::Problem;
+use crate::sample::stage::{Degrees, Least, Role, Stage, Sums};
 
 /// Sets of layers between two looks at the clock.
 const PATIENCE: u32 = 1 << 10;

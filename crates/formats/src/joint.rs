@@ -1,0 +1,28 @@
+//! Joint plans.
+
+use stagewright_core::document::{JOINT_PLAN_SCHEMA, JointPlanDocument};
+
+use super::error::Result;
+use super::notation::Notation;
+use super::pretty_json;
+use super::text::text;
+
+/// Whether a plan is a joint plan.
+pub fn is_joint_plan(bytes: &[u8]) -> bool {
+    // The schema comes first in what this program writes.
+    let head = &bytes[..bytes.len().min(1024)];
+    head.windows(JOINT_PLAN_SCHEMA.len()).any(|window| window == JOINT_PLAN_SCHEMA.as_bytes())
+}
+
+/// Reads a joint plan.
+///
+/// # Errors
+/// If the text is no such document.
+pub fn import_joint_plan(label: &str, bytes: &[u8]) -> Result<JointPlanDocument> {
+    Notation::Json.read_as(label, text(label, bytes)?, &[JOINT_PLAN_SCHEMA])
+}
+
+/// Formats a joint plan as JSON.
+pub fn write_joint_plan(plan: &JointPlanDocument) -> String {
+    pretty_json(plan)
+}

@@ -1,0 +1,105 @@
+//! Errors of models and clusters that no joint plan can be made for.
+
+use thiserror::Error;
+
+/// A graph, a cluster or a request that no joint plan can be made for.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// A name that repeats or does not exist.
+    #[error("the operator `{name}` is missing, or there are two of that name")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// A cycle of the forward pass.
+    #[error("the forward pass has a cycle through `{name}`")]
+    Cycle {
+        /// An operator of it.
+        name: String,
+    },
+    /// A graph of inference.
+    #[error("the graph has no backward pass")]
+    NoBackward,
+    /// A tensor against the order of the layers.
+    #[error("the layer `{from}` reads from the later layer `{to}`")]
+    Order {
+        /// The reader.
+        from: String,
+        /// The later layer.
+        to: String,
+    },
+    /// A device kind without a figure.
+    #[error("the kind `{kind}` has no {what}")]
+    Kind {
+        /// The kind.
+        kind: String,
+        /// The missing figure.
+        what: &'static str,
+    },
+    /// An operator without costs on a kind.
+    #[error("the operator `{name}` has no time on `{class}`")]
+    Unpriced {
+        /// The operator.
+        name: String,
+        /// The class.
+        class: String,
+    },
+    /// Too many kinds.
+    #[error("the cluster has {found} kinds of devices, more than {most}")]
+    Kinds {
+        /// Their number.
+        found: usize,
+        /// The largest supported number.
+        most: usize,
+    },
+    /// Too many layers.
+    #[error("the model has {found} layers, more than {most}")]
+    Layers {
+        /// Their number.
+        found: usize,
+        /// The largest supported number.
+        most: usize,
+    },
+    /// A batch that cannot be divided.
+    #[error("{what} is {found}, but must be {range}")]
+    Range {
+        /// The option.
+        what: &'static str,
+        /// Its value.
+        found: u64,
+        /// Allowed range.
+        range: &'static str,
+    },
+}
+
+impl ModelError {
+    /// Stable code; `data/errors.md` explains it.
+    pub fn code(&self) -> &'static str {
+        match self {
+            ModelError::Name { .. } | ModelError::Cycle { .. } | ModelError::Order { .. } => "J006",
+            ModelError::NoBackward => "J007",
+            ModelError::Kind { .. } | ModelError::Unpriced { .. } => "J008",
+            ModelError::Kinds { .. } | ModelError::Layers { .. } => "J009",
+            ModelError::Range { .. } => "J010",
+        }
+    }
+
+    /// Advice for the user.
+    pub fn help(&self) -> &'static str {
+        match self {
+            ModelError::NoBackward => {
+                "give a training step: a native graph with a backward pass, as `workload … --training` writes it"
+            }
+            ModelError::Name { .. } | ModelError::Cycle { .. } => "correct the graph",
+            ModelError::Order { .. } => {
+                "a stage is a range of layers: give the operators of a cycle one layer"
+            }
+            ModelError::Kind { .. } => "add it to the cluster",
+            ModelError::Unpriced { .. } => "give the operator flop and bytes, or seconds for the class",
+            ModelError::Kinds { .. } => "plan for fewer kinds at a time",
+            ModelError::Layers { .. } => "give operators layers, so that they are planned together",
+            ModelError::Range { .. } => "correct the number",
+        }
+    }
+}

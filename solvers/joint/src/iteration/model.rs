@@ -1,0 +1,379 @@
+//! Layers of a training graph: work, conversions, and bytes, each linear in the size of a microbatch.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashMap;
+use stagewright_core::document::{ClassDocument, GraphDocument, OperatorDocument, Pass};
+
+use super::error::ModelError;
+use super::network::{Network, Operator};
+use super::sharding::{Conversion, Sharding, is_product};
+
+/// Maximum number of layers.
+const MAX_LAYERS: usize = 2048;
+
+/// An operator's time as a function of its share of the work.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Work {
+    /// Seconds of arithmetic, or measured seconds.
+    pub(crate) compute: f64,
+    /// Seconds of memory traffic.
+    pub(crate) traffic: f64,
+    /// Seconds of launches.
+    pub(crate) overhead: f64,
+}
+
+impl Work {
+    /// Seconds of `share` of the work.
+    pub(crate) fn seconds(&self, share: f64) -> f64 {
+        self.overhead + (self.compute * share).max(self.traffic * share)
+    }
+}
+
+/// An update, and how far it is divided.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Update {
+    pub(crate) work: Work,
+    pub(crate) is_split: bool,
+    pub(crate) is_expert: bool,
+}
+
+/// Bytes by how they are divided: `[expert][split]`.
+pub(crate) type Divided = [[f64; 2]; 2];
+
+/// A layer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Layer {
+    pub(crate) name: String,
+    /// Whether it is one of a stack.
+    pub(crate) is_numbered: bool,
+    /// Index of the first layer with the same figures.
+    pub(crate) class: usize,
+    /// Forward operators by device class, and whether each is a product.
+    pub(crate) forward: Vec<Vec<(Work, bool)>>,
+    pub(crate) backward: Vec<Vec<Work>>,
+    pub(crate) updates: Vec<Vec<Update>>,
+    pub(crate) conversions: Vec<Conversion>,
+    /// Bytes that experts read from a dispatch, and a combine from experts, one entry for each direction.
+    pub(crate) exchanges: Vec<f64>,
+    /// Number of outputs of every dispatch.
+    pub(crate) experts: Vec<u32>,
+    pub(crate) parameters: Divided,
+    pub(crate) gradients: Divided,
+    pub(crate) states: Divided,
+    /// Bytes of activations: for the backward pass, of outputs of products, and of inputs from other layers.
+    pub(crate) saved: f64,
+    pub(crate) products: f64,
+    pub(crate) inputs: f64,
+    /// Largest bytes that a backward operator works on.
+    pub(crate) workspace: f64,
+}
+
+/// A model as layers.
+#[derive(Debug, Clone)]
+pub(crate) struct Model {
+    pub(crate) layers: Vec<Layer>,
+    /// Bytes that cross into each layer from earlier ones; zero for the first.
+    pub(crate) crossing: Vec<f64>,
+    pub(crate) samples: f64,
+}
+
+/// Device classes by name.
+pub(crate) type Classes<'c> = [(&'c str, &'c ClassDocument)];
+
+impl Model {
+    /// Layers of a graph; `names` has the layer of every operator, if it has one, and whether it is numbered.
+    ///
+    /// # Errors
+    /// If the graph is no training graph, its layers have no order, or an operator has no time on a class.
+    pub(crate) fn new(
+        graph: &GraphDocument,
+        names: &[Option<(String, bool)>],
+        classes: &Classes<'_>,
+    ) -> Result<Model, ModelError> {
+        let network = Network::new(graph)?;
+        let (listed, layer_of) = assign(&network, names)?;
+        let sharding = Sharding::new(&network, &layer_of);
+        let is_expert = experts(&network);
+        let of_forward = |operator: Operator| network.anchor[operator];
+        let mut layers: Vec<Layer> = listed
+            .into_iter()
+            .map(|(name, is_numbered)| Layer {
+                name,
+                is_numbered,
+                class: 0,
+                forward: vec![Vec::new(); classes.len()],
+                backward: vec![Vec::new(); classes.len()],
+                updates: vec![Vec::new(); classes.len()],
+                conversions: Vec::new(),
+                exchanges: vec![0.0; 2],
+                experts: Vec::new(),
+                parameters: Divided::default(),
+                gradients: Divided::default(),
+                states: Divided::default(),
+                saved: 0.0,
+                products: 0.0,
+                inputs: 0.0,
+                workspace: 0.0,
+            })
+            .collect();
+        // What is colocated with a split product is split as well.
+        let mut split_class: BTreeSet<&str> = BTreeSet::new();
+        for operator in 0..network.operators() {
+            if sharding.is_split[operator]
+                && let Some(class) = network.document(operator).colocation.as_deref()
+            {
+                split_class.insert(class);
+            }
+        }
+        for operator in 0..network.operators() {
+            let document = network.document(operator);
+            let layer = &mut layers[layer_of[operator]];
+            let is_in_split = document.colocation.as_deref().is_some_and(|class| split_class.contains(class));
+            let is_split =
+                sharding.is_split[operator] || (network.pass(operator) != Pass::Forward && is_in_split);
+            let expert = usize::from(is_expert[of_forward(operator)]);
+            let split = usize::from(is_split);
+            layer.parameters[expert][split] += network.parameters(operator);
+            layer.states[expert][split] += network.states(operator);
+            for (at, &(name, class)) in classes.iter().enumerate() {
+                let mut work = work(&network, operator, name, class)?;
+                match network.pass(operator) {
+                    Pass::Forward => layer.forward[at].push((work, is_product(document))),
+                    Pass::Backward => layer.backward[at].push(work),
+                    Pass::Update => {
+                        let is_expert = expert == 1;
+                        layer.updates[at].push(Update { work, is_split, is_expert });
+                    }
+                }
+                if network.repeated[operator] > 0.0 {
+                    work.overhead = 0.0;
+                    work.traffic = 0.0;
+                    layer.backward[at].push(work);
+                }
+            }
+            if network.pass(operator) == Pass::Update {
+                let gradients = network
+                    .inputs(operator)
+                    .iter()
+                    .filter(|&&tensor| network.pass(network.producer(tensor)) == Pass::Backward);
+                layer.gradients[expert][split] += gradients.map(|&tensor| network.bytes(tensor)).sum::<f64>();
+            }
+            layer.conversions.extend(&sharding.conversions[operator]);
+        }
+        exchanges(&network, &is_expert, &layer_of, &mut layers);
+        activations(&network, &layer_of, &mut layers);
+        let crossing = crossing(&network, &layer_of, layers.len());
+        classify(&mut layers);
+        Ok(Model { layers, crossing, samples: network.samples() })
+    }
+
+    /// Number of outputs of every dispatch of the model.
+    pub(crate) fn experts(&self) -> impl Iterator<Item = u32> + '_ {
+        self.layers.iter().flat_map(|layer| layer.experts.iter().copied())
+    }
+}
+
+/// The layers in their order, and the layer of every operator.
+#[expect(clippy::type_complexity, reason = "two lists that are made in one walk")]
+fn assign(
+    network: &Network<'_>,
+    names: &[Option<(String, bool)>],
+) -> Result<(Vec<(String, bool)>, Vec<usize>), ModelError> {
+    let mut layers: Vec<(String, bool)> = Vec::new();
+    let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut of: Vec<Option<usize>> = vec![None; network.operators()];
+    for &operator in network.forward_order() {
+        let Some((name, is_numbered)) = names[operator].as_ref().filter(|_| !network.is_input(operator)) else {
+            continue;
+        };
+        let next = layers.len();
+        let layer = *by_name.entry(name).or_insert(next);
+        if layer == next {
+            layers.push((name.clone(), *is_numbered));
+        }
+        of[operator] = Some(layer);
+    }
+    if layers.is_empty() {
+        // A model without layers is one.
+        layers.push(("model".into(), false));
+    }
+    if layers.len() > MAX_LAYERS {
+        return Err(ModelError::Layers { found: layers.len(), most: MAX_LAYERS });
+    }
+    for operator in 0..network.operators() {
+        let anchor = network.anchor[operator];
+        if network.pass(operator) != Pass::Forward {
+            of[operator] = of[anchor];
+        }
+    }
+    // The rest is with its first reader, or with what it reads.
+    for &operator in network.forward_order().iter().rev() {
+        if of[operator].is_none() {
+            let readers = network.outputs(operator).iter().flat_map(|&tensor| network.consumers(tensor));
+            let readers = readers.filter(|&&reader| network.pass(reader) == Pass::Forward);
+            of[operator] = readers.filter_map(|&reader| of[reader]).min();
+        }
+    }
+    for operator in 0..network.operators() {
+        if of[operator].is_none() {
+            let read = network.inputs(operator).iter().map(|&tensor| network.producer(tensor));
+            of[operator] = of[network.anchor[operator]].or_else(|| read.filter_map(|from| of[from]).max());
+        }
+    }
+    let of: Vec<usize> = of.into_iter().map(|layer| layer.unwrap_or(0)).collect();
+    for &operator in network.forward_order() {
+        for &tensor in network.inputs(operator) {
+            let producer = network.producer(tensor);
+            if of[producer] > of[operator] {
+                let name = |operator: Operator| layers[of[operator]].0.clone();
+                return Err(ModelError::Order { from: name(operator), to: name(producer) });
+            }
+        }
+    }
+    Ok((layers, of))
+}
+
+/// Whether each operator is behind a dispatch and before a combine.
+fn experts(network: &Network<'_>) -> Vec<bool> {
+    let is_kind = |operator: Operator, kind: &str| network.document(operator).kind.as_deref() == Some(kind);
+    let mut is_expert = vec![false; network.operators()];
+    for &operator in network.forward_order() {
+        let mut from = network.inputs(operator).iter().map(|&tensor| network.producer(tensor));
+        is_expert[operator] = !is_kind(operator, "combine")
+            && !is_kind(operator, "dispatch")
+            && from.any(|from| is_kind(from, "dispatch") || is_expert[from]);
+    }
+    is_expert
+}
+
+/// Time of an operator on a class.
+fn work(
+    network: &Network<'_>,
+    operator: Operator,
+    name: &str,
+    class: &ClassDocument,
+) -> Result<Work, ModelError> {
+    let document: &OperatorDocument = network.document(operator);
+    if network.is_inner[operator] {
+        return Ok(Work { compute: 0.0, traffic: 0.0, overhead: 0.0 });
+    }
+    if let Some(&seconds) = document.seconds.get(name) {
+        return Ok(Work { compute: seconds, traffic: 0.0, overhead: 0.0 });
+    }
+    let unpriced = || ModelError::Unpriced { name: document.name.clone(), class: name.into() };
+    if document.unsupported.iter().any(|class| class == name)
+        || (document.flop.is_none() && document.bytes_moved.is_none())
+    {
+        return Err(unpriced());
+    }
+    let peak = document.precision.and_then(|precision| class.peaks.get(&precision).copied());
+    let compute = match document.flop.filter(|&flop| flop > 0.0) {
+        Some(flop) => {
+            flop / (peak.or(class.peak_flops).ok_or_else(unpriced)? * class.efficiency.unwrap_or(1.0))
+        }
+        None => 0.0,
+    };
+    let traffic = match network.moved(operator) {
+        moved if moved > 0.0 => moved / class.memory_bandwidth.ok_or_else(unpriced)?,
+        _ => 0.0,
+    };
+    Ok(Work { compute, traffic, overhead: document.launches.unwrap_or(1.0) * class.launch_overhead_s })
+}
+
+/// Bytes between dispatches, experts and combines.
+fn exchanges(network: &Network<'_>, is_expert: &[bool], layer_of: &[usize], layers: &mut [Layer]) {
+    for &operator in network.forward_order() {
+        if network.document(operator).kind.as_deref() == Some("dispatch") {
+            let mut outputs = 0;
+            for &tensor in network.outputs(operator) {
+                if network.consumers(tensor).iter().any(|&reader| is_expert[reader]) {
+                    outputs += 1;
+                    layers[layer_of[operator]].exchanges[0] += network.size(tensor);
+                }
+            }
+            layers[layer_of[operator]].experts.push(outputs);
+        }
+        if network.document(operator).kind.as_deref() == Some("combine") {
+            for &tensor in network.inputs(operator) {
+                if is_expert[network.producer(tensor)] {
+                    layers[layer_of[operator]].exchanges[1] += network.size(tensor);
+                }
+            }
+        }
+    }
+}
+
+/// Bytes of activations and of workspace.
+fn activations(network: &Network<'_>, layer_of: &[usize], layers: &mut [Layer]) {
+    let is_forward = |operator: Operator| network.pass(operator) == Pass::Forward;
+    for tensor in 0..network.tensors() {
+        let producer = network.producer(tensor);
+        if network.is_kept[tensor] || !is_forward(producer) {
+            continue;
+        }
+        let bytes = network.bytes(tensor);
+        let mut saving = BTreeSet::new();
+        let mut reading = BTreeSet::new();
+        for &reader in network.consumers(tensor) {
+            match is_forward(reader) {
+                false if network.pass(reader) == Pass::Backward => {
+                    saving.insert(layer_of[reader]);
+                }
+                true if layer_of[reader] != layer_of[producer] && !network.is_input(producer) => {
+                    reading.insert(layer_of[reader]);
+                }
+                _ => {}
+            }
+        }
+        saving.into_iter().for_each(|layer| layers[layer].saved += bytes);
+        reading.into_iter().for_each(|layer| layers[layer].inputs += bytes);
+        if is_product(network.document(producer)) {
+            layers[layer_of[producer]].products += network.size(tensor);
+        }
+    }
+    for operator in 0..network.operators() {
+        let layer = &mut layers[layer_of[operator]];
+        if is_forward(operator) {
+            layer.saved += network.document(operator).activation_bytes;
+        }
+        if network.pass(operator) != Pass::Backward {
+            continue;
+        }
+        let is_gradient = |&&tensor: &&usize| {
+            let is_of_parameters =
+                network.consumers(tensor).iter().any(|&reader| network.pass(reader) == Pass::Update);
+            !network.is_kept[tensor] && !is_forward(network.producer(tensor)) && !is_of_parameters
+        };
+        let tensors = network.inputs(operator).iter().chain(network.outputs(operator)).filter(is_gradient);
+        let bytes: f64 = tensors.map(|&tensor| network.bytes(tensor)).sum();
+        layer.workspace = layer.workspace.max(bytes + network.document(operator).workspace_bytes);
+    }
+}
+
+/// Bytes that cross into each layer: tensors of the forward pass from before it that it or a later layer reads.
+fn crossing(network: &Network<'_>, layer_of: &[usize], layers: usize) -> Vec<f64> {
+    let mut crossing = vec![0.0; layers];
+    for &operator in network.forward_order() {
+        if network.is_input(operator) {
+            continue;
+        }
+        for &tensor in network.outputs(operator) {
+            let readers = network.consumers(tensor).iter();
+            let readers = readers.filter(|&&reader| network.pass(reader) == Pass::Forward);
+            let last = readers.map(|&reader| layer_of[reader]).max().unwrap_or(0);
+            let into = crossing.iter_mut().take(last + 1).skip(layer_of[operator] + 1);
+            into.for_each(|bytes| *bytes += network.size(tensor));
+        }
+    }
+    crossing
+}
+
+/// Numbers the layers by their figures.
+fn classify(layers: &mut [Layer]) {
+    let mut classes: FxHashMap<String, usize> = FxHashMap::default();
+    for (at, layer) in layers.iter_mut().enumerate() {
+        let key = Layer { name: String::new(), ..layer.clone() };
+        layer.class = *classes.entry(format!("{key:?}")).or_insert(at);
+    }
+}

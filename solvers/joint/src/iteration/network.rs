@@ -1,0 +1,324 @@
+//! A training graph by index, and what of it an attention kernel keeps to itself.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use stagewright_core::document::{GraphDocument, OperatorDocument, Pass};
+
+use super::error::ModelError;
+use super::sharding::{is_element, is_product};
+
+/// Index of an operator of the document.
+pub(crate) type Operator = usize;
+
+/// Operators and tensors of a training graph.
+pub(crate) struct Network<'g> {
+    graph: &'g GraphDocument,
+    /// Forward operators after their inputs.
+    forward: Vec<Operator>,
+    producer: Vec<Operator>,
+    consumers: Vec<Vec<Operator>>,
+    inputs: Vec<Vec<usize>>,
+    outputs: Vec<Vec<usize>>,
+    /// Bytes of the shared parameters that each operator reads.
+    shared: Vec<f64>,
+    /// Bytes of their optimizer states.
+    shared_states: Vec<f64>,
+    /// The first forward operator that each operator is colocated with, itself if there is none.
+    pub(crate) anchor: Vec<Operator>,
+    /// Whether an operator runs inside an attention kernel.
+    pub(crate) is_inner: Vec<bool>,
+    /// Whether a tensor never leaves an attention kernel.
+    pub(crate) is_kept: Vec<bool>,
+    /// FLOP that an attention repeats in the backward pass, by its first product.
+    pub(crate) repeated: Vec<f64>,
+}
+
+impl<'g> Network<'g> {
+    /// O(operators + pins, times their logarithms).
+    ///
+    /// # Errors
+    /// If names repeat or do not exist, the forward pass has a cycle, or there is no backward pass.
+    pub(crate) fn new(graph: &'g GraphDocument) -> Result<Network<'g>, ModelError> {
+        let count = graph.operators.len();
+        let mut at: BTreeMap<&str, Operator> = BTreeMap::new();
+        for (index, operator) in graph.operators.iter().enumerate() {
+            if at.insert(&operator.name, index).is_some() {
+                return Err(ModelError::Name { name: operator.name.clone() });
+            }
+        }
+        let find = |name: &str| at.get(name).copied().ok_or_else(|| ModelError::Name { name: name.into() });
+        let (mut inputs, mut outputs) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+        let (mut producer, mut consumers) = (Vec::new(), Vec::new());
+        for (index, tensor) in graph.tensors.iter().enumerate() {
+            let from = find(&tensor.producer)?;
+            outputs[from].push(index);
+            producer.push(from);
+            let readers: Vec<Operator> =
+                tensor.consumers.iter().map(|name| find(name)).collect::<Result<_, _>>()?;
+            readers.iter().for_each(|&reader| inputs[reader].push(index));
+            consumers.push(readers);
+        }
+        let (mut shared, mut shared_states) = (vec![0.0; count], vec![0.0; count]);
+        for parameter in &graph.parameters {
+            for name in &parameter.readers {
+                let reader = find(name)?;
+                shared[reader] += parameter.bytes;
+                shared_states[reader] += parameter.optimizer_bytes;
+            }
+        }
+        let is_forward = |operator: Operator| graph.operators[operator].pass == Pass::Forward;
+        let mut first: BTreeMap<&str, Operator> = BTreeMap::new();
+        for operator in (0..count).filter(|&operator| is_forward(operator)) {
+            if let Some(class) = graph.operators[operator].colocation.as_deref() {
+                first.entry(class).or_insert(operator);
+            }
+        }
+        let anchor = |operator: Operator| match is_forward(operator) {
+            true => operator,
+            false => {
+                let class = graph.operators[operator].colocation.as_deref();
+                class.and_then(|class| first.get(class)).copied().unwrap_or(operator)
+            }
+        };
+        let mut network = Network {
+            graph,
+            forward: Vec::new(),
+            producer,
+            consumers,
+            inputs,
+            outputs,
+            shared,
+            shared_states,
+            anchor: (0..count).map(anchor).collect(),
+            is_inner: vec![false; count],
+            is_kept: vec![false; graph.tensors.len()],
+            repeated: vec![0.0; count],
+        };
+        network.sort()?;
+        if !graph.operators.iter().any(|operator| operator.pass == Pass::Backward) {
+            return Err(ModelError::NoBackward);
+        }
+        network.find_attention();
+        Ok(network)
+    }
+
+    /// Orders the forward operators: each after its inputs, else as in the document.
+    fn sort(&mut self) -> Result<(), ModelError> {
+        let is_forward = |operator: Operator| self.pass(operator) == Pass::Forward;
+        let forward: Vec<Operator> = (0..self.operators()).filter(|&operator| is_forward(operator)).collect();
+        let mut missing = vec![0usize; self.operators()];
+        for &operator in &forward {
+            missing[operator] = self.inputs[operator].len();
+        }
+        let ready = |missing: &[usize]| forward.iter().copied().filter(|&one| missing[one] == 0).collect();
+        let mut ready: std::collections::BTreeSet<Operator> = ready(&missing);
+        let mut order = Vec::with_capacity(forward.len());
+        while let Some(operator) = ready.pop_first() {
+            order.push(operator);
+            for &tensor in &self.outputs[operator] {
+                for &reader in &self.consumers[tensor] {
+                    if is_forward(reader) {
+                        missing[reader] -= 1;
+                        if missing[reader] == 0 {
+                            ready.insert(reader);
+                        }
+                    }
+                }
+            }
+        }
+        match forward.iter().find(|&&operator| missing[operator] > 0) {
+            Some(&operator) => Err(ModelError::Cycle { name: self.document(operator).name.clone() }),
+            None => {
+                self.forward = order;
+                Ok(())
+            }
+        }
+    }
+
+    /// Finds what runs inside attention kernels: the elementwise operators and the softmax between two products without
+    /// parameters, and their backward operators.
+    fn find_attention(&mut self) {
+        let is_softmax = |operator: Operator| self.document(operator).kind.as_deref() == Some("softmax");
+        let softmaxes: Vec<Operator> =
+            self.forward.iter().copied().filter(|&operator| is_softmax(operator)).collect();
+        let mut kernels = Vec::new();
+        for softmax in softmaxes {
+            // Elementwise operators before and behind the softmax, up to products.
+            let walk = |is_before: bool| {
+                let (mut inner, mut ends) = (Vec::new(), Vec::new());
+                let mut queue = VecDeque::from([softmax]);
+                while let Some(operator) = queue.pop_front() {
+                    let next: Vec<Operator> = match is_before {
+                        true => self.inputs[operator].iter().map(|&tensor| self.producer[tensor]).collect(),
+                        false => self.readers_of(operator).collect(),
+                    };
+                    for next in next {
+                        if self.is_bare(next) {
+                            ends.push(next);
+                        } else if is_element(self.document(next)) && !inner.contains(&next) {
+                            inner.push(next);
+                            queue.push_back(next);
+                        }
+                    }
+                }
+                (inner, ends)
+            };
+            let (before, scores) = walk(true);
+            let (behind, contexts) = walk(false);
+            if scores.is_empty() || contexts.is_empty() {
+                continue;
+            }
+            // Only what leads from the one product to the other.
+            let leads = |operator: &Operator, is_before: bool| {
+                let mut queue = vec![*operator];
+                let mut seen = Vec::new();
+                while let Some(at) = queue.pop() {
+                    if (is_before && scores.contains(&at)) || (!is_before && contexts.contains(&at)) {
+                        return true;
+                    }
+                    if seen.contains(&at) || is_product(self.document(at)) {
+                        continue;
+                    }
+                    seen.push(at);
+                    match is_before {
+                        true => queue.extend(self.inputs[at].iter().map(|&tensor| self.producer[tensor])),
+                        false => queue.extend(self.readers_of(at)),
+                    }
+                }
+                false
+            };
+            let mut inner: Vec<Operator> = before.into_iter().filter(|one| leads(one, true)).collect();
+            inner.extend(behind.into_iter().filter(|one| leads(one, false)));
+            inner.push(softmax);
+            kernels.push((inner, scores));
+        }
+        for (inner, scores) in kernels {
+            for &operator in &inner {
+                self.is_inner[operator] = true;
+            }
+            for product in scores {
+                self.repeated[product] = self.document(product).flop.unwrap_or(0.0);
+            }
+        }
+        for operator in 0..self.operators() {
+            if self.pass(operator) == Pass::Backward && self.is_inner[self.anchor[operator]] {
+                self.is_inner[operator] = true;
+            }
+        }
+        for tensor in 0..self.tensors() {
+            let producer = self.producer[tensor];
+            let is_read_inside = self.consumers[tensor].iter().any(|&reader| self.is_inner[reader]);
+            let is_product_of = self.is_bare(producer) || self.is_bare_gradient(producer);
+            self.is_kept[tensor] = self.is_inner[producer] || (is_read_inside && is_product_of);
+        }
+    }
+
+    /// Whether an operator is a product without parameters.
+    fn is_bare(&self, operator: Operator) -> bool {
+        is_product(self.document(operator)) && !self.has_parameters(operator)
+    }
+
+    /// Whether an operator is a backward operator of a product without parameters.
+    fn is_bare_gradient(&self, operator: Operator) -> bool {
+        let anchor = self.anchor[operator];
+        self.pass(operator) == Pass::Backward && self.is_bare(anchor)
+    }
+
+    /// Forward operators that read what an operator writes.
+    fn readers_of(&self, operator: Operator) -> impl Iterator<Item = Operator> + '_ {
+        let tensors = self.outputs[operator].iter();
+        tensors
+            .flat_map(|&tensor| &self.consumers[tensor])
+            .copied()
+            .filter(|&one| self.pass(one) == Pass::Forward)
+    }
+
+    /// Number of operators.
+    pub(crate) fn operators(&self) -> usize {
+        self.graph.operators.len()
+    }
+
+    /// Number of tensors.
+    pub(crate) fn tensors(&self) -> usize {
+        self.graph.tensors.len()
+    }
+
+    /// Forward operators after their inputs.
+    pub(crate) fn forward_order(&self) -> &[Operator] {
+        &self.forward
+    }
+
+    pub(crate) fn document(&self, operator: Operator) -> &'g OperatorDocument {
+        &self.graph.operators[operator]
+    }
+
+    pub(crate) fn pass(&self, operator: Operator) -> Pass {
+        self.graph.operators[operator].pass
+    }
+
+    /// Whether an operator is an input of the model: it launches nothing and reads nothing.
+    pub(crate) fn is_input(&self, operator: Operator) -> bool {
+        self.inputs[operator].is_empty()
+            && self.pass(operator) == Pass::Forward
+            && self.document(operator).launches == Some(0.0)
+    }
+
+    /// Bytes of parameters that an operator reads, its own and shared ones.
+    pub(crate) fn parameters(&self, operator: Operator) -> f64 {
+        self.document(operator).parameter_bytes + self.shared[operator]
+    }
+
+    pub(crate) fn has_parameters(&self, operator: Operator) -> bool {
+        self.parameters(operator) > 0.0
+    }
+
+    /// Bytes of optimizer states of an operator, and of the shared parameters that it reads.
+    pub(crate) fn states(&self, operator: Operator) -> f64 {
+        self.document(operator).optimizer_bytes + self.shared_states[operator]
+    }
+
+    pub(crate) fn inputs(&self, operator: Operator) -> &[usize] {
+        &self.inputs[operator]
+    }
+
+    pub(crate) fn outputs(&self, operator: Operator) -> &[usize] {
+        &self.outputs[operator]
+    }
+
+    pub(crate) fn producer(&self, tensor: usize) -> Operator {
+        self.producer[tensor]
+    }
+
+    pub(crate) fn consumers(&self, tensor: usize) -> &[Operator] {
+        &self.consumers[tensor]
+    }
+
+    /// Bytes of a tensor in memory.
+    pub(crate) fn bytes(&self, tensor: usize) -> f64 {
+        self.graph.tensors[tensor].bytes
+    }
+
+    /// Bytes of a tensor that leaves its kernel on its way to other devices: a tensor of no bytes stays in a kernel that
+    /// writes what its reader writes.
+    pub(crate) fn size(&self, tensor: usize) -> f64 {
+        let own = self.bytes(tensor);
+        if own > 0.0 {
+            return own;
+        }
+        let readers = self.consumers[tensor].iter().filter(|&&reader| self.pass(reader) == Pass::Forward);
+        let written = readers.flat_map(|&reader| &self.outputs[reader]).map(|&tensor| self.bytes(tensor));
+        written.fold(0.0, f64::max)
+    }
+
+    /// Bytes moved by an operator, without tensors that stay in an attention kernel.
+    pub(crate) fn moved(&self, operator: Operator) -> f64 {
+        let kept = self.inputs[operator].iter().chain(&self.outputs[operator]);
+        let kept: f64 = kept.filter(|&&tensor| self.is_kept[tensor]).map(|&tensor| self.bytes(tensor)).sum();
+        (self.document(operator).bytes_moved.unwrap_or(0.0) - kept).max(0.0)
+    }
+
+    /// Samples of the graph's batch.
+    pub(crate) fn samples(&self) -> f64 {
+        self.graph.batch.map_or(1.0, |batch| batch.samples.get() as f64)
+    }
+}

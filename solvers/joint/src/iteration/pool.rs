@@ -1,0 +1,80 @@
+//! Kinds of devices, with their servers.
+
+use stagewright_core::document::{ClassDocument, ClusterDocument, LinkDocument};
+use stagewright_core::tolerance::MEMORY_RELATIVE;
+
+use super::error::ModelError;
+
+/// Maximum number of kinds: a plan counts the stages on each.
+pub(crate) const MAX_KINDS: usize = 4;
+
+/// Devices of a kind.
+#[derive(Debug, Clone)]
+pub(crate) struct Pool {
+    /// Name of the kind.
+    pub(crate) name: String,
+    pub(crate) devices: u32,
+    /// Bytes that a plan may use of a device.
+    pub(crate) capacity: f64,
+    /// Link between devices of a server.
+    pub(crate) link: LinkDocument,
+    /// Devices of a server.
+    pub(crate) server: u32,
+    /// Link between devices of different servers.
+    pub(crate) network: LinkDocument,
+}
+
+impl Pool {
+    /// The link that a group of consecutive devices uses.
+    pub(crate) fn link_of(&self, devices: u64) -> LinkDocument {
+        if devices <= u64::from(self.server) { self.link } else { self.network }
+    }
+}
+
+/// The slower of two links, by bandwidth and by latency.
+pub(crate) fn slower(one: LinkDocument, other: LinkDocument) -> LinkDocument {
+    LinkDocument {
+        latency_s: one.latency_s.max(other.latency_s),
+        bandwidth: one.bandwidth.min(other.bandwidth),
+    }
+}
+
+/// The kinds of a cluster that are not hosts, and the class of each.
+///
+/// # Errors
+/// If a kind has no class figures, memory or link, or if there are too many.
+#[expect(clippy::type_complexity, reason = "kinds beside their classes")]
+pub(crate) fn pools(
+    cluster: &ClusterDocument,
+) -> Result<(Vec<Pool>, Vec<(&str, &ClassDocument)>), ModelError> {
+    let kinds: Vec<_> = cluster.kinds.iter().filter(|kind| !kind.host && kind.count > 0).collect();
+    if kinds.is_empty() || kinds.len() > MAX_KINDS {
+        return Err(ModelError::Kinds { found: kinds.len(), most: MAX_KINDS });
+    }
+    let (mut pools, mut classes) = (Vec::new(), Vec::new());
+    for kind in kinds {
+        let missing = |what| ModelError::Kind { kind: kind.name.clone(), what };
+        let class = cluster.classes.get_key_value(&kind.class).ok_or_else(|| missing("class"))?;
+        let memory = kind.memory_bytes.ok_or_else(|| missing("memory_bytes"))?;
+        let link = kind.link.filter(is_valid).ok_or_else(|| missing("link"))?;
+        let server = kind.server.map_or(kind.count, |server| server.devices.min(kind.count));
+        let network = kind.server.map_or(link, |server| server.link);
+        if server == 0 || !is_valid(&network) {
+            return Err(missing("valid server"));
+        }
+        classes.push((class.0.as_str(), class.1));
+        pools.push(Pool {
+            name: kind.name.clone(),
+            devices: kind.count,
+            capacity: (memory - kind.reserve_bytes.unwrap_or(0.0)) * (1.0 + MEMORY_RELATIVE),
+            link,
+            server,
+            network,
+        });
+    }
+    Ok((pools, classes))
+}
+
+fn is_valid(link: &LinkDocument) -> bool {
+    link.bandwidth > 0.0 && link.bandwidth.is_finite() && link.latency_s >= 0.0 && link.latency_s.is_finite()
+}

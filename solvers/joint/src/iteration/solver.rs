@@ -1,0 +1,319 @@
+//! The solve: the combinations of degrees, and the answer.
+
+use std::collections::BTreeMap;
+
+use stagewright_core::document::{ClusterDocument, GraphDocument, JointExecutionDocument, Parallelism};
+use stagewright_core::solver::{Context, Event, SolveError, Status, StopReason};
+use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
+
+use super::error::ModelError;
+use super::model::Model;
+use super::pool::{Pool, pools};
+use super::search::{Combination, Placed, Space, search};
+use super::table::{CONFIGURATIONS, Degrees};
+
+/// Name of the solver.
+pub const NAME: &str = "joint";
+
+/// Largest degree of tensor parallelism that is tried if none is given.
+const MAX_TENSOR: u32 = 64;
+/// Most samples of a microbatch that are tried if none are given.
+const MAX_MICROBATCH: u32 = 64;
+/// Largest batch.
+const MAX_BATCH: u64 = 1 << 24;
+
+/// What a plan may use.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// Kinds of parallelism, each with the degree that it must have, if it is given; for ZeRO that is its stage.
+    pub parallel: BTreeMap<Parallelism, Option<u32>>,
+    /// Samples of a batch, over all copies.
+    pub global_batch: u64,
+    /// Samples of a microbatch, if they are given.
+    pub microbatch: Option<u32>,
+}
+
+/// A model, devices, and what a plan may use.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    model: Model,
+    pools: Vec<Pool>,
+    request: Request,
+}
+
+impl Problem {
+    /// Reads a training graph and a cluster whose reserves are explicit; `layers` has the layer of every operator, if it
+    /// has one, and whether it is numbered.
+    ///
+    /// # Errors
+    /// If no plan can be made for them.
+    pub fn new(
+        graph: &GraphDocument,
+        layers: &[Option<(String, bool)>],
+        cluster: &ClusterDocument,
+        request: Request,
+    ) -> Result<Problem, ModelError> {
+        let range = |what, found: u64, range| Err(ModelError::Range { what, found, range });
+        if !(1..=MAX_BATCH).contains(&request.global_batch) {
+            return range("the global batch", request.global_batch, "1 to 16777216");
+        }
+        if let Some(microbatch) = request.microbatch
+            && (microbatch == 0 || !request.global_batch.is_multiple_of(microbatch.into()))
+        {
+            return range("the microbatch", microbatch.into(), "a divisor of the global batch");
+        }
+        for (&parallelism, &degree) in &request.parallel {
+            match (parallelism, degree) {
+                (_, None) | (Parallelism::Zero, Some(0..=3)) => {}
+                (Parallelism::Zero, Some(stage)) => {
+                    return range("the stage of ZeRO", stage.into(), "0 to 3");
+                }
+                (_, Some(0)) => return range("a degree", 0, "1 or more"),
+                (Parallelism::Dp, Some(data)) if !request.global_batch.is_multiple_of(data.into()) => {
+                    return range("the degree of dp", data.into(), "a divisor of the global batch");
+                }
+                _ => {}
+            }
+        }
+        let (pools, classes) = pools(cluster)?;
+        let model = Model::new(graph, layers, &classes)?;
+        Ok(Problem { model, pools, request })
+    }
+
+    /// Number of layers.
+    pub fn layer_count(&self) -> usize {
+        self.model.layers.len()
+    }
+
+    /// Degrees of tensor parallelism on a kind.
+    fn tensors(&self, pool: &Pool) -> Vec<u32> {
+        let divides = |degree: &u32| pool.server.is_multiple_of(*degree);
+        match self.request.parallel.get(&Parallelism::Tp) {
+            None => vec![1],
+            Some(Some(degree)) => Some(*degree).filter(divides).into_iter().collect(),
+            Some(None) => (1..=pool.server.min(MAX_TENSOR)).filter(divides).collect(),
+        }
+    }
+
+    fn combinations(&self) -> Vec<Combination> {
+        let Request { parallel, global_batch, microbatch } = &self.request;
+        let devices: u32 = self.pools.iter().map(|pool| pool.devices).sum();
+        let divisors =
+            |number: u64, most: u64| (1..=most.min(number)).filter(move |&one| number.is_multiple_of(one));
+        let given = |parallelism: Parallelism| parallel.get(&parallelism).copied();
+        let data: Vec<u32> = match given(Parallelism::Dp) {
+            None => vec![1],
+            Some(Some(degree)) => vec![degree],
+            Some(None) => divisors(*global_batch, devices.into()).map(|degree| degree as u32).collect(),
+        };
+        let experts = self.model.experts().filter(|&count| count > 0).reduce(greatest_common_divisor);
+        let mut tensors: Vec<Vec<u32>> = vec![vec![]];
+        for pool in &self.pools {
+            let of_pool = self.tensors(pool);
+            let with = |tensors: &Vec<u32>| -> Vec<Vec<u32>> {
+                of_pool.iter().map(|&degree| tensors.iter().copied().chain([degree]).collect()).collect()
+            };
+            tensors = tensors.iter().flat_map(with).collect();
+        }
+        let stages = match given(Parallelism::Pp) {
+            None => Some(1),
+            Some(stages) => stages,
+        };
+        let mut combinations = Vec::new();
+        for &data in &data {
+            let expert: Vec<u32> = match (given(Parallelism::Ep), experts) {
+                (None, _) => vec![1],
+                (Some(None), None) => vec![1],
+                (Some(Some(degree)), experts) => {
+                    let fits = data.is_multiple_of(degree) && experts.unwrap_or(1).is_multiple_of(degree);
+                    Some(degree).filter(|_| fits).into_iter().collect()
+                }
+                (Some(None), Some(experts)) => (1..=experts.min(data))
+                    .filter(|one| experts.is_multiple_of(*one) && data.is_multiple_of(*one))
+                    .collect(),
+            };
+            let zero: Vec<u32> = match given(Parallelism::Zero) {
+                None => vec![0],
+                Some(Some(stage)) => vec![stage],
+                Some(None) if data == 1 => vec![0],
+                Some(None) => (0..=3).collect(),
+            };
+            let of_copy = global_batch / u64::from(data);
+            let sizes: Vec<u32> = match microbatch {
+                Some(size) if of_copy.is_multiple_of(u64::from(*size)) => vec![*size],
+                Some(_) => vec![],
+                None => divisors(of_copy, MAX_MICROBATCH.into()).map(|size| size as u32).collect(),
+            };
+            for &expert in &expert {
+                for &zero in &zero {
+                    for &microbatch in &sizes {
+                        for tensor in &tensors {
+                            combinations.push(Combination {
+                                degrees: Degrees { microbatch, data, expert, zero, tensor: 1 },
+                                tensor: tensor.clone(),
+                                microbatches: (of_copy / u64::from(microbatch)) as u32,
+                                stages,
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        combinations
+    }
+}
+
+fn greatest_common_divisor(one: u32, other: u32) -> u32 {
+    if other == 0 { one } else { greatest_common_divisor(other, one % other) }
+}
+
+/// A layer of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedLayer {
+    /// Name of the layer.
+    pub name: String,
+    /// Name of its configuration.
+    pub configuration: &'static str,
+}
+
+/// A stage of a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlannedStage {
+    /// Kind of its devices.
+    pub kind: String,
+    /// Degree of tensor parallelism.
+    pub tensor: u32,
+    /// Most microbatches in flight.
+    pub in_flight: u32,
+    /// Seconds of the forward pass of a microbatch.
+    pub forward: f64,
+    /// Seconds of the backward pass of a microbatch.
+    pub backward: f64,
+    /// Seconds after the last microbatch.
+    pub update: f64,
+    /// Bytes of memory of a device, of which the two that follow are parts.
+    pub memory_bytes: f64,
+    /// Bytes of parameters, gradients and the optimizer.
+    pub state_bytes: f64,
+    /// Bytes of activations of the microbatches in flight.
+    pub activation_bytes: f64,
+    /// The layers.
+    pub layers: Vec<PlannedLayer>,
+}
+
+/// The outcome of a solve.
+#[derive(Debug, Clone)]
+pub struct Solution {
+    /// Proof status.
+    pub status: Status,
+    /// Seconds of an iteration.
+    pub value: Option<f64>,
+    /// The lower bound on the value of every plan; `None` if the problem is infeasible.
+    pub bound: Option<f64>,
+    /// What all stages have in common.
+    pub execution: Option<JointExecutionDocument>,
+    /// The stages in the order of the forward pass; empty without a plan.
+    pub stages: Vec<PlannedStage>,
+    /// Reason why the solve ended before a proof.
+    pub stop: Option<StopReason>,
+    /// Number of combinations of degrees.
+    pub combinations: usize,
+    /// Why there is no plan.
+    pub reason: Option<String>,
+}
+
+/// Finds a plan with the least time of an iteration, and a lower bound on all plans.
+///
+/// Every combination of microbatch, degrees and stage of ZeRO has a bound from the work of the layers; those with the least
+/// bound are solved first, by dynamic programming over the stages. The result does not depend on the number of threads.
+///
+/// # Errors
+/// If threads cannot be started.
+pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+    let stop = context.stop().clone();
+    let recompute = problem.request.parallel.contains_key(&Parallelism::Recompute);
+    let space = Space::new(&problem.model, &problem.pools, recompute);
+    let combinations = problem.combinations();
+    let count = combinations.len();
+    let gap = context.limits.gap;
+    let mut progress = Vec::new();
+    let pool = context.pool()?;
+    let found = pool
+        .install(|| search(&space, combinations, gap, &stop, |value, bound| progress.push((value, bound))));
+    let (mut value, mut bound) = (f64::INFINITY, f64::NEG_INFINITY);
+    for (of_plan, of_bound) in progress {
+        if of_plan < value {
+            value = of_plan;
+            context.emit(Event::Incumbent { value });
+        }
+        if of_bound > bound && of_bound.is_finite() {
+            bound = of_bound;
+            context.emit(Event::Bound { value: round_down(bound), source: NAME });
+        }
+    }
+    let stopped = found.is_stopped.then(|| stop.reason().unwrap_or(StopReason::Time));
+    let Some((combination, pipeline)) = found.best else {
+        let is_proved = !found.is_stopped && found.bound == f64::INFINITY;
+        return Ok(Solution {
+            status: if is_proved { Status::Infeasible } else { Status::Unknown },
+            value: None,
+            bound: Some(round_down(found.bound)).filter(|bound| bound.is_finite()),
+            execution: None,
+            stages: Vec::new(),
+            stop: stopped,
+            combinations: count,
+            reason: is_proved.then(|| reason(problem, &space)),
+        });
+    };
+    let bound = found.bound.min(pipeline.value);
+    let is_optimal = bound >= pipeline.value * (1.0 - OPTIMAL_RELATIVE);
+    let Degrees { microbatch, data, expert, zero, .. } = combination.degrees;
+    let placed = |stage: &Placed| {
+        let layers = &problem.model.layers[stage.first..stage.end];
+        let planned = layers.iter().zip(&stage.costs.configurations).map(|(layer, &at)| PlannedLayer {
+            name: layer.name.clone(),
+            configuration: CONFIGURATIONS[at as usize],
+        });
+        PlannedStage {
+            kind: problem.pools[stage.pool].name.clone(),
+            tensor: combination.tensor[stage.pool],
+            in_flight: stage.in_flight,
+            forward: stage.forward,
+            backward: stage.backward,
+            update: stage.costs.update,
+            memory_bytes: stage.costs.memory,
+            state_bytes: stage.costs.state,
+            activation_bytes: stage.costs.activations,
+            layers: planned.collect(),
+        }
+    };
+    Ok(Solution {
+        status: if is_optimal { Status::Optimal } else { Status::Feasible },
+        value: Some(pipeline.value),
+        bound: Some(round_down(bound)),
+        execution: Some(JointExecutionDocument {
+            microbatch,
+            microbatches: combination.microbatches,
+            data,
+            expert,
+            zero,
+        }),
+        stages: pipeline.stages.iter().map(placed).collect(),
+        stop: match (is_optimal, stopped) {
+            (true, _) => None,
+            (false, None) if gap > 0.0 => Some(StopReason::Gap),
+            (false, stopped) => stopped,
+        },
+        combinations: count,
+        reason: None,
+    })
+}
+
+/// Why there is no plan: what is missing at the combination of degrees that takes least memory.
+fn reason(problem: &Problem, space: &Space<'_>) -> String {
+    let combinations = problem.combinations();
+    if combinations.is_empty() {
+        return "no degrees divide the batch, the servers and the experts as they must".into();
+    }
+    space.shortage(&combinations)
+}

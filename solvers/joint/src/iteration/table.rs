@@ -1,0 +1,316 @@
+//! Costs of layers and stages under given degrees.
+
+use stagewright_core::document::LinkDocument;
+
+use super::collective::{exchange, gather, reduce, send};
+use super::model::{Divided, Layer, Model, Work};
+use super::pool::Pool;
+use super::sharding::{Conversion, Layout, Need};
+use crate::choice::{Candidate, Outcome, least};
+
+/// Configurations of a layer, in the order of their indices.
+pub(crate) const CONFIGURATIONS: [&str; 3] = ["none", "selective", "full"];
+
+/// Degrees that all stages on a kind have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Degrees {
+    /// Samples of a microbatch.
+    pub(crate) microbatch: u32,
+    pub(crate) data: u32,
+    pub(crate) expert: u32,
+    pub(crate) zero: u32,
+    pub(crate) tensor: u32,
+}
+
+/// A configuration of a layer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Configuration {
+    /// Index among [`CONFIGURATIONS`].
+    pub(crate) index: u32,
+    pub(crate) backward: f64,
+    /// Bytes of activations of a microbatch.
+    pub(crate) activations: f64,
+    pub(crate) workspace: f64,
+}
+
+/// Costs of a layer.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LayerCosts {
+    /// Layers of one class have the same costs.
+    class: usize,
+    pub(crate) forward: f64,
+    /// Configurations; the first is the fastest.
+    pub(crate) configurations: Vec<Configuration>,
+    /// Bytes of parameters, gradients and states of the optimizer.
+    pub(crate) state: f64,
+    /// Seconds after the last microbatch.
+    pub(crate) update: f64,
+}
+
+/// What divides the bytes of a layer.
+struct Shares {
+    tensor: f64,
+    expert: f64,
+    /// Copies that hold the same, by whether they are of experts.
+    copies: [f64; 2],
+}
+
+impl Shares {
+    /// Bytes of a device.
+    fn bytes(&self, of: &Divided, over_copies: bool) -> f64 {
+        self.parts(of)
+            .zip(self.copies)
+            .map(|(bytes, copies)| if over_copies { bytes / copies } else { bytes })
+            .sum()
+    }
+
+    /// Bytes of a device of what is no expert, and of experts.
+    fn parts(&self, of: &Divided) -> impl Iterator<Item = f64> {
+        let sums = [0, 1].map(|expert| {
+            let bytes = of[expert][0] + of[expert][1] / self.tensor;
+            if expert == 1 { bytes / self.expert } else { bytes }
+        });
+        sums.into_iter()
+    }
+}
+
+impl LayerCosts {
+    /// O(operators of the layer).
+    pub(crate) fn new(
+        model: &Model,
+        layer: &Layer,
+        class: usize,
+        pool: &Pool,
+        degrees: Degrees,
+        recompute: bool,
+    ) -> LayerCosts {
+        let Degrees { microbatch, data, expert, zero, tensor } = degrees;
+        let share = f64::from(microbatch) / (model.samples * f64::from(tensor));
+        let whole = share * f64::from(tensor);
+        let link = pool.link_of(tensor.into());
+        let seconds =
+            |works: &mut dyn Iterator<Item = &Work>| works.map(|work| work.seconds(share)).sum::<f64>();
+        let convert = |conversion: &Conversion| convert(conversion, link, tensor, whole);
+        let conversions: f64 = layer.conversions.iter().map(convert).sum();
+        let gathered = layer.conversions.iter().filter(|conversion| conversion.to == Need::Whole);
+        let again: f64 = gathered.map(|conversion| gather(link, tensor, conversion.bytes * whole)).sum();
+        let across = pool.link_of(u64::from(tensor) * u64::from(expert));
+        let exchanged = |bytes: &f64| exchange(across, expert, bytes * share * f64::from(expert));
+        let exchanges: f64 = match expert {
+            1 => 0.0,
+            _ => layer.exchanges.iter().filter(|&&bytes| bytes > 0.0).map(exchanged).sum(),
+        };
+        let shares = Shares {
+            tensor: f64::from(tensor),
+            expert: f64::from(expert),
+            copies: [f64::from(data), f64::from(data / expert)],
+        };
+        let copies_link = pool.link_of(u64::from(tensor) * u64::from(data));
+        let over_copies = |of: &Divided, collective: fn(LinkDocument, u32, f64) -> f64| -> f64 {
+            let parts = shares.parts(of).zip([data, data / expert]);
+            let moved = parts.filter(|&(bytes, copies)| bytes > 0.0 && copies > 1);
+            moved.map(|(bytes, copies)| collective(copies_link, copies, bytes)).sum()
+        };
+        let scatter = over_copies(&layer.gradients, gather);
+        let collect = over_copies(&layer.parameters, gather);
+        let (in_forward, in_backward, after) = match zero {
+            0 => (0.0, 0.0, over_copies(&layer.gradients, reduce)),
+            1 => (0.0, 0.0, scatter + collect),
+            2 => (0.0, scatter, collect),
+            _ => (collect, collect + scatter, 0.0),
+        };
+        let update = |update: &super::model::Update| {
+            let mut part = 1.0;
+            if update.is_split {
+                part /= shares.tensor;
+            }
+            if update.is_expert {
+                part /= shares.expert;
+            }
+            if zero > 0 {
+                part /= shares.copies[usize::from(update.is_expert)];
+            }
+            update.work.seconds(part)
+        };
+        let work = seconds(&mut layer.forward[class].iter().map(|(work, _)| work));
+        let others =
+            seconds(&mut layer.forward[class].iter().filter(|(_, product)| !product).map(|(work, _)| work));
+        let forward = work + conversions + exchanges + in_forward;
+        let backward =
+            seconds(&mut layer.backward[class].iter()) + conversions + again + exchanges + in_backward;
+        let kept = [layer.saved, layer.inputs + layer.products, layer.inputs];
+        let own =
+            layer.workspace * share + if zero == 3 { shares.bytes(&layer.parameters, false) } else { 0.0 };
+        let configuration = |index: usize| Configuration {
+            index: index as u32,
+            backward: backward + [0.0, others, work + conversions + exchanges][index],
+            activations: kept[index] * share,
+            workspace: own + (kept[0] - kept[index]) * share,
+        };
+        let mut configurations = vec![configuration(0)];
+        if recompute && layer.is_numbered {
+            configurations.extend(
+                [1, 2].map(configuration).into_iter().filter(|one| kept[one.index as usize] < kept[0]),
+            );
+        }
+        LayerCosts {
+            class: layer.class,
+            forward,
+            configurations,
+            state: shares.bytes(&layer.parameters, zero >= 3)
+                + shares.bytes(&layer.gradients, zero >= 2)
+                + shares.bytes(&layer.states, zero >= 1),
+            update: layer.updates[class].iter().map(update).sum::<f64>() + after,
+        }
+    }
+}
+
+/// Time of a conversion of a tensor, of which a microbatch has `whole` times the bytes of the graph's.
+fn convert(conversion: &Conversion, link: LinkDocument, devices: u32, whole: f64) -> f64 {
+    if devices == 1 {
+        return 0.0;
+    }
+    let bytes = conversion.bytes * whole;
+    match (conversion.from, conversion.to) {
+        (Layout::Sequence, Need::Columns) | (Layout::Columns, Need::Sequence) => {
+            exchange(link, devices, bytes)
+        }
+        (Layout::Partial, Need::Whole) => reduce(link, devices, bytes),
+        _ => gather(link, devices, bytes),
+    }
+}
+
+/// A stage with configurations.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct StageCosts {
+    pub(crate) forward: f64,
+    pub(crate) backward: f64,
+    /// What no choice is faster than.
+    pub(crate) least_backward: f64,
+    pub(crate) update: f64,
+    pub(crate) state: f64,
+    pub(crate) activations: f64,
+    pub(crate) memory: f64,
+    /// Index of the configuration of every layer among [`CONFIGURATIONS`].
+    pub(crate) configurations: Vec<u32>,
+}
+
+/// Time to receive what crosses into a layer.
+pub(crate) fn receive(model: &Model, layer: usize, link: LinkDocument, degrees: Degrees) -> f64 {
+    let share = f64::from(degrees.microbatch) / (model.samples * f64::from(degrees.tensor));
+    match model.crossing.get(layer) {
+        Some(&bytes) if layer > 0 => send(link, bytes * share),
+        _ => 0.0,
+    }
+}
+
+/// The fastest choice of configurations for consecutive layers that fits; without transfers between stages. `None` if
+/// there is none.
+pub(crate) fn stage(layers: &[&LayerCosts], capacity: f64, in_flight: u32) -> Option<StageCosts> {
+    let in_flight = f64::from(in_flight);
+    let state: f64 = layers.iter().map(|layer| layer.state).sum();
+    let (chosen, is_fastest) = choose(layers, capacity - state, in_flight)?;
+    let picked = || layers.iter().zip(&chosen).map(|(layer, &at)| layer.configurations[at]);
+    let activations: f64 = picked().map(|one| one.activations * in_flight).sum();
+    Some(StageCosts {
+        forward: layers.iter().map(|layer| layer.forward).sum(),
+        backward: picked().map(|one| one.backward).sum(),
+        least_backward: match is_fastest {
+            true => picked().map(|one| one.backward).sum(),
+            false => layers.iter().map(|layer| layer.configurations[0].backward).sum(),
+        },
+        update: layers.iter().map(|layer| layer.update).sum(),
+        state,
+        activations,
+        memory: state + activations + picked().map(|one| one.workspace).fold(0.0, f64::max),
+        configurations: picked().map(|one| one.index).collect(),
+    })
+}
+
+/// Positions of the configurations, and whether none are faster.
+fn choose(layers: &[&LayerCosts], capacity: f64, in_flight: f64) -> Option<(Vec<usize>, bool)> {
+    let fastest: f64 = layers.iter().map(|layer| layer.configurations[0].activations * in_flight).sum();
+    let workspace = layers.iter().map(|layer| layer.configurations[0].workspace).fold(0.0, f64::max);
+    if fastest + workspace <= capacity {
+        return Some((vec![0; layers.len()], true));
+    }
+    let mut open = layers.iter().filter(|layer| layer.configurations.len() > 1);
+    let first = open.next()?;
+    if open.all(|layer| layer.class == first.class) {
+        return alike(layers, first, capacity, in_flight).map(|chosen| (chosen, true));
+    }
+    let candidates: Vec<Vec<Candidate>> = layers
+        .iter()
+        .map(|layer| {
+            let candidate = |(at, one): (usize, &Configuration)| Candidate {
+                seconds: one.backward,
+                bytes: one.activations * in_flight,
+                workspace: one.workspace,
+                index: at as u32,
+            };
+            layer.configurations.iter().enumerate().map(candidate).collect()
+        })
+        .collect();
+    match least(&candidates, capacity, f64::NEG_INFINITY, f64::INFINITY) {
+        Outcome::Found(choice) => {
+            let chosen = choice.configurations.iter().map(|&at| at as usize).collect();
+            Some((chosen, choice.is_best))
+        }
+        Outcome::Above(_) | Outcome::Undecided => None,
+    }
+}
+
+/// The choice where all layers with several configurations are alike: how many have each. The first layers have the
+/// configuration that takes least memory. O(layers).
+fn alike(layers: &[&LayerCosts], first: &LayerCosts, capacity: f64, in_flight: f64) -> Option<Vec<usize>> {
+    let is_open = |layer: &&&LayerCosts| layer.configurations.len() > 1;
+    let count = layers.iter().filter(is_open).count();
+    let others = || layers.iter().filter(|layer| !is_open(layer)).map(|layer| &layer.configurations[0]);
+    let fixed: f64 = others().map(|one| one.activations * in_flight).sum();
+    let other_workspace = others().map(|one| one.workspace).fold(0.0, f64::max);
+    let configurations = &first.configurations;
+    let bytes = |at: usize| configurations[at].activations * in_flight;
+    // The last configuration takes least memory; between it and the first there is at most one.
+    let (last, between) = (configurations.len() - 1, (configurations.len() > 2).then_some(1));
+    let mut best: Option<(f64, usize, usize)> = None;
+    for most in 0..=count {
+        for some in [false, true] {
+            let Some(middle) = between.filter(|_| some).or((!some).then_some(0)) else { continue };
+            let used = [(0, true), (middle, some), (last, most > 0)];
+            let used =
+                used.iter().filter(|(_, is_used)| *is_used).map(|&(at, _)| configurations[at].workspace);
+            let workspace = used.fold(other_workspace, f64::max);
+            let needed =
+                fixed + most as f64 * bytes(last) + (count - most) as f64 * bytes(0) + workspace - capacity;
+            let of_middle = match some {
+                false if needed > 0.0 => continue,
+                false => 0,
+                true => (needed / (bytes(0) - bytes(middle))).ceil().max(1.0) as usize,
+            };
+            if of_middle > count - most {
+                continue;
+            }
+            let of_first = count - most - of_middle;
+            let seconds = most as f64 * configurations[last].backward
+                + of_middle as f64 * configurations[middle].backward
+                + of_first as f64 * configurations[0].backward;
+            if best.is_none_or(|best| seconds < best.0) {
+                best = Some((seconds, most, of_middle));
+            }
+        }
+    }
+    let (_, most, of_middle) = best?;
+    let mut seen = 0;
+    let position = |layer: &&LayerCosts| {
+        if layer.configurations.len() == 1 {
+            return 0;
+        }
+        seen += 1;
+        match seen {
+            seen if seen <= most => last,
+            seen if seen <= most + of_middle => 1,
+            _ => 0,
+        }
+    };
+    Some(layers.iter().map(position).collect())
+}

@@ -1,0 +1,192 @@
+//! Joint plans for a terminal.
+
+use stagewright::core::document::{
+    ClusterDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, PlanStatus,
+};
+use stagewright::report::grid::{Column, Grid};
+use stagewright::report::units::{bytes, percent, seconds};
+use stagewright::report::wrap::{self, facts};
+use stagewright::text::visible;
+use stagewright_verify::{JointReport, JointVerdict};
+
+use super::Figures;
+
+/// Formats a plan.
+pub(super) fn plan(plan: &JointPlanDocument, figures: Figures, width: Option<u16>) -> String {
+    let is_iteration = plan.objective.kind == JointObjectiveKind::Iteration;
+    let mut lines = vec![("model", visible(&plan.model).into_owned())];
+    lines.push((
+        "objective",
+        match plan.objective.kind {
+            JointObjectiveKind::Iteration => {
+                format!("time of an iteration of {} samples", plan.objective.global_batch)
+            }
+            JointObjectiveKind::TimePerSample => format!(
+                "time per sample of the slowest stage, {} microbatches, recompute workspace {}",
+                plan.objective.global_batch,
+                plan.objective.recompute_workspace.name(),
+            ),
+        },
+    ));
+    let names: Vec<&str> = plan.objective.parallel.keys().map(|parallelism| parallelism.name()).collect();
+    lines.push(("parallel", names.join(", ")));
+    lines.push(("value", plan.objective.value_s.map_or_else(|| "no plan".into(), seconds)));
+    lines.push(("bound", bound_text(plan)));
+    lines.extend(plan.gap.map(|gap| ("gap", percent(gap))));
+    if let (Some(value), true) = (plan.objective.value_s, is_iteration) {
+        lines.extend(rate(plan, figures, value).map(|rate| ("rate", rate)));
+    }
+    if let Some(execution) = &plan.execution {
+        let mut text = format!(
+            "{} stages, dp {}, {} microbatches of {}",
+            plan.stages.len(),
+            execution.data,
+            execution.microbatches,
+            execution.microbatch
+        );
+        if execution.expert > 1 {
+            text.push_str(&format!(", ep {}", execution.expert));
+        }
+        if execution.zero > 0 {
+            text.push_str(&format!(", ZeRO {}", execution.zero));
+        }
+        lines.push(("execution", text));
+    }
+    let stopped = plan.stop.as_ref().map(|stop| format!(", stopped by {stop}")).unwrap_or_default();
+    lines.push(("status", format!("{}{stopped}", plan.status.name())));
+    lines.extend(plan.reason.as_ref().map(|reason| ("reason", reason.clone())));
+    lines.push(("solver", format!("{}, {}", plan.solver, seconds(plan.seconds))));
+    let mut text = facts(lines, width);
+    if !plan.stages.is_empty() {
+        text.push('\n');
+        text.push_str(&stages(plan, width));
+    }
+    text
+}
+
+/// Samples and tokens per second, and the share of the devices' peak that the model's FLOP are.
+fn rate(plan: &JointPlanDocument, figures: Figures, value: f64) -> Option<String> {
+    let samples = plan.objective.global_batch as f64 / value;
+    let mut text = format!("{samples:.3} samples/s");
+    if let Some(tokens) = figures.tokens {
+        text.push_str(&format!(", {:.0} tokens/s", samples * tokens));
+    }
+    let peak = plan.cluster.as_ref().map(|cluster| peak(plan, cluster)).filter(|&peak| peak > 0.0)?;
+    if figures.flop > 0.0 {
+        text.push_str(&format!(", {} of the peak of its devices", percent(samples * figures.flop / peak)));
+    }
+    Some(text)
+}
+
+/// Peak of the devices of a plan, in FLOP per second at the class's own peak.
+fn peak(plan: &JointPlanDocument, cluster: &ClusterDocument) -> f64 {
+    let of_stage = |stage: &JointStageDocument| {
+        let kind = cluster.kinds.iter().find(|kind| Some(&kind.name) == stage.kind.as_ref())?;
+        let class = cluster.classes.get(&kind.class)?;
+        Some(f64::from(stage.data) * f64::from(stage.tensor) * class.peak_flops?)
+    };
+    plan.stages.iter().filter_map(of_stage).sum()
+}
+
+fn stages(plan: &JointPlanDocument, width: Option<u16>) -> String {
+    let is_iteration = plan.objective.kind == JointObjectiveKind::Iteration;
+    let mut columns = vec![("stage", Column::Figures)];
+    if is_iteration {
+        columns.push(("kind", Column::Words));
+    }
+    columns.extend([
+        ("tp", Column::Figures),
+        ("dp", Column::Figures),
+        ("layers", Column::Names),
+        ("recomputed", Column::Figures),
+        ("in flight", Column::Figures),
+        ("seconds", Column::Figures),
+        ("memory", Column::Figures),
+    ]);
+    let mut grid = Grid::new(columns);
+    for (at, stage) in plan.stages.iter().enumerate() {
+        let mut row = vec![at.to_string()];
+        if is_iteration {
+            row.push(stage.kind.clone().unwrap_or_default());
+        }
+        row.extend([
+            stage.tensor.to_string(),
+            stage.data.to_string(),
+            layers(stage),
+            recomputed(stage),
+            stage.in_flight.to_string(),
+            seconds(stage.seconds),
+            bytes(stage.memory_bytes),
+        ]);
+        grid.row(row);
+    }
+    grid.text(width)
+}
+
+/// First and last layer of a stage.
+fn layers(stage: &JointStageDocument) -> String {
+    let name = |layer: Option<&stagewright::core::document::JointLayerDocument>| {
+        layer.map(|layer| visible(&layer.layer).into_owned()).unwrap_or_default()
+    };
+    match stage.layers.len() {
+        0 | 1 => name(stage.layers.first()),
+        count => format!("{count}: {} to {}", name(stage.layers.first()), name(stage.layers.last())),
+    }
+}
+
+/// Layers by the configuration that recomputes.
+fn recomputed(stage: &JointStageDocument) -> String {
+    let count = |wanted: &str| stage.layers.iter().filter(|layer| layer.configuration == wanted).count();
+    let mut parts = Vec::new();
+    for name in ["full", "selective", "activation recomp"] {
+        match count(name) {
+            0 => {}
+            layers if name == "activation recomp" => parts.push(layers.to_string()),
+            layers => parts.push(format!("{layers} {name}")),
+        }
+    }
+    if parts.is_empty() { "0".into() } else { parts.join(", ") }
+}
+
+fn bound_text(plan: &JointPlanDocument) -> String {
+    match plan.bound.value_s {
+        Some(value) => format!("{} ({})", seconds(value), plan.bound.source),
+        None => "none".into(),
+    }
+}
+
+/// Formats the bound of a solve.
+pub(super) fn bound(plan: &JointPlanDocument, width: Option<u16>) -> String {
+    facts([("bound", bound_text(plan))], width)
+}
+
+/// Formats the result of a check.
+pub(super) fn checked(plan: &JointPlanDocument, report: &JointReport, width: Option<u16>) -> String {
+    let verdict = match report.bound {
+        JointVerdict::NoClaim => "not claimed",
+        JointVerdict::NotVerified => "not verified",
+        JointVerdict::Refuted => "refuted",
+        _ => "verified",
+    };
+    let mut lines = vec![("value", report.value_s.map_or_else(|| "none".into(), seconds))];
+    lines.extend(plan.objective.value_s.map(|value| ("claimed", seconds(value))));
+    lines.push(("bound", format!("{}: {verdict}", bound_text(plan))));
+    lines.push((
+        "result",
+        match report.violations.len() {
+            0 if plan.status == PlanStatus::Infeasible => "not verified: infeasibility".into(),
+            0 if plan.stages.is_empty() => "no plan to check".into(),
+            0 => "the plan is feasible, and its claims hold".into(),
+            1 => "1 violation".into(),
+            count => format!("{count} violations"),
+        },
+    ));
+    let mut text = facts(lines, width);
+    if !report.violations.is_empty() {
+        text.push('\n');
+        for violation in &report.violations {
+            text.push_str(&wrap::lines(&visible(&violation.to_string()), width));
+        }
+    }
+    text
+}

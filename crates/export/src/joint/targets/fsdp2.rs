@@ -142,19 +142,22 @@ impl Source<'_> {
             return String::new();
         }
         let kept = literal::lines('[', KEPT.iter().map(|op| format!("torch.ops.aten.{op}.default")), ']');
-        format!("\n# Operators whose outputs selective recomputation keeps.\nKEPT = {kept}\n")
+        format!(
+            "\n# Selective recomputation keeps the outputs of these operators.\nKEPT = {kept}\nKEEP_PRODUCTS = \
+             partial(create_selective_checkpoint_contexts, KEPT)\n"
+        )
     }
 
     fn apply(&self) -> String {
         let mut text = String::from("\n\n");
         let (argument, said) = if self.tensor > 1 {
-            ("tensor_plan, ", "; tensor_plan is that of parallelize_module, with sequence parallelism")
+            ("tensor_plan, ", "    tensor_plan is that of parallelize_module, with sequence parallelism.\n")
         } else {
             ("", "")
         };
         text.push_str(&format!(
-            "def apply_plan(model, {argument}rename=lambda layer: layer):\n    \
-             \"\"\"Applies the plan{said}. rename may return None to leave a layer to the whole model.\"\"\"\n    \
+            "def apply_plan(model, {argument}rename=lambda layer: layer):\n    \"\"\"Applies the plan.\n\n{said}    \
+             rename gives the name of the module of a layer, or None to leave it to the whole model.\n    \"\"\"\n    \
              mesh = init_device_mesh(\"cuda\", (DATA, TENSOR), mesh_dim_names=(\"data\", \"tensor\"))\n"
         ));
         if self.tensor > 1 {
@@ -166,10 +169,9 @@ impl Source<'_> {
                  None:\n            continue\n",
             );
         }
-        for (recompute, argument) in [
-            (Recompute::Full, ""),
-            (Recompute::Selective, ", context_fn=partial(create_selective_checkpoint_contexts, KEPT)"),
-        ] {
+        for (recompute, argument) in
+            [(Recompute::Full, ""), (Recompute::Selective, ", context_fn=KEEP_PRODUCTS")]
+        {
             if self.uses(recompute) {
                 text.push_str(&format!(
                     "        if recompute == {}:\n            module = \
@@ -228,7 +230,10 @@ LAYERS = {
 
 
 def apply_plan(model, rename=lambda layer: layer):
-    """Applies the plan. rename may return None to leave a layer to the whole model."""
+    """Applies the plan.
+
+    rename gives the name of the module of a layer, or None to leave it to the whole model.
+    """
     mesh = init_device_mesh("cuda", (DATA, TENSOR), mesh_dim_names=("data", "tensor"))
     for layer, recompute in LAYERS.items():
         name = rename(layer)
@@ -262,7 +267,7 @@ def apply_plan(model, rename=lambda layer: layer):
         for line in [
             "    parallelize_module(model, mesh[\"tensor\"], tensor_plan)\n",
             "            module = checkpoint_wrapper(model.get_submodule(name), \
-             context_fn=partial(create_selective_checkpoint_contexts, KEPT))\n",
+             context_fn=KEEP_PRODUCTS)\n",
             "    torch.ops.aten.addmm.default,\n",
         ] {
             assert!(single.contains(line), "{single}");

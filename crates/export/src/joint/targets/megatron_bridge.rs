@@ -41,14 +41,14 @@ fn write(plan: &Joint) -> Result<Export> {
         ("global_batch_size", settings.global_batch.to_string()),
     ];
     let distributed = (settings.sharding != Sharding::None).to_string();
-    let mut ddp = vec![("use_distributed_optimizer", distributed.clone())];
+    let fsdp = matches!(settings.sharding, Sharding::Fsdp(_)).to_string();
+    let mut ddp = vec![("use_distributed_optimizer", distributed.clone()), ("use_megatron_fsdp", fsdp)];
     let mut checkpoint = Vec::new();
     match settings.sharding {
         // Only the distributed optimizer gathers parameters.
         Sharding::None => ddp.push(("overlap_param_gather", "false".into())),
         Sharding::Optimizer => {}
         Sharding::Fsdp(strategy) => {
-            ddp.push(("use_megatron_fsdp", "true".into()));
             ddp.push(("data_parallel_sharding_strategy", strategy.into()));
             checkpoint.push(("ckpt_format", "fsdp_dtensor".into()));
         }
@@ -106,8 +106,8 @@ mod tests {
              pipeline_model_parallel_layout: null\n  context_parallel_size: 1\n  expert_model_parallel_size: 1\n  \
              expert_tensor_parallel_size: 2\n  recompute_granularity: null\n  recompute_method: null\n  \
              recompute_num_layers: null\n  recompute_modules: null\ntrain:\n  micro_batch_size: 1\n  \
-             global_batch_size: 16\nddp:\n  use_distributed_optimizer: true\noptimizer:\n  \
-             use_distributed_optimizer: true\n"
+             global_batch_size: 16\nddp:\n  use_distributed_optimizer: true\n  use_megatron_fsdp: \
+             false\noptimizer:\n  use_distributed_optimizer: true\n"
         );
     }
 
@@ -117,7 +117,7 @@ mod tests {
         for line in [
             "  pipeline_model_parallel_layout: \"Et*2|tL\"\n",
             "  recompute_granularity: full\n  recompute_method: uniform\n  recompute_num_layers: 1\n",
-            "ddp:\n  use_distributed_optimizer: false\n  overlap_param_gather: false\n",
+            "ddp:\n  use_distributed_optimizer: false\n  use_megatron_fsdp: false\n  overlap_param_gather: false\n",
         ] {
             assert!(uneven.contains(line), "{uneven}");
         }

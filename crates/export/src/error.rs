@@ -4,6 +4,7 @@
 
 use thiserror::Error;
 
+use super::joint::JointError;
 use stagewright_formats::clusters::suggestion;
 use stagewright_formats::nearest::instead;
 use stagewright_report::units::name as shown;
@@ -250,6 +251,9 @@ pub enum ExportError {
         /// The reason.
         why: &'static str,
     },
+    /// The runtime cannot execute a joint plan.
+    #[error(transparent)]
+    Joint(#[from] JointError),
 }
 
 impl ExportError {
@@ -277,6 +281,7 @@ impl ExportError {
             ExportError::Ring { .. } => "E019",
             ExportError::Skip { .. } | ExportError::Start { .. } => "E020",
             ExportError::NoModule(_) => "E021",
+            ExportError::Joint(error) => error.code(),
         }
     }
 
@@ -299,6 +304,7 @@ impl ExportError {
             ExportError::Replicas { at, .. } | ExportError::Calls { at, .. } => Some(at),
             ExportError::NoPlan { .. } => Some("status"),
             ExportError::NoOrder { .. } => Some("devices[0].stage"),
+            ExportError::Joint(error) => error.place(),
             _ => None,
         }
     }
@@ -356,6 +362,7 @@ impl ExportError {
                 "export to torch-pipelining, pipedream or accelerate, whose models may branch".into()
             }
             ExportError::Name { .. } => "rename the module, or choose a target that lists operators".into(),
+            ExportError::Joint(error) => error.help().into(),
         }
     }
 }

@@ -18,11 +18,14 @@
 //! and of the update with their forward operator, so a plan must have them on one device.
 //! Each target names the source of its syntax and the version it was written for.
 //!
+//! Joint plans, which split operators as well, are read and written by [`joint`].
+//!
 //! # Adding a target
 //!
 //! Add a file in `targets` with a `static TARGET`, and its row in [`TARGETS`]; CONTRIBUTING.md has the recipe.
 
 pub mod error;
+pub mod joint;
 pub mod layers;
 mod literal;
 pub mod modules;
@@ -35,6 +38,7 @@ pub mod stack;
 mod targets;
 
 pub use error::{ExportError, Result, Sited};
+pub use joint::{JOINT_TARGETS, export_joint, export_joint_noted, joint_target};
 pub use placed::Placed;
 pub use targets::TARGETS;
 

@@ -1,0 +1,148 @@
+//! Errors of exporting a joint plan to a runtime.
+
+use thiserror::Error;
+
+use stagewright_report::units::name as shown;
+
+/// A joint plan cannot be exported to a runtime.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum JointError {
+    /// The plan is for the time per sample, where every stage has degrees of its own.
+    #[error(
+        "the plan is for the time per sample, where every stage has degrees of its own, and runtimes take one for an iteration"
+    )]
+    PerSample,
+    /// Numbers of the plan disagree.
+    #[error("the plan contradicts itself: {why}")]
+    Inconsistent {
+        /// What disagrees.
+        why: String,
+        /// Path in the plan.
+        at: String,
+    },
+    /// A stage has another degree than the first.
+    #[error(
+        "stage {stage} has {what} parallelism {found} and stage 1 has {first}, but {runtime} has one degree for all stages"
+    )]
+    Degrees {
+        /// The runtime.
+        runtime: &'static str,
+        /// Kind of the parallelism.
+        what: &'static str,
+        /// The stage, counted from 1.
+        stage: usize,
+        /// Its degree.
+        found: u32,
+        /// The degree of the first stage.
+        first: u32,
+        /// Path in the plan.
+        at: String,
+    },
+    /// The runtime cannot divide these states over copies.
+    #[error("the plan divides states as ZeRO {zero} over {data} copies, but {rule}")]
+    Sharding {
+        /// The stage of ZeRO.
+        zero: u32,
+        /// Number of copies.
+        data: u32,
+        /// The runtime's rule.
+        rule: &'static str,
+        /// A hint for fixing the error.
+        help: &'static str,
+    },
+    /// The runtime cannot recompute exactly these layers.
+    #[error("`{}` of stage {stage} has recomputation `{found}`, but {rule}", shown(.layer))]
+    Recomputation {
+        /// The layer.
+        layer: String,
+        /// Its stage, counted from 1.
+        stage: usize,
+        /// Its configuration.
+        found: &'static str,
+        /// The runtime's rule.
+        rule: String,
+        /// A hint for fixing the error.
+        help: &'static str,
+        /// Path in the plan.
+        at: String,
+    },
+    /// The runtime takes no pipeline in this notation.
+    #[error("the plan has {stages} stages, but {rule}")]
+    Stages {
+        /// Number of stages.
+        stages: usize,
+        /// The runtime's rule.
+        rule: &'static str,
+        /// A hint for fixing the error.
+        help: &'static str,
+    },
+    /// The runtime cannot divide experts like this.
+    #[error("the plan has expert parallelism {expert}, but {rule}")]
+    Experts {
+        /// The degree.
+        expert: u32,
+        /// The runtime's rule.
+        rule: &'static str,
+        /// A hint for fixing the error.
+        help: &'static str,
+    },
+    /// The schedule of the runtime needs more microbatches.
+    #[error("the plan has {microbatches} microbatches in {stages} stages, but {rule}")]
+    Microbatches {
+        /// Microbatches of an iteration.
+        microbatches: u32,
+        /// Number of stages.
+        stages: usize,
+        /// The runtime's rule.
+        rule: &'static str,
+    },
+}
+
+impl JointError {
+    /// Stable error code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            JointError::PerSample => "E022",
+            JointError::Degrees { .. } => "E023",
+            JointError::Sharding { .. } => "E024",
+            JointError::Recomputation { .. } => "E025",
+            JointError::Stages { .. } => "E026",
+            JointError::Experts { .. } => "E027",
+            JointError::Microbatches { .. } => "E028",
+            JointError::Inconsistent { .. } => "E029",
+        }
+    }
+
+    /// Path of the offending entry of the plan.
+    pub fn place(&self) -> Option<&str> {
+        match self {
+            JointError::PerSample => Some("objective.kind"),
+            JointError::Inconsistent { at, .. }
+            | JointError::Degrees { at, .. }
+            | JointError::Recomputation { at, .. } => Some(at),
+            JointError::Sharding { .. } => Some("execution.zero"),
+            JointError::Stages { .. } => Some("stages"),
+            JointError::Experts { .. } => Some("execution.expert"),
+            JointError::Microbatches { .. } => Some("execution.microbatches"),
+        }
+    }
+
+    /// A hint for fixing the error.
+    pub fn help(&self) -> &'static str {
+        match self {
+            JointError::PerSample => "plan a training graph, which is planned for the time of an iteration",
+            JointError::Inconsistent { .. } => "give the document as `plan --out` wrote it",
+            JointError::Degrees { .. } => {
+                "plan with one given degree for all stages, and on devices of one kind"
+            }
+            JointError::Sharding { help, .. }
+            | JointError::Recomputation { help, .. }
+            | JointError::Stages { help, .. }
+            | JointError::Experts { help, .. } => help,
+            JointError::Microbatches { .. } => {
+                "plan with a smaller microbatch, a larger batch or fewer stages"
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Export of joint plans, whose meaning is in `docs/joint.md`, to the runtimes that execute them.
+//!
+//! A plan is read once, into [`Joint`], which checks that it is one for an iteration and that its numbers agree. A
+//! target then writes it in the notation of its runtime, or refuses: no stage, degree or recomputation is changed to
+//! make a plan fit. What a runtime does differently than the cost model without changing the plan is in its notes.
+
+pub mod error;
+mod notes;
+pub mod plan;
+mod recompute;
+mod stack;
+mod targets;
+#[cfg(test)]
+mod testing;
+
+pub use error::JointError;
+pub use plan::Joint;
+pub use targets::JOINT_TARGETS;
+
+use stagewright_core::document::JointPlanDocument;
+use stagewright_formats::nearest::nearest;
+
+use crate::{Export, ExportError, Result};
+
+/// A runtime that executes joint plans.
+#[derive(Debug)]
+pub struct JointTarget {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// Description of the output, for display.
+    pub summary: &'static str,
+    /// What it cannot express, in one line.
+    pub limits: &'static str,
+    /// Writes a plan, or returns the reason why it cannot.
+    pub write: fn(&Joint) -> Result<Export>,
+}
+
+/// Looks up a target for joint plans by name.
+///
+/// # Errors
+/// If there is no such target (E001, with the most similar name).
+pub fn joint_target(name: &str) -> Result<&'static JointTarget> {
+    if let Some(target) = JOINT_TARGETS.iter().find(|target| target.name == name) {
+        return Ok(target);
+    }
+    let known: Vec<&'static str> = JOINT_TARGETS.iter().map(|target| target.name).collect();
+    let nearest = nearest(name, known.iter().copied());
+    Err(ExportError::UnknownTarget { name: name.to_owned(), nearest, known })
+}
+
+/// Writes a joint plan for a runtime, with usage notes.
+///
+/// # Errors
+/// If there is no such target (E001), if the plan has no stages or its numbers disagree (E002, E022 and E029), or if
+/// the runtime cannot execute it (E014, E015, E018 and E023 to E028).
+pub fn export_joint_noted(plan: &JointPlanDocument, target: &str) -> Result<Export> {
+    let target = joint_target(target)?;
+    (target.write)(&Joint::read(plan)?)
+}
+
+/// Writes a joint plan for a runtime.
+///
+/// # Errors
+/// As [`export_joint_noted`].
+pub fn export_joint(plan: &JointPlanDocument, target: &str) -> Result<String> {
+    export_joint_noted(plan, target).map(|export| export.text)
+}
+
+#[cfg(test)]
+mod tests {
+    use stagewright_core::document::JointObjectiveKind;
+
+    use super::testing::{execution, plan, refused, with};
+    use super::{JOINT_TARGETS, joint_target};
+
+    #[test]
+    fn targets_are_found_by_name() {
+        for target in JOINT_TARGETS {
+            assert!(std::ptr::eq(joint_target(target.name).unwrap(), *target));
+        }
+        let error = joint_target("megatron-ml").unwrap_err();
+        assert_eq!((error.code(), error.to_string().contains("megatron-lm")), ("E001", true));
+    }
+
+    #[test]
+    fn all_targets_refuse_documents_without_a_plan_for_an_iteration() {
+        let mut sampled = plan(&["E 0 H"]);
+        sampled.objective.kind = JointObjectiveKind::TimePerSample;
+        let mut empty = plan(&["E 0 H"]);
+        empty.stages.clear();
+        let mut unexecuted = plan(&["E 0 H"]);
+        unexecuted.execution = None;
+        for target in JOINT_TARGETS {
+            assert_eq!(refused(&sampled, target.name).0, "E022");
+            assert_eq!(refused(&empty, target.name).0, "E002");
+            assert_eq!(refused(&unexecuted, target.name).0, "E002");
+        }
+    }
+
+    #[test]
+    fn numbers_that_disagree_are_refused_with_their_place() {
+        let good = || with(plan(&["E 0 1 H"]), 1, 2, 3);
+        let check = |change: fn(&mut super::JointPlanDocument), place: &str| {
+            let mut plan = good();
+            change(&mut plan);
+            let (code, at, _) = refused(&plan, "fsdp2");
+            assert_eq!((code, at.as_deref()), ("E029", Some(place)));
+        };
+        check(|plan| plan.objective.global_batch = 12, "execution");
+        check(|plan| plan.stages[0].data = 4, "stages[0].data");
+        check(|plan| plan.stages[0].tensor = 0, "stages[0].tensor");
+        check(|plan| plan.stages[0].layers.clear(), "stages[0].layers");
+        check(|plan| plan.stages[0].layers[2].configuration = "half".into(), "stages[0].layers[2]");
+        check(|plan| execution(plan).expert = 3, "execution.expert");
+        check(|plan| execution(plan).zero = 4, "execution.zero");
+        check(|plan| execution(plan).microbatches = u32::MAX, "execution");
+    }
+}

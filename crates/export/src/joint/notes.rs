@@ -1,0 +1,38 @@
+//! Usage notes that several targets give.
+
+use stagewright_report::units::name as shown;
+
+use super::plan::Joint;
+
+/// The devices to run on: their number, and where kinds differ, the ranks of each stage.
+///
+/// Ranks are numbered as devices of a joint plan are: tensor-parallel groups first, then copies, then stages.
+pub(super) fn devices(plan: &Joint) -> String {
+    let of_stage = |tensor: u32| u64::from(tensor) * u64::from(plan.execution.data);
+    let total: u64 = plan.stages.iter().map(|stage| of_stage(stage.tensor)).sum();
+    let mut note = format!("run on {total} device{}", if total == 1 { "" } else { "s" });
+    if plan.stages.windows(2).any(|pair| pair[0].kind != pair[1].kind) {
+        let mut start = 0;
+        for stage in &plan.stages {
+            let end = start + of_stage(stage.tensor);
+            note.push_str(&format!("; ranks {start} to {}: {}", end - 1, shown(stage.kind.unwrap_or("?"))));
+            start = end;
+        }
+    }
+    note
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::plan;
+    use super::*;
+
+    #[test]
+    fn ranks_are_listed_where_kinds_differ() {
+        let mut document = plan(&["E 0", "1 H"]);
+        assert_eq!(devices(&Joint::read(&document).unwrap()), "run on 8 devices");
+        document.stages[1].kind = Some("A100".into());
+        let note = devices(&Joint::read(&document).unwrap());
+        assert_eq!(note, "run on 8 devices; ranks 0 to 3: H100; ranks 4 to 7: A100");
+    }
+}

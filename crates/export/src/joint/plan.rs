@@ -1,0 +1,202 @@
+//! A joint plan for an iteration, as read from its document.
+
+use std::borrow::Cow;
+
+use stagewright_core::document::{
+    JointExecutionDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument,
+};
+use stagewright_formats::layers::{Numbered, layers_of};
+use stagewright_report::units::name as shown;
+
+use super::error::JointError;
+use crate::{ExportError, Result};
+
+/// A joint plan for an iteration. Every stage has layers, and the numbers of its document agree.
+#[derive(Debug)]
+pub struct Joint<'a> {
+    /// Samples of a batch, over all copies.
+    pub global_batch: u64,
+    /// What all stages have in common.
+    pub execution: &'a JointExecutionDocument,
+    /// The stages in the order of the forward pass; never empty.
+    pub stages: Vec<Stage<'a>>,
+}
+
+/// A stage.
+#[derive(Debug)]
+pub struct Stage<'a> {
+    /// Kind of its devices.
+    pub kind: Option<&'a str>,
+    /// Degree of tensor parallelism.
+    pub tensor: u32,
+    /// Its layers; never empty.
+    pub layers: Vec<Layer<'a>>,
+}
+
+/// A layer.
+#[derive(Debug)]
+pub struct Layer<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its position in a stack, if it has one.
+    pub number: Option<Numbered>,
+    /// What of it is computed again.
+    pub recompute: Recompute,
+    /// Path in the plan.
+    pub at: String,
+}
+
+/// Configuration of a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recompute {
+    /// Nothing is computed again.
+    None,
+    /// All but products.
+    Selective,
+    /// The whole layer.
+    Full,
+}
+
+impl Recompute {
+    /// Name in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            Recompute::None => "none",
+            Recompute::Selective => "selective",
+            Recompute::Full => "full",
+        }
+    }
+
+    fn of(name: &str) -> Option<Recompute> {
+        [Recompute::None, Recompute::Selective, Recompute::Full]
+            .into_iter()
+            .find(|known| known.name() == name)
+    }
+}
+
+impl<'a> Joint<'a> {
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// If it has no plan (E002), is for the time per sample (E022), or its numbers disagree (E029).
+    pub fn read(document: &'a JointPlanDocument) -> Result<Joint<'a>> {
+        if document.objective.kind == JointObjectiveKind::TimePerSample {
+            return Err(JointError::PerSample.into());
+        }
+        let Some(execution) = document.execution.as_ref().filter(|_| !document.stages.is_empty()) else {
+            return Err(ExportError::NoPlan { status: document.status.name() });
+        };
+        check(execution, document.objective.global_batch)?;
+        let names: Vec<Cow<str>> = document
+            .stages
+            .iter()
+            .flat_map(|stage| &stage.layers)
+            .map(|layer| Cow::Borrowed(layer.layer.as_str()))
+            .collect();
+        let mut numbers = layers_of(&names).into_iter().map(|found| found.number);
+        let stages = document
+            .stages
+            .iter()
+            .enumerate()
+            .map(|(stage, read)| Stage::read(stage, read, execution, &mut numbers))
+            .collect::<Result<_>>()?;
+        Ok(Joint { global_batch: document.objective.global_batch, execution, stages })
+    }
+
+    /// The degree of tensor parallelism.
+    ///
+    /// # Errors
+    /// If stages have different degrees (E023).
+    pub fn tensor(&self, runtime: &'static str) -> Result<u32> {
+        let first = self.stages[0].tensor;
+        match self.stages.iter().position(|stage| stage.tensor != first) {
+            None => Ok(first),
+            Some(stage) => Err(JointError::Degrees {
+                runtime,
+                what: "tensor",
+                stage: stage + 1,
+                found: self.stages[stage].tensor,
+                first,
+                at: format!("stages[{stage}].tensor"),
+            }
+            .into()),
+        }
+    }
+
+    /// What copies divide: 0 if there is only one.
+    pub fn zero(&self) -> u32 {
+        if self.execution.data == 1 { 0 } else { self.execution.zero }
+    }
+
+    /// All layers, each with its stage.
+    pub fn layers(&self) -> impl Iterator<Item = (usize, &Layer<'a>)> {
+        self.stages
+            .iter()
+            .enumerate()
+            .flat_map(|(at, stage)| stage.layers.iter().map(move |layer| (at, layer)))
+    }
+}
+
+impl<'a> Stage<'a> {
+    fn read(
+        stage: usize,
+        read: &'a JointStageDocument,
+        execution: &JointExecutionDocument,
+        numbers: &mut impl Iterator<Item = Option<Numbered>>,
+    ) -> Result<Stage<'a>> {
+        let number = stage + 1;
+        if read.data != execution.data {
+            let why = format!("stage {number} has {} copies and the execution {}", read.data, execution.data);
+            return inconsistent(why, format!("stages[{stage}].data"));
+        }
+        if read.tensor == 0 {
+            return inconsistent(
+                format!("stage {number} has tensor parallelism 0"),
+                format!("stages[{stage}].tensor"),
+            );
+        }
+        if read.layers.is_empty() {
+            return inconsistent(format!("stage {number} has no layers"), format!("stages[{stage}].layers"));
+        }
+        let mut layers = Vec::with_capacity(read.layers.len());
+        for ((at, layer), number) in read.layers.iter().enumerate().zip(numbers) {
+            let at = format!("stages[{stage}].layers[{at}]");
+            let Some(recompute) = Recompute::of(&layer.configuration) else {
+                let why = format!(
+                    "`{}` has the configuration `{}`, and a plan for an iteration only `none`, `selective` or `full`",
+                    shown(&layer.layer),
+                    shown(&layer.configuration)
+                );
+                return inconsistent(why, at);
+            };
+            layers.push(Layer { name: &layer.layer, number, recompute, at });
+        }
+        Ok(Stage { kind: read.kind.as_deref(), tensor: read.tensor, layers })
+    }
+}
+
+/// Checks the numbers that all stages share.
+fn check(execution: &JointExecutionDocument, global_batch: u64) -> Result<()> {
+    let JointExecutionDocument { microbatch, microbatches, data, expert, zero } = *execution;
+    let batch = [microbatch, microbatches, data]
+        .into_iter()
+        .try_fold(1u64, |product, factor| product.checked_mul(factor.into()));
+    if batch != Some(global_batch) || global_batch == 0 {
+        let why = format!(
+            "{microbatches} microbatches of {microbatch} samples in {data} copies are not the batch of {global_batch}"
+        );
+        return inconsistent(why, "execution".into());
+    }
+    if expert == 0 || !data.is_multiple_of(expert) {
+        let why = format!("expert parallelism {expert} does not divide {data} copies");
+        return inconsistent(why, "execution.expert".into());
+    }
+    if zero > 3 {
+        return inconsistent(format!("there is no ZeRO {zero}"), "execution.zero".into());
+    }
+    Ok(())
+}
+
+fn inconsistent<T>(why: String, at: String) -> Result<T> {
+    Err(JointError::Inconsistent { why, at }.into())
+}

@@ -1,0 +1,112 @@
+//! DeepSpeed: its configuration, in JSON.
+//!
+//! The configuration has no stages: a pipeline is a `PipelineModule` in the training program. Neither has it an option
+//! that turns recomputation on: `activation_checkpointing` tunes `deepspeed.checkpointing`, which the model calls.
+//! What a plan does not say, such as the precision, is not written.
+//!
+//! Source: the page "DeepSpeed Configuration JSON" and `deepspeed/runtime/config.py` of DeepSpeed 0.19.8;
+//! `deepspeed/runtime/tensor_parallel/config.py` for AutoTP, and `deepspeed/module_inject/auto_ep_config.py` for AutoEP.
+
+use crate::joint::error::JointError;
+use crate::joint::{Joint, JointTarget, notes, recompute};
+use crate::{Export, Result, literal};
+
+pub(super) static TARGET: JointTarget = JointTarget {
+    name: "deepspeed",
+    summary: "DeepSpeed: its configuration, in JSON",
+    limits: "one stage; no recomputation; experts without tensor parallelism",
+    write,
+};
+
+fn write(plan: &Joint) -> Result<Export> {
+    let execution = plan.execution;
+    if plan.stages.len() > 1 {
+        return Err(JointError::Stages {
+            stages: plan.stages.len(),
+            rule: "the configuration of DeepSpeed has none: a pipeline is a PipelineModule in the training program",
+            help: "plan with one stage, or export to megatron-lm or torchtitan",
+        }
+        .into());
+    }
+    recompute::no_layer(
+        plan,
+        "the configuration of DeepSpeed cannot turn it on: the model must call deepspeed.checkpointing",
+        "plan without `recompute`, or export to fsdp2, which recomputes layers by name",
+    )?;
+    let tensor = plan.tensor("DeepSpeed")?;
+    if execution.expert > 1 && tensor > 1 {
+        return Err(JointError::Experts {
+            expert: execution.expert,
+            rule: "AutoEP of DeepSpeed does not split experts over tensor-parallel devices",
+            help: "plan with tensor parallelism 1, or export to megatron-lm",
+        }
+        .into());
+    }
+    let mut entries = vec![
+        ("train_batch_size", plan.global_batch.to_string()),
+        ("train_micro_batch_size_per_gpu", execution.microbatch.to_string()),
+        ("gradient_accumulation_steps", execution.microbatches.to_string()),
+        ("zero_optimization", format!("{{\"stage\": {}}}", plan.zero())),
+    ];
+    if tensor > 1 {
+        entries.push(("tensor_parallel", format!("{{\"autotp_size\": {tensor}}}")));
+    }
+    if execution.expert > 1 {
+        entries.push((
+            "expert_parallel",
+            format!("{{\"enabled\": true, \"autoep_size\": {}}}", execution.expert),
+        ));
+    }
+    let entries = entries.into_iter().map(|(key, value)| literal::entry(key, &value));
+    Ok(Export::new(literal::lines('{', entries, '}') + "\n")
+        .note(notes::devices(plan))
+        .note("the plan does not say the precision: add bf16 or fp16")
+        .also((tensor > 1).then(|| {
+            "AutoTP of DeepSpeed keeps norms and residual sums whole on every device, and the plan splits their \
+             sequence: memory is larger than planned"
+                .into()
+        })))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::joint::testing::{execution, plan, refused, text, with};
+
+    fn configuration(plan: &stagewright_core::document::JointPlanDocument) -> Value {
+        serde_json::from_str(&text(plan, "deepspeed")).unwrap()
+    }
+
+    #[test]
+    fn batches_and_degrees_are_written() {
+        let batches = json!({
+            "train_batch_size": 16,
+            "train_micro_batch_size_per_gpu": 1,
+            "gradient_accumulation_steps": 8,
+            "zero_optimization": {"stage": 2},
+            "tensor_parallel": {"autotp_size": 2}
+        });
+        assert_eq!(configuration(&with(plan(&["E 0 1 H"]), 2, 2, 2)), batches);
+        let mut experts = with(plan(&["E 0 1 H"]), 1, 2, 3);
+        execution(&mut experts).expert = 2;
+        let experts = configuration(&experts);
+        assert_eq!(experts["expert_parallel"], json!({"enabled": true, "autoep_size": 2}));
+        assert_eq!(experts.get("tensor_parallel"), None);
+    }
+
+    #[test]
+    fn pipelines_recomputation_and_split_experts_are_refused() {
+        let (code, at, message) = refused(&plan(&["E 0", "1 H"]), "deepspeed");
+        assert_eq!((code, at.as_deref()), ("E026", Some("stages")));
+        assert!(
+            message.starts_with("the plan has 2 stages, but the configuration of DeepSpeed has none"),
+            "{message}"
+        );
+        let (code, at, _) = refused(&plan(&["E 0 1f H"]), "deepspeed");
+        assert_eq!((code, at.as_deref()), ("E025", Some("stages[0].layers[2]")));
+        let mut experts = plan(&["E 0 H"]);
+        execution(&mut experts).expert = 2;
+        assert_eq!(refused(&experts, "deepspeed").0, "E027");
+    }
+}

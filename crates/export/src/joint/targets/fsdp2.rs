@@ -1,0 +1,288 @@
+//! FSDP2: a Python file that applies a plan to a model, layer by layer.
+//!
+//! `fully_shard` divides parameters, gradients and states of the optimizer. With ZeRO 1 and 2 parameters stay whole
+//! until the last microbatch, with ZeRO 1 gradients as well; `set_last_microbatch` says so before each microbatch.
+//! Selective recomputation keeps the outputs of products. How a layer is split over the tensor-parallel devices depends
+//! on its modules, which the plan does not know, so it is an argument.
+//!
+//! Source: the page "torch.distributed.fsdp.fully_shard" of PyTorch 2.9 and later; `parallelize_module` of
+//! `torch.distributed.tensor.parallel`, `create_selective_checkpoint_contexts` of `torch.utils.checkpoint`;
+//! `checkpoint_wrapper`, which torchtitan uses as well, is not public.
+
+use crate::joint::error::JointError;
+use crate::joint::plan::Recompute;
+use crate::joint::{Joint, JointTarget, notes};
+use crate::layers::addressable;
+use crate::{Export, Result, literal};
+
+pub(super) static TARGET: JointTarget = JointTarget {
+    name: "fsdp2",
+    summary: "FSDP2 of PyTorch: a Python file that applies fully_shard and recomputation to every layer",
+    limits: "one stage; no expert parallelism; no ZeRO 0 with several copies",
+    write,
+};
+
+/// Products, whose outputs selective recomputation keeps.
+const KEPT: [&str; 6] = [
+    "mm",
+    "addmm",
+    "bmm",
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_cudnn_attention",
+];
+
+fn write(plan: &Joint) -> Result<Export> {
+    let execution = plan.execution;
+    if plan.stages.len() > 1 {
+        return Err(JointError::Stages {
+            stages: plan.stages.len(),
+            rule: "fully_shard divides no model into stages",
+            help: "plan with one stage, or export to torchtitan, which runs stages of FSDP2",
+        }
+        .into());
+    }
+    if execution.expert > 1 {
+        return Err(JointError::Experts {
+            expert: execution.expert,
+            rule: "fully_shard moves no experts to other devices",
+            help: "plan with expert parallelism 1, or export to torchtitan or megatron-lm",
+        }
+        .into());
+    }
+    if plan.zero() == 0 && execution.data > 1 {
+        return Err(JointError::Sharding {
+            zero: 0,
+            data: execution.data,
+            rule: "fully_shard divides them",
+            help: "plan with ZeRO 1, 2 or 3, or export to torchtitan",
+        }
+        .into());
+    }
+    for (_, layer) in plan.layers() {
+        addressable("FSDP2", layer.name)?;
+    }
+    let source = Source { plan, tensor: plan.tensor("FSDP2")? };
+    let usage = match plan.zero() {
+        1 | 2 => Some("call set_last_microbatch before the forward pass of every microbatch"),
+        _ => None,
+    };
+    Ok(Export::new(source.text())
+        .note(notes::devices(plan))
+        .note(
+            "call apply_plan before the optimizer is made; `rename` gives the module of a layer of the plan",
+        )
+        .also(usage.map(str::to_owned)))
+}
+
+/// The parts of the file.
+struct Source<'a> {
+    plan: &'a Joint<'a>,
+    tensor: u32,
+}
+
+impl Source<'_> {
+    fn text(&self) -> String {
+        let constants = format!(
+            "DATA, TENSOR = {}, {}\nMICROBATCH, MICROBATCHES = {}, {}\n\n# Layers, with their recomputation.\nLAYERS = {}\n",
+            self.plan.execution.data,
+            self.tensor,
+            self.plan.execution.microbatch,
+            self.plan.execution.microbatches,
+            self.layers(),
+        );
+        [self.imports(), constants, self.recompute(), self.apply(), self.last_microbatch()].concat()
+    }
+
+    fn uses(&self, recompute: Recompute) -> bool {
+        self.plan.layers().any(|(_, layer)| layer.recompute == recompute)
+    }
+
+    fn recomputes(&self) -> bool {
+        self.uses(Recompute::Selective) || self.uses(Recompute::Full)
+    }
+
+    fn shards(&self) -> bool {
+        self.plan.zero() > 0
+    }
+
+    fn layers(&self) -> String {
+        let entries = self
+            .plan
+            .layers()
+            .map(|(_, layer)| literal::entry(layer.name, &literal::string(layer.recompute.name())));
+        literal::lines('{', entries, '}')
+    }
+
+    fn imports(&self) -> String {
+        let mut imports = String::new();
+        if self.uses(Recompute::Selective) {
+            imports.push_str("from functools import partial\n\nimport torch\n");
+        }
+        if self.recomputes() {
+            imports.push_str(
+                "from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper\n",
+            );
+        }
+        imports.push_str("from torch.distributed.device_mesh import init_device_mesh\n");
+        if self.shards() {
+            imports.push_str("from torch.distributed.fsdp import fully_shard\n");
+        }
+        if self.tensor > 1 {
+            imports.push_str("from torch.distributed.tensor.parallel import parallelize_module\n");
+        }
+        if self.uses(Recompute::Selective) {
+            imports.push_str("from torch.utils.checkpoint import create_selective_checkpoint_contexts\n");
+        }
+        imports + "\n"
+    }
+
+    fn recompute(&self) -> String {
+        if !self.uses(Recompute::Selective) {
+            return String::new();
+        }
+        let kept = literal::lines('[', KEPT.iter().map(|op| format!("torch.ops.aten.{op}.default")), ']');
+        format!(
+            "\n# Selective recomputation keeps the outputs of these operators.\nKEPT = {kept}\nKEEP_PRODUCTS = \
+             partial(create_selective_checkpoint_contexts, KEPT)\n"
+        )
+    }
+
+    fn apply(&self) -> String {
+        let mut text = String::from("\n\n");
+        let (argument, said) = if self.tensor > 1 {
+            ("tensor_plan, ", "    tensor_plan is that of parallelize_module, with sequence parallelism.\n")
+        } else {
+            ("", "")
+        };
+        text.push_str(&format!(
+            "def apply_plan(model, {argument}rename=lambda layer: layer):\n    \"\"\"Applies the plan.\n\n{said}    \
+             rename gives the name of the module of a layer, or None to leave it to the whole model.\n    \"\"\"\n    \
+             mesh = init_device_mesh(\"cuda\", (DATA, TENSOR), mesh_dim_names=(\"data\", \"tensor\"))\n"
+        ));
+        if self.tensor > 1 {
+            text.push_str("    parallelize_module(model, mesh[\"tensor\"], tensor_plan)\n");
+        }
+        if self.recomputes() || self.shards() {
+            text.push_str(
+                "    for layer, recompute in LAYERS.items():\n        name = rename(layer)\n        if name is \
+                 None:\n            continue\n",
+            );
+        }
+        for (recompute, argument) in
+            [(Recompute::Full, ""), (Recompute::Selective, ", context_fn=KEEP_PRODUCTS")]
+        {
+            if self.uses(recompute) {
+                text.push_str(&format!(
+                    "        if recompute == {}:\n            module = \
+                     checkpoint_wrapper(model.get_submodule(name){argument})\n            model.set_submodule(name, \
+                     module)\n",
+                    literal::string(recompute.name())
+                ));
+            }
+        }
+        if self.shards() {
+            let reshard = if self.plan.zero() == 3 { "True" } else { "False" };
+            let shard = |module: &str| {
+                format!("fully_shard({module}, mesh=mesh[\"data\"], reshard_after_forward={reshard})\n")
+            };
+            text.push_str(&format!("        {}    {}", shard("model.get_submodule(name)"), shard("model")));
+        }
+        text + "    return mesh\n"
+    }
+
+    fn last_microbatch(&self) -> String {
+        let gradients = match self.plan.zero() {
+            1 => "    model.set_requires_gradient_sync(is_last)\n",
+            2 => "",
+            _ => return String::new(),
+        };
+        format!(
+            "\n\ndef set_last_microbatch(model, is_last):\n    \"\"\"Says whether the next microbatch is the last of an \
+             iteration.\"\"\"\n    model.set_is_last_backward(is_last)\n    \
+             model.set_reshard_after_backward(is_last)\n{gradients}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::joint::testing::{execution, plan, refused, text, with};
+
+    #[test]
+    fn layers_are_recomputed_and_sharded_by_name() {
+        assert_eq!(
+            text(&with(plan(&["E 0f 1 H"]), 1, 2, 3), "fsdp2"),
+            r#"from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+DATA, TENSOR = 2, 1
+MICROBATCH, MICROBATCHES = 1, 8
+
+# Layers, with their recomputation.
+LAYERS = {
+    "embeddings": "none",
+    "decoder.layer.0": "full",
+    "decoder.layer.1": "none",
+    "head": "none"
+}
+
+
+def apply_plan(model, rename=lambda layer: layer):
+    """Applies the plan.
+
+    rename gives the name of the module of a layer, or None to leave it to the whole model.
+    """
+    mesh = init_device_mesh("cuda", (DATA, TENSOR), mesh_dim_names=("data", "tensor"))
+    for layer, recompute in LAYERS.items():
+        name = rename(layer)
+        if name is None:
+            continue
+        if recompute == "full":
+            module = checkpoint_wrapper(model.get_submodule(name))
+            model.set_submodule(name, module)
+        fully_shard(model.get_submodule(name), mesh=mesh["data"], reshard_after_forward=True)
+    fully_shard(model, mesh=mesh["data"], reshard_after_forward=True)
+    return mesh
+"#
+        );
+    }
+
+    #[test]
+    fn whole_gradients_wait_for_the_last_microbatch() {
+        let first = text(&with(plan(&["E 0 1 H"]), 1, 2, 1), "fsdp2");
+        assert!(first.contains("reshard_after_forward=False"), "{first}");
+        assert!(first.ends_with(
+            "set_reshard_after_backward(is_last)\n    model.set_requires_gradient_sync(is_last)\n"
+        ));
+        let second = text(&with(plan(&["E 0 1 H"]), 1, 2, 2), "fsdp2");
+        assert!(second.ends_with("set_reshard_after_backward(is_last)\n"), "{second}");
+    }
+
+    #[test]
+    fn one_copy_is_not_sharded() {
+        let single = text(&with(plan(&["E 0s 1s H"]), 2, 1, 0), "fsdp2");
+        assert!(!single.contains("fully_shard"), "{single}");
+        for line in [
+            "    parallelize_module(model, mesh[\"tensor\"], tensor_plan)\n",
+            "            module = checkpoint_wrapper(model.get_submodule(name), \
+             context_fn=KEEP_PRODUCTS)\n",
+            "    torch.ops.aten.addmm.default,\n",
+        ] {
+            assert!(single.contains(line), "{single}");
+        }
+    }
+
+    #[test]
+    fn pipelines_experts_and_whole_states_are_refused() {
+        assert_eq!(refused(&plan(&["E 0", "1 H"]), "fsdp2").0, "E026");
+        assert_eq!(refused(&plan(&["E 0 H"]), "fsdp2").0, "E024");
+        let mut experts = with(plan(&["E 0 H"]), 1, 2, 3);
+        execution(&mut experts).expert = 2;
+        assert_eq!(refused(&experts, "fsdp2").0, "E027");
+        let mut unnamed = with(plan(&["E 0 H"]), 1, 2, 3);
+        unnamed.stages[0].layers[0].layer = "a..b".into();
+        assert_eq!(refused(&unnamed, "fsdp2").0, "E018");
+    }
+}

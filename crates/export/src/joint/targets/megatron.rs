@@ -1,0 +1,151 @@
+//! What Megatron-LM and Megatron Bridge have in common: the settings of Megatron Core.
+//!
+//! Source: `TransformerConfig`, `DistributedDataParallelConfig` and `PipelineParallelLayerLayout` of Megatron Core
+//! 0.16.1, and the pages "Custom Pipeline Model Parallel Layout", "Distributed Optimizer" and "Megatron-FSDP" of its
+//! user guide. `recompute_method` `block` recomputes the first layers of a stage, at most `recompute_num_layers`
+//! (`TransformerBlock._checkpointed_forward`); `selective` is of all layers.
+
+use crate::joint::error::JointError;
+use crate::joint::notes;
+use crate::joint::plan::Joint;
+use crate::joint::recompute::Recomputation;
+use crate::joint::stack::Stack;
+use crate::{Export, Result};
+
+/// Modules that are recomputed selectively: what is no product, as in the plan. The attention is fused in the plan, so
+/// it is not among them.
+const SELECTIVE: [&str; 1] = ["layernorm"];
+
+/// With experts in one grouped product, their activation function as well.
+const SELECTIVE_EXPERTS: [&str; 2] = ["layernorm", "moe_act"];
+
+/// The settings of a plan.
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub(super) layers: usize,
+    pub(super) tensor: u32,
+    pub(super) stages: usize,
+    /// The layers of each stage, if stages differ.
+    pub(super) layout: Option<String>,
+    pub(super) expert: u32,
+    pub(super) microbatch: u32,
+    pub(super) global_batch: u64,
+    pub(super) sharding: Sharding,
+    pub(super) recompute: Recomputation,
+}
+
+/// What copies divide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sharding {
+    None,
+    /// States of the optimizer: the distributed optimizer.
+    Optimizer,
+    /// More than these: Megatron-FSDP with a strategy.
+    Fsdp(&'static str),
+}
+
+impl Settings {
+    /// The settings of a plan.
+    ///
+    /// # Errors
+    /// If Megatron Core has none for it (E014, E015 and E023 to E025).
+    pub(super) fn new(plan: &Joint, runtime: &'static str) -> Result<Settings> {
+        let tensor = plan.tensor(runtime)?;
+        let stack = Stack::new(plan, runtime)?;
+        Ok(Settings {
+            layers: stack.layers(),
+            tensor,
+            stages: plan.stages.len(),
+            layout: (!stack.is_even()).then(|| layout(&stack)),
+            expert: plan.execution.expert,
+            microbatch: plan.execution.microbatch,
+            global_batch: plan.global_batch,
+            sharding: sharding(plan)?,
+            recompute: Recomputation::new(plan)?,
+        })
+    }
+
+    /// Modules for selective recomputation.
+    pub(super) fn modules(&self) -> &'static [&'static str] {
+        if self.expert > 1 { &SELECTIVE_EXPERTS } else { &SELECTIVE }
+    }
+
+    /// The notes of a plan with these settings.
+    pub(super) fn noted(&self, export: Export, plan: &Joint) -> Export {
+        let selective = match self.recompute {
+            Recomputation::Selective if self.expert > 1 => Some(
+                "selective: Megatron recomputes norms and the activation functions of experts, with grouped products \
+                 of experts and fused attention; the plan recomputes all that is no product",
+            ),
+            Recomputation::Selective => Some(
+                "selective: Megatron recomputes norms, with fused attention; the plan recomputes the activation \
+                 function of feed-forward layers as well, whose output Megatron keeps",
+            ),
+            _ => None,
+        };
+        let fsdp = matches!(self.sharding, Sharding::Fsdp(_))
+            .then_some("Megatron-FSDP must not have CUDA_DEVICE_MAX_CONNECTIONS=1 in its environment");
+        export.note(notes::devices(plan)).also(selective.map(str::to_owned)).also(fsdp.map(str::to_owned))
+    }
+}
+
+fn sharding(plan: &Joint) -> Result<Sharding> {
+    let zero = plan.zero();
+    if zero > 1 && plan.stages.len() > 1 {
+        return Err(JointError::Sharding {
+            zero,
+            data: plan.execution.data,
+            rule: "the distributed optimizer of Megatron, the one for pipelines, divides states of the optimizer alone",
+            help: "plan with ZeRO 0 or 1, or with one stage",
+        }
+        .into());
+    }
+    Ok(match zero {
+        0 => Sharding::None,
+        1 => Sharding::Optimizer,
+        2 => Sharding::Fsdp("optim_grads"),
+        _ => Sharding::Fsdp("optim_grads_params"),
+    })
+}
+
+/// The layers of each stage: `E` is the embedding, `t` a layer and `L` the head with the loss.
+fn layout(stack: &Stack) -> String {
+    let last = stack.counts.len() - 1;
+    let stage = |(stage, &count): (usize, &usize)| {
+        let layers = match count {
+            0 => String::new(),
+            1 => "t".to_owned(),
+            count => format!("t*{count}"),
+        };
+        // A comma has no meaning: it sets the loss apart from a number.
+        let comma = if stage == last && count > 1 { "," } else { "" };
+        let (first, last) = (if stage == 0 { "E" } else { "" }, if stage == last { "L" } else { "" });
+        format!("{first}{layers}{comma}{last}")
+    };
+    stack.counts.iter().enumerate().map(stage).collect::<Vec<_>>().join("|")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::joint::testing::{plan, refused, with};
+
+    #[test]
+    fn other_degrees_of_a_stage_are_refused() {
+        let mut mixed = plan(&["E 0", "1 H"]);
+        mixed.stages[1].tensor = 4;
+        let (code, at, message) = refused(&mixed, "megatron-bridge");
+        assert_eq!((code, at.as_deref()), ("E023", Some("stages[1].tensor")));
+        assert_eq!(
+            message,
+            "stage 2 has tensor parallelism 4 and stage 1 has 2, but Megatron Bridge has one degree for all stages"
+        );
+    }
+
+    #[test]
+    fn divided_gradients_are_refused_in_a_pipeline() {
+        for zero in [2, 3] {
+            let (code, at, _) = refused(&with(plan(&["E 0", "1 H"]), 1, 2, zero), "megatron-lm");
+            assert_eq!((code, at.as_deref()), ("E024", Some("execution.zero")));
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! torchtitan: a Python function that sets a plan in a `Trainer.Config`.
+//!
+//! torchtitan is configured in Python; it reads no TOML since 0.3. Modules are named as in its own models:
+//! `tok_embeddings`, `layers.N`, `norm` and `lm_head`.
+//!
+//! Copies are divided by FSDP2. In a pipeline, PyTorch keeps parameters and gradients whole until the last microbatch
+//! (`backward_maybe_with_nosync` in `torch/distributed/pipelining/stage.py`): that is ZeRO 1. Without a pipeline,
+//! torchtitan reduces gradients after every microbatch: ZeRO 2 if parameters stay whole from the forward to the
+//! backward pass, and ZeRO 3 if not. The schedule 1F1B needs as many microbatches as stages (`Schedule1F1B`).
+//!
+//! Experts are on devices of the axes `dp_shard` and `tp`, and are not split over `tp`.
+//!
+//! Source: `TrainingConfig` and `ParallelismConfig` in `torchtitan/config/configs.py`, `ParallelDims`,
+//! `activation_checkpoint.py` and `trainer.py` of torchtitan 0.3.0. Its main branch has since renamed
+//! `module_fqns_per_model_part` to `pipeline_parallel_module_fqns_per_model_part`, and counts batches in tokens.
+
+use crate::joint::error::JointError;
+use crate::joint::plan::Recompute;
+use crate::joint::stack::Stack;
+use crate::joint::{Joint, JointTarget, notes, recompute};
+use crate::{Export, Result, literal};
+
+const RUNTIME: &str = "torchtitan";
+
+pub(super) static TARGET: JointTarget = JointTarget {
+    name: "torchtitan",
+    summary: "torchtitan: a function that sets fields of a Trainer.Config, in Python",
+    limits: "one degree of tensor parallelism; one stack of layers; ZeRO 0 or 1 with several stages, and 0, 2 or 3 with \
+             one; experts without tensor parallelism and with divided states; recomputation of all layers alike",
+    write,
+};
+
+fn write(plan: &Joint) -> Result<Export> {
+    let execution = plan.execution;
+    let stages = plan.stages.len();
+    let tensor = plan.tensor(RUNTIME)?;
+    let stack = Stack::new(plan, RUNTIME)?;
+    let (shard, reshard) = sharding(plan)?;
+    experts(plan, tensor)?;
+    if stages > 1 && (execution.microbatches as usize) < stages {
+        return Err(JointError::Microbatches {
+            microbatches: execution.microbatches,
+            stages,
+            rule: "1F1B of PyTorch needs at least as many as stages",
+        }
+        .into());
+    }
+    let policy = match recompute::of_all(plan, RUNTIME)? {
+        Recompute::None => None,
+        Recompute::Selective => Some("SelectiveAC"),
+        Recompute::Full => Some("FullAC"),
+    };
+    let (replicate, shard) = if shard { (1, execution.data) } else { (execution.data, 1) };
+    let mut parallelism = vec![
+        ("data_parallel_replicate_degree", replicate.to_string()),
+        ("data_parallel_shard_degree", shard.to_string()),
+        ("fsdp_reshard_after_forward", literal::string(reshard)),
+        ("tensor_parallel_degree", tensor.to_string()),
+        ("context_parallel_degree", "1".into()),
+        ("expert_parallel_degree", execution.expert.to_string()),
+        ("pipeline_parallel_degree", stages.to_string()),
+    ];
+    let mut local_batch = u64::from(execution.microbatch);
+    if stages > 1 {
+        // A local batch is divided into the microbatches of the pipeline; without one, batches are accumulated.
+        local_batch *= u64::from(execution.microbatches);
+        parallelism.push(("pipeline_parallel_schedule", literal::string("1F1B")));
+        parallelism.push(("pipeline_parallel_microbatch_size", execution.microbatch.to_string()));
+        parallelism.push(("pipeline_parallel_layers_per_stage", "None".into()));
+        parallelism.push(("module_fqns_per_model_part", modules(&stack)));
+    }
+    let training =
+        [("local_batch_size", local_batch.to_string()), ("global_batch_size", plan.global_batch.to_string())];
+    let import = policy
+        .map(|policy| format!("from torchtitan.distributed.activation_checkpoint import {policy}\n\n\n"));
+    let text = format!(
+        "{}def apply_plan(config):\n    \"\"\"Sets the plan in a Trainer.Config.\"\"\"\n{}{}    \
+         config.activation_checkpoint = {}\n    return config\n",
+        import.unwrap_or_default(),
+        fields("parallelism", &parallelism),
+        fields("training", &training),
+        policy.map_or("None".to_owned(), |policy| format!("{policy}.Config()")),
+    );
+    Ok(Export::new(text)
+        .note(notes::devices(plan))
+        .note("modules are named as in torchtitan's models: tok_embeddings, layers.N, norm, lm_head")
+        .also(
+            (policy == Some("SelectiveAC")).then(|| {
+                "selective: torchtitan recomputes every second product as well, in less memory".into()
+            }),
+        )
+        .also(
+            (stages == 1 && plan.zero() == 0 && execution.data > 1 && execution.microbatches > 1)
+                .then(|| "torchtitan reduces gradients after every microbatch, and the plan once".into()),
+        ))
+}
+
+/// Whether states are divided, and whether parameters are between the passes.
+fn sharding(plan: &Joint) -> Result<(bool, &'static str)> {
+    let pipeline = plan.stages.len() > 1;
+    let refuse = |rule, help| {
+        Err(JointError::Sharding { zero: plan.zero(), data: plan.execution.data, rule, help }.into())
+    };
+    match plan.zero() {
+        0 => Ok((false, "default")),
+        1 if pipeline => Ok((true, "never")),
+        1 => refuse(
+            "torchtitan divides gradients after every microbatch, unless it runs a pipeline",
+            "plan with ZeRO 0, 2 or 3",
+        ),
+        _ if pipeline => refuse(
+            "a pipeline of PyTorch keeps parameters and gradients whole until its last microbatch",
+            "plan with ZeRO 0 or 1, or with one stage",
+        ),
+        2 => Ok((true, "never")),
+        _ => Ok((true, "always")),
+    }
+}
+
+/// Refuses experts that torchtitan would put elsewhere.
+fn experts(plan: &Joint, tensor: u32) -> Result<()> {
+    let expert = plan.execution.expert;
+    let refuse = |rule, help| Err(JointError::Experts { expert, rule, help }.into());
+    if expert == 1 {
+        return Ok(());
+    }
+    if tensor > 1 {
+        return refuse(
+            "torchtitan does not split experts over tensor-parallel devices",
+            "plan with tensor parallelism 1, or export to megatron-lm",
+        );
+    }
+    if plan.zero() == 0 {
+        return refuse(
+            "torchtitan puts experts only on copies that divide states",
+            "plan with ZeRO 1 for several stages and with ZeRO 2 or 3 for one, or export to megatron-lm",
+        );
+    }
+    Ok(())
+}
+
+/// The modules of every stage.
+fn modules(stack: &Stack) -> String {
+    let last = stack.counts.len() - 1;
+    let mut next = 0;
+    let parts = stack.counts.iter().enumerate().map(|(stage, &count)| {
+        let mut names: Vec<String> = Vec::new();
+        if stage == 0 {
+            names.push("tok_embeddings".into());
+        }
+        names.extend((next..next + count).map(|layer| format!("layers.{layer}")));
+        next += count;
+        if stage == last {
+            names.extend(["norm".into(), "lm_head".into()]);
+        }
+        literal::list(names.iter().map(|name| literal::string(name)))
+    });
+    literal::lines('[', parts, ']').replace('\n', "\n    ")
+}
+
+fn fields(section: &str, fields: &[(&str, String)]) -> String {
+    fields.iter().map(|(field, value)| format!("    config.{section}.{field} = {value}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::joint::testing::{execution, plan, refused, text, with};
+
+    #[test]
+    fn a_pipeline_names_the_modules_of_its_stages() {
+        let written = text(&with(plan(&["E 0f 1f", "2f H"]), 2, 2, 1), "torchtitan");
+        assert_eq!(
+            written,
+            r#"from torchtitan.distributed.activation_checkpoint import FullAC
+
+
+def apply_plan(config):
+    """Sets the plan in a Trainer.Config."""
+    config.parallelism.data_parallel_replicate_degree = 1
+    config.parallelism.data_parallel_shard_degree = 2
+    config.parallelism.fsdp_reshard_after_forward = "never"
+    config.parallelism.tensor_parallel_degree = 2
+    config.parallelism.context_parallel_degree = 1
+    config.parallelism.expert_parallel_degree = 1
+    config.parallelism.pipeline_parallel_degree = 2
+    config.parallelism.pipeline_parallel_schedule = "1F1B"
+    config.parallelism.pipeline_parallel_microbatch_size = 1
+    config.parallelism.pipeline_parallel_layers_per_stage = None
+    config.parallelism.module_fqns_per_model_part = [
+        ["tok_embeddings", "layers.0", "layers.1"],
+        ["layers.2", "norm", "lm_head"]
+    ]
+    config.training.local_batch_size = 8
+    config.training.global_batch_size = 16
+    config.activation_checkpoint = FullAC.Config()
+    return config
+"#
+        );
+    }
+
+    #[test]
+    fn one_stage_accumulates_batches() {
+        let whole = text(&plan(&["E 0 1 H"]), "torchtitan");
+        for line in [
+            "data_parallel_replicate_degree = 2\n",
+            "data_parallel_shard_degree = 1\n",
+            "local_batch_size = 1\n",
+            "global_batch_size = 16\n",
+            "activation_checkpoint = None\n",
+        ] {
+            assert!(whole.contains(line), "{whole}");
+        }
+        assert!(!whole.contains("import") && !whole.contains("schedule"), "{whole}");
+        let mut experts = with(plan(&["E 0s 1s H"]), 1, 4, 3);
+        execution(&mut experts).expert = 2;
+        let experts = text(&experts, "torchtitan");
+        assert!(
+            experts.contains("expert_parallel_degree = 2\n") && experts.contains("\"always\""),
+            "{experts}"
+        );
+        assert!(experts.contains("SelectiveAC.Config()"), "{experts}");
+    }
+
+    #[test]
+    fn what_torchtitan_does_otherwise_is_refused() {
+        for (stages, zero) in [(&["E 0 H"][..], 1), (&["E 0", "1 H"], 2), (&["E 0", "1 H"], 3)] {
+            let (code, at, _) = refused(&with(plan(stages), 1, 2, zero), "torchtitan");
+            assert_eq!((code, at.as_deref()), ("E024", Some("execution.zero")));
+        }
+        for (tensor, zero) in [(2, 3), (1, 0)] {
+            let mut experts = with(plan(&["E 0 H"]), tensor, 2, zero);
+            execution(&mut experts).expert = 2;
+            assert_eq!(refused(&experts, "torchtitan").0, "E027");
+        }
+        let mut few = plan(&["E 0", "1", "2", "3 H"]);
+        execution(&mut few).microbatches = 2;
+        execution(&mut few).microbatch = 4;
+        assert_eq!(refused(&few, "torchtitan").0, "E028");
+        few.stages[1].tensor = 1;
+        assert_eq!(refused(&few, "torchtitan").0, "E023");
+    }
+}

@@ -26,14 +26,13 @@ pub(super) fn crossings(
 ) -> Vec<Crossing> {
     let graph = model.graph;
     let stage_of = |operator: usize| stage_of_layer[model.layer_of[operator]];
-    // Sums of bytes and numbers of tensors that begin or end to cross at a boundary, by direction.
-    let mut changes = vec![[(0.0, 0i64); 2]; stages + 1];
+    // Sums of bytes by boundary and direction.
+    let mut sums: Vec<[Option<f64>; 2]> = vec![[None; 2]; stages.saturating_sub(1)];
     let mut cross = |from: usize, to: usize, bytes: f64| {
         let direction = usize::from(from > to);
         let (first, end) = (from.min(to), from.max(to));
-        for boundary in &mut changes[first..end] {
-            boundary[direction].0 += bytes;
-            boundary[direction].1 += 1;
+        for boundary in &mut sums[first..end] {
+            *boundary[direction].get_or_insert(0.0) += bytes;
         }
     };
     for tensor in graph.tensors.iter().filter(|tensor| !model.is_input(tensor.producer)) {
@@ -60,10 +59,5 @@ pub(super) fn crossings(
         cross(from, first, tensor.document.bytes);
         cross(from, last, tensor.document.bytes);
     }
-    let crossing = |(bytes, count): (f64, i64)| (count > 0).then_some(bytes);
-    changes
-        .into_iter()
-        .take(stages.saturating_sub(1))
-        .map(|[forward, backward]| Crossing { forward: crossing(forward), backward: crossing(backward) })
-        .collect()
+    sums.into_iter().map(|[forward, backward]| Crossing { forward, backward }).collect()
 }

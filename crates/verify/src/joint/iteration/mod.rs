@@ -100,7 +100,7 @@ fn figures(
     plan.figures(execution, samples, violations).map(Some)
 }
 
-/// The layer of every operator. Reports operators in no layer and layers without forward operators.
+/// The layer of every operator. Reports operators in no layer and layers without operators.
 fn members(
     graph: &Graph,
     layers: &[(&str, Placed)],

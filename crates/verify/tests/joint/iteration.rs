@@ -8,7 +8,7 @@ use crate::documents::read;
 
 /// A device computes one FLOP in a second and takes half a second to launch a kernel, so an operator takes
 /// 0.5 + flop · σ. The graph has two samples.
-fn graph() -> Value {
+pub(super) fn graph() -> Value {
     json!({
         "schema": "stagewright.graph/2", "batch": {"samples": 2},
         "operators": [
@@ -39,7 +39,7 @@ fn graph() -> Value {
 }
 
 /// Two servers of two devices.
-fn cluster() -> Value {
+pub(super) fn cluster() -> Value {
     json!({
         "schema": "stagewright.cluster/1",
         "classes": {"gpu": {"peak_flops": 1.0, "launch_overhead_s": 0.5}},
@@ -50,7 +50,7 @@ fn cluster() -> Value {
 }
 
 /// A stage with the figures in flight, seconds, forward, update, memory, state, activations.
-fn stage(data: u32, tensor: u32, figures: [f64; 7], layers: &[[&str; 2]]) -> Value {
+pub(super) fn stage(data: u32, tensor: u32, figures: [f64; 7], layers: &[[&str; 2]]) -> Value {
     let layers: Vec<Value> = layers
         .iter()
         .map(|[layer, configuration]| json!({"layer": layer, "configuration": configuration}))
@@ -62,7 +62,7 @@ fn stage(data: u32, tensor: u32, figures: [f64; 7], layers: &[[&str; 2]]) -> Val
 }
 
 /// One layer in each of two stages, two microbatches of one sample: σ is 1/2.
-fn pipeline() -> Value {
+pub(super) fn pipeline() -> Value {
     // Forward 0.5 + 4, backward 0.5 + 8 and the gradient of the tensor between the stages: 1 + 16 / 4.
     // States 40 + 40 + 80, activations 2 · 8, workspace 16.
     let first = stage(1, 1, [2.0, 18.0, 4.5, 4.5, 192.0, 160.0, 16.0], &[["block.0", "none"]]);
@@ -76,7 +76,7 @@ fn pipeline() -> Value {
 }
 
 /// Both layers on a stage with two copies of two devices, gradients and states divided: σ is 1/4.
-fn split() -> Value {
+pub(super) fn split() -> Value {
     // Forward 0.5 + 2, 0.5 + 1, 0.5 + 0.5 and a reduce-scatter of 24 / 2 bytes before the loss: 1 + 12 / 2 / 4.
     // Backward 0.5 + 0.5, 0.5 + 2, 0.5 + 4, the same conversion, and reduce-scatters of 20 and 10 bytes of gradients
     // between the servers: 2 + 10 / 2 and 2 + 5 / 2.
@@ -89,7 +89,7 @@ fn split() -> Value {
     plan
 }
 
-fn check(graph: Value, cluster: Value, plan: Value) -> Result<JointReport, CheckError> {
+pub(super) fn check(graph: Value, cluster: Value, plan: Value) -> Result<JointReport, CheckError> {
     check_joint(&read(graph), &read(cluster), &read(plan))
 }
 

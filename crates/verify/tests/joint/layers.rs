@@ -6,7 +6,7 @@ use stagewright_verify::{CheckError, JointReport, JointVerdict, check_joint_laye
 use super::kinds;
 use crate::documents::read;
 
-fn file() -> Value {
+pub(super) fn file() -> Value {
     let configuration = |id: &str, time: f64, parameters: f64, a: f64, b: f64| json!({"id": id, "timePerSample": time, "parameterSize": parameters, "memoryUsageA": a, "memoryUsageB": b});
     let mut split = configuration("vanilla", 2.0, 20.0, 5.0, 25.0);
     split["syncTimeBw"] = json!({"1": 30.0});
@@ -35,7 +35,7 @@ fn stage(data: u32, tensor: u32, figures: [f64; 3], layers: &[[&str; 2]]) -> Val
 }
 
 /// The first layer on two devices, the second on two copies. The edge moves 100 bytes in each pass.
-fn two_stages() -> Value {
+pub(super) fn two_stages() -> Value {
     // 2 + 2 · (100 + 30) / 10, and 5 · ⌈3 / 1⌉ + 25.
     let first = stage(1, 2, [3.0, 28.0, 40.0], &[["a", "vanilla"]]);
     // (3 + 2 · 100 / 10) / 2 + 4 · 1 / 2 · 20 / 4 / 10, and 8 · ⌈2 / 2⌉ + 30.

@@ -1,7 +1,9 @@
 //! Joint plans, with figures computed by hand.
 
+mod extremes;
 mod iteration;
 mod layers;
+mod parts;
 
 use serde_json::{Value, json};
 use stagewright_verify::{JointReport, JointViolation};

@@ -33,7 +33,7 @@ use schedule::Times;
 use stage::{Configuration, Stage, Sums};
 
 /// Maximum number of passes of the schedule, since the checker simulates all of them.
-const MOST_PASSES: u64 = 1 << 25;
+const MOST_PASSES: u64 = 1 << 24;
 
 /// Checks a joint plan for a training graph. O((operators + pins) · log + stages · (tensors + microbatches)).
 ///
@@ -94,7 +94,7 @@ fn figures(
     }
     let passes = u64::from(execution.microbatches).saturating_mul(2 * plan.stages.len() as u64);
     if passes > MOST_PASSES {
-        return Err(CheckError::NotChecked { what: "a schedule of more than 33554432 passes" });
+        return Err(CheckError::NotChecked { what: "a schedule of more than 16777216 passes" });
     }
     let plan = Plan { model: &model, devices: &devices, layers: &layers, configurations: &configurations };
     plan.figures(execution, samples, violations).map(Some)

@@ -74,7 +74,7 @@ pub(super) fn of_stages<'a>(
             let found = u64::from(tensor);
             violations.push(JointViolation::Degree { stage: Some(at), name: "tensor", found, needs });
         };
-        if !of_server.checked_rem(tensor).is_some_and(|rest| rest == 0) {
+        if of_server.checked_rem(tensor).is_none_or(|rest| rest != 0) {
             wrong(format!("a divisor of the {of_server} devices of a server"));
         }
         if let Some((first, _)) = first

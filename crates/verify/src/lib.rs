@@ -29,6 +29,9 @@
 //! A strategy problem has strategies in place of devices. [`check_strategies`] computes the cost and the usage of its plan
 //! again, and replays the certificate of the bound from the costs of the problem.
 //!
+//! A joint plan has stages with degrees of parallelism. [`check_joint_layers`] derives its figures from a file of Piper,
+//! [`check_joint`] from a training graph.
+//!
 //! # Complexity
 //!
 //! With V operators, P tensor pins, K kinds and D devices in the plan: O((V + P) log V + V · K), and for the
@@ -67,6 +70,7 @@ mod check;
 mod claim;
 mod constraint;
 mod error;
+mod joint;
 mod read;
 mod report;
 mod score;
@@ -76,6 +80,9 @@ mod violation;
 
 pub use check::check;
 pub use error::CheckError;
+pub use joint::{
+    JointReport, JointStageFigures, JointVerdict, JointViolation, check_joint, check_joint_layers,
+};
 pub use report::{BoundEvidence, BoundVerdict, DeviceFigures, Report};
 pub use strategies::{StrategyReport, StrategyVerdict, StrategyViolation, check_strategies};
 pub use violation::{Subject, Violation, ViolationKind};

@@ -9,6 +9,7 @@ mod critical_path;
 mod definitions;
 mod documents;
 mod errors;
+mod joint;
 mod latency;
 mod makespan;
 mod modes;

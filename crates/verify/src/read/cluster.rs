@@ -38,7 +38,7 @@ pub(crate) struct Cluster<'a> {
 impl<'a> Cluster<'a> {
     /// Reads the document and checks it: unique names, existing groups, figures in range, unambiguous device names, a
     /// square matrix.
-    pub(super) fn read(document: &'a ClusterDocument) -> Result<Self, CheckError> {
+    pub(crate) fn read(document: &'a ClusterDocument) -> Result<Self, CheckError> {
         for (name, class) in &document.classes {
             class_figures(name, class)?;
         }

@@ -3,12 +3,12 @@
 use crate::error::CheckError;
 
 /// Checks that an amount is finite and not negative.
-pub(super) fn amount(value: f64, what: impl FnOnce() -> String) -> Result<(), CheckError> {
+pub(crate) fn amount(value: f64, what: impl FnOnce() -> String) -> Result<(), CheckError> {
     require(value.is_finite() && value >= 0.0, value, what, "finite and not negative")
 }
 
 /// Checks that a rate, which is a divisor, is finite and positive.
-pub(super) fn rate(value: f64, what: impl FnOnce() -> String) -> Result<(), CheckError> {
+pub(crate) fn rate(value: f64, what: impl FnOnce() -> String) -> Result<(), CheckError> {
     require(value.is_finite() && value > 0.0, value, what, "finite and positive")
 }
 

@@ -85,7 +85,7 @@ pub(crate) struct Parameter<'a> {
 
 impl<'a> Graph<'a> {
     /// Reads the document and checks it: unique names, tensors between existing operators, costs in range, no cycle.
-    pub(super) fn read(document: &'a GraphDocument) -> Result<Self, CheckError> {
+    pub(crate) fn read(document: &'a GraphDocument) -> Result<Self, CheckError> {
         let operators = document.operators.as_slice();
         let mut index = FxHashMap::default();
         for (position, operator) in operators.iter().enumerate() {

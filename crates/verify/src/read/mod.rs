@@ -14,11 +14,12 @@ mod rules;
 use std::collections::BTreeSet;
 
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, GRAPH_SCHEMA, GraphDocument, PLAN_SCHEMA, Pass, PinsDocument,
-    PlanDocument,
+    CLUSTER_SCHEMA, ClusterDocument, GRAPH_SCHEMA, GraphDocument, KindDocument, PLAN_SCHEMA, Pass,
+    PinsDocument, PlanDocument,
 };
 
 pub(crate) use cluster::{Cluster, Kind};
+pub(crate) use figure::{amount, rate};
 pub(crate) use graph::{Graph, Parameter, Tensor};
 pub(crate) use pins::{Allowed, Pins};
 pub(crate) use pools::{Pool, Pools};
@@ -92,14 +93,9 @@ impl<'a> Problem<'a> {
         if is_of_updates || is_update(tensor.producer) { self.once() } else { 1.0 }
     }
 
-    /// Usable bytes on a device of a kind: all but the reserve. Without a given reserve, version 2 reserves the larger
-    /// of 1 GiB and 6% of the memory, except on hosts. `None` means unlimited.
+    /// Usable bytes on a device of a kind; `None` means unlimited.
     pub(crate) fn usable_memory(&self, kind: usize) -> Option<f64> {
-        let kind = self.cluster.kinds[kind].document;
-        let memory = kind.memory_bytes?;
-        let by_default =
-            if kind.host || !self.graph.is_version_2 { 0.0 } else { (0.06 * memory).max(2f64.powi(30)) };
-        Some((memory - kind.reserve_bytes.unwrap_or(by_default)).max(0.0))
+        usable_memory(self.cluster.kinds[kind].document, self.graph.is_version_2)
     }
 
     /// Gradients that devices synchronise: one for each trained parameter shared by operators of several classes. The
@@ -117,7 +113,16 @@ impl<'a> Problem<'a> {
     }
 }
 
-fn schema(document: &'static str, found: &str, expected: &'static str) -> Result<(), CheckError> {
+/// Usable bytes on a device of a kind: all but the reserve. Without a given reserve, version 2 reserves the larger of
+/// 1 GiB and 6% of the memory, except on hosts. `None` means unlimited.
+pub(crate) fn usable_memory(kind: &KindDocument, is_version_2: bool) -> Option<f64> {
+    let memory = kind.memory_bytes?;
+    let by_default = if kind.host || !is_version_2 { 0.0 } else { (0.06 * memory).max(2f64.powi(30)) };
+    Some((memory - kind.reserve_bytes.unwrap_or(by_default)).max(0.0))
+}
+
+/// Checks the schema of a document.
+pub(crate) fn schema(document: &'static str, found: &str, expected: &'static str) -> Result<(), CheckError> {
     if found == expected {
         return Ok(());
     }

@@ -11,26 +11,42 @@ use crate::read::{Cluster, Gradient, Graph, Kind, Tensor};
 
 /// Seconds of an operator on a device of a kind; `None` if it can't run there.
 pub(crate) fn seconds(operator: &OperatorDocument, kind: &Kind) -> Option<f64> {
+    parts(operator, kind, 0.0).map(|parts| parts.work + parts.launch)
+}
+
+/// Seconds of an operator by what they depend on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parts {
+    /// Seconds in proportion to the batch.
+    pub(crate) work: f64,
+    /// Seconds to launch its kernels.
+    pub(crate) launch: f64,
+}
+
+/// Parts of the seconds of an operator on a device of a kind; `None` if it can't run there. Of the bytes that it moves,
+/// `unmoved` stay in a kernel.
+pub(crate) fn parts(operator: &OperatorDocument, kind: &Kind, unmoved: f64) -> Option<Parts> {
     let class = &kind.document.class;
     if operator.unsupported.contains(class) {
         return None;
     }
     if let Some(&measured) = operator.seconds.get(class) {
-        return Some(measured);
+        return Some(Parts { work: measured, launch: 0.0 });
     }
     if operator.flop.is_none() && operator.bytes_moved.is_none() {
         return None;
     }
-    roofline(operator, kind.class?)
+    roofline(operator, kind.class?, unmoved)
 }
 
 /// The roofline model. A zero or absent amount takes no time; a positive one needs a rate.
-fn roofline(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
+fn roofline(operator: &OperatorDocument, class: &ClassDocument, unmoved: f64) -> Option<Parts> {
     let compute =
         term(operator.flop, peak(operator, class).map(|peak| peak * class.efficiency.unwrap_or(1.0)))?;
-    let traffic = term(operator.bytes_moved, class.memory_bandwidth)?;
+    let moved = operator.bytes_moved.map(|moved| moved - unmoved);
+    let traffic = term(moved, class.memory_bandwidth)?;
     let launches = operator.launches.unwrap_or(1.0);
-    Some(compute.max(traffic) + launches * class.launch_overhead_s)
+    Some(Parts { work: compute.max(traffic), launch: launches * class.launch_overhead_s })
 }
 
 /// Peak rate for an operator: the one listed for its precision, if any, else the general one.

@@ -1,0 +1,138 @@
+//! The value, the figures of the stages, the gap, the status and the bound are what the plan gives.
+
+use stagewright_core::document::{JointPlanDocument, PlanStatus};
+use stagewright_core::tolerance;
+
+use super::{JointReport, JointStageFigures, JointVerdict, JointViolation};
+
+/// Absolute tolerance of a stated gap, as of other plans: it may have been rounded for display.
+const GAP_ABSOLUTE: f64 = 1e-6;
+
+/// The derived figures of a plan.
+#[derive(Debug)]
+pub(super) struct Figures {
+    pub(super) value: f64,
+    /// In the order of the plan.
+    pub(super) stages: Vec<JointStageFigures>,
+}
+
+/// Whether the document has a plan to check. One that claims to have none must not have stages.
+pub(super) fn has_plan(plan: &JointPlanDocument) -> bool {
+    matches!(plan.status, PlanStatus::Optimal | PlanStatus::Feasible)
+        || !plan.stages.is_empty()
+        || plan.objective.value_s.is_some()
+}
+
+/// Compares the claims with the figures and writes the report. `violations` are those of the constraints.
+pub(super) fn report(
+    plan: &JointPlanDocument,
+    figures: Option<Figures>,
+    mut violations: Vec<JointViolation>,
+) -> JointReport {
+    let is_feasible = violations.is_empty();
+    if let Some(figures) = &figures {
+        stated_figures(plan, figures, &mut violations);
+    }
+    // Only a plan that keeps the constraints refutes a bound.
+    let value = figures.as_ref().map(|figures| figures.value).filter(|_| is_feasible);
+    let bound = verdict(plan, value, &mut violations);
+    gap(plan, &mut violations);
+    status(plan, &mut violations);
+    let (value_s, stages) = match figures {
+        Some(figures) => (Some(figures.value), figures.stages),
+        None => (None, Vec::new()),
+    };
+    JointReport { value_s, stages, violations, bound }
+}
+
+fn stated_figures(plan: &JointPlanDocument, figures: &Figures, violations: &mut Vec<JointViolation>) {
+    let mut compare = |stage, name, stated: Option<f64>, found: f64| {
+        if let Some(stated) = stated
+            && !tolerance::same(stated, found)
+        {
+            let (stated, found) = (format!("{stated:?}"), format!("{found:?}"));
+            violations.push(JointViolation::Figure { stage, name, stated, found });
+        }
+    };
+    compare(None, "value_s", plan.objective.value_s, figures.value);
+    for (at, (stage, found)) in plan.stages.iter().zip(&figures.stages).enumerate() {
+        let stage_at = Some(at);
+        compare(stage_at, "seconds", Some(stage.seconds), found.seconds);
+        compare(stage_at, "memory_bytes", Some(stage.memory_bytes), found.memory_bytes);
+        for (name, stated, found) in [
+            ("forward_s", stage.forward_s, found.forward_s),
+            ("update_s", stage.update_s, found.update_s),
+            ("state_bytes", stage.state_bytes, found.state_bytes),
+            ("activation_bytes", stage.activation_bytes, found.activation_bytes),
+        ] {
+            if let Some(found) = found {
+                compare(stage_at, name, stated, found);
+            }
+        }
+    }
+    for (at, (stage, found)) in plan.stages.iter().zip(&figures.stages).enumerate() {
+        if u64::from(stage.in_flight) != found.in_flight {
+            let (stated, found) = (stage.in_flight.to_string(), found.in_flight.to_string());
+            violations.push(JointViolation::Figure { stage: Some(at), name: "in_flight", stated, found });
+        }
+    }
+}
+
+fn verdict(
+    plan: &JointPlanDocument,
+    value: Option<f64>,
+    violations: &mut Vec<JointViolation>,
+) -> JointVerdict {
+    let Some(stated) = plan.bound.value_s else { return JointVerdict::NoClaim };
+    let most = match value {
+        _ if !stated.is_finite() => None,
+        Some(value) if stated > value * (1.0 + tolerance::VALUE_RELATIVE) => Some(value),
+        _ => return JointVerdict::NotVerified,
+    };
+    violations.push(JointViolation::Bound { stated, most });
+    JointVerdict::Refuted
+}
+
+/// The gap is that of the plan's own value and bound, and null if either is null.
+fn gap(plan: &JointPlanDocument, violations: &mut Vec<JointViolation>) {
+    let found = match (plan.objective.value_s, plan.bound.value_s) {
+        (Some(value), Some(bound)) if value.is_finite() && bound.is_finite() => {
+            Some(tolerance::gap(value, bound))
+        }
+        // Reported with the value or with the bound.
+        (Some(_), Some(_)) => return,
+        _ => None,
+    };
+    let is_right = match (plan.gap, found) {
+        (None, None) => true,
+        (Some(stated), Some(found)) => (stated - found).abs() <= GAP_ABSOLUTE,
+        _ => false,
+    };
+    if !is_right {
+        let say = |gap: Option<f64>| gap.map_or_else(|| "null".to_owned(), |gap| format!("{gap:?}"));
+        let (stated, found) = (say(plan.gap), say(found));
+        violations.push(JointViolation::Figure { stage: None, name: "gap", stated, found });
+    }
+}
+
+fn status(plan: &JointPlanDocument, violations: &mut Vec<JointViolation>) {
+    let value = plan.objective.value_s;
+    let is_closed = || match (value, plan.bound.value_s) {
+        (Some(value), Some(bound)) => tolerance::gap(value, bound) == 0.0,
+        _ => false,
+    };
+    let why = match plan.status {
+        PlanStatus::Optimal | PlanStatus::Feasible if value.is_none() => {
+            "the status promises a plan, but the value is null"
+        }
+        PlanStatus::Optimal if !is_closed() => {
+            "the plan claims to be optimal, but its bound is below its value"
+        }
+        PlanStatus::Infeasible if has_plan(plan) => {
+            "the problem is claimed to be infeasible, but there is a plan"
+        }
+        PlanStatus::Unknown if has_plan(plan) => "the status says that no plan was found, but there is one",
+        _ => return,
+    };
+    violations.push(JointViolation::Status { why });
+}

@@ -1,0 +1,95 @@
+//! The devices of the stages: their kinds, their number, and the links between them.
+
+use stagewright_core::document::{JointPlanDocument, LinkDocument};
+
+use crate::error::CheckError;
+use crate::joint::{JointViolation, rules};
+use crate::read::{Cluster, Kind, amount, rate};
+
+/// The devices of a stage.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Devices<'a> {
+    pub(super) kind: &'a Kind<'a>,
+    pub(super) tensor: u64,
+    pub(super) data: u64,
+}
+
+impl<'a> Devices<'a> {
+    /// The link of a group that spans so many consecutive devices.
+    pub(super) fn link(&self, span: u64, needed_for: &str) -> Result<&'a LinkDocument, CheckError> {
+        let document = self.kind.document;
+        match (&document.server, &document.link) {
+            (Some(server), _) if span > u64::from(server.devices) => Ok(&server.link),
+            (_, Some(link)) => Ok(link),
+            (_, None) => {
+                let needed_for = needed_for.to_owned();
+                Err(CheckError::NoLink { kind: document.name.clone(), needed_for })
+            }
+        }
+    }
+}
+
+/// The link between stages: the slower of the two, by bandwidth and by latency.
+pub(super) fn slower(one: &LinkDocument, other: &LinkDocument) -> LinkDocument {
+    LinkDocument {
+        latency_s: one.latency_s.max(other.latency_s),
+        bandwidth: one.bandwidth.min(other.bandwidth),
+    }
+}
+
+/// Checks the servers of the kinds.
+///
+/// # Errors
+/// If a figure of them is out of range.
+pub(super) fn read_servers(cluster: &Cluster) -> Result<(), CheckError> {
+    for kind in cluster.kinds.iter().map(|kind| kind.document) {
+        let Some(server) = &kind.server else { continue };
+        let name = &kind.name;
+        rate(f64::from(server.devices), || format!("devices of a server of kind {name:?}"))?;
+        amount(server.link.latency_s, || format!("latency_s between servers of kind {name:?}"))?;
+        rate(server.link.bandwidth, || format!("bandwidth between servers of kind {name:?}"))?;
+    }
+    Ok(())
+}
+
+/// The devices of every stage. Reports kinds that are not there or have too few devices, and degrees of tensor parallelism
+/// that differ within a kind or do not divide its servers.
+pub(super) fn of_stages<'a>(
+    cluster: &'a Cluster<'a>,
+    plan: &JointPlanDocument,
+    violations: &mut Vec<JointViolation>,
+) -> Vec<Devices<'a>> {
+    let mut stages = Vec::with_capacity(plan.stages.len());
+    let mut degrees: Vec<Vec<(u32, u32)>> = vec![Vec::new(); cluster.kinds.len()];
+    for (at, stage) in plan.stages.iter().enumerate() {
+        let Some(kind) = stage.kind.as_ref().and_then(|name| cluster.find_kind(name)) else {
+            violations.push(JointViolation::Kind { stage: at, kind: stage.kind.clone() });
+            continue;
+        };
+        let (tensor, first) = (stage.tensor, degrees[kind].first().copied());
+        degrees[kind].push((tensor, stage.data));
+        let kind = &cluster.kinds[kind];
+        let of_server = kind.document.server.map_or(kind.document.count, |server| server.devices);
+        let mut wrong = |needs| {
+            let found = u64::from(tensor);
+            violations.push(JointViolation::Degree { stage: Some(at), name: "tensor", found, needs });
+        };
+        if of_server.checked_rem(tensor).is_none_or(|rest| rest != 0) {
+            wrong(format!("a divisor of the {of_server} devices of a server"));
+        }
+        if let Some((first, _)) = first
+            && first != tensor
+        {
+            wrong(format!("{first}, as in other stages on its kind"));
+        }
+        stages.push(Devices { kind, tensor: u64::from(tensor), data: u64::from(stage.data) });
+    }
+    for (kind, degrees) in cluster.kinds.iter().zip(degrees) {
+        let (used, count) = (rules::devices(degrees.into_iter()), u64::from(kind.document.count));
+        if used > count {
+            let kind = Some(kind.document.name.clone());
+            violations.push(JointViolation::Devices { kind, used, count });
+        }
+    }
+    stages
+}

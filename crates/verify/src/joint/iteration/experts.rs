@@ -1,0 +1,58 @@
+//! Experts: the forward operators behind a dispatch and before a combine.
+
+use stagewright_core::document::Pass;
+
+use super::kinds::{Kinds, colocated, forward_inputs, in_order, outputs};
+use crate::read::Graph;
+
+/// The experts of a graph.
+#[derive(Debug)]
+pub(super) struct Experts {
+    /// Whether an operator is of an expert, by its class if it is no forward operator.
+    pub(super) is_expert: Vec<bool>,
+    /// Dispatches and combines, each with the bytes that experts read from it, or that it reads from them.
+    pub(super) exchanges: Vec<(usize, f64)>,
+    /// Dispatches, each with the number of its outputs.
+    pub(super) dispatches: Vec<(usize, u64)>,
+}
+
+impl Experts {
+    /// Finds the experts. O(operators + pins).
+    pub(super) fn new(graph: &Graph, kinds: &Kinds) -> Self {
+        let count = graph.operators.len();
+        let forward = in_order(graph, Pass::Forward);
+        let is_dispatch = |operator: usize| kinds.is(operator, "dispatch");
+        let is_combine = |operator: usize| kinds.is(operator, "combine");
+        let (mut behind, mut before) = (vec![false; count], vec![false; count]);
+        for &operator in forward.iter().filter(|&&operator| !is_combine(operator)) {
+            behind[operator] = forward_inputs(graph, operator)
+                .any(|(_, tensor)| is_dispatch(tensor.producer) || behind[tensor.producer]);
+        }
+        for &operator in forward.iter().rev().filter(|&&operator| !is_dispatch(operator)) {
+            before[operator] = outputs(graph, operator)
+                .any(|(_, tensor)| tensor.consumers.iter().any(|&to| is_combine(to) || before[to]));
+        }
+        let is_inside: Vec<bool> = (0..count)
+            .map(|operator| {
+                behind[operator] && before[operator] && !is_dispatch(operator) && !is_combine(operator)
+            })
+            .collect();
+        let (mut exchanges, mut dispatches) = (Vec::new(), Vec::new());
+        for &operator in &forward {
+            if is_dispatch(operator) {
+                let read = |&to: &usize| graph.pass(to) == Pass::Forward;
+                let sent = outputs(graph, operator).filter(|(_, tensor)| tensor.consumers.iter().any(read));
+                dispatches.push((operator, sent.count() as u64));
+                let to_experts = outputs(graph, operator)
+                    .filter(|(_, tensor)| tensor.consumers.iter().any(|&to| is_inside[to]));
+                exchanges.push((operator, to_experts.map(|(_, tensor)| tensor.document.bytes).sum()));
+            }
+            if is_combine(operator) {
+                let from_experts =
+                    forward_inputs(graph, operator).filter(|(_, tensor)| is_inside[tensor.producer]);
+                exchanges.push((operator, from_experts.map(|(_, tensor)| tensor.document.bytes).sum()));
+            }
+        }
+        Experts { is_expert: colocated(graph, &is_inside), exchanges, dispatches }
+    }
+}

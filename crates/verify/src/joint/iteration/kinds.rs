@@ -1,0 +1,100 @@
+//! What the kind of an operator says about its sharding.
+
+use stagewright_core::document::{OperatorDocument, Pass, Role, role};
+
+use crate::read::{Graph, Tensor};
+
+/// Operators by what the cost model needs to know of them.
+#[derive(Debug)]
+pub(super) struct Kinds {
+    pub(super) is_product: Vec<bool>,
+    pub(super) is_element: Vec<bool>,
+    /// Whether it reads parameters, its own or shared.
+    pub(super) has_parameters: Vec<bool>,
+    /// Kinds in lower case, without separators.
+    names: Vec<String>,
+}
+
+impl Kinds {
+    pub(super) fn new(graph: &Graph) -> Self {
+        let roles: Vec<Role> = graph.operators.iter().map(role_of).collect();
+        let mut has_parameters: Vec<bool> =
+            graph.operators.iter().map(|operator| operator.parameter_bytes > 0.0).collect();
+        for &reader in graph.parameters.iter().flat_map(|parameter| &parameter.readers) {
+            has_parameters[reader] = true;
+        }
+        Kinds {
+            is_product: roles.iter().map(|&role| role == Role::Product).collect(),
+            is_element: roles.iter().map(|&role| role == Role::Element).collect(),
+            has_parameters,
+            names: graph.operators.iter().map(plain).collect(),
+        }
+    }
+
+    /// Whether an operator is of the kind of this plain name.
+    pub(super) fn is(&self, operator: usize, name: &str) -> bool {
+        self.names[operator] == name
+    }
+
+    /// Whether an operator is a product without parameters, such as those of an attention.
+    pub(super) fn is_bare_product(&self, operator: usize) -> bool {
+        self.is_product[operator] && !self.has_parameters[operator]
+    }
+
+    /// Whether the parameters of an operator are split over a tensor-parallel group.
+    pub(super) fn splits_parameters(&self, operator: usize) -> bool {
+        self.is_product[operator] || self.is(operator, "embedding")
+    }
+}
+
+fn role_of(operator: &OperatorDocument) -> Role {
+    operator.kind.as_deref().map_or(Role::Apart, role)
+}
+
+fn plain(operator: &OperatorDocument) -> String {
+    let kind = operator.kind.as_deref().unwrap_or_default();
+    kind.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
+}
+
+/// Tensors of forward operators that an operator reads.
+pub(super) fn forward_inputs<'g>(
+    graph: &'g Graph<'g>,
+    operator: usize,
+) -> impl Iterator<Item = (usize, &'g Tensor<'g>)> {
+    let tensors = graph.tensors_of[operator].iter().map(|&tensor| (tensor, &graph.tensors[tensor]));
+    tensors.filter(move |(_, tensor)| {
+        tensor.producer != operator && graph.pass(tensor.producer) == Pass::Forward
+    })
+}
+
+/// Tensors that an operator writes.
+pub(super) fn outputs<'g>(
+    graph: &'g Graph<'g>,
+    operator: usize,
+) -> impl Iterator<Item = (usize, &'g Tensor<'g>)> {
+    let tensors = graph.tensors_of[operator].iter().map(|&tensor| (tensor, &graph.tensors[tensor]));
+    tensors.filter(move |(_, tensor)| tensor.producer == operator)
+}
+
+/// Operators of a graph in a pass, in the order of their work.
+pub(super) fn in_order(graph: &Graph, pass: Pass) -> Vec<usize> {
+    let mut operators: Vec<usize> =
+        (0..graph.operators.len()).filter(|&operator| graph.pass(operator) == pass).collect();
+    operators.sort_by_key(|&operator| graph.work_place[operator]);
+    operators
+}
+
+/// Operators of which a forward operator of their class has a property.
+pub(super) fn colocated(graph: &Graph, has: &[bool]) -> Vec<bool> {
+    let class_has: Vec<bool> = graph
+        .classes
+        .iter()
+        .map(|members| members.iter().any(|&operator| graph.pass(operator) == Pass::Forward && has[operator]))
+        .collect();
+    let all = graph.class_of.iter().enumerate();
+    all.map(|(operator, &class)| match graph.pass(operator) {
+        Pass::Forward => has[operator],
+        Pass::Backward | Pass::Update => class_has[class],
+    })
+    .collect()
+}

@@ -1,0 +1,87 @@
+//! The layer of every operator.
+//!
+//! A forward operator belongs to the listed layer that is its path or the longest dotted prefix of it. Operators that share
+//! a colocation are in the layer of the first forward operator among them, all others in that of their first reader.
+
+use std::collections::BTreeMap;
+
+use stagewright_core::document::{OperatorDocument, Pass};
+
+use crate::read::Graph;
+
+/// The layer of every operator by the index of its name; `None` for operators that are in no listed layer.
+/// O(pins · log + length of the names · log).
+pub(super) fn layers(graph: &Graph, listed: &BTreeMap<&str, usize>) -> Vec<Option<usize>> {
+    let mut home: Vec<Option<usize>> = Vec::with_capacity(graph.classes.len());
+    for members in &graph.classes {
+        let forward = members.iter().filter(|&&operator| graph.pass(operator) == Pass::Forward);
+        let first = forward.min_by_key(|&&operator| graph.work_place[operator]);
+        home.push(first.and_then(|&operator| by_path(&graph.operators[operator], listed)));
+    }
+    by_first_reader(graph, &mut home);
+    for (class, members) in graph.classes.iter().enumerate() {
+        if home[class].is_none() {
+            home[class] = members.iter().find_map(|&operator| by_path(&graph.operators[operator], listed));
+        }
+    }
+    graph.class_of.iter().map(|&class| home[class]).collect()
+}
+
+/// The listed layer of a path.
+fn by_path(operator: &OperatorDocument, listed: &BTreeMap<&str, usize>) -> Option<usize> {
+    let mut path = path(operator);
+    loop {
+        if let Some(&layer) = listed.get(path) {
+            return Some(layer);
+        }
+        path = path.rsplit_once('.')?.0;
+    }
+}
+
+/// The path of an operator: its name if that continues the path of its layer, else that path.
+fn path(operator: &OperatorDocument) -> &str {
+    match &operator.layer {
+        Some(layer) => {
+            let rest = operator.name.strip_prefix(layer.as_str());
+            if rest.is_some_and(|rest| rest.starts_with('.')) { &operator.name } else { layer }
+        }
+        None => &operator.name,
+    }
+}
+
+/// Gives every class without a layer that of its first reader, which may itself get it from a reader.
+fn by_first_reader(graph: &Graph, home: &mut [Option<usize>]) {
+    let next: Vec<Option<usize>> = (0..home.len()).map(|class| first_reader(graph, class)).collect();
+    let mut is_visited = vec![false; home.len()];
+    for start in 0..home.len() {
+        let (mut path, mut class) = (Vec::new(), start);
+        let found = loop {
+            if home[class].is_some() || std::mem::replace(&mut is_visited[class], true) {
+                break home[class];
+            }
+            path.push(class);
+            match next[class] {
+                Some(reader) => class = reader,
+                None => break None,
+            }
+        };
+        for class in path {
+            home[class] = found;
+        }
+    }
+}
+
+/// The class of the first operator outside a class that reads a tensor of it.
+fn first_reader(graph: &Graph, class: usize) -> Option<usize> {
+    let tensors = graph.classes[class].iter().flat_map(|&operator| &graph.tensors_of[operator]);
+    let made = tensors.map(|&tensor| &graph.tensors[tensor]);
+    let made = made.filter(|tensor| graph.class_of[tensor.producer] == class);
+    let readers = made.flat_map(|tensor| tensor.consumers.iter().copied());
+    let outside = readers.filter(|&reader| graph.class_of[reader] != class);
+    outside.min_by_key(|&reader| graph.work_place[reader]).map(|reader| graph.class_of[reader])
+}
+
+/// Whether a layer is numbered: the last part of its path ends in a number.
+pub(super) fn is_numbered(layer: &str) -> bool {
+    layer.bytes().next_back().is_some_and(|byte| byte.is_ascii_digit())
+}

@@ -1,0 +1,239 @@
+//! The check of a joint plan for a training graph: the time of one iteration.
+
+mod attention;
+mod boundary;
+mod collective;
+mod devices;
+mod execution;
+mod experts;
+mod kinds;
+mod membership;
+mod model;
+mod schedule;
+mod sharding;
+mod stage;
+
+use std::collections::BTreeMap;
+
+use stagewright_core::document::{
+    CLUSTER_SCHEMA, ClusterDocument, GRAPH_SCHEMA, GraphDocument, JointExecutionDocument, JointObjectiveKind,
+    JointPlanDocument, Parallelism,
+};
+use stagewright_core::tolerance;
+
+use super::claims::{self, Figures};
+use super::placed::{self, Placed};
+use super::rules::{self, Allowed};
+use super::{JointReport, JointStageFigures, JointViolation};
+use crate::error::CheckError;
+use crate::read::{self, Cluster, Graph};
+use devices::Devices;
+use model::Model;
+use schedule::Times;
+use stage::{Configuration, Stage, Sums};
+
+/// Maximum number of passes of the schedule, since the checker simulates all of them.
+const MOST_PASSES: u64 = 1 << 24;
+
+/// Checks a joint plan for a training graph. O((operators + pins) · log + stages · (tensors + microbatches)).
+///
+/// # Errors
+/// If the documents do not describe a problem and a plan.
+pub fn check_joint(
+    graph: &GraphDocument,
+    cluster: &ClusterDocument,
+    plan: &JointPlanDocument,
+) -> Result<JointReport, CheckError> {
+    rules::read_plan(plan, JointObjectiveKind::Iteration)?;
+    if !graph.is_version_2() {
+        read::schema("graph", &graph.schema, GRAPH_SCHEMA)?;
+    }
+    read::schema("cluster", &cluster.schema, CLUSTER_SCHEMA)?;
+    let samples = graph.batch.map_or(1.0, |batch| batch.samples.get() as f64);
+    let graph = Graph::read(graph)?;
+    if !graph.has_backward {
+        return Err(CheckError::Rule { rule: "the objective iteration", needs: "a backward pass" });
+    }
+    let cluster = Cluster::read(cluster)?;
+    devices::read_servers(&cluster)?;
+    let mut violations = Vec::new();
+    let figures = match claims::has_plan(plan) {
+        true => figures(&graph, &cluster, plan, samples, &mut violations)?,
+        false => None,
+    };
+    Ok(claims::report(plan, figures, violations))
+}
+
+/// The figures of the plan; `None` if it is not one of the graph and the cluster.
+fn figures(
+    graph: &Graph,
+    cluster: &Cluster,
+    plan: &JointPlanDocument,
+    samples: f64,
+    violations: &mut Vec<JointViolation>,
+) -> Result<Option<Figures>, CheckError> {
+    rules::check(plan, violations);
+    let devices = devices::of_stages(cluster, plan, violations);
+    let placed = placed::layers(plan, violations);
+    let layers: Vec<(&str, Placed)> = placed.into_iter().collect();
+    let layer_of = members(graph, &layers, violations);
+    let configurations = configurations(plan, &layers, violations);
+    let Some(execution) = &plan.execution else {
+        let why = "the plan does not say how the stages run the batch".to_owned();
+        violations.push(JointViolation::Stages { why });
+        return Ok(None);
+    };
+    let (Some(layer_of), Some(configurations)) = (layer_of, configurations) else { return Ok(None) };
+    if devices.len() != plan.stages.len() {
+        return Ok(None);
+    }
+    let model = Model::new(graph, layer_of, layers.len());
+    execution::check(plan, execution, &model.experts, violations);
+    if !violations.is_empty() {
+        return Ok(None);
+    }
+    let passes = u64::from(execution.microbatches).saturating_mul(2 * plan.stages.len() as u64);
+    if passes > MOST_PASSES {
+        return Err(CheckError::NotChecked { what: "a schedule of more than 16777216 passes" });
+    }
+    let plan = Plan { model: &model, devices: &devices, layers: &layers, configurations: &configurations };
+    plan.figures(execution, samples, violations).map(Some)
+}
+
+/// The layer of every operator. Reports operators in no layer and layers without operators.
+fn members(
+    graph: &Graph,
+    layers: &[(&str, Placed)],
+    violations: &mut Vec<JointViolation>,
+) -> Option<Vec<usize>> {
+    let listed: BTreeMap<&str, usize> =
+        layers.iter().enumerate().map(|(layer, &(name, _))| (name, layer)).collect();
+    let found = membership::layers(graph, &listed);
+    let mut layer_of = Vec::with_capacity(found.len());
+    let mut is_there = vec![false; layers.len()];
+    for (operator, layer) in graph.operators.iter().zip(found) {
+        match layer {
+            Some(layer) => {
+                layer_of.push(layer);
+                is_there[layer] = true;
+            }
+            None => {
+                let (operator, why) = (operator.name.clone(), "is in no layer of the plan".to_owned());
+                violations.push(JointViolation::Operator { operator, why });
+            }
+        }
+    }
+    for (&(name, _), _) in layers.iter().zip(&is_there).filter(|(_, is_there)| !**is_there) {
+        violations.push(JointViolation::Layer { layer: name.to_owned(), why: "is not in the graph" });
+    }
+    (layer_of.len() == graph.operators.len()).then_some(layer_of)
+}
+
+/// The configurations of the layers. Reports those that are not there or not allowed.
+fn configurations(
+    plan: &JointPlanDocument,
+    layers: &[(&str, Placed)],
+    violations: &mut Vec<JointViolation>,
+) -> Option<Vec<Configuration>> {
+    let may_recompute = Allowed::new(plan).has(Parallelism::Recompute);
+    let mut configurations = Vec::with_capacity(layers.len());
+    for &(layer, Placed { configuration, .. }) in layers {
+        let found = Configuration::named(configuration);
+        configurations.extend(found);
+        let why = match found {
+            None => "does not exist",
+            Some(Configuration::None) => continue,
+            Some(_) if !may_recompute => "is not allowed without recompute",
+            Some(_) if !membership::is_numbered(layer) => "is not allowed, since the layer has no number",
+            Some(_) => continue,
+        };
+        let (layer, configuration) = (layer.to_owned(), configuration.to_owned());
+        violations.push(JointViolation::Configuration { layer, configuration, why });
+    }
+    (configurations.len() == layers.len()).then_some(configurations)
+}
+
+/// A plan whose layers, configurations and devices exist.
+#[derive(Debug, Clone, Copy)]
+struct Plan<'a> {
+    model: &'a Model<'a>,
+    devices: &'a [Devices<'a>],
+    layers: &'a [(&'a str, Placed<'a>)],
+    configurations: &'a [Configuration],
+}
+
+impl Plan<'_> {
+    /// The figures of the stages and the value. Reports operators that cannot run, tensors against the order of the stages
+    /// and memory that is not there.
+    fn figures(
+        &self,
+        execution: &JointExecutionDocument,
+        samples: f64,
+        violations: &mut Vec<JointViolation>,
+    ) -> Result<Figures, CheckError> {
+        let stages: Vec<Stage> =
+            self.devices.iter().map(|&devices| Stage::new(self.model, devices, execution, samples)).collect();
+        let mut sums = vec![Sums::default(); stages.len()];
+        for (layer, (&(_, placed), &configuration)) in self.layers.iter().zip(self.configurations).enumerate()
+        {
+            let layer = &self.model.layers[layer];
+            stages[placed.stage].add(layer, configuration, &mut sums[placed.stage], violations)?;
+        }
+        self.transfer(&stages, &mut sums, violations)?;
+
+        let mut figures = Vec::with_capacity(stages.len());
+        let microbatches = u64::from(execution.microbatches);
+        for (at, sums) in sums.iter().enumerate() {
+            let in_flight = microbatches.min((stages.len() - at) as u64);
+            let activations = in_flight as f64 * sums.activations;
+            let memory_bytes = sums.state + activations + sums.workspace;
+            let kind = self.devices[at].kind.document;
+            if let Some(limit) = read::usable_memory(kind, self.model.graph.is_version_2)
+                && !tolerance::fits(memory_bytes, limit)
+            {
+                violations.push(JointViolation::Memory { stage: at, bytes: memory_bytes, limit });
+            }
+            figures.push(JointStageFigures {
+                in_flight,
+                seconds: sums.passes[0] + sums.passes[1],
+                forward_s: Some(sums.passes[0]),
+                update_s: Some(sums.update),
+                memory_bytes,
+                state_bytes: Some(sums.state),
+                activation_bytes: Some(activations),
+            });
+        }
+        let times: Vec<Times> =
+            sums.iter().map(|sums| Times { forward: sums.passes[0], backward: sums.passes[1] }).collect();
+        let after = sums.iter().map(|sums| sums.update).fold(0.0, f64::max);
+        let value = schedule::seconds(&times, execution.microbatches as usize) + after;
+        Ok(Figures { value, stages: figures })
+    }
+
+    /// Adds the transfers between stages to the passes of the stages that read.
+    fn transfer(
+        &self,
+        stages: &[Stage],
+        sums: &mut [Sums],
+        violations: &mut Vec<JointViolation>,
+    ) -> Result<(), CheckError> {
+        let stage_of_layer: Vec<usize> = self.layers.iter().map(|(_, placed)| placed.stage).collect();
+        let crossings = boundary::crossings(self.model, &stage_of_layer, stages.len(), violations);
+        let all = self.devices.iter().map(|devices| devices.tensor.saturating_mul(devices.data));
+        let all = all.fold(0, u64::saturating_add);
+        for (at, crossing) in crossings.into_iter().enumerate() {
+            if crossing.forward.is_none() && crossing.backward.is_none() {
+                continue;
+            }
+            let link = |at: usize| self.devices[at].link(all, "transfers between stages");
+            let link = devices::slower(link(at)?, link(at + 1)?);
+            for (reader, pass, bytes) in [(at + 1, 0, crossing.forward), (at, 1, crossing.backward)] {
+                if let Some(bytes) = bytes {
+                    sums[reader].passes[pass] +=
+                        collective::point_to_point(bytes * stages[reader].share(), &link);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,90 @@
+//! Constraints of all joint plans: what the objective lets a plan use.
+
+use std::collections::BTreeMap;
+
+use stagewright_core::document::{JOINT_PLAN_SCHEMA, JointObjectiveKind, JointPlanDocument, Parallelism};
+
+use super::JointViolation;
+use crate::error::CheckError;
+use crate::read;
+
+/// Checks that the document is a joint plan of an objective.
+pub(super) fn read_plan(plan: &JointPlanDocument, kind: JointObjectiveKind) -> Result<(), CheckError> {
+    read::schema("plan", &plan.schema, JOINT_PLAN_SCHEMA)?;
+    if plan.objective.kind != kind {
+        let (rule, needs) = match kind {
+            JointObjectiveKind::TimePerSample => ("a file of Piper", "the objective time-per-sample"),
+            JointObjectiveKind::Iteration => ("a training graph", "the objective iteration"),
+        };
+        return Err(CheckError::Rule { rule, needs });
+    }
+    if plan.objective.global_batch == 0 {
+        return Err(CheckError::Figure { what: "global_batch".into(), value: 0.0, range: "at least 1" });
+    }
+    Ok(())
+}
+
+/// The parallelism that the objective allows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Allowed<'a>(&'a BTreeMap<Parallelism, Option<u32>>);
+
+impl<'a> Allowed<'a> {
+    pub(super) fn new(plan: &'a JointPlanDocument) -> Self {
+        Allowed(&plan.objective.parallel)
+    }
+
+    /// Whether a plan may use it.
+    pub(super) fn has(&self, parallelism: Parallelism) -> bool {
+        self.0.contains_key(&parallelism)
+    }
+
+    /// Checks a degree: as given; any, but `without` parallelism of this kind.
+    pub(super) fn degree(&self, parallelism: Parallelism, without: u64, found: u64) -> Result<(), String> {
+        let needed = match self.0.get(&parallelism) {
+            None => Some(without),
+            Some(given) => given.map(u64::from),
+        };
+        match needed {
+            Some(needed) if needed != found => Err(match self.has(parallelism) {
+                true => format!("{needed}, as given"),
+                false => format!("{needed} without {}", parallelism.name()),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Checks the number of stages, and the degrees of tensor and data parallelism of every stage.
+pub(super) fn check(plan: &JointPlanDocument, violations: &mut Vec<JointViolation>) {
+    let allowed = Allowed::new(plan);
+    let mut degree = |stage, name, found: u64, result: Result<(), String>| {
+        let result = if found == 0 { Err("at least 1".to_owned()) } else { result };
+        if let Err(needs) = result {
+            violations.push(JointViolation::Degree { stage, name, found, needs });
+        }
+    };
+    let count = plan.stages.len() as u64;
+    degree(
+        None,
+        "stages",
+        count,
+        match allowed.has(Parallelism::Pp) {
+            true => allowed.degree(Parallelism::Pp, 1, count),
+            false if count > 1 => Err("1 without pp".to_owned()),
+            false => Ok(()),
+        },
+    );
+    for (at, stage) in plan.stages.iter().enumerate() {
+        for (parallelism, name, found) in
+            [(Parallelism::Tp, "tensor", stage.tensor), (Parallelism::Dp, "data", stage.data)]
+        {
+            let found = u64::from(found);
+            degree(Some(at), name, found, allowed.degree(parallelism, 1, found));
+        }
+    }
+}
+
+/// Devices of a number of stages, each of `tensor` times `data` devices.
+pub(super) fn devices(degrees: impl Iterator<Item = (u32, u32)>) -> u64 {
+    degrees.fold(0, |sum, (tensor, data)| sum.saturating_add(u64::from(tensor) * u64::from(data)))
+}

@@ -1,0 +1,168 @@
+//! What can be wrong with a joint plan.
+
+use std::fmt;
+
+/// A constraint or a claim of a joint plan that does not hold. Stages are counted from 0.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum JointViolation {
+    /// The list of stages is not a plan.
+    Stages {
+        /// What is wrong.
+        why: String,
+    },
+    /// A layer that is missing, named more than once, or not there.
+    Layer {
+        /// The layer.
+        layer: String,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// An operator that the plan does not run.
+    Operator {
+        /// The operator.
+        operator: String,
+        /// Why not.
+        why: String,
+    },
+    /// A configuration that is not there or not allowed.
+    Configuration {
+        /// The layer.
+        layer: String,
+        /// Its configuration.
+        configuration: String,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// A tensor that goes against the order of the stages.
+    Order {
+        /// Layer or operator that produces it.
+        from: String,
+        /// Layer or operator that reads it.
+        to: String,
+    },
+    /// A degree of parallelism, or a number of samples or microbatches, that is not allowed.
+    Degree {
+        /// The stage; `None` if it is the same in all.
+        stage: Option<usize>,
+        /// Its name in the document.
+        name: &'static str,
+        /// The degree.
+        found: u64,
+        /// What it must be.
+        needs: String,
+    },
+    /// A stage on a kind of devices that is not there.
+    Kind {
+        /// The stage.
+        stage: usize,
+        /// The kind; `None` if the plan names none.
+        kind: Option<String>,
+    },
+    /// More devices than there are.
+    Devices {
+        /// Their kind; `None` if there is one.
+        kind: Option<String>,
+        /// Number of devices that the plan uses.
+        used: u64,
+        /// Number of devices.
+        count: u64,
+    },
+    /// More bytes than a device has for plans.
+    Memory {
+        /// The stage.
+        stage: usize,
+        /// Bytes in use.
+        bytes: f64,
+        /// Bytes that a plan may use.
+        limit: f64,
+    },
+    /// A figure that the plan states, but that differs from the recomputed one.
+    Figure {
+        /// The stage; `None` for a figure of the plan.
+        stage: Option<usize>,
+        /// Its name in the document.
+        name: &'static str,
+        /// The stated figure, for display.
+        stated: String,
+        /// The recomputed figure, for display.
+        found: String,
+    },
+    /// A bound above the value of the plan, or one that is not a number.
+    Bound {
+        /// The bound in seconds.
+        stated: f64,
+        /// What it is at most; `None` if it is not a number.
+        most: Option<f64>,
+    },
+    /// A status that the rest of the plan contradicts.
+    Status {
+        /// The contradiction.
+        why: &'static str,
+    },
+}
+
+impl JointViolation {
+    /// Stable name.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            JointViolation::Stages { .. } => "stages",
+            JointViolation::Layer { .. } => "layer",
+            JointViolation::Operator { .. } => "operator",
+            JointViolation::Configuration { .. } => "configuration",
+            JointViolation::Order { .. } => "order",
+            JointViolation::Degree { .. } => "degree",
+            JointViolation::Kind { .. } => "kind",
+            JointViolation::Devices { .. } => "devices",
+            JointViolation::Memory { .. } => "memory",
+            JointViolation::Figure { .. } => "figure",
+            JointViolation::Bound { .. } => "bound",
+            JointViolation::Status { .. } => "status",
+        }
+    }
+}
+
+impl fmt::Display for JointViolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JointViolation::Stages { why } => f.write_str(why),
+            JointViolation::Layer { layer, why } => write!(f, "layer {layer:?} {why}"),
+            JointViolation::Operator { operator, why } => write!(f, "operator {operator:?} {why}"),
+            JointViolation::Configuration { layer, configuration, why } => {
+                write!(f, "configuration {configuration:?} of layer {layer:?} {why}")
+            }
+            JointViolation::Order { from, to } => {
+                write!(f, "{to:?} reads a tensor of {from:?} against the order of their stages")
+            }
+            JointViolation::Degree { stage, name, found, needs } => {
+                write!(f, "{name}{} is {found}, but must be {needs}", of_stage(*stage))
+            }
+            JointViolation::Kind { stage, kind: Some(kind) } => {
+                write!(f, "stage {stage} is on kind {kind:?}, which the cluster lacks")
+            }
+            JointViolation::Kind { stage, kind: None } => write!(f, "stage {stage} names no kind of devices"),
+            JointViolation::Devices { kind: Some(kind), used, count } => {
+                write!(f, "the plan uses {used} devices of kind {kind:?}, but there are {count}")
+            }
+            JointViolation::Devices { kind: None, used, count } => {
+                write!(f, "the plan uses {used} devices, but there are {count}")
+            }
+            JointViolation::Memory { stage, bytes, limit } => {
+                write!(f, "a device of stage {stage} needs {bytes:?} bytes and has {limit:?}")
+            }
+            JointViolation::Figure { stage, name, stated, found } => {
+                write!(f, "the plan states {name} {stated}{}, but it is {found}", of_stage(*stage))
+            }
+            JointViolation::Bound { stated, most: Some(most) } => {
+                write!(f, "the bound is {stated:?} s, but the plan itself takes {most:?} s")
+            }
+            JointViolation::Bound { stated, most: None } => write!(f, "the bound is {stated:?}"),
+            JointViolation::Status { why } => f.write_str(why),
+        }
+    }
+}
+
+/// The stage that a message is about.
+fn of_stage(stage: Option<usize>) -> String {
+    stage.map_or_else(String::new, |stage| format!(" of stage {stage}"))
+}

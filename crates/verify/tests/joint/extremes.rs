@@ -1,0 +1,85 @@
+//! No number and no missing part of a document makes the checker panic.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use stagewright_verify::{check_joint, check_joint_layers};
+
+use super::{iteration, layers};
+
+/// Numbers at the ends of their ranges.
+fn numbers() -> [Value; 6] {
+    [json!(0), json!(-1), json!(3), json!(u32::MAX), json!(u64::MAX), json!(1e308)]
+}
+
+/// Paths of everything in a document.
+fn pointers(document: &Value) -> Vec<String> {
+    let children: Vec<(String, &Value)> = match document {
+        Value::Array(all) => all.iter().enumerate().map(|(at, value)| (at.to_string(), value)).collect(),
+        Value::Object(all) => all.iter().map(|(name, value)| (name.clone(), value)).collect(),
+        _ => Vec::new(),
+    };
+    let mut found = vec![String::new()];
+    for (name, value) in children {
+        found.extend(pointers(value).into_iter().map(|rest| format!("/{name}{rest}")));
+    }
+    found
+}
+
+/// Documents that differ from one in a number, a name, or a list that is empty or has its last entry twice.
+fn changed(document: &Value) -> Vec<Value> {
+    let mut all = Vec::new();
+    for pointer in pointers(document) {
+        let Some(value) = document.pointer(&pointer) else { continue };
+        let others: Vec<Value> = match value {
+            Value::Number(_) => numbers().to_vec(),
+            Value::String(_) => vec![json!("")],
+            Value::Array(entries) => {
+                vec![json!([]), entries.iter().chain(entries.last()).cloned().collect()]
+            }
+            _ => continue,
+        };
+        for other in others {
+            let mut changed = document.clone();
+            if let Some(place) = changed.pointer_mut(&pointer) {
+                *place = other;
+            }
+            all.push(changed);
+        }
+    }
+    all
+}
+
+/// The documents that can be read at all.
+fn readable<T: DeserializeOwned>(document: &Value) -> Vec<T> {
+    changed(document).into_iter().filter_map(|changed| serde_json::from_value(changed).ok()).collect()
+}
+
+fn one<T: DeserializeOwned>(document: Value) -> T {
+    serde_json::from_value(document).expect("a document")
+}
+
+#[test]
+fn of_a_file() {
+    let plan = layers::two_stages();
+    for file in readable(&layers::file()) {
+        let _ = check_joint_layers(&file, &one(plan.clone()));
+    }
+    for changed in readable(&plan) {
+        let _ = check_joint_layers(&one(layers::file()), &changed);
+    }
+}
+
+#[test]
+fn of_a_graph() {
+    for plan in [iteration::pipeline(), iteration::split()] {
+        for graph in readable(&iteration::graph()) {
+            let _ = check_joint(&graph, &one(iteration::cluster()), &one(plan.clone()));
+        }
+        for cluster in readable(&iteration::cluster()) {
+            let _ = check_joint(&one(iteration::graph()), &cluster, &one(plan.clone()));
+        }
+        for changed in readable(&plan) {
+            let _ = check_joint(&one(iteration::graph()), &one(iteration::cluster()), &changed);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Parts of the cost model of an iteration: attentions, experts, stages on different kinds.
+//!
+//! A device moves one byte in a second, and the graphs have one sample.
+
+use serde_json::{Value, json};
+
+use super::iteration::{check, cluster, graph, pipeline, stage};
+
+fn operator(name: &str, kind: &str, pass: &str, colocation: &str, moved: f64) -> Value {
+    json!({"name": name, "kind": kind, "pass": pass, "colocation": colocation, "layer": "block.0",
+           "bytes_moved": moved})
+}
+
+fn tensor(producer: &str, consumers: &[&str], bytes: f64) -> Value {
+    json!({"producer": producer, "consumers": consumers, "bytes": bytes})
+}
+
+fn moving() -> Value {
+    let mut cluster = cluster();
+    cluster["classes"]["gpu"] = json!({"memory_bandwidth": 1.0});
+    cluster
+}
+
+fn sound(graph: Value, cluster: Value, plan: Value) {
+    let report = check(graph, cluster, plan).expect("documents");
+    assert!(report.holds(), "{:?}\n{:?}", report.violations, report.stages);
+}
+
+#[test]
+fn an_attention_runs_in_one_kernel() {
+    let mut query = operator("query", "linear", "forward", "query", 10.0);
+    query["parameter_bytes"] = json!(8);
+    let graph = json!({
+        "schema": "stagewright.graph/2", "batch": {"samples": 1},
+        "operators": [
+            operator("x", "input", "forward", "x", 0.0),
+            query,
+            operator("scores", "matmul", "forward", "scores", 20.0),
+            operator("softmax", "softmax", "forward", "softmax", 12.0),
+            operator("context", "matmul", "forward", "context", 16.0),
+            operator("loss", "loss", "forward", "loss", 3.0),
+            operator("loss.grad", "", "backward", "loss", 5.0),
+            operator("context.grad", "", "backward", "context", 22.0),
+            operator("softmax.grad", "", "backward", "softmax", 18.0),
+            operator("scores.grad", "", "backward", "scores", 14.0),
+            operator("query.grad", "", "backward", "query", 9.0),
+        ],
+        "tensors": [
+            tensor("x", &["query", "query.grad"], 2.0),
+            tensor("query", &["scores", "context", "context.grad", "scores.grad"], 4.0),
+            tensor("scores", &["softmax"], 6.0),
+            tensor("softmax", &["context", "context.grad", "softmax.grad"], 6.0),
+            tensor("context", &["loss", "loss.grad"], 4.0),
+            tensor("loss.grad", &["context.grad"], 4.0),
+            tensor("context.grad", &["softmax.grad"], 6.0),
+            tensor("softmax.grad", &["scores.grad"], 6.0),
+            tensor("scores.grad", &["query.grad"], 4.0),
+        ],
+    });
+    // Forward 10 + (20 − 6) + (16 − 6) + 3. Backward 5 + (22 − 12) + (14 − 6) + 9, and the 14 of the scores.
+    // Of the activations, 2 + 4 + 4 bytes are in memory, and 4 of the gradients at a time.
+    let figures = [1.0, 83.0, 37.0, 0.0, 8.0 + 10.0 + 4.0, 8.0, 10.0];
+    let one = stage(1, 1, figures, &[["block.0", "none"]]);
+    let mut plan = super::plan("iteration", 1, &[], 83.0, json!([one]));
+    plan["execution"] = json!({"microbatch": 1, "microbatches": 1, "data": 1, "expert": 1, "zero": 0});
+    sound(graph, moving(), plan);
+}
+
+#[test]
+fn experts_are_divided_among_copies() {
+    let expert = |name: &str| {
+        let mut operator = operator(name, "linear", "forward", name, 2.0);
+        operator["parameter_bytes"] = json!(6);
+        operator
+    };
+    let update = |name: &str, expert: &str| {
+        let mut operator = operator(name, "adam", "update", expert, 10.0);
+        operator["optimizer_bytes"] = json!(12);
+        operator
+    };
+    let graph = json!({
+        "schema": "stagewright.graph/2", "batch": {"samples": 1},
+        "operators": [
+            operator("dispatch", "dispatch", "forward", "dispatch", 1.0),
+            expert("e0"),
+            expert("e1"),
+            operator("combine", "combine", "forward", "combine", 3.0),
+            operator("combine.grad", "", "backward", "combine", 1.0),
+            operator("e0.grad", "", "backward", "e0", 4.0),
+            operator("e1.grad", "", "backward", "e1", 4.0),
+            update("e0.update", "e0"),
+            update("e1.update", "e1"),
+        ],
+        "tensors": [
+            tensor("dispatch", &["e0", "e0.grad"], 8.0),
+            tensor("dispatch", &["e1", "e1.grad"], 8.0),
+            tensor("e0", &["combine"], 8.0),
+            tensor("e1", &["combine"], 8.0),
+            tensor("combine.grad", &["e0.grad", "e1.grad"], 4.0),
+            tensor("e0.grad", &["e0.update"], 6.0),
+            tensor("e1.grad", &["e1.update"], 6.0),
+        ],
+    });
+    // Two all-to-alls of 2 · 16 bytes in each pass: 1 + 32 / 2 / (2 · 4).
+    // Forward 1 + 2 + 2 + 3 + 6, backward 1 + 4 + 4 + 6, updates (10 + 10) / 2.
+    // States (12 + 12 + 24) / 2, activations 16, workspace 4.
+    let figures = [1.0, 29.0, 14.0, 10.0, 44.0, 24.0, 16.0];
+    let one = stage(2, 1, figures, &[["block.0", "none"]]);
+    let mut plan = super::plan("iteration", 2, &["dp", "ep"], 39.0, json!([one]));
+    plan["execution"] = json!({"microbatch": 1, "microbatches": 1, "data": 2, "expert": 2, "zero": 0});
+    sound(graph, moving(), plan);
+}
+
+#[test]
+fn the_slower_link_counts_between_kinds() {
+    let mut cluster = cluster();
+    let mut other = cluster["kinds"][0].clone();
+    other["name"] = json!("other");
+    other["link"] = json!({"latency_s": 2.0, "bandwidth": 8.0});
+    cluster["kinds"].as_array_mut().expect("kinds").push(other);
+    let mut plan = pipeline();
+    // 2 + 16 / 4 seconds, one more than on one kind.
+    plan["stages"][1]["kind"] = json!("other");
+    plan["stages"][0]["seconds"] = json!(19.0);
+    plan["stages"][1]["seconds"] = json!(16.0);
+    plan["stages"][1]["forward_s"] = json!(10.0);
+    // Stage 0: B 20.5–35, B 36.5–51; stage 1: F 4.5–14.5, B –20.5, F –30.5, B –36.5. Then 4.5.
+    plan["objective"]["value_s"] = json!(55.5);
+    sound(graph(), cluster, plan);
+}

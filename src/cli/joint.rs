@@ -97,8 +97,7 @@ struct Bounds<'b> {
 
 /// Checks a plan if it is a joint plan.
 pub(super) fn check_if_joint(arguments: &CheckArguments) -> Result<Option<Exit>> {
-    let is_joint = !files::is_standard(&arguments.plan)
-        && is_joint_plan(&files::head(&arguments.plan, 1024));
+    let is_joint = !files::is_standard(&arguments.plan) && is_joint_plan(&files::head(&arguments.plan, 1024));
     if !is_joint {
         return Ok(None);
     }
@@ -114,7 +113,8 @@ pub(super) fn check_if_joint(arguments: &CheckArguments) -> Result<Option<Exit>>
             .at(format!("{}, {label}", arguments.model.model.display()))
             .help("correct the named document; the plan itself was not checked")
     };
-    let cluster = around.cluster.as_deref().map(resolve::cluster_file).transpose()?.map(|(_, cluster)| cluster);
+    let cluster =
+        around.cluster.as_deref().map(resolve::cluster_file).transpose()?.map(|(_, cluster)| cluster);
     let report = match plan.objective.kind {
         JointObjectiveKind::TimePerSample => {
             let Input { label, bytes } = files::read(&arguments.model.model)?;
@@ -333,7 +333,10 @@ impl Layers {
         if let Some((parallelism, _)) = parallel.iter().find(|(_, degree)| degree.is_some()) {
             return Err(CliError::new(
                 "U001",
-                format!("a degree of {} is given, but stages of a file of Piper have degrees of their own", parallelism.name()),
+                format!(
+                    "a degree of {} is given, but stages of a file of Piper have degrees of their own",
+                    parallelism.name()
+                ),
             )
             .at("--parallel")
             .help("leave the degree out"));
@@ -361,7 +364,9 @@ impl Layers {
             None => {
                 return Err(CliError::new("M005", "the format does not state the unit of its times")
                     .at(label)
-                    .help("give it with --time-unit s, ms, us or ns; the published BERT-32 profile is in s"));
+                    .help(
+                        "give it with --time-unit s, ms, us or ns; the published BERT-32 profile is in s",
+                    ));
             }
         };
         let workspace = arguments.recompute_workspace.unwrap_or_default();
@@ -393,7 +398,8 @@ impl Layers {
             let layers = stage.layers.iter().zip(&stage.configurations).map(|(&layer, &index)| {
                 let of_layer = &self.document.nodes[layer].configurations;
                 let listed = of_layer.iter().find(|(degree, _)| degree.trim().parse() == Ok(stage.tensor));
-                let configurations = listed.map(|(_, listed)| configuration_names(listed)).unwrap_or_default();
+                let configurations =
+                    listed.map(|(_, listed)| configuration_names(listed)).unwrap_or_default();
                 JointLayerDocument {
                     layer: names[layer].clone(),
                     configuration: configurations.get(index as usize).cloned().unwrap_or_default(),
@@ -436,7 +442,9 @@ impl Layers {
 /// Puts the devices of a cluster in place of those of a file of Piper.
 fn on_cluster(document: &mut PiperDocument, cluster: &ClusterDocument) -> Result<()> {
     let wrong = |cause: &str| {
-        CliError::new("U001", cause).at("--cluster").help("give one kind with a memory and a link, or leave it out")
+        CliError::new("U001", cause)
+            .at("--cluster")
+            .help("give one kind with a memory and a link, or leave it out")
     };
     let kinds: Vec<_> = cluster.kinds.iter().filter(|kind| !kind.host).collect();
     let [kind] = kinds[..] else {
@@ -465,11 +473,8 @@ impl Graph {
         refuse(&[("--recompute-workspace", arguments.recompute_workspace.is_some())])?;
         let documents = resolve::documents(model)?;
         let (label, graph, cluster) = (documents.label, documents.model.graph, documents.cluster);
-        let request = iteration::Request {
-            parallel: parallel.clone(),
-            global_batch,
-            microbatch: arguments.microbatch,
-        };
+        let request =
+            iteration::Request { parallel: parallel.clone(), global_batch, microbatch: arguments.microbatch };
         let problem = iteration::Problem::new(&graph, &layers::layer_names(&graph), &cluster, request)
             .map_err(|error| CliError::new(error.code(), error.to_string()).at(&label).help(error.help()))?;
         let objective = JointObjectiveDocument {

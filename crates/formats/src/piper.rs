@@ -78,14 +78,16 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
         let message = "the format does not state the unit of its times";
         return Err(InputError::new("M005", label, At::Whole, message, help));
     };
-    let operator = |((node, name), way): ((&PiperNodeDocument, &String), &PiperConfigurationDocument)| OperatorDocument {
-        kind: (!node.name.is_empty()).then(|| node.name.clone()),
-        layer: names::layer(&node.name),
-        seconds: BTreeMap::from([(options.class().to_owned(), way.time_per_sample / unit.per_second())]),
-        parameter_bytes: way.parameter_size,
-        optimizer_bytes: (way.memory_usage_b - way.parameter_size).max(0.0),
-        activation_bytes: way.memory_usage_a,
-        ..OperatorDocument::named(name.clone())
+    let operator = |((node, name), way): ((&PiperNodeDocument, &String), &PiperConfigurationDocument)| {
+        OperatorDocument {
+            kind: (!node.name.is_empty()).then(|| node.name.clone()),
+            layer: names::layer(&node.name),
+            seconds: BTreeMap::from([(options.class().to_owned(), way.time_per_sample / unit.per_second())]),
+            parameter_bytes: way.parameter_size,
+            optimizer_bytes: (way.memory_usage_b - way.parameter_size).max(0.0),
+            activation_bytes: way.memory_usage_a,
+            ..OperatorDocument::named(name.clone())
+        }
     };
     let operators = file.nodes.iter().zip(&names).zip(ways).map(operator).collect();
     let graph = GraphDocument {
@@ -98,7 +100,11 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
 }
 
 /// The first configuration of a node on one device.
-fn single<'a>(label: &str, i: usize, node: &'a PiperNodeDocument) -> Result<(&'a str, &'a PiperConfigurationDocument)> {
+fn single<'a>(
+    label: &str,
+    i: usize,
+    node: &'a PiperNodeDocument,
+) -> Result<(&'a str, &'a PiperConfigurationDocument)> {
     let one = node.configurations.iter().find(|(degree, _)| degree.trim().parse() == Ok(1));
     one.and_then(|(degree, ways)| Some((degree.as_str(), ways.first()?))).ok_or_else(|| {
         let message = format!("the node {} has no profile for one device", node.id);
@@ -108,7 +114,13 @@ fn single<'a>(label: &str, i: usize, node: &'a PiperNodeDocument) -> Result<(&'a
     })
 }
 
-fn check_way(label: &str, path: &str, way: &PiperConfigurationDocument, id: i64, joined: &BTreeSet<(i64, i64)>) -> Result<()> {
+fn check_way(
+    label: &str,
+    path: &str,
+    way: &PiperConfigurationDocument,
+    id: i64,
+    joined: &BTreeSet<(i64, i64)>,
+) -> Result<()> {
     for (field, value) in [
         ("timePerSample", way.time_per_sample),
         ("parameterSize", way.parameter_size),

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use stagewright::core::document::{
-    Communication, Execution, GradientsDocument, ObjectiveKind, Precision, RecomputeWorkspace, Schedule, Split,
-    TimeUnitDocument, Training,
+    Communication, Execution, GradientsDocument, ObjectiveKind, Precision, RecomputeWorkspace, Schedule,
+    Split, TimeUnitDocument, Training,
 };
 use stagewright::workloads::CostRules;
 

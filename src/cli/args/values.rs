@@ -2,8 +2,8 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use stagewright::core::document::{
-    Communication, Execution, GradientsDocument, ObjectiveKind, Precision, RecomputeWorkspace, Schedule, Split,
-    TimeUnitDocument, Training,
+    Communication, Execution, GradientsDocument, ObjectiveKind, Precision, RecomputeWorkspace, Schedule,
+    Split, TimeUnitDocument, Training,
 };
 use stagewright::workloads::{self, CostRules, Granularity, Optimizer};
 

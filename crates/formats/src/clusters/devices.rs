@@ -206,10 +206,10 @@ static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
             estimates.get(&entry.estimates).unwrap_or_else(|| missing("estimates", &entry.estimates));
         Device {
             links: entry.links.iter().map(find_link).collect(),
-            server: entry.server.as_ref().map(|server| Server {
-                devices: server.devices,
-                link: find_link((&name, &server.link)).1,
-            }),
+            server: entry
+                .server
+                .as_ref()
+                .map(|server| Server { devices: server.devices, link: find_link((&name, &server.link)).1 }),
             estimates: estimates.clone(),
             name,
             aliases: entry.aliases,

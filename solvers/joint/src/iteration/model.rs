@@ -137,7 +137,7 @@ impl Model {
             layer.parameters[expert][split] += network.parameters(operator);
             layer.states[expert][split] += network.states(operator);
             for (at, &(name, class)) in classes.iter().enumerate() {
-                let mut work = work(&network, operator, name, class)?;
+                let work = work(&network, operator, name, class)?;
                 match network.pass(operator) {
                     Pass::Forward => layer.forward[at].push((work, is_product(document))),
                     Pass::Backward => layer.backward[at].push(work),
@@ -146,9 +146,7 @@ impl Model {
                         layer.updates[at].push(Update { work, is_split, is_expert });
                     }
                 }
-                if network.repeated[operator] > 0.0 {
-                    work.overhead = 0.0;
-                    work.traffic = 0.0;
+                if network.is_repeated[operator] {
                     layer.backward[at].push(work);
                 }
             }
@@ -184,7 +182,8 @@ fn assign(
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
     let mut of: Vec<Option<usize>> = vec![None; network.operators()];
     for &operator in network.forward_order() {
-        let Some((name, is_numbered)) = names[operator].as_ref().filter(|_| !network.is_input(operator)) else {
+        let Some((name, is_numbered)) = names[operator].as_ref().filter(|_| !network.is_input(operator))
+        else {
             continue;
         };
         let next = layers.len();

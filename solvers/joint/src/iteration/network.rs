@@ -29,8 +29,8 @@ pub(crate) struct Network<'g> {
     pub(crate) is_inner: Vec<bool>,
     /// Whether a tensor never leaves an attention kernel.
     pub(crate) is_kept: Vec<bool>,
-    /// FLOP that an attention repeats in the backward pass, by its first product.
-    pub(crate) repeated: Vec<f64>,
+    /// Whether an operator is the first product of an attention, which runs again in the backward pass.
+    pub(crate) is_repeated: Vec<bool>,
 }
 
 impl<'g> Network<'g> {
@@ -92,7 +92,7 @@ impl<'g> Network<'g> {
             anchor: (0..count).map(anchor).collect(),
             is_inner: vec![false; count],
             is_kept: vec![false; graph.tensors.len()],
-            repeated: vec![0.0; count],
+            is_repeated: vec![false; count],
         };
         network.sort()?;
         if !graph.operators.iter().any(|operator| operator.pass == Pass::Backward) {
@@ -197,7 +197,7 @@ impl<'g> Network<'g> {
                 self.is_inner[operator] = true;
             }
             for product in scores {
-                self.repeated[product] = self.document(product).flop.unwrap_or(0.0);
+                self.is_repeated[product] = true;
             }
         }
         for operator in 0..self.operators() {
@@ -256,11 +256,9 @@ impl<'g> Network<'g> {
         self.graph.operators[operator].pass
     }
 
-    /// Whether an operator is an input of the model: it launches nothing and reads nothing.
+    /// Whether an operator is an input of the model.
     pub(crate) fn is_input(&self, operator: Operator) -> bool {
-        self.inputs[operator].is_empty()
-            && self.pass(operator) == Pass::Forward
-            && self.document(operator).launches == Some(0.0)
+        self.document(operator).kind.as_deref() == Some("input")
     }
 
     /// Bytes of parameters that an operator reads, its own and shared ones.

@@ -130,7 +130,7 @@ impl LayerCosts {
             if zero > 0 {
                 part /= shares.copies[usize::from(update.is_expert)];
             }
-            update.work.seconds(part)
+            update.work.seconds(1.0) * part
         };
         let work = seconds(&mut layer.forward[class].iter().map(|(work, _)| work));
         let others =
@@ -199,7 +199,7 @@ pub(crate) struct StageCosts {
 pub(crate) fn receive(model: &Model, layer: usize, link: LinkDocument, degrees: Degrees) -> f64 {
     let share = f64::from(degrees.microbatch) / (model.samples * f64::from(degrees.tensor));
     match model.crossing.get(layer) {
-        Some(&bytes) if layer > 0 => send(link, bytes * share),
+        Some(&bytes) if bytes > 0.0 => send(link, bytes * share),
         _ => 0.0,
     }
 }

@@ -5,6 +5,7 @@
 
 use stagewright_core::document::Pass;
 
+use super::kinds::size;
 use super::model::Model;
 use crate::joint::JointViolation;
 
@@ -35,7 +36,10 @@ pub(super) fn crossings(
             *boundary[direction].get_or_insert(0.0) += bytes;
         }
     };
-    for tensor in graph.tensors.iter().filter(|tensor| !model.is_input(tensor.producer)) {
+    for (at, tensor) in graph.tensors.iter().enumerate() {
+        if model.is_input(tensor.producer) {
+            continue;
+        }
         let (from, pass) = (stage_of(tensor.producer), graph.pass(tensor.producer));
         if pass == Pass::Update {
             continue;
@@ -56,8 +60,9 @@ pub(super) fn crossings(
             }
             (first, last) = (first.min(to), last.max(to));
         }
-        cross(from, first, tensor.document.bytes);
-        cross(from, last, tensor.document.bytes);
+        let bytes = size(graph, at);
+        cross(from, first, bytes);
+        cross(from, last, bytes);
     }
     sums.into_iter().map(|[forward, backward]| Crossing { forward, backward }).collect()
 }

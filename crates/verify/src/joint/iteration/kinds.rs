@@ -56,6 +56,17 @@ fn plain(operator: &OperatorDocument) -> String {
     kind.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
 }
 
+/// Bytes of a tensor outside of kernels: one of no bytes counts as the largest tensor that its forward readers write.
+pub(super) fn size(graph: &Graph, tensor: usize) -> f64 {
+    let Tensor { document, consumers, .. } = &graph.tensors[tensor];
+    if document.bytes > 0.0 {
+        return document.bytes;
+    }
+    let readers = consumers.iter().filter(|&&reader| graph.pass(reader) == Pass::Forward);
+    let written = readers.flat_map(|&reader| outputs(graph, reader));
+    written.map(|(_, tensor)| tensor.document.bytes).fold(0.0, f64::max)
+}
+
 /// Tensors of forward operators that an operator reads.
 pub(super) fn forward_inputs<'g>(
     graph: &'g Graph<'g>,

@@ -220,7 +220,12 @@ impl Plan<'_> {
         let stage_of_layer: Vec<usize> = self.layers.iter().map(|(_, placed)| placed.stage).collect();
         let crossings = boundary::crossings(self.model, &stage_of_layer, stages.len(), violations);
         let all = self.devices.iter().map(|devices| devices.tensor.saturating_mul(devices.data));
-        let all = all.fold(0, u64::saturating_add);
+        let is_of_one_kind = self
+            .devices
+            .iter()
+            .all(|devices| devices.kind.document.name == self.devices[0].kind.document.name);
+        // Devices of different kinds are in different servers.
+        let all = if is_of_one_kind { all.fold(0, u64::saturating_add) } else { u64::MAX };
         for (at, crossing) in crossings.into_iter().enumerate() {
             if crossing.forward.is_none() && crossing.backward.is_none() {
                 continue;

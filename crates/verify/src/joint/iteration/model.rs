@@ -6,7 +6,7 @@ use stagewright_core::document::Pass;
 
 use super::attention::Attention;
 use super::experts::Experts;
-use super::kinds::{Kinds, colocated};
+use super::kinds::{Kinds, colocated, size};
 use super::sharding::{self, Conversion};
 use crate::read::Graph;
 
@@ -41,13 +41,14 @@ pub(super) struct Layer {
     pub(super) parameters: Divided,
     pub(super) gradients: Divided,
     pub(super) optimizer: Divided,
-    /// Bytes of forward tensors that its backward operators read.
+    /// Bytes of forward tensors that its backward operators read, and of declared activations.
     pub(super) stashed: f64,
     /// Bytes of forward tensors that it reads from other layers.
     pub(super) inputs: f64,
     /// Bytes that its products write.
     pub(super) products: f64,
-    /// Most bytes that a backward operator reads and writes besides forward tensors and gradients of parameters.
+    /// Most bytes that a backward operator reads and writes besides forward tensors and gradients of parameters, with
+    /// its declared workspace.
     pub(super) workspace: f64,
 }
 
@@ -138,7 +139,7 @@ impl<'a> Model<'a> {
                         self.layers[layer].inputs += bytes;
                     }
                     if self.kinds.is_product[tensor.producer] {
-                        self.layers[home].products += bytes;
+                        self.layers[home].products += size(graph, at);
                     }
                 }
                 Pass::Backward => {
@@ -155,6 +156,8 @@ impl<'a> Model<'a> {
             }
         }
         for layer in &mut self.layers {
+            let declared = layer.forward.iter().map(|&operator| graph.operators[operator].activation_bytes);
+            layer.stashed += declared.sum::<f64>();
             let bytes = layer.backward.iter().map(|&operator| working_set(graph, &self.attention, operator));
             layer.workspace = bytes.fold(0.0, f64::max);
         }
@@ -166,7 +169,8 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Bytes that a backward operator reads and writes besides forward tensors and gradients of parameters.
+/// Bytes that a backward operator reads and writes besides forward tensors and gradients of parameters, with its declared
+/// workspace.
 fn working_set(graph: &Graph, attention: &Attention, operator: usize) -> f64 {
     let is_gradient = |tensor: &usize| {
         let consumers = &graph.tensors[*tensor].consumers;
@@ -177,5 +181,6 @@ fn working_set(graph: &Graph, attention: &Attention, operator: usize) -> f64 {
             && graph.pass(graph.tensors[tensor].producer) == Pass::Backward
             && !is_gradient(&tensor)
     });
-    touched.map(|&tensor| graph.tensors[tensor].document.bytes).sum()
+    let touched: f64 = touched.map(|&tensor| graph.tensors[tensor].document.bytes).sum();
+    touched + graph.operators[operator].workspace_bytes
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use stagewright_core::document::{LinkDocument, Pass};
 
 use super::collective::{all_gather, all_to_all, reduce_scatter};
-use super::kinds::{Kinds, forward_inputs, in_order};
+use super::kinds::{Kinds, forward_inputs, in_order, size};
 use crate::read::Graph;
 
 /// How a tensor is spread over the group.
@@ -83,7 +83,7 @@ pub(super) fn conversions(graph: &Graph, kinds: &Kinds, layer_of: &[usize]) -> V
             );
             let layer = layer_of[operator];
             if !is_there && seen.insert((layer, tensor, needed)) {
-                let bytes = graph.tensors[tensor].document.bytes;
+                let bytes = size(graph, tensor);
                 conversions.push(Conversion { layer, bytes, from, to: needed });
             }
         }

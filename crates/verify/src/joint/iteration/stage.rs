@@ -123,12 +123,12 @@ impl<'a> Stage<'a> {
         violations: &mut Vec<JointViolation>,
     ) -> Result<[f64; 2], CheckError> {
         let model = self.model;
-        let (mut forward, mut products, mut backward) = (0.0, 0.0, 0.0);
+        let (mut forward, mut others, mut backward) = (0.0, 0.0, 0.0);
         for &operator in &layer.forward {
             let seconds = self.seconds(operator, violations);
             forward += seconds;
-            if model.kinds.is_product[operator] {
-                products += seconds;
+            if !model.kinds.is_product[operator] {
+                others += seconds;
             }
             if model.attention.is_first[operator] {
                 backward += seconds;
@@ -157,7 +157,7 @@ impl<'a> Stage<'a> {
         }
         backward += match configuration {
             Configuration::None => 0.0,
-            Configuration::Selective => forward - products,
+            Configuration::Selective => others,
             Configuration::Full => forward,
         };
         Ok([forward, backward])

@@ -1,4 +1,5 @@
 //! Integration tests of the joint planner.
 
+mod iteration;
 mod piper;
 mod random;

@@ -73,8 +73,8 @@ pub(crate) struct Layer {
 #[derive(Debug, Clone)]
 pub(crate) struct Model {
     pub(crate) layers: Vec<Layer>,
-    /// Bytes that cross into each layer from earlier ones; zero for the first.
-    pub(crate) crossing: Vec<f64>,
+    /// Bytes that cross the boundary before each layer, in the forward and in the backward pass; zero for the first.
+    pub(crate) crossing: [Vec<f64>; 2],
     pub(crate) samples: f64,
 }
 
@@ -350,20 +350,25 @@ fn activations(network: &Network<'_>, layer_of: &[usize], layers: &mut [Layer]) 
     }
 }
 
-/// Bytes that cross into each layer: tensors of the forward pass from before it that it or a later layer reads.
-fn crossing(network: &Network<'_>, layer_of: &[usize], layers: usize) -> Vec<f64> {
-    let mut crossing = vec![0.0; layers];
-    for &operator in network.forward_order() {
-        if network.is_input(operator) {
+/// Bytes that cross the boundary before each layer, in the forward and in the backward pass: of every tensor from its
+/// producer to the farthest layers that read it on either side.
+fn crossing(network: &Network<'_>, layer_of: &[usize], layers: usize) -> [Vec<f64>; 2] {
+    let mut crossing = [vec![0.0; layers], vec![0.0; layers]];
+    for tensor in 0..network.tensors() {
+        let producer = network.producer(tensor);
+        if network.is_input(producer) || network.pass(producer) == Pass::Update {
             continue;
         }
-        for &tensor in network.outputs(operator) {
-            let readers = network.consumers(tensor).iter();
-            let readers = readers.filter(|&&reader| network.pass(reader) == Pass::Forward);
-            let last = readers.map(|&reader| layer_of[reader]).max().unwrap_or(0);
-            let into = crossing.iter_mut().take(last + 1).skip(layer_of[operator] + 1);
-            into.for_each(|bytes| *bytes += network.size(tensor));
+        let home = layer_of[producer];
+        let (mut first, mut last) = (home, home);
+        for &reader in network.consumers(tensor) {
+            if network.pass(reader) != Pass::Update {
+                (first, last) = (first.min(layer_of[reader]), last.max(layer_of[reader]));
+            }
         }
+        let bytes = network.size(tensor);
+        crossing[0][home + 1..=last].iter_mut().for_each(|sum| *sum += bytes);
+        crossing[1][first + 1..=home].iter_mut().for_each(|sum| *sum += bytes);
     }
     crossing
 }

@@ -13,6 +13,8 @@
 //! pipelines behind s, so what it minimises is a bound for all plans of the combination; the plan that it finds is timed by
 //! the schedule itself.
 
+use std::ops::RangeInclusive;
+
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use stagewright_core::document::{LinkDocument, Schedule};
@@ -152,10 +154,11 @@ impl<'m> Space<'m> {
         if state > capacity.sum() {
             return f64::INFINITY;
         }
-        // Of p stages the slowest has at least a p-th of the work, and the others wait for it but for p − 1 forward passes.
+        // Of p stages that with most work has at least a p-th of it. A microbatch goes through the others as well, while that
+        // stage runs no more than the forward passes of its other microbatches in flight.
         let again = f64::from(combination.microbatches - 1);
         let of = |stages: u32| {
-            let waits = again - f64::from(stages - 1) * share;
+            let waits = again - f64::from(stages.min(combination.microbatches) - 1) * share;
             work * (1.0 + waits.max(0.0) / f64::from(stages))
         };
         let stages = combination.stages.map_or(1..=most, |stages| stages..=stages);
@@ -166,27 +169,16 @@ impl<'m> Space<'m> {
     pub(crate) fn solve(&self, combination: &Combination, cutoff: f64, stop: &Stop) -> Solved {
         let costs = self.costs(combination);
         let mut best = Solved { bound: f64::INFINITY, pipeline: None, is_stopped: false };
-        // Transfers between stages stay in a server if all devices are in one.
-        let inside = match self.pools {
-            [pool] => {
-                let group = u64::from(combination.tensor[0]) * u64::from(combination.degrees.data);
-                (u64::from(pool.server) / group) as u32
-            }
-            _ => 0,
-        };
-        for is_inside in [true, false] {
-            if is_inside && inside == 0 {
-                continue;
-            }
-            let fewest = if is_inside { 1 } else { inside + 1 };
-            let most = if is_inside { inside } else { u32::MAX };
+        let mut solve = |only: Option<usize>, is_inside: bool, range: RangeInclusive<u32>| {
+            let given = combination.stages.map_or(range.clone(), |given| given..=given);
             let mut program = Program {
                 space: self,
                 combination,
                 costs: &costs,
+                only,
                 is_inside,
-                fewest: fewest.max(combination.stages.unwrap_or(1)),
-                most: most.min(combination.stages.unwrap_or(u32::MAX)),
+                fewest: *range.start().max(given.start()),
+                most: *range.end().min(given.end()),
                 cutoff: cutoff.min(best.pipeline.as_ref().map_or(f64::INFINITY, |best| best.value)),
                 stages: FxHashMap::default(),
             };
@@ -198,6 +190,18 @@ impl<'m> Space<'m> {
             if value(&solved.pipeline) < value(&best.pipeline) {
                 best.pipeline = solved.pipeline;
             }
+        };
+        for (at, pool) in self.pools.iter().enumerate() {
+            // Transfers between stages stay in a server if all devices are in one.
+            let group = u64::from(combination.tensor[at]) * u64::from(combination.degrees.data);
+            let inside = (u64::from(pool.server) / group) as u32;
+            if inside > 0 {
+                solve(Some(at), true, 1..=inside);
+            }
+            solve(Some(at), false, inside + 1..=u32::MAX);
+        }
+        if self.pools.len() > 1 {
+            solve(None, false, 2..=u32::MAX);
         }
         best
     }
@@ -208,6 +212,8 @@ struct Program<'s> {
     space: &'s Space<'s>,
     combination: &'s Combination,
     costs: &'s Costs,
+    /// The kind of all stages; without one, there are stages on several.
+    only: Option<usize>,
     /// Whether all devices are in one server.
     is_inside: bool,
     fewest: u32,
@@ -258,12 +264,17 @@ impl Program<'_> {
         let m = self.combination.microbatches;
         let pools = self.space.pools.len();
         let most: Vec<u32> = (0..pools)
-            .map(|pool| self.combination.most_stages(pool, self.space.pools, layers).min(self.most))
+            .map(|pool| match self.only {
+                Some(only) if only != pool => 0,
+                _ => self.combination.most_stages(pool, self.space.pools, layers).min(self.most),
+            })
             .collect();
-        let receives: Vec<Vec<f64>> = (0..pools)
+        let receives: Vec<[Vec<f64>; 2]> = (0..pools)
             .map(|pool| {
-                let degrees = self.combination.degrees_on(pool);
-                (0..=layers).map(|layer| receive(self.space.model, layer, self.link(pool), degrees)).collect()
+                let (link, degrees) = (self.link(pool), self.combination.degrees_on(pool));
+                [0, 1].map(|pass| {
+                    (0..=layers).map(|layer| receive(self.space.model, layer, pass, link, degrees)).collect()
+                })
             })
             .collect();
         // Numbers of stages by kind, the fewest first.
@@ -313,8 +324,8 @@ impl Program<'_> {
                         if f64::from(m) * (forward + backward) + update > self.cutoff {
                             break;
                         }
-                        let forward = forward + receives[pool][first];
-                        let backward = backward + if depth > 1 { receives[pool][end] } else { 0.0 };
+                        let forward = forward + receives[pool][0][first];
+                        let backward = backward + if depth > 1 { receives[pool][1][end] } else { 0.0 };
                         let own = f64::from(m) * (forward + backward) + update;
                         if own > self.cutoff || next == f64::INFINITY {
                             continue;
@@ -337,7 +348,8 @@ impl Program<'_> {
             if is_any {
                 tables.insert(counts.clone(), (entries, through));
             }
-            if depth >= self.fewest && value < self.cutoff {
+            let is_mixed = counts.iter().filter(|&&count| count > 0).count() > 1;
+            if depth >= self.fewest && value < self.cutoff && is_mixed == self.only.is_none() {
                 bound = f64::min(bound, value);
                 let pipeline = self.rebuild(&tables, &counts);
                 if let Some(pipeline) = pipeline.filter(|pipeline| pipeline.value < self.cutoff) {
@@ -380,10 +392,10 @@ impl Program<'_> {
                 Some(&(_, _, other)) if other != pool => slower(self.link(pool), self.link(other)),
                 _ => self.link(pool),
             };
-            let from =
-                receive(self.space.model, first, link(at.checked_sub(1).map(|at| &ranges[at])), degrees);
+            let before = link(at.checked_sub(1).map(|at| &ranges[at]));
+            let from = receive(self.space.model, first, 0, before, degrees);
             let back = match ranges.get(at + 1) {
-                Some(next) => receive(self.space.model, end, link(Some(next)), degrees),
+                Some(next) => receive(self.space.model, end, 1, link(Some(next)), degrees),
                 None => 0.0,
             };
             let (forward, backward) = (costs.forward + from, costs.backward + back);

@@ -195,10 +195,10 @@ pub(crate) struct StageCosts {
     pub(crate) configurations: Vec<u32>,
 }
 
-/// Time to receive what crosses into a layer.
-pub(crate) fn receive(model: &Model, layer: usize, link: LinkDocument, degrees: Degrees) -> f64 {
+/// Time to receive what crosses the boundary before a layer, in the forward (0) or backward (1) pass.
+pub(crate) fn receive(model: &Model, layer: usize, pass: usize, link: LinkDocument, degrees: Degrees) -> f64 {
     let share = f64::from(degrees.microbatch) / (model.samples * f64::from(degrees.tensor));
-    match model.crossing.get(layer) {
+    match model.crossing[pass].get(layer) {
         Some(&bytes) if bytes > 0.0 => send(link, bytes * share),
         _ => 0.0,
     }

@@ -2,7 +2,7 @@
 
 use stagewright_core::document::Pass;
 
-use super::kinds::{Kinds, colocated, forward_inputs, in_order, outputs};
+use super::kinds::{Kinds, colocated, forward_inputs, in_order, outputs, size};
 use crate::read::Graph;
 
 /// The experts of a graph.
@@ -45,12 +45,12 @@ impl Experts {
                 dispatches.push((operator, sent.count() as u64));
                 let to_experts = outputs(graph, operator)
                     .filter(|(_, tensor)| tensor.consumers.iter().any(|&to| is_inside[to]));
-                exchanges.push((operator, to_experts.map(|(_, tensor)| tensor.document.bytes).sum()));
+                exchanges.push((operator, to_experts.map(|(tensor, _)| size(graph, tensor)).sum()));
             }
             if is_combine(operator) {
                 let from_experts =
                     forward_inputs(graph, operator).filter(|(_, tensor)| is_inside[tensor.producer]);
-                exchanges.push((operator, from_experts.map(|(_, tensor)| tensor.document.bytes).sum()));
+                exchanges.push((operator, from_experts.map(|(tensor, _)| size(graph, tensor)).sum()));
             }
         }
         Experts { is_expert: colocated(graph, &is_inside), exchanges, dispatches }

@@ -233,7 +233,7 @@ impl Plan<'_> {
             let link = |at: usize| self.devices[at].link(all, "transfers between stages");
             let link = devices::slower(link(at)?, link(at + 1)?);
             for (reader, pass, bytes) in [(at + 1, 0, crossing.forward), (at, 1, crossing.backward)] {
-                if let Some(bytes) = bytes {
+                if let Some(bytes) = bytes.filter(|&bytes| bytes > 0.0) {
                     sums[reader].passes[pass] +=
                         collective::point_to_point(bytes * stages[reader].share(), &link);
                 }

@@ -1,0 +1,412 @@
+//! Brute force over all joint plans of tiny training graphs, each timed by the independent checker.
+
+use std::collections::BTreeMap;
+
+use rand::{Rng, RngExt};
+use rayon::prelude::*;
+use stagewright_core::document::{
+    BatchDocument, CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GRAPH_SCHEMA_2, GraphDocument,
+    JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument, JointLayerDocument,
+    JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, KindDocument,
+    LinkDocument, OperatorDocument, Parallelism, Pass, PlanStatus, RecomputeWorkspace, ServerDocument,
+    TensorDocument,
+};
+use stagewright_core::seed;
+use stagewright_core::solver::{Context, Limits, Silent, Status};
+use stagewright_joint::iteration::{Problem, Request, Solution, solve};
+use stagewright_verify::{JointVerdict, check_joint};
+
+/// A graph that is written forward operator by operator, with a backward operator for each.
+#[derive(Default)]
+struct Tape {
+    operators: Vec<OperatorDocument>,
+    backward: Vec<OperatorDocument>,
+    updates: Vec<OperatorDocument>,
+    tensors: Vec<TensorDocument>,
+    layer: String,
+}
+
+impl Tape {
+    /// Adds an operator with one output of random size; returns its name.
+    fn add(
+        &mut self,
+        rng: &mut impl Rng,
+        name: &str,
+        kind: &str,
+        inputs: &[&str],
+        parameters: bool,
+    ) -> String {
+        let full = format!("{}.{name}", self.layer);
+        let operator = |name: String, pass: Pass, rng: &mut dyn FnMut(u32) -> f64| OperatorDocument {
+            kind: Some(kind.into()),
+            pass,
+            colocation: Some(full.clone()),
+            layer: Some(self.layer.clone()),
+            flop: Some(rng(60)),
+            bytes_moved: Some(rng(40)),
+            ..OperatorDocument::named(name)
+        };
+        let mut draw = |most: u32| f64::from(rng.random_range(0..most)) / 3.0;
+        let mut forward = operator(full.clone(), Pass::Forward, &mut draw);
+        let mut backward = operator(format!("{full}.grad"), Pass::Backward, &mut draw);
+        if kind == "input" {
+            (forward.flop, forward.bytes_moved, forward.launches) = (Some(0.0), Some(0.0), Some(0.0));
+        }
+        backward.workspace_bytes = draw(6);
+        forward.activation_bytes = draw(4);
+        if parameters {
+            forward.parameter_bytes = draw(30) + 1.0;
+            let mut update = operator(format!("{full}.update"), Pass::Update, &mut draw);
+            update.optimizer_bytes = draw(60);
+            let read = vec![update.name.clone()];
+            self.tensors.push(TensorDocument::new(backward.name.clone(), read, forward.parameter_bytes));
+            self.updates.push(update);
+        }
+        for input in inputs {
+            let at = self.tensors.iter().position(|tensor| tensor.producer == *input).expect("an input");
+            self.tensors[at].consumers.push(full.clone());
+            if rng.random_bool(0.6) {
+                self.tensors[at].consumers.push(backward.name.clone());
+            }
+            let to = format!("{input}.grad");
+            if self.backward.iter().any(|other| other.name == to) {
+                let bytes = self.tensors[at].bytes;
+                self.tensors.push(TensorDocument::new(backward.name.clone(), vec![to], bytes));
+            }
+        }
+        let bytes = if rng.random_bool(0.1) { 0.0 } else { f64::from(rng.random_range(1..30)) };
+        self.tensors.push(TensorDocument::new(full.clone(), Vec::new(), bytes));
+        self.operators.push(forward);
+        if kind != "input" {
+            self.backward.push(backward);
+        }
+        full
+    }
+
+    fn document(mut self, samples: u64) -> GraphDocument {
+        self.operators.extend(self.backward.into_iter().rev());
+        self.operators.extend(self.updates);
+        GraphDocument {
+            operators: self.operators,
+            tensors: self.tensors,
+            batch: Some(BatchDocument { samples: samples.try_into().expect("samples"), tokens: None }),
+            ..GraphDocument::new(GRAPH_SCHEMA_2, "random")
+        }
+    }
+}
+
+/// A random model of up to four layers: attentions, feed-forward blocks, experts.
+fn random_graph(rng: &mut impl Rng) -> GraphDocument {
+    let mut tape = Tape { layer: "embeddings".into(), ..Tape::default() };
+    let tokens = tape.add(rng, "tokens", "input", &[], false);
+    let mut x = tape.add(rng, "table", "embedding", &[&tokens], true);
+    for number in 0..rng.random_range(1..3) {
+        tape.layer = format!("layer.{number}");
+        let has_scale = rng.random_bool(0.5);
+        let norm = tape.add(rng, "norm", "rms_norm", &[&x], has_scale);
+        let out = match rng.random_range(0..3) {
+            0 => {
+                let query = tape.add(rng, "query", "linear", &[&norm], true);
+                let key = tape.add(rng, "key", "linear", &[&norm], true);
+                let scores = tape.add(rng, "scores", "matmul", &[&query, &key], false);
+                let weights = tape.add(rng, "softmax", "softmax", &[&scores], false);
+                let context = tape.add(rng, "context", "matmul", &[&weights, &query], false);
+                tape.add(rng, "output", "linear", &[&context], true)
+            }
+            1 => {
+                let up = tape.add(rng, "up", "linear", &[&norm], true);
+                let active = tape.add(rng, "active", "gelu", &[&up], false);
+                tape.add(rng, "down", "linear", &[&active], true)
+            }
+            _ => {
+                let gate = tape.add(rng, "gate", "linear", &[&norm], true);
+                let dispatch = tape.add(rng, "dispatch", "dispatch", &[&norm, &gate], false);
+                let first = tape.add(rng, "expert.0", "linear", &[&dispatch], true);
+                // A dispatch has an output for every expert.
+                let bytes = f64::from(rng.random_range(1..9));
+                let second = tape.add(rng, "expert.1", "linear", &[&dispatch], true);
+                let shared = tape.tensors.iter_mut().find(|tensor| tensor.producer == dispatch);
+                let shared = shared.expect("the output of the dispatch");
+                shared.consumers.retain(|reader| !reader.starts_with(&second));
+                let readers = vec![second.clone(), format!("{second}.grad")];
+                tape.tensors.push(TensorDocument::new(dispatch, readers, bytes));
+                tape.add(rng, "combine", "combine", &[&gate, &first, &second], false)
+            }
+        };
+        x = tape.add(rng, "add", "add", &[&out, &x], false);
+    }
+    tape.layer = "head".into();
+    let logits = tape.add(rng, "output", "linear", &[&x], true);
+    tape.add(rng, "loss", "loss", &[&logits], false);
+    tape.document(rng.random_range(1..3))
+}
+
+fn random_cluster(rng: &mut impl Rng) -> ClusterDocument {
+    let link = |rng: &mut dyn FnMut(u32) -> f64| LinkDocument { latency_s: rng(3), bandwidth: rng(20) + 1.0 };
+    let mut cluster = ClusterDocument { schema: CLUSTER_SCHEMA.into(), ..ClusterDocument::new("random") };
+    for kind in 0..if rng.random_bool(0.25) { 2 } else { 1 } {
+        let name = format!("kind{kind}");
+        let mut draw = |most: u32| f64::from(rng.random_range(0..most)) / 7.0;
+        cluster.classes.insert(
+            name.clone(),
+            ClassDocument {
+                peak_flops: Some(draw(9) + 1.0),
+                memory_bandwidth: Some(draw(9) + 1.0),
+                launch_overhead_s: draw(4),
+                ..ClassDocument::default()
+            },
+        );
+        let (inside, outside) = (link(&mut draw), link(&mut draw));
+        let count = rng.random_range(1..5);
+        let server = ServerDocument { devices: rng.random_range(1..3), link: outside };
+        cluster.kinds.push(KindDocument {
+            memory_bytes: Some(f64::from(rng.random_range(60..900))),
+            reserve_bytes: Some(0.0),
+            link: Some(inside),
+            server: Some(server).filter(|server| server.devices <= count && rng.random_bool(0.7)),
+            ..KindDocument::named(name, count)
+        });
+    }
+    cluster
+}
+
+/// Names of the layers as planned, in their order.
+fn layer_names(graph: &GraphDocument) -> Vec<Option<(String, bool)>> {
+    let name = |operator: &OperatorDocument| {
+        let layer = operator.layer.clone()?;
+        Some((layer.clone(), layer.starts_with("layer.")))
+    };
+    graph.operators.iter().map(name).collect()
+}
+
+struct Case {
+    graph: GraphDocument,
+    cluster: ClusterDocument,
+    request: Request,
+}
+
+impl Case {
+    fn random(number: u64) -> Case {
+        let rng = &mut seed::stream(34, number);
+        let mut parallel = BTreeMap::new();
+        for parallelism in Parallelism::ALL {
+            let share = if parallelism == Parallelism::Zero { 0.4 } else { 0.7 };
+            if rng.random_bool(share) {
+                parallel.insert(parallelism, None);
+            }
+        }
+        let request =
+            Request { parallel, global_batch: [1, 2, 2, 4][rng.random_range(0..4)], microbatch: None };
+        Case { graph: random_graph(rng), cluster: random_cluster(rng), request }
+    }
+
+    fn solve(&self) -> Solution {
+        let Case { graph, cluster, request } = self;
+        let problem = Problem::new(graph, &layer_names(graph), cluster, request.clone());
+        let problem = problem.unwrap_or_else(|error| panic!("{error}"));
+        let mut observer = Silent;
+        let mut context = Context::new(Limits::default(), Default::default(), &mut observer);
+        context.threads = 1;
+        solve(&problem, &mut context).expect("a solution")
+    }
+
+    /// A plan document; figures that the checker derives are left at zero.
+    fn plan(&self, execution: JointExecutionDocument, stages: Vec<JointStageDocument>) -> JointPlanDocument {
+        JointPlanDocument {
+            schema: JOINT_PLAN_SCHEMA.into(),
+            status: PlanStatus::Feasible,
+            solver: "test".into(),
+            model: "random".into(),
+            options: None,
+            cluster: None,
+            objective: JointObjectiveDocument {
+                kind: JointObjectiveKind::Iteration,
+                parallel: self.request.parallel.clone(),
+                global_batch: self.request.global_batch,
+                microbatch: None,
+                recompute_workspace: RecomputeWorkspace::Max,
+                value_s: Some(0.0),
+            },
+            bound: JointBoundDocument { value_s: None, source: "none".into() },
+            gap: None,
+            seconds: 0.0,
+            stop: None,
+            reason: None,
+            execution: Some(execution),
+            stages,
+        }
+    }
+
+    /// The value of a plan by the checker, if it is feasible.
+    fn value(&self, plan: &JointPlanDocument) -> Option<f64> {
+        let report = check_joint(&self.graph, &self.cluster, plan).expect("documents");
+        let broken = report.violations.iter().any(|violation| violation.kind() != "figure");
+        report.value_s.filter(|_| !broken)
+    }
+
+    /// The least value over all plans; infinite if there is none.
+    fn brute_force(&self) -> f64 {
+        let mut names: Vec<String> = Vec::new();
+        for operator in &self.graph.operators {
+            let layer = operator.layer.clone().expect("a layer");
+            if !names.contains(&layer) {
+                names.push(layer);
+            }
+        }
+        let mut best = f64::INFINITY;
+        let mut each = |plan: &JointPlanDocument| {
+            if let Some(value) = self.value(plan) {
+                best = best.min(value);
+            }
+        };
+        let batch = self.request.global_batch as u32;
+        let devices: u32 = self.cluster.kinds.iter().map(|kind| kind.count).sum();
+        let configurations: &[&str] = match self.request.parallel.contains_key(&Parallelism::Recompute) {
+            true => &["none", "selective", "full"],
+            false => &["none"],
+        };
+        for data in 1..=batch.min(devices) {
+            for microbatch in 1..=batch {
+                if !batch.is_multiple_of(data * microbatch) {
+                    continue;
+                }
+                for (expert, zero) in
+                    [1, 2].into_iter().flat_map(|expert| (0..4).map(move |zero| (expert, zero)))
+                {
+                    let microbatches = batch / data / microbatch;
+                    let execution = JointExecutionDocument { microbatch, microbatches, data, expert, zero };
+                    // With one copy nothing is divided.
+                    if (zero > 0 && data == 1) || !data.is_multiple_of(expert) {
+                        continue;
+                    }
+                    self.stages(&names, data, configurations, &mut Vec::new(), &mut |stages| {
+                        each(&self.plan(execution.clone(), stages.to_vec()));
+                    });
+                }
+            }
+        }
+        best
+    }
+
+    /// Calls with all ways to put the rest of the layers into stages.
+    fn stages(
+        &self,
+        names: &[String],
+        data: u32,
+        configurations: &[&str],
+        stages: &mut Vec<JointStageDocument>,
+        call: &mut dyn FnMut(&[JointStageDocument]),
+    ) {
+        let placed: usize = stages.iter().map(|stage| stage.layers.len()).sum();
+        if placed == names.len() {
+            let mut stages = stages.clone();
+            let count = stages.len() as u32;
+            for (at, stage) in stages.iter_mut().enumerate() {
+                stage.in_flight = count - at as u32;
+            }
+            call(&stages);
+            return;
+        }
+        for end in placed + 1..=names.len() {
+            for kind in &self.cluster.kinds {
+                for tensor in 1..=kind.count {
+                    let used = stages.iter().filter(|stage| stage.kind.as_ref() == Some(&kind.name));
+                    let used: u32 = used.map(|stage| stage.tensor * stage.data).sum();
+                    if used + tensor * data > kind.count {
+                        break;
+                    }
+                    let open: Vec<usize> =
+                        (placed..end).filter(|&layer| names[layer].starts_with("layer.")).collect();
+                    for number in 0..configurations.len().pow(open.len() as u32) {
+                        let configuration = |layer: usize| {
+                            let at = open.iter().position(|&other| other == layer);
+                            let digit = at.map_or(0, |at| number / configurations.len().pow(at as u32));
+                            configurations[digit % configurations.len()].to_owned()
+                        };
+                        let layers = (placed..end).map(|layer| JointLayerDocument {
+                            layer: names[layer].clone(),
+                            configuration: configuration(layer),
+                        });
+                        stages.push(JointStageDocument {
+                            kind: Some(kind.name.clone()),
+                            data,
+                            tensor,
+                            in_flight: 0,
+                            seconds: 0.0,
+                            forward_s: None,
+                            update_s: None,
+                            memory_bytes: 0.0,
+                            state_bytes: None,
+                            activation_bytes: None,
+                            layers: layers.collect(),
+                        });
+                        self.stages(names, data, configurations, stages, call);
+                        stages.pop();
+                    }
+                }
+            }
+        }
+    }
+
+    /// The document of a solution, with its own figures and claims.
+    fn document(&self, solution: &Solution) -> JointPlanDocument {
+        let execution = solution.execution.clone().expect("a plan");
+        let stages = solution.stages.iter().map(|stage| JointStageDocument {
+            kind: Some(stage.kind.clone()),
+            data: execution.data,
+            tensor: stage.tensor,
+            in_flight: stage.in_flight,
+            seconds: stage.forward + stage.backward,
+            forward_s: Some(stage.forward),
+            update_s: Some(stage.update),
+            memory_bytes: stage.memory_bytes,
+            state_bytes: Some(stage.state_bytes),
+            activation_bytes: Some(stage.activation_bytes),
+            layers: stage
+                .layers
+                .iter()
+                .map(|layer| JointLayerDocument {
+                    layer: layer.name.clone(),
+                    configuration: layer.configuration.into(),
+                })
+                .collect(),
+        });
+        let mut plan = self.plan(execution.clone(), stages.collect());
+        plan.objective.value_s = solution.value;
+        plan.bound = JointBoundDocument { value_s: solution.bound, source: "joint".into() };
+        let (value, bound) = (solution.value.expect("a value"), solution.bound.expect("a bound"));
+        plan.gap = Some(stagewright_core::tolerance::gap(value, bound));
+        plan
+    }
+}
+
+#[test]
+fn bounds_and_plans_of_tiny_models_agree_with_all_plans() {
+    let outcomes: Vec<[usize; 3]> = (0..1000u64)
+        .into_par_iter()
+        .map(|number| {
+            let case = Case::random(number);
+            let solution = case.solve();
+            let best = case.brute_force();
+            let Some(value) = solution.value else {
+                assert_eq!(solution.status, Status::Infeasible, "{number}");
+                assert_eq!(best, f64::INFINITY, "{number}: there is a plan");
+                return [0, 0, 1];
+            };
+            let bound = solution.bound.expect("a bound");
+            let plan = case.document(&solution);
+            let report = check_joint(&case.graph, &case.cluster, &plan).expect("documents");
+            assert!(report.holds(), "{number}: {:?}", report.violations);
+            assert_eq!(report.bound, JointVerdict::NotVerified);
+            assert!(bound <= best, "{number}: the bound is {bound}, but {best} is possible");
+            assert!(value >= best * (1.0 - 1e-9), "{number}: {value} is below all plans, {best}");
+            let is_optimal = solution.status == Status::Optimal;
+            if is_optimal {
+                assert!(value <= best * (1.0 + 1e-8), "{number}: {value} is not optimal, {best} is");
+            }
+            [usize::from(is_optimal), 1, 0]
+        })
+        .collect();
+    let sum = |at: usize| outcomes.iter().map(|outcome| outcome[at]).sum::<usize>();
+    assert!(sum(0) > 300 && sum(1) > 500 && sum(2) > 20, "{} of {} optimal, {}", sum(0), sum(1), sum(2));
+}

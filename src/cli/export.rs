@@ -5,8 +5,11 @@ use std::path::Path;
 use stagewright::core::document::{ClusterDocument, PlanDocument};
 use stagewright::core::graph::Graph;
 use stagewright::core::problem::Problem;
-use stagewright::export::{ExportError, Placed, TARGETS, Target, target};
-use stagewright::formats::{PlanFile, import_plan_alone};
+use stagewright::export::{
+    ExportError, JOINT_TARGETS, JointTarget, Placed, TARGETS, Target, export_joint_noted, target,
+};
+use stagewright::formats::joint::HEAD as JOINT_HEAD;
+use stagewright::formats::{PlanFile, import_joint_plan, import_plan_alone, is_joint_plan};
 use stagewright::report::wrap::facts;
 
 use super::args::ExportArguments;
@@ -21,6 +24,9 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit> {
         output::result(&list())?;
         return Ok(Exit::Done);
     };
+    if let Some(exit) = joint(arguments, plan, to)? {
+        return Ok(exit);
+    }
     let target = target(to).map_err(|error| failed("--to", &error))?;
     let (model, cluster) = (arguments.model.as_deref(), arguments.cluster.as_deref());
     at_most_one_standard(&[Some(plan), model, cluster])?;
@@ -56,6 +62,24 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// Exports a plan if it is a joint plan, which has everything that its targets need.
+fn joint(arguments: &ExportArguments, plan: &Path, to: &str) -> Result<Option<Exit>> {
+    if is_standard(plan) || !is_joint_plan(&files::head(plan, JOINT_HEAD)) {
+        return Ok(None);
+    }
+    let Input { label, bytes } = read(plan)?;
+    let plan = import_joint_plan(&label, &bytes)?;
+    let export = export_joint_noted(&plan, to).map_err(|error| failed(&label, &error))?;
+    match &arguments.out {
+        Some(path) if !is_standard(path) => files::write(path, &export.text)?,
+        _ => output::data(&export.text)?,
+    }
+    for note in &export.notes {
+        output::note(&format!("note: {note}"));
+    }
+    Ok(Some(Exit::Done))
+}
+
 /// Writes a plan as a Graphviz drawing.
 pub(crate) fn write_dot(path: &Path, plan: &PlanDocument, problem: &Problem) -> Result<()> {
     let label = path.display().to_string();
@@ -71,7 +95,12 @@ fn list() -> String {
     let rows = |target: &&'static Target| {
         [(target.name, target.summary.to_owned()), ("", format!("limits: {}", target.limits))]
     };
-    facts(TARGETS.iter().flat_map(rows), output::width())
+    let of_joint = |target: &&'static JointTarget| {
+        let summary = format!("joint plans: {}", target.summary);
+        [(target.name, summary), ("", format!("limits: {}", target.limits))]
+    };
+    let lines = TARGETS.iter().flat_map(rows).chain(JOINT_TARGETS.iter().flat_map(of_joint));
+    facts(lines, output::width())
 }
 
 /// The error for a plan that cannot be exported, or for an unknown target.

@@ -10,6 +10,7 @@ use stagewright::core::document::{
 };
 use stagewright::core::solver::{Context, SolveError, Status};
 use stagewright::core::tolerance;
+use stagewright::formats::joint::HEAD;
 use stagewright::formats::piper::{configuration_names, layer_names};
 use stagewright::formats::{
     Format, import_joint_plan, import_piper, is_joint_plan, is_piper, layers, write_joint_plan,
@@ -97,7 +98,7 @@ struct Bounds<'b> {
 
 /// Checks a plan if it is a joint plan.
 pub(super) fn check_if_joint(arguments: &CheckArguments) -> Result<Option<Exit>> {
-    let is_joint = !files::is_standard(&arguments.plan) && is_joint_plan(&files::head(&arguments.plan, 1024));
+    let is_joint = !files::is_standard(&arguments.plan) && is_joint_plan(&files::head(&arguments.plan, HEAD));
     if !is_joint {
         return Ok(None);
     }

@@ -38,7 +38,7 @@ pub mod stack;
 mod targets;
 
 pub use error::{ExportError, Result, Sited};
-pub use joint::{JOINT_TARGETS, export_joint, export_joint_noted, joint_target};
+pub use joint::{JOINT_TARGETS, JointTarget, export_joint, export_joint_noted, joint_target};
 pub use placed::Placed;
 pub use targets::TARGETS;
 

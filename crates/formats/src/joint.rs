@@ -7,10 +7,11 @@ use super::notation::Notation;
 use super::pretty_json;
 use super::text::text;
 
-/// Whether a plan is a joint plan.
-pub fn is_joint_plan(bytes: &[u8]) -> bool {
-    // The schema comes first in what this program writes.
-    let head = &bytes[..bytes.len().min(1024)];
+/// Number of bytes that suffice to recognise a joint plan.
+pub const HEAD: usize = 1024;
+
+/// Recognises a joint plan by its first bytes: the schema is among them.
+pub fn is_joint_plan(head: &[u8]) -> bool {
     head.windows(JOINT_PLAN_SCHEMA.len()).any(|window| window == JOINT_PLAN_SCHEMA.as_bytes())
 }
 

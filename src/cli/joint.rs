@@ -217,8 +217,10 @@ fn parallel(list: &str) -> Result<BTreeMap<Parallelism, Option<u32>>> {
             .ok_or_else(|| wrong(format!("`{name}` is no kind of parallelism")))?;
         let degree = match degree {
             None => None,
-            Some(_) if parallelism == Parallelism::Recompute => {
-                return Err(wrong("recompute has no degree".into()));
+            Some(text) if parallelism == Parallelism::Recompute => {
+                let at = ["none", "selective", "full"].iter().position(|&name| name == text);
+                let at = at.ok_or_else(|| wrong(format!("`{text}` is not none, selective or full")))?;
+                Some(at as u32)
             }
             Some(text) => {
                 let degree: Option<u32> = text.parse().ok();

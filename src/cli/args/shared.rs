@@ -126,8 +126,9 @@ pub(crate) struct ObjectiveArguments {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Joint plans")]
 pub(crate) struct ParallelArguments {
-    /// Parallelism that a joint plan may use: tp, dp, pp, ep, zero, recompute, separated by commas; tp=8 gives a degree.
-    /// Without it, every operator runs on one device
+    /// Parallelism that a joint plan may use: tp, dp, pp, ep, zero, recompute, separated by commas. tp=8 gives a degree,
+    /// zero=1 a stage, recompute=full a configuration of all layers of a stack. Without it, every operator runs on one
+    /// device
     #[arg(long, value_name = "LIST")]
     pub(crate) parallel: Option<String>,
     /// Samples of a batch over all copies [default: the microbatches in a file of Piper]

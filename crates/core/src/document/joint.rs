@@ -55,7 +55,8 @@ pub struct JointPlanDocument {
 pub struct JointObjectiveDocument {
     /// The quantity that is minimised.
     pub kind: JointObjectiveKind,
-    /// Parallelism that a plan may use, each with the degree that it must have, or null for any.
+    /// Parallelism that a plan may use, each with the degree that it must have, or null for any. For `zero` the degree is
+    /// its stage, and for `recompute` the configuration of all numbered layers: none (0), selective (1) or full (2).
     pub parallel: BTreeMap<Parallelism, Option<u32>>,
     /// Samples of a batch, over all copies; microbatches for `time-per-sample`.
     pub global_batch: u64,

@@ -38,6 +38,11 @@ impl<'a> Allowed<'a> {
         self.0.contains_key(&parallelism)
     }
 
+    /// The degree that is given.
+    pub(super) fn given(&self, parallelism: Parallelism) -> Option<u32> {
+        self.0.get(&parallelism).copied().flatten()
+    }
+
     /// Checks a degree: as given; any, but `without` parallelism of this kind.
     pub(super) fn degree(&self, parallelism: Parallelism, without: u64, found: u64) -> Result<(), String> {
         let needed = match self.0.get(&parallelism) {

@@ -83,7 +83,8 @@ pub(crate) struct Solved {
 pub(crate) struct Space<'m> {
     pub(crate) model: &'m Model,
     pub(crate) pools: &'m [Pool],
-    pub(crate) recompute: bool,
+    /// Configurations of numbered layers.
+    allowed: Vec<usize>,
     /// Number of every interval of layers among those that differ: `[first][end - first - 1]`.
     intervals: Vec<Vec<u32>>,
 }
@@ -93,7 +94,7 @@ type Costs = Vec<FxHashMap<usize, LayerCosts>>;
 
 impl<'m> Space<'m> {
     /// O(layers²).
-    pub(crate) fn new(model: &'m Model, pools: &'m [Pool], recompute: bool) -> Space<'m> {
+    pub(crate) fn new(model: &'m Model, pools: &'m [Pool], allowed: Vec<usize>) -> Space<'m> {
         // Layers of a stage commute, so an interval is what it has of every class.
         let mut known: FxHashMap<Vec<(usize, u32)>, u32> = FxHashMap::default();
         let count = model.layers.len();
@@ -111,7 +112,7 @@ impl<'m> Space<'m> {
             numbers.collect()
         };
         let intervals = (0..count).map(interval).collect();
-        Space { model, pools, recompute, intervals }
+        Space { model, pools, allowed, intervals }
     }
 
     fn costs(&self, combination: &Combination) -> Costs {
@@ -120,7 +121,7 @@ impl<'m> Space<'m> {
             for layer in &self.model.layers {
                 costs.entry(layer.class).or_insert_with(|| {
                     let degrees = combination.degrees_on(at);
-                    LayerCosts::new(self.model, layer, at, pool, degrees, self.recompute)
+                    LayerCosts::new(self.model, layer, at, pool, degrees, &self.allowed)
                 });
             }
             costs

@@ -25,7 +25,8 @@ const MAX_BATCH: u64 = 1 << 24;
 /// What a plan may use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// Kinds of parallelism, each with the degree that it must have, if it is given; for ZeRO that is its stage.
+    /// Kinds of parallelism, each with the degree that it must have, if it is given; for ZeRO that is its stage, and for
+    /// recomputation the index of the configuration of all numbered layers: none, selective, full.
     pub parallel: BTreeMap<Parallelism, Option<u32>>,
     /// Samples of a batch, over all copies.
     pub global_batch: u64,
@@ -64,7 +65,10 @@ impl Problem {
         }
         for (&parallelism, &degree) in &request.parallel {
             match (parallelism, degree) {
-                (_, None) | (Parallelism::Zero, Some(0..=3)) => {}
+                (_, None) | (Parallelism::Zero, Some(0..=3)) | (Parallelism::Recompute, Some(0..=2)) => {}
+                (Parallelism::Recompute, Some(index)) => {
+                    return range("the configuration of recompute", index.into(), "0 to 2");
+                }
                 (Parallelism::Zero, Some(stage)) => {
                     return range("the stage of ZeRO", stage.into(), "0 to 3");
                 }
@@ -231,8 +235,12 @@ pub struct Solution {
 /// If threads cannot be started.
 pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
     let stop = context.stop().clone();
-    let recompute = problem.request.parallel.contains_key(&Parallelism::Recompute);
-    let space = Space::new(&problem.model, &problem.pools, recompute);
+    let allowed = match problem.request.parallel.get(&Parallelism::Recompute) {
+        None => vec![0],
+        Some(None) => (0..CONFIGURATIONS.len()).collect(),
+        Some(Some(given)) => vec![*given as usize],
+    };
+    let space = Space::new(&problem.model, &problem.pools, allowed);
     let combinations = problem.combinations();
     let count = combinations.len();
     let gap = context.limits.gap;

@@ -75,14 +75,14 @@ impl Shares {
 }
 
 impl LayerCosts {
-    /// O(operators of the layer).
+    /// `allowed` has the configurations of numbered layers, the fastest first. O(operators of the layer).
     pub(crate) fn new(
         model: &Model,
         layer: &Layer,
         class: usize,
         pool: &Pool,
         degrees: Degrees,
-        recompute: bool,
+        allowed: &[usize],
     ) -> LayerCosts {
         let Degrees { microbatch, data, expert, zero, tensor } = degrees;
         let share = f64::from(microbatch) / (model.samples * f64::from(tensor));
@@ -147,12 +147,15 @@ impl LayerCosts {
             activations: kept[index] * share,
             workspace: own + (kept[0] - kept[index]) * share,
         };
-        let mut configurations = vec![configuration(0)];
-        if recompute && layer.is_numbered {
-            configurations.extend(
-                [1, 2].map(configuration).into_iter().filter(|one| kept[one.index as usize] < kept[0]),
-            );
-        }
+        let configurations = match (layer.is_numbered, allowed) {
+            (false, _) => vec![configuration(0)],
+            (true, &[given]) => vec![configuration(given)],
+            // One that keeps as much as the first is no use.
+            (true, allowed) => {
+                let is_useful = |&&at: &&usize| at == 0 || kept[at] < kept[0];
+                allowed.iter().filter(is_useful).map(|&at| configuration(at)).collect()
+            }
+        };
         LayerCosts {
             class: layer.class,
             forward,

@@ -135,13 +135,20 @@ fn configurations(
     layers: &[(&str, Placed)],
     violations: &mut Vec<JointViolation>,
 ) -> Option<Vec<Configuration>> {
-    let may_recompute = Allowed::new(plan).has(Parallelism::Recompute);
+    let allowed = Allowed::new(plan);
+    let may_recompute = allowed.has(Parallelism::Recompute);
+    let given = allowed.given(Parallelism::Recompute);
     let mut configurations = Vec::with_capacity(layers.len());
     for &(layer, Placed { configuration, .. }) in layers {
         let found = Configuration::named(configuration);
         configurations.extend(found);
         let why = match found {
             None => "does not exist",
+            Some(found)
+                if given.is_some_and(|given| given != found as u32) && membership::is_numbered(layer) =>
+            {
+                "is not the given one"
+            }
             Some(Configuration::None) => continue,
             Some(_) if !may_recompute => "is not allowed without recompute",
             Some(_) if !membership::is_numbered(layer) => "is not allowed, since the layer has no number",

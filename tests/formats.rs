@@ -148,6 +148,7 @@ fn what_the_reference_format_cannot_say_is_an_error() {
 fn cluster() -> ClusterDocument {
     let link = LinkDocument { latency_s: 2e-6, bandwidth: 3e11 };
     let kind = |name: &str, host: bool| KindDocument {
+        server: None,
         reserve_bytes: None,
         name: name.to_owned(),
         class: name.to_owned(),

@@ -257,6 +257,7 @@ fn an_uplink_of_one_pass_and_a_device_of_the_other_do_not_add_up() {
         });
     }
     let kind = |name: &str| KindDocument {
+        server: None,
         reserve_bytes: None,
         name: name.into(),
         class: "acc".into(),

@@ -11,7 +11,8 @@ use stagewright::formats::{
     Notation, import_cluster, import_graph, import_plan, write_cluster, write_graph, write_plan,
 };
 use stagewright_core::document::{
-    ClusterDocument, GraphDocument, PinsDocument, PlanDocument, StrategiesDocument, StrategyPlanDocument,
+    ClusterDocument, GraphDocument, JointPlanDocument, PinsDocument, PlanDocument, StrategiesDocument,
+    StrategyPlanDocument,
 };
 
 fn path(name: &str) -> PathBuf {
@@ -45,6 +46,7 @@ fn schemas_are_up_to_date() {
     regenerate::<PinsDocument>("pins");
     regenerate::<StrategiesDocument>("strategies");
     regenerate::<StrategyPlanDocument>("strategy-plan");
+    regenerate::<JointPlanDocument>("joint-plan");
 }
 
 fn assert_valid(name: &str, document: &str) {
@@ -121,4 +123,5 @@ fn schemas_reject_what_the_importers_reject() {
     assert_invalid("plan", &json!({}));
     assert_invalid("strategies", &json!({"problem": {"nodes": {}}}));
     assert_invalid("strategy-plan", &json!([0, 1]));
+    assert_invalid("joint-plan", &json!({"schema": "stagewright.joint-plan/1", "stages": []}));
 }

@@ -8,7 +8,6 @@ use stagewright::core::problem::Problem;
 use stagewright::export::{
     ExportError, JOINT_TARGETS, JointTarget, Placed, TARGETS, Target, export_joint_noted, target,
 };
-use stagewright::formats::joint::HEAD as JOINT_HEAD;
 use stagewright::formats::{PlanFile, import_joint_plan, import_plan_alone, is_joint_plan};
 use stagewright::report::wrap::facts;
 
@@ -64,10 +63,13 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit> {
 
 /// Exports a plan if it is a joint plan, which has everything that its targets need.
 fn joint(arguments: &ExportArguments, plan: &Path, to: &str) -> Result<Option<Exit>> {
-    if is_standard(plan) || !is_joint_plan(&files::head(plan, JOINT_HEAD)) {
+    if is_standard(plan) {
         return Ok(None);
     }
     let Input { label, bytes } = read(plan)?;
+    if !is_joint_plan(&bytes) {
+        return Ok(None);
+    }
     let plan = import_joint_plan(&label, &bytes)?;
     let export = export_joint_noted(&plan, to).map_err(|error| failed(&label, &error))?;
     match &arguments.out {

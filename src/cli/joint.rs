@@ -10,7 +10,6 @@ use stagewright::core::document::{
 };
 use stagewright::core::solver::{Context, SolveError, Status};
 use stagewright::core::tolerance;
-use stagewright::formats::joint::HEAD;
 use stagewright::formats::piper::{configuration_names, layer_names};
 use stagewright::formats::{
     Format, import_joint_plan, import_piper, is_joint_plan, is_piper, layers, write_joint_plan,
@@ -98,13 +97,14 @@ struct Bounds<'b> {
 
 /// Checks a plan if it is a joint plan.
 pub(super) fn check_if_joint(arguments: &CheckArguments) -> Result<Option<Exit>> {
-    let is_joint = !files::is_standard(&arguments.plan) && is_joint_plan(&files::head(&arguments.plan, HEAD));
-    if !is_joint {
+    if files::is_standard(&arguments.plan) {
+        return Ok(None);
+    }
+    let Input { label, bytes } = files::read(&arguments.plan)?;
+    if !is_joint_plan(&bytes) {
         return Ok(None);
     }
     refuse_around(&arguments.model.around, &arguments.objective)?;
-    at_most_one_standard(&[Some(&arguments.model.model), Some(&arguments.plan)])?;
-    let Input { label, bytes } = files::read(&arguments.plan)?;
     let plan = import_joint_plan(&label, &bytes)?;
     let kept = plan.options.as_ref().map(|options| Kept { label: &label, options });
     let around = &arguments.model.around;

@@ -142,6 +142,7 @@ fn chain(length: usize, name: impl Fn(usize) -> String) -> Problem {
         });
     }
     let kind = |at: usize| KindDocument {
+        server: None,
         reserve_bytes: None,
         name: format!("{}-{at}-", name(at)),
         class: "gpu".into(),

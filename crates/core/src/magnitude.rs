@@ -134,6 +134,7 @@ mod tests {
                     name: String::new(),
                     classes: Default::default(),
                     kinds: vec![KindDocument {
+                        server: None,
                         reserve_bytes: None,
                         name: "acc".into(),
                         class: "acc".into(),

@@ -7,12 +7,9 @@ use super::notation::Notation;
 use super::pretty_json;
 use super::text::text;
 
-/// Number of bytes that suffice to recognise a joint plan.
-pub const HEAD: usize = 1024;
-
-/// Recognises a joint plan by its first bytes: the schema is among them.
-pub fn is_joint_plan(head: &[u8]) -> bool {
-    head.windows(JOINT_PLAN_SCHEMA.len()).any(|window| window == JOINT_PLAN_SCHEMA.as_bytes())
+/// Recognises a joint plan: it names its schema.
+pub fn is_joint_plan(bytes: &[u8]) -> bool {
+    bytes.windows(JOINT_PLAN_SCHEMA.len()).any(|window| window == JOINT_PLAN_SCHEMA.as_bytes())
 }
 
 /// Reads a joint plan.

@@ -1,0 +1,93 @@
+//! Joint plans from the model to the checked and exported plan.
+
+use serde_json::{Value, json};
+
+use super::{code, folder, json, path, run, stderr, stdout};
+
+/// A training graph of two layers of Llama.
+fn llama(files: &tempfile::TempDir) -> String {
+    let graph = path(files, "llama.json");
+    let arguments = ["llama", "--variant", "3-8b", "--layers", "2", "--sequence", "512"];
+    let mut all = vec!["workload", "--training", "--batch", "1", "--precision", "bf16", "--out", &graph];
+    all.extend(arguments);
+    assert_eq!(code(&run(&all)), Some(0));
+    graph
+}
+
+#[test]
+fn a_training_graph_is_planned_bounded_checked_and_exported() {
+    let files = folder(&[]);
+    let (graph, plan) = (llama(&files), path(&files, "plan.json"));
+    let request = ["--cluster", "16xh100", "--parallel", "tp,dp,pp,zero,recompute", "--global-batch", "32"];
+    let with = |first: &[&str]| run(&[first, &request].concat());
+    let made = with(&["plan", &graph, "--out", &plan]);
+    assert_eq!(code(&made), Some(0), "{}", stderr(&made));
+    assert!(stdout(&made).contains("time of an iteration of 32 samples"), "{}", stdout(&made));
+    let printed = json(&with(&["plan", &graph, "--json"]));
+    assert_eq!(printed["schema"], "stagewright.joint-plan/1");
+    assert_eq!(printed["objective"]["kind"], "iteration");
+    let bounded = json(&with(&["bound", &graph, "--json"]));
+    assert_eq!(bounded["strongest"]["value_s"], printed["bound"]["value_s"]);
+    let checked = run(&["check", &graph, &plan]);
+    assert_eq!(code(&checked), Some(0), "{}", stdout(&checked));
+    assert!(stdout(&checked).contains("the plan is feasible, and its claims hold"), "{}", stdout(&checked));
+    let flags = run(&["export", &plan, "--to", "torchtitan"]);
+    assert_eq!(code(&flags), Some(0), "{}", stderr(&flags));
+
+    // A plan that claims to be faster.
+    let mut forged: Value = serde_json::from_str(&std::fs::read_to_string(&plan).unwrap()).unwrap();
+    forged["objective"]["value_s"] = json!(forged["objective"]["value_s"].as_f64().unwrap() / 2.0);
+    std::fs::write(&plan, forged.to_string()).unwrap();
+    let refuted = run(&["check", &graph, &plan]);
+    assert_eq!(code(&refuted), Some(1));
+    assert!(stdout(&refuted).contains("the plan states value_s"), "{}", stdout(&refuted));
+}
+
+#[test]
+fn a_file_of_piper_is_planned_and_checked() {
+    let configuration = |seconds: f64, bytes: f64| {
+        json!({"id": format!("{seconds}"), "timePerSample": seconds, "parameterSize": 1.0, "memoryUsageA": bytes,
+               "memoryUsageB": 2.0, "syncTimeFw": {}, "syncTimeBw": {}})
+    };
+    let node = |id: i64| json!({"id": id, "name": "layer", "TMPCs": {"1": [configuration(2.0, 6.0), configuration(3.0, 1.0)]}});
+    let piper = json!({"maxDevices": 2, "maxMemoryPerDevice": 9.0, "bandwidth": 8.0, "mbsInBatch": 4,
+        "nodes": [node(0), node(1)], "edges": [{"sourceId": 0, "destId": 1, "communicationCost": 1.0}]});
+    let files = folder(&[("piper.json", &piper.to_string())]);
+    let (model, plan) = (path(&files, "piper.json"), path(&files, "plan.json"));
+    let request = ["plan", &model, "--time-unit", "s", "--out", &plan, "--parallel"];
+    let made = run(&[&request[..], &["tp,dp,pp,recompute"]].concat());
+    assert_eq!(code(&made), Some(0), "{}", stderr(&made));
+    assert!(stdout(&made).contains("status     optimal"), "{}", stdout(&made));
+    assert_eq!(code(&run(&["check", &model, &plan])), Some(0));
+    let found: Value = serde_json::from_str(&std::fs::read_to_string(&plan).unwrap()).unwrap();
+    // One stage with two copies that recomputes: (3 + 3) / 2 seconds, and parameters are synchronised.
+    assert_eq!(found["objective"]["value_s"], 3.125);
+    // Without recomputation two microbatches in flight do not fit, and neither does the model on one device.
+    let none = run(&[&request[..], &["tp,pp"]].concat());
+    assert_eq!((code(&none), stdout(&none).contains("infeasible")), (Some(3), true));
+}
+
+#[test]
+fn what_a_joint_plan_cannot_be_made_for_is_refused() {
+    let files = folder(&[]);
+    let graph = llama(&files);
+    let refused = |arguments: &[&str]| {
+        let refused = run(&[&["plan", &graph, "--cluster", "8xh100", "--parallel"], arguments].concat());
+        assert_eq!(code(&refused), Some(2), "{arguments:?}");
+        stderr(&refused)
+    };
+    assert!(refused(&["tp,xp", "--global-batch", "8"]).contains("U001"));
+    assert!(refused(&["tp", "--split", "free", "--global-batch", "8"]).contains("U013"));
+    assert!(refused(&["tp"]).contains("--global-batch"));
+    assert!(refused(&["tp", "--global-batch", "8", "--microbatch", "3"]).contains("J010"));
+    assert!(refused(&["dp=3", "--global-batch", "8"]).contains("J010"));
+    assert!(refused(&["zero=4", "--global-batch", "8"]).contains("J010"));
+    let inference = path(&files, "inference.json");
+    run(&["workload", "llama", "--layers", "1", "--out", &inference]);
+    let no_backward =
+        run(&["plan", &inference, "--cluster", "8xh100", "--parallel", "tp", "--global-batch", "8"]);
+    assert!(stderr(&no_backward).contains("J007"), "{}", stderr(&no_backward));
+    let large = run(&["plan", &graph, "--cluster", "1xt4", "--parallel", "tp,dp", "--global-batch", "8"]);
+    assert_eq!(code(&large), Some(3));
+    assert!(stdout(&large).contains("needs at least"), "{}", stdout(&large));
+}

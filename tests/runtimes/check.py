@@ -488,6 +488,14 @@ def families():
     yield ("mixtral", "--variant", "8x7b", "--layers", layers), lambda: hf.MixtralForCausalLM(
         hf.MixtralConfig(num_hidden_layers=4)
     )
+    # Three of the four layers are dense, or one.
+    yield ("deepseek", "--variant", "v3", "--layers", layers), lambda: hf.DeepseekV3ForCausalLM(
+        hf.DeepseekV3Config(num_hidden_layers=4)
+    )
+    lite = {"q_lora_rank": None, "first_k_dense_replace": 1, "num_experts_per_tok": 6}
+    yield ("deepseek", "--variant", "v2-lite", "--layers", layers), lambda: hf.DeepseekV2ForCausalLM(
+        hf.DeepseekV2Config(num_hidden_layers=4, **lite)
+    )
     yield ("gpt", "--variant", "2-small", "--layers", layers), lambda: hf.GPT2LMHeadModel(hf.GPT2Config(n_layer=4))
     yield ("bert", "--variant", "base", "--layers", layers), lambda: hf.BertModel(hf.BertConfig(num_hidden_layers=4))
     yield ("bert", "--variant", "base-pretraining", "--layers", layers), lambda: hf.BertForPreTraining(

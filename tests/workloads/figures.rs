@@ -45,6 +45,9 @@ const PARAMETERS: &[(&str, &str, u64)] = &[
     ("llama", "3-405b", 405_853_388_800),
     ("mixtral", "8x7b", 46_702_792_704),
     ("mixtral", "8x22b", 140_620_634_112),
+    // Without the bias that balances the load of the experts, 58 × 256 numbers.
+    ("deepseek", "v3", 671_026_404_352),
+    ("deepseek", "v2-lite", 15_706_484_224),
 ];
 
 /// Parameters published to some digits, with half a unit of the last one.
@@ -237,7 +240,8 @@ fn flop_of_gpt_follow_the_published_formula() {
 
 /// Products with weights take one multiply-add per token and active parameter, except for the token table.
 /// Llama 3 405B: 3.8 × 10²⁵ FLOP for 15.6 T tokens (Grattafiori et al. 2024, section 1). Mixtral: 12.9 G and
-/// 39 G active parameters (Mistral AI, release notes of 8x7B and 8x22B).
+/// 39 G active parameters (Mistral AI, release notes of 8x7B and 8x22B). DeepSeek-V3: 36.6 G without the token table
+/// (`README_WEIGHTS.md` of its release).
 #[test]
 fn multiply_adds_of_a_token_match_the_active_parameters() {
     let per_token = |family, variant| {
@@ -250,6 +254,8 @@ fn multiply_adds_of_a_token_match_the_active_parameters() {
     assert!(close(small, 12.9e9, 4e-3), "{small}");
     let large = per_token("mixtral", "8x22b") + 32_000.0 * 6144.0;
     assert!(close(large, 39e9, 1e-2), "{large}");
+    let latent = per_token("deepseek", "v3");
+    assert!(close(latent, 36.6e9, 2e-3), "{latent}");
     for (variant, parameters, table) in [
         ("2-13b", 13_015_864_320.0, 32_000.0 * 5120.0),
         ("2-70b", 68_976_648_192.0, 32_000.0 * 8192.0),

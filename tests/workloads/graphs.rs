@@ -259,6 +259,7 @@ fn backward_takes_about_twice_the_forward_pass() {
         ("bert", "large"),
         ("llama", "2-7b"),
         ("mixtral", "8x7b"),
+        ("deepseek", "v3"),
         ("transformer-xl", "24"),
         ("rnnlm", "8"),
         ("gnmt", "8"),
@@ -437,7 +438,9 @@ fn extreme_sizes_are_taken_or_refused() {
 fn what_a_batch_holds_is_known() {
     each_variant(|family, variant| {
         let tokens = match family.name() {
-            "bert" | "gnmt" | "gpt" | "llama" | "mixtral" | "rnnlm" | "transformer-xl" => Some(24),
+            "bert" | "deepseek" | "gnmt" | "gpt" | "llama" | "mixtral" | "rnnlm" | "transformer-xl" => {
+                Some(24)
+            }
             _ => None,
         };
         let sizes = Sizes::default().with(Size::Batch, 3);

@@ -60,6 +60,42 @@ pub(super) static MIXTRAL: Published = Published {
     beside: &[("model.rotary_emb", "model.embed_tokens")],
 };
 
+pub(super) static DEEPSEEK: Published = Published {
+    class: "DeepseekV3ForCausalLM of transformers",
+    graphs: &["deepseek-v3"],
+    base: Some(("", &MIXTRAL)),
+    rows: &[
+        ("decoder.layer.{}.attention.query_down", &["model.layers.{}.self_attn.q_a_proj"]),
+        ("decoder.layer.{}.attention.query_norm", &["model.layers.{}.self_attn.q_a_layernorm"]),
+        ("decoder.layer.{}.attention.query_up", &["model.layers.{}.self_attn.q_b_proj"]),
+        ("decoder.layer.{}.attention.query_split", &["model.layers.{}.self_attn"]),
+        ("decoder.layer.{}.attention.query_join", &["model.layers.{}.self_attn"]),
+        ("decoder.layer.{}.attention.key_value_down", &["model.layers.{}.self_attn.kv_a_proj_with_mqa"]),
+        ("decoder.layer.{}.attention.latent_split", &["model.layers.{}.self_attn"]),
+        ("decoder.layer.{}.attention.key_value_norm", &["model.layers.{}.self_attn.kv_a_layernorm"]),
+        ("decoder.layer.{}.attention.key_value_up", &["model.layers.{}.self_attn.kv_b_proj"]),
+        ("decoder.layer.{}.attention.key_value_split", &["model.layers.{}.self_attn"]),
+        ("decoder.layer.{}.attention.key_join", &["model.layers.{}.self_attn"]),
+        ("decoder.layer.{}.router.sigmoid", &["model.layers.{}.mlp.gate"]),
+        ("decoder.layer.{}.shared", &["model.layers.{}.mlp.shared_experts"]),
+        ("decoder.layer.{}.shared.gate", &["model.layers.{}.mlp.shared_experts.gate_proj"]),
+        ("decoder.layer.{}.shared.activation", &["model.layers.{}.mlp.shared_experts.act_fn"]),
+        ("decoder.layer.{}.shared.up", &["model.layers.{}.mlp.shared_experts.up_proj"]),
+        ("decoder.layer.{}.shared.down", &["model.layers.{}.mlp.shared_experts.down_proj"]),
+        ("decoder.layer.{}.combine.shared", &["model.layers.{}.mlp"]),
+    ],
+    beside: &[("model.rotary_emb", "model.embed_tokens")],
+};
+
+/// The same modules, with direct projections of queries.
+pub(super) static DEEPSEEK_LITE: Published = Published {
+    class: "DeepseekV2ForCausalLM of transformers",
+    graphs: &["deepseek-v2-lite"],
+    base: Some(("", &DEEPSEEK)),
+    rows: &[],
+    beside: &[("model.rotary_emb", "model.embed_tokens")],
+};
+
 pub(super) static GPT: Published = Published {
     class: "GPT2LMHeadModel of transformers",
     graphs: &["gpt-"],

@@ -96,9 +96,11 @@ fn matched<'p>(pattern: &str, path: &'p str) -> Option<Vec<&'p str>> {
 }
 
 /// All implementations.
-const ALL: [&Published; 7] = [
+const ALL: [&Published; 9] = [
     &language::LLAMA,
     &language::MIXTRAL,
+    &language::DEEPSEEK,
+    &language::DEEPSEEK_LITE,
     &language::GPT,
     &language::BERT,
     &language::BERT_PRETRAINING,

@@ -77,9 +77,23 @@ pub(crate) fn layer(tape: &mut Tape, x: Tensor, head: u64) -> Tensor {
 
 /// Like [`feed_forward`], with a gate beside the up projection and no biases (SwiGLU).
 pub(crate) fn gated_feed_forward(tape: &mut Tape, x: Tensor, inner: u64) -> Tensor {
-    let gate = tape.project("gate", x, inner);
+    gated(tape, x, inner, Tape::project)
+}
+
+/// Like [`gated_feed_forward`], for `[rows, width]` of several experts in grouped products.
+pub(crate) fn expert_feed_forward(tape: &mut Tape, x: Tensor, inner: u64, experts: u64) -> Tensor {
+    gated(tape, x, inner, |tape, name, x, out| tape.project_grouped(name, x, out, experts))
+}
+
+fn gated(
+    tape: &mut Tape,
+    x: Tensor,
+    inner: u64,
+    project: impl Fn(&mut Tape, &str, Tensor, u64) -> Tensor,
+) -> Tensor {
+    let gate = project(tape, "gate", x, inner);
     let gate = tape.activate("activation", gate, Activation::Silu);
-    let up = tape.project("up", x, inner);
+    let up = project(tape, "up", x, inner);
     let y = tape.multiply("product", gate, up);
-    tape.project("down", y, x.last())
+    project(tape, "down", y, x.last())
 }

@@ -2,6 +2,7 @@
 
 mod amoebanet;
 mod bert;
+mod deepseek;
 mod dlrm;
 mod gnmt;
 mod gpt;
@@ -31,6 +32,7 @@ pub const FAMILIES: &[&dyn Family] = &[
     &gpt::FAMILY,
     &llama::FAMILY,
     &llama::MIXTURE,
+    &deepseek::FAMILY,
     &transformer_xl::FAMILY,
     &rnnlm::FAMILY,
     &gnmt::FAMILY,

@@ -29,6 +29,19 @@ impl Tape {
         self.record(name, record, x.shape.with_last(out))
     }
 
+    /// A grouped product: multiplies each row of `[rows, in]` by the matrix `[in, out]` of its expert, one of `experts`.
+    /// A kernel reads the matrices of no more experts than it has rows.
+    pub(crate) fn project_grouped(&mut self, name: &str, x: Tensor, out: u64, experts: u64) -> Tensor {
+        let matrix = x.last() as f64 * out as f64;
+        let rows = x.elements() / x.last() as f64;
+        let weights = experts as f64 * matrix;
+        let flop = 2.0 * x.elements() * out as f64;
+        let touched = rows.min(experts as f64) * matrix;
+        let moved = (x.elements() + touched + rows * out as f64) * self.width;
+        let record = Record::new("linear", [x]).parameters(weights).moved(moved);
+        self.record(name, bilinear(record, weights, flop), x.shape.with_last(out))
+    }
+
     /// Multiplies `[…, in]` by the transposed matrix `[in, out]` that an embedding owns.
     pub(crate) fn tied(&mut self, name: &str, x: Tensor, out: u64, owner: Owner) -> Tensor {
         let weights = x.last() as f64 * out as f64;

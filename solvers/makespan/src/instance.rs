@@ -285,6 +285,7 @@ mod tests {
         let groups = ["left", "right"].map(|name| GroupDocument { name: name.into(), uplink: link() });
         let links: Vec<LinkDocument> = (0..6).map(|_| link()).collect();
         let kinds = (0..rng.random_range(1..=6)).map(|at: usize| KindDocument {
+            server: None,
             name: format!("k{at}"),
             class: "acc".into(),
             count: rng.random_range(1..4),

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 /// Largest number that is read: sums of a million of them stay finite.
 const LARGEST: f64 = 1e200;
-/// Maximum number of devices; so many labels can a set of layers have.
+/// Maximum number of devices, and so of labels of a set of layers.
 const MAX_DEVICES: u32 = 1 << 16;
 /// Maximum number of configurations of all layers.
 const MAX_CONFIGURATIONS: usize = 1 << 20;

@@ -15,7 +15,7 @@ pub(super) struct Devices<'a> {
 }
 
 impl<'a> Devices<'a> {
-    /// The link of a group that spans so many consecutive devices.
+    /// The link of a group that spans consecutive devices.
     pub(super) fn link(&self, span: u64, needed_for: &str) -> Result<&'a LinkDocument, CheckError> {
         let document = self.kind.document;
         match (&document.server, &document.link) {

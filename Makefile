@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-gdp bench-placeto bench-hsdag bench-policy bench-policy-ablation policy policy-stages bench-systems bench-systems-large systems
+.PHONY: rust setup demo test build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-gdp bench-placeto bench-hsdag bench-policy bench-policy-ablation policy policy-stages bench-systems bench-systems-large systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -122,6 +122,11 @@ bench-makespan: setup
 bench-iopddl: rust
 	$(CARGO) build --release --no-default-features --bin stagewright
 	target/release/stagewright bench data/suites/iopddl.toml
+
+# Joint plans: large models on up to 4,096 devices, published runs of Megatron-LM, Piper's program, and growth. A minute,
+# without HiGHS and candle.
+bench-joint: rust
+	$(CARGO) bench --no-default-features --bench joint
 
 # Task graphs of the scheduling literature, next to their published or known makespans, without HiGHS and candle. Files of
 # Davidović and Crainic are solved as well if TASK_GRAPHS names them.

@@ -17,7 +17,7 @@ use super::args::ExplainArguments;
 use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::resolve::{Parts, Solving};
-use super::{interrupt, output, resolve};
+use super::{interrupt, joint, output, resolve};
 
 /// The output of `--json`.
 #[derive(Serialize)]
@@ -32,6 +32,9 @@ struct Document<'a> {
 const SCHEMA: &str = "stagewright.explanation/1";
 
 pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit> {
+    if let Some(exit) = joint::explain_if_joint(arguments)? {
+        return Ok(exit);
+    }
     let solving = resolve::solving(&arguments.solve)?;
     let (documents, mut plan, label) = resolve::planned(&arguments.model, &arguments.plan)?;
     resolve::override_objective(&mut plan.objective, &arguments.objective)?;

@@ -29,7 +29,10 @@ use super::progress::Progress;
 use super::resolve::{self, Solving};
 use super::{interrupt, output};
 
+mod explain;
 mod text;
+
+pub(super) use explain::explain_if_joint;
 
 /// `plan`.
 pub(super) fn plan(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {

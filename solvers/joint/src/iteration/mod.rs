@@ -12,3 +12,4 @@ mod table;
 
 pub use error::ModelError;
 pub use solver::{NAME, PlannedLayer, PlannedStage, Problem, Request, Solution, solve};
+pub use table::Parts;

@@ -24,7 +24,7 @@ use stagewright_core::tolerance::OPTIMAL_RELATIVE;
 
 use super::model::Model;
 use super::pool::{Pool, slower};
-use super::table::{Degrees, LayerCosts, StageCosts, receive, stage};
+use super::table::{Degrees, LayerCosts, Parts, StageCosts, receive, stage};
 
 /// Degrees of a combination, with the tensor-parallel degree of every kind.
 #[derive(Debug, Clone, PartialEq)]
@@ -502,12 +502,12 @@ impl Space<'_> {
                 if least.as_ref().is_none_or(|least| needed < least.0) {
                     let Degrees { microbatch, data, zero, .. } = combination.degrees;
                     let what = match share > memory(largest) {
-                        true => "the states of the model".to_owned(),
-                        false => format!("the layer {}", largest.name),
+                        true => "the states of the model need".to_owned(),
+                        false => format!("the layer {} needs", largest.name),
                     };
                     let text = format!(
-                        "a device of kind {} has {}; {what} needs at least {} of each at tp {}, dp {data}, {stages} \
-                         stages, ZeRO {zero} and a microbatch of {microbatch}",
+                        "a device of kind {} has {}; {what} at least {} of each at tp {}, dp {data}, {stages} stages, \
+                         ZeRO {zero} and a microbatch of {microbatch}",
                         pool.name,
                         gigabytes(pool.capacity),
                         gigabytes(needed),
@@ -518,5 +518,41 @@ impl Space<'_> {
             }
         }
         least.map_or_else(|| "there are too few devices for the degrees".into(), |least| least.1)
+    }
+}
+
+impl Space<'_> {
+    /// Times and bytes of stages by part. A stage is its layers, its kind and the configuration of every layer.
+    pub(crate) fn parts(
+        &self,
+        combination: &Combination,
+        stages: &[(std::ops::Range<usize>, usize, Vec<usize>)],
+    ) -> Vec<Parts> {
+        let costs = self.costs(combination);
+        let depth = stages.len() as u32;
+        let of =
+            |(at, (layers, pool, configurations)): (usize, &(std::ops::Range<usize>, usize, Vec<usize>))| {
+                let in_flight = f64::from((depth - at as u32).min(combination.microbatches));
+                let mut sum = Parts::default();
+                for (layer, &wanted) in self.model.layers[layers.clone()].iter().zip(configurations) {
+                    let costs = &costs[*pool][&layer.class];
+                    let parts = &costs.parts;
+                    sum.compute_s += parts.compute_s;
+                    sum.tensor_s += parts.tensor_s;
+                    sum.expert_s += parts.expert_s;
+                    sum.zero_s += parts.zero_s;
+                    sum.parameter_bytes += parts.parameter_bytes;
+                    sum.gradient_bytes += parts.gradient_bytes;
+                    sum.optimizer_bytes += parts.optimizer_bytes;
+                    if let Some(one) = costs.configurations.iter().find(|one| one.index as usize == wanted) {
+                        let both_passes = parts.compute_s + parts.tensor_s + parts.expert_s + parts.zero_s;
+                        sum.recompute_s += costs.forward + one.backward - both_passes;
+                        sum.activation_bytes += one.activations * in_flight;
+                        sum.workspace_bytes = sum.workspace_bytes.max(one.workspace);
+                    }
+                }
+                sum
+            };
+        stages.iter().enumerate().map(of).collect()
     }
 }

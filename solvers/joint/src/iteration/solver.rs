@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use stagewright_core::document::{ClusterDocument, GraphDocument, JointExecutionDocument, Parallelism};
+use stagewright_core::document::{
+    ClusterDocument, GraphDocument, JointExecutionDocument, JointPlanDocument, Parallelism,
+};
 use stagewright_core::solver::{Context, Event, SolveError, Status, StopReason};
 use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
 
@@ -10,7 +12,7 @@ use super::error::ModelError;
 use super::model::Model;
 use super::pool::{Pool, pools};
 use super::search::{Combination, Placed, Space, search};
-use super::table::{CONFIGURATIONS, Degrees};
+use super::table::{CONFIGURATIONS, Degrees, Parts};
 
 /// Name of the solver.
 pub const NAME: &str = "joint";
@@ -87,6 +89,41 @@ impl Problem {
     /// Number of layers.
     pub fn layer_count(&self) -> usize {
         self.model.layers.len()
+    }
+
+    /// Times of a microbatch and bytes of a device by part, for every stage of a plan. `None` if the plan is not one of this
+    /// model and cluster.
+    pub fn parts(&self, plan: &JointPlanDocument) -> Option<Vec<Parts>> {
+        let JointExecutionDocument { microbatch, microbatches, data, expert, zero } =
+            plan.execution.clone()?;
+        if microbatch == 0 || microbatches == 0 || expert == 0 || data == 0 || !data.is_multiple_of(expert) {
+            return None;
+        }
+        let mut tensor = vec![1; self.pools.len()];
+        let mut stages = Vec::with_capacity(plan.stages.len());
+        let mut first = 0;
+        for stage in &plan.stages {
+            let pool = self.pools.iter().position(|pool| Some(&pool.name) == stage.kind.as_ref())?;
+            tensor[pool] = Some(stage.tensor).filter(|&degree| degree > 0)?;
+            let layers = self.model.layers.get(first..first + stage.layers.len())?;
+            let named = layers.iter().zip(&stage.layers);
+            let configurations = named.map(|(layer, listed)| {
+                let at = CONFIGURATIONS.iter().position(|&name| name == listed.configuration);
+                at.filter(|_| layer.name == listed.layer)
+            });
+            let configurations: Vec<usize> = configurations.collect::<Option<_>>()?;
+            stages.push((first..first + stage.layers.len(), pool, configurations));
+            first += stage.layers.len();
+        }
+        let degrees = Degrees { microbatch, data, expert, zero, tensor: 1 };
+        let combination = Combination { degrees, tensor, microbatches, stages: None };
+        let space = Space::new(&self.model, &self.pools, (0..CONFIGURATIONS.len()).collect());
+        let mut parts = space.parts(&combination, &stages);
+        for (parts, stage) in parts.iter_mut().zip(&plan.stages) {
+            let known = parts.compute_s + parts.recompute_s + parts.tensor_s + parts.expert_s + parts.zero_s;
+            parts.transfer_s = (stage.seconds - known).max(0.0);
+        }
+        Some(parts)
     }
 
     /// Degrees of tensor parallelism on a kind.

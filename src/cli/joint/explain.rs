@@ -1,0 +1,263 @@
+//! `explain` of a joint plan: what its time and memory are for, and what would change it.
+
+use serde::Serialize;
+use stagewright::core::document::{ClusterDocument, JointObjectiveKind, JointPlanDocument, ServerDocument};
+use stagewright::formats::{import_joint_plan, is_joint_plan, layers};
+use stagewright::joint::iteration::{self, Parts};
+use stagewright::report::grid::{Column, Grid};
+use stagewright::report::units::{bytes, percent, seconds};
+use stagewright::report::wrap::facts;
+
+use super::super::args::ExplainArguments;
+use super::super::error::{CliError, Result};
+use super::super::exit::Exit;
+use super::super::files::{self, Input};
+use super::super::model_options::{Kept, ModelOptions};
+use super::super::resolve::{self, Solving};
+use super::super::{interrupt, output};
+use super::{failed, refuse_around};
+
+/// The output of `--json`.
+#[derive(Serialize)]
+struct Document<'p> {
+    schema: &'static str,
+    value_s: f64,
+    /// Seconds that the slowest stage waits for others.
+    bubble_s: f64,
+    /// Its index.
+    slowest: usize,
+    stages: Vec<Stage<'p>>,
+    what_ifs: Vec<WhatIf>,
+}
+
+#[derive(Serialize)]
+struct Stage<'p> {
+    kind: Option<&'p str>,
+    /// Share of the memory of its devices that is in use.
+    memory_share: Option<f64>,
+    #[serde(flatten)]
+    parts: PartsDocument,
+}
+
+/// [`Parts`] in a document.
+#[derive(Serialize)]
+struct PartsDocument {
+    compute_s: f64,
+    recompute_s: f64,
+    tensor_s: f64,
+    expert_s: f64,
+    zero_s: f64,
+    transfer_s: f64,
+    parameter_bytes: f64,
+    gradient_bytes: f64,
+    optimizer_bytes: f64,
+    activation_bytes: f64,
+    workspace_bytes: f64,
+}
+
+/// A change, and the best plan under it.
+#[derive(Serialize)]
+struct WhatIf {
+    change: String,
+    value_s: Option<f64>,
+}
+
+const SCHEMA: &str = "stagewright.joint-explanation/1";
+
+/// Explains a plan if it is a joint plan.
+pub(in crate::cli) fn explain_if_joint(arguments: &ExplainArguments) -> Result<Option<Exit>> {
+    if files::is_standard(&arguments.plan) {
+        return Ok(None);
+    }
+    let Input { label, bytes } = files::read(&arguments.plan)?;
+    if !is_joint_plan(&bytes) {
+        return Ok(None);
+    }
+    refuse_around(&arguments.model.around, &arguments.objective)?;
+    let solving = resolve::solving(&arguments.solve)?;
+    let plan = import_joint_plan(&label, &bytes)?;
+    let nothing = |cause: &str, help: &str| CliError::new("U008", cause).at(&label).help(help);
+    if plan.objective.kind != JointObjectiveKind::Iteration {
+        let help = "plan a training graph; `check` lists the times and the memory of the stages of this plan";
+        return Err(nothing("the plan is for a file of Piper, whose times have no parts", help));
+    }
+    let (Some(value), Some(cluster)) = (plan.objective.value_s, plan.cluster.clone()) else {
+        return Err(nothing("the plan has no value to explain", "`check` lists every violation"));
+    };
+    let kept = plan.options.as_ref().map(|options| Kept { label: &label, options });
+    let around = &arguments.model.around;
+    let options = ModelOptions::new(&around.import, around.memory_reserve.as_deref(), kept)?;
+    let (model, imported) = resolve::opened_model(files::open(&arguments.model.model)?, &options)?;
+    let names = layers::layer_names(&imported.graph);
+    let request = iteration::Request {
+        parallel: plan.objective.parallel.clone(),
+        global_batch: plan.objective.global_batch,
+        microbatch: plan.objective.microbatch,
+    };
+    let problem = |cluster: &ClusterDocument| {
+        iteration::Problem::new(&imported.graph, &names, cluster, request.clone())
+            .map_err(|error| CliError::new(error.code(), error.to_string()).at(&model).help(error.help()))
+    };
+    let parts = problem(&cluster)?.parts(&plan).ok_or_else(|| {
+        nothing("the plan is not one of the model and its cluster", "`check` lists every violation")
+    })?;
+    let mut what_ifs = Vec::new();
+    for (change, cluster) in changes(&cluster, &plan).into_iter().filter(|_| !arguments.no_what_if) {
+        let value = solved(&problem(&cluster)?, &solving)?;
+        what_ifs.push(WhatIf { change, value_s: value });
+    }
+    let document = document(&plan, value, &cluster, &parts, what_ifs);
+    match arguments.json {
+        true => output::data(&output::json(&document)?)?,
+        false => output::result(&text(&document, &plan, output::width()))?,
+    }
+    Ok(Some(Exit::Done))
+}
+
+/// The value of the best plan of a changed problem.
+fn solved(problem: &iteration::Problem, solving: &Solving) -> Result<Option<f64>> {
+    let mut observer = stagewright::core::solver::Silent;
+    let mut context =
+        stagewright::core::solver::Context::new(solving.limits, interrupt::watch(), &mut observer);
+    context.threads = solving.threads;
+    iteration::solve(problem, &mut context).map(|solution| solution.value).map_err(|error| failed(&error))
+}
+
+/// Changes of the cluster that a plan might gain from.
+fn changes(cluster: &ClusterDocument, plan: &JointPlanDocument) -> Vec<(String, ClusterDocument)> {
+    let mut changes = Vec::new();
+    let mut add = |change: String, edit: &dyn Fn(&mut ClusterDocument)| {
+        let mut changed = cluster.clone();
+        edit(&mut changed);
+        changes.push((change, changed));
+    };
+    for (at, kind) in cluster.kinds.iter().enumerate().filter(|(_, kind)| !kind.host) {
+        let name = &kind.name;
+        let more = kind.server.map_or(1, |server: ServerDocument| server.devices);
+        add(format!("{more} more of {name}"), &|cluster| {
+            cluster.kinds[at].count = cluster.kinds[at].count.saturating_add(more);
+        });
+        add(format!("twice the devices of {name}"), &|cluster| {
+            cluster.kinds[at].count = cluster.kinds[at].count.saturating_mul(2);
+        });
+        if kind.memory_bytes.is_some() {
+            add(format!("twice the memory of {name}"), &|cluster| {
+                cluster.kinds[at].memory_bytes = cluster.kinds[at].memory_bytes.map(|bytes| 2.0 * bytes);
+            });
+        }
+        if kind.server.is_some() {
+            add(format!("the link within servers also between them, for {name}"), &|cluster| {
+                cluster.kinds[at].server = None;
+            });
+        }
+        let is_used = plan.stages.iter().any(|stage| stage.kind.as_ref() == Some(name));
+        if cluster.kinds.len() > 1 && is_used {
+            add(format!("no {name}"), &|cluster| {
+                cluster.kinds.remove(at);
+            });
+        }
+    }
+    changes
+}
+
+fn document<'p>(
+    plan: &'p JointPlanDocument,
+    value: f64,
+    cluster: &ClusterDocument,
+    parts: &[Parts],
+    what_ifs: Vec<WhatIf>,
+) -> Document<'p> {
+    let capacity = |name: Option<&String>| {
+        let kind = cluster.kinds.iter().find(|kind| Some(&kind.name) == name)?;
+        kind.memory_bytes.map(|bytes| bytes - kind.reserve_bytes.unwrap_or(0.0))
+    };
+    let stage = |(stage, parts): (&'p stagewright::core::document::JointStageDocument, &Parts)| Stage {
+        kind: stage.kind.as_deref(),
+        memory_share: capacity(stage.kind.as_ref()).map(|bytes| stage.memory_bytes / bytes),
+        parts: PartsDocument {
+            compute_s: parts.compute_s,
+            recompute_s: parts.recompute_s,
+            tensor_s: parts.tensor_s,
+            expert_s: parts.expert_s,
+            zero_s: parts.zero_s,
+            transfer_s: parts.transfer_s,
+            parameter_bytes: parts.parameter_bytes,
+            gradient_bytes: parts.gradient_bytes,
+            optimizer_bytes: parts.optimizer_bytes,
+            activation_bytes: parts.activation_bytes,
+            workspace_bytes: parts.workspace_bytes,
+        },
+    };
+    let microbatches = plan.execution.as_ref().map_or(0.0, |execution| f64::from(execution.microbatches));
+    let busy = |at: usize| {
+        let stage = &plan.stages[at];
+        microbatches * stage.seconds + stage.update_s.unwrap_or(0.0)
+    };
+    let slowest = (0..plan.stages.len()).max_by(|&a, &b| busy(a).total_cmp(&busy(b))).unwrap_or(0);
+    Document {
+        schema: SCHEMA,
+        value_s: value,
+        bubble_s: (value - busy(slowest)).max(0.0),
+        slowest,
+        stages: plan.stages.iter().zip(parts).map(stage).collect(),
+        what_ifs,
+    }
+}
+
+fn text(document: &Document<'_>, plan: &JointPlanDocument, width: Option<u16>) -> String {
+    let value = document.value_s;
+    let share = |part: f64| format!("{} ({})", seconds(part), percent(part / value));
+    let microbatches = plan.execution.as_ref().map_or(0.0, |execution| f64::from(execution.microbatches));
+    let slowest = &document.stages[document.slowest].parts;
+    let update = plan.stages[document.slowest].update_s.unwrap_or(0.0);
+    let mut lines = vec![("value", seconds(value)), ("slowest stage", document.slowest.to_string())];
+    for (name, part) in [
+        ("compute", slowest.compute_s),
+        ("recomputation", slowest.recompute_s),
+        ("tensor parallelism", slowest.tensor_s),
+        ("experts", slowest.expert_s),
+        ("ZeRO", slowest.zero_s),
+        ("transfers", slowest.transfer_s),
+    ] {
+        if part > 0.0 {
+            lines.push((name, share(microbatches * part)));
+        }
+    }
+    lines.push(("synchronisation, update", share(update)));
+    lines.push(("bubble", share(document.bubble_s)));
+    let mut text = facts(lines, width);
+    let columns = ["stage", "in use", "parameters", "gradients", "optimizer", "activations", "workspace"];
+    let mut grid = Grid::new(columns.map(|name| (name, Column::Figures)));
+    for (at, stage) in document.stages.iter().enumerate() {
+        let parts = &stage.parts;
+        grid.row([
+            at.to_string(),
+            stage.memory_share.map(percent).unwrap_or_default(),
+            bytes(parts.parameter_bytes),
+            bytes(parts.gradient_bytes),
+            bytes(parts.optimizer_bytes),
+            bytes(parts.activation_bytes),
+            bytes(parts.workspace_bytes),
+        ]);
+    }
+    text.push_str("\nmemory of a device\n");
+    text.push_str(&grid.text(width));
+    if !document.what_ifs.is_empty() {
+        text.push_str("\nwhat if\n");
+        let mut grid = Grid::new([
+            ("change", Column::Words),
+            ("value", Column::Figures),
+            ("faster by", Column::Figures),
+        ]);
+        for what_if in &document.what_ifs {
+            let faster = what_if.value_s.map(|changed| percent(value / changed - 1.0));
+            grid.row([
+                what_if.change.clone(),
+                what_if.value_s.map_or_else(|| "no plan".into(), seconds),
+                faster.unwrap_or_default(),
+            ]);
+        }
+        text.push_str(&grid.text(width));
+    }
+    text
+}

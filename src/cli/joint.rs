@@ -29,9 +29,11 @@ use super::progress::Progress;
 use super::resolve::{self, Solving};
 use super::{interrupt, output};
 
+mod compare;
 mod explain;
 mod text;
 
+pub(super) use compare::compare;
 pub(super) use explain::explain_if_joint;
 
 /// `plan`.
@@ -263,6 +265,7 @@ struct Layers {
 }
 
 /// A training graph.
+#[derive(Clone)]
 struct Graph {
     label: String,
     graph: GraphDocument,
@@ -501,6 +504,29 @@ impl Graph {
         let samples = self.graph.batch.map_or(1.0, |batch| batch.samples.get() as f64);
         let tokens = self.graph.batch.and_then(|batch| batch.tokens).map(|tokens| tokens.get() as f64);
         Figures { flop: flop / samples, tokens }
+    }
+
+    /// The best plan with some degrees given.
+    fn planned(
+        &self,
+        given: &[(Parallelism, Option<u32>)],
+        solving: &Solving,
+        verbose: bool,
+    ) -> Result<JointPlanDocument> {
+        let mut objective = self.objective.clone();
+        objective.parallel.extend(given.iter().copied());
+        let request = iteration::Request {
+            parallel: objective.parallel.clone(),
+            global_batch: objective.global_batch,
+            microbatch: objective.microbatch,
+        };
+        let names = layers::layer_names(&self.graph);
+        let problem =
+            iteration::Problem::new(&self.graph, &names, &self.cluster, request).map_err(|error| {
+                CliError::new(error.code(), error.to_string()).at(&self.label).help(error.help())
+            })?;
+        let changed = Graph { problem, objective, ..self.clone() };
+        Problem::Graph(Box::new(changed)).solve(solving, verbose)
     }
 
     fn solve(&self, context: &mut Context<'_>) -> Result<JointPlanDocument> {

@@ -34,6 +34,23 @@ fn a_training_graph_is_planned_bounded_checked_and_exported() {
     let flags = run(&["export", &plan, "--to", "torchtitan"]);
     assert_eq!(code(&flags), Some(0), "{}", stderr(&flags));
 
+    let explained = json(&run(&["explain", &graph, &plan, "--json"]));
+    let stage = &explained["stages"][0];
+    assert!(stage["compute_s"].as_f64().is_some_and(|seconds| seconds > 0.0), "{explained}");
+    let changes = explained["what_ifs"].as_array().expect("changes");
+    let value = explained["value_s"].as_f64().expect("a value");
+    // More devices or memory never make the best plan slower.
+    assert!(!changes.is_empty());
+    assert!(
+        changes
+            .iter()
+            .all(|change| change["value_s"].as_f64().is_some_and(|changed| changed <= value * 1.03))
+    );
+    let compared = json(&with(&["compare", &graph, "--json"]));
+    let values = compared.as_array().expect("rows").iter().map(|row| row["value_s"].as_f64());
+    let values: Vec<f64> = values.map(|value| value.expect("a plan")).collect();
+    assert!(values[1..].iter().all(|&value| value >= values[0] * 0.97), "{values:?}");
+
     // A plan that claims to be faster.
     let mut forged: Value = serde_json::from_str(&std::fs::read_to_string(&plan).unwrap()).unwrap();
     forged["objective"]["value_s"] = json!(forged["objective"]["value_s"].as_f64().unwrap() / 2.0);

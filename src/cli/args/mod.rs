@@ -244,6 +244,8 @@ pub(crate) struct CompareArguments {
     #[command(flatten)]
     pub(crate) objective: ObjectiveArguments,
     #[command(flatten)]
+    pub(crate) parallel: ParallelArguments,
+    #[command(flatten)]
     pub(crate) solve: SolveArguments,
     /// Solvers to compare: names, auto, or the groups exact, search, baselines, learned (learned systems of the
     /// literature) and all (the first three), each optionally with its own split rule, such as bnp@free [default: auto,

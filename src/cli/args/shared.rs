@@ -22,7 +22,7 @@ pub(crate) struct ModelArguments {
 }
 
 /// The inputs of a problem besides the model and the objective.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct AroundArguments {
     /// Cluster: a TOML or JSON file, a built-in name such as dgx-a100, or devices such as 8xa100 or
     /// 4xv100:fp32+1xepyc-7742. Optional if the model carries its own
@@ -40,7 +40,7 @@ pub(crate) struct AroundArguments {
 
 /// Options for what the format of a model leaves open. A plan keeps them, so commands that read the plan do not need
 /// them again.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Reading the model")]
 pub(crate) struct ImportArguments {
     /// Format of the model [default: detected from the file]

@@ -21,7 +21,7 @@ use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Outputs};
 use super::resolve::Parts;
-use super::{interrupt, output, plan, resolve, simulate};
+use super::{interrupt, joint, output, plan, resolve, simulate};
 use given::Given;
 use solved::Entrant;
 pub(super) use solved::groups;
@@ -36,6 +36,9 @@ struct Comparisons<'a> {
 const SCHEMA: &str = "stagewright.comparison/1";
 
 pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
+    if arguments.parallel.parallel.is_some() {
+        return joint::compare(arguments, verbose);
+    }
     let is_data = arguments.json || arguments.csv || arguments.markdown;
     let outputs = files::outputs(&[
         ("--json, --csv or --markdown", is_data.then_some(Path::new("-"))),

@@ -219,7 +219,10 @@ fn parallel(list: &str) -> Result<BTreeMap<Parallelism, Option<u32>>> {
         let parallelism = Parallelism::ALL
             .into_iter()
             .find(|parallelism| parallelism.name() == name)
-            .ok_or_else(|| wrong(format!("`{name}` is no kind of parallelism")))?;
+            .ok_or_else(|| match name {
+                "" => wrong("an item of the list is empty".into()),
+                _ => wrong(format!("`{name}` is no kind of parallelism")),
+            })?;
         let degree = match degree {
             None => None,
             Some(text) if parallelism == Parallelism::Recompute => {
@@ -308,6 +311,16 @@ impl Problem {
             Problem::Graph(graph) => graph.solve(&mut context),
         }
     }
+}
+
+/// The error of a model, a cluster or a request that no joint plan can be made for.
+fn refused(label: &str, error: &iteration::ModelError) -> CliError {
+    let place = match error {
+        iteration::ModelError::Range { .. } | iteration::ModelError::Combinations { .. } => "--parallel",
+        iteration::ModelError::Kind { .. } | iteration::ModelError::Kinds { .. } => "--cluster",
+        _ => label,
+    };
+    CliError::new(error.code(), error.to_string()).at(place).help(error.help())
 }
 
 fn failed(error: &SolveError) -> CliError {
@@ -482,10 +495,14 @@ impl Graph {
         refuse(&[("--recompute-workspace", arguments.recompute_workspace.is_some())])?;
         let documents = resolve::documents(model)?;
         let (label, graph, cluster) = (documents.label, documents.model.graph, documents.cluster);
+        stagewright::core::graph::Graph::from_document(graph.clone())
+            .map_err(|error| CliError::graph(&label, &error))?;
+        stagewright::core::cluster::Cluster::from_document(cluster.clone())
+            .map_err(|error| CliError::cluster(&documents.cluster_label, &error))?;
         let request =
             iteration::Request { parallel: parallel.clone(), global_batch, microbatch: arguments.microbatch };
         let problem = iteration::Problem::new(&graph, &layers::layer_names(&graph), &cluster, request)
-            .map_err(|error| CliError::new(error.code(), error.to_string()).at(&label).help(error.help()))?;
+            .map_err(|error| refused(&label, &error))?;
         let objective = JointObjectiveDocument {
             kind: JointObjectiveKind::Iteration,
             parallel,

@@ -11,7 +11,10 @@
 use stagewright_core::tolerance::OPTIMAL_RELATIVE;
 
 /// Maximum number of states at a time. Beyond it the choice is not known to be the best.
-const MAX_STATES: usize = 1 << 17;
+const MAX_STATES: usize = 1 << 14;
+
+/// Largest error of a sum of some thousand terms, as a share of it.
+const ROUNDING: f64 = 1e-12;
 
 /// A configuration of a layer in a stage.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,7 +50,7 @@ pub(crate) enum Outcome {
 }
 
 /// Finds a choice that takes at most `cutoff` seconds and fits into `capacity` bytes: the best, or any that takes at most
-/// `enough`. O(layers² · options) and up to `MAX_STATES` states for every layer and every largest workspace.
+/// `enough`. O(layers² · options), and time and memory of up to `MAX_STATES` states for every layer and every largest workspace.
 pub(crate) fn least(layers: &[Vec<Candidate>], capacity: f64, enough: f64, cutoff: f64) -> Outcome {
     let mut largest: Vec<f64> = layers.iter().flatten().map(|option| option.workspace).collect();
     largest.push(0.0);
@@ -121,6 +124,8 @@ impl Step {
 struct Relaxation {
     bytes: f64,
     seconds: f64,
+    /// Least seconds of the layers, whatever the memory.
+    fastest: f64,
     /// Bytes and seconds saved of all steps up to each, inclusive.
     sums: Vec<(f64, f64)>,
 }
@@ -136,7 +141,9 @@ impl Relaxation {
             sum = (sum.0 + step.bytes, sum.1 + step.saved);
             sum
         });
-        Relaxation { bytes, seconds, sums: sums.collect() }
+        let fastest = layers.iter().enumerate().filter(|&(layer, _)| is_of(layer));
+        let fastest = fastest.map(|(_, options)| options[options.len() - 1].seconds).sum();
+        Relaxation { bytes, seconds, fastest, sums: sums.collect() }
     }
 
     /// Least seconds in a number of bytes; infinite if the smallest options do not fit.
@@ -151,7 +158,8 @@ impl Relaxation {
             Some(&(next_bytes, next_saved)) => (left - bytes) * (next_saved - saved) / (next_bytes - bytes),
             None => 0.0,
         };
-        self.seconds - saved - part
+        // A difference of sums that may be much larger.
+        (self.seconds * (1.0 - ROUNDING) - saved - part).max(self.fastest)
     }
 }
 

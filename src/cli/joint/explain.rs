@@ -15,7 +15,7 @@ use super::super::files::{self, Input};
 use super::super::model_options::{Kept, ModelOptions};
 use super::super::resolve::{self, Solving};
 use super::super::{interrupt, output};
-use super::{failed, refuse_around};
+use super::{failed, refuse_around, refused};
 
 /// The output of `--json`.
 #[derive(Serialize)]
@@ -96,7 +96,7 @@ pub(in crate::cli) fn explain_if_joint(arguments: &ExplainArguments) -> Result<O
     };
     let problem = |cluster: &ClusterDocument| {
         iteration::Problem::new(&imported.graph, &names, cluster, request.clone())
-            .map_err(|error| CliError::new(error.code(), error.to_string()).at(&model).help(error.help()))
+            .map_err(|error| refused(&model, &error))
     };
     let parts = problem(&cluster)?.parts(&plan).ok_or_else(|| {
         nothing("the plan is not one of the model and its cluster", "`check` lists every violation")

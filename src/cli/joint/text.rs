@@ -28,7 +28,11 @@ pub(super) fn plan(plan: &JointPlanDocument, figures: Figures, width: Option<u16
             ),
         },
     ));
-    let names: Vec<&str> = plan.objective.parallel.keys().map(|parallelism| parallelism.name()).collect();
+    let listed = plan.objective.parallel.iter().map(|(parallelism, degree)| match degree {
+        Some(degree) => format!("{}={degree}", parallelism.name()),
+        None => parallelism.name().to_owned(),
+    });
+    let names: Vec<String> = listed.collect();
     lines.push(("parallel", names.join(", ")));
     lines.push(("value", plan.objective.value_s.map_or_else(|| "no plan".into(), seconds)));
     lines.push(("bound", bound_text(plan)));
@@ -37,11 +41,12 @@ pub(super) fn plan(plan: &JointPlanDocument, figures: Figures, width: Option<u16
         lines.extend(rate(plan, figures, value).map(|rate| ("rate", rate)));
     }
     if let Some(execution) = &plan.execution {
+        let count = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let mut text = format!(
-            "{} stages, dp {}, {} microbatches of {}",
-            plan.stages.len(),
+            "{}, dp {}, {} of {}",
+            count(plan.stages.len() as u64, "stage"),
             execution.data,
-            execution.microbatches,
+            count(execution.microbatches.into(), "microbatch").replace("microbatchs", "microbatches"),
             execution.microbatch
         );
         if execution.expert > 1 {

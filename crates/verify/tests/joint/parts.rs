@@ -119,12 +119,12 @@ fn the_slower_link_counts_between_kinds() {
     other["link"] = json!({"latency_s": 2.0, "bandwidth": 8.0});
     cluster["kinds"].as_array_mut().expect("kinds").push(other);
     let mut plan = pipeline();
-    // 2 + 16 / 4 seconds, one more than on one kind.
     plan["stages"][1]["kind"] = json!("other");
-    plan["stages"][0]["seconds"] = json!(19.0);
-    plan["stages"][1]["seconds"] = json!(16.0);
-    plan["stages"][1]["forward_s"] = json!(10.0);
-    // Stage 0: B 20.5–35, B 36.5–51; stage 1: F 4.5–14.5, B –20.5, F –30.5, B –36.5. Then 4.5.
-    plan["objective"]["value_s"] = json!(55.5);
+    // The links between servers: 2 + 16 / 2 seconds, five more than within one.
+    plan["stages"][0]["seconds"] = json!(23.0);
+    plan["stages"][1]["seconds"] = json!(20.0);
+    plan["stages"][1]["forward_s"] = json!(14.0);
+    // Stage 0: F –9, B 24.5–43, B 44.5–63; stage 1: F 4.5–18.5, B –24.5, F –38.5, B –44.5. Then 4.5.
+    plan["objective"]["value_s"] = json!(67.5);
     sound(graph(), cluster, plan);
 }

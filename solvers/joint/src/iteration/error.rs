@@ -45,9 +45,17 @@ pub enum ModelError {
         /// The class.
         class: String,
     },
-    /// Too many kinds.
-    #[error("the cluster has {found} kinds of devices, more than {most}")]
+    /// No kind, or too many.
+    #[error("the cluster has {found} kinds of devices that are not hosts, but 1 to {most} are supported")]
     Kinds {
+        /// Their number.
+        found: usize,
+        /// The largest supported number.
+        most: usize,
+    },
+    /// Too many combinations of degrees.
+    #[error("there are {found} combinations of degrees, more than {most}")]
+    Combinations {
         /// Their number.
         found: usize,
         /// The largest supported number.
@@ -80,7 +88,7 @@ impl ModelError {
             ModelError::Name { .. } | ModelError::Cycle { .. } | ModelError::Order { .. } => "J006",
             ModelError::NoBackward => "J007",
             ModelError::Kind { .. } | ModelError::Unpriced { .. } => "J008",
-            ModelError::Kinds { .. } | ModelError::Layers { .. } => "J009",
+            ModelError::Kinds { .. } | ModelError::Layers { .. } | ModelError::Combinations { .. } => "J009",
             ModelError::Range { .. } => "J010",
         }
     }
@@ -97,7 +105,8 @@ impl ModelError {
             }
             ModelError::Kind { .. } => "add it to the cluster",
             ModelError::Unpriced { .. } => "give the operator flop and bytes, or seconds for the class",
-            ModelError::Kinds { .. } => "plan for fewer kinds at a time",
+            ModelError::Kinds { .. } => "give a cluster of one to four kinds",
+            ModelError::Combinations { .. } => "give degrees, such as tp=8 and zero=1, or --microbatch",
             ModelError::Layers { .. } => "give operators layers, so that they are planned together",
             ModelError::Range { .. } => "correct the number",
         }

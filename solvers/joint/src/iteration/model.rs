@@ -95,6 +95,8 @@ impl Model {
         let (listed, layer_of) = assign(&network, names)?;
         let sharding = Sharding::new(&network, &layer_of);
         let is_expert = experts(&network);
+        // Gradients that updates of each layer read.
+        let mut of_layer: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); listed.len()];
         let of_forward = |operator: Operator| network.anchor[operator];
         let mut layers: Vec<Layer> = listed
             .into_iter()
@@ -134,8 +136,8 @@ impl Model {
                 sharding.is_split[operator] || (network.pass(operator) != Pass::Forward && is_in_split);
             let expert = usize::from(is_expert[of_forward(operator)]);
             let split = usize::from(is_split);
-            layer.parameters[expert][split] += network.parameters(operator);
-            layer.states[expert][split] += network.states(operator);
+            layer.parameters[expert][split] += document.parameter_bytes;
+            layer.states[expert][split] += document.optimizer_bytes;
             for (at, &(name, class)) in classes.iter().enumerate() {
                 let work = work(&network, operator, name, class)?;
                 match network.pass(operator) {
@@ -151,13 +153,27 @@ impl Model {
                 }
             }
             if network.pass(operator) == Pass::Update {
-                let gradients = network
-                    .inputs(operator)
-                    .iter()
-                    .filter(|&&tensor| network.pass(network.producer(tensor)) == Pass::Backward);
+                let seen = &mut of_layer[layer_of[operator]];
+                let gradients = network.inputs(operator).iter().filter(|&&tensor| {
+                    network.pass(network.producer(tensor)) == Pass::Backward && seen.insert(tensor)
+                });
                 layer.gradients[expert][split] += gradients.map(|&tensor| network.bytes(tensor)).sum::<f64>();
             }
             layer.conversions.extend(&sharding.conversions[operator]);
+        }
+        // A shared parameter is once in every layer that reads it.
+        for (parameter, readers) in network.shared() {
+            let among: BTreeSet<usize> = readers.iter().map(|&reader| layer_of[reader]).collect();
+            for layer in among {
+                let here = || readers.iter().filter(|&&reader| layer_of[reader] == layer);
+                let split = usize::from(here().any(|&reader| {
+                    let class = network.document(reader).colocation.as_deref();
+                    sharding.is_split[reader] || class.is_some_and(|class| split_class.contains(class))
+                }));
+                let expert = usize::from(here().all(|&reader| is_expert[of_forward(reader)]));
+                layers[layer].parameters[expert][split] += parameter.bytes;
+                layers[layer].states[expert][split] += parameter.optimizer_bytes;
+            }
         }
         exchanges(&network, &is_expert, &layer_of, &mut layers);
         activations(&network, &layer_of, &mut layers);
@@ -182,6 +198,10 @@ fn assign(
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
     let mut of: Vec<Option<usize>> = vec![None; network.operators()];
     for &operator in network.forward_order() {
+        if network.first[operator] != operator {
+            // With the first forward operator that it is colocated with.
+            continue;
+        }
         let Some((name, is_numbered)) = names[operator].as_ref().filter(|_| !network.is_input(operator))
         else {
             continue;
@@ -201,9 +221,12 @@ fn assign(
         return Err(ModelError::Layers { found: layers.len(), most: MAX_LAYERS });
     }
     for operator in 0..network.operators() {
-        let anchor = network.anchor[operator];
-        if network.pass(operator) != Pass::Forward {
-            of[operator] = of[anchor];
+        let first = network.first[operator];
+        if first != operator {
+            of[operator] = of[first];
+        } else if network.pass(operator) != Pass::Forward {
+            // Colocated with no forward operator.
+            of[operator] = names[operator].as_ref().and_then(|(name, _)| by_name.get(name.as_str()).copied());
         }
     }
     // The rest is with its first reader, or with what it reads.
@@ -235,13 +258,20 @@ fn assign(
 
 /// Whether each operator is behind a dispatch and before a combine.
 fn experts(network: &Network<'_>) -> Vec<bool> {
-    let is_kind = |operator: Operator, kind: &str| network.document(operator).kind.as_deref() == Some(kind);
+    let is_end =
+        |operator: Operator| network.is_kind(operator, "combine") || network.is_kind(operator, "dispatch");
     let mut is_expert = vec![false; network.operators()];
     for &operator in network.forward_order() {
         let mut from = network.inputs(operator).iter().map(|&tensor| network.producer(tensor));
-        is_expert[operator] = !is_kind(operator, "combine")
-            && !is_kind(operator, "dispatch")
-            && from.any(|from| is_kind(from, "dispatch") || is_expert[from]);
+        is_expert[operator] =
+            !is_end(operator) && from.any(|from| network.is_kind(from, "dispatch") || is_expert[from]);
+    }
+    let mut is_before = vec![false; network.operators()];
+    for &operator in network.forward_order().iter().rev() {
+        let mut readers = network.outputs(operator).iter().flat_map(|&tensor| network.consumers(tensor));
+        is_before[operator] = readers
+            .any(|&reader| network.is_kind(reader, "combine") || (!is_end(reader) && is_before[reader]));
+        is_expert[operator] &= is_before[operator];
     }
     is_expert
 }
@@ -283,17 +313,18 @@ fn work(
 /// Bytes between dispatches, experts and combines.
 fn exchanges(network: &Network<'_>, is_expert: &[bool], layer_of: &[usize], layers: &mut [Layer]) {
     for &operator in network.forward_order() {
-        if network.document(operator).kind.as_deref() == Some("dispatch") {
+        if network.is_kind(operator, "dispatch") {
             let mut outputs = 0;
             for &tensor in network.outputs(operator) {
-                if network.consumers(tensor).iter().any(|&reader| is_expert[reader]) {
-                    outputs += 1;
+                let readers = network.consumers(tensor);
+                outputs += u32::from(readers.iter().any(|&one| network.pass(one) == Pass::Forward));
+                if readers.iter().any(|&reader| is_expert[reader]) {
                     layers[layer_of[operator]].exchanges[0] += network.size(tensor);
                 }
             }
             layers[layer_of[operator]].experts.push(outputs);
         }
-        if network.document(operator).kind.as_deref() == Some("combine") {
+        if network.is_kind(operator, "combine") {
             for &tensor in network.inputs(operator) {
                 if is_expert[network.producer(tensor)] {
                     layers[layer_of[operator]].exchanges[1] += network.size(tensor);
@@ -319,7 +350,7 @@ fn activations(network: &Network<'_>, layer_of: &[usize], layers: &mut [Layer]) 
                 false if network.pass(reader) == Pass::Backward => {
                     saving.insert(layer_of[reader]);
                 }
-                true if layer_of[reader] != layer_of[producer] && !network.is_input(producer) => {
+                true if layer_of[reader] != layer_of[producer] => {
                     reading.insert(layer_of[reader]);
                 }
                 _ => {}

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use stagewright_core::document::{GraphDocument, OperatorDocument, Pass};
+use stagewright_core::document::{GraphDocument, OperatorDocument, ParameterDocument, Pass};
 
 use super::error::ModelError;
 use super::sharding::{is_element, is_product};
@@ -19,10 +19,14 @@ pub(crate) struct Network<'g> {
     consumers: Vec<Vec<Operator>>,
     inputs: Vec<Vec<usize>>,
     outputs: Vec<Vec<usize>>,
-    /// Bytes of the shared parameters that each operator reads.
-    shared: Vec<f64>,
-    /// Bytes of their optimizer states.
-    shared_states: Vec<f64>,
+    /// Readers of every shared parameter.
+    readers: Vec<Vec<Operator>>,
+    /// Whether each operator reads a shared parameter.
+    reads_shared: Vec<bool>,
+    /// Kinds in lower case, without separators.
+    kinds: Vec<String>,
+    /// The first forward operator that each is colocated with, itself if it is that or there is none.
+    pub(crate) first: Vec<Operator>,
     /// The first forward operator that each operator is colocated with, itself if there is none.
     pub(crate) anchor: Vec<Operator>,
     /// Whether an operator runs inside an attention kernel.
@@ -58,13 +62,13 @@ impl<'g> Network<'g> {
             readers.iter().for_each(|&reader| inputs[reader].push(index));
             consumers.push(readers);
         }
-        let (mut shared, mut shared_states) = (vec![0.0; count], vec![0.0; count]);
+        let mut reads_shared = vec![false; count];
+        let mut readers = Vec::with_capacity(graph.parameters.len());
         for parameter in &graph.parameters {
-            for name in &parameter.readers {
-                let reader = find(name)?;
-                shared[reader] += parameter.bytes;
-                shared_states[reader] += parameter.optimizer_bytes;
-            }
+            let of: Vec<Operator> =
+                parameter.readers.iter().map(|name| find(name)).collect::<Result<_, _>>()?;
+            of.iter().for_each(|&reader| reads_shared[reader] = true);
+            readers.push(of);
         }
         let is_forward = |operator: Operator| graph.operators[operator].pass == Pass::Forward;
         let mut first: BTreeMap<&str, Operator> = BTreeMap::new();
@@ -73,12 +77,14 @@ impl<'g> Network<'g> {
                 first.entry(class).or_insert(operator);
             }
         }
-        let anchor = |operator: Operator| match is_forward(operator) {
-            true => operator,
-            false => {
-                let class = graph.operators[operator].colocation.as_deref();
-                class.and_then(|class| first.get(class)).copied().unwrap_or(operator)
-            }
+        let of_class = |operator: Operator| {
+            let class = graph.operators[operator].colocation.as_deref();
+            class.and_then(|class| first.get(class)).copied().unwrap_or(operator)
+        };
+        let anchor = |operator: Operator| if is_forward(operator) { operator } else { of_class(operator) };
+        let plain = |operator: &OperatorDocument| {
+            let kind = operator.kind.as_deref().unwrap_or_default();
+            kind.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
         };
         let mut network = Network {
             graph,
@@ -87,8 +93,10 @@ impl<'g> Network<'g> {
             consumers,
             inputs,
             outputs,
-            shared,
-            shared_states,
+            readers,
+            reads_shared,
+            kinds: graph.operators.iter().map(plain).collect(),
+            first: (0..count).map(of_class).collect(),
             anchor: (0..count).map(anchor).collect(),
             is_inner: vec![false; count],
             is_kept: vec![false; graph.tensors.len()],
@@ -138,7 +146,7 @@ impl<'g> Network<'g> {
     /// Finds what runs inside attention kernels: the elementwise operators and the softmax between two products without
     /// parameters, and their backward operators.
     fn find_attention(&mut self) {
-        let is_softmax = |operator: Operator| self.document(operator).kind.as_deref() == Some("softmax");
+        let is_softmax = |operator: Operator| self.is_kind(operator, "softmax");
         let softmaxes: Vec<Operator> =
             self.forward.iter().copied().filter(|&operator| is_softmax(operator)).collect();
         let mut kernels = Vec::new();
@@ -258,21 +266,22 @@ impl<'g> Network<'g> {
 
     /// Whether an operator is an input of the model.
     pub(crate) fn is_input(&self, operator: Operator) -> bool {
-        self.document(operator).kind.as_deref() == Some("input")
+        self.is_kind(operator, "input")
     }
 
-    /// Bytes of parameters that an operator reads, its own and shared ones.
-    pub(crate) fn parameters(&self, operator: Operator) -> f64 {
-        self.document(operator).parameter_bytes + self.shared[operator]
+    /// Whether an operator is of a kind, in lower case and without separators.
+    pub(crate) fn is_kind(&self, operator: Operator, kind: &str) -> bool {
+        self.kinds[operator] == kind
     }
 
+    /// Whether an operator reads parameters, its own or shared ones.
     pub(crate) fn has_parameters(&self, operator: Operator) -> bool {
-        self.parameters(operator) > 0.0
+        self.document(operator).parameter_bytes > 0.0 || self.reads_shared[operator]
     }
 
-    /// Bytes of optimizer states of an operator, and of the shared parameters that it reads.
-    pub(crate) fn states(&self, operator: Operator) -> f64 {
-        self.document(operator).optimizer_bytes + self.shared_states[operator]
+    /// Shared parameters, and the operators that read each.
+    pub(crate) fn shared(&self) -> impl Iterator<Item = (&'g ParameterDocument, &[Operator])> {
+        self.graph.parameters.iter().zip(self.readers.iter().map(Vec::as_slice))
     }
 
     pub(crate) fn inputs(&self, operator: Operator) -> &[usize] {

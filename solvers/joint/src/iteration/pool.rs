@@ -56,11 +56,19 @@ pub(crate) fn pools(
         let missing = |what| ModelError::Kind { kind: kind.name.clone(), what };
         let class = cluster.classes.get_key_value(&kind.class).ok_or_else(|| missing("class"))?;
         let memory = kind.memory_bytes.ok_or_else(|| missing("memory_bytes"))?;
-        let link = kind.link.filter(is_valid).ok_or_else(|| missing("link"))?;
+        let link = kind
+            .link
+            .filter(is_valid)
+            .ok_or_else(|| missing("link with a bandwidth above 0 and a latency of 0 or more"))?;
         let server = kind.server.map_or(kind.count, |server| server.devices.min(kind.count));
-        let network = kind.server.map_or(link, |server| server.link);
+        // A kind in a group is a server, whose uplink goes to the others.
+        let group = cluster.groups.iter().find(|group| Some(&group.name) == kind.group.as_ref());
+        let uplink = group.map_or(link, |group| group.uplink);
+        let network = kind.server.map_or(uplink, |server| server.link);
         if server == 0 || !is_valid(&network) {
-            return Err(missing("valid server"));
+            return Err(missing(
+                "server with at least one device, a bandwidth above 0 and a latency of 0 or more",
+            ));
         }
         classes.push((class.0.as_str(), class.1));
         pools.push(Pool {

@@ -15,10 +15,12 @@
 
 use std::ops::RangeInclusive;
 
+use rand::Rng;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use stagewright_core::document::{LinkDocument, Schedule};
 use stagewright_core::schedule::{StageTimes, iteration};
+use stagewright_core::seed;
 use stagewright_core::stop::Stop;
 use stagewright_core::tolerance::OPTIMAL_RELATIVE;
 
@@ -95,23 +97,24 @@ type Costs = Vec<FxHashMap<usize, LayerCosts>>;
 impl<'m> Space<'m> {
     /// O(layers²).
     pub(crate) fn new(model: &'m Model, pools: &'m [Pool], allowed: Vec<usize>) -> Space<'m> {
-        // Layers of a stage commute, so an interval is what it has of every class.
-        let mut known: FxHashMap<Vec<(usize, u32)>, u32> = FxHashMap::default();
-        let count = model.layers.len();
-        let interval = |first: usize| -> Vec<u32> {
-            let mut has: Vec<(usize, u32)> = Vec::new();
-            let numbers = (first..count).map(|layer| {
-                let class = model.layers[layer].class;
-                match has.binary_search_by_key(&class, |entry| entry.0) {
-                    Ok(at) => has[at].1 += 1,
-                    Err(at) => has.insert(at, (class, 1)),
-                }
-                let next = known.len() as u32;
-                *known.entry(has.clone()).or_insert(next)
-            });
-            numbers.collect()
+        // Layers of a stage commute, so an interval is what it has of every class. Its key is a sum of random numbers, one
+        // for each class: two intervals share one by chance with a probability of 2⁻¹²⁸.
+        let mut known: FxHashMap<u128, u32> = FxHashMap::default();
+        let random = |class: usize| {
+            let half = |part: u64| u128::from(seed::stream(part, class as u64).next_u64());
+            half(0) << 64 | half(1)
         };
-        let intervals = (0..count).map(interval).collect();
+        let numbers: Vec<u128> = model.layers.iter().map(|layer| random(layer.class)).collect();
+        let interval = |first: usize| -> Vec<u32> {
+            let mut key = 0u128;
+            let number = |&number: &u128| {
+                key = key.wrapping_add(number);
+                let next = known.len() as u32;
+                *known.entry(key).or_insert(next)
+            };
+            numbers[first..].iter().map(number).collect()
+        };
+        let intervals = (0..numbers.len()).map(interval).collect();
         Space { model, pools, allowed, intervals }
     }
 
@@ -150,7 +153,7 @@ impl<'m> Space<'m> {
         }
         let capacity = (0..self.pools.len()).map(|pool| {
             let stages = combination.most_stages(pool, self.pools, self.model.layers.len());
-            f64::from(stages) * self.pools[pool].capacity
+            f64::from(stages) * self.pools[pool].capacity.max(0.0)
         });
         if state > capacity.sum() {
             return f64::INFINITY;
@@ -278,17 +281,10 @@ impl Program<'_> {
                 })
             })
             .collect();
-        // Numbers of stages by kind, the fewest first.
-        let mut counts: Vec<Vec<u32>> = vec![vec![]];
-        for &most in &most {
-            let with = |counts: &Vec<u32>| -> Vec<Vec<u32>> {
-                (0..=most).map(|count| counts.iter().copied().chain([count]).collect()).collect()
-            };
-            counts = counts.iter().flat_map(with).collect();
-        }
         let total = |counts: &[u32]| counts.iter().sum::<u32>();
-        counts.retain(|counts| (1..=self.most.min(layers as u32)).contains(&total(counts)));
-        counts.sort_by_key(|counts| total(counts));
+        let Some(counts) = counts(&most, self.most.min(layers as u32)) else {
+            return Solved { bound: f64::INFINITY, pipeline: None, is_stopped: true };
+        };
         let mut tables: FxHashMap<Vec<u32>, (Vec<Entry>, Vec<f64>)> = FxHashMap::default();
         let (mut bound, mut best, mut is_stopped) = (f64::INFINITY, None, false);
         for counts in counts {
@@ -310,6 +306,10 @@ impl Program<'_> {
                 }
                 let behind = behind.cloned();
                 for first in (0..layers).rev() {
+                    if stop.reason().is_some() {
+                        is_stopped = true;
+                        break;
+                    }
                     // Only the last stage ends at the last layer.
                     let ends = if depth == 1 { layers..layers + 1 } else { first + 1..layers };
                     for end in ends {
@@ -410,6 +410,30 @@ impl Program<'_> {
     }
 }
 
+/// Maximum number of vectors of counts of a combination.
+const MAX_COUNTS: usize = 1 << 17;
+
+/// Numbers of stages by kind, up to `most` of each and `all` together, the fewest first. `None` if there are too many.
+fn counts(most: &[u32], all: u32) -> Option<Vec<Vec<u32>>> {
+    let mut counts: Vec<Vec<u32>> = vec![vec![]];
+    for &most in most {
+        let mut next = Vec::new();
+        for counts in counts {
+            let left = all - counts.iter().sum::<u32>();
+            for count in 0..=most.min(left) {
+                next.push(counts.iter().copied().chain([count]).collect());
+            }
+            if next.len() > MAX_COUNTS {
+                return None;
+            }
+        }
+        counts = next;
+    }
+    counts.retain(|counts| counts.iter().any(|&count| count > 0));
+    counts.sort_by_key(|counts| counts.iter().sum::<u32>());
+    Some(counts)
+}
+
 /// The best plan of all combinations.
 pub(crate) struct Found {
     pub(crate) best: Option<(Combination, Pipeline)>,
@@ -439,7 +463,8 @@ pub(crate) fn search(
     while at < open.len() {
         let value = best.as_ref().map_or(f64::INFINITY, |best| best.1.value);
         let bound = solved_bound.min(open[at].0);
-        if open[at].0 >= value * (1.0 - OPTIMAL_RELATIVE) || value - bound <= gap * value {
+        let is_enough = value.is_finite() && value - bound <= gap * value;
+        if open[at].0 >= value * (1.0 - OPTIMAL_RELATIVE) || is_enough {
             break;
         }
         if stop.reason().is_some() {

@@ -56,7 +56,7 @@ pub(crate) fn is_product(operator: &OperatorDocument) -> bool {
 
 /// Whether an operator is elementwise.
 pub(crate) fn is_element(operator: &OperatorDocument) -> bool {
-    kind(operator).is_some_and(|kind| role(kind) == Role::Element || kind == "rotary")
+    kind(operator).is_some_and(|kind| role(kind) == Role::Element)
 }
 
 fn kind(operator: &OperatorDocument) -> Option<&str> {
@@ -65,14 +65,14 @@ fn kind(operator: &OperatorDocument) -> Option<&str> {
 
 fn part(network: &Network<'_>, operator: Operator) -> Part {
     let document = network.document(operator);
-    let has_parameters = network.has_parameters(operator);
-    match kind(document) {
-        Some("embedding") => Part::Embedding,
-        Some("softmax") => Part::Softmax,
-        Some("loss") => Part::Loss,
-        _ if is_product(document) && has_parameters => Part::Weights,
-        _ if is_product(document) => Part::Product,
-        Some(kind) if is_element(document) => Part::Element(kind == "add"),
+    match network.has_parameters(operator) {
+        true if is_product(document) => Part::Weights,
+        false if is_product(document) => Part::Product,
+        _ if network.is_kind(operator, "embedding") => Part::Embedding,
+        _ if network.is_kind(operator, "softmax") => Part::Softmax,
+        _ if network.is_kind(operator, "loss") => Part::Loss,
+        _ if is_element(document) => Part::Element(network.is_kind(operator, "add")),
+        _ if network.is_kind(operator, "rotary") => Part::Element(false),
         _ => Part::Other,
     }
 }
@@ -109,7 +109,8 @@ impl Sharding {
                 Part::Element(true) if all(Layout::Partial) => (Layout::Partial, None),
                 Part::Softmax | Part::Element(_) | Part::Other => (Layout::Sequence, Some(Need::Sequence)),
             };
-            is_split[operator] = matches!(part, Part::Weights | Part::Embedding);
+            let has_parameters = network.has_parameters(operator);
+            is_split[operator] = has_parameters && matches!(part, Part::Weights | Part::Embedding);
             for &tensor in network.outputs(operator) {
                 layout[tensor] = Some(output).filter(|_| !network.is_input(operator));
             }

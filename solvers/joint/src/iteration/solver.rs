@@ -21,6 +21,8 @@ pub const NAME: &str = "joint";
 const MAX_TENSOR: u32 = 64;
 /// Most samples of a microbatch that are tried if none are given.
 const MAX_MICROBATCH: u32 = 64;
+/// Maximum number of combinations of degrees.
+const MAX_COMBINATIONS: usize = 1 << 18;
 /// Largest batch.
 const MAX_BATCH: u64 = 1 << 24;
 
@@ -83,7 +85,12 @@ impl Problem {
         }
         let (pools, classes) = pools(cluster)?;
         let model = Model::new(graph, layers, &classes)?;
-        Ok(Problem { model, pools, request })
+        let problem = Problem { model, pools, request };
+        let found = problem.tensors_of_all() * problem.shared_degrees().len();
+        match found <= MAX_COMBINATIONS {
+            true => Ok(problem),
+            false => Err(ModelError::Combinations { found, most: MAX_COMBINATIONS }),
+        }
     }
 
     /// Number of layers.
@@ -136,31 +143,20 @@ impl Problem {
         }
     }
 
-    fn combinations(&self) -> Vec<Combination> {
+    /// Degrees that all kinds share, but for that of tensor parallelism.
+    fn shared_degrees(&self) -> Vec<Degrees> {
         let Request { parallel, global_batch, microbatch } = &self.request;
-        let devices: u32 = self.pools.iter().map(|pool| pool.devices).sum();
+        let devices: u64 = self.pools.iter().map(|pool| u64::from(pool.devices)).sum();
         let divisors =
             |number: u64, most: u64| (1..=most.min(number)).filter(move |&one| number.is_multiple_of(one));
         let given = |parallelism: Parallelism| parallel.get(&parallelism).copied();
         let data: Vec<u32> = match given(Parallelism::Dp) {
             None => vec![1],
             Some(Some(degree)) => vec![degree],
-            Some(None) => divisors(*global_batch, devices.into()).map(|degree| degree as u32).collect(),
+            Some(None) => divisors(*global_batch, devices).map(|degree| degree as u32).collect(),
         };
         let experts = self.model.experts().filter(|&count| count > 0).reduce(greatest_common_divisor);
-        let mut tensors: Vec<Vec<u32>> = vec![vec![]];
-        for pool in &self.pools {
-            let of_pool = self.tensors(pool);
-            let with = |tensors: &Vec<u32>| -> Vec<Vec<u32>> {
-                of_pool.iter().map(|&degree| tensors.iter().copied().chain([degree]).collect()).collect()
-            };
-            tensors = tensors.iter().flat_map(with).collect();
-        }
-        let stages = match given(Parallelism::Pp) {
-            None => Some(1),
-            Some(stages) => stages,
-        };
-        let mut combinations = Vec::new();
+        let mut shared = Vec::new();
         for &data in &data {
             let expert: Vec<u32> = match (given(Parallelism::Ep), experts) {
                 (None, _) => vec![1],
@@ -188,19 +184,44 @@ impl Problem {
             for &expert in &expert {
                 for &zero in &zero {
                     for &microbatch in &sizes {
-                        for tensor in &tensors {
-                            combinations.push(Combination {
-                                degrees: Degrees { microbatch, data, expert, zero, tensor: 1 },
-                                tensor: tensor.clone(),
-                                microbatches: (of_copy / u64::from(microbatch)) as u32,
-                                stages,
-                            });
-                        }
+                        shared.push(Degrees { microbatch, data, expert, zero, tensor: 1 });
                     }
                 }
             }
         }
-        combinations
+        shared
+    }
+
+    /// Number of ways to give every kind a degree of tensor parallelism.
+    fn tensors_of_all(&self) -> usize {
+        self.pools.iter().map(|pool| self.tensors(pool).len()).product()
+    }
+
+    fn combinations(&self) -> Vec<Combination> {
+        let mut tensors: Vec<Vec<u32>> = vec![vec![]];
+        for pool in &self.pools {
+            let of_pool = self.tensors(pool);
+            let with = |tensors: &Vec<u32>| -> Vec<Vec<u32>> {
+                of_pool.iter().map(|&degree| tensors.iter().copied().chain([degree]).collect()).collect()
+            };
+            tensors = tensors.iter().flat_map(with).collect();
+        }
+        let stages = match self.request.parallel.get(&Parallelism::Pp).copied() {
+            None => Some(1),
+            Some(stages) => stages,
+        };
+        let of = |degrees: Degrees| {
+            let of_copy = self.request.global_batch / u64::from(degrees.data);
+            let microbatches = (of_copy / u64::from(degrees.microbatch)) as u32;
+            let with = move |tensor: &Vec<u32>| Combination {
+                degrees,
+                tensor: tensor.clone(),
+                microbatches,
+                stages,
+            };
+            tensors.iter().map(with).collect::<Vec<Combination>>()
+        };
+        self.shared_degrees().into_iter().flat_map(of).collect()
     }
 }
 
@@ -296,7 +317,7 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
             context.emit(Event::Bound { value: round_down(bound), source: NAME });
         }
     }
-    let stopped = found.is_stopped.then(|| stop.reason().unwrap_or(StopReason::Time));
+    let stopped = found.is_stopped.then(|| stop.reason().unwrap_or(StopReason::Memory));
     let Some((combination, pipeline)) = found.best else {
         let is_proved = !found.is_stopped && found.bound == f64::INFINITY;
         return Ok(Solution {

@@ -262,7 +262,7 @@ pub(crate) fn stage(layers: &[&LayerCosts], capacity: f64, in_flight: u32) -> Op
             true => picked().map(|one| one.backward).sum(),
             false => layers.iter().map(|layer| layer.configurations[0].backward).sum(),
         },
-        update: layers.iter().map(|layer| layer.update).sum(),
+        update: layers.iter().map(|layer| layer.update).sum::<f64>() + 0.0,
         state,
         activations,
         memory: state + activations + picked().map(|one| one.workspace).fold(0.0, f64::max),

@@ -13,7 +13,7 @@ const MAX_DEVICES: u32 = 1 << 16;
 /// Maximum number of configurations of all layers.
 const MAX_CONFIGURATIONS: usize = 1 << 20;
 /// Maximum number of layers.
-const MAX_LAYERS: usize = 1 << 14;
+const MAX_LAYERS: usize = 1 << 11;
 
 /// What a plan is for, and what it may use.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -226,14 +226,15 @@ impl Problem {
         let mut degrees = BTreeMap::new();
         for (i, node) in document.nodes.iter().enumerate() {
             for (key, configurations) in &node.configurations {
-                let degree: u32 =
-                    key.trim().parse().ok().filter(|degree| (1..=MAX_DEVICES).contains(degree)).ok_or_else(
-                        || ProblemError::Range {
-                            place: format!("a key of nodes[{i}].TMPCs"),
-                            value: format!("`{key}`"),
-                            range: "a number of devices, 1 to 65536",
-                        },
-                    )?;
+                let degree: u32 = key
+                    .parse()
+                    .ok()
+                    .filter(|degree: &u32| (1..=MAX_DEVICES).contains(degree) && degree.to_string() == *key)
+                    .ok_or_else(|| ProblemError::Range {
+                        place: format!("a key of nodes[{i}].TMPCs"),
+                        value: format!("`{key}`"),
+                        range: "a number of devices, 1 to 65536",
+                    })?;
                 let is_used = degree <= document.max_devices && (terms.tensor || degree == 1);
                 if is_used && !configurations.is_empty() {
                     let next = degrees.len();
@@ -277,17 +278,17 @@ impl Problem {
             let read = |(c, from)| self.configuration(document, i, c as u32, from, &place(c), at);
             let mut read: Vec<Configuration> =
                 of_degree.iter().enumerate().map(read).collect::<Result<_, _>>()?;
-            let degree = key.trim().parse().unwrap_or(0);
+            let degree = key.parse().unwrap_or(0);
             let Ok(of) = self.degrees.binary_search(&degree) else { continue };
-            if !self.terms.recompute {
-                read.truncate(1);
-            }
             if self.terms.workspace == RecomputeWorkspace::Max {
                 let least = read.iter().map(|one| one.fixed).fold(f64::INFINITY, f64::min);
                 for one in &mut read {
                     one.workspace = one.fixed - least;
                     one.fixed = least;
                 }
+            }
+            if !self.terms.recompute {
+                read.truncate(1);
             }
             configurations[of].extend(read);
         }

@@ -12,6 +12,9 @@ use crate::sample::threshold::{Answer, Planned, within};
 /// Name of the solver.
 pub const NAME: &str = "threshold";
 
+/// Gap from which on a threshold just below the best plan is tried.
+const NEAR: f64 = 0.02;
+
 /// The outcome of a solve.
 #[derive(Debug, Clone)]
 pub struct Solution {
@@ -87,7 +90,9 @@ impl Search<'_> {
         let of_layer = |layer: &Layer| {
             let configurations = layer.configurations.iter().zip(&problem.degrees);
             let each = configurations.flat_map(|(configurations, &degree)| {
-                let copies = problem.copies.iter().filter(move |&&copies| copies * degree <= problem.devices);
+                let copies = problem.copies.iter().filter(move |&&copies| {
+                    u64::from(copies) * u64::from(degree) <= u64::from(problem.devices)
+                });
                 copies.flat_map(move |&copies| {
                     configurations.iter().map(move |one| {
                         one.seconds / f64::from(copies) + one.parameters * problem.synchronisation(copies)
@@ -132,6 +137,8 @@ impl Search<'_> {
         let largest = self.largest();
         let mut bound = self.bound;
         let mut excess = 0.125 * bound.max(largest * 1e-6);
+        // Least threshold for which the search came to no answer.
+        let mut unknown = f64::INFINITY;
         loop {
             if self.is_closed(bound) {
                 return None;
@@ -143,14 +150,19 @@ impl Search<'_> {
             if proves && value.is_finite() && context.gap_reached(value, bound) {
                 return Some(StopReason::Gap);
             }
-            let thresholds = if value.is_finite() {
+            let known = value.min(unknown);
+            let thresholds = if known - bound <= NEAR * known && unknown == f64::INFINITY {
                 // A plan just below the best one, or the proof that there is none, ends the search.
                 [bound + 0.4 * (value - bound), value * (1.0 - OPTIMAL_RELATIVE)]
+            } else if known.is_finite() {
+                [1.0, 2.0].map(|part| bound + part / 3.0 * (known - bound))
             } else {
                 excess *= 4.0;
                 [(bound + excess / 2.0).min(largest), (bound + excess).min(largest)]
             };
-            let run = |threshold| within(self.problem, &self.least, lattice, threshold, memory, &stop);
+            // A threshold that takes long gives way to lower ones.
+            let slice = context.time_slice(0.3).stop().clone();
+            let run = |threshold| within(self.problem, &self.least, lattice, threshold, memory, &slice);
             let both = || rayon::join(|| run(thresholds[0]), || run(thresholds[1]));
             let (low, high) = pool.install(both);
             let mut is_stuck = true;
@@ -176,15 +188,17 @@ impl Search<'_> {
                             return None;
                         }
                     }
-                    Answer::Unknown => {}
+                    // Lower thresholds take less time and memory.
+                    Answer::Unknown => unknown = unknown.min(threshold),
                 }
             }
             if proves && bound > self.bound {
                 self.bound = bound.min(self.value());
                 context.emit(Event::Bound { value: round_down(self.bound), source: NAME });
             }
+            is_stuck &= unknown - bound <= 1e-4 * bound || unknown == f64::INFINITY;
             if is_stuck {
-                return Some(stop.reason().unwrap_or(StopReason::Memory));
+                return Some(slice.reason().unwrap_or(StopReason::Memory));
             }
         }
     }

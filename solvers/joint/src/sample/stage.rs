@@ -5,6 +5,9 @@ use stagewright_core::tolerance::MEMORY_RELATIVE;
 use crate::choice::{Candidate, Choice, Outcome, least};
 use crate::sample::problem::{Configuration, Problem};
 
+/// Largest error of a sum of some thousand terms and differences, as a share of the sum of the terms.
+const ROUNDING: f64 = 1e-12;
+
 /// A stage: layers, and the layers of the stages that follow it.
 #[derive(Clone, Copy)]
 pub(crate) struct Stage<'s> {
@@ -120,12 +123,53 @@ pub(crate) struct Sums {
     missing: u32,
     /// Least seconds of the layers.
     pub(crate) seconds: f64,
-    /// Least seconds of transfers across the ends of the stage.
+    /// Least seconds of transfers across the ends of the stage: a sum of terms and of differences.
     pub(crate) transfers: f64,
+    /// Sum of the terms, of which a small part may be the error of the transfers.
+    terms: f64,
     /// Least bytes of parameters.
     pub(crate) parameters: f64,
     /// Least bytes with one microbatch in flight.
     bytes: f64,
+    /// Least bytes per microbatch in flight, and least bytes besides.
+    activations: f64,
+    fixed: f64,
+    /// Whether some layer's configurations differ in more than time and memory: the extremes are unknown then.
+    is_open: bool,
+    /// The fastest configurations, and those with least activations.
+    fast: Extreme,
+    small: Extreme,
+}
+
+/// The sums of one configuration of every layer.
+#[derive(Debug, Clone, Copy, Default)]
+struct Extreme {
+    seconds: f64,
+    activations: f64,
+    fixed: f64,
+    workspace: f64,
+}
+
+impl Extreme {
+    fn of(one: &Configuration) -> Extreme {
+        Extreme {
+            seconds: one.seconds,
+            activations: one.activations,
+            fixed: one.fixed,
+            workspace: one.workspace,
+        }
+    }
+
+    fn add(&mut self, other: &Extreme) {
+        self.seconds += other.seconds;
+        self.activations += other.activations;
+        self.fixed += other.fixed;
+        self.workspace = self.workspace.max(other.workspace);
+    }
+
+    fn bytes(&self, in_flight: u32) -> f64 {
+        self.activations * f64::from(in_flight) + self.fixed + self.workspace
+    }
 }
 
 /// Least figures of every layer, by degree.
@@ -163,12 +207,30 @@ impl Least {
             }));
             let of_degree = |degree: usize| {
                 let configurations = &layer.configurations[degree];
-                (!configurations.is_empty()).then(|| Sums {
+                let first = configurations.first()?;
+                let extreme = |figure: fn(&Configuration) -> (f64, f64)| {
+                    let by_figure = |a: &&Configuration, b: &&Configuration| {
+                        let (a, b) = (figure(a), figure(b));
+                        a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
+                    };
+                    configurations.iter().min_by(by_figure).map_or_else(Extreme::default, Extreme::of)
+                };
+                Some(Sums {
                     missing: 0,
                     seconds: least(configurations, &|one| one.seconds),
                     transfers: 0.0,
+                    terms: 0.0,
                     parameters: least(configurations, &|one| one.parameters),
                     bytes: least(configurations, &|one| one.activations + one.fixed),
+                    activations: least(configurations, &|one| one.activations),
+                    fixed: least(configurations, &|one| one.fixed),
+                    is_open: configurations.iter().any(|one| {
+                        one.parameters != first.parameters
+                            || one.input_seconds != first.input_seconds
+                            || one.output_seconds != first.output_seconds
+                    }),
+                    fast: extreme(|one| (one.seconds, one.activations + one.fixed + one.workspace)),
+                    small: extreme(|one| (one.activations, one.seconds)),
                 })
             };
             let of_layer: Vec<Option<Sums>> = degrees.clone().map(of_degree).collect();
@@ -195,7 +257,14 @@ impl Least {
             sums.seconds += alone.seconds;
             sums.parameters += alone.parameters;
             sums.bytes += alone.bytes;
-            sums.transfers += self.inputs[layer][degree].iter().sum::<f64>();
+            sums.activations += alone.activations;
+            sums.fixed += alone.fixed;
+            sums.is_open |= alone.is_open;
+            sums.fast.add(&alone.fast);
+            sums.small.add(&alone.small);
+            let inputs: f64 = self.inputs[layer][degree].iter().sum();
+            sums.transfers += inputs;
+            sums.terms += inputs;
             for (&edge, &seconds) in problem.outputs[layer].iter().zip(&self.outputs[layer][degree]) {
                 let target = problem.edges[edge].target;
                 match role[target] {
@@ -203,7 +272,10 @@ impl Least {
                         let input = problem.inputs[target].iter().position(|&input| input == edge);
                         sums.transfers -= input.map_or(0.0, |input| self.inputs[target][degree][input]);
                     }
-                    Role::Behind | Role::Before => sums.transfers += seconds,
+                    Role::Behind | Role::Before => {
+                        sums.transfers += seconds;
+                        sums.terms += seconds;
+                    }
                 }
             }
         }
@@ -229,9 +301,24 @@ impl Sums {
         }
         let synchronisation = self.parameters * problem.synchronisation(copies);
         let copies = f64::from(copies);
-        // Transfers are sums and differences: a small error may be left of them.
-        let transfers = self.transfers.max(0.0);
+        let transfers = (self.transfers - self.terms * ROUNDING).max(0.0);
         ((self.seconds + transfers) / copies + synchronisation, self.seconds / copies + synchronisation)
+    }
+
+    /// Whether there is a choice within a time and the memory, where the extremes decide it.
+    pub(crate) fn decide(&self, problem: &Problem, copies: u32, in_flight: u32, most: f64) -> Option<bool> {
+        let least = self.activations * f64::from(in_flight) + self.fixed;
+        if least * (1.0 - MEMORY_RELATIVE) > problem.capacity() {
+            return Some(false);
+        }
+        let fits = |extreme: &Extreme| {
+            let sums = Sums { seconds: extreme.seconds, ..*self };
+            // An upper bound of the time.
+            let error = 2.0 * self.terms * ROUNDING / f64::from(copies);
+            extreme.bytes(in_flight) <= problem.capacity() && sums.seconds(problem, copies).0 + error <= most
+        };
+        // Time and memory are sums in another order than those of a plan, whose configurations are chosen anew.
+        (!self.is_open && (fits(&self.fast) || fits(&self.small))).then_some(true)
     }
 
     /// Whether the memory of one microbatch is too much for a device, and that of every larger stage as well.

@@ -20,6 +20,9 @@ use crate::sample::lattice::Lattice;
 use crate::sample::problem::Problem;
 use crate::sample::stage::{Degrees, Least, Role, Stage, Sums};
 
+/// The outcome where no choice fits into memory.
+const NOTHING_FITS: Outcome = Outcome::Above(f64::INFINITY);
+
 /// Sets of layers between two looks at the clock.
 const PATIENCE: u32 = 1 << 10;
 
@@ -94,6 +97,7 @@ struct Search<'p> {
     /// Whether some stage was left out without proof.
     is_undecided: bool,
     is_stopped: bool,
+    is_found: bool,
     patience: u32,
     growth: Growth,
 }
@@ -102,6 +106,8 @@ struct Search<'p> {
 #[derive(Default)]
 struct Growth {
     from: u32,
+    /// Number of layers behind it.
+    behind: usize,
     labels: Vec<Label>,
     members: Vec<u64>,
     role: Vec<Role>,
@@ -109,7 +115,8 @@ struct Growth {
     layers: Vec<usize>,
     /// Number of positions that each position still needs.
     missing: Vec<u32>,
-    /// Device seconds of the layers that are in no stage.
+    /// Device seconds of the layers that are in no stage, before the stage and with it.
+    work: f64,
     rest: f64,
     /// Least figures by degree, after every layer of the stage.
     sums: Vec<Vec<Sums>>,
@@ -143,6 +150,7 @@ impl<'p> Search<'p> {
             next: f64::INFINITY,
             is_undecided: false,
             is_stopped: false,
+            is_found: false,
             patience: PATIENCE,
             growth: Growth::default(),
         }
@@ -152,7 +160,7 @@ impl<'p> Search<'p> {
         for size in 0..self.lattice.len() {
             for set in std::mem::take(&mut self.by_size[size]) {
                 self.extend(set);
-                if self.is_stopped {
+                if self.is_stopped || self.is_found {
                     return;
                 }
             }
@@ -166,6 +174,7 @@ impl<'p> Search<'p> {
         let (ready, missing) = self.lattice.frontier(members);
         let mut growth = std::mem::take(&mut self.growth);
         growth.from = set;
+        growth.behind = members.iter().map(|word| word.count_ones() as usize).sum();
         growth.labels.clone_from(labels);
         growth.members.clear();
         growth.members.extend_from_slice(members);
@@ -180,6 +189,7 @@ impl<'p> Search<'p> {
                 false => growth.rest += self.least.device_seconds[layer],
             }
         }
+        growth.work = growth.rest;
         growth.missing = missing;
         growth.sums = vec![vec![Sums::default(); self.problem.degrees.len()]];
         self.growth = growth;
@@ -190,7 +200,7 @@ impl<'p> Search<'p> {
     fn grow(&mut self, ready: &[u32]) {
         for (i, &at) in ready.iter().enumerate() {
             let layer = self.lattice.layer_at[at as usize];
-            let rest = self.growth.rest - self.work * OPTIMAL_RELATIVE;
+            let rest = self.growth.rest;
             self.enter(at as usize, layer);
             if self.evaluate() {
                 let mut next: Vec<u32> = ready[i + 1..].to_vec();
@@ -240,28 +250,34 @@ impl<'p> Search<'p> {
         }
         let problem = self.problem;
         let is_whole = self.growth.layers.len() == self.lattice.len();
-        let may_end = problem.terms.pipeline || is_whole;
+        let set = self.of_members.get(&self.growth.members[..]).copied();
+        let extends = (problem.terms.pipeline || is_whole) && !self.is_no_use(set);
         let (mut is_alive, mut least_of_larger) = (false, f64::INFINITY);
         for tensor in 0..problem.degrees.len() {
             let sums = self.growth.sums[self.growth.sums.len() - 1][tensor];
             if sums.is_too_large(problem) {
                 continue;
             }
+            let most = problem.devices / problem.degrees[tensor];
+            let copies = &problem.copies[..problem.copies.partition_point(|&copies| copies <= most)];
+            // The time rises or falls with the copies, so it is least at an end.
+            let ends = copies.first().into_iter().chain(copies.last());
+            let of_larger = ends.map(|&copies| sums.seconds(problem, copies).1).fold(f64::INFINITY, f64::min);
+            is_alive |= of_larger <= self.threshold;
+            least_of_larger = least_of_larger.min(of_larger);
+            if !extends {
+                continue;
+            }
             let mut usable = Vec::new();
-            for &copies in &problem.copies {
-                if u64::from(copies) * u64::from(problem.degrees[tensor]) > u64::from(problem.devices) {
-                    break;
-                }
-                let (seconds, of_larger) = sums.seconds(problem, copies);
-                is_alive |= of_larger <= self.threshold;
-                least_of_larger = least_of_larger.min(of_larger);
+            for &copies in copies {
+                let seconds = sums.seconds(problem, copies).0;
                 match seconds <= self.threshold {
                     true => usable.push(copies),
                     false => self.next = self.next.min(seconds.max(self.above())),
                 }
             }
-            if may_end && !usable.is_empty() {
-                self.extend_labels(tensor, &usable);
+            if !usable.is_empty() {
+                self.extend_labels(tensor, &usable, &sums);
             }
         }
         if !is_alive {
@@ -270,12 +286,32 @@ impl<'p> Search<'p> {
         is_alive && !self.is_stopped
     }
 
+    /// Whether a label that no extension by the stage can be better than is there already.
+    fn is_no_use(&mut self, set: Option<u32>) -> bool {
+        let labels = &self.growth.labels;
+        let Some(copies) = labels.iter().map(|label| label.copies).min() else { return true };
+        let devices = f64::from(labels.iter().map(|label| label.devices).min().unwrap_or(0));
+        let Some(set) = set else { return false };
+        let known = self.sets[set as usize].labels.iter().filter(|label| label.copies <= copies + 1);
+        let Some(known) = known.map(|label| f64::from(label.devices)).reduce(f64::min) else { return false };
+        let work = (self.growth.work - self.growth.rest - self.work * OPTIMAL_RELATIVE).max(0.0);
+        if devices + (work / self.threshold).ceil().max(1.0) < known {
+            return false;
+        }
+        // At this threshold the stage may take a device less than the label.
+        let fewer = known - 1.0 - devices;
+        if fewer > 0.0 {
+            self.next = self.next.min((work / fewer).max(self.above()));
+        }
+        true
+    }
+
     /// The least threshold that counts as above this one.
     fn above(&self) -> f64 {
         self.threshold * (1.0 + OPTIMAL_RELATIVE)
     }
 
-    fn extend_labels(&mut self, tensor: usize, usable: &[u32]) {
+    fn extend_labels(&mut self, tensor: usize, usable: &[u32], sums: &Sums) {
         let problem = self.problem;
         let degree = problem.degrees[tensor];
         let labels = std::mem::take(&mut self.growth.labels);
@@ -305,14 +341,16 @@ impl<'p> Search<'p> {
                     let Growth { layers, is_inside, .. } = &self.growth;
                     let stage = Stage { layers, is_inside };
                     let degrees = Degrees { tensor, copies };
-                    match problem.choose(stage, degrees, in_flight, self.threshold, self.threshold) {
-                        Outcome::Found(_) => known.0 = in_flight,
-                        Outcome::Above(seconds) => {
+                    let decided = sums.decide(problem, copies, in_flight, self.threshold);
+                    let choose = || problem.choose(stage, degrees, in_flight, self.threshold, self.threshold);
+                    match decided.map_or_else(|| Some(choose()), |fits| (!fits).then_some(NOTHING_FITS)) {
+                        None | Some(Outcome::Found(_)) => known.0 = in_flight,
+                        Some(Outcome::Above(seconds)) => {
                             known.1 = in_flight;
                             self.next = self.next.min(seconds.max(self.above()));
                             continue;
                         }
-                        Outcome::Undecided => {
+                        Some(Outcome::Undecided) => {
                             known.1 = in_flight;
                             self.is_undecided = true;
                             continue;
@@ -354,6 +392,8 @@ impl<'p> Search<'p> {
                 set
             }
         };
+        // A set of all layers is a plan.
+        self.is_found |= self.growth.layers.len() + self.growth.behind == self.lattice.len();
         let labels = &mut self.sets[set as usize].labels;
         let before = labels.len();
         labels.retain(|other| other.copies < label.copies || other.devices < label.devices);
@@ -384,7 +424,7 @@ impl<'p> Search<'p> {
             let stage = Stage { layers: &layers, is_inside: &self.growth.is_inside };
             let in_flight = label.copies.div_ceil(label.degrees.copies);
             let fastest = f64::NEG_INFINITY;
-            let choice = match self.problem.choose(stage, label.degrees, in_flight, fastest, self.threshold) {
+            let choice = match self.problem.choose(stage, label.degrees, in_flight, fastest, self.above()) {
                 Outcome::Found(choice) => choice,
                 // The fastest of a choice that exists.
                 Outcome::Above(_) | Outcome::Undecided => return Answer::Unknown,

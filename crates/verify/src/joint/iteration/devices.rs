@@ -10,6 +10,8 @@ use crate::read::{Cluster, Kind, amount, rate};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Devices<'a> {
     pub(super) kind: &'a Kind<'a>,
+    /// The link of its group to other groups.
+    uplink: Option<&'a LinkDocument>,
     pub(super) tensor: u64,
     pub(super) data: u64,
 }
@@ -18,10 +20,12 @@ impl<'a> Devices<'a> {
     /// The link of a group that spans consecutive devices.
     pub(super) fn link(&self, span: u64, needed_for: &str) -> Result<&'a LinkDocument, CheckError> {
         let document = self.kind.document;
-        match (&document.server, &document.link) {
-            (Some(server), _) if span > u64::from(server.devices) => Ok(&server.link),
-            (_, Some(link)) => Ok(link),
-            (_, None) => {
+        match (&document.server, self.uplink, &document.link) {
+            (Some(server), _, _) if span > u64::from(server.devices) => Ok(&server.link),
+            // A kind in a group is a server.
+            (None, Some(uplink), _) if span > u64::from(document.count) => Ok(uplink),
+            (_, _, Some(link)) => Ok(link),
+            (_, _, None) => {
                 let needed_for = needed_for.to_owned();
                 Err(CheckError::NoLink { kind: document.name.clone(), needed_for })
             }
@@ -69,7 +73,8 @@ pub(super) fn of_stages<'a>(
         let (tensor, first) = (stage.tensor, degrees[kind].first().copied());
         degrees[kind].push((tensor, stage.data));
         let kind = &cluster.kinds[kind];
-        let of_server = kind.document.server.map_or(kind.document.count, |server| server.devices);
+        let count = kind.document.count;
+        let of_server = kind.document.server.map_or(count, |server| server.devices.min(count));
         let mut wrong = |needs| {
             let found = u64::from(tensor);
             violations.push(JointViolation::Degree { stage: Some(at), name: "tensor", found, needs });
@@ -82,7 +87,8 @@ pub(super) fn of_stages<'a>(
         {
             wrong(format!("{first}, as in other stages on its kind"));
         }
-        stages.push(Devices { kind, tensor: u64::from(tensor), data: u64::from(stage.data) });
+        let uplink = kind.group.map(|group| &cluster.groups[group].uplink);
+        stages.push(Devices { kind, uplink, tensor: u64::from(tensor), data: u64::from(stage.data) });
     }
     for (kind, degrees) in cluster.kinds.iter().zip(degrees) {
         let (used, count) = (rules::devices(degrees.into_iter()), u64::from(kind.document.count));

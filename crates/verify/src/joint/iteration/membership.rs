@@ -81,7 +81,10 @@ fn first_reader(graph: &Graph, class: usize) -> Option<usize> {
     outside.min_by_key(|&reader| graph.work_place[reader]).map(|reader| graph.class_of[reader])
 }
 
-/// Whether a layer is numbered: the last part of its path ends in a number.
+/// Whether a layer is numbered: the last part of its path is a number, or a number behind `layer_` or `block_`.
 pub(super) fn is_numbered(layer: &str) -> bool {
-    layer.bytes().next_back().is_some_and(|byte| byte.is_ascii_digit())
+    let last = layer.rsplit('.').next().unwrap_or(layer);
+    let before = last.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    before.len() < last.len()
+        && (before.is_empty() || before.ends_with("layer_") || before.ends_with("block_"))
 }

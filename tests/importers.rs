@@ -562,7 +562,7 @@ fn depth_is_an_error_and_no_crash() {
         (Format::OpenVino, "<net>".to_owned() + &"<a b=\"/>\">".repeat(deep)),
         (Format::OpenVino, "<net ".to_owned() + &"a=\"\" ".repeat(deep) + "/>"),
         (Format::OpenVino, "<net>".to_owned() + &"<a>".repeat(deep) + &"</a>".repeat(deep) + "</net>"),
-        (Format::Piper, "{\"mbsInBatch\": ".to_owned() + &"[".repeat(deep)),
+        (Format::Piper, "{\"mbsInBatch\": 1, \"comment\": ".to_owned() + &"[".repeat(deep)),
         (Format::PipeDream, " -- ".repeat(deep) + "forward_compute_time="),
     ];
     for (format, bomb) in bombs {

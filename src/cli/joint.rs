@@ -6,11 +6,11 @@ use serde::Serialize;
 use stagewright::core::document::{
     ClusterDocument, GraphDocument, JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument,
     JointLayerDocument, JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument,
-    ModelOptionsDocument, Parallelism, PiperDocument, PlanStatus, RecomputeWorkspace, TimeUnitDocument,
+    ModelOptionsDocument, Parallelism, PiperDocument, PlanStatus, RecomputeWorkspace,
 };
 use stagewright::core::solver::{Context, SolveError, Status};
 use stagewright::core::tolerance;
-use stagewright::formats::piper::{configuration_names, layer_names};
+use stagewright::formats::piper::{self, configuration_names, layer_names};
 use stagewright::formats::{
     Format, import_joint_plan, import_piper, is_joint_plan, is_piper, layers, write_joint_plan,
 };
@@ -189,18 +189,8 @@ fn refuse(options: &[(&str, bool)]) -> Result<()> {
 }
 
 fn refuse_around(around: &AroundArguments, objective: &ObjectiveArguments) -> Result<()> {
-    refuse(&[
-        ("--pins", around.pins.is_some()),
-        ("--objective", objective.objective.is_some()),
-        ("--split", objective.split.is_some()),
-        ("--communication", objective.communication.is_some()),
-        ("--training", objective.training.is_some()),
-        ("--calls", objective.calls.is_some()),
-        ("--execution", objective.execution.is_some()),
-        ("--schedule", objective.schedule.is_some()),
-        ("--microbatches", objective.microbatches.is_some()),
-        ("--max-replicas", objective.max_replicas.is_some()),
-    ])
+    refuse(&[("--pins", around.pins.is_some())])?;
+    refuse(&objective.given())
 }
 
 /// Parses a list of kinds of parallelism, each with an optional degree.
@@ -378,19 +368,7 @@ impl Layers {
                 CliError::new("U001", "the batch must be from 1 to 4294967295").at("--global-batch")
             })?);
         }
-        let per_second = match options.kept().and_then(|options| options.time_unit) {
-            Some(TimeUnitDocument::S) => 1.0,
-            Some(TimeUnitDocument::Ms) => 1e3,
-            Some(TimeUnitDocument::Us) => 1e6,
-            Some(TimeUnitDocument::Ns) => 1e9,
-            None => {
-                return Err(CliError::new("M005", "the format does not state the unit of its times")
-                    .at(label)
-                    .help(
-                        "give it with --time-unit s, ms, us or ns; the published BERT-32 profile is in s",
-                    ));
-            }
-        };
+        let per_second = piper::per_second(label, options.reading()?.time_unit)?;
         let workspace = arguments.recompute_workspace.unwrap_or_default();
         let terms = sample::Terms {
             workspace,

@@ -138,16 +138,8 @@ fn refuse_around(around: &AroundArguments, objective: &ObjectiveArguments) -> Re
         ("--cluster", around.cluster.is_some()),
         ("--pins", around.pins.is_some()),
         ("--memory-reserve", around.memory_reserve.is_some()),
-        ("--objective", objective.objective.is_some()),
-        ("--split", objective.split.is_some()),
-        ("--communication", objective.communication.is_some()),
-        ("--training", objective.training.is_some()),
-        ("--calls", objective.calls.is_some()),
-        ("--execution", objective.execution.is_some()),
-        ("--schedule", objective.schedule.is_some()),
-        ("--microbatches", objective.microbatches.is_some()),
-        ("--max-replicas", objective.max_replicas.is_some()),
-    ])
+    ])?;
+    refuse(&objective.given())
 }
 
 fn read(path: &Path) -> Result<Problem> {

@@ -104,6 +104,24 @@ fn what_a_joint_plan_cannot_be_made_for_is_refused() {
     let no_backward =
         run(&["plan", &inference, "--cluster", "8xh100", "--parallel", "tp", "--global-batch", "8"]);
     assert!(stderr(&no_backward).contains("J007"), "{}", stderr(&no_backward));
+    // 25 heads.
+    let odd = path(&files, "odd.json");
+    run(&[
+        "workload",
+        "gpt",
+        "--variant",
+        "2-xl",
+        "--layers",
+        "2",
+        "--training",
+        "--precision",
+        "bf16",
+        "--out",
+        &odd,
+    ]);
+    let heads = run(&["plan", &odd, "--cluster", "8xh100", "--parallel", "tp=2,dp", "--global-batch", "8"]);
+    assert_eq!(code(&heads), Some(3), "{}", stdout(&heads));
+    assert!(stdout(&heads).contains("the heads"), "{}", stdout(&heads));
     let large = run(&["plan", &graph, "--cluster", "1xt4", "--parallel", "tp,dp", "--global-batch", "8"]);
     assert_eq!(code(&large), Some(3));
     assert!(stdout(&large).contains("at least"), "{}", stdout(&large));

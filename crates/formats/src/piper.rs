@@ -39,7 +39,7 @@ use stagewright_core::document::{
 
 use super::error::{At, InputError, Result};
 use super::notation::Notation;
-use super::options::ImportOptions;
+use super::options::{ImportOptions, TimeUnit};
 use super::readers::Readers;
 use super::text::{Sniff, text};
 use super::work::is_amount;
@@ -73,16 +73,12 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
     }
     let tensors = tensors(label, &file, &by_id, &names)?;
     let cluster = cluster(label, &file, options)?;
-    let Some(unit) = options.time_unit else {
-        let help = "give it with --time-unit s, ms, us or ns; the published BERT-32 profile is in s";
-        let message = "the format does not state the unit of its times";
-        return Err(InputError::new("M005", label, At::Whole, message, help));
-    };
+    let per_second = per_second(label, options.time_unit)?;
     let operator = |((node, name), way): ((&PiperNodeDocument, &String), &PiperConfigurationDocument)| {
         OperatorDocument {
             kind: (!node.name.is_empty()).then(|| node.name.clone()),
             layer: names::layer(&node.name),
-            seconds: BTreeMap::from([(options.class().to_owned(), way.time_per_sample / unit.per_second())]),
+            seconds: BTreeMap::from([(options.class().to_owned(), way.time_per_sample / per_second)]),
             parameter_bytes: way.parameter_size,
             optimizer_bytes: (way.memory_usage_b - way.parameter_size).max(0.0),
             activation_bytes: way.memory_usage_a,
@@ -205,6 +201,18 @@ pub fn is_piper(bytes: &[u8]) -> bool {
 /// If the text is no such file.
 pub fn import_piper(label: &str, bytes: &[u8]) -> Result<PiperDocument> {
     Notation::Json.read(label, text(label, bytes)?)
+}
+
+/// Times of a file of Piper in a second.
+///
+/// # Errors
+/// If the unit is not given, which the files do not state (M005).
+pub fn per_second(label: &str, unit: Option<TimeUnit>) -> Result<f64> {
+    unit.map(TimeUnit::per_second).ok_or_else(|| {
+        let help = "give it with --time-unit s, ms, us or ns; the published BERT-32 profile is in s";
+        let message = "the format does not state the unit of its times";
+        InputError::new("M005", label, At::Whole, message, help)
+    })
 }
 
 /// Names of the layers of a file of Piper, all different.

@@ -122,6 +122,23 @@ pub(crate) struct ObjectiveArguments {
     pub(crate) max_replicas: Option<u32>,
 }
 
+impl ObjectiveArguments {
+    /// The options, and whether each was given.
+    pub(crate) fn given(&self) -> [(&'static str, bool); 9] {
+        [
+            ("--objective", self.objective.is_some()),
+            ("--split", self.split.is_some()),
+            ("--communication", self.communication.is_some()),
+            ("--training", self.training.is_some()),
+            ("--calls", self.calls.is_some()),
+            ("--execution", self.execution.is_some()),
+            ("--schedule", self.schedule.is_some()),
+            ("--microbatches", self.microbatches.is_some()),
+            ("--max-replicas", self.max_replicas.is_some()),
+        ]
+    }
+}
+
 /// Joint plans: operators split over devices as well as the model.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Joint plans")]

@@ -154,6 +154,17 @@ impl Precision {
         }
     }
 
+    /// Bytes of a number.
+    pub fn bytes(self) -> f64 {
+        match self {
+            Precision::Fp64 => 8.0,
+            Precision::Fp32 | Precision::Tf32 => 4.0,
+            Precision::Fp16 | Precision::Bf16 => 2.0,
+            Precision::Fp8 | Precision::Int8 => 1.0,
+            Precision::Int4 => 0.5,
+        }
+    }
+
     /// The precision with the given name.
     pub fn named(name: &str) -> Option<Precision> {
         Precision::ALL.into_iter().find(|precision| precision.name() == name)

@@ -31,8 +31,8 @@ mod tests {
     fn ranks_are_listed_where_kinds_differ() {
         let mut document = plan(&["E 0", "1 H"]);
         assert_eq!(devices(&Joint::read(&document).unwrap()), "run on 8 devices");
-        document.stages[1].kind = Some("A100".into());
+        document.stages[1].kind = Some("gpu-b".into());
         let note = devices(&Joint::read(&document).unwrap());
-        assert_eq!(note, "run on 8 devices; ranks 0 to 3: H100; ranks 4 to 7: A100");
+        assert_eq!(note, "run on 8 devices; ranks 0 to 3: gpu-a; ranks 4 to 7: gpu-b");
     }
 }

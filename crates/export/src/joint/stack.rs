@@ -117,7 +117,7 @@ mod tests {
         let (code, at, message) = refusal(&["E 0 1 H", "H"]);
         assert_eq!((code, at.as_str()), ("E015", "stages[0].layers[3]"));
         assert!(
-            message.starts_with("`head` is on H100, stage 1 of 2, but layers after the stack"),
+            message.starts_with("`head` is on gpu-a, stage 1 of 2, but layers after the stack"),
             "{message}"
         );
         assert_eq!(refusal(&["E", "E 0 H"]).1, "stages[1].layers[0]");

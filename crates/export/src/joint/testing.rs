@@ -50,7 +50,7 @@ pub(super) fn plan(stages: &[&str]) -> JointPlanDocument {
 
 fn stage(layers: &str, in_flight: u32) -> JointStageDocument {
     JointStageDocument {
-        kind: Some("H100".into()),
+        kind: Some("gpu-a".into()),
         data: 2,
         tensor: 2,
         in_flight,

@@ -76,6 +76,8 @@ pub(crate) struct Model {
     /// Bytes that cross the boundary before each layer, in the forward and in the backward pass; zero for the first.
     pub(crate) crossing: [Vec<f64>; 2],
     pub(crate) samples: f64,
+    /// Numbers of heads, which tensor parallelism divides.
+    pub(crate) heads: Vec<u32>,
 }
 
 /// Device classes by name.
@@ -179,7 +181,7 @@ impl Model {
         activations(&network, &layer_of, &mut layers);
         let crossing = crossing(&network, &layer_of, layers.len());
         classify(&mut layers);
-        Ok(Model { layers, crossing, samples: network.samples() })
+        Ok(Model { layers, crossing, samples: network.samples(), heads: network.heads() })
     }
 
     /// Number of outputs of every dispatch of the model.

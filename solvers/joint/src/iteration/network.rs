@@ -1,6 +1,6 @@
 //! A training graph by index, and what of it an attention kernel keeps to itself.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use stagewright_core::document::{GraphDocument, OperatorDocument, ParameterDocument, Pass};
 
@@ -119,7 +119,7 @@ impl<'g> Network<'g> {
             missing[operator] = self.inputs[operator].len();
         }
         let ready = |missing: &[usize]| forward.iter().copied().filter(|&one| missing[one] == 0).collect();
-        let mut ready: std::collections::BTreeSet<Operator> = ready(&missing);
+        let mut ready: BTreeSet<Operator> = ready(&missing);
         let mut order = Vec::with_capacity(forward.len());
         while let Some(operator) = ready.pop_first() {
             order.push(operator);
@@ -322,6 +322,28 @@ impl<'g> Network<'g> {
         let kept = self.inputs[operator].iter().chain(&self.outputs[operator]);
         let kept: f64 = kept.filter(|&&tensor| self.is_kept[tensor]).map(|&tensor| self.bytes(tensor)).sum();
         (self.document(operator).bytes_moved.unwrap_or(0.0) - kept).max(0.0)
+    }
+
+    /// Numbers of heads of all attentions, of queries and of keys, as far as the sizes of tensors tell them.
+    pub(crate) fn heads(&self) -> Vec<u32> {
+        let Some(tokens) = self.graph.batch.and_then(|batch| batch.tokens) else { return Vec::new() };
+        let tokens = tokens.get() as f64;
+        let mut heads = BTreeSet::new();
+        for operator in (0..self.operators()).filter(|&operator| self.is_repeated[operator]) {
+            let Some(precision) = self.document(operator).precision else { continue };
+            let of_head = precision.bytes() * self.samples() * tokens * tokens;
+            let most =
+                |tensors: &[usize]| tensors.iter().map(|&tensor| self.bytes(tensor)).fold(0.0, f64::max);
+            let queries = most(&self.outputs[operator]) / of_head;
+            let inputs = &self.inputs[operator];
+            let least = inputs.iter().map(|&tensor| self.bytes(tensor)).fold(f64::INFINITY, f64::min);
+            for count in [queries, queries * least / most(inputs)] {
+                if count >= 1.0 && count.fract() == 0.0 && count <= f64::from(u32::MAX) {
+                    heads.insert(count as u32);
+                }
+            }
+        }
+        heads.into_iter().collect()
     }
 
     /// Samples of the graph's batch.

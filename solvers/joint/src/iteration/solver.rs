@@ -135,7 +135,10 @@ impl Problem {
 
     /// Degrees of tensor parallelism on a kind.
     fn tensors(&self, pool: &Pool) -> Vec<u32> {
-        let divides = |degree: &u32| pool.server.is_multiple_of(*degree);
+        let divides = |degree: &u32| {
+            pool.server.is_multiple_of(*degree)
+                && self.model.heads.iter().all(|heads| heads.is_multiple_of(*degree))
+        };
         match self.request.parallel.get(&Parallelism::Tp) {
             None => vec![1],
             Some(Some(degree)) => Some(*degree).filter(divides).into_iter().collect(),
@@ -379,7 +382,7 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
 fn reason(problem: &Problem, space: &Space<'_>) -> String {
     let combinations = problem.combinations();
     if combinations.is_empty() {
-        return "no degrees divide the batch, the servers and the experts as they must".into();
+        return "no degrees divide the batch, the servers, the heads and the experts as they must".into();
     }
     space.shortage(&combinations)
 }

@@ -244,8 +244,8 @@ impl Least {
         Least { alone, inputs, outputs, device_seconds }
     }
 
-    /// Adds a layer to a stage. `role` says of every layer whether it is in the stage, behind it or before it.
-    pub(crate) fn add(&self, problem: &Problem, sums: &mut [Sums], layer: usize, role: &[Role]) {
+    /// Adds a layer to a stage; `is_inside` says of every layer whether it is in the stage already.
+    pub(crate) fn add(&self, problem: &Problem, sums: &mut [Sums], layer: usize, is_inside: &[bool]) {
         for (degree, sums) in sums.iter_mut().enumerate() {
             let Some(alone) = self.alone[layer][degree] else {
                 sums.missing += 1;
@@ -267,12 +267,12 @@ impl Least {
             sums.terms += inputs;
             for (&edge, &seconds) in problem.outputs[layer].iter().zip(&self.outputs[layer][degree]) {
                 let target = problem.edges[edge].target;
-                match role[target] {
-                    Role::Inside => {
+                match is_inside[target] {
+                    true => {
                         let input = problem.inputs[target].iter().position(|&input| input == edge);
                         sums.transfers -= input.map_or(0.0, |input| self.inputs[target][degree][input]);
                     }
-                    Role::Behind | Role::Before => {
+                    false => {
                         sums.transfers += seconds;
                         sums.terms += seconds;
                     }
@@ -280,17 +280,6 @@ impl Least {
             }
         }
     }
-}
-
-/// Where a layer is, seen from a stage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// In an earlier stage, or in none yet.
-    Before,
-    /// In the stage.
-    Inside,
-    /// In a later stage.
-    Behind,
 }
 
 impl Sums {

@@ -18,7 +18,7 @@ use stagewright_core::tolerance::OPTIMAL_RELATIVE;
 use crate::choice::Outcome;
 use crate::sample::lattice::Lattice;
 use crate::sample::problem::Problem;
-use crate::sample::stage::{Degrees, Least, Role, Stage, Sums};
+use crate::sample::stage::{Degrees, Least, Stage, Sums};
 
 /// The outcome where no choice fits into memory.
 const NOTHING_FITS: Outcome = Outcome::Above(f64::INFINITY);
@@ -110,7 +110,6 @@ struct Growth {
     behind: usize,
     labels: Vec<Label>,
     members: Vec<u64>,
-    role: Vec<Role>,
     is_inside: Vec<bool>,
     layers: Vec<usize>,
     /// Number of positions that each position still needs.
@@ -178,15 +177,12 @@ impl<'p> Search<'p> {
         growth.labels.clone_from(labels);
         growth.members.clear();
         growth.members.extend_from_slice(members);
-        growth.role.clear();
-        growth.role.resize(self.lattice.len(), Role::Before);
         growth.is_inside.clear();
         growth.is_inside.resize(self.lattice.len(), false);
         growth.rest = 0.0;
         for (at, &layer) in self.lattice.layer_at.iter().enumerate() {
-            match bits::contains(members, at) {
-                true => growth.role[layer] = Role::Behind,
-                false => growth.rest += self.least.device_seconds[layer],
+            if !bits::contains(members, at) {
+                growth.rest += self.least.device_seconds[layer];
             }
         }
         growth.work = growth.rest;
@@ -218,12 +214,11 @@ impl<'p> Search<'p> {
     }
 
     fn enter(&mut self, at: usize, layer: usize) {
-        let Growth { members, role, is_inside, layers, missing, rest, sums, .. } = &mut self.growth;
+        let Growth { members, is_inside, layers, missing, rest, sums, .. } = &mut self.growth;
         bits::insert(members, at);
         let mut of = sums[sums.len() - 1].clone();
-        self.least.add(self.problem, &mut of, layer, role);
+        self.least.add(self.problem, &mut of, layer, is_inside);
         sums.push(of);
-        role[layer] = Role::Inside;
         is_inside[layer] = true;
         layers.push(layer);
         *rest -= self.least.device_seconds[layer];
@@ -234,7 +229,6 @@ impl<'p> Search<'p> {
         let growth = &mut self.growth;
         bits::remove(&mut growth.members, at);
         growth.sums.pop();
-        growth.role[layer] = Role::Before;
         growth.is_inside[layer] = false;
         growth.layers.pop();
         growth.rest = rest;

@@ -6,6 +6,7 @@ mod collective;
 mod devices;
 mod execution;
 mod experts;
+mod heads;
 mod kinds;
 mod membership;
 mod model;
@@ -16,8 +17,8 @@ mod stage;
 use std::collections::BTreeMap;
 
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, GRAPH_SCHEMA, GraphDocument, JointExecutionDocument, JointObjectiveKind,
-    JointPlanDocument, Parallelism,
+    BatchDocument, CLUSTER_SCHEMA, ClusterDocument, GRAPH_SCHEMA, GraphDocument, JointExecutionDocument,
+    JointObjectiveKind, JointPlanDocument, Parallelism,
 };
 use stagewright_core::tolerance;
 
@@ -49,7 +50,7 @@ pub fn check_joint(
         read::schema("graph", &graph.schema, GRAPH_SCHEMA)?;
     }
     read::schema("cluster", &cluster.schema, CLUSTER_SCHEMA)?;
-    let samples = graph.batch.map_or(1.0, |batch| batch.samples.get() as f64);
+    let batch = graph.batch;
     let graph = Graph::read(graph)?;
     if !graph.has_backward {
         return Err(CheckError::Rule { rule: "the objective iteration", needs: "a backward pass" });
@@ -58,7 +59,7 @@ pub fn check_joint(
     devices::read_servers(&cluster)?;
     let mut violations = Vec::new();
     let figures = match claims::has_plan(plan) {
-        true => figures(&graph, &cluster, plan, samples, &mut violations)?,
+        true => figures(&graph, &cluster, plan, batch, &mut violations)?,
         false => None,
     };
     Ok(claims::report(plan, figures, violations))
@@ -69,9 +70,10 @@ fn figures(
     graph: &Graph,
     cluster: &Cluster,
     plan: &JointPlanDocument,
-    samples: f64,
+    batch: Option<BatchDocument>,
     violations: &mut Vec<JointViolation>,
 ) -> Result<Option<Figures>, CheckError> {
+    let samples = batch.map_or(1.0, |batch| batch.samples.get() as f64);
     rules::check(plan, violations);
     let devices = devices::of_stages(cluster, plan, violations);
     let placed = placed::layers(plan, violations);
@@ -89,6 +91,15 @@ fn figures(
     }
     let model = Model::new(graph, layer_of, layers.len());
     execution::check(plan, execution, &model.experts, violations);
+    for count in heads::heads(graph, &model.attention, batch) {
+        for (at, devices) in devices.iter().enumerate() {
+            if devices.tensor == 0 || !count.is_multiple_of(devices.tensor) {
+                let (found, needs) =
+                    (devices.tensor, format!("a divisor of the {count} heads of an attention"));
+                violations.push(JointViolation::Degree { stage: Some(at), name: "tensor", found, needs });
+            }
+        }
+    }
     if !violations.is_empty() {
         return Ok(None);
     }

@@ -170,7 +170,8 @@ impl Model {
                 let here = || readers.iter().filter(|&&reader| layer_of[reader] == layer);
                 let split = usize::from(here().any(|&reader| {
                     let class = network.document(reader).colocation.as_deref();
-                    sharding.is_split[reader] || class.is_some_and(|class| split_class.contains(class))
+                    let is_near = class.is_some_and(|class| split_class.contains(class));
+                    sharding.is_split[reader] || (network.pass(reader) != Pass::Forward && is_near)
                 }));
                 let expert = usize::from(here().all(|&reader| is_expert[of_forward(reader)]));
                 layers[layer].parameters[expert][split] += parameter.bytes;

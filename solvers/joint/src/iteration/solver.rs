@@ -24,7 +24,7 @@ const MAX_MICROBATCH: u32 = 64;
 /// Maximum number of combinations of degrees.
 const MAX_COMBINATIONS: usize = 1 << 18;
 /// Largest batch.
-const MAX_BATCH: u64 = 1 << 24;
+const MAX_BATCH: u64 = 1 << 17;
 
 /// What a plan may use.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,7 +60,7 @@ impl Problem {
     ) -> Result<Problem, ModelError> {
         let range = |what, found: u64, range| Err(ModelError::Range { what, found, range });
         if !(1..=MAX_BATCH).contains(&request.global_batch) {
-            return range("the global batch", request.global_batch, "1 to 16777216");
+            return range("the global batch", request.global_batch, "1 to 131072");
         }
         if let Some(microbatch) = request.microbatch
             && (microbatch == 0 || !request.global_batch.is_multiple_of(microbatch.into()))

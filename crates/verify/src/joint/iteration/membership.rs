@@ -24,6 +24,15 @@ pub(super) fn layers(graph: &Graph, listed: &BTreeMap<&str, usize>) -> Vec<Optio
             home[class] = members.iter().find_map(|&operator| by_path(&graph.operators[operator], listed));
         }
     }
+    // A backward or update operator without a layer and a reader is with the last that it reads.
+    for class in 0..home.len() {
+        let is_behind = graph.classes[class].iter().all(|&operator| graph.pass(operator) != Pass::Forward);
+        if home[class].is_none() && is_behind {
+            let tensors = graph.classes[class].iter().flat_map(|&operator| &graph.tensors_of[operator]);
+            let read = tensors.map(|&tensor| graph.class_of[graph.tensors[tensor].producer]);
+            home[class] = read.filter_map(|from| home[from]).max();
+        }
+    }
     graph.class_of.iter().map(|&class| home[class]).collect()
 }
 

@@ -74,7 +74,13 @@ impl<'a> Model<'a> {
         let has_split: Vec<bool> = (0..graph.operators.len())
             .map(|operator| kinds.splits_parameters(operator) && kinds.has_parameters[operator])
             .collect();
-        let is_split = colocated(graph, &has_split);
+        // A backward or update operator is as its forward operator.
+        let near_split = colocated(graph, &has_split);
+        let is_split = (0..graph.operators.len()).map(|operator| match graph.pass(operator) {
+            Pass::Forward => has_split[operator],
+            Pass::Backward | Pass::Update => near_split[operator],
+        });
+        let is_split = is_split.collect();
         let layers = (0..count).map(|_| Layer::default()).collect();
         let mut model = Model { graph, kinds, attention, experts, is_split, layer_of, layers };
         model.sort_operators();

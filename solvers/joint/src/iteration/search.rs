@@ -158,12 +158,40 @@ impl<'m> Space<'m> {
         if state > capacity.sum() {
             return f64::INFINITY;
         }
+        // The stages of a kind have at most as much work as they are times the most of one. Weighted by the work of the whole
+        // model on each kind, that bounds layers spread over kinds (a dual of the linear relaxation).
+        let whole: Vec<f64> = costs
+            .iter()
+            .map(|costs| {
+                let layers = self.model.layers.iter().map(|layer| &costs[&layer.class]);
+                layers.map(|one| one.forward + one.configurations[0].backward).sum()
+            })
+            .collect();
+        let weighted: f64 = self
+            .model
+            .layers
+            .iter()
+            .map(|layer| {
+                let each = costs.iter().zip(&whole).map(|(costs, whole)| {
+                    let one = &costs[&layer.class];
+                    (one.forward + one.configurations[0].backward) / whole
+                });
+                each.fold(f64::INFINITY, f64::min)
+            })
+            .sum();
+        let rate: f64 = (0..self.pools.len())
+            .map(|pool| {
+                let stages = combination.most_stages(pool, self.pools, self.model.layers.len());
+                f64::from(stages) / whole[pool]
+            })
+            .sum();
+        let spread = if weighted.is_finite() && rate.is_finite() { weighted / rate } else { 0.0 };
         // Of p stages that with most work has at least a p-th of it. A microbatch goes through the others as well, while that
         // stage runs no more than the forward passes of its other microbatches in flight.
         let again = f64::from(combination.microbatches - 1);
         let of = |stages: u32| {
             let waits = again - f64::from(stages.min(combination.microbatches) - 1) * share;
-            work * (1.0 + waits.max(0.0) / f64::from(stages))
+            work + waits.max(0.0) * (work / f64::from(stages)).max(spread)
         };
         let stages = combination.stages.map_or(1..=most, |stages| stages..=stages);
         stages.map(of).fold(f64::INFINITY, f64::min)

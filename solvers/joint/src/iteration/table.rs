@@ -174,7 +174,7 @@ impl LayerCosts {
             index: index as u32,
             backward: backward + [0.0, others, work + conversions + exchanges][index],
             activations: kept[index] * share,
-            workspace: own + (kept[0] - kept[index]) * share,
+            workspace: own + (kept[0] - kept[index]).max(0.0) * share,
         };
         let configurations = match (layer.is_numbered, allowed) {
             (false, _) => vec![configuration(0)],

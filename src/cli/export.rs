@@ -8,7 +8,7 @@ use stagewright::core::problem::Problem;
 use stagewright::export::{
     ExportError, JOINT_TARGETS, JointTarget, Placed, TARGETS, Target, export_joint_noted, target,
 };
-use stagewright::formats::{PlanFile, import_joint_plan, import_plan_alone, is_joint_plan};
+use stagewright::formats::{PlanFile, import_plan_alone};
 use stagewright::report::wrap::facts;
 
 use super::args::ExportArguments;
@@ -16,14 +16,14 @@ use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Input, at_most_one_standard, is_standard, read};
 use super::model_options::Kept;
-use super::{output, resolve};
+use super::{joint, output, resolve};
 
 pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit> {
     let (Some(plan), Some(to)) = (&arguments.plan, &arguments.to) else {
         output::result(&list())?;
         return Ok(Exit::Done);
     };
-    if let Some(exit) = joint(arguments, plan, to)? {
+    if let Some(exit) = export_if_joint(arguments, plan, to)? {
         return Ok(exit);
     }
     let target = target(to).map_err(|error| failed("--to", &error))?;
@@ -62,15 +62,8 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit> {
 }
 
 /// Exports a plan if it is a joint plan, which has everything that its targets need.
-fn joint(arguments: &ExportArguments, plan: &Path, to: &str) -> Result<Option<Exit>> {
-    if is_standard(plan) {
-        return Ok(None);
-    }
-    let Input { label, bytes } = read(plan)?;
-    if !is_joint_plan(&bytes) {
-        return Ok(None);
-    }
-    let plan = import_joint_plan(&label, &bytes)?;
+fn export_if_joint(arguments: &ExportArguments, plan: &Path, to: &str) -> Result<Option<Exit>> {
+    let Some((label, plan)) = joint::read_plan(plan)? else { return Ok(None) };
     let export = export_joint_noted(&plan, to).map_err(|error| failed(&label, &error))?;
     match &arguments.out {
         Some(path) if !is_standard(path) => files::write(path, &export.text)?,

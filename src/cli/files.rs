@@ -137,6 +137,23 @@ pub(crate) fn head(path: &Path, count: usize) -> Vec<u8> {
     head
 }
 
+/// An input as a whole, unpacked, which can still be read afterwards; nothing of a file that is large.
+pub(crate) fn peek(path: &Path) -> Result<Option<Input>> {
+    let is_repeatable = |metadata: &fs::Metadata| metadata.is_file() && !is_standard(path);
+    match fs::metadata(path) {
+        Ok(metadata) if is_repeatable(&metadata) && metadata.len() > HELD => return Ok(None),
+        Ok(metadata) if is_repeatable(&metadata) => {}
+        _ => {
+            if let Ok(found) = bytes(path) {
+                let mut ahead = READ_AHEAD.lock().unwrap_or_else(PoisonError::into_inner);
+                // One to read now, and one for later.
+                ahead.extend([(path.to_owned(), found.clone()), (path.to_owned(), found)]);
+            }
+        }
+    }
+    read(path).map(Some)
+}
+
 /// The content of a file or of standard input.
 fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut ahead = READ_AHEAD.lock().unwrap_or_else(PoisonError::into_inner);

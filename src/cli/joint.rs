@@ -1,12 +1,13 @@
 //! `plan --parallel`, `bound --parallel`, and `check` of joint plans.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Serialize;
 use stagewright::core::document::{
-    ClusterDocument, GraphDocument, JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument,
-    JointLayerDocument, JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument,
-    ModelOptionsDocument, Parallelism, PiperDocument, PlanStatus, RecomputeWorkspace,
+    ClusterDocument, GraphDocument, JOINT_PLAN_SCHEMA, JointBoundDocument, JointLayerDocument,
+    JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, ModelOptionsDocument,
+    Parallelism, PiperDocument, PlanStatus, RecomputeWorkspace,
 };
 use stagewright::core::solver::{Context, SolveError, Status};
 use stagewright::core::tolerance;
@@ -102,15 +103,9 @@ struct Bounds<'b> {
 
 /// Checks a plan if it is a joint plan.
 pub(super) fn check_if_joint(arguments: &CheckArguments) -> Result<Option<Exit>> {
-    if files::is_standard(&arguments.plan) {
-        return Ok(None);
-    }
-    let Input { label, bytes } = files::read(&arguments.plan)?;
-    if !is_joint_plan(&bytes) {
-        return Ok(None);
-    }
+    let Some((label, plan)) = read_plan(&arguments.plan)? else { return Ok(None) };
+    at_most_one_standard(&[Some(&arguments.model.model), Some(&arguments.plan)])?;
     refuse_around(&arguments.model.around, &arguments.objective)?;
-    let plan = import_joint_plan(&label, &bytes)?;
     let kept = plan.options.as_ref().map(|options| Kept { label: &label, options });
     let around = &arguments.model.around;
     let options = ModelOptions::new(&around.import, around.memory_reserve.as_deref(), kept)?;
@@ -146,6 +141,17 @@ pub(super) fn check_if_joint(arguments: &CheckArguments) -> Result<Option<Exit>>
         false => output::result(&text::checked(&plan, &report, output::width()))?,
     }
     Ok(Some(if report.holds() { Exit::Done } else { Exit::Violation }))
+}
+
+/// Reads a plan, with its label, if it is a joint plan; else the plan can still be read.
+pub(super) fn read_plan(path: &Path) -> Result<Option<(String, JointPlanDocument)>> {
+    match files::peek(path)? {
+        Some(Input { label, bytes }) if is_joint_plan(&bytes) => {
+            let plan = import_joint_plan(&label, &bytes)?;
+            Ok(Some((label, plan)))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// The output of `check --json`.
@@ -216,8 +222,9 @@ fn parallel(list: &str) -> Result<BTreeMap<Parallelism, Option<u32>>> {
         let degree = match degree {
             None => None,
             Some(text) if parallelism == Parallelism::Recompute => {
-                let at = ["none", "selective", "full"].iter().position(|&name| name == text);
-                let at = at.ok_or_else(|| wrong(format!("`{text}` is not none, selective or full")))?;
+                let at = iteration::CONFIGURATIONS.iter().position(|&name| name == text);
+                let known = iteration::CONFIGURATIONS.join(", ");
+                let at = at.ok_or_else(|| wrong(format!("`{text}` is not one of {known}")))?;
                 Some(at as u32)
             }
             Some(text) => {
@@ -272,14 +279,13 @@ impl Problem {
     fn read(model: &ModelArguments, arguments: &ParallelArguments) -> Result<Problem> {
         let parallel = parallel(arguments.parallel.as_deref().unwrap_or_default())?;
         at_most_one_standard(&[Some(&model.model), model.around.cluster.as_deref()])?;
-        let is_stream = files::is_standard(&model.model);
         let given = model.around.import.format.as_deref();
-        if given == Some("piper") || (given.is_none() && !is_stream) {
-            let Input { label, bytes } = files::read(&model.model)?;
-            if given.is_some() || is_piper(&bytes) {
-                return Layers::read(&label, &bytes, model, arguments, parallel)
-                    .map(|layers| Problem::Layers(Box::new(layers)));
-            }
+        if given.is_none_or(|format| format == Format::Piper.entry().name)
+            && let Some(Input { label, bytes }) = files::peek(&model.model)?
+            && (given.is_some() || is_piper(&bytes))
+        {
+            return Layers::read(&label, &bytes, model, arguments, parallel)
+                .map(|layers| Problem::Layers(Box::new(layers)));
         }
         Graph::read(model, arguments, parallel).map(|graph| Problem::Graph(Box::new(graph)))
     }
@@ -526,27 +532,6 @@ impl Graph {
 
     fn solve(&self, context: &mut Context<'_>) -> Result<JointPlanDocument> {
         let solution = iteration::solve(&self.problem, context).map_err(|error| failed(&error))?;
-        let data = solution.execution.as_ref().map_or(1, |execution: &JointExecutionDocument| execution.data);
-        let stage = |stage: &iteration::PlannedStage| JointStageDocument {
-            kind: Some(stage.kind.clone()),
-            data,
-            tensor: stage.tensor,
-            in_flight: stage.in_flight,
-            seconds: stage.forward + stage.backward,
-            forward_s: Some(stage.forward),
-            update_s: Some(stage.update),
-            memory_bytes: stage.memory_bytes,
-            state_bytes: Some(stage.state_bytes),
-            activation_bytes: Some(stage.activation_bytes),
-            layers: stage
-                .layers
-                .iter()
-                .map(|layer| JointLayerDocument {
-                    layer: layer.name.clone(),
-                    configuration: layer.configuration.into(),
-                })
-                .collect(),
-        };
         Ok(JointPlanDocument {
             schema: JOINT_PLAN_SCHEMA.into(),
             status: status(solution.status),
@@ -564,7 +549,7 @@ impl Graph {
             stop: solution.stop.map(|reason| reason.name().to_owned()),
             reason: solution.reason,
             execution: solution.execution,
-            stages: solution.stages.iter().map(stage).collect(),
+            stages: solution.stages,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{code, folder, json, path, run, stderr, stdout};
+use super::{code, folder, json, path, run, run_with_input, stderr, stdout};
 
 /// A training graph of two layers of Llama.
 fn llama(files: &tempfile::TempDir) -> String {
@@ -76,7 +76,12 @@ fn a_file_of_piper_is_planned_and_checked() {
     assert_eq!(code(&made), Some(0), "{}", stderr(&made));
     assert!(stdout(&made).contains("status     optimal"), "{}", stdout(&made));
     assert_eq!(code(&run(&["check", &model, &plan])), Some(0));
-    let found: Value = serde_json::from_str(&std::fs::read_to_string(&plan).unwrap()).unwrap();
+    let written = std::fs::read(&plan).expect("a plan");
+    assert_eq!(code(&run_with_input(&["check", &model, "-"], &written)), Some(0));
+    let piped = ["plan", "-", "--time-unit", "s", "--json", "--parallel", "tp,dp,pp,recompute"];
+    let piped = json(&run_with_input(&piped, piper.to_string().as_bytes()));
+    let found: Value = serde_json::from_slice(&written).expect("JSON");
+    assert_eq!(piped["stages"], found["stages"]);
     // One stage with two copies that recomputes: (3 + 3) / 2 seconds, and parameters are synchronised.
     assert_eq!(found["objective"]["value_s"], 3.125);
     // Without recomputation two microbatches in flight do not fit, and neither does the model on one device.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use stagewright::core::document::{ClusterDocument, JointObjectiveKind, JointPlanDocument, ServerDocument};
-use stagewright::formats::{import_joint_plan, is_joint_plan, layers};
+use stagewright::formats::layers;
 use stagewright::joint::iteration::{self, Parts};
 use stagewright::report::grid::{Column, Grid};
 use stagewright::report::units::{bytes, percent, seconds};
@@ -11,11 +11,11 @@ use stagewright::report::wrap::facts;
 use super::super::args::ExplainArguments;
 use super::super::error::{CliError, Result};
 use super::super::exit::Exit;
-use super::super::files::{self, Input};
+use super::super::files::{self, at_most_one_standard};
 use super::super::model_options::{Kept, ModelOptions};
 use super::super::resolve::{self, Solving};
 use super::super::{interrupt, output};
-use super::{failed, refuse_around, refused};
+use super::{failed, read_plan, refuse_around, refused};
 
 /// The output of `--json`.
 #[derive(Serialize)]
@@ -66,16 +66,10 @@ const SCHEMA: &str = "stagewright.joint-explanation/1";
 
 /// Explains a plan if it is a joint plan.
 pub(in crate::cli) fn explain_if_joint(arguments: &ExplainArguments) -> Result<Option<Exit>> {
-    if files::is_standard(&arguments.plan) {
-        return Ok(None);
-    }
-    let Input { label, bytes } = files::read(&arguments.plan)?;
-    if !is_joint_plan(&bytes) {
-        return Ok(None);
-    }
+    let Some((label, plan)) = read_plan(&arguments.plan)? else { return Ok(None) };
+    at_most_one_standard(&[Some(&arguments.model.model), Some(&arguments.plan)])?;
     refuse_around(&arguments.model.around, &arguments.objective)?;
     let solving = resolve::solving(&arguments.solve)?;
-    let plan = import_joint_plan(&label, &bytes)?;
     let nothing = |cause: &str, help: &str| CliError::new("U008", cause).at(&label).help(help);
     if plan.objective.kind != JointObjectiveKind::Iteration {
         let help = "plan a training graph; `check` lists the times and the memory of the stages of this plan";

@@ -2,14 +2,16 @@
 
 mod collective;
 mod error;
+mod explain;
 mod model;
 mod network;
 mod pool;
+mod program;
 mod search;
 mod sharding;
 mod solver;
 mod table;
 
 pub use error::ModelError;
-pub use solver::{NAME, PlannedLayer, PlannedStage, Problem, Request, Solution, solve};
-pub use table::Parts;
+pub use solver::{NAME, Problem, Request, Solution, solve};
+pub use table::{CONFIGURATIONS, Parts};

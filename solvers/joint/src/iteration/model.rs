@@ -99,7 +99,7 @@ impl Model {
         let is_expert = experts(&network);
         // Gradients that updates of each layer read.
         let mut of_layer: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); listed.len()];
-        let of_forward = |operator: Operator| network.anchor[operator];
+        let of_forward = |operator: Operator| network.anchor(operator);
         let mut layers: Vec<Layer> = listed
             .into_iter()
             .map(|(name, is_numbered)| Layer {
@@ -243,7 +243,7 @@ fn assign(
     for operator in 0..network.operators() {
         if of[operator].is_none() {
             let read = network.inputs(operator).iter().map(|&tensor| network.producer(tensor));
-            of[operator] = of[network.anchor[operator]].or_else(|| read.filter_map(|from| of[from]).max());
+            of[operator] = of[network.anchor(operator)].or_else(|| read.filter_map(|from| of[from]).max());
         }
     }
     let of: Vec<usize> = of.into_iter().map(|layer| layer.unwrap_or(0)).collect();

@@ -27,8 +27,6 @@ pub(crate) struct Network<'g> {
     kinds: Vec<String>,
     /// The first forward operator that each is colocated with, itself if it is that or there is none.
     pub(crate) first: Vec<Operator>,
-    /// The first forward operator that each operator is colocated with, itself if there is none.
-    pub(crate) anchor: Vec<Operator>,
     /// Whether an operator runs inside an attention kernel.
     pub(crate) is_inner: Vec<bool>,
     /// Whether a tensor never leaves an attention kernel.
@@ -81,7 +79,6 @@ impl<'g> Network<'g> {
             let class = graph.operators[operator].colocation.as_deref();
             class.and_then(|class| first.get(class)).copied().unwrap_or(operator)
         };
-        let anchor = |operator: Operator| if is_forward(operator) { operator } else { of_class(operator) };
         let plain = |operator: &OperatorDocument| {
             let kind = operator.kind.as_deref().unwrap_or_default();
             kind.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
@@ -97,7 +94,6 @@ impl<'g> Network<'g> {
             reads_shared,
             kinds: graph.operators.iter().map(plain).collect(),
             first: (0..count).map(of_class).collect(),
-            anchor: (0..count).map(anchor).collect(),
             is_inner: vec![false; count],
             is_kept: vec![false; graph.tensors.len()],
             is_repeated: vec![false; count],
@@ -209,7 +205,7 @@ impl<'g> Network<'g> {
             }
         }
         for operator in 0..self.operators() {
-            if self.pass(operator) == Pass::Backward && self.is_inner[self.anchor[operator]] {
+            if self.pass(operator) == Pass::Backward && self.is_inner[self.anchor(operator)] {
                 self.is_inner[operator] = true;
             }
         }
@@ -221,6 +217,11 @@ impl<'g> Network<'g> {
         }
     }
 
+    /// The forward operator that an operator is, or that it is the gradient or the update of.
+    pub(crate) fn anchor(&self, operator: Operator) -> Operator {
+        if self.pass(operator) == Pass::Forward { operator } else { self.first[operator] }
+    }
+
     /// Whether an operator is a product without parameters.
     fn is_bare(&self, operator: Operator) -> bool {
         is_product(self.document(operator)) && !self.has_parameters(operator)
@@ -228,8 +229,7 @@ impl<'g> Network<'g> {
 
     /// Whether an operator is a backward operator of a product without parameters.
     fn is_bare_gradient(&self, operator: Operator) -> bool {
-        let anchor = self.anchor[operator];
-        self.pass(operator) == Pass::Backward && self.is_bare(anchor)
+        self.pass(operator) == Pass::Backward && self.is_bare(self.anchor(operator))
     }
 
     /// Forward operators that read what an operator writes.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use stagewright_core::document::{
-    ClusterDocument, GraphDocument, JointExecutionDocument, JointPlanDocument, Parallelism,
+    ClusterDocument, GraphDocument, JointExecutionDocument, JointLayerDocument, JointPlanDocument,
+    JointStageDocument, Parallelism,
 };
 use stagewright_core::solver::{Context, Event, SolveError, Status, StopReason};
 use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
@@ -11,7 +12,8 @@ use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
 use super::error::ModelError;
 use super::model::Model;
 use super::pool::{Pool, pools};
-use super::search::{Combination, Placed, Space, search};
+use super::program::Placed;
+use super::search::{Combination, Space, search};
 use super::table::{CONFIGURATIONS, Degrees, Parts};
 
 /// Name of the solver.
@@ -91,11 +93,6 @@ impl Problem {
             true => Ok(problem),
             false => Err(ModelError::Combinations { found, most: MAX_COMBINATIONS }),
         }
-    }
-
-    /// Number of layers.
-    pub fn layer_count(&self) -> usize {
-        self.model.layers.len()
     }
 
     /// Times of a microbatch and bytes of a device by part, for every stage of a plan. `None` if the plan is not one of this
@@ -232,40 +229,6 @@ fn greatest_common_divisor(one: u32, other: u32) -> u32 {
     if other == 0 { one } else { greatest_common_divisor(other, one % other) }
 }
 
-/// A layer of a plan.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlannedLayer {
-    /// Name of the layer.
-    pub name: String,
-    /// Name of its configuration.
-    pub configuration: &'static str,
-}
-
-/// A stage of a plan.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlannedStage {
-    /// Kind of its devices.
-    pub kind: String,
-    /// Degree of tensor parallelism.
-    pub tensor: u32,
-    /// Most microbatches in flight.
-    pub in_flight: u32,
-    /// Seconds of the forward pass of a microbatch.
-    pub forward: f64,
-    /// Seconds of the backward pass of a microbatch.
-    pub backward: f64,
-    /// Seconds after the last microbatch.
-    pub update: f64,
-    /// Bytes of memory of a device, of which the two that follow are parts.
-    pub memory_bytes: f64,
-    /// Bytes of parameters, gradients and the optimizer.
-    pub state_bytes: f64,
-    /// Bytes of activations of the microbatches in flight.
-    pub activation_bytes: f64,
-    /// The layers.
-    pub layers: Vec<PlannedLayer>,
-}
-
 /// The outcome of a solve.
 #[derive(Debug, Clone)]
 pub struct Solution {
@@ -278,11 +241,9 @@ pub struct Solution {
     /// What all stages have in common.
     pub execution: Option<JointExecutionDocument>,
     /// The stages in the order of the forward pass; empty without a plan.
-    pub stages: Vec<PlannedStage>,
+    pub stages: Vec<JointStageDocument>,
     /// Reason why the solve ended before a proof.
     pub stop: Option<StopReason>,
-    /// Number of combinations of degrees.
-    pub combinations: usize,
     /// Why there is no plan.
     pub reason: Option<String>,
 }
@@ -303,14 +264,10 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
     };
     let space = Space::new(&problem.model, &problem.pools, allowed);
     let combinations = problem.combinations();
-    let count = combinations.len();
     let gap = context.limits.gap;
-    let mut progress = Vec::new();
     let pool = context.pool()?;
-    let found = pool
-        .install(|| search(&space, combinations, gap, &stop, |value, bound| progress.push((value, bound))));
     let (mut value, mut bound) = (f64::INFINITY, f64::NEG_INFINITY);
-    for (of_plan, of_bound) in progress {
+    let found = search(&space, combinations, gap, &pool, &stop, |of_plan, of_bound| {
         if of_plan < value {
             value = of_plan;
             context.emit(Event::Incumbent { value });
@@ -319,7 +276,7 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
             bound = of_bound;
             context.emit(Event::Bound { value: round_down(bound), source: NAME });
         }
-    }
+    });
     let stopped = found.is_stopped.then(|| stop.reason().unwrap_or(StopReason::Memory));
     let Some((combination, pipeline)) = found.best else {
         let is_proved = !found.is_stopped && found.bound == f64::INFINITY;
@@ -330,7 +287,6 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
             execution: None,
             stages: Vec::new(),
             stop: stopped,
-            combinations: count,
             reason: is_proved.then(|| reason(problem, &space)),
         });
     };
@@ -339,21 +295,22 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
     let Degrees { microbatch, data, expert, zero, .. } = combination.degrees;
     let placed = |stage: &Placed| {
         let layers = &problem.model.layers[stage.first..stage.end];
-        let planned = layers.iter().zip(&stage.costs.configurations).map(|(layer, &at)| PlannedLayer {
-            name: layer.name.clone(),
-            configuration: CONFIGURATIONS[at as usize],
+        let layers = layers.iter().zip(&stage.costs.configurations).map(|(layer, &at)| JointLayerDocument {
+            layer: layer.name.clone(),
+            configuration: CONFIGURATIONS[at as usize].into(),
         });
-        PlannedStage {
-            kind: problem.pools[stage.pool].name.clone(),
+        JointStageDocument {
+            kind: Some(problem.pools[stage.pool].name.clone()),
+            data,
             tensor: combination.tensor[stage.pool],
             in_flight: stage.in_flight,
-            forward: stage.forward,
-            backward: stage.backward,
-            update: stage.costs.update,
+            seconds: stage.forward + stage.backward,
+            forward_s: Some(stage.forward),
+            update_s: Some(stage.costs.update),
             memory_bytes: stage.costs.memory,
-            state_bytes: stage.costs.state,
-            activation_bytes: stage.costs.activations,
-            layers: planned.collect(),
+            state_bytes: Some(stage.costs.state),
+            activation_bytes: Some(stage.costs.activations),
+            layers: layers.collect(),
         }
     };
     Ok(Solution {
@@ -373,7 +330,6 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
             (false, None) if gap > 0.0 => Some(StopReason::Gap),
             (false, stopped) => stopped,
         },
-        combinations: count,
         reason: None,
     })
 }

@@ -8,8 +8,8 @@ use super::pool::Pool;
 use super::sharding::{Conversion, Layout, Need};
 use crate::choice::{Candidate, Outcome, least};
 
-/// Configurations of a layer, in the order of their indices.
-pub(crate) const CONFIGURATIONS: [&str; 3] = ["none", "selective", "full"];
+/// Names of the configurations of a layer, in the order of their indices.
+pub const CONFIGURATIONS: [&str; 3] = ["none", "selective", "full"];
 
 /// Degrees that all stages on a kind have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -262,7 +262,7 @@ pub(crate) fn stage(layers: &[&LayerCosts], capacity: f64, in_flight: u32) -> Op
             true => picked().map(|one| one.backward).sum(),
             false => layers.iter().map(|layer| layer.configurations[0].backward).sum(),
         },
-        update: layers.iter().map(|layer| layer.update).sum::<f64>() + 0.0,
+        update: layers.iter().fold(0.0, |sum, layer| sum + layer.update),
         state,
         activations,
         memory: state + activations + picked().map(|one| one.workspace).fold(0.0, f64::max),

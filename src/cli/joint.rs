@@ -7,7 +7,7 @@ use serde::Serialize;
 use stagewright::core::document::{
     ClusterDocument, GraphDocument, JOINT_PLAN_SCHEMA, JointBoundDocument, JointLayerDocument,
     JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, ModelOptionsDocument,
-    Parallelism, PiperDocument, PlanStatus, RecomputeWorkspace,
+    Parallelism, PiperDocument, PlanStatus, RecomputeWorkspace, Schedule,
 };
 use stagewright::core::solver::{Context, SolveError, Status};
 use stagewright::core::tolerance;
@@ -391,6 +391,7 @@ impl Layers {
             parallel,
             global_batch: document.microbatches.unwrap_or(0).into(),
             microbatch: None,
+            schedules: Vec::new(),
             recompute_workspace: workspace,
             value_s: None,
         };
@@ -412,17 +413,13 @@ impl Layers {
                 }
             });
             JointStageDocument {
-                kind: None,
                 data: stage.data,
                 tensor: stage.tensor,
                 in_flight: stage.in_flight,
                 seconds: stage.seconds,
-                forward_s: None,
-                update_s: None,
                 memory_bytes: stage.memory_bytes,
-                state_bytes: None,
-                activation_bytes: None,
                 layers: layers.collect(),
+                ..JointStageDocument::default()
             }
         };
         Ok(JointPlanDocument {
@@ -492,6 +489,7 @@ impl Graph {
             parallel,
             global_batch,
             microbatch: arguments.microbatch,
+            schedules: vec![Schedule::OneFOneB],
             recompute_workspace: RecomputeWorkspace::Max,
             value_s: None,
         };

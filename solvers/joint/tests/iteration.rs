@@ -7,8 +7,8 @@ use stagewright_core::document::{
     BatchDocument, CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GRAPH_SCHEMA_2, GraphDocument,
     JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument, JointLayerDocument,
     JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, KindDocument,
-    LinkDocument, OperatorDocument, Parallelism, Pass, PlanStatus, RecomputeWorkspace, ServerDocument,
-    TensorDocument,
+    LinkDocument, OperatorDocument, Parallelism, Pass, PlanStatus, RecomputeWorkspace, Schedule,
+    ServerDocument, TensorDocument,
 };
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Silent, Status};
@@ -225,6 +225,7 @@ impl Case {
                 parallel: self.request.parallel.clone(),
                 global_batch: self.request.global_batch,
                 microbatch: None,
+                schedules: vec![Schedule::OneFOneB],
                 recompute_workspace: RecomputeWorkspace::Max,
                 value_s: Some(0.0),
             },
@@ -275,7 +276,16 @@ impl Case {
                     [1, 2].into_iter().flat_map(|expert| (0..4).map(move |zero| (expert, zero)))
                 {
                     let microbatches = batch / data / microbatch;
-                    let execution = JointExecutionDocument { microbatch, microbatches, data, expert, zero };
+                    let (schedule, chunks) = (Schedule::OneFOneB, 1);
+                    let execution = JointExecutionDocument {
+                        microbatch,
+                        microbatches,
+                        data,
+                        expert,
+                        zero,
+                        schedule,
+                        chunks,
+                    };
                     // With one copy nothing is divided.
                     if (zero > 0 && data == 1) || !data.is_multiple_of(expert) {
                         continue;
@@ -332,14 +342,8 @@ impl Case {
                             kind: Some(kind.name.clone()),
                             data,
                             tensor,
-                            in_flight: 0,
-                            seconds: 0.0,
-                            forward_s: None,
-                            update_s: None,
-                            memory_bytes: 0.0,
-                            state_bytes: None,
-                            activation_bytes: None,
                             layers: layers.collect(),
+                            ..JointStageDocument::default()
                         });
                         self.stages(names, data, configurations, stages, call);
                         stages.pop();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ClusterDocument, ModelOptionsDocument, PlanStatus};
+use super::{ClusterDocument, ModelOptionsDocument, PlanStatus, Schedule};
 
 /// The value of `schema` in a joint plan.
 pub const JOINT_PLAN_SCHEMA: &str = "stagewright.joint-plan/1";
@@ -63,10 +63,25 @@ pub struct JointObjectiveDocument {
     /// Samples of a microbatch if they were given; null for any, and for `time-per-sample`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub microbatch: Option<u32>,
+    /// Schedules that a plan may have: `1f1b`, `interleaved`, `zero-bubble`. 1F1B if absent; empty for `time-per-sample`.
+    #[serde(default = "one_f_one_b_alone", skip_serializing_if = "Vec::is_empty")]
+    pub schedules: Vec<Schedule>,
     /// How the memory of layers that are recomputed adds up.
     pub recompute_workspace: RecomputeWorkspace,
     /// Value in seconds; null without a plan.
     pub value_s: Option<f64>,
+}
+
+fn one_f_one_b_alone() -> Vec<Schedule> {
+    vec![Schedule::OneFOneB]
+}
+
+fn one_f_one_b() -> Schedule {
+    Schedule::OneFOneB
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// The quantity that a joint plan minimises.
@@ -156,6 +171,13 @@ pub struct JointExecutionDocument {
     pub expert: u32,
     /// States that copies divide: of the optimizer (1), gradients as well (2), parameters as well (3), or none (0).
     pub zero: u32,
+    /// Schedule of the microbatches.
+    #[serde(default = "one_f_one_b")]
+    pub schedule: Schedule,
+    /// Stages of a device, more than one under the interleaved schedule: with p devices in a pipeline, stage k is on device
+    /// k mod p.
+    #[serde(default = "one")]
+    pub chunks: u32,
 }
 
 /// A lower bound on the value of every joint plan.
@@ -169,7 +191,7 @@ pub struct JointBoundDocument {
 }
 
 /// A stage: layers on a group of devices.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JointStageDocument {
     /// Kind of its devices; absent for `time-per-sample`, where there is one kind.
@@ -181,21 +203,25 @@ pub struct JointStageDocument {
     pub tensor: u32,
     /// Most microbatches in flight in a copy.
     pub in_flight: u32,
-    /// Seconds per microbatch.
+    /// Seconds per microbatch, of all passes.
     pub seconds: f64,
     /// Seconds of the forward pass of a microbatch; absent for `time-per-sample`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forward_s: Option<f64>,
+    /// Seconds of the weight gradients of a microbatch that run apart from the backward pass, under the zero-bubble
+    /// schedule; else absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight_s: Option<f64>,
     /// Seconds of an iteration after its last microbatch: the synchronisation of gradients, and the update; absent for
     /// `time-per-sample`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update_s: Option<f64>,
-    /// Bytes of memory in use on a device.
+    /// Bytes of memory in use on a device, by all stages of it.
     pub memory_bytes: f64,
-    /// Bytes of it for parameters, gradients and the optimizer; absent for `time-per-sample`.
+    /// Bytes of it for parameters, gradients and the optimizer of this stage; absent for `time-per-sample`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_bytes: Option<f64>,
-    /// Bytes of it for activations of all microbatches in flight; absent for `time-per-sample`.
+    /// Bytes of activations of this stage when most of its microbatches are in flight; absent for `time-per-sample`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activation_bytes: Option<f64>,
     /// The layers, with their configurations.

@@ -177,7 +177,7 @@ impl<'a> Stage<'a> {
 
 /// Checks the numbers that all stages share.
 fn check(execution: &JointExecutionDocument, global_batch: u64) -> Result<()> {
-    let JointExecutionDocument { microbatch, microbatches, data, expert, zero } = *execution;
+    let JointExecutionDocument { microbatch, microbatches, data, expert, zero, .. } = *execution;
     let batch = [microbatch, microbatches, data]
         .into_iter()
         .try_fold(1u64, |product, factor| product.checked_mul(factor.into()));

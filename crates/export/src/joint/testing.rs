@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use stagewright_core::document::{
     JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument, JointLayerDocument,
     JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, PlanStatus,
-    RecomputeWorkspace,
+    RecomputeWorkspace, Schedule,
 };
 
 use super::export_joint;
@@ -29,6 +29,7 @@ pub(super) fn plan(stages: &[&str]) -> JointPlanDocument {
             parallel: BTreeMap::new(),
             global_batch: 16,
             microbatch: None,
+            schedules: vec![Schedule::OneFOneB],
             recompute_workspace: RecomputeWorkspace::Max,
             value_s: Some(1.0),
         },
@@ -43,6 +44,8 @@ pub(super) fn plan(stages: &[&str]) -> JointPlanDocument {
             data: 2,
             expert: 1,
             zero: 0,
+            schedule: Schedule::OneFOneB,
+            chunks: 1,
         }),
         stages: stages.collect(),
     }
@@ -61,6 +64,7 @@ fn stage(layers: &str, in_flight: u32) -> JointStageDocument {
         state_bytes: Some(5e8),
         activation_bytes: Some(5e8),
         layers: layers.split(' ').map(layer).collect(),
+        ..JointStageDocument::default()
     }
 }
 

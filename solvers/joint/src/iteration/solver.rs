@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use stagewright_core::document::{
     ClusterDocument, GraphDocument, JointExecutionDocument, JointLayerDocument, JointPlanDocument,
-    JointStageDocument, Parallelism,
+    JointStageDocument, Parallelism, Schedule,
 };
 use stagewright_core::solver::{Context, Event, SolveError, Status, StopReason};
 use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
@@ -98,7 +98,7 @@ impl Problem {
     /// Times of a microbatch and bytes of a device by part, for every stage of a plan. `None` if the plan is not one of this
     /// model and cluster.
     pub fn parts(&self, plan: &JointPlanDocument) -> Option<Vec<Parts>> {
-        let JointExecutionDocument { microbatch, microbatches, data, expert, zero } =
+        let JointExecutionDocument { microbatch, microbatches, data, expert, zero, .. } =
             plan.execution.clone()?;
         if microbatch == 0 || microbatches == 0 || expert == 0 || data == 0 || !data.is_multiple_of(expert) {
             return None;
@@ -311,6 +311,7 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
             state_bytes: Some(stage.costs.state),
             activation_bytes: Some(stage.costs.activations),
             layers: layers.collect(),
+            ..JointStageDocument::default()
         }
     };
     Ok(Solution {
@@ -323,6 +324,8 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
             data,
             expert,
             zero,
+            schedule: Schedule::OneFOneB,
+            chunks: 1,
         }),
         stages: pipeline.stages.iter().map(placed).collect(),
         stop: match (is_optimal, stopped) {

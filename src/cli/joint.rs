@@ -49,10 +49,10 @@ pub(super) fn plan(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
         ("--convergence", arguments.convergence.is_some()),
         ("--solver", arguments.solver != "auto"),
     ])?;
-    refuse_around(&arguments.model.around, &arguments.objective)?;
+    refuse_around(&arguments.model.around, &besides_schedules(&arguments.objective))?;
     files::outputs(&[("--out", arguments.out.as_deref())])?;
     let solving = resolve::solving(&arguments.solve)?;
-    let problem = Problem::read(&arguments.model, &arguments.parallel)?;
+    let problem = Problem::read(&arguments.model, &arguments.parallel, &arguments.objective.schedule)?;
     let document = problem.solve(&solving, verbose)?;
     let is_printed = arguments.out.as_deref().is_some_and(files::is_standard);
     match arguments.json || is_printed {
@@ -75,9 +75,9 @@ pub(super) fn plan(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
 /// `bound`.
 pub(super) fn bound(arguments: &BoundArguments, verbose: bool) -> Result<Exit> {
     refuse(&[("--solver", arguments.solver.is_some())])?;
-    refuse_around(&arguments.model.around, &arguments.objective)?;
+    refuse_around(&arguments.model.around, &besides_schedules(&arguments.objective))?;
     let solving = resolve::solving(&arguments.solve)?;
-    let problem = Problem::read(&arguments.model, &arguments.parallel)?;
+    let problem = Problem::read(&arguments.model, &arguments.parallel, &arguments.objective.schedule)?;
     let document = problem.solve(&solving, verbose)?;
     if document.status == PlanStatus::Infeasible {
         output::note("infeasible: there is no plan to bound; `plan` explains why");
@@ -194,6 +194,11 @@ fn refuse(options: &[(&str, bool)]) -> Result<()> {
     }
 }
 
+/// The options of the objective without the schedules, which a joint plan has.
+fn besides_schedules(objective: &ObjectiveArguments) -> ObjectiveArguments {
+    ObjectiveArguments { schedule: Vec::new(), ..objective.clone() }
+}
+
 fn refuse_around(around: &AroundArguments, objective: &ObjectiveArguments) -> Result<()> {
     refuse(&[("--pins", around.pins.is_some())])?;
     refuse(&objective.given())
@@ -276,7 +281,11 @@ struct Graph {
 }
 
 impl Problem {
-    fn read(model: &ModelArguments, arguments: &ParallelArguments) -> Result<Problem> {
+    fn read(
+        model: &ModelArguments,
+        arguments: &ParallelArguments,
+        schedules: &[Schedule],
+    ) -> Result<Problem> {
         let parallel = parallel(arguments.parallel.as_deref().unwrap_or_default())?;
         at_most_one_standard(&[Some(&model.model), model.around.cluster.as_deref()])?;
         let given = model.around.import.format.as_deref();
@@ -284,10 +293,11 @@ impl Problem {
             && let Some(Input { label, bytes }) = files::peek(&model.model)?
             && (given.is_some() || is_piper(&bytes))
         {
+            refuse(&[("--schedule", !schedules.is_empty())])?;
             return Layers::read(&label, &bytes, model, arguments, parallel)
                 .map(|layers| Problem::Layers(Box::new(layers)));
         }
-        Graph::read(model, arguments, parallel).map(|graph| Problem::Graph(Box::new(graph)))
+        Graph::read(model, arguments, parallel, schedules).map(|graph| Problem::Graph(Box::new(graph)))
     }
 
     fn figures(&self) -> Figures {
@@ -312,6 +322,7 @@ impl Problem {
 /// The error of a model, a cluster or a request that no joint plan can be made for.
 fn refused(label: &str, error: &iteration::ModelError) -> CliError {
     let place = match error {
+        iteration::ModelError::Schedules => "--schedule",
         iteration::ModelError::Range { .. } | iteration::ModelError::Combinations { .. } => "--parallel",
         iteration::ModelError::Kind { .. } | iteration::ModelError::Kinds { .. } => "--cluster",
         _ => label,
@@ -467,6 +478,7 @@ impl Graph {
         model: &ModelArguments,
         arguments: &ParallelArguments,
         parallel: BTreeMap<Parallelism, Option<u32>>,
+        schedules: &[Schedule],
     ) -> Result<Graph> {
         let Some(global_batch) = arguments.global_batch else {
             return Err(CliError::new("U001", "the size of the batch is not given")
@@ -480,8 +492,18 @@ impl Graph {
             .map_err(|error| CliError::graph(&label, &error))?;
         stagewright::core::cluster::Cluster::from_document(cluster.clone())
             .map_err(|error| CliError::cluster(&documents.cluster_label, &error))?;
-        let request =
-            iteration::Request { parallel: parallel.clone(), global_batch, microbatch: arguments.microbatch };
+        let mut schedules = schedules.to_vec();
+        schedules.sort_unstable();
+        schedules.dedup();
+        if schedules.is_empty() {
+            schedules.push(Schedule::OneFOneB);
+        }
+        let request = iteration::Request {
+            parallel: parallel.clone(),
+            global_batch,
+            microbatch: arguments.microbatch,
+            schedules: schedules.clone(),
+        };
         let problem = iteration::Problem::new(&graph, &layers::layer_names(&graph), &cluster, request)
             .map_err(|error| refused(&label, &error))?;
         let objective = JointObjectiveDocument {
@@ -489,7 +511,7 @@ impl Graph {
             parallel,
             global_batch,
             microbatch: arguments.microbatch,
-            schedules: vec![Schedule::OneFOneB],
+            schedules,
             recompute_workspace: RecomputeWorkspace::Max,
             value_s: None,
         };
@@ -514,10 +536,15 @@ impl Graph {
     ) -> Result<JointPlanDocument> {
         let mut objective = self.objective.clone();
         objective.parallel.extend(given.iter().copied());
+        if given.contains(&(Parallelism::Pp, Some(1))) {
+            // One stage is the same under all schedules, but is not interleaved.
+            objective.schedules = vec![Schedule::OneFOneB];
+        }
         let request = iteration::Request {
             parallel: objective.parallel.clone(),
             global_batch: objective.global_batch,
             microbatch: objective.microbatch,
+            schedules: objective.schedules.clone(),
         };
         let names = layers::layer_names(&self.graph);
         let problem =

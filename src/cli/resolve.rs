@@ -310,7 +310,18 @@ pub(crate) fn override_objective(
     document.communication = arguments.communication.unwrap_or(document.communication);
     document.training = arguments.training.unwrap_or(document.training);
     document.execution = arguments.execution.unwrap_or(document.execution);
-    document.schedule = arguments.schedule.unwrap_or(document.schedule);
+    document.schedule = match arguments.schedule[..] {
+        [] => document.schedule,
+        [schedule] => schedule,
+        _ => {
+            return Err(CliError::new(
+                "U001",
+                "several schedules are given, but only a joint plan chooses one",
+            )
+            .at("--schedule")
+            .help("give one, or --parallel"));
+        }
+    };
     document.microbatches = arguments.microbatches.or(document.microbatches);
     document.max_replicas = arguments.max_replicas.or(document.max_replicas);
     if let Some(calls) = arguments.calls {

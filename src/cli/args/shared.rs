@@ -111,9 +111,10 @@ pub(crate) struct ObjectiveArguments {
     /// [default: ports]
     #[arg(long, value_parser = execution())]
     pub(crate) execution: Option<Execution>,
-    /// Pipeline schedule: the value is the time of one iteration; also sets the activations in memory [default: none]
-    #[arg(long, value_parser = schedule())]
-    pub(crate) schedule: Option<Schedule>,
+    /// Pipeline schedule: the value is the time of one iteration; also sets the activations in memory. With --parallel, those
+    /// that a plan may have, separated by commas: 1f1b, interleaved, zero-bubble [default: none; 1f1b with --parallel]
+    #[arg(long, value_parser = schedule(), value_delimiter = ',')]
+    pub(crate) schedule: Vec<Schedule>,
     /// Number of microbatches of the schedule
     #[arg(long, value_name = "M")]
     pub(crate) microbatches: Option<u32>,
@@ -132,7 +133,7 @@ impl ObjectiveArguments {
             ("--training", self.training.is_some()),
             ("--calls", self.calls.is_some()),
             ("--execution", self.execution.is_some()),
-            ("--schedule", self.schedule.is_some()),
+            ("--schedule", !self.schedule.is_empty()),
             ("--microbatches", self.microbatches.is_some()),
             ("--max-replicas", self.max_replicas.is_some()),
         ]

@@ -9,7 +9,7 @@
 //! A rule gives degrees; the microbatch, the layers of the stages, and for `fsdp` what is recomputed are the best there are.
 
 use serde::Serialize;
-use stagewright::core::document::{JointPlanDocument, Parallelism};
+use stagewright::core::document::{JointPlanDocument, Parallelism, Schedule};
 use stagewright::report::grid::{Column, Grid};
 use stagewright::report::units::{percent, seconds};
 
@@ -18,7 +18,7 @@ use super::super::error::{CliError, Result};
 use super::super::exit::Exit;
 use super::super::output;
 use super::super::resolve::{self, Solving};
-use super::{Graph, parallel, refuse, refuse_around};
+use super::{Graph, besides_schedules, parallel, refuse, refuse_around};
 
 /// A row of the comparison.
 #[derive(Serialize)]
@@ -32,6 +32,8 @@ struct Row {
     expert: Option<u32>,
     zero: Option<u32>,
     microbatch: Option<u32>,
+    schedule: Option<Schedule>,
+    chunks: Option<u32>,
 }
 
 /// `compare`.
@@ -42,7 +44,7 @@ pub(in crate::cli) fn compare(arguments: &CompareArguments, verbose: bool) -> Re
         ("--baseline", arguments.baseline.is_some()),
         ("--html", arguments.html.is_some()),
     ])?;
-    refuse_around(&arguments.around, &arguments.objective)?;
+    refuse_around(&arguments.around, &besides_schedules(&arguments.objective))?;
     let [model] = &arguments.models[..] else {
         return Err(CliError::new("U001", "joint plans are compared for one model at a time")
             .at("MODEL")
@@ -51,7 +53,7 @@ pub(in crate::cli) fn compare(arguments: &CompareArguments, verbose: bool) -> Re
     let solving = resolve::solving(&arguments.solve)?;
     let model = ModelArguments { model: model.clone(), around: arguments.around.clone() };
     let parallel = parallel(arguments.parallel.parallel.as_deref().unwrap_or_default())?;
-    let graph = Graph::read(&model, &arguments.parallel, parallel)?;
+    let graph = Graph::read(&model, &arguments.parallel, parallel, &arguments.objective.schedule)?;
     let mut rows = vec![row("best", Some(graph.planned(&[], &solving, verbose)?))];
     rows.push(row("megatron", megatron(&graph, &solving, verbose)?));
     let devices: u32 = graph.cluster.kinds.iter().filter(|kind| !kind.host).map(|kind| kind.count).sum();
@@ -115,24 +117,36 @@ fn row(name: &'static str, plan: Option<JointPlanDocument>) -> Row {
         expert: execution.as_ref().map(|execution| execution.expert),
         zero: execution.as_ref().map(|execution| execution.zero),
         microbatch: execution.as_ref().map(|execution| execution.microbatch),
+        schedule: execution.as_ref().map(|execution| execution.schedule),
+        chunks: execution.as_ref().map(|execution| execution.chunks),
     }
 }
 
-fn cells(row: &Row) -> [String; 6] {
+fn cells(row: &Row) -> [String; 8] {
     let number = |number: Option<u32>| number.map(|number| number.to_string()).unwrap_or_default();
     let tensor: Vec<String> = row.tensor.iter().map(u32::to_string).collect();
     let stages = if row.stages > 0 { row.stages.to_string() } else { String::new() };
-    [stages, tensor.join("/"), number(row.data), number(row.expert), number(row.zero), number(row.microbatch)]
+    [
+        stages,
+        tensor.join("/"),
+        number(row.data),
+        number(row.expert),
+        number(row.zero),
+        number(row.microbatch),
+        row.schedule.map(|schedule| schedule.name().to_owned()).unwrap_or_default(),
+        number(row.chunks),
+    ]
 }
 
 fn table(rows: &[Row]) -> Grid {
     let mut columns =
         vec![("plan", Column::Words), ("value", Column::Figures), ("slower by", Column::Figures)];
     columns.extend(["stages", "tp", "dp", "ep", "ZeRO", "microbatch"].map(|name| (name, Column::Figures)));
+    columns.push(("schedule", Column::Words));
     let mut grid = Grid::new(columns);
     let best = rows.iter().filter_map(|row| row.value_s).fold(f64::INFINITY, f64::min);
     for row in rows {
-        let [stages, tensor, data, expert, zero, microbatch] = cells(row);
+        let [stages, tensor, data, expert, zero, microbatch, schedule, _] = cells(row);
         grid.row([
             row.plan.to_owned(),
             row.value_s.map_or_else(|| "no plan".into(), seconds),
@@ -143,19 +157,18 @@ fn table(rows: &[Row]) -> Grid {
             expert,
             zero,
             microbatch,
+            schedule,
         ]);
     }
     grid
 }
 
 fn csv(rows: &[Row]) -> String {
-    let mut text = "plan,value_s,bound_s,stages,tp,dp,ep,zero,microbatch\n".to_owned();
+    let mut text = "plan,value_s,bound_s,stages,tp,dp,ep,zero,microbatch,schedule,chunks\n".to_owned();
     for row in rows {
         let number = |number: Option<f64>| number.map(|number| number.to_string()).unwrap_or_default();
-        let [stages, tensor, data, expert, zero, microbatch] = cells(row);
-        let figures =
-            [number(row.value_s), number(row.bound_s), stages, tensor, data, expert, zero, microbatch];
-        text.push_str(&format!("{},{}\n", row.plan, figures.join(",")));
+        let figures = [number(row.value_s), number(row.bound_s)];
+        text.push_str(&format!("{},{},{}\n", row.plan, figures.join(","), cells(row).join(",")));
     }
     text
 }

@@ -22,9 +22,9 @@ use super::{failed, read_plan, refuse_around, refused};
 struct Document<'p> {
     schema: &'static str,
     value_s: f64,
-    /// Seconds that the slowest stage waits for others.
+    /// Seconds that the slowest device of a pipeline waits for others.
     bubble_s: f64,
-    /// Its index.
+    /// Its index: that of its stage, or of the first of several.
     slowest: usize,
     stages: Vec<Stage<'p>>,
     what_ifs: Vec<WhatIf>,
@@ -87,6 +87,7 @@ pub(in crate::cli) fn explain_if_joint(arguments: &ExplainArguments) -> Result<O
         parallel: plan.objective.parallel.clone(),
         global_batch: plan.objective.global_batch,
         microbatch: plan.objective.microbatch,
+        schedules: plan.objective.schedules.clone(),
     };
     let problem = |cluster: &ClusterDocument| {
         iteration::Problem::new(&imported.graph, &names, cluster, request.clone())
@@ -183,11 +184,13 @@ fn document<'p>(
         },
     };
     let microbatches = plan.execution.as_ref().map_or(0.0, |execution| f64::from(execution.microbatches));
-    let busy = |at: usize| {
-        let stage = &plan.stages[at];
-        microbatches * stage.seconds + stage.update_s.unwrap_or(0.0)
+    let devices = devices(plan);
+    let busy = |device: usize| -> f64 {
+        let stages = plan.stages.iter().skip(device).step_by(devices);
+        stages.map(|stage| microbatches * stage.seconds + stage.update_s.unwrap_or(0.0)).sum()
     };
-    let slowest = (0..plan.stages.len()).max_by(|&a, &b| busy(a).total_cmp(&busy(b))).unwrap_or(0);
+    let slowest =
+        (0..devices.min(plan.stages.len())).max_by(|&a, &b| busy(a).total_cmp(&busy(b))).unwrap_or(0);
     Document {
         schema: SCHEMA,
         value_s: value,
@@ -198,21 +201,31 @@ fn document<'p>(
     }
 }
 
+/// Devices of a pipeline.
+fn devices(plan: &JointPlanDocument) -> usize {
+    let chunks = plan.execution.as_ref().map_or(1, |execution| execution.chunks.max(1));
+    (plan.stages.len() / chunks as usize).max(1)
+}
+
 fn text(document: &Document<'_>, plan: &JointPlanDocument, width: Option<u16>) -> String {
     let value = document.value_s;
     let share = |part: f64| format!("{} ({})", seconds(part), percent(part / value));
     let microbatches = plan.execution.as_ref().map_or(0.0, |execution| f64::from(execution.microbatches));
-    let slowest = &document.stages[document.slowest].parts;
-    let update = plan.stages[document.slowest].update_s.unwrap_or(0.0);
-    let mut lines = vec![("value", seconds(value)), ("slowest stage", document.slowest.to_string())];
-    for (name, part) in [
-        ("compute", slowest.compute_s),
-        ("recomputation", slowest.recompute_s),
-        ("tensor parallelism", slowest.tensor_s),
-        ("experts", slowest.expert_s),
-        ("ZeRO", slowest.zero_s),
-        ("transfers", slowest.transfer_s),
-    ] {
+    let of_slowest = || (document.slowest..plan.stages.len()).step_by(devices(plan));
+    let update: f64 = of_slowest().filter_map(|at| plan.stages[at].update_s).sum();
+    let stages: Vec<String> = of_slowest().map(|at| at.to_string()).collect();
+    let name = if stages.len() == 1 { "slowest stage" } else { "slowest stages" };
+    let mut lines = vec![("value", seconds(value)), (name, stages.join(", "))];
+    let parts: [(&str, fn(&PartsDocument) -> f64); 6] = [
+        ("compute", |parts| parts.compute_s),
+        ("recomputation", |parts| parts.recompute_s),
+        ("tensor parallelism", |parts| parts.tensor_s),
+        ("experts", |parts| parts.expert_s),
+        ("ZeRO", |parts| parts.zero_s),
+        ("transfers", |parts| parts.transfer_s),
+    ];
+    for (name, part) in parts {
+        let part: f64 = of_slowest().map(|at| part(&document.stages[at].parts)).sum();
         if part > 0.0 {
             lines.push((name, share(microbatches * part)));
         }

@@ -1,7 +1,7 @@
 //! Joint plans for a terminal.
 
 use stagewright::core::document::{
-    ClusterDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, PlanStatus,
+    ClusterDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, PlanStatus, Schedule,
 };
 use stagewright::report::grid::{Column, Grid};
 use stagewright::report::units::{bytes, percent, seconds};
@@ -49,6 +49,12 @@ pub(super) fn plan(plan: &JointPlanDocument, figures: Figures, width: Option<u16
             count(execution.microbatches.into(), "microbatch").replace("microbatchs", "microbatches"),
             execution.microbatch
         );
+        if execution.schedule != Schedule::OneFOneB {
+            text.push_str(&format!(", {}", execution.schedule.name()));
+        }
+        if execution.chunks > 1 {
+            text.push_str(&format!(", {} stages a device", execution.chunks));
+        }
         if execution.expert > 1 {
             text.push_str(&format!(", ep {}", execution.expert));
         }
@@ -90,7 +96,9 @@ fn peak(plan: &JointPlanDocument, cluster: &ClusterDocument) -> f64 {
         let class = cluster.classes.get(&kind.class)?;
         Some(f64::from(stage.data) * f64::from(stage.tensor) * class.peak_flops?)
     };
-    plan.stages.iter().filter_map(of_stage).sum()
+    // Stages of a device under the interleaved schedule follow those of all others.
+    let chunks = plan.execution.as_ref().map_or(1, |execution| execution.chunks.max(1));
+    plan.stages.iter().take(plan.stages.len() / chunks as usize).filter_map(of_stage).sum()
 }
 
 fn stages(plan: &JointPlanDocument, width: Option<u16>) -> String {

@@ -262,7 +262,7 @@ pub enum Execution {
 
 /// The pipeline schedule: the value is the time of its iteration, and it determines the activations that a stage
 /// keeps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
 pub enum Schedule {
     /// One microbatch at a time.
     #[default]
@@ -280,6 +280,19 @@ pub enum Schedule {
     /// 1F1B with separate weight gradients.
     #[serde(rename = "zero-bubble")]
     ZeroBubble,
+}
+
+impl Schedule {
+    /// Name in documents and options.
+    pub fn name(self) -> &'static str {
+        match self {
+            Schedule::None => "none",
+            Schedule::GPipe => "gpipe",
+            Schedule::OneFOneB => "1f1b",
+            Schedule::Interleaved => "interleaved",
+            Schedule::ZeroBubble => "zero-bubble",
+        }
+    }
 }
 
 /// The objective with its rules and the value reached.

@@ -1,5 +1,7 @@
 //! The time of an iteration, without a timeline.
 
+use super::ScheduleError;
+use super::order::{Task, Work, orders};
 use crate::document::Schedule;
 use crate::objective::Objective;
 use crate::objective::PassSums;
@@ -52,7 +54,7 @@ impl StageTimes {
 /// stages.
 ///
 /// # Panics
-/// For interleaved 1F1B, whose stages share devices: use [`Pipeline::run`](super::Pipeline::run).
+/// For interleaved 1F1B, whose stages share devices: use [`interleaved`].
 pub fn iteration(schedule: Schedule, stages: &[StageTimes], microbatches: u32) -> f64 {
     let is_split = schedule == Schedule::ZeroBubble;
     match schedule {
@@ -98,6 +100,50 @@ fn slots(stages: &[StageTimes], microbatches: u32, is_split: bool) -> f64 {
         }
     }
     free.into_iter().fold(0.0, f64::max)
+}
+
+/// Seconds of an iteration of `microbatches` microbatches through `stages` under interleaved 1F1B, stage k on device
+/// k mod `devices`: the longest path over the orders of the devices, in O(stages · microbatches) time and memory.
+///
+/// # Errors
+/// A pipeline that cannot be scheduled or has too many tasks.
+pub fn interleaved(stages: &[StageTimes], devices: u32, microbatches: u32) -> Result<f64, ScheduleError> {
+    let orders = orders(Schedule::Interleaved, devices, stages.len(), microbatches)?;
+    let (count, microbatches) = (stages.len(), microbatches as usize);
+    // Ends of the passes by stage and microbatch.
+    let mut ends = [f64::NAN; 2].map(|none| vec![none; count * microbatches]);
+    let mut free = vec![0.0f64; devices as usize];
+    let mut next = vec![0usize; devices as usize];
+    // A task that ends can let the device of the stage before or behind go on.
+    let mut open: Vec<usize> = (0..devices as usize).collect();
+    while let Some(device) = open.pop() {
+        let before = next[device];
+        while let Some(&Task { work, stage, microbatch }) = orders[device].get(next[device]) {
+            let (stage, microbatch) = (stage as usize, microbatch as usize);
+            let end_of = |pass: usize, stage: usize| ends[pass][stage * microbatches + microbatch];
+            let (pass, seconds) = match work {
+                Work::Forward => (0, stages[stage].forward),
+                _ => (1, stages[stage].backward + stages[stage].weight),
+            };
+            let ready = match pass {
+                0 if stage == 0 => 0.0,
+                0 => end_of(0, stage - 1),
+                _ if stage + 1 == count => end_of(0, stage),
+                _ => end_of(1, stage + 1),
+            };
+            if ready.is_nan() {
+                break;
+            }
+            free[device] = free[device].max(ready) + seconds;
+            ends[pass][stage * microbatches + microbatch] = free[device];
+            next[device] += 1;
+        }
+        if next[device] > before {
+            let devices = devices as usize;
+            open.extend([(device + 1) % devices, (device + devices - 1) % devices]);
+        }
+    }
+    Ok(free.into_iter().fold(0.0, f64::max))
 }
 
 /// Idle share of the time of `devices` devices in an iteration, from their total busy seconds. Zero if the iteration

@@ -24,7 +24,7 @@
 //!
 //! # Two implementations
 //!
-//! [`iteration`] computes only the time, in O(stages · microbatches) or by a closed form, for searches.
+//! [`iteration`] and [`interleaved`] compute only the time, in O(stages · microbatches) or by a closed form, for searches.
 //! [`Pipeline::run`] builds a [`Flow`](crate::simulate::Flow) of all tasks and runs it on the makespan engine, which
 //! also gives the timeline, the critical path and the memory over time.
 
@@ -35,7 +35,7 @@ mod order;
 mod pipeline;
 
 pub use error::ScheduleError;
-pub use iteration::{StageTimes, bubble, iteration};
+pub use iteration::{StageTimes, bubble, interleaved, iteration};
 pub(crate) use modulo::Modulo;
 pub use order::{Task, Work, orders};
 pub use pipeline::{Pipeline, Run, Stage};

@@ -87,7 +87,17 @@ pub enum JointError {
         /// A hint for fixing the error.
         help: &'static str,
     },
-    /// The schedule of the runtime needs more microbatches.
+    /// The runtime does not have the schedule.
+    #[error("the plan has the schedule {schedule}, but {rule}")]
+    Schedule {
+        /// Name of the schedule.
+        schedule: &'static str,
+        /// The runtime's rule.
+        rule: &'static str,
+        /// A hint for fixing the error.
+        help: &'static str,
+    },
+    /// The schedule of the runtime needs another number of microbatches.
     #[error("the plan has {microbatches} microbatches in {stages} stages, but {rule}")]
     Microbatches {
         /// Microbatches of an iteration.
@@ -96,6 +106,8 @@ pub enum JointError {
         stages: usize,
         /// The runtime's rule.
         rule: &'static str,
+        /// A hint for fixing the error.
+        help: &'static str,
     },
 }
 
@@ -111,6 +123,7 @@ impl JointError {
             JointError::Experts { .. } => "E027",
             JointError::Microbatches { .. } => "E028",
             JointError::Inconsistent { .. } => "E029",
+            JointError::Schedule { .. } => "E030",
         }
     }
 
@@ -125,6 +138,7 @@ impl JointError {
             JointError::Stages { .. } => Some("stages"),
             JointError::Experts { .. } => Some("execution.expert"),
             JointError::Microbatches { .. } => Some("execution.microbatches"),
+            JointError::Schedule { .. } => Some("execution.schedule"),
         }
     }
 
@@ -139,10 +153,9 @@ impl JointError {
             JointError::Sharding { help, .. }
             | JointError::Recomputation { help, .. }
             | JointError::Stages { help, .. }
-            | JointError::Experts { help, .. } => help,
-            JointError::Microbatches { .. } => {
-                "plan with a smaller microbatch, a larger batch or fewer stages"
-            }
+            | JointError::Experts { help, .. }
+            | JointError::Schedule { help, .. }
+            | JointError::Microbatches { help, .. } => help,
         }
     }
 }

@@ -52,7 +52,7 @@ pub fn joint_target(name: &str) -> Result<&'static JointTarget> {
 ///
 /// # Errors
 /// If there is no such target (E001), if the plan has no stages or its numbers disagree (E002, E022 and E029), or if
-/// the runtime cannot execute it (E014, E015, E018 and E023 to E028).
+/// the runtime cannot execute it (E014, E015, E018, E023 to E028 and E030).
 pub fn export_joint_noted(plan: &JointPlanDocument, target: &str) -> Result<Export> {
     let target = joint_target(target)?;
     (target.write)(&Joint::read(plan)?)
@@ -68,9 +68,9 @@ pub fn export_joint(plan: &JointPlanDocument, target: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use stagewright_core::document::JointObjectiveKind;
+    use stagewright_core::document::{JointObjectiveKind, Schedule};
 
-    use super::testing::{execution, plan, refused, with};
+    use super::testing::{execution, interleaved, plan, refused, text, with};
     use super::{JOINT_TARGETS, joint_target};
 
     #[test]
@@ -114,5 +114,41 @@ mod tests {
         check(|plan| execution(plan).expert = 3, "execution.expert");
         check(|plan| execution(plan).zero = 4, "execution.zero");
         check(|plan| execution(plan).microbatches = u32::MAX, "execution");
+        check(|plan| execution(plan).schedule = Schedule::GPipe, "execution.schedule");
+        check(|plan| execution(plan).schedule = Schedule::None, "execution.schedule");
+    }
+
+    #[test]
+    fn stages_on_a_device_agree_with_the_schedule() {
+        let check =
+            |mut plan: super::JointPlanDocument, change: fn(&mut super::JointPlanDocument), place: &str| {
+                change(&mut plan);
+                for target in JOINT_TARGETS {
+                    let (code, at, _) = refused(&plan, target.name);
+                    assert_eq!((code, at.as_deref()), ("E029", Some(place)));
+                }
+            };
+        let good = || interleaved(&["E 0", "1", "2", "3 H"], 2);
+        for chunks in [0, 1, 3, 4, 8] {
+            check(interleaved(&["E 0", "1", "2", "3 H"], chunks), |_| (), "execution.chunks");
+        }
+        check(good(), |plan| execution(plan).schedule = Schedule::OneFOneB, "execution.chunks");
+        check(good(), |plan| execution(plan).schedule = Schedule::ZeroBubble, "execution.chunks");
+        check(plan(&["E 0", "1 H"]), |plan| execution(plan).chunks = 0, "execution.chunks");
+        let odd = |plan: &mut super::JointPlanDocument| {
+            execution(plan).microbatches = 7;
+            plan.objective.global_batch = 14;
+        };
+        check(good(), odd, "execution.microbatches");
+        check(good(), |plan| plan.stages[3].tensor = 4, "stages[3].tensor");
+        check(good(), |plan| plan.stages[2].kind = None, "stages[2].kind");
+    }
+
+    #[test]
+    fn zero_bubble_on_one_device_is_1f1b() {
+        let whole = with(plan(&["E 0f 1 H"]), 1, 1, 0);
+        let mut apart = whole.clone();
+        execution(&mut apart).schedule = Schedule::ZeroBubble;
+        assert_eq!(text(&apart, "fsdp2"), text(&whole, "fsdp2"));
     }
 }

@@ -9,11 +9,13 @@ use super::plan::Joint;
 /// Ranks are numbered as devices of a joint plan are: tensor-parallel groups first, then copies, then stages.
 pub(super) fn devices(plan: &Joint) -> String {
     let of_stage = |tensor: u32| u64::from(tensor) * u64::from(plan.execution.data);
-    let total: u64 = plan.stages.iter().map(|stage| of_stage(stage.tensor)).sum();
+    // Later stages are on devices of these.
+    let stages = &plan.stages[..plan.devices];
+    let total: u64 = stages.iter().map(|stage| of_stage(stage.tensor)).sum();
     let mut note = format!("run on {total} device{}", if total == 1 { "" } else { "s" });
-    if plan.stages.windows(2).any(|pair| pair[0].kind != pair[1].kind) {
+    if stages.windows(2).any(|pair| pair[0].kind != pair[1].kind) {
         let mut start = 0;
-        for stage in &plan.stages {
+        for stage in stages {
             let end = start + of_stage(stage.tensor);
             note.push_str(&format!("; ranks {start} to {}: {}", end - 1, shown(stage.kind.unwrap_or("?"))));
             start = end;
@@ -24,7 +26,7 @@ pub(super) fn devices(plan: &Joint) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::plan;
+    use super::super::testing::{interleaved, plan};
     use super::*;
 
     #[test]
@@ -34,5 +36,11 @@ mod tests {
         document.stages[1].kind = Some("gpu-b".into());
         let note = devices(&Joint::read(&document).unwrap());
         assert_eq!(note, "run on 8 devices; ranks 0 to 3: gpu-a; ranks 4 to 7: gpu-b");
+    }
+
+    #[test]
+    fn devices_are_counted_once_for_all_their_stages() {
+        let document = interleaved(&["E 0", "1", "2", "3 H"], 2);
+        assert_eq!(devices(&Joint::read(&document).unwrap()), "run on 8 devices");
     }
 }

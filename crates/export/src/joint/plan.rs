@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use stagewright_core::document::{
-    JointExecutionDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument,
+    JointExecutionDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, Schedule,
 };
 use stagewright_formats::layers::{Numbered, layers_of};
 use stagewright_report::units::name as shown;
@@ -18,6 +18,10 @@ pub struct Joint<'a> {
     pub global_batch: u64,
     /// What all stages have in common.
     pub execution: &'a JointExecutionDocument,
+    /// Schedule of the microbatches. On one device zero-bubble runs as 1F1B does, and is read as that.
+    pub schedule: Schedule,
+    /// Devices of a pipeline, p: tensor-parallel groups of one copy. Stage k is on device k mod p.
+    pub devices: usize,
     /// The stages in the order of the forward pass; never empty.
     pub stages: Vec<Stage<'a>>,
 }
@@ -87,6 +91,7 @@ impl<'a> Joint<'a> {
             return Err(ExportError::NoPlan { status: document.status.name() });
         };
         check(execution, document.objective.global_batch)?;
+        let devices = devices(execution, &document.stages)?;
         let names: Vec<Cow<str>> = document
             .stages
             .iter()
@@ -100,7 +105,8 @@ impl<'a> Joint<'a> {
             .enumerate()
             .map(|(stage, read)| Stage::read(stage, read, execution, &mut numbers))
             .collect::<Result<_>>()?;
-        Ok(Joint { global_batch: document.objective.global_batch, execution, stages })
+        let schedule = if devices == 1 { Schedule::OneFOneB } else { execution.schedule };
+        Ok(Joint { global_batch: document.objective.global_batch, execution, schedule, devices, stages })
     }
 
     /// The degree of tensor parallelism.
@@ -195,6 +201,55 @@ fn check(execution: &JointExecutionDocument, global_batch: u64) -> Result<()> {
         return inconsistent(format!("there is no ZeRO {zero}"), "execution.zero".into());
     }
     Ok(())
+}
+
+/// Checks schedule and chunks, and counts the devices of a pipeline.
+fn devices(execution: &JointExecutionDocument, stages: &[JointStageDocument]) -> Result<usize> {
+    let JointExecutionDocument { microbatches, schedule, chunks, .. } = *execution;
+    let count = stages.len();
+    match schedule {
+        Schedule::None | Schedule::GPipe => {
+            let why = "its schedule is none of 1f1b, interleaved and zero-bubble".into();
+            inconsistent(why, "execution.schedule".into())
+        }
+        Schedule::OneFOneB | Schedule::ZeroBubble if chunks == 1 => Ok(count),
+        Schedule::OneFOneB | Schedule::ZeroBubble => {
+            let why = format!("a device has {chunks} stages, and has one unless they are interleaved");
+            inconsistent(why, "execution.chunks".into())
+        }
+        Schedule::Interleaved => {
+            let devices = count / (chunks as usize).max(1);
+            if chunks < 2 || devices < 2 || devices * chunks as usize != count {
+                let why = format!(
+                    "at least two stages are interleaved on each of at least two devices, and the plan has {count} stages, \
+                     {chunks} on a device"
+                );
+                return inconsistent(why, "execution.chunks".into());
+            }
+            if !(microbatches as usize).is_multiple_of(devices) {
+                let why = format!(
+                    "interleaved stages run rounds of {devices} microbatches, one for every device, and there are \
+                     {microbatches}"
+                );
+                return inconsistent(why, "execution.microbatches".into());
+            }
+            for (at, stage) in stages.iter().enumerate().skip(devices) {
+                let first = &stages[at % devices];
+                let field = match (stage.kind == first.kind, stage.tensor == first.tensor) {
+                    (false, _) => "kind",
+                    (_, false) => "tensor",
+                    _ => continue,
+                };
+                let why = format!(
+                    "stages {} and {} are on one device, and differ in `{field}`",
+                    at % devices + 1,
+                    at + 1
+                );
+                return inconsistent(why, format!("stages[{at}].{field}"));
+            }
+            Ok(devices)
+        }
+    }
 }
 
 fn inconsistent<T>(why: String, at: String) -> Result<T> {

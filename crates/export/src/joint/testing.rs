@@ -94,6 +94,14 @@ pub(super) fn with(mut plan: JointPlanDocument, tensor: u32, data: u32, zero: u3
     plan
 }
 
+/// A plan with the schedule interleaved, and this many stages on a device.
+pub(super) fn interleaved(stages: &[&str], chunks: u32) -> JointPlanDocument {
+    let mut plan = plan(stages);
+    execution(&mut plan).schedule = Schedule::Interleaved;
+    execution(&mut plan).chunks = chunks;
+    plan
+}
+
 /// The execution of a plan.
 pub(super) fn execution(plan: &mut JointPlanDocument) -> &mut JointExecutionDocument {
     plan.execution.as_mut().expect("it has one")

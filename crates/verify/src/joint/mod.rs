@@ -45,9 +45,11 @@ pub struct JointStageFigures {
     pub seconds: f64,
     /// Seconds of the forward pass of a microbatch; `None` for a file of Piper.
     pub forward_s: Option<f64>,
+    /// Seconds of the weight gradients of a microbatch that run apart; `None` for a file of Piper.
+    pub weight_s: Option<f64>,
     /// Seconds of an iteration after the last microbatch; `None` for a file of Piper.
     pub update_s: Option<f64>,
-    /// Bytes in use on a device.
+    /// Bytes in use on a device, by all its stages.
     pub memory_bytes: f64,
     /// Bytes of parameters, gradients and the optimizer; `None` for a file of Piper.
     pub state_bytes: Option<f64>,

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use stagewright_core::document::{JOINT_PLAN_SCHEMA, JointObjectiveKind, JointPlanDocument, Parallelism};
+use stagewright_core::document::{
+    JOINT_PLAN_SCHEMA, JointObjectiveKind, JointPlanDocument, Parallelism, Schedule,
+};
 
 use super::JointViolation;
 use crate::error::CheckError;
@@ -69,14 +71,15 @@ pub(super) fn check(plan: &JointPlanDocument, violations: &mut Vec<JointViolatio
         }
     };
     let count = plan.stages.len() as u64;
+    let given = allowed.given(Parallelism::Pp).map(|devices| u64::from(devices) * chunks(plan) as u64);
     degree(
         None,
         "stages",
         count,
-        match allowed.has(Parallelism::Pp) {
-            true => allowed.degree(Parallelism::Pp, 1, count),
-            false if count > 1 => Err("1 without pp".to_owned()),
-            false => Ok(()),
+        match given {
+            Some(needed) if needed != count => Err(format!("{needed}, as given")),
+            None if count > 1 && !allowed.has(Parallelism::Pp) => Err("1 without pp".to_owned()),
+            _ => Ok(()),
         },
     );
     for (at, stage) in plan.stages.iter().enumerate() {
@@ -87,6 +90,19 @@ pub(super) fn check(plan: &JointPlanDocument, violations: &mut Vec<JointViolatio
             degree(Some(at), name, found, allowed.degree(parallelism, 1, found));
         }
     }
+}
+
+/// Stages of a device.
+pub(super) fn chunks(plan: &JointPlanDocument) -> usize {
+    match &plan.execution {
+        Some(execution) if execution.schedule == Schedule::Interleaved => execution.chunks as usize,
+        _ => 1,
+    }
+}
+
+/// Devices of a pipeline. The stage of this number is again on the first of them.
+pub(super) fn pipeline(plan: &JointPlanDocument) -> usize {
+    plan.stages.len().div_ceil(chunks(plan).max(1))
 }
 
 /// Devices of a number of stages, each of `tensor` times `data` devices.

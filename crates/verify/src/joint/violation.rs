@@ -52,6 +52,13 @@ pub enum JointViolation {
         /// What it must be.
         needs: String,
     },
+    /// A schedule that is not allowed.
+    Schedule {
+        /// Its name.
+        found: &'static str,
+        /// What it must be.
+        needs: String,
+    },
     /// A stage on a kind of devices that is not there.
     Kind {
         /// The stage.
@@ -112,6 +119,7 @@ impl JointViolation {
             JointViolation::Configuration { .. } => "configuration",
             JointViolation::Order { .. } => "order",
             JointViolation::Degree { .. } => "degree",
+            JointViolation::Schedule { .. } => "schedule",
             JointViolation::Kind { .. } => "kind",
             JointViolation::Devices { .. } => "devices",
             JointViolation::Memory { .. } => "memory",
@@ -136,6 +144,9 @@ impl fmt::Display for JointViolation {
             }
             JointViolation::Degree { stage, name, found, needs } => {
                 write!(f, "{name}{} is {found}, but must be {needs}", of_stage(*stage))
+            }
+            JointViolation::Schedule { found, needs } => {
+                write!(f, "the schedule is {found}, but must be {needs}")
             }
             JointViolation::Kind { stage, kind: Some(kind) } => {
                 write!(f, "stage {stage} is on kind {kind:?}, which the cluster lacks")

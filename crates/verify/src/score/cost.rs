@@ -15,7 +15,7 @@ pub(crate) fn seconds(operator: &OperatorDocument, kind: &Kind) -> Option<f64> {
 }
 
 /// Seconds of an operator by what they depend on.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Parts {
     /// Seconds in proportion to the batch.
     pub(crate) work: f64,

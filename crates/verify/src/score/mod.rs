@@ -9,7 +9,7 @@ mod makespan;
 mod sums;
 mod uplink;
 mod value;
-mod weights;
+pub(crate) mod weights;
 
 pub(crate) use latency::latency;
 pub(crate) use makespan::makespan;

@@ -9,7 +9,7 @@ use stagewright_core::document::Pass;
 use super::cost;
 use crate::constraint::Placed;
 use crate::error::CheckError;
-use crate::read::Problem;
+use crate::read::{Graph, Problem};
 
 /// Seconds of the weight gradients on every device. O(operators + pins).
 ///
@@ -17,6 +17,25 @@ use crate::read::Problem;
 /// If there is a backward pass but no weight gradient: the backward pass is not split.
 pub(super) fn seconds(problem: &Problem, placed: &Placed) -> Result<Vec<f64>, CheckError> {
     let graph = &problem.graph;
+    let is_weight = operators(graph);
+    let is_backward = |operator: usize| graph.pass(operator) == Pass::Backward;
+    if !is_weight.contains(&true) && (0..graph.operators.len()).any(is_backward) {
+        let (rule, needs) = ("the schedule zero-bubble", "operators that compute only weight gradients");
+        return Err(CheckError::Rule { rule, needs });
+    }
+    let mut seconds = vec![0.0; placed.devices.len()];
+    for (operator, document) in
+        graph.operators.iter().enumerate().filter(|&(operator, _)| is_weight[operator])
+    {
+        let device = placed.device_of[operator];
+        let kind = &problem.cluster.kinds[placed.devices[device].kind];
+        seconds[device] += cost::seconds(document, kind).unwrap_or(0.0);
+    }
+    Ok(seconds)
+}
+
+/// Whether an operator computes a weight gradient. O(operators + pins).
+pub(crate) fn operators(graph: &Graph) -> Vec<bool> {
     let is_backward = |operator: usize| graph.pass(operator) == Pass::Backward;
     // Whether a backward operator reads the outputs, and whether only updates do.
     let mut goes_on = vec![false; graph.operators.len()];
@@ -33,19 +52,7 @@ pub(super) fn seconds(problem: &Problem, placed: &Placed) -> Result<Vec<f64>, Ch
             }
         }
     }
-    let mut seconds = vec![0.0; placed.devices.len()];
-    let mut found = false;
-    for (operator, document) in graph.operators.iter().enumerate() {
-        if is_backward(operator) && is_updated_at_most[operator] && branches_off[operator] {
-            found = true;
-            let device = placed.device_of[operator];
-            let kind = &problem.cluster.kinds[placed.devices[device].kind];
-            seconds[device] += cost::seconds(document, kind).unwrap_or(0.0);
-        }
-    }
-    if !found && (0..graph.operators.len()).any(is_backward) {
-        let (rule, needs) = ("the schedule zero-bubble", "operators that compute only weight gradients");
-        return Err(CheckError::Rule { rule, needs });
-    }
-    Ok(seconds)
+    (0..graph.operators.len())
+        .map(|operator| is_backward(operator) && is_updated_at_most[operator] && branches_off[operator])
+        .collect()
 }

@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use stagewright_verify::{check_joint, check_joint_layers};
 
-use super::{iteration, layers};
+use super::{iteration, layers, schedules};
 
 /// Numbers at the ends of their ranges.
 fn numbers() -> [Value; 6] {
@@ -71,15 +71,21 @@ fn of_a_file() {
 
 #[test]
 fn of_a_graph() {
-    for plan in [iteration::pipeline(), iteration::split()] {
-        for graph in readable(&iteration::graph()) {
-            let _ = check_joint(&graph, &one(iteration::cluster()), &one(plan.clone()));
+    let cases = [
+        (iteration::graph(), iteration::cluster(), iteration::pipeline()),
+        (iteration::graph(), iteration::cluster(), iteration::split()),
+        (schedules::three(), schedules::cluster(), schedules::zero_bubble()),
+        (schedules::four(), schedules::cluster(), schedules::interleaved()),
+    ];
+    for (graph, cluster, plan) in cases {
+        for changed in readable(&graph) {
+            let _ = check_joint(&changed, &one(cluster.clone()), &one(plan.clone()));
         }
-        for cluster in readable(&iteration::cluster()) {
-            let _ = check_joint(&one(iteration::graph()), &cluster, &one(plan.clone()));
+        for changed in readable(&cluster) {
+            let _ = check_joint(&one(graph.clone()), &changed, &one(plan.clone()));
         }
         for changed in readable(&plan) {
-            let _ = check_joint(&one(iteration::graph()), &one(iteration::cluster()), &changed);
+            let _ = check_joint(&one(graph.clone()), &one(cluster.clone()), &changed);
         }
     }
 }

@@ -4,6 +4,7 @@ mod extremes;
 mod iteration;
 mod layers;
 mod parts;
+mod schedules;
 
 use serde_json::{Value, json};
 use stagewright_verify::{JointReport, JointViolation};

@@ -79,6 +79,11 @@ pub enum ModelError {
         /// Allowed range.
         range: &'static str,
     },
+    /// A schedule that joint plans do not have, or none.
+    #[error(
+        "the schedules of a joint plan are 1f1b, interleaved and zero-bubble, and at least one of them is needed"
+    )]
+    Schedules,
 }
 
 impl ModelError {
@@ -89,7 +94,7 @@ impl ModelError {
             ModelError::NoBackward => "J007",
             ModelError::Kind { .. } | ModelError::Unpriced { .. } => "J008",
             ModelError::Kinds { .. } | ModelError::Layers { .. } | ModelError::Combinations { .. } => "J009",
-            ModelError::Range { .. } => "J010",
+            ModelError::Range { .. } | ModelError::Schedules => "J010",
         }
     }
 
@@ -109,6 +114,7 @@ impl ModelError {
             ModelError::Combinations { .. } => "give degrees, such as tp=8 and zero=1, or --microbatch",
             ModelError::Layers { .. } => "give operators layers, so that they are planned together",
             ModelError::Range { .. } => "correct the number",
+            ModelError::Schedules => "give one or more of these",
         }
     }
 }

@@ -4,7 +4,16 @@ use std::ops::Range;
 
 use super::model::Layer;
 use super::search::{Combination, Space};
-use super::table::{Configuration, Degrees, Parts};
+use super::table::{Configuration, Degrees, InFlight, Parts};
+
+/// A stage of a plan.
+pub(crate) struct Listed {
+    pub(crate) layers: Range<usize>,
+    pub(crate) pool: usize,
+    pub(crate) in_flight: InFlight,
+    /// Configuration of every layer.
+    pub(crate) configurations: Vec<usize>,
+}
 
 impl Space<'_> {
     /// What is missing for the least memory of all combinations.
@@ -52,16 +61,10 @@ impl Space<'_> {
         least.map_or_else(|| "there are too few devices for the degrees".into(), |least| least.1)
     }
 
-    /// Times and bytes of stages by part. A stage is its layers, its kind and the configuration of every layer.
-    pub(crate) fn parts(
-        &self,
-        combination: &Combination,
-        stages: &[(Range<usize>, usize, Vec<usize>)],
-    ) -> Vec<Parts> {
+    /// Times and bytes of stages by part.
+    pub(crate) fn parts(&self, combination: &Combination, stages: &[Listed]) -> Vec<Parts> {
         let costs = self.costs(combination);
-        let depth = stages.len() as u32;
-        let of = |(at, (layers, pool, configurations)): (usize, &(Range<usize>, usize, Vec<usize>))| {
-            let in_flight = f64::from((depth - at as u32).min(combination.microbatches));
+        let of = |Listed { layers, pool, in_flight, configurations }: &Listed| {
             let mut sum = Parts::default();
             for (layer, &wanted) in self.model.layers[layers.clone()].iter().zip(configurations) {
                 let costs = &costs[*pool][&layer.class];
@@ -75,13 +78,13 @@ impl Space<'_> {
                 sum.optimizer_bytes += parts.optimizer_bytes;
                 if let Some(one) = costs.configurations.iter().find(|one| one.index as usize == wanted) {
                     let both_passes = parts.compute_s + parts.tensor_s + parts.expert_s + parts.zero_s;
-                    sum.recompute_s += costs.forward + one.backward - both_passes;
-                    sum.activation_bytes += one.activations * in_flight;
+                    sum.recompute_s += costs.forward + one.behind() - both_passes;
+                    sum.activation_bytes += one.held(*in_flight);
                     sum.workspace_bytes = sum.workspace_bytes.max(one.workspace);
                 }
             }
             sum
         };
-        stages.iter().enumerate().map(of).collect()
+        stages.iter().map(of).collect()
     }
 }

@@ -3,6 +3,8 @@
 mod collective;
 mod error;
 mod explain;
+mod fluid;
+mod interleaved;
 mod model;
 mod network;
 mod pool;

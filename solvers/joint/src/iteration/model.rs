@@ -51,7 +51,9 @@ pub(crate) struct Layer {
     pub(crate) class: usize,
     /// Forward operators by device class, and whether each is a product.
     pub(crate) forward: Vec<Vec<(Work, bool)>>,
+    /// Backward operators but for weight gradients, and these.
     pub(crate) backward: Vec<Vec<Work>>,
+    pub(crate) weights: Vec<Vec<Work>>,
     pub(crate) updates: Vec<Vec<Update>>,
     pub(crate) conversions: Vec<Conversion>,
     /// Bytes that experts read from a dispatch, and a combine from experts, one entry for each direction.
@@ -97,6 +99,7 @@ impl Model {
         let (listed, layer_of) = assign(&network, names)?;
         let sharding = Sharding::new(&network, &layer_of);
         let is_expert = experts(&network);
+        let is_weight_gradient = network.weight_gradients();
         // Gradients that updates of each layer read.
         let mut of_layer: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); listed.len()];
         let of_forward = |operator: Operator| network.anchor(operator);
@@ -108,6 +111,7 @@ impl Model {
                 class: 0,
                 forward: vec![Vec::new(); classes.len()],
                 backward: vec![Vec::new(); classes.len()],
+                weights: vec![Vec::new(); classes.len()],
                 updates: vec![Vec::new(); classes.len()],
                 conversions: Vec::new(),
                 exchanges: vec![0.0; 2],
@@ -144,6 +148,7 @@ impl Model {
                 let work = work(&network, operator, name, class)?;
                 match network.pass(operator) {
                     Pass::Forward => layer.forward[at].push((work, is_product(document))),
+                    Pass::Backward if is_weight_gradient[operator] => layer.weights[at].push(work),
                     Pass::Backward => layer.backward[at].push(work),
                     Pass::Update => {
                         let is_expert = expert == 1;

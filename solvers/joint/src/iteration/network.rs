@@ -241,6 +241,27 @@ impl<'g> Network<'g> {
             .filter(|&one| self.pass(one) == Pass::Forward)
     }
 
+    /// Whether each operator is a weight gradient: only updates read its results, and a gradient that it reads is read by
+    /// another backward operator that is not the last of its chain.
+    pub(crate) fn weight_gradients(&self) -> Vec<bool> {
+        let is_backward = |operator: Operator| self.pass(operator) == Pass::Backward;
+        let readers =
+            |operator: Operator| self.outputs[operator].iter().flat_map(|&tensor| &self.consumers[tensor]);
+        let goes_on =
+            |operator: Operator| is_backward(operator) && readers(operator).any(|&one| is_backward(one));
+        let ends = |operator: Operator| {
+            is_backward(operator) && readers(operator).all(|&one| self.pass(one) == Pass::Update)
+        };
+        let mut found = vec![false; self.operators()];
+        for tensor in 0..self.tensors() {
+            let read_by = &self.consumers[tensor];
+            if is_backward(self.producer[tensor]) && read_by.iter().any(|&one| goes_on(one)) {
+                read_by.iter().filter(|&&one| ends(one)).for_each(|&one| found[one] = true);
+            }
+        }
+        found
+    }
+
     /// Number of operators.
     pub(crate) fn operators(&self) -> usize {
         self.graph.operators.len()

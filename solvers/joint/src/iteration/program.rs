@@ -12,6 +12,17 @@
 //! backward passes. If there are at most j_s microbatches the two waits are one. The program takes for R_s the least of all
 //! pipelines behind s, so what it minimises is a bound for all plans of the combination; the plan that it finds is timed by
 //! the schedule itself.
+//!
+//! Under zero-bubble (ZB-H1) every stage keeps p microbatches for their weight gradients, so the program has a fixed number p
+//! of stages. Nothing waits for the last weight gradients, so earlier stages add only forward passes to that time, with the
+//! weight gradients in τ: the bound of the *work*. The last microbatch goes back through all earlier stages, though, and when
+//! it leaves s, all weight gradients of s but those of m − s − 1 microbatches may be left to run: the bound of the *chain*,
+//!
+//! ```text
+//! Σ_{i before s} (f_i + b_i) + m · τ_s − min(m, s + 1) · w_s + waits,    and w of the first stage at the end
+//! ```
+//!
+//! where s is the number of stages before. Both are minimised side by side, each by itself.
 
 use std::ops::RangeInclusive;
 
@@ -22,7 +33,7 @@ use stagewright_core::stop::Stop;
 
 use super::pool::slower;
 use super::search::{Combination, Costs, Space};
-use super::table::{LayerCosts, StageCosts, receive, stage};
+use super::table::{Configuration, InFlight, LayerCosts, StageCosts, receive, stage};
 
 /// A stage of a plan.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,15 +44,24 @@ pub(crate) struct Placed {
     pub(crate) pool: usize,
     pub(crate) in_flight: u32,
     pub(crate) costs: StageCosts,
-    /// Seconds of the forward and backward pass, with transfers.
+    /// Seconds of the forward and backward pass, with transfers, and of weight gradients that run apart.
     pub(crate) forward: f64,
     pub(crate) backward: f64,
+    pub(crate) weight: f64,
+}
+
+impl Placed {
+    pub(crate) fn times(&self) -> StageTimes {
+        StageTimes { forward: self.forward, backward: self.backward, weight: self.weight }
+    }
 }
 
 /// A plan of a combination.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Pipeline {
     pub(crate) value: f64,
+    /// Stages of a device.
+    pub(crate) chunks: u32,
     pub(crate) stages: Vec<Placed>,
 }
 
@@ -66,8 +86,21 @@ pub(super) struct Program<'s> {
     fewest: u32,
     most: u32,
     cutoff: f64,
-    /// Times of stages without transfers, by kind, interval and microbatches in flight; `None` if it does not fit.
-    stages: FxHashMap<(usize, u32, u32), Option<[f64; 3]>>,
+    /// Times of stages without transfers, by kind, interval and stages from it to the last; `None` if it does not fit.
+    stages: FxHashMap<(usize, u32, u32), Option<Times>>,
+}
+
+/// Times of a stage without transfers, each the least of all choices of configurations but for the last.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    forward: f64,
+    /// Backward pass and weight gradients.
+    behind: f64,
+    update: f64,
+    /// Backward pass alone.
+    backward: f64,
+    /// Most of the weight gradients that run apart.
+    weight: f64,
 }
 
 /// An entry: stages from a layer to the end.
@@ -81,6 +114,26 @@ struct Entry {
 }
 
 const NO_ENTRY: Entry = Entry { value: f64::INFINITY, end: 0, pool: 0 };
+
+impl Entry {
+    fn improve(&mut self, value: f64, end: usize, pool: usize) {
+        if value < self.value {
+            *self = Entry { value, end: end as u32, pool: pool as u32 };
+        }
+    }
+}
+
+/// Stages on some numbers of devices, by first layer.
+struct Table {
+    /// By the bound of the work and, under zero-bubble, by that of the chain.
+    entries: [Vec<Entry>; 2],
+    /// Least time of the forward and backward pass of a microbatch through the stages.
+    through: Vec<f64>,
+}
+
+/// Index of the entries of each bound.
+const WORK: usize = 0;
+const CHAIN: usize = 1;
 
 impl<'s> Program<'s> {
     /// A program for a number of stages within a range; without a kind (`only`), for stages on several.
@@ -111,28 +164,49 @@ impl<'s> Program<'s> {
         if self.is_inside { pool.link } else { pool.network }
     }
 
-    /// Forward, backward and update seconds of layers as one stage, without transfers.
-    fn times(&mut self, pool: usize, first: usize, end: usize, in_flight: u32) -> Option<[f64; 3]> {
-        let key = (pool, self.space.intervals[first][end - first - 1], in_flight);
+    /// Times of layers as a stage from which there are `from` stages to the last.
+    fn times(&mut self, pool: usize, first: usize, end: usize, from: u32) -> Option<Times> {
+        let key = (pool, self.space.intervals[first][end - first - 1], from);
         if let Some(&known) = self.stages.get(&key) {
             return known;
         }
-        let found = self.stage(pool, first, end, in_flight);
-        let times = found.map(|stage| [stage.forward, stage.least_backward, stage.update]);
+        let fastest = |of: fn(&Configuration) -> f64| -> f64 {
+            self.layers(pool, first, end).map(|layer| of(&layer.configurations[0])).sum()
+        };
+        let times = self.stage(pool, first, end, from).map(|stage| Times {
+            forward: stage.forward,
+            behind: stage.least_behind,
+            update: stage.update,
+            backward: if self.is_split() { fastest(|one| one.backward) } else { stage.least_behind },
+            weight: fastest(|one| one.weight),
+        });
         self.stages.insert(key, times);
         times
     }
 
-    fn stage(&self, pool: usize, first: usize, end: usize, in_flight: u32) -> Option<StageCosts> {
-        let layers = &self.space.model.layers[first..end];
-        let layers: Vec<&LayerCosts> = layers.iter().map(|layer| &self.costs[pool][&layer.class]).collect();
-        stage(&layers, self.space.pools[pool].capacity, in_flight)
+    fn layers(&self, pool: usize, first: usize, end: usize) -> impl Iterator<Item = &'s LayerCosts> {
+        let costs = self.costs;
+        self.space.model.layers[first..end].iter().map(move |layer| &costs[pool][&layer.class])
+    }
+
+    fn stage(&self, pool: usize, first: usize, end: usize, from: u32) -> Option<StageCosts> {
+        let layers: Vec<&LayerCosts> = self.layers(pool, first, end).collect();
+        stage(&layers, self.space.pools[pool].capacity, self.in_flight(from))
+    }
+
+    /// Microbatches in flight on a stage from which there are `from` stages to the last.
+    fn in_flight(&self, from: u32) -> InFlight {
+        let depth = if self.is_split() { self.most } else { from };
+        InFlight::new(depth - from, depth, self.combination.microbatches)
+    }
+
+    fn is_split(&self) -> bool {
+        self.combination.schedule == Schedule::ZeroBubble
     }
 
     /// The best plan below the cutoff, and a bound on all of them.
     pub(super) fn solve(mut self, stop: &Stop) -> Solved {
         let layers = self.space.model.layers.len();
-        let m = self.combination.microbatches;
         let pools = self.space.pools.len();
         let most: Vec<u32> = (0..pools)
             .map(|pool| match self.only {
@@ -148,22 +222,21 @@ impl<'s> Program<'s> {
                 })
             })
             .collect();
-        let total = |counts: &[u32]| counts.iter().sum::<u32>();
         let Some(counts) = counts(&most, self.most.min(layers as u32)) else {
             return Solved { bound: f64::INFINITY, pipeline: None, is_stopped: true };
         };
-        let mut tables: FxHashMap<Vec<u32>, (Vec<Entry>, Vec<f64>)> = FxHashMap::default();
+        let mut tables: FxHashMap<Vec<u32>, Table> = FxHashMap::default();
         let (mut bound, mut best, mut is_stopped) = (f64::INFINITY, None, false);
         for counts in counts {
             if stop.reason().is_some() {
                 is_stopped = true;
                 break;
             }
-            let depth = total(&counts);
-            let in_flight = depth.min(m);
-            let mut entries = vec![NO_ENTRY; layers + 1];
-            // Least time of a microbatch through the stages.
-            let mut through = vec![f64::INFINITY; layers + 1];
+            let depth = counts.iter().sum::<u32>();
+            let mut table = Table {
+                entries: [vec![NO_ENTRY; layers + 1], vec![NO_ENTRY; layers + 1]],
+                through: vec![f64::INFINITY; layers + 1],
+            };
             for pool in (0..pools).filter(|&pool| counts[pool] > 0) {
                 let mut before = counts.clone();
                 before[pool] -= 1;
@@ -171,76 +244,106 @@ impl<'s> Program<'s> {
                 if depth > 1 && behind.is_none() {
                     continue;
                 }
-                for first in (0..layers).rev() {
-                    if stop.reason().is_some() {
-                        is_stopped = true;
-                        break;
-                    }
-                    // Only the last stage ends at the last layer.
-                    let ends = if depth == 1 { layers..layers + 1 } else { first + 1..layers };
-                    for end in ends {
-                        let (next, rest) = match behind {
-                            None => (0.0, 0.0),
-                            Some((entries, through)) => (entries[end].value, through[end]),
-                        };
-                        let Some([forward, backward, update]) = self.times(pool, first, end, in_flight)
-                        else {
-                            // More layers need more memory.
-                            break;
-                        };
-                        if f64::from(m) * (forward + backward) + update > self.cutoff {
-                            break;
-                        }
-                        let forward = forward + receives[pool][0][first];
-                        let backward = backward + if depth > 1 { receives[pool][1][end] } else { 0.0 };
-                        let own = f64::from(m) * (forward + backward) + update;
-                        if own > self.cutoff || next == f64::INFINITY {
-                            continue;
-                        }
-                        let waiting = f64::from(depth.min(m) - 1);
-                        let mut waits = (rest - waiting * forward).max(0.0);
-                        if m > depth {
-                            waits += (rest - waiting * backward).max(0.0);
-                        }
-                        let value = (own + waits).max(forward + backward + next);
-                        through[first] = through[first].min(forward + backward + rest);
-                        if value < entries[first].value && value <= self.cutoff {
-                            entries[first] = Entry { value, end: end as u32, pool: pool as u32 };
-                        }
-                    }
-                }
+                is_stopped |= !self.extend(&mut table, behind, depth, pool, &receives[pool], stop);
             }
-            let value = entries[0].value;
-            let is_any = entries.iter().any(|entry| entry.value.is_finite());
-            if is_any {
-                tables.insert(counts.clone(), (entries, through));
+            let value = table.entries.iter().map(|entries| entries[0].value).fold(0.0, f64::max);
+            let value = if self.is_split() { value } else { table.entries[WORK][0].value };
+            let is_any = |entries: &Vec<Entry>| entries.iter().any(|entry| entry.value.is_finite());
+            if table.entries.iter().any(is_any) {
+                tables.insert(counts.clone(), table);
             }
             let is_mixed = counts.iter().filter(|&&count| count > 0).count() > 1;
             if depth >= self.fewest && value < self.cutoff && is_mixed == self.only.is_none() {
                 bound = f64::min(bound, value);
-                let pipeline = self.rebuild(&tables, &counts);
-                if let Some(pipeline) = pipeline.filter(|pipeline| pipeline.value < self.cutoff) {
-                    self.cutoff = pipeline.value;
-                    best = Some(pipeline);
+                for by in if self.is_split() { WORK..CHAIN + 1 } else { WORK..WORK + 1 } {
+                    let pipeline = self.rebuild(&tables, &counts, by);
+                    if let Some(pipeline) = pipeline.filter(|pipeline| pipeline.value < self.cutoff) {
+                        self.cutoff = pipeline.value;
+                        best = Some(pipeline);
+                    }
                 }
             }
         }
         Solved { bound, pipeline: best, is_stopped }
     }
 
-    /// The plan behind an entry, timed by its schedule.
-    fn rebuild(
-        &self,
-        tables: &FxHashMap<Vec<u32>, (Vec<Entry>, Vec<f64>)>,
-        counts: &[u32],
-    ) -> Option<Pipeline> {
+    /// Extends a table by stages on a kind, each before those of the table behind. Whether it was not stopped.
+    fn extend(
+        &mut self,
+        table: &mut Table,
+        behind: Option<&Table>,
+        depth: u32,
+        pool: usize,
+        [receive_forward, receive_backward]: &[Vec<f64>; 2],
+        stop: &Stop,
+    ) -> bool {
+        let layers = self.space.model.layers.len();
+        let (m, is_split) = (self.combination.microbatches, self.is_split());
+        // Microbatches whose weight gradients may run after the last backward pass.
+        let late = if is_split { f64::from((self.most - depth + 1).min(m)) } else { 0.0 };
+        let is_first = !is_split || depth == self.most;
+        let waiting = f64::from(depth.min(m) - 1);
+        let m = f64::from(m);
+        for first in (0..layers).rev() {
+            if stop.reason().is_some() {
+                return false;
+            }
+            // Only the last stage ends at the last layer.
+            let ends = if depth == 1 { layers..layers + 1 } else { first + 1..layers };
+            for end in ends {
+                let (next, rest) = match behind {
+                    None => ([0.0, 0.0], 0.0),
+                    Some(behind) => ([0, 1].map(|by| behind.entries[by][end].value), behind.through[end]),
+                };
+                let Some(times) = self.times(pool, first, end, depth) else {
+                    // More layers need more memory.
+                    break;
+                };
+                if m * (times.forward + times.behind) - late * times.weight + times.update > self.cutoff {
+                    break;
+                }
+                let forward = times.forward + receive_forward[first];
+                let received = if depth > 1 { receive_backward[end] } else { 0.0 };
+                let (behind, backward) = (times.behind + received, times.backward + received);
+                if rest == f64::INFINITY || next[WORK].min(next[CHAIN]) == f64::INFINITY {
+                    continue;
+                }
+                let mut waits = (rest - waiting * forward).max(0.0);
+                if m > f64::from(depth) {
+                    waits += (rest - waiting * behind).max(0.0);
+                }
+                let own = m * (forward + behind) + waits + times.update;
+                if own - late * times.weight > self.cutoff {
+                    continue;
+                }
+                table.through[first] = table.through[first].min(forward + backward + rest);
+                let value = own.max(forward + if is_split { 0.0 } else { behind } + next[WORK]);
+                if value <= self.cutoff {
+                    table.entries[WORK][first].improve(value, end, pool);
+                }
+                if is_split {
+                    // The first stage ends with weight gradients of the microbatch, if it does not recompute.
+                    let last = if is_first { behind } else { backward };
+                    let chain = (own - late * times.weight).max(forward + last + next[CHAIN]);
+                    if chain <= self.cutoff {
+                        table.entries[CHAIN][first].improve(chain, end, pool);
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// The plan behind an entry of a bound, timed by its schedule.
+    fn rebuild(&self, tables: &FxHashMap<Vec<u32>, Table>, counts: &[u32], by: usize) -> Option<Pipeline> {
         let mut counts = counts.to_vec();
         let mut ranges = Vec::new();
         let mut first = 0;
         while counts.iter().any(|&count| count > 0) {
-            let entry = tables.get(&counts)?.0[first];
+            let entry =
+                tables.get(&counts)?.entries[by].get(first).filter(|entry| entry.value.is_finite())?;
+            *counts.get_mut(entry.pool as usize).filter(|count| **count > 0)? -= 1;
             ranges.push((first, entry.end as usize, entry.pool as usize));
-            counts[entry.pool as usize] -= 1;
             first = entry.end as usize;
         }
         self.timed(&ranges)
@@ -252,27 +355,27 @@ impl<'s> Program<'s> {
         let depth = ranges.len() as u32;
         let mut stages = Vec::with_capacity(ranges.len());
         for (at, &(first, end, pool)) in ranges.iter().enumerate() {
-            let in_flight = (depth - at as u32).min(m);
-            let costs = self.stage(pool, first, end, in_flight)?;
+            let from = depth - at as u32;
+            let costs = self.stage(pool, first, end, from)?;
             let degrees = self.combination.degrees_on(pool);
             let link = |other: Option<&(usize, usize, usize)>| match other {
                 Some(&(_, _, other)) if other != pool => slower(self.link(pool), self.link(other)),
                 _ => self.link(pool),
             };
             let before = link(at.checked_sub(1).map(|at| &ranges[at]));
-            let from = receive(self.space.model, first, 0, before, degrees);
+            let received = receive(self.space.model, first, 0, before, degrees);
             let back = match ranges.get(at + 1) {
                 Some(next) => receive(self.space.model, end, 1, link(Some(next)), degrees),
                 None => 0.0,
             };
-            let (forward, backward) = (costs.forward + from, costs.backward + back);
-            stages.push(Placed { first, end, pool, in_flight, costs, forward, backward });
+            let (forward, backward, weight) = (costs.forward + received, costs.backward + back, costs.weight);
+            let in_flight = if self.is_split() { depth } else { from }.min(m);
+            stages.push(Placed { first, end, pool, in_flight, costs, forward, backward, weight });
         }
-        let time =
-            |stage: &Placed| StageTimes { forward: stage.forward, backward: stage.backward, weight: 0.0 };
-        let times: Vec<StageTimes> = stages.iter().map(time).collect();
+        let times: Vec<StageTimes> = stages.iter().map(Placed::times).collect();
         let after = stages.iter().map(|stage| stage.costs.update).fold(0.0, f64::max);
-        Some(Pipeline { value: iteration(Schedule::OneFOneB, &times, m) + after, stages })
+        let value = iteration(self.combination.schedule, &times, m) + after;
+        Some(Pipeline { value, chunks: 1, stages })
     }
 }
 

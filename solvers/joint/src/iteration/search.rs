@@ -7,11 +7,13 @@ use rand::Rng;
 use rayon::ThreadPool;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
+use stagewright_core::document::Schedule;
 use stagewright_core::seed;
 use stagewright_core::stop::Stop;
 use stagewright_core::tolerance::OPTIMAL_RELATIVE;
 
-use super::model::Model;
+use super::interleaved::Interleaving;
+use super::model::{Layer, Model};
 use super::pool::Pool;
 use super::program::{Pipeline, Program, Solved};
 use super::table::{Degrees, LayerCosts};
@@ -22,8 +24,9 @@ pub(crate) struct Combination {
     pub(crate) degrees: Degrees,
     pub(crate) tensor: Vec<u32>,
     pub(crate) microbatches: u32,
-    /// Number of stages that the plan must have, if it is given.
+    /// Number of devices that a pipeline must have, if it is given.
     pub(crate) stages: Option<u32>,
+    pub(crate) schedule: Schedule,
 }
 
 impl Combination {
@@ -31,7 +34,12 @@ impl Combination {
         Degrees { tensor: self.tensor[pool], ..self.degrees }
     }
 
-    /// Maximum number of stages on a kind.
+    /// Maximum number of stages of a pipeline within a server.
+    pub(super) fn most_inside(&self, at: usize, pool: &Pool) -> u32 {
+        (u64::from(pool.server) / (u64::from(self.tensor[at]) * u64::from(self.degrees.data))) as u32
+    }
+
+    /// Maximum number of stages on a kind, one a device.
     pub(super) fn most_stages(&self, pool: usize, pools: &[Pool], layers: usize) -> u32 {
         let group = u64::from(self.tensor[pool]) * u64::from(self.degrees.data);
         let most = u64::from(pools[pool].devices) / group;
@@ -77,12 +85,13 @@ impl<'m> Space<'m> {
     }
 
     pub(super) fn costs(&self, combination: &Combination) -> Costs {
+        let is_split = combination.schedule == Schedule::ZeroBubble;
         let on = |(at, pool): (usize, &Pool)| {
             let mut costs = FxHashMap::default();
             for layer in &self.model.layers {
                 costs.entry(layer.class).or_insert_with(|| {
                     let degrees = combination.degrees_on(at);
-                    LayerCosts::new(self.model, layer, at, pool, degrees, &self.allowed)
+                    LayerCosts::new(self.model, layer, at, pool, degrees, &self.allowed, is_split)
                 });
             }
             costs
@@ -90,94 +99,95 @@ impl<'m> Space<'m> {
         self.pools.iter().enumerate().map(on).collect()
     }
 
+    /// Devices of the pipelines that a combination may have, in the order of their bounds, which are below the cutoff. One
+    /// program covers all of 1F1B, and has the least of their bounds.
+    pub(super) fn pipelines(
+        &self,
+        combination: &Combination,
+        costs: &Costs,
+        cutoff: f64,
+    ) -> Vec<(f64, Shape)> {
+        let mut shapes = match combination.schedule {
+            Schedule::Interleaved => self.interleavings(combination, costs),
+            _ => {
+                let Some(work) = WholeModel::new(self, combination, costs) else { return Vec::new() };
+                let depths = combination.stages.map_or(1..=work.most, |stages| stages..=stages);
+                let bounds =
+                    depths.map(|depth| (work.bound(combination, depth), Shape::Stages(depth..=depth)));
+                match combination.schedule {
+                    Schedule::ZeroBubble => bounds.collect(),
+                    _ => {
+                        let least = bounds.map(|(bound, _)| bound).fold(f64::INFINITY, f64::min);
+                        let given = combination.stages.map_or(1..=u32::MAX, |stages| stages..=stages);
+                        vec![(least, Shape::Stages(given))]
+                    }
+                }
+            }
+        };
+        shapes.retain(|(bound, _)| *bound < cutoff);
+        shapes.sort_by(|a, b| a.0.total_cmp(&b.0));
+        shapes
+    }
+
     /// A lower bound on all plans of a combination: the work of all layers, and the slowest stage at its best. Infinite if
     /// the devices are too few or their memory too small for the states.
     pub(crate) fn bound(&self, combination: &Combination) -> f64 {
-        let costs = self.costs(combination);
-        let most: u32 = (0..self.pools.len())
-            .map(|pool| combination.most_stages(pool, self.pools, self.model.layers.len()))
-            .sum();
-        if most == 0 || combination.stages.is_some_and(|stages| stages > most) {
-            return f64::INFINITY;
-        }
-        let (mut work, mut share, mut state) = (0.0, 0.0f64, 0.0);
-        for layer in &self.model.layers {
-            let each = || costs.iter().map(|costs| &costs[&layer.class]);
-            let fastest = each().map(|one| one.forward + one.configurations[0].backward);
-            work += fastest.fold(f64::INFINITY, f64::min);
-            let shares = each().map(|one| one.forward / (one.forward + one.configurations[0].backward));
-            share = shares.filter(|share| share.is_finite()).fold(share, f64::max);
-            state += each().map(|one| one.state).fold(f64::INFINITY, f64::min);
-        }
-        let capacity = (0..self.pools.len()).map(|pool| {
-            let stages = combination.most_stages(pool, self.pools, self.model.layers.len());
-            f64::from(stages) * self.pools[pool].capacity.max(0.0)
-        });
-        if state > capacity.sum() {
-            return f64::INFINITY;
-        }
-        // The stages of a kind have at most as much work as they are times the most of one. Weighted by the work of the whole
-        // model on each kind, that bounds layers spread over kinds (a dual of the linear relaxation).
-        let whole: Vec<f64> = costs
-            .iter()
-            .map(|costs| {
-                let layers = self.model.layers.iter().map(|layer| &costs[&layer.class]);
-                layers.map(|one| one.forward + one.configurations[0].backward).sum()
-            })
-            .collect();
-        let weighted: f64 = self
-            .model
-            .layers
-            .iter()
-            .map(|layer| {
-                let each = costs.iter().zip(&whole).map(|(costs, whole)| {
-                    let one = &costs[&layer.class];
-                    (one.forward + one.configurations[0].backward) / whole
-                });
-                each.fold(f64::INFINITY, f64::min)
-            })
-            .sum();
-        let rate: f64 = (0..self.pools.len())
-            .map(|pool| {
-                let stages = combination.most_stages(pool, self.pools, self.model.layers.len());
-                f64::from(stages) / whole[pool]
-            })
-            .sum();
-        let spread = if weighted.is_finite() && rate.is_finite() { weighted / rate } else { 0.0 };
-        // Of p stages that with most work has at least a p-th of it. A microbatch goes through the others as well, while that
-        // stage runs no more than the forward passes of its other microbatches in flight.
-        let again = f64::from(combination.microbatches - 1);
-        let of = |stages: u32| {
-            let waits = again - f64::from(stages.min(combination.microbatches) - 1) * share;
-            work + waits.max(0.0) * (work / f64::from(stages)).max(spread)
-        };
-        let stages = combination.stages.map_or(1..=most, |stages| stages..=stages);
-        stages.map(of).fold(f64::INFINITY, f64::min)
+        let shapes = self.pipelines(combination, &self.costs(combination), f64::INFINITY);
+        shapes.first().map_or(f64::INFINITY, |shape| shape.0)
     }
 
     /// The best plan of a combination, if it is below the cutoff.
     pub(crate) fn solve(&self, combination: &Combination, cutoff: f64, stop: &Stop) -> Solved {
         let costs = self.costs(combination);
         let mut best = Solved { bound: f64::INFINITY, pipeline: None, is_stopped: false };
-        let mut solve = |only: Option<usize>, is_inside: bool, range: RangeInclusive<u32>| {
-            let given = combination.stages.map_or(range.clone(), |given| given..=given);
-            let fewest = *range.start().max(given.start());
-            let most = *range.end().min(given.end());
-            let cutoff = cutoff.min(best.pipeline.as_ref().map_or(f64::INFINITY, |best| best.value));
-            let program = Program::new(self, combination, &costs, only, is_inside, fewest..=most, cutoff);
+        for (bound, shape) in self.pipelines(combination, &costs, cutoff) {
+            let known = best.pipeline.as_ref().map_or(cutoff, |best| best.value.min(cutoff));
+            if bound >= known {
+                // So are all that follow.
+                best.bound = best.bound.min(bound);
+                break;
+            }
+            let solved = match shape {
+                Shape::Stages(range) => self.stages(combination, &costs, &range, known, stop),
+                Shape::Interleaved(shape) => self.interleave(combination, &costs, shape, bound, known, stop),
+            };
+            best.is_stopped |= solved.is_stopped;
+            best.bound = best.bound.min(solved.bound.max(bound));
+            if let Some(pipeline) = solved.pipeline.filter(|pipeline| pipeline.value < known) {
+                best.pipeline = Some(pipeline);
+            }
+        }
+        best
+    }
+
+    /// The best plan with a number of stages, one a device, within a range.
+    fn stages(
+        &self,
+        combination: &Combination,
+        costs: &Costs,
+        range: &RangeInclusive<u32>,
+        cutoff: f64,
+        stop: &Stop,
+    ) -> Solved {
+        let mut best = Solved { bound: f64::INFINITY, pipeline: None, is_stopped: false };
+        let mut solve = |only: Option<usize>, is_inside: bool, within: RangeInclusive<u32>| {
+            let fewest = *within.start().max(range.start());
+            let most = *within.end().min(range.end());
+            if fewest > most {
+                return;
+            }
+            let cutoff = best.pipeline.as_ref().map_or(cutoff, |best| best.value);
+            let program = Program::new(self, combination, costs, only, is_inside, fewest..=most, cutoff);
             let solved = program.solve(stop);
             best.is_stopped |= solved.is_stopped;
             best.bound = best.bound.min(solved.bound);
-            let value =
-                |pipeline: &Option<Pipeline>| pipeline.as_ref().map_or(f64::INFINITY, |one| one.value);
-            if value(&solved.pipeline) < value(&best.pipeline) {
+            if solved.pipeline.is_some() {
                 best.pipeline = solved.pipeline;
             }
         };
         for (at, pool) in self.pools.iter().enumerate() {
             // Transfers between stages stay in a server if all devices are in one.
-            let group = u64::from(combination.tensor[at]) * u64::from(combination.degrees.data);
-            let inside = (u64::from(pool.server) / group) as u32;
+            let inside = combination.most_inside(at, pool);
             if inside > 0 {
                 solve(Some(at), true, 1..=inside);
             }
@@ -187,6 +197,94 @@ impl<'m> Space<'m> {
             solve(None, false, 2..=u32::MAX);
         }
         best
+    }
+}
+
+/// Pipelines that are searched together.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Shape {
+    /// Numbers of stages, one a device.
+    Stages(RangeInclusive<u32>),
+    /// Several stages a device.
+    Interleaved(Interleaving),
+}
+
+/// The work of a model under a combination, for a bound on its plans.
+struct WholeModel {
+    /// Least seconds of the passes of a microbatch, and the forward share of them in any layer: least and most.
+    work: f64,
+    share: [f64; 2],
+    /// Least seconds of all updates.
+    update: f64,
+    /// What the slowest stage has at least if layers are spread over kinds.
+    spread: f64,
+    /// Maximum number of stages.
+    most: u32,
+}
+
+impl WholeModel {
+    /// `None` if the devices are too few or their memory too small for the states.
+    fn new(space: &Space<'_>, combination: &Combination, costs: &Costs) -> Option<WholeModel> {
+        let layers = &space.model.layers;
+        let most_on = |pool: usize| combination.most_stages(pool, space.pools, layers.len());
+        let most: u32 = (0..space.pools.len()).map(most_on).sum();
+        if most == 0 || combination.stages.is_some_and(|stages| stages > most) {
+            return None;
+        }
+        let fastest = |one: &LayerCosts| one.forward + one.configurations[0].behind();
+        let (mut work, mut update, mut state) = (0.0, 0.0, 0.0);
+        let mut share = [1.0f64, 0.0];
+        let least = |of: &mut dyn Iterator<Item = f64>| of.fold(f64::INFINITY, f64::min);
+        for layer in layers {
+            let each = || costs.iter().map(|costs| &costs[&layer.class]);
+            work += least(&mut each().map(fastest));
+            update += least(&mut each().map(|one| one.update));
+            state += least(&mut each().map(|one| one.state));
+            for of_layer in each().map(|one| one.forward / fastest(one)).filter(|share| share.is_finite()) {
+                share = [share[0].min(of_layer), share[1].max(of_layer)];
+            }
+        }
+        let capacity = |pool: usize| f64::from(most_on(pool)) * space.pools[pool].capacity.max(0.0);
+        if state > (0..space.pools.len()).map(capacity).sum() {
+            return None;
+        }
+        // The stages of a kind have at most as much work as they are times the most of one. Weighted by the work of the whole
+        // model on each kind, that bounds layers spread over kinds (a dual of the linear relaxation).
+        let whole: Vec<f64> = costs
+            .iter()
+            .map(|costs| layers.iter().map(|layer| fastest(&costs[&layer.class])).sum())
+            .collect();
+        let weighted = |layer: &Layer| {
+            least(&mut costs.iter().zip(&whole).map(|(costs, whole)| fastest(&costs[&layer.class]) / whole))
+        };
+        let weighted: f64 = layers.iter().map(weighted).sum();
+        let rate: f64 = (0..space.pools.len()).map(|pool| f64::from(most_on(pool)) / whole[pool]).sum();
+        let spread = if weighted.is_finite() && rate.is_finite() { weighted / rate } else { 0.0 };
+        Some(WholeModel { work, share, update, spread, most })
+    }
+
+    /// A lower bound on all plans with a number of stages.
+    fn bound(&self, combination: &Combination, stages: u32) -> f64 {
+        let WholeModel { work, share: [least_share, most_share], update, spread, .. } = *self;
+        let (m, p) = (f64::from(combination.microbatches), f64::from(stages));
+        // Of p stages that with most work has at least a p-th of it.
+        let slowest = (work / p).max(spread);
+        let passes = match combination.schedule {
+            // Before stage s, the forward passes of the stages before: Σ_i τ_i · (m · w_i + share · Σ_{s > i} w_s) for
+            // any weights w of the stages that sum up to 1. All terms are equal for the weights chosen here.
+            Schedule::ZeroBubble if least_share > 0.0 => {
+                let even = least_share / (1.0 - (1.0 - least_share / m).powf(p));
+                (work * even).max(m * slowest)
+            }
+            Schedule::ZeroBubble => m * slowest,
+            // A microbatch goes through the others as well, while that stage runs no more than the forward passes of its
+            // other microbatches in flight.
+            _ => {
+                let waits = m - 1.0 - (p.min(m) - 1.0) * most_share;
+                work + waits.max(0.0) * slowest
+            }
+        };
+        passes + update / p
     }
 }
 

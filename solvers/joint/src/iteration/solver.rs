@@ -10,11 +10,12 @@ use stagewright_core::solver::{Context, Event, SolveError, Status, StopReason};
 use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
 
 use super::error::ModelError;
+use super::explain::Listed;
 use super::model::Model;
 use super::pool::{Pool, pools};
 use super::program::Placed;
 use super::search::{Combination, Space, search};
-use super::table::{CONFIGURATIONS, Degrees, Parts};
+use super::table::{CONFIGURATIONS, Degrees, InFlight, Parts};
 
 /// Name of the solver.
 pub const NAME: &str = "joint";
@@ -38,6 +39,8 @@ pub struct Request {
     pub global_batch: u64,
     /// Samples of a microbatch, if they are given.
     pub microbatch: Option<u32>,
+    /// Schedules of the microbatches: 1F1B, interleaved 1F1B and zero-bubble.
+    pub schedules: Vec<Schedule>,
 }
 
 /// A model, devices, and what a plan may use.
@@ -69,6 +72,12 @@ impl Problem {
         {
             return range("the microbatch", microbatch.into(), "a divisor of the global batch");
         }
+        let is_known = |schedule: &Schedule| {
+            matches!(schedule, Schedule::OneFOneB | Schedule::Interleaved | Schedule::ZeroBubble)
+        };
+        if request.schedules.is_empty() || !request.schedules.iter().all(is_known) {
+            return Err(ModelError::Schedules);
+        }
         for (&parallelism, &degree) in &request.parallel {
             match (parallelism, degree) {
                 (_, None) | (Parallelism::Zero, Some(0..=3)) | (Parallelism::Recompute, Some(0..=2)) => {}
@@ -98,7 +107,7 @@ impl Problem {
     /// Times of a microbatch and bytes of a device by part, for every stage of a plan. `None` if the plan is not one of this
     /// model and cluster.
     pub fn parts(&self, plan: &JointPlanDocument) -> Option<Vec<Parts>> {
-        let JointExecutionDocument { microbatch, microbatches, data, expert, zero, .. } =
+        let JointExecutionDocument { microbatch, microbatches, data, expert, zero, schedule, .. } =
             plan.execution.clone()?;
         if microbatch == 0 || microbatches == 0 || expert == 0 || data == 0 || !data.is_multiple_of(expert) {
             return None;
@@ -116,11 +125,21 @@ impl Problem {
                 at.filter(|_| layer.name == listed.layer)
             });
             let configurations: Vec<usize> = configurations.collect::<Option<_>>()?;
-            stages.push((first..first + stage.layers.len(), pool, configurations));
+            let at = stages.len() as u32;
+            let in_flight = match schedule {
+                Schedule::Interleaved => InFlight { whole: stage.in_flight.into(), apart: 0.0 },
+                _ => InFlight::new(at, plan.stages.len() as u32, microbatches),
+            };
+            stages.push(Listed {
+                layers: first..first + stage.layers.len(),
+                pool,
+                in_flight,
+                configurations,
+            });
             first += stage.layers.len();
         }
         let degrees = Degrees { microbatch, data, expert, zero, tensor: 1 };
-        let combination = Combination { degrees, tensor, microbatches, stages: None };
+        let combination = Combination { degrees, tensor, microbatches, stages: None, schedule };
         let space = Space::new(&self.model, &self.pools, (0..CONFIGURATIONS.len()).collect());
         let mut parts = space.parts(&combination, &stages);
         for (parts, stage) in parts.iter_mut().zip(&plan.stages) {
@@ -145,7 +164,7 @@ impl Problem {
 
     /// Degrees that all kinds share, but for that of tensor parallelism.
     fn shared_degrees(&self) -> Vec<Degrees> {
-        let Request { parallel, global_batch, microbatch } = &self.request;
+        let Request { parallel, global_batch, microbatch, .. } = &self.request;
         let devices: u64 = self.pools.iter().map(|pool| u64::from(pool.devices)).sum();
         let divisors =
             |number: u64, most: u64| (1..=most.min(number)).filter(move |&one| number.is_multiple_of(one));
@@ -210,18 +229,18 @@ impl Problem {
             None => Some(1),
             Some(stages) => stages,
         };
-        let of = |degrees: Degrees| {
+        let mut combinations = Vec::new();
+        for degrees in self.shared_degrees() {
             let of_copy = self.request.global_batch / u64::from(degrees.data);
             let microbatches = (of_copy / u64::from(degrees.microbatch)) as u32;
-            let with = move |tensor: &Vec<u32>| Combination {
-                degrees,
-                tensor: tensor.clone(),
-                microbatches,
-                stages,
-            };
-            tensors.iter().map(with).collect::<Vec<Combination>>()
-        };
-        self.shared_degrees().into_iter().flat_map(of).collect()
+            for tensor in &tensors {
+                for &schedule in &self.request.schedules {
+                    let tensor = tensor.clone();
+                    combinations.push(Combination { degrees, tensor, microbatches, stages, schedule });
+                }
+            }
+        }
+        combinations
     }
 }
 
@@ -304,14 +323,14 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
             data,
             tensor: combination.tensor[stage.pool],
             in_flight: stage.in_flight,
-            seconds: stage.forward + stage.backward,
+            seconds: stage.forward + stage.backward + stage.weight,
             forward_s: Some(stage.forward),
+            weight_s: (combination.schedule == Schedule::ZeroBubble).then_some(stage.weight),
             update_s: Some(stage.costs.update),
             memory_bytes: stage.costs.memory,
             state_bytes: Some(stage.costs.state),
             activation_bytes: Some(stage.costs.activations),
             layers: layers.collect(),
-            ..JointStageDocument::default()
         }
     };
     Ok(Solution {
@@ -324,8 +343,8 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
             data,
             expert,
             zero,
-            schedule: Schedule::OneFOneB,
-            chunks: 1,
+            schedule: combination.schedule,
+            chunks: pipeline.chunks,
         }),
         stages: pipeline.stages.iter().map(placed).collect(),
         stop: match (is_optimal, stopped) {

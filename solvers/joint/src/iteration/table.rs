@@ -28,9 +28,42 @@ pub(crate) struct Configuration {
     /// Index among [`CONFIGURATIONS`].
     pub(crate) index: u32,
     pub(crate) backward: f64,
+    /// Seconds of weight gradients that run apart from the backward pass.
+    pub(crate) weight: f64,
+    /// Whether its weight gradients run apart, so that activations are kept for them.
+    pub(crate) is_apart: bool,
     /// Bytes of activations of a microbatch.
     pub(crate) activations: f64,
     pub(crate) workspace: f64,
+}
+
+impl Configuration {
+    /// Seconds of the backward pass and of weight gradients.
+    pub(crate) fn behind(&self) -> f64 {
+        self.backward + self.weight
+    }
+
+    /// Bytes of activations of the microbatches in flight.
+    pub(crate) fn held(&self, in_flight: InFlight) -> f64 {
+        self.activations * if self.is_apart { in_flight.apart } else { in_flight.whole }
+    }
+}
+
+/// Microbatches in flight on a stage.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct InFlight {
+    /// Until the backward pass has ended.
+    pub(crate) whole: f64,
+    /// Until the weight gradients that run apart have ended.
+    pub(crate) apart: f64,
+}
+
+impl InFlight {
+    /// On stage `at` of `depth` that are one a device, with m microbatches.
+    pub(crate) fn new(at: u32, depth: u32, microbatches: u32) -> InFlight {
+        let of = |stages: u32| f64::from(stages.min(microbatches));
+        InFlight { whole: of(depth - at), apart: of(depth) }
+    }
 }
 
 /// Seconds of a microbatch, and bytes of a device, by what they are for.
@@ -104,7 +137,8 @@ impl Shares {
 }
 
 impl LayerCosts {
-    /// `allowed` has the configurations of numbered layers, the fastest first. O(operators of the layer).
+    /// `allowed` has the configurations of numbered layers, the fastest first; `is_split` says whether weight gradients run
+    /// apart from the backward pass. O(operators of the layer).
     pub(crate) fn new(
         model: &Model,
         layer: &Layer,
@@ -112,6 +146,7 @@ impl LayerCosts {
         pool: &Pool,
         degrees: Degrees,
         allowed: &[usize],
+        is_split: bool,
     ) -> LayerCosts {
         let Degrees { microbatch, data, expert, zero, tensor } = degrees;
         let share = f64::from(microbatch) / (model.samples * f64::from(tensor));
@@ -142,11 +177,12 @@ impl LayerCosts {
         };
         let scatter = over_copies(&layer.gradients, gather);
         let collect = over_copies(&layer.parameters, gather);
-        let (in_forward, in_backward, after) = match zero {
+        // Of parameters in both passes, of gradients with the weight gradients, and once in an iteration.
+        let (gathered, scattered, after) = match zero {
             0 => (0.0, 0.0, over_copies(&layer.gradients, reduce)),
             1 => (0.0, 0.0, scatter + collect),
             2 => (0.0, scatter, collect),
-            _ => (collect, collect + scatter, 0.0),
+            _ => (collect, scatter, 0.0),
         };
         let update = |update: &super::model::Update| {
             let mut part = 1.0;
@@ -164,34 +200,41 @@ impl LayerCosts {
         let work = seconds(&mut layer.forward[class].iter().map(|(work, _)| work));
         let others =
             seconds(&mut layer.forward[class].iter().filter(|(_, product)| !product).map(|(work, _)| work));
-        let forward = work + conversions + exchanges + in_forward;
-        let backward =
-            seconds(&mut layer.backward[class].iter()) + conversions + again + exchanges + in_backward;
+        let forward = work + conversions + exchanges + gathered;
+        let of_inputs = seconds(&mut layer.backward[class].iter());
+        let of_weights = seconds(&mut layer.weights[class].iter());
+        let backward = of_inputs + conversions + exchanges + gathered;
+        let weight = of_weights + again + scattered;
         let kept = [layer.saved, layer.inputs + layer.products, layer.inputs];
         let own =
             layer.workspace * share + if zero == 3 { shares.bytes(&layer.parameters, false) } else { 0.0 };
         let configuration = |index: usize| Configuration {
             index: index as u32,
-            backward: backward + [0.0, others, work + conversions + exchanges][index],
+            backward: match is_split && index == 0 {
+                true => backward,
+                false => backward + weight + [0.0, others, work + conversions + exchanges][index],
+            },
+            weight: if is_split && index == 0 { weight } else { 0.0 },
+            is_apart: is_split && index == 0,
             activations: kept[index] * share,
             workspace: own + (kept[0] - kept[index]).max(0.0) * share,
         };
         let configurations = match (layer.is_numbered, allowed) {
             (false, _) => vec![configuration(0)],
             (true, &[given]) => vec![configuration(given)],
-            // One that keeps as much as the first is no use.
+            // One that keeps as much as the first, for as long, is no use.
             (true, allowed) => {
-                let is_useful = |&&at: &&usize| at == 0 || kept[at] < kept[0];
+                let is_useful = |&&at: &&usize| at == 0 || kept[at] < kept[0] || is_split;
                 allowed.iter().filter(is_useful).map(|&at| configuration(at)).collect()
             }
         };
         let states = [(&layer.parameters, 3), (&layer.gradients, 2), (&layer.states, 1)]
             .map(|(bytes, divided_from)| shares.bytes(bytes, zero >= divided_from));
         let parts = Parts {
-            compute_s: work + seconds(&mut layer.backward[class].iter()),
+            compute_s: work + of_inputs + of_weights,
             tensor_s: 2.0 * conversions + again,
             expert_s: 2.0 * exchanges,
-            zero_s: in_forward + in_backward,
+            zero_s: 2.0 * gathered + scattered,
             parameter_bytes: states[0],
             gradient_bytes: states[1],
             optimizer_bytes: states[2],
@@ -228,8 +271,9 @@ fn convert(conversion: &Conversion, link: LinkDocument, devices: u32, whole: f64
 pub(crate) struct StageCosts {
     pub(crate) forward: f64,
     pub(crate) backward: f64,
-    /// What no choice is faster than.
-    pub(crate) least_backward: f64,
+    pub(crate) weight: f64,
+    /// Backward pass and weight gradients of no choice are faster.
+    pub(crate) least_behind: f64,
     pub(crate) update: f64,
     pub(crate) state: f64,
     pub(crate) activations: f64,
@@ -249,18 +293,18 @@ pub(crate) fn receive(model: &Model, layer: usize, pass: usize, link: LinkDocume
 
 /// The fastest choice of configurations for consecutive layers that fits; without transfers between stages. `None` if
 /// there is none.
-pub(crate) fn stage(layers: &[&LayerCosts], capacity: f64, in_flight: u32) -> Option<StageCosts> {
-    let in_flight = f64::from(in_flight);
+pub(crate) fn stage(layers: &[&LayerCosts], capacity: f64, in_flight: InFlight) -> Option<StageCosts> {
     let state: f64 = layers.iter().map(|layer| layer.state).sum();
     let (chosen, is_fastest) = choose(layers, capacity - state, in_flight)?;
     let picked = || layers.iter().zip(&chosen).map(|(layer, &at)| layer.configurations[at]);
-    let activations: f64 = picked().map(|one| one.activations * in_flight).sum();
+    let activations: f64 = picked().map(|one| one.held(in_flight)).sum();
     Some(StageCosts {
         forward: layers.iter().map(|layer| layer.forward).sum(),
         backward: picked().map(|one| one.backward).sum(),
-        least_backward: match is_fastest {
-            true => picked().map(|one| one.backward).sum(),
-            false => layers.iter().map(|layer| layer.configurations[0].backward).sum(),
+        weight: picked().map(|one| one.weight).sum(),
+        least_behind: match is_fastest {
+            true => picked().map(|one| one.behind()).sum(),
+            false => layers.iter().map(|layer| layer.configurations[0].behind()).sum(),
         },
         update: layers.iter().fold(0.0, |sum, layer| sum + layer.update),
         state,
@@ -271,8 +315,8 @@ pub(crate) fn stage(layers: &[&LayerCosts], capacity: f64, in_flight: u32) -> Op
 }
 
 /// Positions of the configurations, and whether none are faster.
-fn choose(layers: &[&LayerCosts], capacity: f64, in_flight: f64) -> Option<(Vec<usize>, bool)> {
-    let fastest: f64 = layers.iter().map(|layer| layer.configurations[0].activations * in_flight).sum();
+fn choose(layers: &[&LayerCosts], capacity: f64, in_flight: InFlight) -> Option<(Vec<usize>, bool)> {
+    let fastest: f64 = layers.iter().map(|layer| layer.configurations[0].held(in_flight)).sum();
     let workspace = layers.iter().map(|layer| layer.configurations[0].workspace).fold(0.0, f64::max);
     if fastest + workspace <= capacity {
         return Some((vec![0; layers.len()], true));
@@ -286,8 +330,8 @@ fn choose(layers: &[&LayerCosts], capacity: f64, in_flight: f64) -> Option<(Vec<
         .iter()
         .map(|layer| {
             let candidate = |(at, one): (usize, &Configuration)| Candidate {
-                seconds: one.backward,
-                bytes: one.activations * in_flight,
+                seconds: one.behind(),
+                bytes: one.held(in_flight),
                 workspace: one.workspace,
                 index: at as u32,
             };
@@ -305,15 +349,20 @@ fn choose(layers: &[&LayerCosts], capacity: f64, in_flight: f64) -> Option<(Vec<
 
 /// The choice where all layers with several configurations are alike: how many have each. The first layers have the
 /// configuration that takes least memory. O(layers).
-fn alike(layers: &[&LayerCosts], first: &LayerCosts, capacity: f64, in_flight: f64) -> Option<Vec<usize>> {
+fn alike(
+    layers: &[&LayerCosts],
+    first: &LayerCosts,
+    capacity: f64,
+    in_flight: InFlight,
+) -> Option<Vec<usize>> {
     let is_open = |layer: &&&LayerCosts| layer.configurations.len() > 1;
     let count = layers.iter().filter(is_open).count();
     let others = || layers.iter().filter(|layer| !is_open(layer)).map(|layer| &layer.configurations[0]);
-    let fixed: f64 = others().map(|one| one.activations * in_flight).sum();
+    let fixed: f64 = others().map(|one| one.held(in_flight)).sum();
     let other_workspace = others().map(|one| one.workspace).fold(0.0, f64::max);
     let configurations = &first.configurations;
-    let bytes = |at: usize| configurations[at].activations * in_flight;
-    // The last configuration takes least memory; between it and the first there is at most one.
+    let bytes = |at: usize| configurations[at].held(in_flight);
+    // Each number of layers with the last configuration is tried; between it and the first there is at most one.
     let (last, between) = (configurations.len() - 1, (configurations.len() > 2).then_some(1));
     let mut best: Option<(f64, usize, usize)> = None;
     for most in 0..=count {
@@ -328,15 +377,16 @@ fn alike(layers: &[&LayerCosts], first: &LayerCosts, capacity: f64, in_flight: f
             let of_middle = match some {
                 false if needed > 0.0 => continue,
                 false => 0,
+                true if bytes(0) <= bytes(middle) => continue,
                 true => (needed / (bytes(0) - bytes(middle))).ceil().max(1.0) as usize,
             };
             if of_middle > count - most {
                 continue;
             }
             let of_first = count - most - of_middle;
-            let seconds = most as f64 * configurations[last].backward
-                + of_middle as f64 * configurations[middle].backward
-                + of_first as f64 * configurations[0].backward;
+            let seconds = most as f64 * configurations[last].behind()
+                + of_middle as f64 * configurations[middle].behind()
+                + of_first as f64 * configurations[0].behind();
             if best.is_none_or(|best| seconds < best.0) {
                 best = Some((seconds, most, of_middle));
             }

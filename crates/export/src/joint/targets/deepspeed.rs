@@ -72,7 +72,7 @@ fn write(plan: &Joint) -> Result<Export> {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::joint::testing::{execution, plan, refused, text, with};
+    use crate::joint::testing::{execution, interleaved, plan, refused, text, with};
 
     fn configuration(plan: &stagewright_core::document::JointPlanDocument) -> Value {
         serde_json::from_str(&text(plan, "deepspeed")).unwrap()
@@ -103,6 +103,7 @@ mod tests {
             message.starts_with("the plan has 2 stages, but the configuration of DeepSpeed has none"),
             "{message}"
         );
+        assert_eq!(refused(&interleaved(&["E 0", "1", "2", "3 H"], 2), "deepspeed").0, "E026");
         let (code, at, _) = refused(&plan(&["E 0 1f H"]), "deepspeed");
         assert_eq!((code, at.as_deref()), ("E025", Some("stages[0].layers[2]")));
         let mut experts = plan(&["E 0 H"]);

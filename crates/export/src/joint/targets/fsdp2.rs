@@ -207,7 +207,7 @@ impl Source<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::joint::testing::{execution, plan, refused, text, with};
+    use crate::joint::testing::{execution, interleaved, plan, refused, text, with};
 
     #[test]
     fn layers_are_recomputed_and_sharded_by_name() {
@@ -277,6 +277,7 @@ def apply_plan(model, rename=lambda layer: layer):
     #[test]
     fn pipelines_experts_and_whole_states_are_refused() {
         assert_eq!(refused(&plan(&["E 0", "1 H"]), "fsdp2").0, "E026");
+        assert_eq!(refused(&interleaved(&["E 0", "1", "2", "3 H"], 2), "fsdp2").0, "E026");
         assert_eq!(refused(&plan(&["E 0 H"]), "fsdp2").0, "E024");
         let mut experts = with(plan(&["E 0 H"]), 1, 2, 3);
         execution(&mut experts).expert = 2;

@@ -4,6 +4,15 @@
 //! 0.16.1, and the pages "Custom Pipeline Model Parallel Layout", "Distributed Optimizer" and "Megatron-FSDP" of its
 //! user guide. `recompute_method` `block` recomputes the first layers of a stage, at most `recompute_num_layers`
 //! (`TransformerBlock._checkpointed_forward`); `selective` is of all layers.
+//!
+//! Virtual stages are those of interleaved 1F1B (`forward_backward_pipelining_with_interleaving`), with groups of as many
+//! microbatches as devices, the default of `microbatch_group_size_per_vp_stage`: the order of the plan. Virtual stage k of
+//! a layout is on rank k mod p, and `recompute_num_layers` counts in every virtual stage. On two devices, Megatron-LM
+//! takes virtual stages only with transfers that overlap, which is its default.
+//!
+//! There is no zero-bubble: `delay_wgrad_compute` defers weight gradients only behind the all-to-all of experts.
+
+use stagewright_core::document::Schedule;
 
 use crate::joint::error::JointError;
 use crate::joint::notes;
@@ -24,7 +33,9 @@ const SELECTIVE_EXPERTS: [&str; 2] = ["layernorm", "moe_act"];
 pub(super) struct Settings {
     pub(super) layers: usize,
     pub(super) tensor: u32,
-    pub(super) stages: usize,
+    pub(super) devices: usize,
+    /// Virtual stages of a device, if it has several.
+    pub(super) chunks: Option<u32>,
     /// The layers of each stage, if stages differ.
     pub(super) layout: Option<String>,
     pub(super) expert: u32,
@@ -48,14 +59,23 @@ impl Settings {
     /// The settings of a plan.
     ///
     /// # Errors
-    /// If Megatron Core has none for it (E014, E015 and E023 to E025).
+    /// If Megatron Core has none for it (E014, E015, E023 to E025 and E030).
     pub(super) fn new(plan: &Joint, runtime: &'static str) -> Result<Settings> {
+        if plan.schedule == Schedule::ZeroBubble {
+            return Err(JointError::Schedule {
+                schedule: "zero-bubble",
+                rule: "Megatron has only 1F1B and interleaved 1F1B",
+                help: "plan with --schedule 1f1b or interleaved, or export to torchtitan",
+            }
+            .into());
+        }
         let tensor = plan.tensor(runtime)?;
         let stack = Stack::new(plan, runtime)?;
         Ok(Settings {
             layers: stack.layers(),
             tensor,
-            stages: plan.stages.len(),
+            devices: plan.devices,
+            chunks: (plan.schedule == Schedule::Interleaved).then_some(plan.execution.chunks),
             layout: (!stack.is_even()).then(|| layout(&stack)),
             expert: plan.execution.expert,
             microbatch: plan.execution.microbatch,
@@ -127,7 +147,23 @@ fn layout(stack: &Stack) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::joint::testing::{plan, refused, with};
+    use stagewright_core::document::Schedule;
+
+    use crate::joint::testing::{execution, plan, refused, with};
+
+    #[test]
+    fn zero_bubble_is_refused() {
+        let mut bubble = plan(&["E 0", "1 H"]);
+        execution(&mut bubble).schedule = Schedule::ZeroBubble;
+        for target in ["megatron-lm", "megatron-bridge"] {
+            let (code, at, message) = refused(&bubble, target);
+            assert_eq!((code, at.as_deref()), ("E030", Some("execution.schedule")));
+            assert_eq!(
+                message,
+                "the plan has the schedule zero-bubble, but Megatron has only 1F1B and interleaved 1F1B"
+            );
+        }
+    }
 
     #[test]
     fn other_degrees_of_a_stage_are_refused() {

@@ -1,7 +1,8 @@
 //! Megatron Bridge: overrides of a recipe, in YAML.
 //!
 //! A recipe may set what a plan has not, such as virtual stages, context parallelism or recomputation, so every such
-//! field is written, also where it is null.
+//! field is written, also where it is null. With virtual stages transfers overlap, as Megatron-LM demands on two devices
+//! and as Megatron Bridge does by itself if the recipe has a `comm_overlap`.
 //!
 //! Source: `ConfigContainer` and `process_config_with_overrides` of Megatron Bridge 0.3.1, and the pages "Parallelisms
 //! Guide", "Activation Recomputation" and "Megatron FSDP" of its documentation; the fields of `model` are those of
@@ -24,17 +25,25 @@ const NULL: &str = "null";
 fn write(plan: &Joint) -> Result<Export> {
     let settings = Settings::new(plan, "Megatron Bridge")?;
     let layout = settings.layout.as_deref().map_or(NULL.to_owned(), literal::string);
+    let chunks = settings.chunks.map_or(NULL.to_owned(), |chunks| chunks.to_string());
     let mut model = vec![
         ("num_layers", settings.layers.to_string()),
         ("tensor_model_parallel_size", settings.tensor.to_string()),
         ("sequence_parallel", (settings.tensor > 1).to_string()),
-        ("pipeline_model_parallel_size", settings.stages.to_string()),
-        ("virtual_pipeline_model_parallel_size", NULL.into()),
+        ("pipeline_model_parallel_size", settings.devices.to_string()),
+        ("virtual_pipeline_model_parallel_size", chunks),
         ("pipeline_model_parallel_layout", layout),
         ("context_parallel_size", "1".into()),
         ("expert_model_parallel_size", settings.expert.to_string()),
         ("expert_tensor_parallel_size", settings.tensor.to_string()),
     ];
+    if settings.chunks.is_some() {
+        model.extend([
+            ("microbatch_group_size_per_vp_stage", settings.devices.to_string()),
+            ("overlap_p2p_comm", "true".into()),
+            ("batch_p2p_comm", "false".into()),
+        ]);
+    }
     model.extend(recompute(&settings));
     let train = vec![
         ("micro_batch_size", settings.microbatch.to_string()),
@@ -94,7 +103,7 @@ fn section(name: &str, fields: &[(&str, String)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::joint::testing::{plan, text, with};
+    use crate::joint::testing::{interleaved, plan, text, with};
 
     #[test]
     fn fields_that_a_plan_has_not_are_null() {
@@ -109,6 +118,18 @@ mod tests {
              global_batch_size: 16\nddp:\n  use_distributed_optimizer: true\n  use_megatron_fsdp: \
              false\noptimizer:\n  use_distributed_optimizer: true\n"
         );
+    }
+
+    #[test]
+    fn stages_of_a_device_are_virtual() {
+        let virtual_stages = text(&interleaved(&["E 0 1", "2", "3", "4 H"], 2), "megatron-bridge");
+        for line in [
+            "  pipeline_model_parallel_size: 2\n  virtual_pipeline_model_parallel_size: 2\n",
+            "  pipeline_model_parallel_layout: \"Et*2|t|t|tL\"\n",
+            "  microbatch_group_size_per_vp_stage: 2\n  overlap_p2p_comm: true\n  batch_p2p_comm: false\n",
+        ] {
+            assert!(virtual_stages.contains(line), "{virtual_stages}");
+        }
     }
 
     #[test]

@@ -11,8 +11,8 @@ use crate::{Export, Result};
 pub(super) static TARGET: JointTarget = JointTarget {
     name: "megatron-lm",
     summary: "Megatron-LM: command-line options, one per line",
-    limits: "one degree of tensor parallelism; one stack of layers; ZeRO 2 and 3 with one stage; recomputation of all \
-             layers alike or of equally many first layers of every stage",
+    limits: "one degree of tensor parallelism; one stack of layers; no zero-bubble; ZeRO 2 and 3 with one stage; \
+             recomputation of all layers alike or of equally many first layers of every stage",
     write,
 };
 
@@ -21,14 +21,17 @@ fn write(plan: &Joint) -> Result<Export> {
     let mut options = vec![
         format!("--num-layers {}", settings.layers),
         format!("--tensor-model-parallel-size {}", settings.tensor),
-        format!("--pipeline-model-parallel-size {}", settings.stages),
+        format!("--pipeline-model-parallel-size {}", settings.devices),
         format!("--expert-model-parallel-size {}", settings.expert),
     ];
     if settings.tensor > 1 {
         options.push("--sequence-parallel".into());
     }
-    if let Some(layout) = &settings.layout {
-        options.push(format!("--pipeline-model-parallel-layout '{layout}'"));
+    // Megatron-LM counts the virtual stages of a layout itself, and does not take their number with it.
+    match (&settings.layout, settings.chunks) {
+        (Some(layout), _) => options.push(format!("--pipeline-model-parallel-layout '{layout}'")),
+        (None, Some(chunks)) => options.push(format!("--num-virtual-stages-per-pipeline-rank {chunks}")),
+        (None, None) => {}
     }
     options.push(format!("--micro-batch-size {}", settings.microbatch));
     options.push(format!("--global-batch-size {}", settings.global_batch));
@@ -64,7 +67,7 @@ fn write(plan: &Joint) -> Result<Export> {
 #[cfg(test)]
 mod tests {
     use crate::joint::export_joint_noted;
-    use crate::joint::testing::{execution, plan, text, with};
+    use crate::joint::testing::{execution, interleaved, plan, text, with};
 
     #[test]
     fn even_stages_need_no_layout() {
@@ -87,6 +90,20 @@ mod tests {
             ["--recompute-granularity full", "--recompute-method block", "--recompute-num-layers 1"]
         );
         assert!(text(&plan(&["E", "0 1 H"]), "megatron-lm").contains("-layout 'E|t*2,L'"));
+    }
+
+    #[test]
+    fn stages_of_a_device_are_virtual() {
+        let even = text(&interleaved(&["E 0", "1", "2", "3 H"], 2), "megatron-lm");
+        assert!(even.contains("--pipeline-model-parallel-size 2\n"), "{even}");
+        assert!(
+            even.contains("--num-virtual-stages-per-pipeline-rank 2\n") && !even.contains("layout"),
+            "{even}"
+        );
+        let uneven = text(&interleaved(&["E", "0f 1", "2f 3 4", "5f 6", "7f", "8f H"], 3), "megatron-lm");
+        assert!(uneven.contains("--pipeline-model-parallel-size 2\n"), "{uneven}");
+        assert!(uneven.contains("-layout 'E|t*2|t*3|t*2|t|tL'\n") && !uneven.contains("virtual"), "{uneven}");
+        assert!(uneven.ends_with("--recompute-method block\n--recompute-num-layers 1\n"), "{uneven}");
     }
 
     #[test]

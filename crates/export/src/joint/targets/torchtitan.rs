@@ -6,13 +6,22 @@
 //! Copies are divided by FSDP2. In a pipeline, PyTorch keeps parameters and gradients whole until the last microbatch
 //! (`backward_maybe_with_nosync` in `torch/distributed/pipelining/stage.py`): that is ZeRO 1. Without a pipeline,
 //! torchtitan reduces gradients after every microbatch: ZeRO 2 if parameters stay whole from the forward to the
-//! backward pass, and ZeRO 3 if not. The schedule 1F1B needs as many microbatches as stages (`Schedule1F1B`).
+//! backward pass, and ZeRO 3 if not.
+//!
+//! Schedules are those of `torch/distributed/pipelining/schedules.py`, PyTorch 2.15.0. `Schedule1F1B` needs as many
+//! microbatches as stages. `ScheduleInterleaved1F1B` has the order of the plan; stage k is on rank k mod p
+//! (`_get_pp_rank_to_stage_indices_mapping`). `ScheduleInterleavedZeroBubble` with one stage on a device has the order of
+//! ZB-H1. There the weight gradients are passes of autograd of their own, one for every group of parameters: each would
+//! recompute the layer once more, and selective recomputation fails in the second. Both schedules derive from
+//! `_PipelineScheduleRuntime`, which keeps at most three stages of a device gathered (`max_active_stages`).
 //!
 //! Experts are on devices of the axes `dp_shard` and `tp`, and are not split over `tp`.
 //!
 //! Source: `TrainingConfig` and `ParallelismConfig` in `torchtitan/config/configs.py`, `ParallelDims`,
 //! `activation_checkpoint.py` and `trainer.py` of torchtitan 0.3.0. Its main branch has since renamed
 //! `module_fqns_per_model_part` to `pipeline_parallel_module_fqns_per_model_part`, and counts batches in tokens.
+
+use stagewright_core::document::Schedule;
 
 use crate::joint::error::JointError;
 use crate::joint::plan::Recompute;
@@ -22,11 +31,15 @@ use crate::{Export, Result, literal};
 
 const RUNTIME: &str = "torchtitan";
 
+/// Stages of a device whose parameters PyTorch keeps gathered.
+const GATHERED: usize = 3;
+
 pub(super) static TARGET: JointTarget = JointTarget {
     name: "torchtitan",
     summary: "torchtitan: a function that sets fields of a Trainer.Config, in Python",
     limits: "one degree of tensor parallelism; one stack of layers; ZeRO 0 or 1 with several stages, and 0, 2 or 3 with \
-             one; experts without tensor parallelism and with divided states; recomputation of all layers alike",
+             one; experts without tensor parallelism and with divided states; recomputation of all layers alike, and none \
+             under zero-bubble",
     write,
 };
 
@@ -37,14 +50,7 @@ fn write(plan: &Joint) -> Result<Export> {
     let stack = Stack::new(plan, RUNTIME)?;
     let (shard, reshard) = sharding(plan)?;
     experts(plan, tensor)?;
-    if stages > 1 && (execution.microbatches as usize) < stages {
-        return Err(JointError::Microbatches {
-            microbatches: execution.microbatches,
-            stages,
-            rule: "1F1B of PyTorch needs at least as many as stages",
-        }
-        .into());
-    }
+    let schedule = schedule(plan)?;
     let policy = match recompute::of_all(plan, RUNTIME)? {
         Recompute::None => None,
         Recompute::Selective => Some("SelectiveAC"),
@@ -58,13 +64,13 @@ fn write(plan: &Joint) -> Result<Export> {
         ("tensor_parallel_degree", tensor.to_string()),
         ("context_parallel_degree", "1".into()),
         ("expert_parallel_degree", execution.expert.to_string()),
-        ("pipeline_parallel_degree", stages.to_string()),
+        ("pipeline_parallel_degree", plan.devices.to_string()),
     ];
     let mut local_batch = u64::from(execution.microbatch);
     if stages > 1 {
         // A local batch is divided into the microbatches of the pipeline; without one, batches are accumulated.
         local_batch *= u64::from(execution.microbatches);
-        parallelism.push(("pipeline_parallel_schedule", literal::string("1F1B")));
+        parallelism.push(("pipeline_parallel_schedule", literal::string(schedule)));
         parallelism.push(("pipeline_parallel_microbatch_size", execution.microbatch.to_string()));
         parallelism.push(("pipeline_parallel_layers_per_stage", "None".into()));
         parallelism.push(("module_fqns_per_model_part", modules(&stack)));
@@ -90,9 +96,50 @@ fn write(plan: &Joint) -> Result<Export> {
             }),
         )
         .also(
+            (plan.schedule == Schedule::ZeroBubble)
+                .then(|| "zero-bubble of PyTorch does not run compiled modules: leave torch.compile off".into()),
+        )
+        .also((plan.zero() == 1 && stages > GATHERED * plan.devices).then(|| {
+            format!(
+                "PyTorch keeps the parameters of {GATHERED} stages of a device gathered, and the plan those of all: it \
+                 takes less memory and more transfers than planned"
+            )
+        }))
+        .also(
             (stages == 1 && plan.zero() == 0 && execution.data > 1 && execution.microbatches > 1)
                 .then(|| "torchtitan reduces gradients after every microbatch, and the plan once".into()),
         ))
+}
+
+/// Name of the schedule in PyTorch.
+fn schedule(plan: &Joint) -> Result<&'static str> {
+    let microbatches = plan.execution.microbatches;
+    let refuse = |rule, help| {
+        Err(JointError::Microbatches { microbatches, stages: plan.stages.len(), rule, help }.into())
+    };
+    match plan.schedule {
+        Schedule::Interleaved => Ok("Interleaved1F1B"),
+        Schedule::ZeroBubble => {
+            recompute::no_layer(
+                plan,
+                "zero-bubble of PyTorch would compute it again for the gradients of weights",
+                "plan without `recompute`, or with --schedule 1f1b or interleaved",
+            )?;
+            let rounds = (microbatches / plan.devices as u32).max(1);
+            if !microbatches.is_multiple_of(rounds) {
+                return refuse(
+                    "zero-bubble of PyTorch divides them evenly into ⌊microbatches / stages⌋ rounds",
+                    "plan with --schedule 1f1b, or with a batch whose microbatches are a multiple of the stages",
+                );
+            }
+            Ok("InterleavedZeroBubble")
+        }
+        _ if plan.devices > 1 && (microbatches as usize) < plan.devices => refuse(
+            "1F1B of PyTorch needs at least as many as stages",
+            "plan with a smaller microbatch, a larger batch or fewer stages",
+        ),
+        _ => Ok("1F1B"),
+    }
 }
 
 /// Whether states are divided, and whether parameters are between the passes.
@@ -164,7 +211,10 @@ fn fields(section: &str, fields: &[(&str, String)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::joint::testing::{execution, plan, refused, text, with};
+    use stagewright_core::document::Schedule;
+
+    use crate::joint::export_joint_noted;
+    use crate::joint::testing::{execution, interleaved, plan, refused, text, with};
 
     #[test]
     fn a_pipeline_names_the_modules_of_its_stages() {
@@ -196,6 +246,48 @@ def apply_plan(config):
     return config
 "#
         );
+    }
+
+    #[test]
+    fn a_device_has_several_stages_if_they_are_interleaved() {
+        let written = text(&interleaved(&["E", "0 1", "2", "3 H"], 2), "torchtitan");
+        for line in [
+            "pipeline_parallel_degree = 2\n",
+            "pipeline_parallel_schedule = \"Interleaved1F1B\"\n",
+            "        [\"tok_embeddings\"],\n        [\"layers.0\", \"layers.1\"],\n        [\"layers.2\"],\n        \
+             [\"layers.3\", \"norm\", \"lm_head\"]\n",
+        ] {
+            assert!(written.contains(line), "{written}");
+        }
+        let notes = |chunks: u32, zero| {
+            let stages = ["E 0", "1", "2", "3", "4", "5", "6", "7 H"];
+            let several = with(interleaved(&stages[8 - 2 * chunks as usize..], chunks), 1, 2, zero);
+            export_joint_noted(&several, "torchtitan").map(|export| export.notes.len())
+        };
+        assert_eq!((notes(4, 0), notes(4, 1)), (Ok(2), Ok(3)));
+    }
+
+    #[test]
+    fn zero_bubble_has_one_stage_on_a_device_and_no_recomputation() {
+        let mut bubble = plan(&["E 0", "1", "2 H"]);
+        execution(&mut bubble).schedule = Schedule::ZeroBubble;
+        execution(&mut bubble).microbatches = 2;
+        bubble.objective.global_batch = 4;
+        let written = text(&bubble, "torchtitan");
+        assert!(written.contains("pipeline_parallel_degree = 3\n"), "{written}");
+        assert!(written.contains("pipeline_parallel_schedule = \"InterleavedZeroBubble\"\n"), "{written}");
+        execution(&mut bubble).microbatches = 8;
+        bubble.objective.global_batch = 16;
+        assert!(text(&bubble, "torchtitan").contains("local_batch_size = 8\n"));
+        execution(&mut bubble).microbatches = 7;
+        bubble.objective.global_batch = 14;
+        assert_eq!(refused(&bubble, "torchtitan").0, "E028");
+        for layers in [["E 0f", "1f", "2f H"], ["E 0s", "1s", "2s H"], ["E 0", "1", "2f H"]] {
+            let mut recomputed = plan(&layers);
+            execution(&mut recomputed).schedule = Schedule::ZeroBubble;
+            let (code, at, _) = refused(&recomputed, "torchtitan");
+            assert_eq!((code, at.is_some()), ("E025", true));
+        }
     }
 
     #[test]

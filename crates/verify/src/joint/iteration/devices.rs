@@ -64,14 +64,19 @@ pub(super) fn of_stages<'a>(
     violations: &mut Vec<JointViolation>,
 ) -> Vec<Devices<'a>> {
     let mut stages = Vec::with_capacity(plan.stages.len());
-    let mut degrees: Vec<Vec<(u32, u32)>> = vec![Vec::new(); cluster.kinds.len()];
+    let mut first_of: Vec<Option<u32>> = vec![None; cluster.kinds.len()];
+    let mut used: Vec<Vec<(u32, u32)>> = vec![Vec::new(); cluster.kinds.len()];
+    let pipeline = rules::pipeline(plan);
     for (at, stage) in plan.stages.iter().enumerate() {
         let Some(kind) = stage.kind.as_ref().and_then(|name| cluster.find_kind(name)) else {
             violations.push(JointViolation::Kind { stage: at, kind: stage.kind.clone() });
             continue;
         };
-        let (tensor, first) = (stage.tensor, degrees[kind].first().copied());
-        degrees[kind].push((tensor, stage.data));
+        let (tensor, first) = (stage.tensor, *first_of[kind].get_or_insert(stage.tensor));
+        // Later stages are on the same devices again.
+        if at < pipeline {
+            used[kind].push((tensor, stage.data));
+        }
         let kind = &cluster.kinds[kind];
         let count = kind.document.count;
         let of_server = kind.document.server.map_or(count, |server| server.devices.min(count));
@@ -82,16 +87,14 @@ pub(super) fn of_stages<'a>(
         if of_server.checked_rem(tensor).is_none_or(|rest| rest != 0) {
             wrong(format!("a divisor of the {of_server} devices of a server"));
         }
-        if let Some((first, _)) = first
-            && first != tensor
-        {
+        if first != tensor {
             wrong(format!("{first}, as in other stages on its kind"));
         }
         let uplink = kind.group.map(|group| &cluster.groups[group].uplink);
         stages.push(Devices { kind, uplink, tensor: u64::from(tensor), data: u64::from(stage.data) });
     }
-    for (kind, degrees) in cluster.kinds.iter().zip(degrees) {
-        let (used, count) = (rules::devices(degrees.into_iter()), u64::from(kind.document.count));
+    for (kind, used) in cluster.kinds.iter().zip(used) {
+        let (used, count) = (rules::devices(used.into_iter()), u64::from(kind.document.count));
         if used > count {
             let kind = Some(kind.document.name.clone());
             violations.push(JointViolation::Devices { kind, used, count });

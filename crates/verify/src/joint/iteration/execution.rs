@@ -1,13 +1,13 @@
 //! How the stages run the batch.
 
-use stagewright_core::document::{JointExecutionDocument, JointPlanDocument, Parallelism};
+use stagewright_core::document::{JointExecutionDocument, JointPlanDocument, Parallelism, Schedule};
 
 use super::experts::Experts;
 use crate::joint::JointViolation;
-use crate::joint::rules::Allowed;
+use crate::joint::rules::{self, Allowed};
 
 /// Highest degree of ZeRO.
-const MOST_ZERO: u64 = 3;
+pub(super) const MOST_ZERO: u64 = 3;
 
 /// Checks the degrees and the microbatches that all stages have in common.
 pub(super) fn check(
@@ -62,5 +62,67 @@ pub(super) fn check(
     }
     if let Some((_, outputs)) = experts.dispatches.iter().find(|(_, outputs)| !divides(*outputs)) {
         require(None, "expert", expert, Err(format!("a divisor of the {outputs} outputs of a dispatch")));
+    }
+}
+
+/// Checks the schedule, and the stages of a device.
+pub(super) fn check_schedule(
+    plan: &JointPlanDocument,
+    execution: &JointExecutionDocument,
+    violations: &mut Vec<JointViolation>,
+) {
+    let found = execution.schedule;
+    let allowed = schedules(plan);
+    if !allowed.contains(&found) {
+        let names: Vec<&str> = allowed.iter().map(|&schedule| name(schedule)).collect();
+        let needs = if names.is_empty() { "one of joint plans".to_owned() } else { names.join(" or ") };
+        violations.push(JointViolation::Schedule { found: name(found), needs });
+    }
+    let chunks = u64::from(execution.chunks);
+    let mut wrong = |name, found, needs| {
+        violations.push(JointViolation::Degree { stage: None, name, found, needs });
+    };
+    if found != Schedule::Interleaved {
+        if chunks != 1 {
+            wrong("chunks", chunks, "1 but under the interleaved schedule".to_owned());
+        }
+        return;
+    }
+    if chunks < 2 {
+        wrong("chunks", chunks, "at least 2 under the interleaved schedule".to_owned());
+        return;
+    }
+    let (stages, devices) = (plan.stages.len() as u64, rules::pipeline(plan) as u64);
+    if !stages.is_multiple_of(chunks) || devices < 2 {
+        wrong("stages", stages, format!("{chunks} on each of at least two devices"));
+        return;
+    }
+    let microbatches = u64::from(execution.microbatches);
+    if !microbatches.is_multiple_of(devices) {
+        wrong("microbatches", microbatches, format!("a multiple of the {devices} devices of a pipeline"));
+    }
+    if plan.stages.iter().any(|stage| stage.kind != plan.stages[0].kind) {
+        let why = "the stages of an interleaved pipeline are on more than one kind".to_owned();
+        violations.push(JointViolation::Stages { why });
+    }
+}
+
+/// The schedules that a plan may have: those of the objective that there are for joint plans.
+pub(super) fn schedules(plan: &JointPlanDocument) -> Vec<Schedule> {
+    let asked = &plan.objective.schedules;
+    [Schedule::OneFOneB, Schedule::Interleaved, Schedule::ZeroBubble]
+        .into_iter()
+        .filter(|schedule| asked.contains(schedule) || asked.is_empty() && *schedule == Schedule::OneFOneB)
+        .collect()
+}
+
+/// The name of a schedule in documents.
+fn name(schedule: Schedule) -> &'static str {
+    match schedule {
+        Schedule::None => "none",
+        Schedule::GPipe => "gpipe",
+        Schedule::OneFOneB => "1f1b",
+        Schedule::Interleaved => "interleaved",
+        Schedule::ZeroBubble => "zero-bubble",
     }
 }

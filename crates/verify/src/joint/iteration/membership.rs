@@ -3,7 +3,7 @@
 //! A forward operator belongs to the listed layer that is its path or the longest dotted prefix of it. Operators that share
 //! a colocation are in the layer of the first forward operator among them, all others in that of their first reader.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stagewright_core::document::{OperatorDocument, Pass};
 
@@ -88,6 +88,30 @@ fn first_reader(graph: &Graph, class: usize) -> Option<usize> {
     let readers = made.flat_map(|tensor| tensor.consumers.iter().copied());
     let outside = readers.filter(|&reader| graph.class_of[reader] != class);
     outside.min_by_key(|&reader| graph.work_place[reader]).map(|reader| graph.class_of[reader])
+}
+
+/// Whether the listed layers are as small as layers may be: none holds a stack of numbered layers, or several of one.
+/// O(length of the names · log).
+pub(super) fn are_smallest(graph: &Graph, listed: &BTreeMap<&str, usize>) -> bool {
+    let forward = graph.operators.iter().filter(|operator| operator.pass == Pass::Forward);
+    let numbered: Vec<&str> = forward.filter_map(|operator| up_to_number(path(operator))).collect();
+    // Paths above a number hold a stack.
+    let mut stacks: BTreeSet<&str> = BTreeSet::new();
+    for layer in numbered {
+        let mut above = layer;
+        while let Some((shorter, _)) = above.rsplit_once('.') {
+            stacks.insert(shorter);
+            above = shorter;
+        }
+    }
+    listed.keys().all(|layer| !stacks.contains(layer))
+}
+
+/// A path up to its first number; `None` if it has none.
+fn up_to_number(path: &str) -> Option<&str> {
+    let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
+    let mut parts = ends.map(|end| &path[..end]);
+    parts.find(|part| is_numbered(part))
 }
 
 /// Whether a layer is numbered: the last part of its path is a number, or a number behind `layer_` or `block_`.

@@ -9,10 +9,13 @@ mod experts;
 mod heads;
 mod kinds;
 mod membership;
+mod memory;
 mod model;
+mod order;
 mod schedule;
 mod sharding;
 mod stage;
+mod work;
 
 use std::collections::BTreeMap;
 
@@ -30,8 +33,9 @@ use crate::error::CheckError;
 use crate::read::{self, Cluster, Graph};
 use devices::Devices;
 use model::Model;
-use schedule::Times;
+use order::Pipeline;
 use stage::{Configuration, Stage, Sums};
+use work::Work;
 
 /// Maximum number of passes of the schedule, since the checker simulates all of them.
 const MOST_PASSES: u64 = 1 << 24;
@@ -91,6 +95,7 @@ fn figures(
     }
     let model = Model::new(graph, layer_of, layers.len());
     execution::check(plan, execution, &model.experts, violations);
+    execution::check_schedule(plan, execution, violations);
     for count in heads::heads(graph, &model.attention, batch) {
         for (at, devices) in devices.iter().enumerate() {
             if devices.tensor == 0 || !count.is_multiple_of(devices.tensor) {
@@ -103,11 +108,18 @@ fn figures(
     if !violations.is_empty() {
         return Ok(None);
     }
-    let passes = u64::from(execution.microbatches).saturating_mul(2 * plan.stages.len() as u64);
-    if passes > MOST_PASSES {
+    let pipeline = Pipeline {
+        schedule: execution.schedule,
+        devices: rules::pipeline(plan),
+        chunks: rules::chunks(plan),
+        microbatches: execution.microbatches as usize,
+    };
+    let passes = (pipeline.sorts() * plan.stages.len()) as u64;
+    if passes.saturating_mul(u64::from(execution.microbatches)) > MOST_PASSES {
         return Err(CheckError::NotChecked { what: "a schedule of more than 16777216 passes" });
     }
-    let plan = Plan { model: &model, devices: &devices, layers: &layers, configurations: &configurations };
+    let plan =
+        Plan { model: &model, pipeline, devices: &devices, layers: &layers, configurations: &configurations };
     plan.figures(execution, samples, violations).map(Some)
 }
 
@@ -175,6 +187,8 @@ fn configurations(
 #[derive(Debug, Clone, Copy)]
 struct Plan<'a> {
     model: &'a Model<'a>,
+    pipeline: Pipeline,
+    /// Those of every stage.
     devices: &'a [Devices<'a>],
     layers: &'a [(&'a str, Placed<'a>)],
     configurations: &'a [Configuration],
@@ -190,42 +204,45 @@ impl Plan<'_> {
         violations: &mut Vec<JointViolation>,
     ) -> Result<Figures, CheckError> {
         let stages: Vec<Stage> =
-            self.devices.iter().map(|&devices| Stage::new(self.model, devices, execution, samples)).collect();
+            self.devices.iter().map(|&devices| Stage::new(devices, execution, samples)).collect();
         let mut sums = vec![Sums::default(); stages.len()];
         for (layer, (&(_, placed), &configuration)) in self.layers.iter().zip(self.configurations).enumerate()
         {
             let layer = &self.model.layers[layer];
-            stages[placed.stage].add(layer, configuration, &mut sums[placed.stage], violations)?;
+            let work = Work::new(self.model, layer, self.devices[placed.stage].kind, violations);
+            sums[placed.stage].add(&stages[placed.stage].costs(layer, &work, configuration)?);
         }
         self.transfer(&stages, &mut sums, violations)?;
 
-        let mut figures = Vec::with_capacity(stages.len());
-        let microbatches = u64::from(execution.microbatches);
-        for (at, sums) in sums.iter().enumerate() {
-            let in_flight = microbatches.min((stages.len() - at) as u64);
-            let activations = in_flight as f64 * sums.activations;
-            let memory_bytes = sums.state + activations + sums.workspace;
+        let memory = memory::of_stages(&sums, &self.pipeline);
+        // Every device of the pipeline has one of its first stages.
+        for (at, memory) in memory.iter().enumerate().take(self.pipeline.devices) {
             let kind = self.devices[at].kind.document;
             if let Some(limit) = read::usable_memory(kind, self.model.graph.is_version_2)
-                && !tolerance::fits(memory_bytes, limit)
+                && !tolerance::fits(memory.bytes, limit)
             {
-                violations.push(JointViolation::Memory { stage: at, bytes: memory_bytes, limit });
+                violations.push(JointViolation::Memory { stage: at, bytes: memory.bytes, limit });
             }
-            figures.push(JointStageFigures {
-                in_flight,
-                seconds: sums.passes[0] + sums.passes[1],
-                forward_s: Some(sums.passes[0]),
-                update_s: Some(sums.update),
-                memory_bytes,
-                state_bytes: Some(sums.state),
-                activation_bytes: Some(activations),
-            });
         }
-        let times: Vec<Times> =
-            sums.iter().map(|sums| Times { forward: sums.passes[0], backward: sums.passes[1] }).collect();
-        let after = sums.iter().map(|sums| sums.update).fold(0.0, f64::max);
-        let value = schedule::seconds(&times, execution.microbatches as usize) + after;
-        Ok(Figures { value, stages: figures })
+        let figures = sums.iter().zip(&memory).map(|(sums, memory)| JointStageFigures {
+            in_flight: memory.in_flight as u64,
+            seconds: sums.passes.iter().sum(),
+            forward_s: Some(sums.passes[0]),
+            weight_s: Some(sums.passes[2]),
+            update_s: Some(sums.update),
+            memory_bytes: memory.bytes,
+            state_bytes: Some(sums.state),
+            activation_bytes: Some(memory.activations),
+        });
+        let times: Vec<_> = sums.iter().map(|sums| sums.passes).collect();
+        // A device updates the parameters of all its stages.
+        let mut updates = vec![0.0; self.pipeline.devices];
+        for (at, sums) in sums.iter().enumerate() {
+            updates[at % self.pipeline.devices] += sums.update;
+        }
+        let after = updates.into_iter().fold(0.0, f64::max);
+        let value = schedule::seconds(&times, &self.pipeline) + after;
+        Ok(Figures { value, stages: figures.collect() })
     }
 
     /// Adds the transfers between stages to the passes of the stages that read.
@@ -237,7 +254,8 @@ impl Plan<'_> {
     ) -> Result<(), CheckError> {
         let stage_of_layer: Vec<usize> = self.layers.iter().map(|(_, placed)| placed.stage).collect();
         let crossings = boundary::crossings(self.model, &stage_of_layer, stages.len(), violations);
-        let all = self.devices.iter().map(|devices| devices.tensor.saturating_mul(devices.data));
+        let all = self.devices.iter().take(self.pipeline.devices);
+        let all = all.map(|devices| devices.tensor.saturating_mul(devices.data));
         let is_of_one_kind = self
             .devices
             .iter()

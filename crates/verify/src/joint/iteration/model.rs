@@ -9,6 +9,7 @@ use super::experts::Experts;
 use super::kinds::{Kinds, colocated, size};
 use super::sharding::{self, Conversion};
 use crate::read::Graph;
+use crate::score::weights;
 
 /// An amount by how it is divided: whether over a tensor-parallel group, and whether it belongs to experts.
 #[derive(Debug, Clone, Copy, Default)]
@@ -52,6 +53,20 @@ pub(super) struct Layer {
     pub(super) workspace: f64,
 }
 
+impl Layer {
+    /// Everything that its costs depend on, but for the seconds of its operators.
+    pub(super) fn figures(&self) -> Vec<u64> {
+        let Layer { forward: _, backward: _, updates: _, conversions, exchanges, .. } = self;
+        let Layer { parameters, gradients, optimizer, stashed, inputs, products, workspace, .. } = self;
+        let mut figures = vec![conversions.len() as u64, exchanges.len() as u64];
+        figures.extend(conversions.iter().flat_map(Conversion::figures));
+        let divided = [parameters, gradients, optimizer].into_iter().flat_map(|amount| amount.parts.as_flattened());
+        let amounts = exchanges.iter().chain(divided).chain([stashed, inputs, products, workspace]);
+        figures.extend(amounts.map(|amount| amount.to_bits()));
+        figures
+    }
+}
+
 /// The layers, and the operators by their part in the cost model.
 #[derive(Debug)]
 pub(super) struct Model<'a> {
@@ -61,6 +76,8 @@ pub(super) struct Model<'a> {
     pub(super) experts: Experts,
     /// Whether the parameters that an operator reads or updates are split over a tensor-parallel group.
     pub(super) is_split: Vec<bool>,
+    /// Whether an operator computes a weight gradient.
+    pub(super) is_weight: Vec<bool>,
     pub(super) layer_of: Vec<usize>,
     pub(super) layers: Vec<Layer>,
 }
@@ -82,7 +99,8 @@ impl<'a> Model<'a> {
         });
         let is_split = is_split.collect();
         let layers = (0..count).map(|_| Layer::default()).collect();
-        let mut model = Model { graph, kinds, attention, experts, is_split, layer_of, layers };
+        let is_weight = weights::operators(graph);
+        let mut model = Model { graph, kinds, attention, experts, is_split, is_weight, layer_of, layers };
         model.sort_operators();
         model.sort_parameters();
         model.sort_tensors();

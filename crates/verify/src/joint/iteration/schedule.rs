@@ -1,110 +1,135 @@
-//! The time of the 1F1B schedule, by a simulation of its passes in the order of their dependencies.
+//! The time of a schedule, by a simulation of its passes in the order of their dependencies.
 //!
-//! Stage s of p, counted from 0, starts with min(p − s, m) forward passes. Then a backward and a forward pass alternate, and
-//! the other backward passes follow. A forward pass waits for that of its microbatch on the previous stage, a backward pass
-//! for that on the next stage.
+//! A forward pass waits for that of its microbatch on the previous stage, a backward pass for that on the next stage and for
+//! the forward pass on its own, a weight gradient for the backward pass on its own. Every device runs its passes in the order
+//! of [`Pipeline`].
 
-/// A pass of a microbatch.
-#[derive(Debug, Clone, Copy)]
-enum Pass {
-    Forward(usize),
-    Backward(usize),
-}
+use super::order::{Pass, Pipeline};
 
-/// Seconds of the passes of a microbatch on a stage.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Times {
-    pub(super) forward: f64,
-    pub(super) backward: f64,
-}
+/// Seconds of the forward pass, the backward pass and the weight gradients of a microbatch on a stage.
+pub(super) type Times = [f64; 3];
 
-/// A stage while it is simulated.
-#[derive(Debug, Default)]
-struct Stage {
-    /// Number of passes that it has finished.
-    done: usize,
+/// A device while it is simulated.
+#[derive(Debug, Clone, Copy, Default)]
+struct Device {
+    /// Passes of every sort that it has finished.
+    done: [usize; 3],
     /// End of the last of them.
     free: f64,
-    /// Ends of its forward passes.
+}
+
+/// Ends of the passes of a stage, by microbatch.
+#[derive(Debug, Clone, Default)]
+struct Ends {
     forward: Vec<f64>,
-    /// Ends of its backward passes.
     backward: Vec<f64>,
 }
 
-/// Seconds until the last pass of `microbatches` has ended. O(stages · microbatches).
-pub(super) fn seconds(times: &[Times], microbatches: usize) -> f64 {
-    let count = times.len();
-    let mut stages: Vec<Stage> = (0..count).map(|_| Stage::default()).collect();
-    // A pass that ends can let the stages next to it go on.
-    let mut open: Vec<usize> = (0..count).rev().collect();
+/// Seconds until the last pass has ended; infinite if the passes wait for each other. `times` are those of the stages.
+/// O(passes).
+pub(super) fn seconds(times: &[Times], pipeline: &Pipeline) -> f64 {
+    let mut devices = vec![Device::default(); pipeline.devices];
+    let mut ends = vec![Ends::default(); times.len()];
+    // A pass that ends can let the devices next to it go on.
+    let mut open: Vec<usize> = (0..devices.len()).rev().collect();
     while let Some(at) = open.pop() {
-        let before = stages[at].done;
-        while let Some(pass) = pass(stages[at].done, count - at, microbatches) {
-            let ready = match pass {
-                Pass::Forward(_) if at == 0 => Some(0.0),
-                Pass::Forward(number) => stages[at - 1].forward.get(number).copied(),
-                // Its own forward pass has ended: the stage runs in order.
-                Pass::Backward(_) if at + 1 == count => Some(0.0),
-                Pass::Backward(number) => stages[at + 1].backward.get(number).copied(),
+        let before = devices[at].done;
+        while let Some(task) = pipeline.next(at, devices[at].done) {
+            let stage = task.stage;
+            let of = |ends: &[f64]| ends.get(task.microbatch).copied();
+            let ready = match task.pass {
+                Pass::Forward if stage == 0 => Some(0.0),
+                Pass::Forward => of(&ends[stage - 1].forward),
+                Pass::Backward if stage + 1 == times.len() => of(&ends[stage].forward),
+                Pass::Backward => of(&ends[stage].forward).and(of(&ends[stage + 1].backward)),
+                Pass::Weight => of(&ends[stage].backward),
             };
             let Some(ready) = ready else { break };
-            let stage = &mut stages[at];
-            let start = stage.free.max(ready);
-            match pass {
-                Pass::Forward(_) => {
-                    stage.free = start + times[at].forward;
-                    stage.forward.push(stage.free);
-                }
-                Pass::Backward(_) => {
-                    stage.free = start + times[at].backward;
-                    stage.backward.push(stage.free);
-                }
+            let device = &mut devices[at];
+            device.free = device.free.max(ready) + times[stage][task.pass as usize];
+            device.done[task.pass as usize] += 1;
+            match task.pass {
+                Pass::Forward => ends[stage].forward.push(device.free),
+                Pass::Backward => ends[stage].backward.push(device.free),
+                Pass::Weight => {}
             }
-            stage.done += 1;
         }
-        if stages[at].done > before {
-            open.extend(at.checked_sub(1));
-            open.extend(Some(at + 1).filter(|&next| next < count));
+        if devices[at].done != before {
+            let count = devices.len();
+            open.extend([(at + count - 1) % count, (at + 1) % count].into_iter().filter(|&next| next != at));
         }
     }
-    stages.iter().map(|stage| stage.free).fold(0.0, f64::max)
-}
-
-/// The pass that a stage runs after `done` others; `from_last` counts the stages from it to the last one.
-fn pass(done: usize, from_last: usize, microbatches: usize) -> Option<Pass> {
-    let first = from_last.min(microbatches);
-    if done < first {
-        return Some(Pass::Forward(done));
+    let is_done = |(at, device): (usize, &Device)| pipeline.next(at, device.done).is_none();
+    if !devices.iter().enumerate().all(is_done) {
+        return f64::INFINITY;
     }
-    // Pairs of a backward and a forward pass, as long as there are forward passes.
-    let (pair, is_second) = ((done - first) / 2, (done - first) % 2 == 1);
-    let pairs = microbatches - first;
-    if pair < pairs {
-        return Some(if is_second { Pass::Forward(first + pair) } else { Pass::Backward(pair) });
-    }
-    let backward = done - microbatches;
-    (backward < microbatches).then_some(Pass::Backward(backward))
+    devices.iter().map(|device| device.free).fold(0.0, f64::max)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Times, seconds};
+    use stagewright_core::document::Schedule;
+
+    use super::{Pipeline, Times, seconds};
+
+    /// Seconds of stages, `chunks` of them on a device.
+    fn run(schedule: Schedule, times: &[Times], chunks: usize, microbatches: usize) -> f64 {
+        let devices = times.len() / chunks;
+        seconds(times, &Pipeline { schedule, devices, chunks, microbatches })
+    }
 
     #[test]
     fn equal_stages_take_the_textbook_time() {
         // (m + p − 1) · (f + b).
-        let times = [Times { forward: 1.0, backward: 2.0 }; 3];
-        assert_eq!(seconds(&times, 4), 18.0);
-        assert_eq!(seconds(&times, 1), 9.0);
-        assert_eq!(seconds(&times[..1], 5), 15.0);
-        assert_eq!(seconds(&[], 5), 0.0);
+        let times = [[1.0, 2.0, 0.0]; 3];
+        let one = |stages: usize, microbatches| run(Schedule::OneFOneB, &times[..stages], 1, microbatches);
+        assert_eq!(one(3, 4), 18.0);
+        assert_eq!(one(3, 1), 9.0);
+        assert_eq!(one(1, 5), 15.0);
+        assert_eq!(one(0, 5), 0.0);
     }
 
     #[test]
     fn a_slow_last_stage_is_never_idle_between_microbatches() {
-        let times = [Times { forward: 1.0, backward: 4.0 }, Times { forward: 2.0, backward: 3.0 }];
+        let times = [[1.0, 4.0, 0.0], [2.0, 3.0, 0.0]];
         // Stage 0: F0 0–1, F1 1–2, B0 6–10, F2 10–11, B1 11–15, B2 16–20; stage 1: F0 1–3, B0 3–6, F1 6–8, B1 8–11,
         // F2 11–13, B2 13–16.
-        assert_eq!(seconds(&times, 3), 20.0);
+        assert_eq!(run(Schedule::OneFOneB, &times, 1, 3), 20.0);
+    }
+
+    #[test]
+    fn equal_chunks_take_the_textbook_time() {
+        // m · v · (f + b) + (p − 1) · (f + b).
+        for (devices, chunks, microbatches) in [(2, 2, 2), (2, 3, 4), (3, 2, 6), (4, 2, 4), (4, 3, 12)] {
+            let times = vec![[1.0, 2.0, 0.0]; devices * chunks];
+            let found = run(Schedule::Interleaved, &times, chunks, microbatches);
+            assert_eq!(found, 3.0 * (microbatches * chunks + devices - 1) as f64);
+        }
+    }
+
+    #[test]
+    fn uneven_chunks_take_what_was_computed_by_hand() {
+        let times = [[1.0, 1.0, 0.0], [2.0, 2.0, 0.0], [1.0, 3.0, 0.0], [1.0, 1.0, 0.0]];
+        // Device 0: F0.0 0–1, F0.1 1–2, F1.0 3–4, F1.1 5–6, B1.0 7–10, B1.1 10–13, B0.0 13–14, B0.1 15–16;
+        // device 1: F0.0 1–3, F0.1 3–5, F1.0 5–6, B1.0 6–7, F1.1 7–8, B1.1 8–9, B0.0 10–12, B0.1 13–15.
+        assert_eq!(run(Schedule::Interleaved, &times, 2, 2), 16.0);
+    }
+
+    #[test]
+    fn weight_gradients_fill_the_bubble() {
+        // m · (f + b + w) + (p − 1) · (f + b − w).
+        for (stages, microbatches) in [(1, 3), (2, 2), (3, 5), (4, 4), (4, 9)] {
+            let times = vec![[2.0, 2.0, 1.0]; stages];
+            let found = run(Schedule::ZeroBubble, &times, 1, microbatches);
+            assert_eq!(found, (5 * microbatches + 3 * (stages - 1)) as f64);
+        }
+    }
+
+    #[test]
+    fn uneven_weight_gradients_take_what_was_computed_by_hand() {
+        let times = [[1.0, 2.0, 1.0], [2.0, 1.0, 3.0]];
+        // Stage 0: F0 0–1, F1 1–2, B0 4–6, W0 6–7, F2 7–8, B1 8–10, W1 10–11, B2 13–15, W2 15–16; stage 1: F0 1–3, B0 3–4,
+        // F1 4–6, B1 6–7, W0 7–10, F2 10–12, B2 12–13, W1 13–16, W2 16–19.
+        assert_eq!(run(Schedule::ZeroBubble, &times, 1, 3), 19.0);
     }
 }

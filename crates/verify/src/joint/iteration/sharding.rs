@@ -28,6 +28,15 @@ enum Needed {
     Whole,
 }
 
+/// Seconds of a conversion.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Converted {
+    /// In the forward pass, and as many in the backward pass, for the gradients.
+    pub(super) there: f64,
+    /// To gather the input once more, for the gradient of the weights.
+    pub(super) again: f64,
+}
+
 /// A tensor that the operators of a layer need in another layout.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Conversion {
@@ -39,11 +48,16 @@ pub(super) struct Conversion {
 }
 
 impl Conversion {
-    /// Seconds in the forward and in the backward pass, of `share` of the bytes.
-    pub(super) fn seconds(&self, tensor: u64, share: f64, link: &LinkDocument) -> [f64; 2] {
+    /// What its seconds depend on.
+    pub(super) fn figures(&self) -> [u64; 3] {
+        [self.bytes.to_bits(), self.from as u64, self.to as u64]
+    }
+
+    /// Seconds of `share` of the bytes.
+    pub(super) fn seconds(&self, tensor: u64, share: f64, link: &LinkDocument) -> Converted {
         let bytes = self.bytes * share;
         let gather = all_gather(tensor, bytes, link);
-        let forward = match (self.from, self.to) {
+        let there = match (self.from, self.to) {
             (_, Needed::AsTheyAre)
             | (Layout::Sequence, Needed::Sequence)
             | (Layout::Columns, Needed::Columns) => 0.0,
@@ -55,7 +69,7 @@ impl Conversion {
             (Layout::Partial, Needed::Whole) => reduce_scatter(tensor, bytes, link) + gather,
         };
         let again = if self.to == Needed::Whole { gather } else { 0.0 };
-        [forward, forward + again]
+        Converted { there, again }
     }
 }
 

@@ -1,13 +1,14 @@
 //! Time and memory of a stage.
 
-use stagewright_core::document::{JointExecutionDocument, LinkDocument};
+use stagewright_core::document::{JointExecutionDocument, LinkDocument, Schedule};
 
 use super::collective::{all_gather, all_reduce, all_to_all, reduce_scatter};
 use super::devices::Devices;
-use super::model::{Divided, Layer, Model};
+use super::model::{Divided, Layer};
+use super::schedule::Times;
+use super::work::Work;
 use crate::error::CheckError;
-use crate::joint::JointViolation;
-use crate::score::cost;
+use crate::score::cost::Parts;
 
 /// Configuration of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,48 +33,59 @@ impl Configuration {
     }
 }
 
-/// Sums over the layers of a stage.
+/// What a layer costs in a configuration.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Sums {
-    /// Seconds of the forward and of the backward pass of a microbatch.
-    pub(super) passes: [f64; 2],
+pub(super) struct Costs {
+    /// Seconds of the forward pass, the backward pass and the weight gradients of a microbatch.
+    pub(super) passes: Times,
     /// Seconds after the last microbatch.
     pub(super) update: f64,
     /// Bytes of parameters, gradients and the optimizer.
     pub(super) state: f64,
-    /// Bytes of the activations of a microbatch.
-    pub(super) activations: f64,
-    /// The largest workspace of a layer.
+    /// Bytes of the activations of a microbatch that are kept until the backward pass, and until the weight gradients.
+    pub(super) activations: [f64; 2],
     pub(super) workspace: f64,
+}
+
+/// Sums over the layers of a stage, but for the workspace, which is the largest.
+pub(super) type Sums = Costs;
+
+impl Sums {
+    /// Adds a layer.
+    pub(super) fn add(&mut self, layer: &Costs) {
+        let add =
+            |sum: &mut [f64], more: &[f64]| sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        add(&mut self.passes, &layer.passes);
+        self.update += layer.update;
+        self.state += layer.state;
+        add(&mut self.activations, &layer.activations);
+        self.workspace = self.workspace.max(layer.workspace);
+    }
 }
 
 /// A stage: its devices, and how it runs the batch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stage<'a> {
-    model: &'a Model<'a>,
     devices: Devices<'a>,
     tensor: f64,
     expert: u64,
     zero: u32,
     /// Share of the graph's samples that a copy has in a microbatch.
     microbatch: f64,
+    /// Whether weight gradients of layers that are not recomputed run apart.
+    has_weights_apart: bool,
 }
 
 impl<'a> Stage<'a> {
     /// `samples` is the number of samples of the graph.
-    pub(super) fn new(
-        model: &'a Model<'a>,
-        devices: Devices<'a>,
-        execution: &JointExecutionDocument,
-        samples: f64,
-    ) -> Self {
+    pub(super) fn new(devices: Devices<'a>, execution: &JointExecutionDocument, samples: f64) -> Self {
         Stage {
-            model,
             devices,
             tensor: devices.tensor as f64,
             expert: u64::from(execution.expert),
             zero: execution.zero,
             microbatch: f64::from(execution.microbatch) / samples,
+            has_weights_apart: execution.schedule == Schedule::ZeroBubble,
         }
     }
 
@@ -82,67 +94,57 @@ impl<'a> Stage<'a> {
         self.microbatch / self.tensor
     }
 
-    /// Adds a layer to the sums. Reports operators that cannot run on the devices.
+    /// The costs of a layer. `work` is that of its operators on the kind of the devices.
     ///
     /// # Errors
     /// If a collective has no link.
-    pub(super) fn add(
+    pub(super) fn costs(
         &self,
         layer: &Layer,
+        work: &Work,
         configuration: Configuration,
-        sums: &mut Sums,
-        violations: &mut Vec<JointViolation>,
-    ) -> Result<(), CheckError> {
-        let [forward, backward] = self.passes(layer, configuration, violations)?;
-        let [gathered, scattered] = self.in_microbatch(layer)?;
-        sums.passes[0] += forward + gathered;
-        sums.passes[1] += backward + scattered;
-        sums.update += self.once(layer)? + self.updates(layer, violations);
-
-        sums.state += self.state(layer);
+    ) -> Result<Costs, CheckError> {
         let kept = match configuration {
             Configuration::None => layer.stashed,
             Configuration::Selective => layer.inputs + layer.products,
             Configuration::Full => layer.inputs,
         };
-        sums.activations += kept * self.share();
         let recomputed = match configuration {
             Configuration::None => 0.0,
             Configuration::Selective | Configuration::Full => (layer.stashed - kept).max(0.0),
         };
         let gathered = if self.zero == 3 { self.per_device(&layer.parameters).iter().sum() } else { 0.0 };
-        sums.workspace = sums.workspace.max((layer.workspace + recomputed) * self.share() + gathered);
-        Ok(())
+        let kept = kept * self.share();
+        let is_apart = self.has_weights_apart && configuration == Configuration::None;
+        Ok(Costs {
+            passes: self.passes(layer, work, configuration, is_apart)?,
+            update: self.once(layer)? + self.updates(work),
+            state: self.state(layer),
+            activations: if is_apart { [0.0, kept] } else { [kept, 0.0] },
+            workspace: (layer.workspace + recomputed) * self.share() + gathered,
+        })
     }
 
-    /// Seconds of the passes of a layer: its operators, conversions and exchanges, and what is computed again.
+    /// Seconds of the passes of a layer: its operators, conversions, exchanges and collectives over copies, and what is
+    /// computed again.
     fn passes(
         &self,
         layer: &Layer,
+        work: &Work,
         configuration: Configuration,
-        violations: &mut Vec<JointViolation>,
-    ) -> Result<[f64; 2], CheckError> {
-        let model = self.model;
-        let (mut forward, mut others, mut backward) = (0.0, 0.0, 0.0);
-        for &operator in &layer.forward {
-            let seconds = self.seconds(operator, violations);
-            forward += seconds;
-            if !model.kinds.is_product[operator] {
-                others += seconds;
-            }
-            if model.attention.is_first[operator] {
-                backward += seconds;
-            }
-        }
-        for &operator in &layer.backward {
-            backward += self.seconds(operator, violations);
-        }
+        is_apart: bool,
+    ) -> Result<Times, CheckError> {
+        let seconds = |parts: Parts| parts.launch + parts.work * self.share();
+        let mut forward = seconds(work.forward);
+        let mut backward = seconds(work.backward) + seconds(work.again);
+        let mut weights = seconds(work.weights);
         if self.devices.tensor > 1 && !layer.conversions.is_empty() {
             let link = self.devices.link(self.devices.tensor, "tensor parallelism")?;
             for conversion in &layer.conversions {
-                let [there, back] = conversion.seconds(self.devices.tensor, self.microbatch, link);
-                forward += there;
-                backward += back;
+                let found = conversion.seconds(self.devices.tensor, self.microbatch, link);
+                forward += found.there;
+                backward += found.there;
+                weights += found.again;
             }
         }
         if self.expert > 1 && !layer.exchanges.is_empty() {
@@ -157,53 +159,32 @@ impl<'a> Stage<'a> {
         }
         backward += match configuration {
             Configuration::None => 0.0,
-            Configuration::Selective => others,
+            Configuration::Selective => seconds(work.others),
             Configuration::Full => forward,
         };
-        Ok([forward, backward])
-    }
-
-    /// Seconds of an operator of the forward or backward pass in a microbatch.
-    fn seconds(&self, operator: usize, violations: &mut Vec<JointViolation>) -> f64 {
-        let attention = &self.model.attention;
-        match self.parts(operator, attention.unmoved[operator], violations) {
-            Some(_) if attention.is_inside[operator] => 0.0,
-            Some(parts) => parts.launch + parts.work * self.share(),
-            None => 0.0,
-        }
+        let [gathered, scattered] = self.in_microbatch(layer)?;
+        weights += scattered;
+        forward += gathered;
+        backward += gathered;
+        Ok(if is_apart { [forward, backward, weights] } else { [forward, backward + weights, 0.0] })
     }
 
     /// Seconds of the updates of a layer, each on one of the devices that share it.
-    fn updates(&self, layer: &Layer, violations: &mut Vec<JointViolation>) -> f64 {
+    fn updates(&self, work: &Work) -> f64 {
         let mut sum = 0.0;
-        for &operator in &layer.updates {
-            let Some(parts) = self.parts(operator, 0.0, violations) else { continue };
-            let is_expert = self.model.experts.is_expert[operator];
-            let mut devices = if self.model.is_split[operator] { self.tensor } else { 1.0 };
-            if is_expert {
-                devices *= self.expert as f64;
+        for (tensor, seconds) in [1.0, self.tensor].into_iter().zip(work.updates) {
+            for (is_expert, seconds) in seconds.into_iter().enumerate() {
+                let mut devices = tensor;
+                if is_expert == 1 {
+                    devices *= self.expert as f64;
+                }
+                if self.zero > 0 {
+                    devices *= self.copies()[is_expert] as f64;
+                }
+                sum += seconds / devices;
             }
-            if self.zero > 0 {
-                devices *= self.copies()[usize::from(is_expert)] as f64;
-            }
-            sum += (parts.launch + parts.work) / devices;
         }
         sum
-    }
-
-    fn parts(
-        &self,
-        operator: usize,
-        unmoved: f64,
-        violations: &mut Vec<JointViolation>,
-    ) -> Option<cost::Parts> {
-        let document = &self.model.graph.operators[operator];
-        let parts = cost::parts(document, self.devices.kind, unmoved);
-        if parts.is_none() {
-            let why = format!("cannot run on kind {:?}", self.devices.kind.document.name);
-            violations.push(JointViolation::Operator { operator: document.name.clone(), why });
-        }
-        parts
     }
 
     /// Numbers of copies of what is not of experts, and of what is.
@@ -232,7 +213,7 @@ impl<'a> Stage<'a> {
         Ok(seconds)
     }
 
-    /// Seconds of the collectives over copies in the passes of a microbatch.
+    /// Seconds of the collectives over copies in a microbatch: of parameters in both passes, and of gradients.
     fn in_microbatch(&self, layer: &Layer) -> Result<[f64; 2], CheckError> {
         let gathered = match self.zero {
             3 => self.over_copies(&layer.parameters, all_gather)?,
@@ -242,7 +223,7 @@ impl<'a> Stage<'a> {
             2 | 3 => self.over_copies(&layer.gradients, reduce_scatter)?,
             _ => 0.0,
         };
-        Ok([gathered, gathered + scattered])
+        Ok([gathered, scattered])
     }
 
     /// Seconds of the collectives over copies after the last microbatch.

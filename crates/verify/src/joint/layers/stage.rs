@@ -35,6 +35,7 @@ pub(super) fn figures(
         in_flight,
         seconds,
         forward_s: None,
+        weight_s: None,
         update_s: None,
         memory_bytes: memory + workspace,
         state_bytes: None,

@@ -1,0 +1,113 @@
+//! Memory of the devices of a pipeline: what all their stages keep.
+
+use stagewright_core::document::Schedule;
+
+use super::order::{Pass, Pipeline};
+use super::stage::Sums;
+
+/// Memory of a stage and of its device.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Memory {
+    /// Most microbatches of the stage in flight.
+    pub(super) in_flight: usize,
+    /// Bytes of the activations of the stage when most of its microbatches are in flight.
+    pub(super) activations: f64,
+    /// Bytes that all stages of the device need.
+    pub(super) bytes: f64,
+}
+
+/// Memory of the stages. O(stages), and O(passes) for an interleaved pipeline.
+pub(super) fn of_stages(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
+    match pipeline.schedule {
+        Schedule::Interleaved => interleaved(sums, pipeline),
+        schedule => sums
+            .iter()
+            .enumerate()
+            .map(|(at, sums)| {
+                let most = |count: usize| pipeline.microbatches.min(count);
+                let (held, all) = (most(pipeline.devices - at), most(pipeline.devices));
+                let [until_backward, until_weight] = sums.activations;
+                let activations = held as f64 * until_backward + all as f64 * until_weight;
+                let in_flight = if schedule == Schedule::ZeroBubble { all } else { held };
+                Memory { in_flight, activations, bytes: sums.state + activations + sums.workspace }
+            })
+            .collect(),
+    }
+}
+
+/// Memory where the stages of a device share it.
+fn interleaved(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
+    let mut memory = vec![Memory::default(); sums.len()];
+    let mut now = vec![0; sums.len()];
+    for device in 0..pipeline.devices {
+        let (mut kept, mut most) = (0.0, 0.0f64);
+        for task in pipeline.tasks(device) {
+            let bytes: f64 = sums[task.stage].activations.iter().sum();
+            let in_flight = &mut now[task.stage];
+            match task.pass {
+                Pass::Forward => {
+                    *in_flight += 1;
+                    kept += bytes;
+                }
+                Pass::Backward => {
+                    *in_flight -= 1;
+                    kept -= bytes;
+                }
+                Pass::Weight => {}
+            }
+            let stage = &mut memory[task.stage];
+            stage.in_flight = stage.in_flight.max(*in_flight);
+            most = most.max(kept);
+        }
+        let own = || (device..sums.len()).step_by(pipeline.devices);
+        let state: f64 = own().map(|stage| sums[stage].state).sum();
+        let workspace = own().map(|stage| sums[stage].workspace).fold(0.0, f64::max);
+        for stage in own() {
+            let activations: f64 = sums[stage].activations.iter().sum();
+            memory[stage].activations = memory[stage].in_flight as f64 * activations;
+            memory[stage].bytes = state + most + workspace;
+        }
+    }
+    memory
+}
+
+#[cfg(test)]
+mod tests {
+    use stagewright_core::document::Schedule;
+
+    use super::{Memory, Pipeline, Sums, of_stages};
+
+    /// Memory of stages that keep the bytes of a microbatch until the backward pass and until the weight gradients.
+    fn memory(schedule: Schedule, chunks: usize, microbatches: usize, kept: &[[f64; 2]]) -> Vec<Memory> {
+        let sums: Vec<Sums> = kept
+            .iter()
+            .map(|&activations| Sums { activations, state: 100.0, workspace: 10.0, ..Sums::default() })
+            .collect();
+        let devices = kept.len() / chunks;
+        of_stages(&sums, &Pipeline { schedule, devices, chunks, microbatches })
+    }
+
+    #[test]
+    fn earlier_stages_keep_more_microbatches() {
+        let found = memory(Schedule::OneFOneB, 1, 2, &[[1.0, 0.0]; 3]);
+        assert_eq!(found.iter().map(|stage| stage.in_flight).collect::<Vec<_>>(), [2, 2, 1]);
+        assert_eq!(found.iter().map(|stage| stage.bytes).collect::<Vec<_>>(), [112.0, 112.0, 111.0]);
+    }
+
+    #[test]
+    fn what_weight_gradients_need_is_kept_for_as_many_microbatches_as_there_are_stages() {
+        let found = memory(Schedule::ZeroBubble, 1, 5, &[[1.0, 4.0]; 3]);
+        assert_eq!(found.iter().map(|stage| stage.in_flight).collect::<Vec<_>>(), [3, 3, 3]);
+        assert_eq!(found.iter().map(|stage| stage.activations).collect::<Vec<_>>(), [15.0, 14.0, 13.0]);
+    }
+
+    #[test]
+    fn chunks_of_a_device_share_its_memory() {
+        // Device 0 runs F0.0 F0.1 F1.0 F1.1 F0.2 B1.0 F0.3 B1.1 …, device 1 F0.0 F0.1 F1.0 B1.0 F1.1 B1.1 F0.2 B0.0 ….
+        let found = memory(Schedule::Interleaved, 2, 4, &[[1.0, 0.0], [2.0, 0.0], [4.0, 0.0], [8.0, 0.0]]);
+        assert_eq!(found.iter().map(|stage| stage.in_flight).collect::<Vec<_>>(), [4, 3, 2, 1]);
+        // After F0.2 device 0 keeps 3 · 1 + 2 · 4, and after F1.0 device 1 keeps 2 · 2 + 1 · 8.
+        assert_eq!(found.iter().map(|stage| stage.bytes).collect::<Vec<_>>(), [221.0, 222.0, 221.0, 222.0]);
+        assert_eq!(found.iter().map(|stage| stage.activations).collect::<Vec<_>>(), [4.0, 6.0, 8.0, 8.0]);
+    }
+}

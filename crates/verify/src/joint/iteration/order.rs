@@ -1,0 +1,151 @@
+//! The order of the passes of a device.
+//!
+//! Device i of p has v stages, of which stage c is the (c · p + i)-th of the pipeline, and every stage has a forward pass, a
+//! backward pass and a weight gradient of m microbatches. The device runs each of these three in an order of its own, and
+//! they alternate: in slot x = 0, 1, … it runs the x-th forward pass, then the (x − b)-th backward pass, then the (x − w)-th
+//! weight gradient, each if there is such a pass.
+//!
+//! | schedule | v | b | w |
+//! | --- | --- | --- | --- |
+//! | 1F1B | 1 | p − 1 − i | none run apart |
+//! | interleaved | ≥ 2 | 2 (p − 1 − i) + (v − 1) p | none run apart |
+//! | zero-bubble | 1 | p − 1 − i | p − 1 |
+//!
+//! The k-th forward pass is of stage ⌊(k mod p v) / p⌋ of the device, and of microbatch p ⌊k / (p v)⌋ + k mod p. Backward
+//! passes and weight gradients take the stages from the last to the first (Narayanan et al., SC 2021).
+
+use stagewright_core::document::Schedule;
+
+/// A pass of a microbatch through a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pass {
+    Forward,
+    Backward,
+    Weight,
+}
+
+/// All of them, in the order in which a slot has them.
+const PASSES: [Pass; 3] = [Pass::Forward, Pass::Backward, Pass::Weight];
+
+/// What a device runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Task {
+    pub(super) pass: Pass,
+    /// The stage, among all of the pipeline.
+    pub(super) stage: usize,
+    pub(super) microbatch: usize,
+}
+
+/// A pipeline and its schedule.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pipeline {
+    pub(super) schedule: Schedule,
+    /// Devices of the pipeline, p.
+    pub(super) devices: usize,
+    /// Stages of a device, v.
+    pub(super) chunks: usize,
+    pub(super) microbatches: usize,
+}
+
+impl Pipeline {
+    /// Passes of each sort that a device runs.
+    fn count(&self) -> usize {
+        self.microbatches * self.chunks
+    }
+
+    /// Sorts of passes that run apart from each other.
+    pub(super) fn sorts(&self) -> usize {
+        if self.schedule == Schedule::ZeroBubble { 3 } else { 2 }
+    }
+
+    /// Slots by which the passes of a sort are later than the forward passes.
+    fn lag(&self, pass: Pass, device: usize) -> usize {
+        let behind = self.devices - 1 - device;
+        match pass {
+            Pass::Forward => 0,
+            Pass::Backward if self.schedule == Schedule::Interleaved => {
+                2 * behind + (self.chunks - 1) * self.devices
+            }
+            Pass::Backward => behind,
+            Pass::Weight => self.devices - 1,
+        }
+    }
+
+    /// What a device runs after `done` passes of every sort; `None` after all of them.
+    pub(super) fn next(&self, device: usize, done: [usize; 3]) -> Option<Task> {
+        let left = PASSES.into_iter().take(self.sorts()).filter(|&pass| done[pass as usize] < self.count());
+        let pass = left.min_by_key(|&pass| done[pass as usize] + self.lag(pass, device))?;
+        let at = done[pass as usize];
+        let (round, within) = (at / (self.devices * self.chunks), at % (self.devices * self.chunks));
+        let chunk = match pass {
+            Pass::Forward => within / self.devices,
+            Pass::Backward | Pass::Weight => self.chunks - 1 - within / self.devices,
+        };
+        let microbatch = self.devices * round + within % self.devices;
+        Some(Task { pass, stage: chunk * self.devices + device, microbatch })
+    }
+
+    /// All that a device runs, in order.
+    pub(super) fn tasks(self, device: usize) -> impl Iterator<Item = Task> {
+        let mut done = [0; 3];
+        std::iter::from_fn(move || {
+            let task = self.next(device, done)?;
+            done[task.pass as usize] += 1;
+            Some(task)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stagewright_core::document::Schedule;
+
+    use super::{Pass, Pipeline};
+
+    /// Tasks as letters with chunk and microbatch.
+    fn order(schedule: Schedule, [devices, chunks, microbatches]: [usize; 3], device: usize) -> String {
+        let pipeline = Pipeline { schedule, devices, chunks, microbatches };
+        let tasks = pipeline.tasks(device).map(|task| {
+            let letter = match task.pass {
+                Pass::Forward => 'F',
+                Pass::Backward => 'B',
+                Pass::Weight => 'W',
+            };
+            assert_eq!(task.stage % devices, device);
+            match chunks {
+                1 => format!("{letter}{}", task.microbatch),
+                _ => format!("{letter}{}.{}", task.stage / devices, task.microbatch),
+            }
+        });
+        tasks.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn one_forward_pass_alternates_with_one_backward_pass() {
+        let of = |device| order(Schedule::OneFOneB, [3, 1, 4], device);
+        assert_eq!(of(0), "F0 F1 F2 B0 F3 B1 B2 B3");
+        assert_eq!(of(1), "F0 F1 B0 F2 B1 F3 B2 B3");
+        assert_eq!(of(2), "F0 B0 F1 B1 F2 B2 F3 B3");
+        assert_eq!(order(Schedule::OneFOneB, [3, 1, 1], 0), "F0 B0");
+    }
+
+    #[test]
+    fn weight_gradients_lag_by_as_many_microbatches_as_there_are_stages() {
+        let of = |device| order(Schedule::ZeroBubble, [3, 1, 4], device);
+        assert_eq!(of(0), "F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3");
+        assert_eq!(of(1), "F0 F1 B0 F2 B1 W0 F3 B2 W1 B3 W2 W3");
+        assert_eq!(of(2), "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3");
+        assert_eq!(order(Schedule::ZeroBubble, [3, 1, 1], 1), "F0 B0 W0");
+    }
+
+    #[test]
+    fn chunks_take_turns_of_as_many_microbatches_as_there_are_devices() {
+        let of = |device| order(Schedule::Interleaved, [2, 2, 4], device);
+        // 2 (2 − 1 − 0) + 2 forward passes come first, and 2 on the last device.
+        let first = "F0.0 F0.1 F1.0 F1.1 F0.2 B1.0 F0.3 B1.1 F1.2 B0.0 F1.3 B0.1 B1.2 B1.3 B0.2 B0.3";
+        let last = "F0.0 F0.1 F1.0 B1.0 F1.1 B1.1 F0.2 B0.0 F0.3 B0.1 F1.2 B1.2 F1.3 B1.3 B0.2 B0.3";
+        assert_eq!((of(0).as_str(), of(1).as_str()), (first, last));
+        // All forward passes come first if there are no more than these.
+        assert_eq!(order(Schedule::Interleaved, [2, 2, 2], 0), "F0.0 F0.1 F1.0 F1.1 B1.0 B1.1 B0.0 B0.1");
+    }
+}

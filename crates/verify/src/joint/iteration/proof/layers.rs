@@ -1,0 +1,153 @@
+//! The layers in their order, sorted into classes that cost the same.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use stagewright_core::document::Pass;
+
+use crate::joint::iteration::boundary::{self, Crossing};
+use crate::joint::iteration::membership;
+use crate::joint::iteration::model::{Layer, Model};
+use crate::joint::iteration::work::Work;
+use crate::joint::placed::Placed;
+use crate::read::Cluster;
+
+/// Most layers, since all intervals of them are numbered.
+const MOST_LAYERS: usize = 2048;
+
+/// Layers that cost the same on every kind.
+#[derive(Debug)]
+pub(super) struct Class<'a> {
+    pub(super) layer: &'a Layer,
+    /// Its operators on every kind; `None` if some cannot run there.
+    pub(super) work: Vec<Option<Work>>,
+    /// Whether a configuration other than `none` is possible.
+    pub(super) is_numbered: bool,
+    /// Number of its layers.
+    pub(super) count: usize,
+}
+
+/// The layers of a graph, from the first to the last.
+#[derive(Debug)]
+pub(super) struct Layers<'a> {
+    pub(super) classes: Vec<Class<'a>>,
+    /// The class of every layer.
+    pub(super) class_of: Vec<usize>,
+    /// What crosses the boundary before every layer, and after the last.
+    pub(super) crossings: Vec<Crossing>,
+    /// The number of every interval, which is that of all with the same classes in the same order, by first layer and
+    /// length − 1.
+    intervals: Vec<Vec<u32>>,
+}
+
+impl<'a> Layers<'a> {
+    /// Sorts the layers; `None` if they have no order, if a stage of the plan is no interval of it, or if there are too many.
+    /// `layers` have the names of the plan, in the order of the model.
+    pub(super) fn new(model: &'a Model, cluster: &Cluster, layers: &[(&str, Placed)]) -> Option<Self> {
+        let listed: BTreeMap<&str, usize> =
+            layers.iter().enumerate().map(|(layer, &(name, _))| (name, layer)).collect();
+        if layers.len() > MOST_LAYERS || !membership::are_smallest(model.graph, &listed) {
+            return None;
+        }
+        let order = order(model)?;
+        // Stages are intervals, or the layers are not in the order that stages have.
+        if !order.is_sorted_by_key(|&layer| layers[layer].1.stage) {
+            return None;
+        }
+
+        let (mut classes, mut class_of) = (Vec::new(), Vec::with_capacity(order.len()));
+        let mut found: BTreeMap<Vec<u64>, usize> = BTreeMap::new();
+        for &layer in &order {
+            let is_numbered = membership::is_numbered(layers[layer].0);
+            let layer = &model.layers[layer];
+            let work: Vec<Option<Work>> = cluster
+                .kinds
+                .iter()
+                .map(|kind| {
+                    let mut violations = Vec::new();
+                    let work = Work::new(model, layer, kind, &mut violations);
+                    violations.is_empty().then_some(work)
+                })
+                .collect();
+            let mut key = layer.figures();
+            key.push(u64::from(is_numbered));
+            for work in &work {
+                key.push(u64::from(work.is_some()));
+                key.extend(work.iter().flat_map(Work::figures));
+            }
+            let class = *found.entry(key).or_insert_with(|| {
+                classes.push(Class { layer, work, is_numbered, count: 0 });
+                classes.len() - 1
+            });
+            classes[class].count += 1;
+            class_of.push(class);
+        }
+
+        let mut place = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(at, &layer)| place[layer] = at);
+        let mut violations = Vec::new();
+        let between = boundary::crossings(model, &place, order.len(), &mut violations);
+        if !violations.is_empty() {
+            return None;
+        }
+        let ends = || std::iter::once(Crossing::default());
+        let crossings = ends().chain(between).chain(ends()).collect();
+        let intervals = intervals(&class_of);
+        Some(Layers { classes, class_of, crossings, intervals })
+    }
+
+    /// Number of layers.
+    pub(super) fn len(&self) -> usize {
+        self.class_of.len()
+    }
+
+    /// The number of the interval that starts with a layer and ends before another.
+    pub(super) fn interval(&self, first: usize, end: usize) -> u32 {
+        self.intervals[first][end - first - 1]
+    }
+}
+
+/// Layers in the order of their first forward operators; `None` if one has none.
+fn order(model: &Model) -> Option<Vec<usize>> {
+    let graph = model.graph;
+    let mut first = vec![usize::MAX; model.layers.len()];
+    for (operator, &layer) in model.layer_of.iter().enumerate() {
+        if graph.pass(operator) == Pass::Forward {
+            first[layer] = first[layer].min(graph.work_place[operator]);
+        }
+    }
+    let mut order: Vec<usize> = (0..first.len()).collect();
+    order.sort_by_key(|&layer| first[layer]);
+    first.iter().all(|&place| place != usize::MAX).then_some(order)
+}
+
+/// Numbers of the intervals: paths in a tree whose edges are classes. O(layers²).
+fn intervals(class_of: &[usize]) -> Vec<Vec<u32>> {
+    let mut next: FxHashMap<(u32, usize), u32> = FxHashMap::default();
+    let mut rows = Vec::with_capacity(class_of.len());
+    for first in 0..class_of.len() {
+        let mut number = 0;
+        let mut row = Vec::with_capacity(class_of.len() - first);
+        for &class in &class_of[first..] {
+            let fresh = next.len() as u32 + 1;
+            number = *next.entry((number, class)).or_insert(fresh);
+            row.push(number);
+        }
+        rows.push(row);
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::intervals;
+
+    #[test]
+    fn intervals_with_the_same_classes_are_one() {
+        let found = intervals(&[0, 1, 1, 1, 0]);
+        // Of the layers 1 and 2, and 2 and 3; of the first with the next, and the last.
+        assert_eq!(found[1][1], found[2][1]);
+        assert_eq!(found[0][0], found[4][0]);
+        assert_ne!(found[0][1], found[3][1]);
+    }
+}

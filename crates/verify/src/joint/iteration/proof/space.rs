@@ -1,0 +1,138 @@
+//! The combinations of degrees that plans may have.
+
+use stagewright_core::document::{JointExecutionDocument, JointPlanDocument, Parallelism, Schedule};
+
+use crate::joint::iteration::execution;
+use crate::joint::iteration::experts::Experts;
+use crate::joint::rules::Allowed;
+use crate::read::{Cluster, Kind};
+
+/// Most samples of a microbatch, and most devices of a tensor-parallel group, where they are not given.
+const MOST: u64 = 64;
+
+/// Largest batch whose divisors are found.
+const MOST_SAMPLES: u64 = 1 << 32;
+
+/// Most combinations that are listed.
+const MOST_EXECUTIONS: usize = 1 << 20;
+
+/// What plans may have.
+#[derive(Debug)]
+pub(super) struct Space {
+    /// Degrees of tensor parallelism on every kind.
+    pub(super) tensor: Vec<Vec<u64>>,
+    /// Devices of a pipeline; `None` for any number.
+    pub(super) devices: Option<usize>,
+    /// How the stages run the batch: all combinations.
+    pub(super) executions: Vec<JointExecutionDocument>,
+}
+
+impl Space {
+    /// The combinations that an objective allows; `None` if some cannot be stated. `heads` are divided by tensor
+    /// parallelism.
+    pub(super) fn new(
+        plan: &JointPlanDocument,
+        cluster: &Cluster,
+        experts: &Experts,
+        heads: &[u64],
+    ) -> Option<Self> {
+        let allowed = Allowed::new(plan);
+        let batch = plan.objective.global_batch;
+        if batch > MOST_SAMPLES {
+            return None;
+        }
+        let degrees = |parallelism, without: u64, any: &dyn Fn() -> Vec<u64>| {
+            match (allowed.has(parallelism), allowed.given(parallelism)) {
+                (false, _) => vec![without],
+                (true, Some(given)) => vec![u64::from(given)],
+                (true, None) => any(),
+            }
+        };
+        let tensor = cluster.kinds.iter().map(|kind| {
+            let all = degrees(Parallelism::Tp, 1, &|| (1..=MOST).collect());
+            all.into_iter().filter(|&tensor| may_split(kind, heads, tensor)).collect()
+        });
+        let tensor = tensor.collect();
+        let devices = match allowed.has(Parallelism::Pp) {
+            false => Some(1),
+            true => allowed.given(Parallelism::Pp).map(|devices| devices as usize),
+        };
+
+        let all: u64 = cluster.kinds.iter().map(|kind| u64::from(kind.document.count)).sum();
+        let is_divisor = |whole: u64, of: u64| of > 0 && whole.is_multiple_of(of);
+        let mut executions = Vec::new();
+        for data in degrees(Parallelism::Dp, 1, &|| divisors(batch)) {
+            if !is_divisor(batch, data) || data > all {
+                continue;
+            }
+            let any_expert = || if experts.dispatches.is_empty() { vec![1] } else { divisors(data) };
+            let expert = degrees(Parallelism::Ep, 1, &any_expert).into_iter().filter(|&expert| {
+                let mut outputs = experts.dispatches.iter().map(|&(_, outputs)| outputs);
+                is_divisor(data, expert) && outputs.all(|outputs| is_divisor(outputs, expert))
+            });
+            let expert: Vec<u64> = expert.collect();
+            // Without copies nothing is divided, and ZeRO 3 only needs more workspace.
+            let zero = degrees(Parallelism::Zero, 0, &|| if data == 1 { vec![0] } else { (0..=3).collect() });
+            let microbatch = match plan.objective.microbatch {
+                Some(given) => vec![u64::from(given)],
+                None => (1..=MOST).collect(),
+            };
+            for microbatch in microbatch.into_iter().filter(|&samples| is_divisor(batch / data, samples)) {
+                let microbatches = u32::try_from(batch / data / microbatch).ok()?;
+                if executions.len() > MOST_EXECUTIONS {
+                    return None;
+                }
+                for schedule in execution::schedules(plan) {
+                    for &expert in &expert {
+                        for &zero in zero.iter().filter(|&&zero| zero <= execution::MOST_ZERO) {
+                            executions.push(JointExecutionDocument {
+                                microbatch: u32::try_from(microbatch).ok()?,
+                                microbatches,
+                                data: u32::try_from(data).ok()?,
+                                expert: u32::try_from(expert).ok()?,
+                                zero: u32::try_from(zero).ok()?,
+                                schedule,
+                                // Of interleaved pipelines, any number counts.
+                                chunks: if schedule == Schedule::Interleaved { 2 } else { 1 },
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        Some(Space { tensor, devices, executions })
+    }
+
+    /// Whether a pipeline may have so many devices.
+    pub(super) fn may_have(&self, devices: usize) -> bool {
+        self.devices.is_none_or(|given| given == devices)
+    }
+}
+
+/// Whether operators may be split over so many devices of a kind.
+fn may_split(kind: &Kind, heads: &[u64], tensor: u64) -> bool {
+    let count = kind.document.count;
+    let of_server = kind.document.server.map_or(count, |server| server.devices.min(count));
+    let mut wholes = heads.iter().copied().chain([u64::from(of_server)]);
+    tensor > 0 && wholes.all(|whole| whole.is_multiple_of(tensor))
+}
+
+/// The divisors of a number in ascending order. O(√number).
+fn divisors(number: u64) -> Vec<u64> {
+    let small: Vec<u64> = (1..=number.isqrt()).filter(|&of| number.is_multiple_of(of)).collect();
+    let large = small.iter().rev().map(|&of| number / of).filter(|of| !small.contains(of));
+    small.iter().copied().chain(large).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::divisors;
+
+    #[test]
+    fn divisors_come_in_order() {
+        assert_eq!(divisors(12), [1, 2, 3, 4, 6, 12]);
+        assert_eq!(divisors(36), [1, 2, 3, 4, 6, 9, 12, 18, 36]);
+        assert_eq!(divisors(1), [1]);
+        assert_eq!(divisors(7), [1, 7]);
+    }
+}

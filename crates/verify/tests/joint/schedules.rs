@@ -1,0 +1,214 @@
+//! Schedules other than 1F1B, on a chain of products.
+//!
+//! A device moves one byte in a second, the graph has one sample, and a transfer takes 1 + bytes / 4 seconds.
+
+use serde_json::{Value, json};
+use stagewright_verify::JointReport;
+
+use super::iteration::{self, check, stage};
+use super::kinds;
+
+/// A chain of as many products as there are rows, each in a layer, with a loss in the last. A row has the seconds of a
+/// product, of the gradient of its input and of that of its weights, and the bytes of its output. Every product has 10
+/// bytes of parameters, 20 of the optimizer, and an update of one second.
+fn graph(rows: &[[f64; 4]]) -> Value {
+    let operator = |name: String, kind: &str, pass: &str, layer: usize, moved: f64| {
+        json!({"name": name, "kind": kind, "pass": pass, "layer": format!("block.{layer}"),
+               "colocation": format!("block.{layer}"), "bytes_moved": moved})
+    };
+    let tensor = |producer: String, consumers: Vec<String>, bytes: f64| json!({"producer": producer, "consumers": consumers, "bytes": bytes});
+    let named = |at: usize, what: &str| format!("block.{at}.{what}");
+    let last = rows.len() - 1;
+    let (mut operators, mut tensors) = (Vec::new(), Vec::new());
+    for (at, &[product, gradient, weight, bytes]) in rows.iter().enumerate() {
+        let mut linear = operator(named(at, "linear"), "linear", "forward", at, product);
+        linear["parameter_bytes"] = json!(10);
+        let mut update = operator(named(at, "update"), "adam", "update", at, 1.0);
+        update["optimizer_bytes"] = json!(20);
+        operators.extend([linear, operator(named(at, "weight"), "", "backward", at, weight), update]);
+        tensors.push(tensor(named(at, "weight"), vec![named(at, "update")], 10.0));
+        let readers = match at == last {
+            true => ["loss", "loss.grad"].map(str::to_owned),
+            false => [named(at + 1, "linear"), named(at + 1, "weight")],
+        };
+        tensors.push(tensor(named(at, "linear"), readers.to_vec(), bytes));
+        // The first product has no gradient of its input.
+        let mut readers = vec![named(at, "weight")];
+        if at > 0 {
+            operators.push(operator(named(at, "grad"), "", "backward", at, gradient));
+            readers.push(named(at, "grad"));
+        }
+        let from = if at == last { "loss.grad".to_owned() } else { named(at + 1, "grad") };
+        tensors.push(tensor(from, readers, bytes));
+    }
+    operators.push(operator("loss".into(), "loss", "forward", last, 1.0));
+    operators.push(operator("loss.grad".into(), "", "backward", last, 1.0));
+    json!({"schema": "stagewright.graph/2", "batch": {"samples": 1}, "operators": operators, "tensors": tensors})
+}
+
+/// Two servers of two devices.
+pub(super) fn cluster() -> Value {
+    let mut cluster = iteration::cluster();
+    cluster["classes"]["gpu"] = json!({"memory_bandwidth": 1.0});
+    cluster
+}
+
+fn plan(schedule: &str, chunks: u32, value: f64, stages: Value) -> Value {
+    let mut plan = super::plan("iteration", 2, &["pp", "recompute"], value, stages);
+    plan["objective"]["schedules"] = json!([schedule, "1f1b"]);
+    plan["execution"] = json!({"microbatch": 1, "microbatches": 2, "data": 1, "expert": 1, "zero": 0,
+                               "schedule": schedule, "chunks": chunks});
+    plan
+}
+
+/// Three products, of which the last is in a stage of its own.
+pub(super) fn three() -> Value {
+    graph(&[[1.0, 0.0, 1.0, 4.0], [2.0, 2.0, 2.0, 8.0], [2.0, 2.0, 3.0, 6.0]])
+}
+
+/// Two stages, two microbatches.
+pub(super) fn zero_bubble() -> Value {
+    // Forward 1 + 2, backward 2 + 1 and a transfer of 1 + 8 / 4, since no gradient of an input is beside the weight
+    // gradient of the first product. States 80, activations 2 · 4, workspace 8 + 4.
+    let layers = [["block.0", "none"], ["block.1", "none"]];
+    let mut first = stage(1, 1, [2.0, 11.0, 3.0, 2.0, 100.0, 80.0, 8.0], &layers);
+    first["weight_s"] = json!(2.0);
+    // Forward 2 + 1 and the transfer, backward 1 + 2. States 40, activations 2 · (8 + 6), workspace 6 + 8.
+    let mut second = stage(1, 1, [2.0, 12.0, 6.0, 1.0, 82.0, 40.0, 28.0], &[["block.2", "none"]]);
+    second["weight_s"] = json!(3.0);
+    // Stage 0: F 0–3, F –6, B 12–18, W –20, B 21–27, W –29; stage 1: F 3–9, B –12, F –18, B –21, W –24, W –27. Then 2.
+    plan("zero-bubble", 1, 31.0, json!([first, second]))
+}
+
+/// Four stages on two devices, two microbatches.
+pub(super) fn interleaved() -> Value {
+    let one = |at: usize, figures: [f64; 7]| stage(1, 1, figures, &[[&format!("block.{at}"), "none"]]);
+    // A transfer takes 2. States 40 for each stage, activations 0, 4, 4 and 8, workspaces 4, 8, 8 and 8.
+    // Device 0 keeps two microbatches of both stages, device 1 two of the first and one of the second.
+    plan(
+        "interleaved",
+        2,
+        34.0,
+        json!([
+            one(0, [2.0, 4.0, 1.0, 1.0, 96.0, 40.0, 0.0]),
+            one(1, [2.0, 7.0, 3.0, 1.0, 104.0, 40.0, 8.0]),
+            one(2, [2.0, 7.0, 3.0, 1.0, 96.0, 40.0, 8.0]),
+            one(3, [1.0, 7.0, 4.0, 1.0, 104.0, 40.0, 8.0]),
+        ]),
+    )
+    // Device 0: F0 0–1, F0 –2, F2 4–7, F2 –10, B2 14–18, B2 21–25, B0 –28, B0 29–32;
+    // device 1: F1 1–4, F1 –7, F3 –11, B3 –14, F3 –18, B3 –21, B1 –25, B1 –29. Then 2.
+}
+
+/// Four equal products.
+pub(super) fn four() -> Value {
+    graph(&[[1.0, 1.0, 1.0, 4.0]; 4])
+}
+
+fn sound(graph: Value, plan: Value) {
+    let report = check(graph, cluster(), plan).expect("documents");
+    assert!(report.holds(), "{:?}\n{:?}", report.violations, report.stages);
+}
+
+fn report(graph: Value, plan: Value, change: impl FnOnce(&mut Value)) -> JointReport {
+    let mut plan = plan;
+    change(&mut plan);
+    check(graph, cluster(), plan).expect("the documents describe a problem")
+}
+
+#[test]
+fn zero_bubble_takes_what_was_computed_by_hand() {
+    sound(three(), zero_bubble());
+}
+
+#[test]
+fn recomputed_layers_have_no_weight_gradients_apart() {
+    let mut plan = zero_bubble();
+    let stage = &mut plan["stages"][1];
+    stage["layers"][0]["configuration"] = json!("full");
+    // Backward 3 + 3 and the forward pass of 3 again; the input of 8 is kept for one microbatch, and 6 are computed again.
+    (stage["seconds"], stage["weight_s"]) = (json!(15.0), Value::Null);
+    (stage["memory_bytes"], stage["activation_bytes"]) = (json!(68.0), json!(8.0));
+    // Stage 0: F 0–3, F –6, B 18–24, W –26, B 33–39, W –41; stage 1: F 3–9, B –18, F –24, B –33. Then 2.
+    plan["objective"]["value_s"] = json!(43.0);
+    sound(three(), plan);
+}
+
+#[test]
+fn interleaved_stages_take_what_was_computed_by_hand() {
+    sound(four(), interleaved());
+}
+
+#[test]
+fn a_missing_time_of_weight_gradients_is_none() {
+    let without = |plan: &mut Value| plan["stages"][0]["weight_s"] = Value::Null;
+    assert_eq!(kinds(&report(three(), zero_bubble(), without)), ["figure"]);
+    let with = |plan: &mut Value| plan["stages"][0]["weight_s"] = json!(1.0);
+    assert_eq!(kinds(&report(four(), interleaved(), with)), ["figure"]);
+}
+
+#[test]
+fn schedules_must_be_asked_for() {
+    let broken = |schedules: Value, schedule: &str| {
+        kinds(&report(three(), zero_bubble(), |plan| {
+            plan["objective"]["schedules"] = schedules;
+            plan["execution"]["schedule"] = json!(schedule);
+        }))
+    };
+    assert_eq!(broken(json!(["1f1b", "interleaved"]), "zero-bubble"), ["schedule"]);
+    assert_eq!(broken(json!([]), "zero-bubble"), ["schedule"]);
+    assert_eq!(broken(json!(["gpipe"]), "gpipe"), ["schedule"]);
+    assert_eq!(broken(json!(["none"]), "none"), ["schedule"]);
+    // Another schedule that is allowed takes another time.
+    assert_eq!(broken(json!(["1f1b"]), "1f1b"), ["figure"]);
+}
+
+#[test]
+fn chunks_are_of_interleaved_pipelines() {
+    let broken = |change: fn(&mut Value)| kinds(&report(four(), interleaved(), change));
+    assert_eq!(broken(|plan| plan["execution"]["chunks"] = json!(1)), ["degree"]);
+    assert_eq!(broken(|plan| plan["execution"]["chunks"] = json!(3)), ["degree"]);
+    assert_eq!(broken(|plan| plan["execution"]["chunks"] = json!(4)), ["degree"]);
+    assert_eq!(broken(|plan| plan["execution"]["schedule"] = json!("1f1b")), ["degree"]);
+    assert_eq!(broken(|plan| plan["objective"]["parallel"]["pp"] = json!(4)), ["degree"]);
+    assert_eq!(broken(|plan| plan["objective"]["parallel"]["pp"] = json!(2)), [""; 0]);
+    // Three microbatches for two devices.
+    let three = |plan: &mut Value| {
+        plan["execution"]["microbatches"] = json!(3);
+        plan["objective"]["global_batch"] = json!(3);
+    };
+    assert_eq!(broken(three), ["degree"]);
+    let chunks = |plan: &mut Value| plan["execution"]["chunks"] = json!(2);
+    assert_eq!(kinds(&report(self::three(), zero_bubble(), chunks)), ["degree"]);
+}
+
+#[test]
+fn devices_count_once() {
+    let with = |change: fn(&mut Value)| {
+        let mut cluster = cluster();
+        change(&mut cluster["kinds"][0]);
+        kinds(&check(four(), cluster, interleaved()).expect("the documents describe a problem"))
+    };
+    assert_eq!(with(|kind| kind["count"] = json!(2)), [""; 0]);
+    assert_eq!(with(|kind| kind["count"] = json!(1)), ["devices"]);
+    // Both devices of a server, which 100 bytes of memory suffice for only once.
+    let report = |memory: f64| {
+        let mut cluster = cluster();
+        cluster["kinds"][0]["memory_bytes"] = json!(memory);
+        check(four(), cluster, interleaved()).expect("the documents describe a problem").violations.len()
+    };
+    assert_eq!([report(110.0), report(100.0), report(90.0)], [0, 1, 2]);
+}
+
+#[test]
+fn interleaved_stages_are_on_one_kind() {
+    let mut cluster = cluster();
+    let mut other = cluster["kinds"][0].clone();
+    other["name"] = json!("other");
+    cluster["kinds"].as_array_mut().expect("kinds").push(other);
+    let mut plan = interleaved();
+    for at in [1, 3] {
+        plan["stages"][at]["kind"] = json!("other");
+    }
+    assert_eq!(kinds(&check(four(), cluster, plan).expect("documents")), ["stages"]);
+}

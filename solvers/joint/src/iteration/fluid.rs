@@ -1,0 +1,118 @@
+//! A bound on interleaved pipelines whose memory binds: layers as a fluid over devices that keep some microbatches each.
+//!
+//! Give every layer a worth, V in all. A device that keeps n microbatches of each of its layers, for at most θ seconds and M
+//! bytes of them, has layers of a worth of at most
+//!
+//! ```text
+//! max over layers and configurations of worth / (λ · seconds / θ + (1 − λ) · (states + n · activations) / M)
+//! ```
+//!
+//! for any share λ, by linear duality. If all devices together have less than V at θ, one of them works for more than θ seconds
+//! on a microbatch. A layer of a stack is worth its fastest time. The fluid may have any number of copies of a layer, and
+//! others than those of stacks take little memory, so these are worth only what they take on the device where that is least.
+
+use super::table::LayerCosts;
+
+/// Steps of the searches for θ and for λ.
+const STEPS: usize = 30;
+
+/// Layers with the same costs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Alike<'c> {
+    pub(super) count: f64,
+    /// Whether they are of a stack.
+    pub(super) is_numbered: bool,
+    pub(super) costs: &'c LayerCosts,
+}
+
+impl Alike<'_> {
+    fn worth(&self) -> f64 {
+        self.costs.forward + self.costs.configurations[0].behind()
+    }
+
+    /// The least share of a device that a layer takes, over its configurations.
+    fn taken(&self, share: f64, seconds: f64, kept: f64, capacity: f64) -> f64 {
+        let of = self.costs.configurations.iter().map(|one| {
+            let bytes = self.costs.state + kept * one.activations;
+            share * (self.costs.forward + one.behind()) / seconds + (1.0 - share) * bytes / capacity
+        });
+        of.fold(f64::INFINITY, f64::min)
+    }
+}
+
+/// Layers, and devices by the microbatches that they keep.
+#[derive(Debug, Clone)]
+pub(super) struct Fluid<'c> {
+    pub(super) layers: Vec<Alike<'c>>,
+    /// Microbatches, and the number of devices that keep them.
+    pub(super) devices: Vec<(f64, f64)>,
+    pub(super) capacity: f64,
+}
+
+impl Fluid<'_> {
+    /// A lower bound on the seconds of the busiest device for a microbatch, between two values.
+    /// O(kinds of layers · kinds of devices).
+    pub(super) fn least_seconds(&self, mut least: f64, most: f64) -> f64 {
+        if self.is_too_short(most) {
+            return most;
+        }
+        let mut most = most;
+        for _ in 0..STEPS {
+            let middle = (least + most) / 2.0;
+            if self.is_too_short(middle) {
+                least = middle;
+            } else {
+                most = middle;
+            }
+        }
+        least
+    }
+
+    /// Whether no assignment of the layers takes at most so many seconds on every device.
+    pub(super) fn is_too_short(&self, seconds: f64) -> bool {
+        let (numbered, others): (Vec<Alike>, Vec<Alike>) =
+            self.layers.iter().partition(|one| one.is_numbered);
+        let numbered: Vec<Alike> = numbered.into_iter().filter(|one| one.worth() > 0.0).collect();
+        // What a layer takes for its worth, and the share at which that is most.
+        let rate = |share: f64, kept: f64| {
+            let each =
+                numbered.iter().map(|one| one.taken(share, seconds, kept, self.capacity) / one.worth());
+            each.fold(f64::INFINITY, f64::min)
+        };
+        let mut worth: f64 = numbered.iter().map(|one| one.count * one.worth()).sum();
+        let mut least = vec![f64::INFINITY; others.len()];
+        let mut all = 0.0;
+        for &(kept, count) in &self.devices {
+            let share = greatest(|share| rate(share, kept));
+            let most = 1.0 / rate(share, kept);
+            all += count * most;
+            for (least, one) in least.iter_mut().zip(&others) {
+                *least = least.min(most * one.taken(share, seconds, kept, self.capacity));
+            }
+        }
+        worth += others
+            .iter()
+            .zip(least)
+            .map(|(one, least)| one.count * least)
+            .filter(|sum| sum.is_finite())
+            .sum::<f64>();
+        all < worth * (1.0 - 1e-9)
+    }
+}
+
+/// Where a concave function on [0, 1] is greatest, nearly.
+fn greatest(of: impl Fn(f64) -> f64) -> f64 {
+    let (mut low, mut high) = (0.0f64, 1.0f64);
+    for _ in 0..STEPS {
+        let (first, second) = (low + (high - low) / 3.0, high - (high - low) / 3.0);
+        if of(first) < of(second) { low = first } else { high = second }
+    }
+    // At the ends one of the two limits does not bind.
+    [low, (low + high) / 2.0, high, 0.0, 1.0]
+        .into_iter()
+        .fold((0.0, f64::NEG_INFINITY), |best, share| {
+            let value = of(share);
+            if value > best.1 { (share, value) } else { best }
+        })
+        .0
+}

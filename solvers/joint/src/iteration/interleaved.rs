@@ -1,0 +1,475 @@
+//! Pipelines with several stages a device, under interleaved 1F1B.
+//!
+//! With p devices of v stages, stage k is on device k mod p. The stages of a device depend on each other through its memory,
+//! and no dynamic program over the layers knows them together: plans come from a local search, and the bound is a closed form.
+//!
+//! Let L_r be the seconds of a microbatch on device r, f and b those of stages, W their sum, and T the time of the schedule.
+//! The first microbatch reaches chunk c of device i after the forward passes of the stages before, and the last leaves chunk c'
+//! before the backward passes of the stages before. Between these, device i does all its work but for p forward passes of each
+//! chunk before c and p backward passes of each before c':
+//!
+//! ```text
+//! T ≥ Σ_{k < cp+i} f_k + Σ_{k < c'p+i} b_k + m · L_i − p · Σ_{k < c} f_{kp+i} − p · Σ_{k < c'} b_{kp+i}
+//! ```
+//!
+//! In the mean over the devices the passes of the chunks before c and c' cancel, and what is left, averaged over c and c', is
+//! (m · W + Σ_r (p − 1 − r) · L_r / v) / p. No device does more than T in its m microbatches, L_r ≤ T / m, so the sum is least
+//! if the last devices have that much and the first has the rest:
+//!
+//! ```text
+//! T ≥ W / p · (m + (p − 1) / v) / (1 + (p − 1) / (2 · v · m))
+//! ```
+
+use rustc_hash::FxHashMap;
+use stagewright_core::document::{LinkDocument, Schedule};
+use stagewright_core::schedule::{StageTimes, Work, interleaved, orders};
+use stagewright_core::stop::Stop;
+
+use super::fluid::{Alike, Fluid};
+use super::program::{Pipeline, Placed, Solved};
+use super::search::{Combination, Costs, Shape, Space};
+use super::table::{Configuration, LayerCosts, StageCosts, receive};
+
+/// Most passes of a pipeline whose plans are searched; all others have a bound.
+const MAX_PASSES: u64 = 1 << 21;
+
+/// Rounds of microbatches that the search times: beyond these every round takes as long as the busiest device.
+const TIMED_ROUNDS: u32 = 4;
+
+/// How much better than the best known plan the first partition must come for its neighbours to be searched.
+const PROMISING: f64 = 1.08;
+
+/// A number of devices of a kind, and of stages on each.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Interleaving {
+    pool: usize,
+    devices: u32,
+    chunks: u32,
+}
+
+impl Interleaving {
+    fn stages(&self) -> usize {
+        self.devices as usize * self.chunks as usize
+    }
+}
+
+impl Space<'_> {
+    /// All interleavings of a combination, with their bounds.
+    pub(super) fn interleavings(&self, combination: &Combination, costs: &Costs) -> Vec<(f64, Shape)> {
+        let layers = self.model.layers.len();
+        let mut found = Vec::new();
+        for pool in 0..self.pools.len() {
+            let most = combination.most_stages(pool, self.pools, layers);
+            let devices = combination.stages.map_or(2..=most, |given| given.max(2)..=given.min(most));
+            for devices in devices.filter(|&devices| combination.microbatches.is_multiple_of(devices)) {
+                for chunks in 2..=layers as u32 / devices {
+                    let shape = Interleaving { pool, devices, chunks };
+                    let bound = self.interleaving_bound(combination, costs, shape);
+                    found.extend(bound.map(|bound| (bound, Shape::Interleaved(shape))));
+                }
+            }
+        }
+        found
+    }
+
+    /// A lower bound on all plans of an interleaving; `None` if its devices cannot hold the states of the model.
+    fn interleaving_bound(
+        &self,
+        combination: &Combination,
+        costs: &Costs,
+        shape: Interleaving,
+    ) -> Option<f64> {
+        let Interleaving { pool, devices, chunks } = shape;
+        let layers = || self.model.layers.iter().map(|layer| &costs[pool][&layer.class]);
+        let state: f64 = layers().map(|one| one.state).sum();
+        if state > f64::from(devices) * self.pools[pool].capacity {
+            return None;
+        }
+        let link = self.boundary_link(combination, shape);
+        let crossing = |layer: usize| {
+            let degrees = combination.degrees_on(pool);
+            [0, 1].iter().map(|&pass| receive(self.model, layer, pass, link, degrees)).sum::<f64>()
+        };
+        let least = (1..self.model.layers.len()).map(crossing).fold(f64::INFINITY, f64::min);
+        let transfers = (shape.stages() - 1) as f64 * least;
+        let work: f64 = layers().map(|one| one.forward + one.configurations[0].behind()).sum();
+        let update: f64 = layers().map(|one| one.update).sum();
+        let (m, p) = (f64::from(combination.microbatches), f64::from(devices));
+        let ramp = (p - 1.0) / f64::from(chunks);
+        let passes = (work + transfers) / p * (m + ramp) / (1.0 + ramp / (2.0 * m));
+        // A layer is on one device.
+        let longest = layers().map(|one| one.forward + one.configurations[0].behind()).fold(0.0, f64::max);
+        Some(passes.max(m * longest) + update / p)
+    }
+
+    fn boundary_link(&self, combination: &Combination, shape: Interleaving) -> LinkDocument {
+        let pool = &self.pools[shape.pool];
+        let is_inside = shape.devices <= combination.most_inside(shape.pool, pool);
+        if is_inside { pool.link } else { pool.network }
+    }
+
+    /// A bound on the plans of an interleaving, at least `bound`, and a plan below the cutoff if the search finds one.
+    pub(super) fn interleave(
+        &self,
+        combination: &Combination,
+        costs: &Costs,
+        shape: Interleaving,
+        bound: f64,
+        cutoff: f64,
+        stop: &Stop,
+    ) -> Solved {
+        let none = |bound: f64| Solved { bound, pipeline: None, is_stopped: stop.reason().is_some() };
+        let Some(search) = Search::new(self, combination, costs, shape) else { return none(bound) };
+        let bound = search.bound(bound, cutoff);
+        if bound >= cutoff {
+            return none(bound);
+        }
+        Solved { pipeline: search.solve(cutoff, stop), ..none(bound) }
+    }
+}
+/// The local search of an interleaving.
+struct Search<'s> {
+    space: &'s Space<'s>,
+    combination: &'s Combination,
+    shape: Interleaving,
+    layers: Vec<&'s LayerCosts>,
+    /// Seconds to receive what crosses the boundary before each layer, by pass.
+    receives: [Vec<f64>; 2],
+    /// Microbatches in flight on the chunks of every device when most are: no entry is below another.
+    in_flight: Vec<Vec<Vec<f64>>>,
+}
+
+impl<'s> Search<'s> {
+    /// `None` if the schedule has no order.
+    fn new(
+        space: &'s Space<'s>,
+        combination: &'s Combination,
+        costs: &'s Costs,
+        shape: Interleaving,
+    ) -> Option<Search<'s>> {
+        let Interleaving { pool, devices, .. } = shape;
+        let layers = space.model.layers.iter().map(|layer| &costs[pool][&layer.class]).collect();
+        let (link, degrees) = (space.boundary_link(combination, shape), combination.degrees_on(pool));
+        let count = space.model.layers.len();
+        let receives = [0, 1]
+            .map(|pass| (0..=count).map(|layer| receive(space.model, layer, pass, link, degrees)).collect());
+        // All counts occur within three rounds of microbatches.
+        let timed = combination.microbatches.min(3 * devices);
+        let orders = orders(Schedule::Interleaved, devices, shape.stages(), timed).ok()?;
+        let in_flight = orders.iter().map(|order| {
+            let mut counts = vec![0.0; shape.chunks as usize];
+            let mut most: Vec<Vec<f64>> = Vec::new();
+            for task in order {
+                let count = &mut counts[(task.stage / devices) as usize];
+                if task.work == Work::Forward {
+                    *count += 1.0;
+                    keep_most(&mut most, &counts);
+                } else {
+                    *count -= 1.0;
+                }
+            }
+            most
+        });
+        Some(Search { space, combination, shape, layers, receives, in_flight: in_flight.collect() })
+    }
+
+    /// The bound, or a higher one from the memory of the devices; at least the cutoff if no plan is below it.
+    fn bound(&self, bound: f64, cutoff: f64) -> f64 {
+        let mut layers: Vec<Alike> = Vec::new();
+        let mut at: FxHashMap<usize, usize> = FxHashMap::default();
+        for (layer, &costs) in self.space.model.layers.iter().zip(&self.layers) {
+            let next = layers.len();
+            let of = *at.entry(layer.class).or_insert(next);
+            if of == next {
+                layers.push(Alike { count: 0.0, is_numbered: layer.is_numbered, costs });
+            }
+            layers[of].count += 1.0;
+        }
+        // Every chunk keeps as many at the time when that with the fewest keeps most.
+        let fewest = |counts: &Vec<f64>| counts.iter().copied().fold(f64::INFINITY, f64::min);
+        let mut devices: Vec<(f64, f64)> = Vec::new();
+        for in_flight in &self.in_flight {
+            let kept = in_flight.iter().map(fewest).fold(0.0, f64::max);
+            match devices.iter_mut().find(|known| known.0 == kept) {
+                Some(known) => known.1 += 1.0,
+                None => devices.push((kept, 1.0)),
+            }
+        }
+        let update: f64 =
+            self.layers.iter().map(|one| one.update).sum::<f64>() / f64::from(self.shape.devices);
+        let capacity = self.space.pools[self.shape.pool].capacity;
+        let m = f64::from(self.combination.microbatches);
+        let work: f64 = self.layers.iter().map(|one| one.forward + one.configurations[0].behind()).sum();
+        let least = work / f64::from(self.shape.devices);
+        let fluid = Fluid { layers, devices, capacity };
+        if fluid.is_too_short(f64::INFINITY) {
+            return f64::INFINITY;
+        }
+        // Without a plan, whatever takes many times as long.
+        let most = if cutoff.is_finite() { (cutoff - update) / m } else { 64.0 * least };
+        if least >= most {
+            return bound;
+        }
+        bound.max(m * fluid.least_seconds(least, most) + update)
+    }
+
+    /// A plan below the cutoff, if the search finds one: chunks of balanced work, improved by moving layers from the busiest
+    /// device to others.
+    fn solve(&self, cutoff: f64, stop: &Stop) -> Option<Pipeline> {
+        if 2 * self.shape.stages() as u64 * u64::from(self.combination.microbatches) > MAX_PASSES {
+            return None;
+        }
+        let mut ends = self.balanced();
+        let mut best = self.stages(&ends).map(|stages| (self.estimate(&stages), stages));
+        let is_promising = |best: &Option<(f64, Vec<Placed>)>| {
+            best.as_ref().is_none_or(|(value, _)| *value < PROMISING * cutoff)
+        };
+        let mut is_better = is_promising(&best);
+        while is_better && stop.reason().is_none() {
+            is_better = false;
+            let mut next = None;
+            for moved in self.neighbours(&ends, best.as_ref().map(|best| &best.1)) {
+                let Some(stages) = self.stages(&moved) else { continue };
+                let value = self.estimate(&stages);
+                if best.as_ref().is_none_or(|(known, _)| value < known * (1.0 - 1e-9)) {
+                    best = Some((value, stages));
+                    next = Some(moved);
+                }
+            }
+            if let Some(moved) = next {
+                ends = moved;
+                is_better = is_promising(&best);
+            }
+        }
+        let (_, stages) = best?;
+        let value = self.time(&stages, self.combination.microbatches) + self.after(&stages);
+        Some(Pipeline { value, chunks: self.shape.chunks, stages }).filter(|pipeline| pipeline.value < cutoff)
+    }
+
+    /// Ends of chunks whose work is as even as whole layers allow.
+    fn balanced(&self) -> Vec<usize> {
+        let seconds = |one: &&LayerCosts| one.forward + one.configurations[0].behind();
+        let total: f64 = self.layers.iter().map(|one| seconds(&one)).sum();
+        let stages = self.shape.stages();
+        let (mut ends, mut end, mut done) = (Vec::with_capacity(stages), 0, 0.0);
+        for stage in 1..=stages {
+            let wanted = total * stage as f64 / stages as f64;
+            // Every other stage needs a layer too.
+            let last = self.layers.len() - (stages - stage);
+            let first = end;
+            while end < last {
+                let next = seconds(&self.layers[end]);
+                if end > first && stage < stages && done + next / 2.0 > wanted {
+                    break;
+                }
+                done += next;
+                end += 1;
+            }
+            ends.push(end);
+        }
+        ends
+    }
+
+    /// Partitions with a layer moved from a chunk of the busiest device to another chunk; those in between shift. Without
+    /// stages that fit, from every chunk to those next to it.
+    fn neighbours(&self, ends: &[usize], stages: Option<&Vec<Placed>>) -> Vec<Vec<usize>> {
+        let count = ends.len();
+        let devices = self.shape.devices as usize;
+        let size = |at: usize| ends[at] - if at == 0 { 0 } else { ends[at - 1] };
+        let busiest = stages.map(|stages| {
+            let load = |device: usize| -> f64 {
+                let own = stages.iter().skip(device).step_by(devices);
+                own.map(|stage| stage.forward + stage.backward).sum()
+            };
+            (0..devices).max_by(|&a, &b| load(a).total_cmp(&load(b))).unwrap_or(0)
+        });
+        let mut found = Vec::new();
+        for from in (0..count).filter(|&from| size(from) > 1) {
+            if busiest.is_some_and(|busiest| from % devices != busiest) {
+                continue;
+            }
+            for to in (0..count).filter(|&to| to != from) {
+                if busiest.is_none() && from.abs_diff(to) > 1 {
+                    continue;
+                }
+                let mut moved = ends.to_vec();
+                match from < to {
+                    true => moved[from..to].iter_mut().for_each(|end| *end -= 1),
+                    false => moved[to..from].iter_mut().for_each(|end| *end += 1),
+                }
+                found.push(moved);
+            }
+        }
+        found
+    }
+
+    /// The stages of a partition, with configurations that fit; `None` if there are none.
+    fn stages(&self, ends: &[usize]) -> Option<Vec<Placed>> {
+        let devices = self.shape.devices as usize;
+        let first = |at: usize| if at == 0 { 0 } else { ends[at - 1] };
+        let mut stages: Vec<Option<Placed>> = vec![None; ends.len()];
+        for device in 0..devices {
+            let own: Vec<usize> = (device..ends.len()).step_by(devices).collect();
+            let ranges: Vec<(usize, usize)> = own.iter().map(|&at| (first(at), ends[at])).collect();
+            let chosen = self.configurations(device, &ranges)?;
+            for (chunk, (&at, &(first, end))) in own.iter().zip(&ranges).enumerate() {
+                stages[at] = Some(self.placed(device, chunk, (first, end), &chosen, at + 1 < ends.len()));
+            }
+        }
+        stages.into_iter().collect()
+    }
+
+    fn placed(
+        &self,
+        device: usize,
+        chunk: usize,
+        (first, end): (usize, usize),
+        chosen: &Chosen,
+        has_next: bool,
+    ) -> Placed {
+        let layers = &self.layers[first..end];
+        let picked =
+            || layers.iter().zip(&chosen.configurations[chunk]).map(|(one, &at)| one.configurations[at]);
+        let backward: f64 = picked().map(|one| one.backward).sum();
+        let in_flight = self.in_flight[device].iter().map(|counts| counts[chunk]).fold(0.0, f64::max);
+        let costs = StageCosts {
+            forward: layers.iter().map(|one| one.forward).sum(),
+            backward,
+            weight: 0.0,
+            least_behind: backward,
+            update: layers.iter().map(|one| one.update).sum(),
+            state: layers.iter().map(|one| one.state).sum(),
+            activations: in_flight * picked().map(|one| one.activations).sum::<f64>(),
+            memory: chosen.memory,
+            configurations: picked().map(|one| one.index).collect(),
+        };
+        Placed {
+            first,
+            end,
+            pool: self.shape.pool,
+            in_flight: in_flight as u32,
+            forward: costs.forward + self.receives[0][first],
+            backward: costs.backward + if has_next { self.receives[1][end] } else { 0.0 },
+            weight: 0.0,
+            costs,
+        }
+    }
+
+    /// Configurations for the chunks of a device that fit into its memory, by a price of memory: each layer takes the
+    /// configuration of least time and price, at the least price at which all fit, and faster ones that still fit.
+    fn configurations(&self, device: usize, ranges: &[(usize, usize)]) -> Option<Chosen> {
+        let in_flight = &self.in_flight[device];
+        let layers: Vec<(usize, &LayerCosts)> = ranges
+            .iter()
+            .enumerate()
+            .flat_map(|(chunk, &(first, end))| self.layers[first..end].iter().map(move |&one| (chunk, one)))
+            .collect();
+        let state: f64 = layers.iter().map(|(_, one)| one.state).sum();
+        let capacity = self.space.pools[self.shape.pool].capacity;
+        let most: Vec<f64> = (0..ranges.len())
+            .map(|chunk| in_flight.iter().map(|counts| counts[chunk]).fold(0.0, f64::max))
+            .collect();
+        let memory = |chosen: &[usize]| {
+            let mut bytes = vec![0.0; ranges.len()];
+            let mut workspace = 0.0f64;
+            for (&(chunk, one), &at) in layers.iter().zip(chosen) {
+                bytes[chunk] += one.configurations[at].activations;
+                workspace = workspace.max(one.configurations[at].workspace);
+            }
+            let held =
+                |counts: &Vec<f64>| counts.iter().zip(&bytes).map(|(count, bytes)| count * bytes).sum();
+            state + in_flight.iter().map(held).fold(0.0, f64::max) + workspace
+        };
+        let at_price = |price: f64| -> Vec<usize> {
+            let cost = |chunk: usize, one: &Configuration| {
+                one.behind() + price * (most[chunk] * one.activations + one.workspace)
+            };
+            let cheapest = |&(chunk, one): &(usize, &LayerCosts)| {
+                let all = 0..one.configurations.len();
+                all.min_by(|&a, &b| {
+                    cost(chunk, &one.configurations[a]).total_cmp(&cost(chunk, &one.configurations[b]))
+                })
+            };
+            layers.iter().map(|layer| cheapest(layer).unwrap_or(0)).collect()
+        };
+        let mut chosen = at_price(0.0);
+        if memory(&chosen) > capacity {
+            // Seconds for a byte, from none to more than any layer saves.
+            let (mut low, mut high) = (0.0f64, 1.0f64);
+            chosen = at_price(high);
+            if memory(&chosen) > capacity {
+                return None;
+            }
+            for _ in 0..80 {
+                let middle = if low == 0.0 { high / 16.0 } else { (low * high).sqrt() };
+                let next = at_price(middle);
+                if memory(&next) > capacity {
+                    low = middle;
+                } else if next == chosen && low > 0.0 {
+                    break;
+                } else {
+                    (high, chosen) = (middle, next);
+                }
+            }
+            for at in 0..chosen.len() {
+                for faster in 0..chosen[at] {
+                    let slower = std::mem::replace(&mut chosen[at], faster);
+                    if memory(&chosen) <= capacity {
+                        break;
+                    }
+                    chosen[at] = slower;
+                }
+            }
+        }
+        let memory = memory(&chosen);
+        let mut left = chosen.as_slice();
+        let configurations = ranges.iter().map(|(first, end)| {
+            let (own, rest) = left.split_at(end - first);
+            left = rest;
+            own.to_vec()
+        });
+        Some(Chosen { configurations: configurations.collect(), memory })
+    }
+
+    /// Seconds of an iteration of some microbatches, until the last pass ends.
+    fn time(&self, stages: &[Placed], microbatches: u32) -> f64 {
+        let times: Vec<StageTimes> = stages.iter().map(Placed::times).collect();
+        interleaved(&times, self.shape.devices, microbatches).unwrap_or(f64::INFINITY)
+    }
+
+    /// The longest time that a device takes after its last microbatch.
+    fn after(&self, stages: &[Placed]) -> f64 {
+        self.longest(stages, |stage| stage.costs.update)
+    }
+
+    /// The value of stages, from the time of some rounds of microbatches.
+    fn estimate(&self, stages: &[Placed]) -> f64 {
+        let m = self.combination.microbatches;
+        let timed = m.min(TIMED_ROUNDS * self.shape.devices);
+        let each = self.longest(stages, |stage| stage.forward + stage.backward);
+        self.time(stages, timed) + f64::from(m - timed) * each + self.after(stages)
+    }
+
+    /// The most of a device, over its stages together.
+    fn longest(&self, stages: &[Placed], of: impl Fn(&Placed) -> f64) -> f64 {
+        let devices = self.shape.devices as usize;
+        let sum = |device: usize| stages.iter().skip(device).step_by(devices).map(&of).sum::<f64>();
+        (0..devices).map(sum).fold(0.0, f64::max)
+    }
+}
+
+/// Configurations of the chunks of a device, by position among those of each layer.
+struct Chosen {
+    configurations: Vec<Vec<usize>>,
+    /// Bytes in use.
+    memory: f64,
+}
+
+/// Adds counts to those that none is above.
+fn keep_most(most: &mut Vec<Vec<f64>>, counts: &[f64]) {
+    let is_below = |one: &[f64], other: &[f64]| one.iter().zip(other).all(|(one, other)| one <= other);
+    if !most.iter().any(|other| is_below(counts, other)) {
+        most.retain(|other| !is_below(other, counts));
+        most.push(counts.to_vec());
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rand::RngExt;
 use stagewright_core::document::Schedule;
-use stagewright_core::schedule::{Pipeline, Task, Work, iteration, orders};
+use stagewright_core::schedule::{Pipeline, Task, Work, interleaved, iteration, orders};
 use stagewright_core::seed;
 
 use super::{close, pipeline, run, times};
@@ -92,10 +92,13 @@ fn every_task_ends_when_the_rules_say() {
             ran += 1;
         }
         assert_eq!(ran, ends.len());
-        if schedule != Schedule::Interleaved {
-            let time = iteration(schedule, &times(&pipeline), pipeline.microbatches);
-            assert!(close(run.seconds, time), "{number} {schedule:?}: {} and {time}", run.seconds);
-        }
+        let time = match schedule {
+            Schedule::Interleaved => {
+                interleaved(&times(&pipeline), pipeline.devices, pipeline.microbatches).expect("a schedule")
+            }
+            _ => iteration(schedule, &times(&pipeline), pipeline.microbatches),
+        };
+        assert!(close(run.seconds, time), "{number} {schedule:?}: {} and {time}", run.seconds);
         let busy: f64 = pipeline.stages.iter().map(|stage| stage.times.total()).sum::<f64>();
         let share =
             1.0 - busy * f64::from(pipeline.microbatches) / (f64::from(pipeline.devices) * run.seconds);

@@ -1,30 +1,15 @@
 //! Pipelines with several stages a device, under interleaved 1F1B.
 //!
 //! With p devices of v stages, stage k is on device k mod p. The stages of a device depend on each other through its memory,
-//! and no dynamic program over the layers knows them together: plans come from a local search, and the bound is a closed form.
-//!
-//! Let L_r be the seconds of a microbatch on device r, f and b those of stages, W their sum, and T the time of the schedule.
-//! The first microbatch reaches chunk c of device i after the forward passes of the stages before, and the last leaves chunk c'
-//! before the backward passes of the stages before. Between these, device i does all its work but for p forward passes of each
-//! chunk before c and p backward passes of each before c':
-//!
-//! ```text
-//! T ≥ Σ_{k < cp+i} f_k + Σ_{k < c'p+i} b_k + m · L_i − p · Σ_{k < c} f_{kp+i} − p · Σ_{k < c'} b_{kp+i}
-//! ```
-//!
-//! In the mean over the devices the passes of the chunks before c and c' cancel, and what is left, averaged over c and c', is
-//! (m · W + Σ_r (p − 1 − r) · L_r / v) / p. No device does more than T in its m microbatches, L_r ≤ T / m, so the sum is least
-//! if the last devices have that much and the first has the rest:
-//!
-//! ```text
-//! T ≥ W / p · (m + (p − 1) / v) / (1 + (p − 1) / (2 · v · m))
-//! ```
+//! and no dynamic program over the layers knows them together: plans come from a local search, and bounds from
+//! [`closed_form`](super::closed_form) and [`fluid`](super::fluid).
 
 use rustc_hash::FxHashMap;
 use stagewright_core::document::{LinkDocument, Schedule};
 use stagewright_core::schedule::{StageTimes, Work, interleaved, orders};
 use stagewright_core::stop::Stop;
 
+use super::closed_form;
 use super::fluid::{Alike, Fluid};
 use super::program::{Pipeline, Placed, Solved};
 use super::search::{Combination, Costs, Shape, Space};
@@ -94,12 +79,11 @@ impl Space<'_> {
         let transfers = (shape.stages() - 1) as f64 * least;
         let work: f64 = layers().map(|one| one.forward + one.configurations[0].behind()).sum();
         let update: f64 = layers().map(|one| one.update).sum();
-        let (m, p) = (f64::from(combination.microbatches), f64::from(devices));
-        let ramp = (p - 1.0) / f64::from(chunks);
-        let passes = (work + transfers) / p * (m + ramp) / (1.0 + ramp / (2.0 * m));
+        let m = combination.microbatches;
+        let passes = closed_form::interleaved(work + transfers, chunks, devices, m);
         // A layer is on one device.
         let longest = layers().map(|one| one.forward + one.configurations[0].behind()).fold(0.0, f64::max);
-        Some(passes.max(m * longest) + update / p)
+        Some(passes.max(f64::from(m) * longest) + update / f64::from(devices))
     }
 
     fn boundary_link(&self, combination: &Combination, shape: Interleaving) -> LinkDocument {

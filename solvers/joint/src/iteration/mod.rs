@@ -1,5 +1,6 @@
 //! Least time of an iteration of a training graph.
 
+mod closed_form;
 mod collective;
 mod error;
 mod explain;

@@ -12,6 +12,7 @@ use stagewright_core::seed;
 use stagewright_core::stop::Stop;
 use stagewright_core::tolerance::OPTIMAL_RELATIVE;
 
+use super::closed_form;
 use super::interleaved::Interleaving;
 use super::model::{Layer, Model};
 use super::pool::Pool;
@@ -266,23 +267,14 @@ impl WholeModel {
     /// A lower bound on all plans with a number of stages.
     fn bound(&self, combination: &Combination, stages: u32) -> f64 {
         let WholeModel { work, share: [least_share, most_share], update, spread, .. } = *self;
-        let (m, p) = (f64::from(combination.microbatches), f64::from(stages));
+        let (m, p) = (combination.microbatches, f64::from(stages));
         // Of p stages that with most work has at least a p-th of it.
         let slowest = (work / p).max(spread);
         let passes = match combination.schedule {
-            // Before stage s, the forward passes of the stages before: Σ_i τ_i · (m · w_i + share · Σ_{s > i} w_s) for
-            // any weights w of the stages that sum up to 1. All terms are equal for the weights chosen here.
-            Schedule::ZeroBubble if least_share > 0.0 => {
-                let even = least_share / (1.0 - (1.0 - least_share / m).powf(p));
-                (work * even).max(m * slowest)
+            Schedule::ZeroBubble => {
+                closed_form::zero_bubble(work, least_share, stages, m).max(f64::from(m) * slowest)
             }
-            Schedule::ZeroBubble => m * slowest,
-            // A microbatch goes through the others as well, while that stage runs no more than the forward passes of its
-            // other microbatches in flight.
-            _ => {
-                let waits = m - 1.0 - (p.min(m) - 1.0) * most_share;
-                work + waits.max(0.0) * slowest
-            }
+            _ => closed_form::one_f_one_b(work, slowest, most_share, stages, m),
         };
         passes + update / p
     }

@@ -17,6 +17,13 @@ pub(super) struct Devices<'a> {
 }
 
 impl<'a> Devices<'a> {
+    /// Devices of a kind of the cluster.
+    pub(super) fn new(cluster: &'a Cluster<'a>, kind: usize, tensor: u64, data: u64) -> Self {
+        let kind = &cluster.kinds[kind];
+        let uplink = kind.group.map(|group| &cluster.groups[group].uplink);
+        Devices { kind, uplink, tensor, data }
+    }
+
     /// The link of a group that spans consecutive devices.
     pub(super) fn link(&self, span: u64, needed_for: &str) -> Result<&'a LinkDocument, CheckError> {
         let document = self.kind.document;
@@ -77,9 +84,10 @@ pub(super) fn of_stages<'a>(
         if at < pipeline {
             used[kind].push((tensor, stage.data));
         }
-        let kind = &cluster.kinds[kind];
-        let count = kind.document.count;
-        let of_server = kind.document.server.map_or(count, |server| server.devices.min(count));
+        let devices = Devices::new(cluster, kind, u64::from(tensor), u64::from(stage.data));
+        let document = devices.kind.document;
+        let count = document.count;
+        let of_server = document.server.map_or(count, |server| server.devices.min(count));
         let mut wrong = |needs| {
             let found = u64::from(tensor);
             violations.push(JointViolation::Degree { stage: Some(at), name: "tensor", found, needs });
@@ -90,8 +98,7 @@ pub(super) fn of_stages<'a>(
         if first != tensor {
             wrong(format!("{first}, as in other stages on its kind"));
         }
-        let uplink = kind.group.map(|group| &cluster.groups[group].uplink);
-        stages.push(Devices { kind, uplink, tensor: u64::from(tensor), data: u64::from(stage.data) });
+        stages.push(devices);
     }
     for (kind, used) in cluster.kinds.iter().zip(used) {
         let (used, count) = (rules::devices(used.into_iter()), u64::from(kind.document.count));

@@ -56,8 +56,20 @@ pub(super) struct Layer {
 impl Layer {
     /// Everything that its costs depend on, but for the seconds of its operators.
     pub(super) fn figures(&self) -> Vec<u64> {
-        let Layer { forward: _, backward: _, updates: _, conversions, exchanges, .. } = self;
-        let Layer { parameters, gradients, optimizer, stashed, inputs, products, workspace, .. } = self;
+        let Layer {
+            forward: _,
+            backward: _,
+            updates: _,
+            conversions,
+            exchanges,
+            parameters,
+            gradients,
+            optimizer,
+            stashed,
+            inputs,
+            products,
+            workspace,
+        } = self;
         let mut figures = vec![conversions.len() as u64, exchanges.len() as u64];
         figures.extend(conversions.iter().flat_map(Conversion::figures));
         let divided = [parameters, gradients, optimizer].into_iter().flat_map(|amount| amount.parts.as_flattened());

@@ -1,0 +1,276 @@
+//! The fastest configurations of the layers of a stage that fit into its memory.
+//!
+//! The workspace of a stage is the largest of its layers, so every value that it may have is tried: layers are then in
+//! configurations that need no more, and have what it leaves for activations. If all layers with a choice are alike, it is
+//! enough to count how many have which configuration, and the answer is exact. Otherwise the seconds of the backward pass and
+//! those of both passes are minimised on their own, each by branch and bound on the numbers of configurations of every class,
+//! with the linear relaxation of the rest (Kellerer, Pferschy and Pisinger 2004, chapter 11). A search that takes too long is
+//! given up for the relaxation, which is a bound as well.
+
+use super::place::Setting;
+use super::{Effort, Exhausted};
+
+/// Most nodes of a search.
+const MOST_NODES: usize = 4096;
+
+/// Share of a layer by which rounding may change how many must be recomputed.
+const ROUNDING: f64 = 1e-9;
+
+/// What the passes of a stage take in no configurations less than: one of the points is at most both.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Point {
+    pub(super) backward: f64,
+    /// The backward pass and the weight gradients.
+    pub(super) both: f64,
+}
+
+/// Layers of one class in a stage.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Group<'p> {
+    pub(super) count: usize,
+    pub(super) settings: &'p [Setting],
+}
+
+/// Points of the layers in `room` bytes, with microbatches in flight until the backward pass and until the weight gradients.
+/// None if they do not fit.
+pub(super) fn fastest(
+    groups: &[Group],
+    in_flight: [f64; 2],
+    room: f64,
+    effort: &mut Effort,
+) -> Result<Vec<Point>, Exhausted> {
+    let mut workspaces: Vec<f64> =
+        groups.iter().flat_map(|group| group.settings.iter().map(|setting| setting.workspace)).collect();
+    workspaces.sort_by(f64::total_cmp);
+    workspaces.dedup();
+    let mut points = Vec::new();
+    for workspace in workspaces.into_iter().take_while(|&workspace| workspace <= room) {
+        effort.spend(groups.len() as u64)?;
+        let choices: Option<Vec<Choice>> =
+            groups.iter().map(|group| Choice::new(group, in_flight, workspace)).collect();
+        let Some(choices) = choices else { continue };
+        within(&choices, room - workspace, effort, &mut points)?;
+    }
+    // Points that another is below say nothing.
+    points.sort_by(|one: &Point, other| one.both.total_cmp(&other.both).then(one.backward.total_cmp(&other.backward)));
+    let mut least = f64::INFINITY;
+    points.retain(|point| point.backward < std::mem::replace(&mut least, least.min(point.backward)));
+    Ok(points)
+}
+
+/// What a layer takes more than in its fastest configuration, and the bytes that it saves.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    saved: f64,
+    backward: f64,
+    both: f64,
+}
+
+/// The configurations of the layers of a class.
+#[derive(Debug)]
+struct Choice {
+    count: usize,
+    /// Of one layer in its fastest configuration.
+    kept: f64,
+    backward: f64,
+    both: f64,
+    /// The others that save memory.
+    steps: Vec<Step>,
+}
+
+impl Choice {
+    /// Those that need no more than a workspace; `None` if there are none.
+    fn new(group: &Group, in_flight: [f64; 2], workspace: f64) -> Option<Self> {
+        let kept = |setting: &Setting| {
+            in_flight[0] * setting.activations[0] + in_flight[1] * setting.activations[1]
+        };
+        let mut settings = group.settings.iter().filter(|setting| setting.workspace <= workspace);
+        let first = settings.next()?;
+        let steps = settings.map(|setting| Step {
+            saved: kept(first) - kept(setting),
+            backward: setting.backward - first.backward,
+            both: setting.both - first.both,
+        });
+        Some(Choice {
+            count: group.count,
+            kept: kept(first),
+            backward: first.backward,
+            both: first.both,
+            steps: steps.filter(|step| step.saved > 0.0).collect(),
+        })
+    }
+}
+
+/// Adds the points of configurations that keep at most `room` bytes.
+fn within(
+    choices: &[Choice],
+    room: f64,
+    effort: &mut Effort,
+    points: &mut Vec<Point>,
+) -> Result<(), Exhausted> {
+    let total = |figure: fn(&Choice) -> f64| -> f64 {
+        choices.iter().map(|choice| choice.count as f64 * figure(choice)).sum()
+    };
+    let fastest = Point { backward: total(|choice| choice.backward), both: total(|choice| choice.both) };
+    let excess = total(|choice| choice.kept) - room;
+    if excess <= 0.0 {
+        points.push(fastest);
+        return Ok(());
+    }
+    let open: Vec<&Choice> = choices.iter().filter(|choice| !choice.steps.is_empty()).collect();
+    match open.as_slice() {
+        [] => {}
+        [choice] => {
+            effort.spend(choice.count as u64)?;
+            for counts in counts(choice.count, &choice.steps, excess) {
+                let more = |figure: fn(&Step) -> f64| -> f64 {
+                    counts.iter().zip(&choice.steps).map(|(&count, step)| count as f64 * figure(step)).sum()
+                };
+                points.push(Point {
+                    backward: fastest.backward + more(|step| step.backward),
+                    both: fastest.both + more(|step| step.both),
+                });
+            }
+        }
+        _ => {
+            let backward = least(&open, |step| step.backward, excess, effort)?;
+            let both = least(&open, |step| step.both, excess, effort)?;
+            if backward.is_finite() && both.is_finite() {
+                points.push(Point { backward: fastest.backward + backward, both: fastest.both + both });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Numbers of layers in each of at most two steps that save an excess: for every number in the second step, the least in the
+/// first.
+fn counts(count: usize, steps: &[Step], excess: f64) -> Vec<[usize; 2]> {
+    let needed = |saved: f64, step: &Step| -> usize {
+        // At most a few thousand, or more than there are layers.
+        (((excess - saved) / step.saved - ROUNDING).ceil().max(0.0)).min(1e9) as usize
+    };
+    match steps {
+        [only] => Some(needed(0.0, only)).filter(|&of| of <= count).map(|of| [of, 0]).into_iter().collect(),
+        [first, second] => (0..=count)
+            .filter_map(|of_second| {
+                let of_first = needed(of_second as f64 * second.saved, first);
+                (of_first + of_second <= count).then_some([of_first, of_second])
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Least seconds of steps that save an excess; infinite if all do not. A bound of it if the search takes too long.
+fn least(
+    open: &[&Choice],
+    cost: fn(&Step) -> f64,
+    excess: f64,
+    effort: &mut Effort,
+) -> Result<f64, Exhausted> {
+    let mut search = Search { open, cost, slopes: Vec::new(), best: f64::INFINITY, nodes: 0 };
+    for from in 0..=open.len() {
+        search.slopes.push(slopes(&open[from..], cost));
+    }
+    let [relaxed, rounded] = search.relax(0, excess);
+    search.best = rounded;
+    search.visit(0, excess, 0.0);
+    effort.spend(search.nodes as u64)?;
+    Ok(if search.nodes > MOST_NODES { relaxed } else { search.best })
+}
+
+/// A part of the convex hull of the configurations of a class.
+#[derive(Debug, Clone, Copy)]
+struct Slope {
+    count: f64,
+    saved: f64,
+    cost: f64,
+}
+
+/// The hulls of classes, from the least cost of a byte to the largest.
+fn slopes(open: &[&Choice], cost: fn(&Step) -> f64) -> Vec<Slope> {
+    let mut slopes = Vec::new();
+    for choice in open {
+        let count = choice.count as f64;
+        let mut steps = choice.steps.clone();
+        let ratio = |step: &Step| cost(step) / step.saved;
+        steps.sort_by(|one, other| ratio(one).total_cmp(&ratio(other)).then(other.saved.total_cmp(&one.saved)));
+        let (mut saved, mut paid) = (0.0, 0.0);
+        // Of those behind the first, only what saves more is on the hull; there are at most two.
+        for step in steps.into_iter().filter(|step| step.saved > 0.0) {
+            if step.saved > saved {
+                slopes.push(Slope { count, saved: step.saved - saved, cost: cost(&step) - paid });
+                (saved, paid) = (step.saved, cost(&step));
+            }
+        }
+    }
+    slopes.sort_by(|one, other| (one.cost / one.saved).total_cmp(&(other.cost / other.saved)));
+    slopes
+}
+
+/// A search for the numbers of steps in every class.
+#[derive(Debug)]
+struct Search<'c> {
+    open: &'c [&'c Choice],
+    cost: fn(&Step) -> f64,
+    /// Of the classes from this one on.
+    slopes: Vec<Vec<Slope>>,
+    best: f64,
+    nodes: usize,
+}
+
+impl Search<'_> {
+    /// The linear relaxation of classes from `at` on, and what it costs in whole layers; infinite if they cannot save the
+    /// excess.
+    fn relax(&self, at: usize, excess: f64) -> [f64; 2] {
+        let (mut left, mut cost) = (excess, 0.0);
+        for slope in &self.slopes[at] {
+            if left <= 0.0 {
+                break;
+            }
+            let needed = left / slope.saved - ROUNDING;
+            if needed <= slope.count {
+                let (part, whole) = (needed.max(0.0), needed.ceil().max(0.0));
+                return [cost + part * slope.cost, cost + whole * slope.cost];
+            }
+            left -= slope.count * slope.saved;
+            cost += slope.count * slope.cost;
+        }
+        if left <= 0.0 { [cost; 2] } else { [f64::INFINITY; 2] }
+    }
+
+    fn visit(&mut self, at: usize, excess: f64, paid: f64) {
+        self.nodes += 1;
+        if excess <= 0.0 {
+            self.best = self.best.min(paid);
+            return;
+        }
+        if self.nodes > MOST_NODES || paid + self.relax(at, excess)[0] >= self.best {
+            return;
+        }
+        let choice = self.open[at];
+        if at + 1 == self.open.len() {
+            for counts in counts(choice.count, &choice.steps, excess) {
+                self.best = self.best.min(paid + self.paid(choice, counts));
+            }
+            return;
+        }
+        let most = |step: usize, left: usize| if step < choice.steps.len() { left } else { 0 };
+        for of_second in 0..=most(1, choice.count) {
+            for of_first in 0..=most(0, choice.count - of_second) {
+                let counts = [of_first, of_second];
+                let saved: f64 =
+                    counts.iter().zip(&choice.steps).map(|(&count, step)| count as f64 * step.saved).sum();
+                self.visit(at + 1, excess - saved, paid + self.paid(choice, counts));
+                if saved >= excess {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn paid(&self, choice: &Choice, counts: [usize; 2]) -> f64 {
+        counts.iter().zip(&choice.steps).map(|(&count, step)| count as f64 * (self.cost)(step)).sum()
+    }
+}

@@ -1,0 +1,183 @@
+//! What layers cost on a kind of devices, in a combination of degrees.
+
+use stagewright_core::document::JointExecutionDocument;
+use stagewright_core::tolerance;
+
+use super::layers::{Class, Layers};
+use crate::joint::iteration::collective::point_to_point;
+use crate::joint::iteration::devices::Devices;
+use crate::joint::iteration::stage::{Configuration, Stage};
+use crate::read;
+
+/// A layer in a configuration.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Setting {
+    /// Seconds of the backward pass of a microbatch.
+    pub(super) backward: f64,
+    /// These, and the seconds of weight gradients that run apart.
+    pub(super) both: f64,
+    /// Bytes of a microbatch that are kept until the backward pass, and until the weight gradients.
+    pub(super) activations: [f64; 2],
+    pub(super) workspace: f64,
+}
+
+/// A class of layers.
+#[derive(Debug)]
+pub(super) struct Priced {
+    pub(super) forward: f64,
+    pub(super) update: f64,
+    pub(super) state: f64,
+    /// The configurations that it may have. None has a shorter backward pass than the first, or a shorter one together with
+    /// its weight gradients.
+    pub(super) settings: Vec<Setting>,
+}
+
+impl Priced {
+    /// Costs of a class on a kind; `None` if it cannot run there.
+    fn new(class: &Class, kind: usize, stage: &Stage, configurations: &[Configuration]) -> Option<Self> {
+        let work = class.work[kind].as_ref()?;
+        let configurations = if class.is_numbered { configurations } else { &[Configuration::None] };
+        let mut priced = Priced { forward: 0.0, update: 0.0, state: 0.0, settings: Vec::new() };
+        for &configuration in configurations {
+            let costs = stage.costs(class.layer, work, configuration).ok()?;
+            let [forward, backward, weight] = costs.passes;
+            // The same in all configurations.
+            (priced.forward, priced.update, priced.state) = (forward, costs.update, costs.state);
+            priced.settings.push(Setting {
+                backward,
+                both: backward + weight,
+                activations: costs.activations,
+                workspace: costs.workspace,
+            });
+        }
+        let first = priced.settings.first()?;
+        let is_fastest =
+            |other: &Setting| first.backward <= other.backward && first.both <= other.both;
+        priced.settings.iter().all(is_fastest).then_some(())?;
+        Some(priced)
+    }
+
+    /// Least seconds of the forward and the backward pass of a microbatch.
+    pub(super) fn passes(&self) -> f64 {
+        self.forward + self.settings[0].backward
+    }
+
+    /// Seconds of the weight gradients of a microbatch in the fastest configuration.
+    pub(super) fn weight(&self) -> f64 {
+        self.settings[0].both - self.settings[0].backward
+    }
+
+    /// Bytes of a microbatch that are kept at least.
+    pub(super) fn least_kept(&self) -> f64 {
+        let kept = self.settings.iter().map(|setting| setting.activations.iter().sum());
+        kept.fold(f64::INFINITY, f64::min)
+    }
+}
+
+/// A kind of devices with a degree of tensor parallelism.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    devices: Devices<'a>,
+    /// Share of the bytes of a tensor that is transferred between stages.
+    share: f64,
+    /// Most stages.
+    pub(super) room: usize,
+    /// Bytes that a stage may use.
+    pub(super) limit: f64,
+    /// By class; `None` if it cannot run here.
+    pub(super) classes: Vec<Option<Priced>>,
+}
+
+/// Seconds by boundary: of the forward pass of a stage that starts there, and of the backward pass of one that ends there.
+pub(super) type Transfers = Vec<[f64; 2]>;
+
+impl<'a> Place<'a> {
+    /// The kind of this number of a cluster with the devices of a stage; `None` if it has no room for one.
+    pub(super) fn new(
+        layers: &Layers,
+        kind: usize,
+        devices: Devices<'a>,
+        execution: &JointExecutionDocument,
+        samples: f64,
+        configurations: &[Configuration],
+        is_version_2: bool,
+    ) -> Option<Self> {
+        let document = devices.kind.document;
+        let room = u64::from(document.count) / devices.tensor.saturating_mul(devices.data).max(1);
+        if room == 0 {
+            return None;
+        }
+        let stage = Stage::new(devices, execution, samples);
+        let classes = layers.classes.iter().map(|class| Priced::new(class, kind, &stage, configurations));
+        Some(Place {
+            devices,
+            share: stage.share(),
+            room: usize::try_from(room).unwrap_or(usize::MAX).min(layers.len()),
+            // Sums differ by rounding, so twice the tolerance.
+            limit: read::usable_memory(document, is_version_2)
+                .map_or(f64::INFINITY, |limit| limit * (1.0 + 2.0 * tolerance::MEMORY_RELATIVE)),
+            classes: classes.collect(),
+        })
+    }
+
+    /// Most devices of a pipeline that fit into a server.
+    pub(super) fn in_server(&self) -> usize {
+        let of_stage = self.devices.tensor.saturating_mul(self.devices.data).max(1);
+        let of_server = self.devices.kind.document.server.map_or(u64::MAX, |server| u64::from(server.devices));
+        usize::try_from(of_server / of_stage).unwrap_or(usize::MAX)
+    }
+
+    /// Transfers in a pipeline of so many devices; `None` if it has devices of other kinds. Infinite without a link.
+    pub(super) fn transfers(&self, layers: &Layers, devices: Option<usize>) -> Transfers {
+        let of_stage = self.devices.tensor.saturating_mul(self.devices.data);
+        let span = devices.map_or(u64::MAX, |devices| of_stage.saturating_mul(devices as u64));
+        let link = self.devices.link(span, "transfers between stages").ok();
+        let crossings = layers.crossings.iter().map(|crossing| {
+            [crossing.forward, crossing.backward].map(|bytes| match (bytes, link) {
+                (None, _) => 0.0,
+                (Some(bytes), Some(link)) if bytes > 0.0 => point_to_point(bytes * self.share, link),
+                (Some(bytes), None) if bytes > 0.0 => f64::INFINITY,
+                _ => 0.0,
+            })
+        });
+        crossings.collect()
+    }
+}
+
+/// Sums over the first layers, each in its fastest configuration.
+#[derive(Debug)]
+pub(super) struct Sums {
+    pub(super) forward: Vec<f64>,
+    pub(super) backward: Vec<f64>,
+    pub(super) both: Vec<f64>,
+    pub(super) update: Vec<f64>,
+    pub(super) state: Vec<f64>,
+    pub(super) activations: [Vec<f64>; 2],
+    /// The workspace of every layer; infinite if it cannot run.
+    pub(super) workspace: Vec<f64>,
+}
+
+impl Sums {
+    pub(super) fn new(layers: &Layers, place: &Place) -> Self {
+        let priced = || layers.class_of.iter().map(|&class| place.classes[class].as_ref());
+        let sums = |figure: &dyn Fn(&Priced) -> f64| {
+            let mut sum = 0.0;
+            let after = priced().map(|priced| {
+                sum += priced.map_or(0.0, figure);
+                sum
+            });
+            std::iter::once(0.0).chain(after).collect::<Vec<_>>()
+        };
+        Sums {
+            forward: sums(&|priced| priced.forward),
+            backward: sums(&|priced| priced.settings[0].backward),
+            both: sums(&|priced| priced.settings[0].both),
+            update: sums(&|priced| priced.update),
+            state: sums(&|priced| priced.state),
+            activations: [0, 1].map(|until| sums(&|priced| priced.settings[0].activations[until])),
+            workspace: priced()
+                .map(|priced| priced.map_or(f64::INFINITY, |priced| priced.settings[0].workspace))
+                .collect(),
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | models | Llama 3, GPT-3, Mixtral and DeepSeek-V3 on 8 to 4,096 H100, and on half A100, half V100 |
 //! | published | GPT models of Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM" (SC 2021), table 1, on A100: their degrees and ours under one cost model, beside the rate they report |
+//! | schedules | interleaved 1F1B and zero-bubble beside 1F1B |
 //! | piper | Piper's program on its BERT-32 (Tarnawski et al., NeurIPS 2021), under `STAGEWRIGHT_SHARED` |
 //! | growth | time of the solve against layers, devices and the numbers of operators of a layer |
 //!
@@ -26,7 +27,7 @@ use stagewright::joint::iteration::{Problem, Request, Solution, solve};
 use stagewright::joint::sample;
 use stagewright::workloads::{Optimizer, Options, Precision, Size, Sizes, family};
 use stagewright_core::document::{
-    ClusterDocument, GraphDocument, Parallelism, Pass, PiperDocument, RecomputeWorkspace,
+    ClusterDocument, GraphDocument, Parallelism, Pass, PiperDocument, RecomputeWorkspace, Schedule,
 };
 use stagewright_core::memory;
 use stagewright_core::solver::{Context, Limits, Silent};
@@ -34,6 +35,7 @@ use stagewright_core::tolerance;
 
 fn main() {
     models();
+    schedules();
     published();
     piper();
     growth();
@@ -63,12 +65,12 @@ fn cluster(graph: &GraphDocument, text: &str) -> ClusterDocument {
     cluster
 }
 
-/// Kinds of parallelism, with degrees that are given.
-fn all(given: &[(Parallelism, u32)]) -> BTreeMap<Parallelism, Option<u32>> {
+/// All kinds of parallelism, with degrees that are given, under 1F1B.
+fn request(given: &[(Parallelism, u32)], global_batch: u64) -> Request {
     let mut parallel: BTreeMap<Parallelism, Option<u32>> =
         Parallelism::ALL.into_iter().map(|parallelism| (parallelism, None)).collect();
     parallel.extend(given.iter().map(|&(parallelism, degree)| (parallelism, Some(degree))));
-    parallel
+    Request { parallel, global_batch, microbatch: None, schedules: vec![Schedule::OneFOneB] }
 }
 
 /// Solves on two threads; returns the seconds that took, with reading the graph.
@@ -96,20 +98,22 @@ fn seconds_at_peak(graph: &GraphDocument, cluster: &ClusterDocument, batch: u64)
     flop / samples * batch as f64 / peaks.sum::<f64>()
 }
 
+/// Models of the tables: family, variant and sizes.
+const MODELS: [(&str, &str, &[(Size, u64)]); 6] = [
+    ("llama", "3-8b", &[(Size::Sequence, 8192)]),
+    ("llama", "3-70b", &[(Size::Sequence, 8192)]),
+    ("llama", "3-405b", &[(Size::Sequence, 8192)]),
+    ("gpt", "3-175b", &[]),
+    ("mixtral", "8x7b", &[]),
+    ("deepseek", "v3", &[]),
+];
+
 fn models() {
     println!(
         "| model | devices | iteration | gap | of the peak | stages, tp, dp, ep, ZeRO, microbatch | time |"
     );
     println!("| --- | --- | ---: | ---: | ---: | --- | ---: |");
-    let long = [(Size::Sequence, 8192)];
-    for (name, variant, sizes) in [
-        ("llama", "3-8b", &long[..]),
-        ("llama", "3-70b", &long[..]),
-        ("llama", "3-405b", &long[..]),
-        ("gpt", "3-175b", &[]),
-        ("mixtral", "8x7b", &[]),
-        ("deepseek", "v3", &[]),
-    ] {
+    for (name, variant, sizes) in MODELS {
         let graph = step(name, variant, sizes);
         for devices in [
             "8xh100",
@@ -121,12 +125,41 @@ fn models() {
             "256xa100+256xv100-32gb",
         ] {
             let cluster = cluster(&graph, devices);
-            let request = Request { parallel: all(&[]), global_batch: 2048, microbatch: None };
-            let (solution, seconds) = solved(&graph, &cluster, request);
+            let (solution, seconds) = solved(&graph, &cluster, request(&[], 2048));
             println!(
                 "| {name} {variant} | {devices} | {} | {seconds:.3} s |",
                 figures(&graph, &cluster, &solution, 2048)
             );
+        }
+    }
+    println!();
+}
+
+/// Every schedule by itself, with a batch of two samples a device, where the ramp of a pipeline counts.
+fn schedules() {
+    let others = [Schedule::ZeroBubble, Schedule::Interleaved];
+    println!("| model | devices | 1f1b | zero-bubble | gap | time | interleaved | gap | time |");
+    println!("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    for (name, variant, sizes) in MODELS {
+        let graph = step(name, variant, sizes);
+        for (devices, batch) in
+            [("64xh100", 128), ("512xh100", 1024), ("4096xh100", 8192), ("256xa100+256xv100-32gb", 1024)]
+        {
+            let cluster = cluster(&graph, devices);
+            let Some(plain) = solved(&graph, &cluster, request(&[], batch)).0.value else { continue };
+            let cells = others.map(|schedule| {
+                let request = Request { schedules: vec![schedule], ..request(&[], batch) };
+                let (solution, seconds) = solved(&graph, &cluster, request);
+                match solution.value.zip(solution.bound) {
+                    Some((value, bound)) => {
+                        let longer = 100.0 * (value / plain - 1.0);
+                        let gap = 100.0 * tolerance::gap(value, bound);
+                        format!("{longer:+.2}% | {gap:.2}% | {seconds:.2} s")
+                    }
+                    None => format!("{:?} | | {seconds:.2} s", solution.status),
+                }
+            });
+            println!("| {name} {variant} | {devices} | {plain:.3} s | {} | {} |", cells[0], cells[1]);
         }
     }
     println!();
@@ -193,7 +226,7 @@ fn published() {
             (Parallelism::Recompute, 2),
         ];
         let plan = |given: &[(Parallelism, u32)]| {
-            let request = Request { parallel: all(given), global_batch: batch, microbatch: None };
+            let request = request(given, batch);
             solved(&graph, &cluster, request).0
         };
         let (theirs, ours) = (plan(&given), plan(&[]));
@@ -272,7 +305,7 @@ fn growth() {
     };
     let time = |graph: &GraphDocument, devices: &str| {
         let cluster = cluster(graph, devices);
-        let request = Request { parallel: all(&[]), global_batch: 2048, microbatch: None };
+        let request = request(&[], 2048);
         solved(graph, &cluster, request).1
     };
     let llama = |layers: u64| step("llama", "3-70b", &[(Size::Layers, layers), (Size::Sequence, 8192)]);

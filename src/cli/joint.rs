@@ -6,8 +6,8 @@ use std::path::Path;
 use serde::Serialize;
 use stagewright::core::document::{
     ClusterDocument, GraphDocument, JOINT_PLAN_SCHEMA, JointBoundDocument, JointLayerDocument,
-    JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, ModelOptionsDocument,
-    Parallelism, PiperDocument, PlanStatus, RecomputeWorkspace, Schedule,
+    JointObjectiveDocument, JointObjectiveKind, JointPartsDocument, JointPlanDocument, JointStageDocument,
+    ModelOptionsDocument, Parallelism, PiperDocument, PlanStatus, RecomputeWorkspace, Schedule,
 };
 use stagewright::core::solver::{Context, SolveError, Status};
 use stagewright::core::tolerance;
@@ -16,6 +16,8 @@ use stagewright::formats::{
     Format, import_joint_plan, import_piper, is_joint_plan, is_piper, layers, write_joint_plan,
 };
 use stagewright::joint::{iteration, sample};
+use stagewright::report::html::{self, joint::JointPage};
+use stagewright::report::joint::JointFigures;
 use stagewright_verify::{JointReport, JointVerdict, check_joint, check_joint_layers};
 
 use super::args::{
@@ -45,12 +47,11 @@ pub(super) fn plan(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
         ("--checkpoint", arguments.checkpoint.is_some()),
         ("--dot", arguments.dot.is_some()),
         ("--trace", arguments.trace.is_some()),
-        ("--html", arguments.html.is_some()),
         ("--convergence", arguments.convergence.is_some()),
         ("--solver", arguments.solver != "auto"),
     ])?;
     refuse_around(&arguments.model.around, &besides_schedules(&arguments.objective))?;
-    files::outputs(&[("--out", arguments.out.as_deref())])?;
+    files::outputs(&[("--out", arguments.out.as_deref()), ("--html", arguments.html.as_deref())])?;
     let solving = resolve::solving(&arguments.solve)?;
     let problem = Problem::read(&arguments.model, &arguments.parallel, &arguments.objective.schedule)?;
     let document = problem.solve(&solving, verbose)?;
@@ -61,6 +62,17 @@ pub(super) fn plan(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     }
     if let Some(path) = arguments.out.as_deref().filter(|_| !is_printed) {
         files::write(path, &write_joint_plan(&document))?;
+    }
+    if let Some(path) = &arguments.html {
+        let parts = problem.parts(&document);
+        let page = JointPage {
+            model: &document.model,
+            cluster: document.cluster.as_ref().map(|cluster| cluster.name.as_str()),
+            document: &document,
+            parts: parts.as_deref(),
+            figures: problem.figures(),
+        };
+        files::write_with(path, |file| html::joint::write(&page, file))?;
     }
     Ok(match (document.status, document.gap, solving.gap) {
         (PlanStatus::Infeasible, _, _) => Exit::Infeasible,
@@ -244,15 +256,6 @@ fn parallel(list: &str) -> Result<BTreeMap<Parallelism, Option<u32>>> {
     Ok(found)
 }
 
-/// Figures for display that a plan does not have.
-#[derive(Debug, Clone, Copy, Default)]
-struct Figures {
-    /// FLOP of the model for a sample.
-    flop: f64,
-    /// Tokens of a sample.
-    tokens: Option<f64>,
-}
-
 /// What is planned.
 enum Problem {
     Layers(Box<Layers>),
@@ -300,10 +303,18 @@ impl Problem {
         Graph::read(model, arguments, parallel, schedules).map(|graph| Problem::Graph(Box::new(graph)))
     }
 
-    fn figures(&self) -> Figures {
+    fn figures(&self) -> JointFigures {
         match self {
-            Problem::Layers(_) => Figures::default(),
+            Problem::Layers(_) => JointFigures::default(),
             Problem::Graph(graph) => graph.figures(),
+        }
+    }
+
+    /// Times and bytes of every stage by part, where the model has them.
+    fn parts(&self, plan: &JointPlanDocument) -> Option<Vec<JointPartsDocument>> {
+        match self {
+            Problem::Layers(_) => None,
+            Problem::Graph(graph) => graph.problem.parts(plan),
         }
     }
 
@@ -518,13 +529,13 @@ impl Graph {
         Ok(Graph { label, graph, cluster, options: documents.options, objective, problem })
     }
 
-    fn figures(&self) -> Figures {
+    fn figures(&self) -> JointFigures {
         use stagewright::core::document::Pass;
         let passes = self.graph.operators.iter().filter(|operator| operator.pass != Pass::Update);
         let flop: f64 = passes.filter_map(|operator| operator.flop).sum();
         let samples = self.graph.batch.map_or(1.0, |batch| batch.samples.get() as f64);
         let tokens = self.graph.batch.and_then(|batch| batch.tokens).map(|tokens| tokens.get() as f64);
-        Figures { flop: flop / samples, tokens }
+        JointFigures { flop: flop / samples, tokens }
     }
 
     /// The best plan with some degrees given.

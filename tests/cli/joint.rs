@@ -31,6 +31,7 @@ fn a_training_graph_is_planned_bounded_checked_and_exported() {
     let checked = run(&["check", &graph, &plan]);
     assert_eq!(code(&checked), Some(0), "{}", stdout(&checked));
     assert!(stdout(&checked).contains("the plan is feasible, and its claims hold"), "{}", stdout(&checked));
+    assert!(stdout(&checked).contains("(joint): verified"), "{}", stdout(&checked));
     let flags = run(&["export", &plan, "--to", "torchtitan"]);
     assert_eq!(code(&flags), Some(0), "{}", stderr(&flags));
 
@@ -58,6 +59,60 @@ fn a_training_graph_is_planned_bounded_checked_and_exported() {
     let refuted = run(&["check", &graph, &plan]);
     assert_eq!(code(&refuted), Some(1));
     assert!(stdout(&refuted).contains("the plan states value_s"), "{}", stdout(&refuted));
+}
+
+#[test]
+fn schedules_are_planned_checked_and_exported() {
+    let files = folder(&[]);
+    let (graph, plan) = (path(&files, "llama.json"), path(&files, "plan.json"));
+    let llama =
+        ["workload", "llama", "--variant", "3-8b", "--layers", "6", "--sequence", "512", "--batch", "1"];
+    assert_eq!(
+        code(&run(&[&llama[..], &["--training", "--precision", "bf16", "--out", &graph]].concat())),
+        Some(0)
+    );
+    let mut values = Vec::new();
+    for (schedule, chunks, exported) in [
+        ("1f1b", 1, "\"1F1B\""),
+        ("zero-bubble", 1, "\"InterleavedZeroBubble\""),
+        ("interleaved", 2, "\"Interleaved1F1B\""),
+    ] {
+        let request =
+            ["--cluster", "4xh100", "--parallel", "pp=4", "--global-batch", "8", "--schedule", schedule];
+        let made = json(&run(&[&["plan", &graph, "--json"], &request[..]].concat()));
+        let execution = &made["execution"];
+        assert_eq!((&execution["schedule"], &execution["chunks"]), (&json!(schedule), &json!(chunks)));
+        assert_eq!(made["stages"].as_array().map(Vec::len), Some(4 * chunks));
+        std::fs::write(&plan, made.to_string()).unwrap();
+        let checked = run(&["check", &graph, &plan]);
+        assert_eq!(code(&checked), Some(0), "{schedule}: {}", stdout(&checked));
+        let explained = run(&["explain", &graph, &plan, "--no-what-if"]);
+        assert_eq!(code(&explained), Some(0), "{schedule}: {}", stderr(&explained));
+        let text = run(&["export", &plan, "--to", "torchtitan"]);
+        assert!(stdout(&text).contains(exported), "{schedule}: {}{}", stdout(&text), stderr(&text));
+        let megatron = run(&["export", &plan, "--to", "megatron-lm"]);
+        assert_eq!(code(&megatron) == Some(0), schedule != "zero-bubble", "{}", stderr(&megatron));
+        values.push(made["objective"]["value_s"].as_f64().expect("a value"));
+    }
+    let all = ["--cluster", "4xh100", "--parallel", "pp=4", "--global-batch", "8", "--schedule"];
+    let best =
+        json(&run(&[&["plan", &graph, "--json"], &all[..], &["zero-bubble,1f1b,interleaved"]].concat()));
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    assert!(
+        best["objective"]["value_s"].as_f64().is_some_and(|value| value <= least * (1.0 + 1e-9)),
+        "{values:?}"
+    );
+    assert_eq!(best["objective"]["schedules"], json!(["1f1b", "interleaved", "zero-bubble"]));
+    let none = run(&[&["plan", &graph], &all[..], &["gpipe"]].concat());
+    assert!(stderr(&none).contains("J010"), "{}", stderr(&none));
+    let several =
+        run(&["plan", &graph, "--cluster", "4xh100", "--schedule", "1f1b,gpipe", "--microbatches", "4"]);
+    assert!(stderr(&several).contains("U001"), "{}", stderr(&several));
+    // 3 does not divide 8 microbatches.
+    let uneven =
+        ["--cluster", "4xh100", "--parallel", "pp=3", "--global-batch", "8", "--schedule", "interleaved"];
+    let uneven = run(&[&["plan", &graph], &uneven[..]].concat());
+    assert_eq!((code(&uneven), stdout(&uneven).contains("whose number divides")), (Some(3), true));
 }
 
 #[test]

@@ -5,6 +5,7 @@ pub mod convergence;
 pub mod document;
 pub mod grid;
 pub mod html;
+pub mod joint;
 pub mod schedule;
 pub mod steady;
 pub mod step;

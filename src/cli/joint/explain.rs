@@ -1,10 +1,14 @@
 //! `explain` of a joint plan: what its time and memory are for, and what would change it.
 
 use serde::Serialize;
-use stagewright::core::document::{ClusterDocument, JointObjectiveKind, JointPlanDocument, ServerDocument};
+use stagewright::core::document::{
+    ClusterDocument, JointObjectiveKind, JointPartsDocument, JointPlanDocument, JointStageDocument,
+    ServerDocument,
+};
 use stagewright::formats::layers;
-use stagewright::joint::iteration::{self, Parts};
+use stagewright::joint::iteration;
 use stagewright::report::grid::{Column, Grid};
+use stagewright::report::joint::{limit, pipeline_devices};
 use stagewright::report::units::{bytes, percent, seconds};
 use stagewright::report::wrap::facts;
 
@@ -36,23 +40,7 @@ struct Stage<'p> {
     /// Share of the memory of its devices that is in use.
     memory_share: Option<f64>,
     #[serde(flatten)]
-    parts: PartsDocument,
-}
-
-/// [`Parts`] in a document.
-#[derive(Serialize)]
-struct PartsDocument {
-    compute_s: f64,
-    recompute_s: f64,
-    tensor_s: f64,
-    expert_s: f64,
-    zero_s: f64,
-    transfer_s: f64,
-    parameter_bytes: f64,
-    gradient_bytes: f64,
-    optimizer_bytes: f64,
-    activation_bytes: f64,
-    workspace_bytes: f64,
+    parts: JointPartsDocument,
 }
 
 /// A change, and the best plan under it.
@@ -101,7 +89,7 @@ pub(in crate::cli) fn explain_if_joint(arguments: &ExplainArguments) -> Result<O
         let value = solved(&problem(&cluster)?, &solving)?;
         what_ifs.push(WhatIf { change, value_s: value });
     }
-    let document = document(&plan, value, &cluster, &parts, what_ifs);
+    let document = document(&plan, value, &parts, what_ifs);
     match arguments.json {
         true => output::data(&output::json(&document)?)?,
         false => output::result(&text(&document, &plan, output::width()))?,
@@ -158,33 +146,16 @@ fn changes(cluster: &ClusterDocument, plan: &JointPlanDocument) -> Vec<(String, 
 fn document<'p>(
     plan: &'p JointPlanDocument,
     value: f64,
-    cluster: &ClusterDocument,
-    parts: &[Parts],
+    parts: &[JointPartsDocument],
     what_ifs: Vec<WhatIf>,
 ) -> Document<'p> {
-    let capacity = |name: Option<&String>| {
-        let kind = cluster.kinds.iter().find(|kind| Some(&kind.name) == name)?;
-        kind.memory_bytes.map(|bytes| bytes - kind.reserve_bytes.unwrap_or(0.0))
-    };
-    let stage = |(stage, parts): (&'p stagewright::core::document::JointStageDocument, &Parts)| Stage {
+    let stage = |(stage, parts): (&'p JointStageDocument, &JointPartsDocument)| Stage {
         kind: stage.kind.as_deref(),
-        memory_share: capacity(stage.kind.as_ref()).map(|bytes| stage.memory_bytes / bytes),
-        parts: PartsDocument {
-            compute_s: parts.compute_s,
-            recompute_s: parts.recompute_s,
-            tensor_s: parts.tensor_s,
-            expert_s: parts.expert_s,
-            zero_s: parts.zero_s,
-            transfer_s: parts.transfer_s,
-            parameter_bytes: parts.parameter_bytes,
-            gradient_bytes: parts.gradient_bytes,
-            optimizer_bytes: parts.optimizer_bytes,
-            activation_bytes: parts.activation_bytes,
-            workspace_bytes: parts.workspace_bytes,
-        },
+        memory_share: limit(plan, stage).map(|bytes| stage.memory_bytes / bytes),
+        parts: *parts,
     };
     let microbatches = plan.execution.as_ref().map_or(0.0, |execution| f64::from(execution.microbatches));
-    let devices = devices(plan);
+    let devices = pipeline_devices(plan);
     let busy = |device: usize| -> f64 {
         let stages = plan.stages.iter().skip(device).step_by(devices);
         stages.map(|stage| microbatches * stage.seconds + stage.update_s.unwrap_or(0.0)).sum()
@@ -201,22 +172,16 @@ fn document<'p>(
     }
 }
 
-/// Devices of a pipeline.
-fn devices(plan: &JointPlanDocument) -> usize {
-    let chunks = plan.execution.as_ref().map_or(1, |execution| execution.chunks.max(1));
-    (plan.stages.len() / chunks as usize).max(1)
-}
-
 fn text(document: &Document<'_>, plan: &JointPlanDocument, width: Option<u16>) -> String {
     let value = document.value_s;
     let share = |part: f64| format!("{} ({})", seconds(part), percent(part / value));
     let microbatches = plan.execution.as_ref().map_or(0.0, |execution| f64::from(execution.microbatches));
-    let of_slowest = || (document.slowest..plan.stages.len()).step_by(devices(plan));
+    let of_slowest = || (document.slowest..plan.stages.len()).step_by(pipeline_devices(plan));
     let update: f64 = of_slowest().filter_map(|at| plan.stages[at].update_s).sum();
     let stages: Vec<String> = of_slowest().map(|at| at.to_string()).collect();
     let name = if stages.len() == 1 { "slowest stage" } else { "slowest stages" };
     let mut lines = vec![("value", seconds(value)), (name, stages.join(", "))];
-    let parts: [(&str, fn(&PartsDocument) -> f64); 6] = [
+    let parts: [(&str, fn(&JointPartsDocument) -> f64); 6] = [
         ("compute", |parts| parts.compute_s),
         ("recomputation", |parts| parts.recompute_s),
         ("tensor parallelism", |parts| parts.tensor_s),

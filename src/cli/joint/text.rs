@@ -1,45 +1,24 @@
 //! Joint plans for a terminal.
 
 use stagewright::core::document::{
-    ClusterDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, PlanStatus, Schedule,
+    JointObjectiveKind, JointPlanDocument, JointStageDocument, PlanStatus, Schedule,
 };
 use stagewright::report::grid::{Column, Grid};
+use stagewright::report::joint::{self, JointFigures};
 use stagewright::report::units::{bytes, percent, seconds};
 use stagewright::report::wrap::{self, facts};
 use stagewright::text::visible;
 use stagewright_verify::{JointReport, JointVerdict};
 
-use super::Figures;
-
 /// Formats a plan.
-pub(super) fn plan(plan: &JointPlanDocument, figures: Figures, width: Option<u16>) -> String {
-    let is_iteration = plan.objective.kind == JointObjectiveKind::Iteration;
+pub(super) fn plan(plan: &JointPlanDocument, figures: JointFigures, width: Option<u16>) -> String {
     let mut lines = vec![("model", visible(&plan.model).into_owned())];
-    lines.push((
-        "objective",
-        match plan.objective.kind {
-            JointObjectiveKind::Iteration => {
-                format!("time of an iteration of {} samples", plan.objective.global_batch)
-            }
-            JointObjectiveKind::TimePerSample => format!(
-                "time per sample of the slowest stage, {} microbatches, recompute workspace {}",
-                plan.objective.global_batch,
-                plan.objective.recompute_workspace.name(),
-            ),
-        },
-    ));
-    let listed = plan.objective.parallel.iter().map(|(parallelism, degree)| match degree {
-        Some(degree) => format!("{}={degree}", parallelism.name()),
-        None => parallelism.name().to_owned(),
-    });
-    let names: Vec<String> = listed.collect();
-    lines.push(("parallel", names.join(", ")));
+    lines.push(("objective", joint::objective(&plan.objective)));
+    lines.push(("parallel", joint::parallel(&plan.objective)));
     lines.push(("value", plan.objective.value_s.map_or_else(|| "no plan".into(), seconds)));
     lines.push(("bound", bound_text(plan)));
     lines.extend(plan.gap.map(|gap| ("gap", percent(gap))));
-    if let (Some(value), true) = (plan.objective.value_s, is_iteration) {
-        lines.extend(rate(plan, figures, value).map(|rate| ("rate", rate)));
-    }
+    lines.extend(joint::rate(plan, figures).map(|rate| ("rate", rate)));
     if let Some(execution) = &plan.execution {
         let count = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let mut text = format!(
@@ -73,32 +52,6 @@ pub(super) fn plan(plan: &JointPlanDocument, figures: Figures, width: Option<u16
         text.push_str(&stages(plan, width));
     }
     text
-}
-
-/// Samples and tokens per second, and the share of the devices' peak that the model's FLOP are.
-fn rate(plan: &JointPlanDocument, figures: Figures, value: f64) -> Option<String> {
-    let samples = plan.objective.global_batch as f64 / value;
-    let mut text = format!("{samples:.3} samples/s");
-    if let Some(tokens) = figures.tokens {
-        text.push_str(&format!(", {:.0} tokens/s", samples * tokens));
-    }
-    let peak = plan.cluster.as_ref().map(|cluster| peak(plan, cluster)).filter(|&peak| peak > 0.0)?;
-    if figures.flop > 0.0 {
-        text.push_str(&format!(", {} of the peak of its devices", percent(samples * figures.flop / peak)));
-    }
-    Some(text)
-}
-
-/// Peak of the devices of a plan, in FLOP per second at the class's own peak.
-fn peak(plan: &JointPlanDocument, cluster: &ClusterDocument) -> f64 {
-    let of_stage = |stage: &JointStageDocument| {
-        let kind = cluster.kinds.iter().find(|kind| Some(&kind.name) == stage.kind.as_ref())?;
-        let class = cluster.classes.get(&kind.class)?;
-        Some(f64::from(stage.data) * f64::from(stage.tensor) * class.peak_flops?)
-    };
-    // Stages of a device under the interleaved schedule follow those of all others.
-    let chunks = plan.execution.as_ref().map_or(1, |execution| execution.chunks.max(1));
-    plan.stages.iter().take(plan.stages.len() / chunks as usize).filter_map(of_stage).sum()
 }
 
 fn stages(plan: &JointPlanDocument, width: Option<u16>) -> String {

@@ -237,3 +237,30 @@ pub struct JointLayerDocument {
     /// Name of its configuration.
     pub configuration: String,
 }
+
+/// Seconds of a microbatch on a stage, and bytes of a device of it, by what they are for.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct JointPartsDocument {
+    /// Seconds of operators, in both passes.
+    pub compute_s: f64,
+    /// Seconds of what is computed again in the backward pass.
+    pub recompute_s: f64,
+    /// Seconds of collectives in tensor-parallel groups.
+    pub tensor_s: f64,
+    /// Seconds of exchanges with experts.
+    pub expert_s: f64,
+    /// Seconds of collectives over copies, at ZeRO 2 and 3.
+    pub zero_s: f64,
+    /// Seconds of transfers from other stages.
+    pub transfer_s: f64,
+    /// Bytes of parameters.
+    pub parameter_bytes: f64,
+    /// Bytes of gradients.
+    pub gradient_bytes: f64,
+    /// Bytes of states of the optimizer.
+    pub optimizer_bytes: f64,
+    /// Bytes of activations of the microbatches in flight.
+    pub activation_bytes: f64,
+    /// Bytes of the largest workspace of a layer.
+    pub workspace_bytes: f64,
+}

@@ -39,8 +39,8 @@ pub use graph::{
 };
 pub use joint::{
     JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument, JointLayerDocument,
-    JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, Parallelism,
-    RecomputeWorkspace,
+    JointObjectiveDocument, JointObjectiveKind, JointPartsDocument, JointPlanDocument, JointStageDocument,
+    Parallelism, RecomputeWorkspace,
 };
 pub use pins::{PinTargets, PinsDocument};
 pub use piper::{PiperConfigurationDocument, PiperDocument, PiperEdgeDocument, PiperNodeDocument};

@@ -56,6 +56,37 @@ pub(super) fn percent(value: f64) -> String {
     quantity(&units::percent(value), value, "of 1")
 }
 
+/// A table in a frame that scrolls. Columns have a name and whether they contain words rather than numbers; the first
+/// column heads the rows.
+pub(super) fn table(
+    id: &str,
+    caption: &str,
+    columns: &[(&str, bool)],
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> String {
+    let class = |is_word: bool| if is_word { " class=\"word\"" } else { "" };
+    let mut text = format!(
+        "<div class=\"scroll tall\" role=\"region\" tabindex=\"0\" aria-label=\"{caption}\">\n\
+         <table id=\"{id}\"><caption class=\"hidden\">{caption}</caption><thead><tr>"
+    );
+    for &(name, is_word) in columns {
+        // Writing to a string cannot fail, here and below.
+        let _ = write!(text, "<th scope=\"col\"{}>{name}</th>", class(is_word));
+    }
+    text.push_str("</tr></thead><tbody>\n");
+    for row in rows {
+        for (at, (cell, &(_, is_word))) in row.iter().zip(columns).enumerate() {
+            let _ = match at {
+                0 => write!(text, "<tr><th scope=\"row\">{cell}</th>"),
+                _ => write!(text, "<td{}>{cell}</td>", class(is_word)),
+            };
+        }
+        text.push_str("</tr>\n");
+    }
+    text.push_str("</tbody></table></div>\n");
+    text
+}
+
 /// A count with thousands separators.
 ///
 /// The separator is a thin space, which cannot be mistaken for a decimal point or a decimal comma.

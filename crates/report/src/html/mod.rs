@@ -2,7 +2,8 @@
 //!
 //! What there is to read is markup, written here, and is there without JavaScript: figures, bars, how value and
 //! bound converged, the comparison. What there is to explore is data, as JSON in the page: the operators by layer
-//! (`graph`), the step and a period of the full pipeline (`timeline`, `steady`), which `page/*.js` draws.
+//! (`graph`), the step and a period of the full pipeline (`timeline`, `steady`), which `page/*.js` draws. Pages of joint
+//! plans are in [`joint`].
 //!
 //! Operator names come from untrusted files. They are escaped in markup. In data, every character that could end a
 //! script is escaped, and the scripts turn names into text nodes only. A content security policy admits only the
@@ -18,6 +19,7 @@ mod devices;
 mod figures;
 mod graph;
 mod groups;
+pub mod joint;
 mod markup;
 mod names;
 mod scene;
@@ -73,7 +75,8 @@ pub fn write(page: &Page, out: &mut dyn Write) -> io::Result<()> {
         page.comparison.map(comparison::section),
     ];
     let sections: Vec<shell::Section> = sections.into_iter().flatten().collect();
-    shell::write(page, &sections, &scene::data(page, steady.as_ref())?, out)
+    let title = summary::title(page.model, Some(page.cluster));
+    shell::write(&title, &sections, &scene::data(page, steady.as_ref())?, out)
 }
 
 /// Returns a page as a string.

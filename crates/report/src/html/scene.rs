@@ -29,10 +29,12 @@ struct Scene {
     bytes: Figures,
 }
 
+/// A device in the data.
 #[derive(Serialize)]
-struct Device {
-    name: String,
-    colour: String,
+pub(super) struct Device {
+    pub(super) name: String,
+    /// Its colour, unless each pass has one.
+    pub(super) colour: Option<String>,
 }
 
 /// Tables under construction, and the indices that all parts use.
@@ -71,7 +73,8 @@ pub(super) fn data(page: &Page, steady: Option<&Steady>) -> io::Result<String> {
     }
     let name = |&device| visible(&page.problem.cluster().device_name(device));
     let devices = used.iter().enumerate();
-    let devices = devices.map(|(at, device)| Device { name: name(device), colour: colour(at) }).collect();
+    let devices =
+        devices.map(|(at, device)| Device { name: name(device), colour: Some(colour(at)) }).collect();
     let graph = GraphData::new(page.problem, placement, &mut tables);
     let timeline = page.step.and_then(|step| TimelineData::from_step(step, &mut tables));
     let steady = steady.filter(|_| page.step.is_some()).and_then(|steady| steady::data(steady, &mut tables));

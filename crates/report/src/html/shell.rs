@@ -6,9 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use super::Page;
 use super::markup::{escape, escape_json};
-use super::names::visible;
 
 const TEMPLATE: &str = include_str!("page/page.html");
 const STYLE: &str =
@@ -36,9 +34,8 @@ pub(super) struct Section {
     pub(super) markup: String,
 }
 
-/// Writes a page from its sections and the JSON data that its scripts draw.
-pub(super) fn write(page: &Page, sections: &[Section], data: &str, out: &mut dyn Write) -> io::Result<()> {
-    let title = format!("{} on {}", visible(page.model), visible(page.cluster));
+/// Writes a page from its title, its sections and the JSON data that its scripts draw.
+pub(super) fn write(title: &str, sections: &[Section], data: &str, out: &mut dyn Write) -> io::Result<()> {
     let links: String = sections
         .iter()
         .map(|section| format!("<li><a href=\"#{}\">{}</a></li>", section.id, section.title))
@@ -51,7 +48,7 @@ pub(super) fn write(page: &Page, sections: &[Section], data: &str, out: &mut dyn
         .collect();
     fill(out, |name| match name {
         "policy" => policy(),
-        "title" => escape(&title),
+        "title" => escape(title),
         "version" => env!("CARGO_PKG_VERSION").into(),
         "style" => STYLE.into(),
         "links" => links.clone(),

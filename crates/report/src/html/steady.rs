@@ -9,7 +9,7 @@ use stagewright_core::simulate::Span;
 use super::markup::{self, escape};
 use super::names::visible;
 use super::scene::{Tables, pass_number};
-use super::timeline::{Activity, Doing, GRADIENTS, NO_PASS, TimelineData, view};
+use super::timeline::{Activity, Doing, GRADIENTS, KEY, NO_PASS, TimelineData, view};
 use crate::steady::{Steady, idle, in_flight, memory};
 use crate::table::share;
 use crate::units;
@@ -30,7 +30,7 @@ pub(super) fn markup(steady: &Steady) -> String {
         in_flight(state),
         units::seconds(state.latency)
     );
-    text.push_str(&view("steady", "one period of the full pipeline"));
+    text.push_str(&view("steady", "one period of the full pipeline", KEY));
     text.push_str(&figures(steady, state));
     if let Some(memory) = memory(state) {
         // Writing to a string cannot fail, here and below.
@@ -96,7 +96,7 @@ pub(super) fn data(steady: &Steady, tables: &mut Tables) -> Option<TimelineData>
             push(0.0, end - state.period, batch + 1);
         }
     }
-    TimelineData::new(problem, state.period, doing, tables)
+    TimelineData::new(state.period, doing.lanes(problem), &mut tables.seconds)
 }
 
 /// The operator that a task goes by, and what it has in place of a pass.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use stagewright_core::document::{PlanDocument, PlanStatus};
+use stagewright_core::document::PlanStatus;
 
 use super::Page;
 use super::markup::{self, count, escape};
@@ -14,86 +14,131 @@ use crate::throughput::rate;
 /// Summary section: the figures of a plan, or the reason why there is none.
 pub(super) fn section(page: &Page) -> Section {
     let plan = page.document;
-    let mut markup = format!(
-        "<p class=\"eyebrow\">{}</p>\n<h1 id=\"summary-title\"><bdi>{}</bdi> <span>on</span> <bdi>{}</bdi></h1>\n",
-        escape(&table::objective(&plan.objective)),
-        escape(&visible(page.model)),
-        escape(&visible(page.cluster))
-    );
-    let status = plan.status.name();
-    // Writing to a string cannot fail, here and below.
-    let _ = writeln!(
-        markup,
-        "<p class=\"verdict\"><span class=\"status {status}\" id=\"status\">{status}</span> {}</p>",
-        verdict(plan)
-    );
-    markup.push_str(&figures(plan));
-    if let Some(reason) = &plan.reason {
-        markup.push_str("<ul class=\"reason\" id=\"reason\">\n");
-        for line in reason.lines() {
-            let _ = writeln!(markup, "<li><bdi>{}</bdi></li>", escape(&visible(line)));
-        }
-        markup.push_str("</ul>\n");
-    }
-    markup.push_str(&facts(page));
+    let value = plan.objective.value_s;
+    let rate = value.and_then(|value| rate(&plan.objective, value, plan.throughput.as_ref()));
+    let claims = Claims {
+        status: plan.status,
+        value: value.zip(Some(rate.unwrap_or_default())),
+        bound: plan.bound.value_s.zip(Some(plan.bound.source.as_str())),
+        gap: plan.gap,
+        stop: plan.stop.as_deref(),
+        reason: plan.reason.as_deref(),
+        seconds: plan.seconds,
+        solver: &plan.solver,
+    };
+    let mut markup = heading(&table::objective(&plan.objective), page.model, Some(page.cluster));
+    markup.push_str(&claims.markup());
+    markup.push_str(&facts(&of_problem(page)));
     Section { id: "summary", title: "Summary", markup }
 }
 
-/// The status in a sentence.
-fn verdict(plan: &PlanDocument) -> String {
-    match (plan.status, plan.gap) {
-        (PlanStatus::Optimal, _) => "The plan is optimal: the bound has reached the value.".into(),
-        (PlanStatus::Feasible, Some(gap)) => {
-            format!("No plan is better by more than {}.", markup::percent(gap))
+/// Title of a page.
+pub(super) fn title(model: &str, cluster: Option<&str>) -> String {
+    let on = cluster.map(|cluster| format!(" on {}", visible(cluster)));
+    format!("{}{}", visible(model), on.unwrap_or_default())
+}
+
+/// Heading of a page, under its objective.
+pub(super) fn heading(objective: &str, model: &str, cluster: Option<&str>) -> String {
+    let on = cluster.map(|cluster| format!(" <span>on</span> <bdi>{}</bdi>", escape(&visible(cluster))));
+    format!(
+        "<p class=\"eyebrow\">{}</p>\n<h1 id=\"summary-title\"><bdi>{}</bdi>{}</h1>\n",
+        escape(objective),
+        escape(&visible(model)),
+        on.unwrap_or_default()
+    )
+}
+
+/// What a plan document says of its plan.
+pub(super) struct Claims<'a> {
+    pub(super) status: PlanStatus,
+    /// The value, and the rate that it is.
+    pub(super) value: Option<(f64, String)>,
+    /// The bound and its source.
+    pub(super) bound: Option<(f64, &'a str)>,
+    pub(super) gap: Option<f64>,
+    pub(super) stop: Option<&'a str>,
+    pub(super) reason: Option<&'a str>,
+    pub(super) seconds: f64,
+    pub(super) solver: &'a str,
+}
+
+impl Claims<'_> {
+    /// Status, figures, and the reason if there is one.
+    pub(super) fn markup(&self) -> String {
+        let status = self.status.name();
+        let mut markup = format!(
+            "<p class=\"verdict\"><span class=\"status {status}\" id=\"status\">{status}</span> {}</p>\n",
+            self.verdict()
+        );
+        markup.push_str(&self.figures());
+        if let Some(reason) = self.reason {
+            markup.push_str("<ul class=\"reason\" id=\"reason\">\n");
+            for line in reason.lines() {
+                // Writing to a string cannot fail, here and below.
+                let _ = writeln!(markup, "<li><bdi>{}</bdi></li>", escape(&visible(line)));
+            }
+            markup.push_str("</ul>\n");
         }
-        (PlanStatus::Feasible, None) => {
-            "The gap is unknown: another plan could be better by any amount.".into()
+        markup
+    }
+
+    /// The status in a sentence.
+    fn verdict(&self) -> String {
+        match (self.status, self.gap) {
+            (PlanStatus::Optimal, _) => "The plan is optimal: the bound has reached the value.".into(),
+            (PlanStatus::Feasible, Some(gap)) => {
+                format!("No plan is better by more than {}.", markup::percent(gap))
+            }
+            (PlanStatus::Feasible, None) => {
+                "The gap is unknown: another plan could be better by any amount.".into()
+            }
+            (PlanStatus::Infeasible, _) => "There is no plan: infeasibility is proved.".into(),
+            (PlanStatus::Unknown, _) => {
+                "There is no plan: the search neither found one nor proved infeasibility.".into()
+            }
         }
-        (PlanStatus::Infeasible, _) => "There is no plan: infeasibility is proved.".into(),
-        (PlanStatus::Unknown, _) => {
-            "There is no plan: the search neither found one nor proved infeasibility.".into()
+    }
+
+    fn figures(&self) -> String {
+        let none = || "none".to_owned();
+        let (value, bound) = (self.value.as_ref().map(|value| value.0), self.bound.map(|bound| bound.0));
+        let rate = self.value.as_ref().map_or("", |value| &value.1);
+        let source = self.bound.map_or("", |bound| bound.1);
+        let stop = self.stop.map(|stop| format!("stopped by {stop}")).unwrap_or_default();
+        let rows = [
+            ("value", value.map_or_else(none, markup::seconds), rate),
+            ("bound", bound.map_or_else(none, markup::seconds), source),
+            ("gap", self.gap.map_or_else(none, markup::percent), &stop),
+            ("solved in", markup::seconds(self.seconds), self.solver),
+        ];
+        let mut text = String::from("<dl class=\"figures\">\n");
+        for (name, figure, note) in rows {
+            let id = name.replace(' ', "-");
+            let note = escape(&visible(note));
+            let _ = writeln!(
+                text,
+                "<div><dt>{name}</dt><dd id=\"{id}\">{figure}</dd><dd class=\"note\">{note}</dd></div>"
+            );
         }
+        text.push_str("</dl>\n");
+        if let (Some(value), Some(bound)) = (value, bound)
+            && value > 0.0
+            && (bound / value).is_finite()
+        {
+            let share = (bound / value).clamp(0.0, 1.0) * 1000.0;
+            let _ = writeln!(
+                text,
+                "<svg class=\"gauge\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
+                 <rect class=\"open\" width=\"1000\" height=\"10\"/><rect class=\"proved\" width=\"{share:.1}\" \
+                 height=\"10\"/></svg>"
+            );
+        }
+        text
     }
 }
 
-fn figures(plan: &PlanDocument) -> String {
-    let none = || "none".to_owned();
-    let value = plan.objective.value_s;
-    let rate =
-        value.and_then(|value| rate(&plan.objective, value, plan.throughput.as_ref())).unwrap_or_default();
-    let source = plan.bound.value_s.map_or("", |_| plan.bound.source.as_str());
-    let stop = plan.stop.as_ref().map(|stop| format!("stopped by {stop}")).unwrap_or_default();
-    let rows = [
-        ("value", value.map_or_else(none, markup::seconds), rate.as_str()),
-        ("bound", plan.bound.value_s.map_or_else(none, markup::seconds), source),
-        ("gap", plan.gap.map_or_else(none, markup::percent), &stop),
-        ("solved in", markup::seconds(plan.seconds), &plan.solver),
-    ];
-    let mut text = String::from("<dl class=\"figures\">\n");
-    for (name, figure, note) in rows {
-        let id = name.replace(' ', "-");
-        let note = escape(&visible(note));
-        let _ = writeln!(
-            text,
-            "<div><dt>{name}</dt><dd id=\"{id}\">{figure}</dd><dd class=\"note\">{note}</dd></div>"
-        );
-    }
-    text.push_str("</dl>\n");
-    if let (Some(value), Some(bound)) = (value, plan.bound.value_s)
-        && value > 0.0
-    {
-        let share = (bound / value).clamp(0.0, 1.0) * 1000.0;
-        let _ = writeln!(
-            text,
-            "<svg class=\"gauge\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
-             <rect class=\"open\" width=\"1000\" height=\"10\"/><rect class=\"proved\" width=\"{share:.1}\" \
-             height=\"10\"/></svg>"
-        );
-    }
-    text
-}
-
-fn facts(page: &Page) -> String {
+fn of_problem(page: &Page) -> [(&'static str, String); 4] {
     let graph = page.problem.graph();
     let cluster = page.problem.cluster();
     let devices = match page.document.devices.len() {
@@ -103,12 +148,16 @@ fn facts(page: &Page) -> String {
             format!("{} of {} in use", count(used as usize), count(cluster.device_count()))
         }
     };
-    let rows = [
+    [
         ("operators", count(graph.operator_count())),
         ("tensors", count(graph.tensor_count())),
         ("devices", devices),
         ("seed", page.document.seed.to_string()),
-    ];
+    ]
+}
+
+/// A list of facts, whose markup is given.
+pub(super) fn facts(rows: &[(&str, String)]) -> String {
     let mut text = String::from("<dl class=\"facts\">\n");
     for (name, fact) in rows {
         let _ = writeln!(text, "<div><dt>{name}</dt><dd>{fact}</dd></div>");

@@ -1,11 +1,12 @@
-//! Rows of what devices and links do, in one step as the simulator plays it or in one period of the full pipeline, as
-//! fine as a screen shows.
+//! Rows of what devices and links do, in one step as the simulator plays it, in one period of the full pipeline or in an
+//! iteration of a joint plan, as fine as a screen shows.
 //!
 //! The time shown is divided into ticks, at most as many as a screen has pixels. What is at least two ticks long is
 //! drawn by itself; what is shorter is merged with what follows it at once, and nothing begins in the tick in
 //! which something else of its row has begun. A row so has no more spans than ticks, however many operators. What
 //! is merged goes by the name of its longest activity, so nothing that is seen by itself hides behind another name.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use rustc_hash::FxHashMap;
@@ -14,6 +15,7 @@ use stagewright_core::graph::OpId;
 use stagewright_core::problem::Problem;
 use stagewright_core::simulate::{Ports, Span};
 
+use super::figures::Figures;
 use super::names::visible;
 use super::scene::{Tables, pass_number};
 use super::shell::Section;
@@ -35,6 +37,13 @@ const PARTS: u32 = 4;
 pub(super) const NO_PASS: u8 = 3;
 /// What the synchronisation of gradients has there.
 pub(super) const GRADIENTS: u8 = 4;
+/// Pass code of weight gradients that run apart from their backward pass.
+pub(super) const WEIGHTS: u8 = 5;
+/// Pass code of several passes that are too short to be told apart.
+pub(super) const SEVERAL: u8 = 6;
+/// Keys of the passes of a step, in the colours of devices.
+pub(super) const KEY: &str = "<li><i class=\"swatch solid\"></i>forward</li><li><i class=\"swatch half\"></i>backward</li>\
+                   <li><i class=\"swatch faint\"></i>update</li><li><i class=\"swatch transfer\"></i>transfer</li>";
 
 /// The place of the timelines on the page; none without a step.
 pub(super) fn section(page: &Page, steady: Option<&Steady>) -> Option<Section> {
@@ -51,13 +60,14 @@ pub(super) fn section(page: &Page, steady: Option<&Steady>) -> Option<Section> {
         units::seconds(step.makespan()),
         parts(&step.critical_path(), step.makespan())
     );
-    markup.push_str(&view("timeline", "one step"));
+    markup.push_str(&view("timeline", "one step", KEY));
     Some(Section { id: "timeline", title: "Timeline", markup })
 }
 
-/// Where a timeline is drawn.
-pub(super) fn view(id: &str, what: &str) -> String {
-    include_str!("page/timeline.html").replace("{{id}}", id).replace("{{what}}", what)
+/// Where a timeline is drawn, with the markup of its key.
+pub(super) fn view(id: &str, what: &str, key: &str) -> String {
+    let template = include_str!("page/timeline.html");
+    template.replace("{{id}}", id).replace("{{what}}", what).replace("{{key}}", key)
 }
 
 /// What devices and links do in some time.
@@ -68,6 +78,10 @@ pub(super) struct TimelineData {
     /// Labels of the axis from start to end, equally spaced.
     axis: Vec<String>,
     rows: Vec<Row>,
+    /// Microbatches of every stage, if activities are passes of them: operator o is microbatch o mod this number, of
+    /// stage o / this number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) microbatches: Option<u32>,
 }
 
 /// A row of the timeline, of a device or a link.
@@ -114,6 +128,17 @@ pub(super) struct Activity {
     pub(super) batch: u32,
 }
 
+/// What is drawn in a row.
+pub(super) struct Lane {
+    /// Index of the device; `None` for an uplink.
+    pub(super) device: Option<u32>,
+    /// Label of the row.
+    pub(super) name: String,
+    pub(super) activities: Vec<Activity>,
+    /// Pass code of what is merged from several passes; else it has that of its longest activity.
+    pub(super) mixed: Option<u8>,
+}
+
 /// All that is done, by who does it: the devices by number, the uplinks by group.
 pub(super) struct Doing {
     pub(super) computes: Vec<Vec<Activity>>,
@@ -136,31 +161,30 @@ impl Doing {
         }
     }
 
-    fn count(&self) -> usize {
-        let Doing { computes, sends, receives, synchronises, uplinks } = self;
-        [computes, sends, receives, synchronises, uplinks].into_iter().flatten().map(Vec::len).sum()
-    }
-
     /// Devices with what they compute, send and receive, then uplinks; what nothing is done in is left out of what
     /// moves data.
-    fn lanes(self, problem: &Problem) -> Vec<(Option<u32>, String, Vec<Activity>)> {
+    pub(super) fn lanes(self, problem: &Problem) -> Vec<Lane> {
         let Doing { computes, sends, receives, synchronises, uplinks } = self;
         let mut lanes = Vec::new();
         let moves = sends.into_iter().zip(receives).zip(synchronises);
         for (device, (computes, ((sends, receives), synchronises))) in
             (0..).zip(computes.into_iter().zip(moves))
         {
-            lanes.push((Some(device), "computes".to_owned(), computes));
+            let mut push = |name: &str, activities| {
+                lanes.push(Lane { device: Some(device), name: name.to_owned(), activities, mixed: None });
+            };
+            push("computes", computes);
             for (name, activities) in
                 [("sends", sends), ("receives", receives), ("synchronises", synchronises)]
             {
                 if !activities.is_empty() {
-                    lanes.push((Some(device), name.to_owned(), activities));
+                    push(name, activities);
                 }
             }
         }
         for (group, activities) in problem.cluster().document().groups.iter().zip(uplinks) {
-            lanes.push((None, format!("uplink of {}", visible(&group.name)), activities));
+            let name = format!("uplink of {}", visible(&group.name));
+            lanes.push(Lane { device: None, name, activities, mixed: None });
         }
         lanes
     }
@@ -173,6 +197,8 @@ struct Merged {
     /// The longest activity; ties go to the first.
     longest: Activity,
     count: u32,
+    /// Code of the passes of its activities.
+    pass: u8,
     /// Whether all of them are too short to be drawn on their own.
     all_short: bool,
 }
@@ -180,30 +206,29 @@ struct Merged {
 impl TimelineData {
     /// Returns the data of a step; `None` if its makespan is zero or non-finite.
     pub(super) fn from_step(step: &Step, tables: &mut Tables) -> Option<TimelineData> {
-        TimelineData::new(step.problem(), step.makespan(), doing(step, tables), tables)
+        TimelineData::new(step.makespan(), doing(step, tables).lanes(step.problem()), &mut tables.seconds)
+    }
+
+    /// Codes of the passes that are drawn.
+    pub(super) fn passes(&self) -> BTreeSet<u8> {
+        self.rows.iter().flat_map(|row| &row.spans.pass).copied().collect()
     }
 
     /// The data of the activities of a time span; `None` if the span is empty.
-    pub(super) fn new(
-        problem: &Problem,
-        length: f64,
-        doing: Doing,
-        tables: &mut Tables,
-    ) -> Option<TimelineData> {
+    pub(super) fn new(length: f64, lanes: Vec<Lane>, seconds: &mut Figures) -> Option<TimelineData> {
         if length <= 0.0 || !length.is_finite() {
             return None;
         }
-        let count = doing.count();
-        let lanes = doing.lanes(problem);
+        let count: usize = lanes.iter().map(|lane| lane.activities.len()).sum();
         let affordable = if count > SPANS { SPANS / lanes.len() } else { FINEST };
         let ticks = affordable.clamp(COARSEST, FINEST);
-        let rows = lanes.into_iter().map(|(device, name, activities)| {
+        let rows = lanes.into_iter().map(|Lane { device, name, activities, mixed }| {
             let scale = ticks as f64 / length;
-            Row { device, name, spans: merged(activities, scale, tables) }
+            Row { device, name, spans: merged(activities, mixed, scale, seconds) }
         });
         let rows = rows.collect();
         let moment = |part| units::seconds(length * f64::from(part) / f64::from(PARTS));
-        Some(TimelineData { ticks, axis: (0..=PARTS).map(moment).collect(), rows })
+        Some(TimelineData { ticks, axis: (0..=PARTS).map(moment).collect(), rows, microbatches: None })
     }
 }
 
@@ -241,35 +266,40 @@ fn doing(step: &Step, tables: &Tables) -> Doing {
 }
 
 /// Merges the activities of a row into spans.
-fn merged(mut activities: Vec<Activity>, scale: f64, tables: &mut Tables) -> Spans {
+fn merged(mut activities: Vec<Activity>, mixed: Option<u8>, scale: f64, seconds: &mut Figures) -> Spans {
     activities.retain(|activity| activity.span.start < activity.span.end);
     activities.sort_by(|one, other| one.span.start.total_cmp(&other.span.start));
     let mut spans = Spans::default();
     let mut open: Option<Merged> = None;
-    let tick = |seconds: f64| (seconds * scale).floor() as u32;
+    let tick = |moment: f64| (moment * scale).floor() as u32;
     for activity in activities {
         let is_short = activity.seconds() < 2.0 / scale;
         if let Some(last) = &mut open {
             let same_tick = tick(last.span.start) == tick(activity.span.start);
             let overlaps = activity.span.start < last.span.end && activity.pass == NO_PASS;
             let adjacent = activity.span.start - last.span.end < 1.0 / scale;
-            let same_work = (last.longest.pass, last.longest.batch) == (activity.pass, activity.batch);
+            let same_work = (last.pass, last.longest.batch) == (activity.pass, activity.batch);
             let alike = last.all_short && is_short && adjacent && same_work;
             if same_tick || overlaps || alike {
                 last.span.end = last.span.end.max(activity.span.end);
                 last.count += 1;
                 last.all_short &= is_short;
+                let was = last.longest.pass;
                 if activity.seconds() > last.longest.seconds() {
                     last.longest = activity;
                 }
+                last.pass = mixed
+                    .filter(|&mixed| last.pass == mixed || was != activity.pass)
+                    .unwrap_or(last.longest.pass);
                 continue;
             }
-            spans.push(last, scale, tables);
+            spans.push(last, scale, seconds);
         }
-        open = Some(Merged { span: activity.span, longest: activity, count: 1, all_short: is_short });
+        let pass = activity.pass;
+        open = Some(Merged { span: activity.span, longest: activity, count: 1, pass, all_short: is_short });
     }
     if let Some(last) = &open {
-        spans.push(last, scale, tables);
+        spans.push(last, scale, seconds);
     }
     spans
 }
@@ -281,16 +311,16 @@ impl Activity {
 }
 
 impl Spans {
-    fn push(&mut self, merged: &Merged, scale: f64, tables: &mut Tables) {
+    fn push(&mut self, merged: &Merged, scale: f64, seconds: &mut Figures) {
         let Span { start, end } = merged.span;
         let first = (start * scale).floor();
         self.start.push(first as u32);
         self.ticks.push(((end * scale).ceil() - first).max(1.0) as u32);
         self.count.push(merged.count);
         self.operator.push(merged.longest.operator);
-        self.pass.push(merged.longest.pass);
+        self.pass.push(merged.pass);
         self.batch.push(merged.longest.batch);
-        self.from.push(tables.seconds.number(start, units::seconds));
-        self.took.push(tables.seconds.number(end - start, units::seconds));
+        self.from.push(seconds.number(start, units::seconds));
+        self.took.push(seconds.number(end - start, units::seconds));
     }
 }

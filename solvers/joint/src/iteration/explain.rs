@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
+use stagewright_core::document::{JointPartsDocument, Schedule};
+
 use super::model::Layer;
 use super::search::{Combination, Space};
-use super::table::{Configuration, Degrees, InFlight, Parts};
+use super::table::{Configuration, Degrees, InFlight};
 
 /// A stage of a plan.
 pub(crate) struct Listed {
@@ -23,10 +25,7 @@ impl Space<'_> {
         for combination in combinations {
             let costs = self.costs(combination);
             for (at, pool) in self.pools.iter().enumerate() {
-                let stages = combination.most_stages(at, self.pools, self.model.layers.len());
-                if stages == 0 || combination.stages.is_some_and(|given| given > stages) {
-                    continue;
-                }
+                let Some(devices) = self.most_devices(combination, at) else { continue };
                 let memory = |layer: &Layer| {
                     let costs = &costs[at][&layer.class];
                     let of = |one: &Configuration| one.activations + one.workspace;
@@ -38,7 +37,7 @@ impl Space<'_> {
                 let largest = layers.iter().max_by(|a, b| memory(a).total_cmp(&memory(b)));
                 let Some(largest) = largest else { continue };
                 // A device has its share of the states, and room for the largest layer.
-                let share = state / f64::from(stages);
+                let share = state / f64::from(devices);
                 let needed = share.max(memory(largest));
                 if least.as_ref().is_none_or(|least| needed < least.0) {
                     let Degrees { microbatch, data, zero, .. } = combination.degrees;
@@ -46,9 +45,13 @@ impl Space<'_> {
                         true => "the states of the model need".to_owned(),
                         false => format!("the layer {} needs", largest.name),
                     };
+                    let rest = match needed > pool.capacity {
+                        true => "",
+                        false => "; activations do not fit beside them",
+                    };
                     let text = format!(
-                        "a device of kind {} has {}; {what} at least {} of each at tp {}, dp {data}, {stages} stages, \
-                         ZeRO {zero} and a microbatch of {microbatch}",
+                        "a device of kind {} has {}; {what} at least {} of each at tp {}, dp {data}, pp {devices}, \
+                         ZeRO {zero} and a microbatch of {microbatch}{rest}",
                         pool.name,
                         gigabytes(pool.capacity),
                         gigabytes(needed),
@@ -58,14 +61,38 @@ impl Space<'_> {
                 }
             }
         }
-        least.map_or_else(|| "there are too few devices for the degrees".into(), |least| least.1)
+        let is_interleaved = |one: &Combination| one.schedule == Schedule::Interleaved;
+        match least {
+            Some((_, text)) => text,
+            None if combinations.iter().all(is_interleaved) => {
+                "interleaved 1F1B needs a pipeline of at least two devices, whose number divides that of the microbatches, and \
+                 two layers for each"
+                    .into()
+            }
+            None => "there are too few devices for the degrees".into(),
+        }
+    }
+
+    /// Most devices of a pipeline on a kind.
+    fn most_devices(&self, combination: &Combination, at: usize) -> Option<u32> {
+        let layers = self.model.layers.len();
+        let most = combination.most_stages(at, self.pools, layers);
+        let mut devices = 1..=most;
+        let is_given = |devices: u32| combination.stages.is_none_or(|given| given == devices);
+        let is_whole = |devices: u32| {
+            combination.schedule != Schedule::Interleaved
+                || (devices > 1
+                    && combination.microbatches.is_multiple_of(devices)
+                    && layers >= 2 * devices as usize)
+        };
+        devices.rfind(|&devices| is_given(devices) && is_whole(devices))
     }
 
     /// Times and bytes of stages by part.
-    pub(crate) fn parts(&self, combination: &Combination, stages: &[Listed]) -> Vec<Parts> {
+    pub(crate) fn parts(&self, combination: &Combination, stages: &[Listed]) -> Vec<JointPartsDocument> {
         let costs = self.costs(combination);
         let of = |Listed { layers, pool, in_flight, configurations }: &Listed| {
-            let mut sum = Parts::default();
+            let mut sum = JointPartsDocument::default();
             for (layer, &wanted) in self.model.layers[layers.clone()].iter().zip(configurations) {
                 let costs = &costs[*pool][&layer.class];
                 let parts = &costs.parts;

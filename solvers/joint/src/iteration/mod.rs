@@ -17,4 +17,4 @@ mod table;
 
 pub use error::ModelError;
 pub use solver::{NAME, Problem, Request, Solution, solve};
-pub use table::{CONFIGURATIONS, Parts};
+pub use table::CONFIGURATIONS;

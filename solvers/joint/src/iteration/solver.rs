@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use stagewright_core::document::{
-    ClusterDocument, GraphDocument, JointExecutionDocument, JointLayerDocument, JointPlanDocument,
-    JointStageDocument, Parallelism, Schedule,
+    ClusterDocument, GraphDocument, JointExecutionDocument, JointLayerDocument, JointPartsDocument,
+    JointPlanDocument, JointStageDocument, Parallelism, Schedule,
 };
 use stagewright_core::solver::{Context, Event, SolveError, Status, StopReason};
 use stagewright_core::tolerance::{OPTIMAL_RELATIVE, round_down};
@@ -15,7 +15,7 @@ use super::model::Model;
 use super::pool::{Pool, pools};
 use super::program::Placed;
 use super::search::{Combination, Space, search};
-use super::table::{CONFIGURATIONS, Degrees, InFlight, Parts};
+use super::table::{CONFIGURATIONS, Degrees, InFlight};
 
 /// Name of the solver.
 pub const NAME: &str = "joint";
@@ -106,7 +106,7 @@ impl Problem {
 
     /// Times of a microbatch and bytes of a device by part, for every stage of a plan. `None` if the plan is not one of this
     /// model and cluster.
-    pub fn parts(&self, plan: &JointPlanDocument) -> Option<Vec<Parts>> {
+    pub fn parts(&self, plan: &JointPlanDocument) -> Option<Vec<JointPartsDocument>> {
         let JointExecutionDocument { microbatch, microbatches, data, expert, zero, schedule, .. } =
             plan.execution.clone()?;
         if microbatch == 0 || microbatches == 0 || expert == 0 || data == 0 || !data.is_multiple_of(expert) {

@@ -1,6 +1,6 @@
 //! Costs of layers and stages under given degrees.
 
-use stagewright_core::document::LinkDocument;
+use stagewright_core::document::{JointPartsDocument, LinkDocument};
 
 use super::collective::{exchange, gather, reduce, send};
 use super::model::{Divided, Layer, Model, Work};
@@ -66,38 +66,11 @@ impl InFlight {
     }
 }
 
-/// Seconds of a microbatch, and bytes of a device, by what they are for.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Parts {
-    /// Seconds of operators, in both passes.
-    pub compute_s: f64,
-    /// Seconds of what is computed again in the backward pass.
-    pub recompute_s: f64,
-    /// Seconds of collectives in tensor-parallel groups.
-    pub tensor_s: f64,
-    /// Seconds of exchanges with experts.
-    pub expert_s: f64,
-    /// Seconds of collectives over copies, at ZeRO 2 and 3.
-    pub zero_s: f64,
-    /// Seconds of transfers from other stages.
-    pub transfer_s: f64,
-    /// Bytes of parameters.
-    pub parameter_bytes: f64,
-    /// Bytes of gradients.
-    pub gradient_bytes: f64,
-    /// Bytes of states of the optimizer.
-    pub optimizer_bytes: f64,
-    /// Bytes of activations of the microbatches in flight.
-    pub activation_bytes: f64,
-    /// Bytes of the largest workspace of a layer.
-    pub workspace_bytes: f64,
-}
-
 /// Costs of a layer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LayerCosts {
     /// Seconds by part, but for what is computed again, and bytes of states.
-    pub(crate) parts: Parts,
+    pub(crate) parts: JointPartsDocument,
     /// Layers of one class have the same costs.
     class: usize,
     pub(crate) forward: f64,
@@ -230,7 +203,7 @@ impl LayerCosts {
         };
         let states = [(&layer.parameters, 3), (&layer.gradients, 2), (&layer.states, 1)]
             .map(|(bytes, divided_from)| shares.bytes(bytes, zero >= divided_from));
-        let parts = Parts {
+        let parts = JointPartsDocument {
             compute_s: work + of_inputs + of_weights,
             tensor_s: 2.0 * conversions + again,
             expert_s: 2.0 * exchanges,
@@ -238,7 +211,7 @@ impl LayerCosts {
             parameter_bytes: states[0],
             gradient_bytes: states[1],
             optimizer_bytes: states[2],
-            ..Parts::default()
+            ..JointPartsDocument::default()
         };
         LayerCosts {
             parts,

@@ -1,32 +1,36 @@
 // A timeline: a strip of canvas for each row, and a cursor that the pointer and the arrow keys move. In that of the
-// full pipeline every activity is for one of several batches.
-const startTimeline = (id, { ticks, axis, rows }, isPipeline) => {
+// full pipeline every activity is for one of several batches. In an iteration of microbatches the key has the names and
+// the colours of passes; else a pass has the colour of its device.
+const startTimeline = (id, { ticks, axis, rows, microbatches }, isPipeline) => {
   const STRENGTH = [1, 0.62, 0.4, 0.8, 0.8];
-  const [TRANSFER, GRADIENTS] = [3, 4];
+  const [UPDATE, TRANSFER, GRADIENTS, SEVERAL] = [2, 3, 4, 6];
   const holder = document.getElementById(`${id}-rows`);
   const said = document.getElementById(`${id}-said`);
+  const view = document.getElementById(`${id}-view`);
+  const swatches = [...view.querySelectorAll("[data-pass]")];
   const strips = [];
   let cursor = null;
 
-  document.getElementById(`${id}-view`).hidden = false;
+  view.hidden = false;
   document.getElementById(`${id}-axis`).append(...axis.map((moment) => element("span", "", moment)));
   let last = null;
   for (const row of rows) {
     const isNew = row.device === null || row.device !== last?.device;
+    const colour = scene.devices[row.device]?.colour;
     if (isNew) {
       const owner = element("div", "of-device");
       const label = element("span", "device");
-      if (row.device !== null) label.append(chip(row.device));
+      if (colour) label.append(chip(row.device));
       label.append(element("bdi", "", row.device === null ? row.name : scene.devices[row.device].name));
       owner.append(label);
       holder.append(owner);
       last = { device: row.device, owner };
     }
     const canvas = element("canvas");
-    canvas.height = row.name === "computes" ? 20 : 8;
+    canvas.height = ["computes", "runs"].includes(row.name) ? 20 : 8;
     canvas.style.height = `${canvas.height}px`;
     canvas.dataset.height = canvas.height;
-    if (row.device !== null) canvas.classList.add(...scene.devices[row.device].colour.split(" "));
+    if (colour) canvas.classList.add(...colour.split(" "));
     last.owner.append(element("span", "does", row.device === null ? "carries" : row.name), canvas);
     strips.push(canvas);
   }
@@ -40,10 +44,14 @@ const startTimeline = (id, { ticks, axis, rows }, isPipeline) => {
     canvas.width = Math.round(width * dense);
     canvas.height = Math.round(canvas.dataset.height * dense);
     const context = canvas.getContext("2d");
-    context.fillStyle = style.getPropertyValue("accent-color");
+    const ofDevice = style.getPropertyValue("accent-color");
+    const colourOf = (swatch) => [swatch.dataset.pass, getComputedStyle(swatch).backgroundColor];
+    const ofPass = Object.fromEntries(swatches.map(colourOf));
     const scale = canvas.width / ticks;
     row.start.forEach((start, at) => {
-      context.globalAlpha = STRENGTH[row.pass[at]];
+      const own = ofPass[row.pass[at]];
+      context.fillStyle = own ?? ofDevice;
+      context.globalAlpha = own ? 1 : STRENGTH[row.pass[at]];
       // A gap of one pixel separates spans that are long enough to be seen on their own.
       const wide = row.ticks[at] * scale;
       context.fillRect(start * scale, 0, Math.max(1, wide > 4 * dense ? wide - dense : wide), canvas.height);
@@ -68,16 +76,23 @@ const startTimeline = (id, { ticks, axis, rows }, isPipeline) => {
     }
     return low;
   };
+  const nameOf = (operator, kind) => {
+    if (kind === GRADIENTS) return "gradients";
+    if (!microbatches) return `${kind === TRANSFER ? "output of " : ""}${fullName(operator)}`;
+    const pass = swatches.find((swatch) => Number(swatch.dataset.pass) === kind).parentElement.textContent;
+    if (kind === UPDATE) return pass;
+    const longest = kind === SEVERAL ? "the longest pass" : pass;
+    return `${longest} of microbatch ${operator % microbatches} in stage ${Math.floor(operator / microbatches)}`;
+  };
   const tell = () => {
     const row = rows[cursor.row];
-    const [number, operator] = [row.count[cursor.at], row.operator[cursor.at]];
+    const number = row.count[cursor.at];
     const kind = row.pass[cursor.at];
     const where = row.device === null ? row.name : `${scene.devices[row.device].name} ${row.name}`;
     const what = element("b");
-    const name = kind === GRADIENTS ? "gradients" : `${kind === TRANSFER ? "output of " : ""}${fullName(operator)}`;
-    what.append(element("bdi", "", name));
+    what.append(element("bdi", "", nameOf(row.operator[cursor.at], kind)));
     const more = number > 1 ? ` and ${count(number - 1)} at most as long,` : "";
-    const pass = kind < TRANSFER ? `${PASSES[kind]}, ` : "";
+    const pass = kind < TRANSFER && !microbatches ? `${PASSES[kind]}, ` : "";
     const age = row.batch?.[cursor.at] ?? 0;
     const batch = isPipeline ? `, batch n${age ? ` \u2212 ${age}` : ""}` : "";
     const when = `from ${scene.seconds.text[row.from[cursor.at]]}, for ${scene.seconds.text[row.took[cursor.at]]}`;

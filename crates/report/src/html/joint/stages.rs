@@ -1,0 +1,198 @@
+//! The stages: devices, layers, and time and memory by part, as bars and as a table.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use stagewright_core::document::JointStageDocument;
+use stagewright_core::tolerance;
+
+use super::JointPage;
+use super::layers::ends;
+use super::parts::{MEMORY, Part, Parts, backward};
+use crate::html::markup::{self, count, escape, table};
+use crate::html::names::visible;
+use crate::html::shell::Section;
+use crate::joint::{limit, pipeline_devices};
+use crate::table::share;
+use crate::units;
+
+/// Configurations of a stage that are named.
+const NAMED: usize = 4;
+
+/// What all rows of the section refer to.
+struct Stages<'a> {
+    page: &'a JointPage<'a>,
+    seconds: Parts,
+    bytes: Parts,
+    limits: Vec<Option<f64>>,
+    devices: usize,
+}
+
+/// Stages section; `None` without a plan.
+pub(super) fn section(page: &JointPage) -> Option<Section> {
+    let plan = page.document;
+    if plan.stages.is_empty() {
+        return None;
+    }
+    let stages = Stages {
+        page,
+        seconds: Parts::seconds(page),
+        bytes: Parts::bytes(page),
+        limits: plan.stages.iter().map(|stage| limit(plan, stage)).collect(),
+        devices: pipeline_devices(plan),
+    };
+    let of = if plan.execution.is_some() { "Time of a microbatch" } else { "Time per sample" };
+    let marked = match stages.limits.iter().any(Option::is_some) {
+        true => ", with a mark at what it may use",
+        false => "",
+    };
+    let mut text = format!(
+        "<h2 id=\"stages-title\">Stages</h2>\n<p class=\"lead\">{of} on every stage, relative to the slowest; and memory \
+         of one of its devices{marked}.</p>\n\
+         {}{}\
+         <div class=\"scroll tall\" role=\"region\" tabindex=\"0\" aria-label=\"Bars of all stages\">\n\
+         <ul class=\"devices stages\">\n",
+        stages.seconds.key("time"),
+        stages.bytes.key("memory")
+    );
+    stages.rows(&mut text);
+    text.push_str("</ul>\n</div>\n<details class=\"all\"><summary>All figures as a table</summary>\n");
+    text.push_str(&stages.table());
+    text.push_str("</details>\n");
+    Some(Section { id: "stages", title: "Stages", markup: text })
+}
+
+impl Stages<'_> {
+    fn documents(&self) -> &[JointStageDocument] {
+        &self.page.document.stages
+    }
+
+    fn rows(&self, text: &mut String) {
+        let finite = |figures: &mut dyn Iterator<Item = f64>| {
+            figures.filter(|figure| figure.is_finite()).fold(0.0, f64::max)
+        };
+        let slowest = finite(&mut self.documents().iter().map(|stage| stage.seconds));
+        let in_use = self.documents().iter().map(|stage| stage.memory_bytes);
+        let most = finite(&mut in_use.chain(self.limits.iter().flatten().copied()));
+        for (at, stage) in self.documents().iter().enumerate() {
+            let limit = self.limits[at];
+            let fits = limit.is_none_or(|limit| tolerance::fits(stage.memory_bytes, limit));
+            let of = limit.map(|limit| format!(" <small>of {}</small>", units::bytes(limit)));
+            // Writing to a string cannot fail, here and below.
+            let _ = writeln!(
+                text,
+                "<li><span class=\"stage\">stage {at} <small>{}</small></span>\
+                 <span class=\"layers\">{} <small>{}</small></span>\
+                 <svg class=\"bar\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" role=\"img\" \
+                 aria-label=\"time: {}\">{}</svg>\
+                 <span class=\"figure\">{}</span>\
+                 <svg class=\"bar memory\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" role=\"img\" \
+                 aria-label=\"memory: {}\">{}{}{}</svg>\
+                 <span class=\"figure\">{}{}{}</span></li>",
+                self.place(at, stage),
+                ends(&stage.layers),
+                configurations(stage),
+                self.seconds.words(at, units::seconds),
+                self.seconds.bar(at, slowest, units::seconds),
+                markup::seconds(stage.seconds),
+                self.bytes.words(at, units::bytes),
+                room(limit.map_or(1.0, |limit| share(limit, most))),
+                self.bytes.bar(at, most, units::bytes),
+                limit.map(|limit| mark(share(limit, most))).unwrap_or_default(),
+                markup::bytes(stage.memory_bytes),
+                of.unwrap_or_default(),
+                if fits { "" } else { " <b>does not fit</b>" },
+            );
+        }
+    }
+
+    /// Where a stage is: its device of the pipeline, if that has others, its kind and its degrees.
+    fn place(&self, at: usize, stage: &JointStageDocument) -> String {
+        let mut parts = Vec::new();
+        if self.devices < self.documents().len() {
+            parts.push(format!("device {}", at % self.devices));
+        }
+        parts.extend(stage.kind.as_ref().map(|kind| format!("<bdi>{}</bdi>", escape(&visible(kind)))));
+        parts.push(format!("tp\u{a0}{} ×\u{a0}dp\u{a0}{}", stage.tensor, stage.data));
+        parts.join(", ")
+    }
+
+    /// Table of all figures.
+    fn table(&self) -> String {
+        let stages = self.documents();
+        let mut columns: Vec<(&str, bool, Vec<String>)> = Vec::new();
+        let mut add = |name, is_word, cell: &dyn Fn(usize, &JointStageDocument) -> String| {
+            let cells = stages.iter().enumerate().map(|(at, stage)| cell(at, stage));
+            columns.push((name, is_word, cells.collect()));
+        };
+        add("stage", false, &|at, _| at.to_string());
+        add("device", false, &|at, _| (at % self.devices).to_string());
+        if stages.iter().any(|stage| stage.kind.is_some()) {
+            add("kind", true, &|_, stage| {
+                format!("<bdi>{}</bdi>", escape(&visible(stage.kind.as_deref().unwrap_or_default())))
+            });
+        }
+        add("tp", false, &|_, stage| stage.tensor.to_string());
+        add("dp", false, &|_, stage| stage.data.to_string());
+        add("layers", false, &|_, stage| count(stage.layers.len()));
+        add("in flight", false, &|_, stage| stage.in_flight.to_string());
+        add("time", false, &|_, stage| markup::seconds(stage.seconds));
+        let optional = |figure: Option<f64>| figure.map(markup::seconds).unwrap_or_default();
+        if stages.iter().any(|stage| stage.forward_s.is_some()) {
+            add("forward", false, &|_, stage| optional(stage.forward_s));
+            add("backward", false, &|_, stage| markup::seconds(backward(stage)));
+            add("weight gradients", false, &|_, stage| optional(stage.weight_s));
+            add("update", false, &|_, stage| optional(stage.update_s));
+        }
+        if self.page.parts.is_some() {
+            for Part { name, of_stage, .. } in &self.seconds.0 {
+                add(name, false, &|at, _| markup::seconds(of_stage[at]));
+            }
+        }
+        add("memory", false, &|_, stage| markup::bytes(stage.memory_bytes));
+        add("of", false, &|at, _| self.limits[at].map(markup::bytes).unwrap_or_default());
+        for Part { name, of_stage, .. } in self.bytes.0.iter().filter(|part| part.name != MEMORY) {
+            add(name, false, &|at, _| markup::bytes(of_stage[at]));
+        }
+        let heads: Vec<(&str, bool)> = columns.iter().map(|&(name, is_word, _)| (name, is_word)).collect();
+        let row = |at: usize| columns.iter().map(|column| column.2[at].clone()).collect();
+        table("stage-table", "Figures of all stages", &heads, (0..stages.len()).map(row))
+    }
+}
+
+/// How many layers there are, and how many have each configuration.
+fn configurations(stage: &JointStageDocument) -> String {
+    let mut number: BTreeMap<&str, usize> = BTreeMap::new();
+    for layer in &stage.layers {
+        *number.entry(&layer.configuration).or_default() += 1;
+    }
+    let named = number.iter().take(NAMED).map(|(name, &layers)| {
+        let layers = match number.len() {
+            1 if layers == 1 => String::new(),
+            1 => "all ".into(),
+            _ => format!("{} ", count(layers)),
+        };
+        format!("{layers}<bdi>{}</bdi>", escape(&visible(name)))
+    });
+    let mut parts: Vec<String> = named.collect();
+    if number.len() > NAMED {
+        parts.push(format!("{} other configurations", count(number.len() - NAMED)));
+    }
+    match stage.layers.len() {
+        0 => String::new(),
+        1 => format!("1 layer: {}", parts.join(", ")),
+        layers => format!("{} layers: {}", count(layers), parts.join(", ")),
+    }
+}
+
+/// The part of a bar of memory that may be used.
+fn room(limit: f64) -> String {
+    format!("<rect class=\"room\" width=\"{:.1}\" height=\"10\"/>", 1000.0 * limit)
+}
+
+/// A mark at the limit of memory, within the bar.
+fn mark(limit: f64) -> String {
+    const WIDE: f64 = 6.0;
+    let at = (1000.0 * limit).clamp(WIDE, 1000.0) - WIDE;
+    format!("<rect class=\"limit\" x=\"{at:.1}\" width=\"{WIDE:.1}\" height=\"10\"/>")
+}

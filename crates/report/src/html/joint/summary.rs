@@ -1,0 +1,91 @@
+//! The head of the page: value, bound, status, and the degrees of parallelism.
+
+use stagewright_core::document::{JointObjectiveKind, JointPlanDocument, Schedule};
+
+use super::JointPage;
+use crate::html::markup::{count, escape};
+use crate::html::names::visible;
+use crate::html::shell::Section;
+use crate::html::summary::{Claims, facts, heading};
+use crate::{joint, table};
+
+/// Summary section: the figures of a plan and its degrees, or the reason why there is none.
+pub(super) fn section(page: &JointPage) -> Section {
+    let plan = page.document;
+    let claims = Claims {
+        status: plan.status,
+        value: plan.objective.value_s.zip(Some(joint::rate(plan, page.figures).unwrap_or_default())),
+        bound: plan.bound.value_s.zip(Some(plan.bound.source.as_str())),
+        gap: plan.gap,
+        stop: plan.stop.as_deref(),
+        reason: plan.reason.as_deref(),
+        seconds: plan.seconds,
+        solver: &plan.solver,
+    };
+    let mut markup = heading(&joint::objective(&plan.objective), page.model, page.cluster);
+    markup.push_str(&claims.markup());
+    markup.push_str(&facts(&degrees(plan)));
+    Section { id: "summary", title: "Summary", markup }
+}
+
+/// How the plan runs a batch, and what it may use.
+fn degrees(plan: &JointPlanDocument) -> Vec<(&'static str, String)> {
+    let number = |number: u64| count(usize::try_from(number).unwrap_or(usize::MAX));
+    let devices = match joint::devices(plan) {
+        (0, all) => all.map(number),
+        (used, Some(all)) => Some(format!("{} of {} in use", number(used), number(all))),
+        (used, None) => Some(format!("{} in use", number(used))),
+    };
+    let mut rows: Vec<_> = devices.map(|devices| ("devices", devices)).into_iter().collect();
+    if !plan.stages.is_empty() {
+        rows.push(("stages", count(plan.stages.len())));
+        rows.push(("tp", tensor(plan)));
+    }
+    if let Some(execution) = &plan.execution {
+        let chunks = match execution.chunks {
+            0 | 1 => String::new(),
+            chunks => format!(", {chunks} stages of a device"),
+        };
+        let schedule = table::schedule(execution.schedule).unwrap_or("none");
+        rows.push(("dp", execution.data.to_string()));
+        rows.push(("ep", execution.expert.to_string()));
+        rows.push(("ZeRO", execution.zero.to_string()));
+        rows.push(("schedule", format!("{schedule}{chunks}")));
+        let samples = if execution.microbatch == 1 { "sample" } else { "samples" };
+        let microbatches = count(execution.microbatches as usize);
+        rows.push(("microbatches", format!("{microbatches} of {} {samples}", execution.microbatch)));
+    } else if plan.objective.kind == JointObjectiveKind::TimePerSample && !plan.stages.is_empty() {
+        rows.push(("dp", range(plan.stages.iter().map(|stage| stage.data))));
+    }
+    let mut allowed = joint::parallel(&plan.objective);
+    for &schedule in plan.objective.schedules.iter().filter(|&&schedule| schedule != Schedule::OneFOneB) {
+        allowed.push_str(&format!(", {}", table::schedule(schedule).unwrap_or("no schedule")));
+    }
+    rows.push(("allowed", allowed));
+    rows
+}
+
+/// Degrees of tensor parallelism: one, one of every kind, or a range.
+fn tensor(plan: &JointPlanDocument) -> String {
+    let all = range(plan.stages.iter().map(|stage| stage.tensor));
+    if !all.contains(' ') || plan.execution.is_none() {
+        return all;
+    }
+    let mut kinds: Vec<&str> = plan.stages.iter().filter_map(|stage| stage.kind.as_deref()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let of_kind = |kind: &&str| {
+        let stages = plan.stages.iter().filter(|stage| stage.kind.as_deref() == Some(kind));
+        let degrees = range(stages.map(|stage| stage.tensor));
+        format!("{degrees} on <bdi>{}</bdi>", escape(&visible(kind)))
+    };
+    kinds.iter().map(of_kind).collect::<Vec<_>>().join(", ")
+}
+
+/// A number, or the least and the most of several.
+fn range(numbers: impl Iterator<Item = u32> + Clone) -> String {
+    match (numbers.clone().min(), numbers.max()) {
+        (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
+        (least, _) => least.unwrap_or(0).to_string(),
+    }
+}

@@ -1,0 +1,171 @@
+//! One iteration under its schedule, pass by pass.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use serde::Serialize;
+use stagewright_core::document::{JointExecutionDocument, JointStageDocument};
+use stagewright_core::schedule::{Pipeline, Run, ScheduleError, Stage, StageTimes, Task, Work};
+use stagewright_core::simulate::Span;
+
+use super::JointPage;
+use super::parts::backward;
+use crate::html::figures::Figures;
+use crate::html::markup::{count, escape};
+use crate::html::names::visible;
+use crate::html::scene::Device;
+use crate::html::shell::Section;
+use crate::html::timeline::{Activity, Lane, SEVERAL, TimelineData, WEIGHTS, view};
+use crate::joint::pipeline_devices;
+use crate::{table, units};
+
+/// Rows: the page has spans for each.
+const ROWS: usize = 500;
+
+/// The data of a page.
+#[derive(Serialize)]
+struct Scene {
+    devices: Vec<Device>,
+    timeline: TimelineData,
+    seconds: Figures,
+}
+
+/// What is drawn, and the sentence over it.
+struct Drawing {
+    scene: Scene,
+    lead: String,
+}
+
+/// Timeline section with its data; no section for a plan without an execution.
+pub(super) fn section(page: &JointPage) -> io::Result<(Option<Section>, String)> {
+    let none = || "null".to_owned();
+    let Some(execution) = page.document.execution.as_ref().filter(|_| !page.document.stages.is_empty())
+    else {
+        return Ok((None, none()));
+    };
+    let mut markup = String::from("<h2 id=\"timeline-title\">Timeline</h2>\n");
+    let data = match drawn(page, execution) {
+        Ok(Drawing { scene, lead }) => {
+            markup.push_str(&format!("<p class=\"lead\">{lead}</p>\n"));
+            markup.push_str(&view("timeline", "one iteration", &key(&scene.timeline.passes())));
+            serde_json::to_string(&scene)?
+        }
+        Err(why) => {
+            let why = escape(&visible(&why));
+            markup.push_str(&format!(
+                "<p class=\"note\" id=\"no-timeline\">The timeline is left out: {why}.</p>\n"
+            ));
+            none()
+        }
+    };
+    Ok((Some(Section { id: "timeline", title: "Timeline", markup }), data))
+}
+
+/// Items of the key, which give the passes that are drawn their names and colours.
+fn key(drawn: &BTreeSet<u8>) -> String {
+    let passes = [
+        (0, "d0", "forward"),
+        (1, "d2", "backward"),
+        (WEIGHTS, "d1", "weight gradients"),
+        (SEVERAL, "several", "several, too short to be drawn apart"),
+        (2, "d7", "synchronisation of gradients and update"),
+    ];
+    let item =
+        |(pass, colour, name)| format!("<li><i class=\"chip {colour}\" data-pass=\"{pass}\"></i>{name}</li>");
+    passes.into_iter().filter(|(pass, ..)| drawn.contains(pass)).map(item).collect()
+}
+
+/// Why an iteration cannot be drawn, if that is seen before it is run.
+fn refusal(stages: &[JointStageDocument], devices: usize) -> Option<String> {
+    let times = |stage: &JointStageDocument| {
+        [Some(stage.seconds), stage.forward_s, stage.weight_s, stage.update_s].map(|time| time.unwrap_or(0.0))
+    };
+    let is_time = |seconds: f64| seconds.is_finite() && seconds >= 0.0;
+    if let Some(at) = stages.iter().position(|stage| !times(stage).into_iter().all(is_time)) {
+        return Some(format!("a time of stage {at} is negative or not finite"));
+    }
+    let too_many =
+        || format!("the pipeline has {} devices, and {ROWS} are the most that are drawn", count(devices));
+    (devices > ROWS).then(too_many)
+}
+
+/// Runs an iteration; an error is the reason why it is not drawn.
+fn drawn(page: &JointPage, execution: &JointExecutionDocument) -> Result<Drawing, String> {
+    let stages = &page.document.stages;
+    let devices = pipeline_devices(page.document);
+    if let Some(why) = refusal(stages, devices) {
+        return Err(why);
+    }
+    let run = run(page, execution, devices).map_err(|error| error.to_string())?;
+    let updates: Vec<f64> = (0..devices)
+        .map(|device| stages.iter().skip(device).step_by(devices).filter_map(|stage| stage.update_s).sum())
+        .collect();
+    let longest = updates.iter().copied().fold(0.0, f64::max);
+    let mut scene_devices = Vec::new();
+    let mut lanes = Vec::new();
+    let kinds: Vec<_> = stages.iter().filter_map(|stage| stage.kind.as_ref()).collect();
+    let has_kinds = kinds.iter().any(|&kind| kind != kinds[0]);
+    for (device, tasks) in run.tasks.iter().enumerate() {
+        let kind = stages[device].kind.as_ref().filter(|_| has_kinds);
+        let of_kind = kind.map(|kind| format!(", {}", visible(kind))).unwrap_or_default();
+        scene_devices.push(Device { name: format!("device {device}{of_kind}"), colour: None });
+        let mut activities: Vec<Activity> =
+            tasks.iter().map(|&(task, span)| activity(task, span, execution.microbatches)).collect();
+        let span = Span { start: run.seconds, end: run.seconds + updates[device] };
+        activities.push(Activity { span, operator: 0, pass: 2, batch: 0 });
+        let (name, mixed) = ("runs".into(), Some(SEVERAL));
+        lanes.push(Lane { device: Some(device as u32), name, activities, mixed });
+    }
+    let mut seconds = Figures::default();
+    let mut timeline = TimelineData::new(run.seconds + longest, lanes, &mut seconds)
+        .ok_or_else(|| "an iteration takes no time that can be drawn".to_owned())?;
+    timeline.microbatches = Some(execution.microbatches);
+    let lead = lead(execution, &run, longest, devices);
+    Ok(Drawing { scene: Scene { devices: scene_devices, timeline, seconds }, lead })
+}
+
+fn run(page: &JointPage, execution: &JointExecutionDocument, devices: usize) -> Result<Run, ScheduleError> {
+    let stage = |stage: &JointStageDocument| Stage {
+        times: StageTimes {
+            forward: stage.forward_s.unwrap_or(0.0),
+            backward: backward(stage),
+            weight: stage.weight_s.unwrap_or(0.0),
+        },
+        ..Stage::default()
+    };
+    let pipeline = Pipeline {
+        schedule: execution.schedule,
+        microbatches: execution.microbatches,
+        devices: devices as u32,
+        stages: page.document.stages.iter().map(stage).collect(),
+        transfers: Vec::new(),
+    };
+    pipeline.run()
+}
+
+fn activity(task: Task, span: Span, microbatches: u32) -> Activity {
+    let pass = match task.work {
+        Work::Forward => 0,
+        Work::Backward => 1,
+        Work::Weight => WEIGHTS,
+    };
+    Activity { span, operator: task.stage * microbatches + task.microbatch, pass, batch: 0 }
+}
+
+fn lead(execution: &JointExecutionDocument, run: &Run, update: f64, devices: usize) -> String {
+    let schedule = table::schedule(execution.schedule).unwrap_or("no schedule");
+    let microbatches = match execution.microbatches {
+        1 => "1 microbatch takes".to_owned(),
+        several => format!("{} microbatches take", count(several as usize)),
+    };
+    let idle = match devices {
+        1 => String::new(),
+        _ => format!(", of which a device is idle for {} on average", units::percent(run.bubble)),
+    };
+    format!(
+        "One iteration under {schedule}: {microbatches} {}{idle}; the synchronisation of gradients and the update after \
+         them, {}. A row is a device of the pipeline, a tensor-parallel group of one copy.",
+        units::seconds(run.seconds),
+        units::seconds(update)
+    )
+}

@@ -1,0 +1,108 @@
+//! Joint plans: what documents of them mean, for pages and tables.
+
+use stagewright_core::document::{
+    ClusterDocument, JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument,
+    KindDocument, Schedule,
+};
+
+use super::units::percent;
+
+/// Figures of a model that its plan does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct JointFigures {
+    /// FLOP of a sample in both passes; 0 if unknown.
+    pub flop: f64,
+    /// Tokens of a sample.
+    pub tokens: Option<f64>,
+}
+
+/// The objective in words.
+pub fn objective(objective: &JointObjectiveDocument) -> String {
+    match objective.kind {
+        JointObjectiveKind::Iteration => {
+            format!("time of an iteration of {} samples", objective.global_batch)
+        }
+        JointObjectiveKind::TimePerSample => format!(
+            "time per sample of the slowest stage, {} microbatches, recompute workspace {}",
+            objective.global_batch,
+            objective.recompute_workspace.name(),
+        ),
+    }
+}
+
+/// Parallelism that a plan may use, with the degrees that are given.
+pub fn parallel(objective: &JointObjectiveDocument) -> String {
+    let listed = objective.parallel.iter().map(|(parallelism, degree)| match degree {
+        Some(degree) => format!("{}={degree}", parallelism.name()),
+        None => parallelism.name().to_owned(),
+    });
+    listed.collect::<Vec<_>>().join(", ")
+}
+
+/// Devices of a pipeline: stage k is on device k mod this number. Devices of a pipeline are tensor-parallel groups of one
+/// copy.
+pub fn pipeline_devices(plan: &JointPlanDocument) -> usize {
+    let stages = plan.stages.len();
+    let interleaved = plan.execution.as_ref().filter(|execution| execution.schedule == Schedule::Interleaved);
+    let chunks = interleaved.map_or(1, |execution| execution.chunks.max(1) as usize);
+    if stages.is_multiple_of(chunks) { stages / chunks } else { stages }
+}
+
+/// Devices that a stage is on.
+fn devices_of(stage: &JointStageDocument) -> u64 {
+    u64::from(stage.data) * u64::from(stage.tensor)
+}
+
+/// Devices in use, and devices of the cluster if there is one.
+pub fn devices(plan: &JointPlanDocument) -> (u64, Option<u64>) {
+    let used = plan.stages.iter().take(pipeline_devices(plan)).map(devices_of).fold(0, u64::saturating_add);
+    let all = plan.cluster.as_ref().map(|cluster| {
+        let kinds = cluster.kinds.iter().filter(|kind| !kind.host);
+        kinds.map(|kind| u64::from(kind.count)).sum()
+    });
+    (used, all)
+}
+
+/// The kind of the devices of a stage; where stages have no kinds, the only one.
+fn kind_of<'c>(stage: &JointStageDocument, cluster: &'c ClusterDocument) -> Option<&'c KindDocument> {
+    let mut kinds = cluster.kinds.iter().filter(|kind| !kind.host);
+    match &stage.kind {
+        Some(name) => kinds.find(|kind| kind.name == *name),
+        None => kinds.next(),
+    }
+}
+
+/// Memory of a device of a stage that a plan may use, in bytes; `None` if it is unlimited or not known.
+pub fn limit(plan: &JointPlanDocument, stage: &JointStageDocument) -> Option<f64> {
+    let kind = kind_of(stage, plan.cluster.as_ref()?)?;
+    Some((kind.memory_bytes? - kind.reserve_bytes.unwrap_or(0.0)).max(0.0))
+}
+
+/// Samples and tokens per second, and the share of the devices' peak that the model's FLOP are. `None` without a plan for an
+/// iteration.
+pub fn rate(plan: &JointPlanDocument, figures: JointFigures) -> Option<String> {
+    let value = plan.objective.value_s.filter(|&value| value > 0.0)?;
+    if plan.objective.kind != JointObjectiveKind::Iteration {
+        return None;
+    }
+    let samples = plan.objective.global_batch as f64 / value;
+    let mut text = format!("{samples:.3} samples/s");
+    if let Some(tokens) = figures.tokens {
+        text.push_str(&format!(", {:.0} tokens/s", samples * tokens));
+    }
+    let peak = peak(plan);
+    if figures.flop > 0.0 && peak > 0.0 {
+        text.push_str(&format!(", {} of the peak of its devices", percent(samples * figures.flop / peak)));
+    }
+    Some(text)
+}
+
+/// Peak of the devices of a plan, in FLOP per second at the class's own peak.
+fn peak(plan: &JointPlanDocument) -> f64 {
+    let Some(cluster) = &plan.cluster else { return 0.0 };
+    let of_stage = |stage: &JointStageDocument| {
+        let class = cluster.classes.get(&kind_of(stage, cluster)?.class)?;
+        Some(devices_of(stage) as f64 * class.peak_flops?)
+    };
+    plan.stages.iter().take(pipeline_devices(plan)).filter_map(of_stage).sum()
+}

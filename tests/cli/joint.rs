@@ -64,7 +64,7 @@ fn a_training_graph_is_planned_bounded_checked_and_exported() {
 #[test]
 fn schedules_are_planned_checked_and_exported() {
     let files = folder(&[]);
-    let (graph, plan) = (path(&files, "llama.json"), path(&files, "plan.json"));
+    let [graph, plan, page] = ["llama.json", "plan.json", "page.html"].map(|name| path(&files, name));
     let llama =
         ["workload", "llama", "--variant", "3-8b", "--layers", "6", "--sequence", "512", "--batch", "1"];
     assert_eq!(
@@ -79,7 +79,9 @@ fn schedules_are_planned_checked_and_exported() {
     ] {
         let request =
             ["--cluster", "4xh100", "--parallel", "pp=4", "--global-batch", "8", "--schedule", schedule];
-        let made = json(&run(&[&["plan", &graph, "--json"], &request[..]].concat()));
+        let made = json(&run(&[&["plan", &graph, "--json", "--html", &page], &request[..]].concat()));
+        let written = std::fs::read_to_string(&page).expect("a page");
+        assert!(written.contains("Timeline") && written.contains("decoder.layer.5"), "{schedule}");
         let execution = &made["execution"];
         assert_eq!((&execution["schedule"], &execution["chunks"]), (&json!(schedule), &json!(chunks)));
         assert_eq!(made["stages"].as_array().map(Vec::len), Some(4 * chunks));
@@ -133,6 +135,9 @@ fn a_file_of_piper_is_planned_and_checked() {
     assert_eq!(code(&run(&["check", &model, &plan])), Some(0));
     let written = std::fs::read(&plan).expect("a plan");
     assert_eq!(code(&run_with_input(&["check", &model, "-"], &written)), Some(0));
+    let page = path(&files, "page.html");
+    assert_eq!(code(&run(&[&request[..], &["tp,dp,pp,recompute", "--html", &page]].concat())), Some(0));
+    assert!(std::fs::read_to_string(&page).expect("a page").contains("time per sample"));
     let piped = ["plan", "-", "--time-unit", "s", "--json", "--parallel", "tp,dp,pp,recompute"];
     let piped = json(&run_with_input(&piped, piper.to_string().as_bytes()));
     let found: Value = serde_json::from_slice(&written).expect("JSON");

@@ -290,11 +290,67 @@ pub(crate) struct Found {
 /// Combinations that are solved side by side.
 const BATCH: usize = 8;
 
-/// Solves the combinations, those with the least bound first, until no other can have a better plan. Every batch reports the
-/// value of the best plan and the bound so far.
+/// Gap at which a plan under 1F1B is good enough to begin from.
+const HINT_GAP: f64 = 0.05;
+
+/// Solves the combinations. Reports the value of the best plan and the bound so far.
+///
+/// Those under 1F1B are fast to solve, also for several kinds of devices. The degrees and the number of stages of the best
+/// plan are tried first under the other schedules, whose searches need a good plan to leave out the rest.
 pub(crate) fn search(
     space: &Space<'_>,
     combinations: Vec<Combination>,
+    gap: f64,
+    pool: &ThreadPool,
+    stop: &Stop,
+    mut report: impl FnMut(f64, f64),
+) -> Found {
+    let is_plain = |one: &Combination| one.schedule == Schedule::OneFOneB;
+    let (plain, others): (Vec<Combination>, Vec<Combination>) = combinations.into_iter().partition(is_plain);
+    let Some(first_other) = others.first().map(|one| one.schedule) else {
+        return rounds(space, plain, None, gap, pool, stop, report);
+    };
+    let is_asked = !plain.is_empty();
+    let plain = match is_asked {
+        true => plain,
+        false => {
+            let alike = others.iter().filter(|one| one.schedule == first_other);
+            alike.map(|one| Combination { schedule: Schedule::OneFOneB, ..one.clone() }).collect()
+        }
+    };
+    let enough = if is_asked { gap } else { gap.max(HINT_GAP) };
+    let plain = rounds(space, plain, None, enough, pool, stop, |value, _| {
+        if is_asked {
+            report(value, f64::NEG_INFINITY);
+        }
+    });
+    let mut best = plain.best.clone().filter(|_| is_asked);
+    if let Some((combination, pipeline)) = plain.best {
+        for schedule in [Schedule::Interleaved, Schedule::ZeroBubble] {
+            if others.iter().any(|one| one.schedule == schedule) {
+                let stages = Some(pipeline.stages.len() as u32);
+                let hinted = Combination { schedule, stages, ..combination.clone() };
+                let cutoff = best.as_ref().map_or(f64::INFINITY, |best| best.1.value);
+                let solved = pool.install(|| space.solve(&hinted, cutoff, stop));
+                best = solved.pipeline.map(|pipeline| (hinted, pipeline)).or(best);
+            }
+        }
+    }
+    let bound = if is_asked { plain.bound } else { f64::INFINITY };
+    let found = rounds(space, others, best, gap, pool, stop, |value, other| report(value, other.min(bound)));
+    Found {
+        bound: found.bound.min(bound),
+        is_stopped: found.is_stopped || (is_asked && plain.is_stopped),
+        best: found.best,
+    }
+}
+
+/// Solves the combinations, those with the least bound first, until no other can have a better plan than the best known one.
+/// Every batch reports the value of the best plan and the bound so far.
+fn rounds(
+    space: &Space<'_>,
+    combinations: Vec<Combination>,
+    mut best: Option<(Combination, Pipeline)>,
     gap: f64,
     pool: &ThreadPool,
     stop: &Stop,
@@ -305,7 +361,6 @@ pub(crate) fn search(
     let mut open: Vec<(f64, Combination)> = bounds.into_iter().zip(combinations).collect();
     open.retain(|(bound, _)| bound.is_finite());
     open.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut best: Option<(Combination, Pipeline)> = None;
     // Least bound of the combinations that were solved.
     let mut solved_bound = f64::INFINITY;
     let (mut at, mut is_stopped) = (0, false);

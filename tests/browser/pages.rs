@@ -39,6 +39,19 @@ pub(crate) fn demo() -> Made {
 
 /// A built-in workload planned by equal time, which is fast at any size.
 pub(crate) fn workload(cluster: &str, family: &[&str]) -> Made {
+    planned(cluster, family, &["--solver", "equal-time"])
+}
+
+/// A joint plan of six layers of Llama in a pipeline.
+pub(crate) fn joint(schedule: &str) -> Made {
+    let llama =
+        ["llama", "--layers", "6", "--sequence", "512", "--batch", "1", "--training", "--precision", "bf16"];
+    let request = ["--parallel", "tp,pp=4,recompute", "--global-batch", "8", "--schedule", schedule];
+    planned("8xh100", &llama, &request)
+}
+
+/// A built-in workload planned with some options.
+fn planned(cluster: &str, family: &[&str], more: &[&str]) -> Made {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let model = folder.path().join("model.json");
     let output = Command::new(env!("CARGO_BIN_EXE_stagewright"))
@@ -49,7 +62,7 @@ pub(crate) fn workload(cluster: &str, family: &[&str]) -> Made {
         .output()
         .expect("the program starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    plan(&model, cluster, &["--solver", "equal-time"])
+    plan(&model, cluster, more)
 }
 
 /// A chain of operators with the given names and layers, of one second each.

@@ -251,8 +251,8 @@ impl Case {
         report.value_s.filter(|_| !broken)
     }
 
-    /// The least value over all plans; infinite if there is none.
-    fn brute_force(&self) -> f64 {
+    /// The least value over all plans, infinite if there is none, and the plan of the greatest value.
+    fn brute_force(&self) -> (f64, Option<(f64, JointPlanDocument)>) {
         let mut names: Vec<String> = Vec::new();
         for operator in &self.graph.operators {
             let layer = operator.layer.clone().expect("a layer");
@@ -260,10 +260,13 @@ impl Case {
                 names.push(layer);
             }
         }
-        let mut best = f64::INFINITY;
+        let (mut best, mut worst) = (f64::INFINITY, None::<(f64, JointPlanDocument)>);
         let mut each = |plan: &JointPlanDocument| {
             if let Some(value) = self.value(plan) {
                 best = best.min(value);
+                if worst.as_ref().is_none_or(|worst| value > worst.0) {
+                    worst = Some((value, plan.clone()));
+                }
             }
         };
         let batch = self.request.global_batch as u32;
@@ -318,7 +321,7 @@ impl Case {
                 }
             }
         }
-        best
+        (best, worst)
     }
 
     /// Calls with all ways to put the rest of the layers into stages, of an interleaving of devices and chunks if there is
@@ -403,34 +406,41 @@ impl Case {
     }
 }
 
-/// Compares the solution of a case with all plans; whether it is proved optimal, has a plan, and is infeasible.
-fn compared(number: u64) -> [usize; 3] {
+/// Compares the solution of a case with all plans; whether it is proved optimal, has a plan, is infeasible, and has a bound that
+/// the checker proves.
+fn compared(number: u64) -> [usize; 4] {
     let case = Case::random(number);
     let solution = case.solve();
-    let best = case.brute_force();
+    let (best, worst) = case.brute_force();
     let Some(value) = solution.value else {
         if solution.status == Status::Unknown {
             // The search for interleaved plans proves nothing.
             assert!(case.request.schedules.contains(&Schedule::Interleaved), "{number}");
             assert!(solution.bound.is_none_or(|bound| bound <= best), "{number}");
-            return [0, 0, 0];
+            return [0, 0, 0, 0];
         }
         assert_eq!(solution.status, Status::Infeasible, "{number}");
         assert_eq!(best, f64::INFINITY, "{number}: there is a plan");
-        return [0, 0, 1];
+        return [0, 0, 1, 0];
     };
     let bound = solution.bound.expect("a bound");
     let plan = case.document(&solution);
     let report = check_joint(&case.graph, &case.cluster, &plan).expect("documents");
     assert!(report.holds(), "{number}: {:?}", report.violations);
-    assert_eq!(report.bound, JointVerdict::NotVerified);
+    let is_verified = report.bound == JointVerdict::Verified;
+    // A bound above the best plan, in a plan that does not refute it.
+    if let Some((greatest, mut plan)) = worst.filter(|worst| worst.0 > best * 1.001) {
+        plan.bound.value_s = Some(best + (greatest - best) * 0.01);
+        let report = check_joint(&case.graph, &case.cluster, &plan).expect("documents");
+        assert_eq!(report.bound, JointVerdict::NotVerified, "{number}: {best} is possible");
+    }
     assert!(bound <= best, "{number}: the bound is {bound}, but {best} is possible");
     assert!(value >= best * (1.0 - 1e-9), "{number}: {value} is below all plans, {best}");
     let is_optimal = solution.status == Status::Optimal;
     if is_optimal {
         assert!(value <= best * (1.0 + 1e-8), "{number}: {value} is not optimal, {best} is");
     }
-    [usize::from(is_optimal), 1, 0]
+    [usize::from(is_optimal), 1, 0, usize::from(is_verified)]
 }
 
 #[test]
@@ -438,10 +448,14 @@ fn bounds_and_plans_of_tiny_models_agree_with_all_plans() {
     // Threads, not a pool: a worker of a pool that waits for the pool of a solve begins other cases on its stack.
     let halves = std::thread::scope(|scope| {
         let halves = [0, 500].map(|first| {
-            scope.spawn(move || (first..first + 500).map(compared).collect::<Vec<[usize; 3]>>())
+            scope.spawn(move || (first..first + 500).map(compared).collect::<Vec<[usize; 4]>>())
         });
         halves.map(|half| half.join().expect("a half whose cases agree"))
     });
     let sum = |at: usize| halves.iter().flatten().map(|outcome| outcome[at]).sum::<usize>();
-    assert!(sum(0) > 300 && sum(1) > 500 && sum(2) > 20, "{} of {} optimal, {}", sum(0), sum(1), sum(2));
+    let [optimal, planned, infeasible, verified] = [0, 1, 2, 3].map(sum);
+    assert!(
+        optimal > 300 && planned > 500 && infeasible > 20 && verified == planned,
+        "{optimal} of {planned} optimal, {verified} verified, {infeasible} infeasible"
+    );
 }

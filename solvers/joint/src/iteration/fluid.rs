@@ -68,7 +68,7 @@ impl Fluid<'_> {
         least
     }
 
-    /// Whether no assignment of the layers takes at most so many seconds on every device.
+    /// Whether every assignment of the layers keeps some device busy for longer.
     pub(super) fn is_too_short(&self, seconds: f64) -> bool {
         let (numbered, others): (Vec<Alike>, Vec<Alike>) =
             self.layers.iter().partition(|one| one.is_numbered);

@@ -21,7 +21,7 @@ const MAX_PASSES: u64 = 1 << 21;
 /// Rounds of microbatches that the search times: beyond these every round takes as long as the busiest device.
 const TIMED_ROUNDS: u32 = 4;
 
-/// How much better than the best known plan the first partition must come for its neighbours to be searched.
+/// Value of the first partition, relative to the best known plan, below which its neighbours are searched.
 const PROMISING: f64 = 1.08;
 
 /// A number of devices of a kind, and of stages on each.
@@ -233,7 +233,7 @@ impl<'s> Search<'s> {
     /// Ends of chunks whose work is as even as whole layers allow.
     fn balanced(&self) -> Vec<usize> {
         let seconds = |one: &&LayerCosts| one.forward + one.configurations[0].behind();
-        let total: f64 = self.layers.iter().map(|one| seconds(&one)).sum();
+        let total: f64 = self.layers.iter().map(seconds).sum();
         let stages = self.shape.stages();
         let (mut ends, mut end, mut done) = (Vec::with_capacity(stages), 0, 0.0);
         for stage in 1..=stages {

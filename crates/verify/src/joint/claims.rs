@@ -14,6 +14,8 @@ pub(super) struct Figures {
     pub(super) value: f64,
     /// In the order of the plan.
     pub(super) stages: Vec<JointStageFigures>,
+    /// Whether there is a proof that no plan takes less than the stated bound.
+    pub(super) is_bound_proven: bool,
 }
 
 /// Whether the document has a plan to check. One that claims to have none must not have stages.
@@ -35,7 +37,8 @@ pub(super) fn report(
     }
     // Only a plan that keeps the constraints refutes a bound.
     let value = figures.as_ref().map(|figures| figures.value).filter(|_| is_feasible);
-    let bound = verdict(plan, value, &mut violations);
+    let is_proven = figures.as_ref().is_some_and(|figures| figures.is_bound_proven);
+    let bound = verdict(plan, value, is_proven, &mut violations);
     gap(plan, &mut violations);
     status(plan, &mut violations);
     let (value_s, stages) = match figures {
@@ -83,12 +86,14 @@ fn stated_figures(plan: &JointPlanDocument, figures: &Figures, violations: &mut 
 fn verdict(
     plan: &JointPlanDocument,
     value: Option<f64>,
+    is_proven: bool,
     violations: &mut Vec<JointViolation>,
 ) -> JointVerdict {
     let Some(stated) = plan.bound.value_s else { return JointVerdict::NoClaim };
     let most = match value {
         _ if !stated.is_finite() => None,
         Some(value) if stated > value * (1.0 + tolerance::VALUE_RELATIVE) => Some(value),
+        _ if is_proven => return JointVerdict::Verified,
         _ => return JointVerdict::NotVerified,
     };
     violations.push(JointViolation::Bound { stated, most });

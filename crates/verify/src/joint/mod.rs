@@ -63,6 +63,8 @@ pub struct JointStageFigures {
 pub enum JointVerdict {
     /// The plan claims no bound.
     NoClaim,
+    /// No plan of the objective takes less.
+    Verified,
     /// Nothing refutes it.
     NotVerified,
     /// It is above the value of the plan, or not a number.

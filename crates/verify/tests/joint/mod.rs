@@ -4,6 +4,7 @@ mod extremes;
 mod iteration;
 mod layers;
 mod parts;
+mod proof;
 mod schedules;
 
 use serde_json::{Value, json};

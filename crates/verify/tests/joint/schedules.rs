@@ -11,7 +11,7 @@ use super::kinds;
 /// A chain of as many products as there are rows, each in a layer, with a loss in the last. A row has the seconds of a
 /// product, of the gradient of its input and of that of its weights, and the bytes of its output. Every product has 10
 /// bytes of parameters, 20 of the optimizer, and an update of one second.
-fn graph(rows: &[[f64; 4]]) -> Value {
+pub(super) fn graph(rows: &[[f64; 4]]) -> Value {
     let operator = |name: String, kind: &str, pass: &str, layer: usize, moved: f64| {
         json!({"name": name, "kind": kind, "pass": pass, "layer": format!("block.{layer}"),
                "colocation": format!("block.{layer}"), "bytes_moved": moved})

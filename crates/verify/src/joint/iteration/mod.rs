@@ -12,6 +12,7 @@ mod membership;
 mod memory;
 mod model;
 mod order;
+mod proof;
 mod schedule;
 mod sharding;
 mod stage;
@@ -96,7 +97,8 @@ fn figures(
     let model = Model::new(graph, layer_of, layers.len());
     execution::check(plan, execution, &model.experts, violations);
     execution::check_schedule(plan, execution, violations);
-    for count in heads::heads(graph, &model.attention, batch) {
+    let heads = heads::heads(graph, &model.attention, batch);
+    for &count in &heads {
         for (at, devices) in devices.iter().enumerate() {
             if devices.tensor == 0 || !count.is_multiple_of(devices.tensor) {
                 let (found, needs) =
@@ -118,9 +120,17 @@ fn figures(
     if passes.saturating_mul(u64::from(execution.microbatches)) > MOST_PASSES {
         return Err(CheckError::NotChecked { what: "a schedule of more than 16777216 passes" });
     }
-    let plan =
+    let found =
         Plan { model: &model, pipeline, devices: &devices, layers: &layers, configurations: &configurations };
-    plan.figures(execution, samples, violations).map(Some)
+    let mut figures = found.figures(execution, samples, violations)?;
+    let most = figures.value * (1.0 + tolerance::VALUE_RELATIVE);
+    if let Some(bound) = plan.bound.value_s.filter(|&bound| bound <= most)
+        && violations.is_empty()
+    {
+        let problem = proof::Problem { model: &model, cluster, plan, samples, heads: &heads };
+        figures.is_bound_proven = proof::proves(&problem, &layers, bound);
+    }
+    Ok(Some(figures))
 }
 
 /// The layer of every operator. Reports operators in no layer and layers without operators.
@@ -242,7 +252,7 @@ impl Plan<'_> {
         }
         let after = updates.into_iter().fold(0.0, f64::max);
         let value = schedule::seconds(&times, &self.pipeline) + after;
-        Ok(Figures { value, stages: figures.collect() })
+        Ok(Figures { value, stages: figures.collect(), is_bound_proven: false })
     }
 
     /// Adds the transfers between stages to the passes of the stages that read.

@@ -72,7 +72,8 @@ impl Layer {
         } = self;
         let mut figures = vec![conversions.len() as u64, exchanges.len() as u64];
         figures.extend(conversions.iter().flat_map(Conversion::figures));
-        let divided = [parameters, gradients, optimizer].into_iter().flat_map(|amount| amount.parts.as_flattened());
+        let divided =
+            [parameters, gradients, optimizer].into_iter().flat_map(|amount| amount.parts.as_flattened());
         let amounts = exchanges.iter().chain(divided).chain([stashed, inputs, products, workspace]);
         figures.extend(amounts.map(|amount| amount.to_bits()));
         figures

@@ -73,7 +73,7 @@ fn figures(file: &File, plan: &JointPlanDocument, violations: &mut Vec<JointViol
     }
     figures.reverse();
     let value = figures.iter().map(|stage| stage.seconds).fold(0.0, f64::max);
-    Some(Figures { value, stages: figures })
+    Some(Figures { value, stages: figures, is_bound_proven: false })
 }
 
 /// The choices by stage, and the stage of every layer. Reports layers and configurations that are not there, or not

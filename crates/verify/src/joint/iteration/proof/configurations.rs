@@ -52,9 +52,15 @@ pub(super) fn fastest(
         within(&choices, room - workspace, effort, &mut points)?;
     }
     // Points that another is below say nothing.
-    points.sort_by(|one: &Point, other| one.both.total_cmp(&other.both).then(one.backward.total_cmp(&other.backward)));
+    points.sort_by(|one: &Point, other| {
+        one.both.total_cmp(&other.both).then(one.backward.total_cmp(&other.backward))
+    });
     let mut least = f64::INFINITY;
-    points.retain(|point| point.backward < std::mem::replace(&mut least, least.min(point.backward)));
+    points.retain(|point| {
+        let is_less = point.backward < least;
+        least = least.min(point.backward);
+        is_less
+    });
     Ok(points)
 }
 
@@ -81,9 +87,8 @@ struct Choice {
 impl Choice {
     /// Those that need no more than a workspace; `None` if there are none.
     fn new(group: &Group, in_flight: [f64; 2], workspace: f64) -> Option<Self> {
-        let kept = |setting: &Setting| {
-            in_flight[0] * setting.activations[0] + in_flight[1] * setting.activations[1]
-        };
+        let kept =
+            |setting: &Setting| in_flight[0] * setting.activations[0] + in_flight[1] * setting.activations[1];
         let mut settings = group.settings.iter().filter(|setting| setting.workspace <= workspace);
         let first = settings.next()?;
         let steps = settings.map(|setting| Step {
@@ -148,7 +153,7 @@ fn within(
 fn counts(count: usize, steps: &[Step], excess: f64) -> Vec<[usize; 2]> {
     let needed = |saved: f64, step: &Step| -> usize {
         // At most a few thousand, or more than there are layers.
-        (((excess - saved) / step.saved - ROUNDING).ceil().max(0.0)).min(1e9) as usize
+        ((excess - saved) / step.saved - ROUNDING).ceil().clamp(0.0, 1e9) as usize
     };
     match steps {
         [only] => Some(needed(0.0, only)).filter(|&of| of <= count).map(|of| [of, 0]).into_iter().collect(),
@@ -195,7 +200,9 @@ fn slopes(open: &[&Choice], cost: fn(&Step) -> f64) -> Vec<Slope> {
         let count = choice.count as f64;
         let mut steps = choice.steps.clone();
         let ratio = |step: &Step| cost(step) / step.saved;
-        steps.sort_by(|one, other| ratio(one).total_cmp(&ratio(other)).then(other.saved.total_cmp(&one.saved)));
+        steps.sort_by(|one, other| {
+            ratio(one).total_cmp(&ratio(other)).then(other.saved.total_cmp(&one.saved))
+        });
         let (mut saved, mut paid) = (0.0, 0.0);
         // Of those behind the first, only what saves more is on the hull; there are at most two.
         for step in steps.into_iter().filter(|step| step.saved > 0.0) {

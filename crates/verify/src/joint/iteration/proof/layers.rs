@@ -107,12 +107,13 @@ impl<'a> Layers<'a> {
     }
 }
 
-/// Layers in the order of their first forward operators; `None` if one has none.
+/// Layers in the order of their first forward operators, besides inputs of the model, which are where they are read first.
+/// `None` if one has no such operator.
 fn order(model: &Model) -> Option<Vec<usize>> {
     let graph = model.graph;
     let mut first = vec![usize::MAX; model.layers.len()];
     for (operator, &layer) in model.layer_of.iter().enumerate() {
-        if graph.pass(operator) == Pass::Forward {
+        if graph.pass(operator) == Pass::Forward && !model.is_input(operator) {
             first[layer] = first[layer].min(graph.work_place[operator]);
         }
     }

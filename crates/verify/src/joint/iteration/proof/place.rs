@@ -9,6 +9,9 @@ use crate::joint::iteration::devices::Devices;
 use crate::joint::iteration::stage::{Configuration, Stage};
 use crate::read;
 
+/// Largest figure of a layer in a proof. No layer takes that many seconds or bytes.
+const MOST: f64 = 1e200;
+
 /// A layer in a configuration.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setting {
@@ -51,10 +54,19 @@ impl Priced {
             });
         }
         let first = priced.settings.first()?;
-        let is_fastest =
-            |other: &Setting| first.backward <= other.backward && first.both <= other.both;
+        let is_fastest = |other: &Setting| first.backward <= other.backward && first.both <= other.both;
         priced.settings.iter().all(is_fastest).then_some(())?;
         Some(priced)
+    }
+
+    /// Whether sums of its figures over layers and microbatches are finite.
+    fn is_moderate(&self) -> bool {
+        let of_settings = self.settings.iter().flat_map(|setting| {
+            let Setting { backward, both, activations: [first, second], workspace } = *setting;
+            [backward, both, first, second, workspace]
+        });
+        let mut all = [self.forward, self.update, self.state].into_iter().chain(of_settings);
+        all.all(|figure| figure <= MOST)
     }
 
     /// Least seconds of the forward and the backward pass of a microbatch.
@@ -120,10 +132,16 @@ impl<'a> Place<'a> {
         })
     }
 
+    /// Whether sums of the figures of layers are finite.
+    pub(super) fn is_moderate(&self) -> bool {
+        self.classes.iter().flatten().all(Priced::is_moderate)
+    }
+
     /// Most devices of a pipeline that fit into a server.
     pub(super) fn in_server(&self) -> usize {
         let of_stage = self.devices.tensor.saturating_mul(self.devices.data).max(1);
-        let of_server = self.devices.kind.document.server.map_or(u64::MAX, |server| u64::from(server.devices));
+        let of_server =
+            self.devices.kind.document.server.map_or(u64::MAX, |server| u64::from(server.devices));
         usize::try_from(of_server / of_stage).unwrap_or(usize::MAX)
     }
 

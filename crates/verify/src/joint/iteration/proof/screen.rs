@@ -1,61 +1,193 @@
 //! Bounds of a combination from the work of all layers, without a look at stages.
+//!
+//! *Stages.* By [`Position::slope`], a stage with passes f + b and w and update u, and with j stages from it to the last, gives
+//! T ≥ A + C_j (f + b) + D_j w + u, where A is the time of the two passes of a microbatch through all stages. For any weights
+//! λ > 0 of stages that sum up to H, the mean is T ≥ A + Σ λ_s (C_j (f + b) + D_j w + u) / H. Every layer is in some stage, so
+//! the sum is at least that over layers of the least such term over all stages. Weights are a share α of the kind of the
+//! stage, the reciprocal of the time of all layers on it, over C_j + ρ D_j, for ρ a typical w / (f + b): then all stages of a
+//! balanced pipeline weigh the same. H is at most the sum of products of both factors in descending order.
+//!
+//! *Interleaved stages.* With p devices of v chunks, let τ_r be the two passes of a microbatch on stage r, L_i those on all
+//! stages of device i, and u_i its updates. Before the first forward pass of its chunk c, device i only runs the first p
+//! microbatches of chunks before c; after the last backward pass of chunk c, only the last p of these. In between it does the
+//! rest of its work. Before that, the first microbatch goes through all stages before c · p + i, and after it, the last goes
+//! back. So the schedule takes S ≥ Σ_{r < c p + i} τ_r + m L_i − p Σ_{c' < c} τ_{c' p + i}. The mean over all c and i is
+//! S ≥ (m W + Σ_i (p − 1 − i) L_i / v) / p, with W the sum over all layers. Updates add U / p at least, for U of all layers. No
+//! device works for longer than the schedule, so L_i ≤ S / m ≤ (T − U / p) / m, and the sum is least if the last devices have
+//! as much as that.
+//!
+//! *Transfers.* A pipeline of s stages has s − 1 boundaries, which take at least as long as the s − 1 cheapest ones.
 
 use super::layers::Layers;
-use super::place::{Place, Transfers};
+use super::place::{Place, Priced, Transfers};
 use super::schedule::Position;
+use super::{Effort, Exhausted};
 
-/// What all layers take on kinds of devices, each on the one where it takes the least.
+/// What all layers take on some kinds of devices, each on the one where it takes the least.
 #[derive(Debug)]
 pub(super) struct Screen {
     /// Seconds of the two passes of a microbatch through all layers.
     passes: f64,
+    /// Seconds of the updates of all layers.
+    update: f64,
     /// Bytes that all layers need, with one microbatch in flight.
     bytes: f64,
-    /// Figures of every class, in the units of its kind: the two passes, weight gradients, update. Over all kinds.
-    weighted: Vec<Vec<[f64; 3]>>,
-    /// Numbers of layers.
-    counts: Vec<f64>,
-    /// A kind's share of all work in a second, and its most stages.
-    kinds: Vec<(f64, usize)>,
-    /// Seconds of weight gradients over those of the two passes, at least.
+    /// By class, the number of its layers and, on every kind that runs it, the seconds of the two passes, of weight
+    /// gradients and of the update, times the share of the kind.
+    classes: Vec<(f64, Vec<[f64; 3]>)>,
+    /// Shares of as many stages as there is room for, in descending order.
+    shares: Vec<f64>,
+    /// The most that numbers of stages may have: sums of shares, and bytes.
+    reach: Vec<f64>,
+    limits: Vec<f64>,
+    /// Seconds of a microbatch, each layer where its share is the least, times that share.
+    shared: f64,
+    /// Seconds of weight gradients over those of the two passes.
     ratio: f64,
+    /// Seconds of the cheapest boundaries, by their number; empty if they may be between kinds.
+    boundaries: Vec<f64>,
 }
 
 impl Screen {
-    /// `None` if some layer cannot run on any of the kinds.
-    pub(super) fn new(layers: &Layers, places: &[&Place]) -> Option<Self> {
-        let counts: Vec<f64> = layers.classes.iter().map(|class| class.count as f64).collect();
+    /// `None` if some layer cannot run on any of the kinds. `transfers` are those of the only kind.
+    pub(super) fn new(layers: &Layers, places: &[&Place], transfers: Option<&Transfers>) -> Option<Self> {
+        let all = |place: &Place, figure: fn(&Priced) -> f64| -> f64 {
+            let of_class = |(class, priced): (usize, &Option<Priced>)| {
+                let count = layers.classes[class].count;
+                count as f64 * priced.as_ref().map_or(0.0, figure)
+            };
+            place.classes.iter().enumerate().map(of_class).sum()
+        };
         let (mut kinds, mut ratio) = (Vec::new(), f64::INFINITY);
-        for place in places {
-            let (mut passes, mut weights) = (0.0, 0.0);
-            for (priced, count) in place.classes.iter().zip(&counts) {
-                passes += count * priced.as_ref().map_or(0.0, |priced| priced.passes());
-                weights += count * priced.as_ref().map_or(0.0, |priced| priced.weight());
-            }
-            let all: f64 = passes + weights;
-            kinds.push((if all > 0.0 { 1.0 / all } else { 0.0 }, place.room));
+        for &place in places {
+            let (passes, weights) = (all(place, Priced::passes), all(place, Priced::weight));
+            kinds.push((place, if passes + weights > 0.0 { 1.0 / (passes + weights) } else { 1.0 }));
             ratio = ratio.min(if passes > 0.0 { weights / passes } else { 0.0 });
         }
-        let mut screen = Screen { passes: 0.0, bytes: 0.0, weighted: Vec::new(), counts, kinds, ratio };
-        for class in 0..layers.classes.len() {
-            let here = || places.iter().zip(&screen.kinds).filter_map(|(place, kind)| {
-                Some((place.classes[class].as_ref()?, kind.0))
-            });
-            let least = |figure: &dyn Fn((&super::place::Priced, f64)) -> f64| {
-                here().map(figure).fold(f64::INFINITY, f64::min)
-            };
-            let passes = least(&|(priced, _)| priced.passes());
-            if passes.is_infinite() {
-                return None;
-            }
-            let bytes = least(&|(priced, _)| priced.state + priced.least_kept());
-            let weighted = here().map(|(priced, share)| {
+        let (mut passes, mut update, mut bytes, mut shared) = (0.0, 0.0, 0.0, 0.0);
+        let mut classes = Vec::new();
+        for (at, class) in layers.classes.iter().enumerate() {
+            let count = class.count as f64;
+            let here: Vec<(&Priced, f64)> = kinds
+                .iter()
+                .filter_map(|&(place, share)| Some((place.classes[at].as_ref()?, share)))
+                .collect();
+            let least =
+                |figure: fn(&Priced) -> f64| here.iter().map(|(priced, _)| figure(priced)).reduce(f64::min);
+            passes += count * least(Priced::passes)?;
+            update += count * least(|priced| priced.update)?;
+            bytes += count * least(|priced| priced.state + priced.least_kept())?;
+            let of_kinds = here.iter().map(|&(priced, share)| {
                 [priced.passes(), priced.weight(), priced.update].map(|seconds| seconds * share)
             });
-            screen.weighted.push(weighted.collect());
-            screen.passes += screen.counts[class] * passes;
-            screen.bytes += screen.counts[class] * bytes;
+            let of_kinds: Vec<[f64; 3]> = of_kinds.collect();
+            shared += count * of_kinds.iter().map(|of_kind| of_kind[0] + of_kind[1]).reduce(f64::min)?;
+            classes.push((count, of_kinds));
         }
-        Some(screen)
+        let mut shares: Vec<f64> =
+            kinds.iter().flat_map(|&(place, share)| std::iter::repeat_n(share, place.room)).collect();
+        shares.sort_by(|one, other| other.total_cmp(one));
+        let mut limits: Vec<f64> =
+            places.iter().flat_map(|place| std::iter::repeat_n(place.limit, place.room)).collect();
+        limits.sort_by(|one, other| other.total_cmp(one));
+        let inner = transfers.map(|transfers| &transfers[1..(transfers.len() - 1).max(1)]);
+        let boundaries = inner.map_or_else(Vec::new, |inner| {
+            let mut seconds: Vec<f64> = inner.iter().map(|[there, back]| there + back).collect();
+            seconds.sort_by(f64::total_cmp);
+            sums(&seconds)
+        });
+        let (reach, limits) = (sums(&shares), sums(&limits));
+        Some(Screen { passes, update, bytes, classes, shares, reach, limits, shared, ratio, boundaries })
     }
+
+    /// Most stages.
+    pub(super) fn room(&self) -> usize {
+        self.shares.len()
+    }
+
+    /// Whether so many devices have the memory of all layers.
+    fn fits(&self, devices: usize) -> bool {
+        self.limits.get(devices).is_none_or(|&limit| self.bytes <= limit)
+    }
+
+    /// Seconds of the boundaries between so many stages; infinite if there are not so many boundaries.
+    pub(super) fn boundaries(&self, stages: usize) -> f64 {
+        match self.boundaries.is_empty() {
+            true => 0.0,
+            false => self.boundaries.get(stages - 1).copied().unwrap_or(f64::INFINITY),
+        }
+    }
+
+    /// Whether a pipeline of so many stages can take less than `cutoff`.
+    pub(super) fn may_take_less(
+        &self,
+        stages: usize,
+        microbatches: u32,
+        is_zero_bubble: bool,
+        cutoff: f64,
+        effort: &mut Effort,
+    ) -> Result<bool, Exhausted> {
+        // Every stage takes its own work of all microbatches.
+        let least = f64::from(microbatches) * self.shared;
+        if !self.fits(stages) || self.reach.get(stages).is_some_and(|reach| least >= cutoff * reach) {
+            return Ok(false);
+        }
+        let crossed = self.boundaries(stages);
+        let passes = self.passes + crossed;
+        effort.spend((stages * (1 + self.classes.len())) as u64)?;
+        let slopes: Vec<[f64; 2]> = (1..=stages)
+            .map(|from| Position::new(microbatches, from, is_zero_bubble.then_some(stages)).slope())
+            .collect();
+        let weight_of = |[both, apart]: [f64; 2]| {
+            let typical = both + self.ratio * apart;
+            if typical > 0.0 { 1.0 / typical } else { 1.0 }
+        };
+        let mut weights: Vec<f64> = slopes.iter().map(|&slope| weight_of(slope)).collect();
+        let term = |[passes, weight, update]: [f64; 3]| {
+            let of_stage =
+                |(&[both, apart], &by): (&[f64; 2], &f64)| by * (both * passes + apart * weight + update);
+            slopes.iter().zip(&weights).map(of_stage).fold(f64::INFINITY, f64::min)
+        };
+        let mut sum: f64 = self
+            .classes
+            .iter()
+            .map(|(count, shared)| {
+                count * shared.iter().map(|&figures| term(figures)).fold(f64::INFINITY, f64::min)
+            })
+            .sum();
+        sum += term([self.shares.last().copied().unwrap_or(0.0) * crossed, 0.0, 0.0]);
+        weights.sort_by(|one, other| other.total_cmp(one));
+        let most: f64 = self.shares.iter().zip(&weights).map(|(share, weight)| share * weight).sum();
+        Ok(passes + sum / most < cutoff)
+    }
+
+    /// Whether an interleaved pipeline of so many devices with so many stages each can take less than `cutoff`.
+    pub(super) fn may_interleave(
+        &self,
+        devices: usize,
+        chunks: usize,
+        microbatches: u32,
+        cutoff: f64,
+    ) -> bool {
+        let (p, v, m) = (devices as f64, chunks as f64, f64::from(microbatches));
+        let work = self.passes + self.boundaries(devices * chunks);
+        let most = (cutoff - self.update / p) / m;
+        if !self.fits(devices) || most <= 0.0 || work > p * most {
+            return false;
+        }
+        // The last `full` devices have as much as they can, and the one before them the rest.
+        let full = (work / most).floor();
+        let before = most * full * (full - 1.0) / 2.0 + (work - full * most) * full;
+        (m * work + before / v + self.update) / p < cutoff
+    }
+}
+
+/// Sums of the first numbers, from none to all.
+fn sums(numbers: &[f64]) -> Vec<f64> {
+    let mut sum = 0.0;
+    let sums = numbers.iter().map(|number| {
+        sum += number;
+        sum
+    });
+    std::iter::once(0.0).chain(sums).collect()
 }

@@ -4,7 +4,7 @@ use stagewright_core::document::{JointExecutionDocument, JointPlanDocument, Para
 
 use crate::joint::iteration::execution;
 use crate::joint::iteration::experts::Experts;
-use crate::joint::rules::Allowed;
+use crate::joint::rules::{self, Allowed};
 use crate::read::{Cluster, Kind};
 
 /// Most samples of a microbatch, and most devices of a tensor-parallel group, where they are not given.
@@ -41,12 +41,13 @@ impl Space {
         if batch > MOST_SAMPLES {
             return None;
         }
-        let degrees = |parallelism, without: u64, any: &dyn Fn() -> Vec<u64>| {
-            match (allowed.has(parallelism), allowed.given(parallelism)) {
-                (false, _) => vec![without],
-                (true, Some(given)) => vec![u64::from(given)],
-                (true, None) => any(),
-            }
+        let degrees = |parallelism, without: u64, any: &dyn Fn() -> Vec<u64>| match (
+            allowed.has(parallelism),
+            allowed.given(parallelism),
+        ) {
+            (false, _) => vec![without],
+            (true, Some(given)) => vec![u64::from(given)],
+            (true, None) => any(),
         };
         let tensor = cluster.kinds.iter().map(|kind| {
             let all = degrees(Parallelism::Tp, 1, &|| (1..=MOST).collect());
@@ -101,6 +102,24 @@ impl Space {
             }
         }
         Some(Space { tensor, devices, executions })
+    }
+
+    /// Whether the plan is among the combinations.
+    pub(super) fn has(&self, plan: &JointPlanDocument, cluster: &Cluster, experts: &Experts) -> bool {
+        let Some(found) = &plan.execution else { return false };
+        let is_listed = self.executions.iter().any(|listed| {
+            listed.microbatch == found.microbatch
+                && listed.microbatches == found.microbatches
+                && listed.data == found.data
+                && listed.schedule == found.schedule
+                && (listed.zero == found.zero || found.data == 1)
+                && (listed.expert == found.expert || experts.dispatches.is_empty())
+        });
+        let may_split = plan.stages.iter().all(|stage| {
+            let kind = stage.kind.as_ref().and_then(|kind| cluster.find_kind(kind));
+            kind.is_some_and(|kind| self.tensor[kind].contains(&u64::from(stage.tensor)))
+        });
+        is_listed && may_split && self.may_have(rules::pipeline(plan))
     }
 
     /// Whether a pipeline may have so many devices.

@@ -1,0 +1,319 @@
+//! The proof of a bound: no plan that the objective allows takes less. Degrees of tensor parallelism and microbatches that are
+//! not given are at most 64, as `docs/joint.md` says.
+//!
+//! [`space`] lists the combinations of microbatch, degrees of data and expert parallelism, stage of ZeRO and schedule, and the
+//! degrees of tensor parallelism of every kind of devices. For each of them, pipelines on one kind and pipelines on several
+//! are excluded, in three ways:
+//!
+//! - [`screen`] bounds them by the work of all layers, with the least time of every layer;
+//! - [`program`] lays out the stages of pipelines under 1F1B and zero-bubble from the last to the first, with the fastest
+//!   configurations that fit into memory ([`configurations`]) and what one stage needs ([`schedule`]), and drops what ends
+//!   at the bound or above;
+//! - for interleaved pipelines, work and memory of all layers are a fluid over the devices ([`fluid`]).
+//!
+//! # Soundness
+//!
+//! A plan has one combination and is a pipeline on one kind or on several. Its figures are those of [`super::Plan`], from the
+//! same costs of layers ([`place`]). A relaxation replaces some of them by less:
+//!
+//! - Layers are in classes whose costs depend on the same figures, bit by bit ([`layers`]). They are those of the plan, which
+//!   are checked to be as small as layers may be, and to be in the order that its stages have them in. Its own combination is
+//!   checked to be one of the list.
+//! - Transfers on one kind use the link of the number of devices, for which numbers that fit into a server and larger ones are
+//!   excluded apart. On several kinds a transfer uses the slower of two links to other servers, so that of the stage that
+//!   pays is no slower.
+//! - Where ZeRO stages are any, copies of one device have none; expert parallelism without experts is none. Both take as long
+//!   as the others and need no more memory.
+//! - The head of each file has the inequalities that it uses.
+//!
+//! Figures are compared with the bound lowered by the tolerance of [`tolerance::round_down`], which is far above the rounding
+//! of sums, and memory with twice the tolerance of [`tolerance::fits`]. The work is counted, so the verdict is the same
+//! everywhere; a proof that takes too long is no proof.
+
+mod configurations;
+mod fluid;
+mod layers;
+mod place;
+mod program;
+mod schedule;
+mod screen;
+mod space;
+
+use std::ops::RangeInclusive;
+
+use stagewright_core::document::{JointExecutionDocument, JointPlanDocument, Parallelism, Schedule};
+use stagewright_core::tolerance;
+
+use super::devices::Devices;
+use super::model::Model;
+use super::stage::Configuration;
+use crate::joint::placed::Placed;
+use crate::joint::rules::Allowed;
+use crate::read::Cluster;
+use fluid::Fluid;
+use layers::Layers;
+use place::{Place, Sums, Transfers};
+use program::{Program, Side};
+use screen::Screen;
+use space::Space;
+
+/// Most steps of a proof: about a minute.
+const MOST_STEPS: u64 = 1 << 31;
+
+/// Steps that the costs of a class of layers are worth.
+const STEPS_OF_COSTS: u64 = 64;
+
+/// The steps of a proof that are left.
+#[derive(Debug)]
+struct Effort {
+    left: u64,
+}
+
+/// There are none.
+#[derive(Debug)]
+struct Exhausted;
+
+impl Effort {
+    fn spend(&mut self, steps: u64) -> Result<(), Exhausted> {
+        self.left = self.left.checked_sub(steps).ok_or(Exhausted)?;
+        Ok(())
+    }
+}
+
+/// What plans are made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Problem<'a> {
+    pub(super) model: &'a Model<'a>,
+    pub(super) cluster: &'a Cluster<'a>,
+    pub(super) plan: &'a JointPlanDocument,
+    /// Samples of the graph.
+    pub(super) samples: f64,
+    /// Numbers that tensor parallelism divides.
+    pub(super) heads: &'a [u64],
+}
+
+/// Whether no plan of `layers` takes less than a bound, up to rounding. `false` says nothing.
+pub(super) fn proves(problem: &Problem, layers: &[(&str, Placed)], bound: f64) -> bool {
+    // Nothing takes less than no time.
+    bound <= 0.0
+        || Proof::new(problem, layers, bound)
+            .is_some_and(|proof| proof.holds(&mut Effort { left: MOST_STEPS }).unwrap_or(false))
+}
+
+/// What there is to exclude.
+#[derive(Debug)]
+struct Proof<'a> {
+    problem: &'a Problem<'a>,
+    layers: Layers<'a>,
+    space: Space,
+    /// Configurations that numbered layers may have.
+    configurations: Vec<Configuration>,
+    cutoff: f64,
+}
+
+impl<'a> Proof<'a> {
+    fn new(problem: &'a Problem<'a>, layers: &[(&str, Placed)], bound: f64) -> Option<Self> {
+        let allowed = Allowed::new(problem.plan);
+        let all = [Configuration::None, Configuration::Selective, Configuration::Full];
+        let may_recompute = allowed.has(Parallelism::Recompute);
+        let configurations = match allowed.given(Parallelism::Recompute) {
+            Some(given) => vec![*all.get(given as usize)?],
+            None if may_recompute => all.to_vec(),
+            None => vec![Configuration::None],
+        };
+        let Problem { plan, cluster, model, heads, .. } = *problem;
+        let space = Space::new(plan, cluster, &model.experts, heads)?;
+        if !space.has(plan, cluster, &model.experts) {
+            return None;
+        }
+        Some(Proof {
+            problem,
+            layers: Layers::new(model, cluster, layers)?,
+            space,
+            configurations,
+            cutoff: tolerance::round_down(bound),
+        })
+    }
+
+    /// Whether all combinations are excluded.
+    fn holds(&self, effort: &mut Effort) -> Result<bool, Exhausted> {
+        for execution in &self.space.executions {
+            // The places of every kind, by degree of tensor parallelism.
+            let mut kinds = Vec::with_capacity(self.space.tensor.len());
+            for (kind, degrees) in self.space.tensor.iter().enumerate() {
+                effort.spend((degrees.len() * self.layers.classes.len()) as u64 * STEPS_OF_COSTS)?;
+                let places = degrees.iter().filter_map(|&tensor| self.place(kind, tensor, execution));
+                kinds.push(places.collect::<Vec<Place>>());
+            }
+            kinds.retain(|places| !places.is_empty());
+            if !kinds.iter().flatten().all(Place::is_moderate) {
+                return Err(Exhausted);
+            }
+            for place in kinds.iter().flatten() {
+                if !self.excludes_one_kind(place, execution, effort)? {
+                    return Ok(false);
+                }
+            }
+            if kinds.len() < 2 || execution.schedule == Schedule::Interleaved {
+                continue;
+            }
+            // All combinations of the degrees of the kinds.
+            let combinations = kinds.iter().try_fold(1usize, |count, places| count.checked_mul(places.len()));
+            for number in 0..combinations.ok_or(Exhausted)? {
+                let mut rest = number;
+                let places = kinds.iter().map(|places| {
+                    let place = &places[rest % places.len()];
+                    rest /= places.len();
+                    place
+                });
+                if !self.excludes_several_kinds(&places.collect::<Vec<_>>(), execution, effort)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// A kind of devices with a degree of tensor parallelism; `None` if it has no room for a stage.
+    fn place(&self, kind: usize, tensor: u64, execution: &JointExecutionDocument) -> Option<Place<'a>> {
+        let Problem { cluster, samples, model, .. } = *self.problem;
+        let devices = Devices::new(cluster, kind, tensor, u64::from(execution.data));
+        let is_version_2 = model.graph.is_version_2;
+        Place::new(&self.layers, kind, devices, execution, samples, &self.configurations, is_version_2)
+    }
+
+    /// Whether no pipeline on one kind takes less than the cutoff.
+    fn excludes_one_kind(
+        &self,
+        place: &Place,
+        execution: &JointExecutionDocument,
+        effort: &mut Effort,
+    ) -> Result<bool, Exhausted> {
+        let in_server = place.in_server().min(place.room);
+        for (devices, with) in [(1..=in_server, in_server), (in_server + 1..=place.room, place.room)] {
+            if devices.is_empty() {
+                continue;
+            }
+            let transfers = place.transfers(&self.layers, Some(with));
+            let Some(screen) = Screen::new(&self.layers, &[place], Some(&transfers)) else { return Ok(true) };
+            if execution.schedule == Schedule::Interleaved {
+                if self.may_interleave(place, &screen, devices, execution, effort)? {
+                    return Ok(false);
+                }
+                continue;
+            }
+            let left = self.left(&screen, devices, execution, effort)?;
+            if left.is_empty() {
+                continue;
+            }
+            let sums = Sums::new(&self.layers, place);
+            let side = || Side { place, sums: &sums, transfers: &transfers };
+            if !self.excludes(vec![side()], &left, execution, effort)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether no pipeline on at least two of several kinds takes less than the cutoff.
+    fn excludes_several_kinds(
+        &self,
+        places: &[&Place],
+        execution: &JointExecutionDocument,
+        effort: &mut Effort,
+    ) -> Result<bool, Exhausted> {
+        effort.spend((places.len() * self.layers.classes.len()) as u64 * STEPS_OF_COSTS)?;
+        let Some(screen) = Screen::new(&self.layers, places, None) else { return Ok(true) };
+        let most = screen.room().min(self.layers.len());
+        let left = self.left(&screen, 2..=most, execution, effort)?;
+        if left.is_empty() {
+            return Ok(true);
+        }
+        let costs: Vec<(Sums, Transfers)> = places
+            .iter()
+            .map(|place| (Sums::new(&self.layers, place), place.transfers(&self.layers, None)))
+            .collect();
+        let sides = places.iter().zip(&costs);
+        let sides = sides.map(|(&place, (sums, transfers))| Side { place, sums, transfers });
+        self.excludes(sides.collect(), &left, execution, effort)
+    }
+
+    /// Numbers of stages with which a pipeline may take less than the cutoff, by the work of all layers.
+    fn left(
+        &self,
+        screen: &Screen,
+        stages: RangeInclusive<usize>,
+        execution: &JointExecutionDocument,
+        effort: &mut Effort,
+    ) -> Result<Vec<usize>, Exhausted> {
+        let is_zero_bubble = execution.schedule == Schedule::ZeroBubble;
+        let mut left = Vec::new();
+        for stages in stages.filter(|&stages| self.space.may_have(stages)) {
+            if screen.may_take_less(stages, execution.microbatches, is_zero_bubble, self.cutoff, effort)? {
+                left.push(stages);
+            }
+        }
+        Ok(left)
+    }
+
+    /// Whether an interleaved pipeline of some number of devices may take less than the cutoff.
+    fn may_interleave(
+        &self,
+        place: &Place,
+        screen: &Screen,
+        devices: RangeInclusive<usize>,
+        execution: &JointExecutionDocument,
+        effort: &mut Effort,
+    ) -> Result<bool, Exhausted> {
+        let microbatches = execution.microbatches;
+        let fluid = Fluid::new(&self.layers, place);
+        for devices in devices.filter(|&devices| devices > 1 && self.space.may_have(devices)) {
+            if !(microbatches as usize).is_multiple_of(devices) {
+                continue;
+            }
+            for chunks in 2..=self.layers.len() / devices {
+                effort.spend(1)?;
+                if !screen.may_interleave(devices, chunks, microbatches, self.cutoff) {
+                    continue;
+                }
+                let Some(fluid) = &fluid else { return Ok(true) };
+                let crossed = screen.boundaries(devices * chunks);
+                if fluid.may_take_less([devices, chunks], microbatches, crossed, self.cutoff, effort)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether no pipeline of so many stages takes less than the cutoff.
+    fn excludes(
+        &self,
+        sides: Vec<Side>,
+        stages: &[usize],
+        execution: &JointExecutionDocument,
+        effort: &mut Effort,
+    ) -> Result<bool, Exhausted> {
+        let is_zero_bubble = execution.schedule == Schedule::ZeroBubble;
+        let (Some(&first), Some(&last)) = (stages.first(), stages.last()) else { return Ok(true) };
+        let mut program = Program {
+            layers: &self.layers,
+            sides,
+            microbatches: execution.microbatches,
+            is_zero_bubble,
+            stages: [first, last],
+            cutoff: self.cutoff,
+        };
+        if !is_zero_bubble {
+            return program.excludes_all(effort);
+        }
+        // What a stage keeps depends on the number of all stages.
+        for &stages in stages {
+            program.stages = [stages; 2];
+            if !program.excludes_all(effort)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

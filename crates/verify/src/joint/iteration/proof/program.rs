@@ -1,0 +1,352 @@
+//! Pipelines under 1F1B or zero-bubble, laid out stage by stage from the last.
+//!
+//! A state has the first layer of the stages so far, and their number on every kind, on which the activations in memory
+//! depend. It keeps three figures, each the least over all ways to reach it: the seconds of the two passes of a microbatch
+//! through its stages, and what the stage that needs the most takes with those in front of it, to the last backward pass and
+//! to the last weight gradient ([`super::schedule`]). Each of them grows with those of the state behind, so the least of each is
+//! enough for a bound, though not all may belong to one pipeline.
+//!
+//! What can only end at the cutoff or above is dropped: a stage in front of which the layers that are left already take too
+//! long, and a state whose layers in front do not fit on the devices that are left, in time or in memory. A pipeline below
+//! the cutoff has no such stage and no such state, so if no pipeline of all layers is left, there is none.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+
+use super::configurations::{self, Group, Point};
+use super::layers::Layers;
+use super::place::{Place, Sums, Transfers};
+use super::schedule::{Ends, Fixed, Position};
+use super::{Effort, Exhausted};
+
+/// Most states, numbers of stages and choices, for the memory that they take.
+const MOST_STATES: usize = 1 << 23;
+const MOST_ROWS: usize = 1 << 22;
+const MOST_CHOICES: usize = 1 << 21;
+
+/// A kind of devices for stages.
+#[derive(Debug)]
+pub(super) struct Side<'p> {
+    pub(super) place: &'p Place<'p>,
+    pub(super) sums: &'p Sums,
+    pub(super) transfers: &'p Transfers,
+}
+
+/// Pipelines to exclude.
+#[derive(Debug)]
+pub(super) struct Program<'p> {
+    pub(super) layers: &'p Layers<'p>,
+    pub(super) sides: Vec<Side<'p>>,
+    pub(super) microbatches: u32,
+    /// Whether weight gradients run apart; then there is one number of stages.
+    pub(super) is_zero_bubble: bool,
+    /// Least and most stages.
+    pub(super) stages: [usize; 2],
+    pub(super) cutoff: f64,
+}
+
+/// Least figures of the stages behind a boundary.
+#[derive(Debug, Clone, Copy)]
+struct State {
+    /// Seconds of the two passes of a microbatch.
+    passes: f64,
+    ends: Ends,
+}
+
+/// No pipeline reaches it.
+const UNREACHED: State =
+    State { passes: f64::INFINITY, ends: Ends { weight: f64::INFINITY, backward: f64::INFINITY } };
+
+impl State {
+    fn is_reached(&self) -> bool {
+        self.passes < f64::INFINITY
+    }
+
+    fn improve(&mut self, other: State) {
+        self.passes = self.passes.min(other.passes);
+        self.ends.weight = self.ends.weight.min(other.ends.weight);
+        self.ends.backward = self.ends.backward.min(other.ends.backward);
+    }
+}
+
+/// Sums over the first layers, each on the kind where it is least.
+#[derive(Debug)]
+struct Before {
+    forward: Vec<f64>,
+    passes: Vec<f64>,
+    state: Vec<f64>,
+    /// Seconds of a microbatch, times the share of the kind.
+    shared: Vec<f64>,
+    /// The share of every kind.
+    shares: Vec<f64>,
+}
+
+impl Before {
+    fn new(sides: &[Side]) -> Self {
+        let count = sides[0].sums.workspace.len();
+        let seconds = |side: &Side, layer: usize| {
+            side.sums.forward[layer + 1] - side.sums.forward[layer] + side.sums.both[layer + 1]
+                - side.sums.both[layer]
+        };
+        let shares: Vec<f64> = sides
+            .iter()
+            .map(|side| {
+                let all = side.sums.forward[count] + side.sums.both[count];
+                if all > 0.0 { 1.0 / all } else { 1.0 }
+            })
+            .collect();
+        let sums = |figure: &dyn Fn(usize, &Side, usize) -> f64| {
+            let mut sum = 0.0;
+            let after = (0..count).map(|layer| {
+                let here = sides.iter().enumerate();
+                let here = here.filter(|(_, side)| side.sums.workspace[layer] < f64::INFINITY);
+                sum += here.map(|(at, side)| figure(at, side, layer)).fold(f64::INFINITY, f64::min);
+                sum
+            });
+            std::iter::once(0.0).chain(after).collect::<Vec<_>>()
+        };
+        let part = |sums: &[f64], layer: usize| sums[layer + 1] - sums[layer];
+        Before {
+            forward: sums(&|_, side, layer| part(&side.sums.forward, layer)),
+            passes: sums(&|_, side, layer| {
+                part(&side.sums.forward, layer) + part(&side.sums.backward, layer)
+            }),
+            state: sums(&|_, side, layer| part(&side.sums.state, layer)),
+            shared: sums(&|at, side, layer| shares[at] * seconds(side, layer)),
+            shares,
+        }
+    }
+}
+
+/// Choices of configurations by kind, interval and stages from it to the last.
+type Choices = FxHashMap<(usize, u32, usize), Vec<Point>>;
+
+impl Program<'_> {
+    /// Whether no pipeline takes less than the cutoff.
+    pub(super) fn excludes_all(&self, effort: &mut Effort) -> Result<bool, Exhausted> {
+        let before = Before::new(&self.sides);
+        let [_, most] = self.stages;
+        let rooms: Vec<usize> = self.sides.iter().map(|side| side.place.room.min(most)).collect();
+        let width = self.layers.len() + 1;
+        let rows = rooms.iter().try_fold(1usize, |rows, room| rows.checked_mul(room + 1));
+        let rows = rows.filter(|&rows| rows <= MOST_ROWS).ok_or(Exhausted)?;
+        effort.spend(rows as u64)?;
+        // By the numbers of stages; empty if no pipeline reaches them.
+        let mut states: Vec<Vec<State>> = vec![Vec::new(); rows];
+        // The boundary behind the last layer.
+        states[0] = vec![UNREACHED; width];
+        states[0][width - 1] = State { passes: 0.0, ends: Ends { weight: 0.0, backward: 0.0 } };
+        let mut reached = width;
+        let mut choices = Choices::default();
+        let mut used = vec![0; rooms.len()];
+        for row in 1..rows {
+            // The next numbers of stages, of which the first kind's changes the fastest.
+            for (used, room) in used.iter_mut().zip(&rooms) {
+                *used += 1;
+                if *used <= *room {
+                    break;
+                }
+                *used = 0;
+            }
+            let behind = behind(row, &used, &rooms, &states);
+            if used.iter().sum::<usize>() > most || behind.is_empty() {
+                continue;
+            }
+            let here = Row::new(self, &used, &rooms, &before);
+            let filled = self.fill(&here, &behind, &before, &mut choices, effort)?;
+            if filled[0].is_reached() {
+                return Ok(false);
+            }
+            if filled.iter().any(State::is_reached) {
+                reached += width;
+                states[row] = filled;
+            }
+            if reached > MOST_STATES || choices.len() > MOST_CHOICES {
+                return Err(Exhausted);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The states of a row, by their first layers. `behind` are those with a stage less on a kind.
+    fn fill(
+        &self,
+        row: &Row,
+        behind: &[(usize, &[State])],
+        before: &Before,
+        choices: &mut Choices,
+        effort: &mut Effort,
+    ) -> Result<Vec<State>, Exhausted> {
+        let (m, cutoff) = (f64::from(self.microbatches), self.cutoff);
+        let width = self.layers.len() + 1;
+        let in_flight = self.in_flight(row.from);
+        let position =
+            Position::new(self.microbatches, row.from, self.is_zero_bubble.then_some(self.stages[0]));
+        let first = if self.is_zero_bubble { &before.forward } else { &before.passes };
+        let mut states = vec![UNREACHED; width];
+        for &(at, behind) in behind {
+            let side = &self.sides[at];
+            let (sums, limit) = (side.sums, side.place.limit);
+            for (end, &behind) in behind.iter().enumerate().filter(|(_, behind)| behind.is_reached()) {
+                let mut workspace = 0.0f64;
+                for start in (row.least..end).rev() {
+                    effort.spend(1)?;
+                    let part = |sums: &[f64]| sums[end] - sums[start];
+                    workspace = workspace.max(sums.workspace[start]);
+                    let (forward, both, state) = (part(&sums.forward), part(&sums.both), part(&sums.state));
+                    // More layers only take longer and need more.
+                    if m * (forward + both) + first[start] >= cutoff
+                        || state + workspace > limit
+                        || workspace.is_infinite()
+                    {
+                        break;
+                    }
+                    if if start == 0 { !row.may_be_all } else { start > row.most } {
+                        continue;
+                    }
+                    let (there, back) = (side.transfers[start][0], side.transfers[end][1]);
+                    let fixed = Fixed { forward: forward + there, update: part(&sums.update) };
+                    let fastest = Point { backward: part(&sums.backward), both };
+                    let next = |point: &Point| {
+                        let point = Point { backward: point.backward + back, both: point.both + back };
+                        self.extend(&position, behind, fixed, point, start)
+                            .filter(|next| next.ends.weight + before.forward[start] < cutoff)
+                            .filter(|next| next.ends.backward + before.passes[start] < cutoff)
+                    };
+                    let Some(least) = next(&fastest) else { continue };
+                    let [until_backward, until_weight] = [0, 1].map(|until| part(&sums.activations[until]));
+                    let kept = in_flight[0] * until_backward + in_flight[1] * until_weight;
+                    let target = &mut states[start];
+                    if state + kept + workspace <= limit {
+                        target.improve(least);
+                    } else {
+                        let key = (at, self.layers.interval(start, end), row.from);
+                        let points = match choices.entry(key) {
+                            Entry::Occupied(known) => known.into_mut(),
+                            Entry::Vacant(open) => {
+                                let points =
+                                    self.points(side, start..end, in_flight, limit - state, effort)?;
+                                open.insert(points)
+                            }
+                        };
+                        points.iter().filter_map(next).for_each(|next| target.improve(next));
+                    }
+                }
+            }
+        }
+        Ok(states)
+    }
+
+    /// Microbatches that a stage keeps until the backward pass and until the weight gradients, with so many stages from it to
+    /// the last.
+    fn in_flight(&self, from: usize) -> [f64; 2] {
+        [from, self.stages[0]].map(|stages| f64::from(self.microbatches).min(stages as f64))
+    }
+
+    /// Puts a stage in front of others.
+    fn extend(
+        &self,
+        position: &Position,
+        behind: State,
+        fixed: Fixed,
+        point: Point,
+        start: usize,
+    ) -> Option<State> {
+        let needs = position.needs(fixed, point, behind.passes);
+        let passes = fixed.forward + point.backward;
+        let mut ends = Ends {
+            weight: needs.weight.max(behind.ends.weight + fixed.forward),
+            backward: needs.backward.max(behind.ends.backward + passes),
+        };
+        if start == 0 {
+            // The first stage ends with a weight gradient.
+            ends.weight = ends.weight.max(behind.ends.backward + fixed.forward + point.both);
+        }
+        let next = State { passes: behind.passes + passes, ends };
+        next.is_reached().then_some(next)
+    }
+
+    /// The points of a stage whose fastest configurations do not fit.
+    fn points(
+        &self,
+        side: &Side,
+        range: Range<usize>,
+        in_flight: [f64; 2],
+        room: f64,
+        effort: &mut Effort,
+    ) -> Result<Vec<Point>, Exhausted> {
+        effort.spend(range.len() as u64)?;
+        let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+        self.layers.class_of[range].iter().for_each(|&class| *counts.entry(class).or_default() += 1);
+        let groups = counts.into_iter().filter_map(|(class, count)| {
+            let settings = &side.place.classes[class].as_ref()?.settings;
+            Some(Group { count, settings })
+        });
+        configurations::fastest(&groups.collect::<Vec<_>>(), in_flight, room, effort)
+    }
+}
+
+/// The states with a stage less on a kind, with the kind. `row` is the number of those with the stages `used`.
+fn behind<'s>(
+    row: usize,
+    used: &[usize],
+    rooms: &[usize],
+    states: &'s [Vec<State>],
+) -> Vec<(usize, &'s [State])> {
+    let mut stride = 1;
+    let mut behind = Vec::new();
+    for (at, (&used, room)) in used.iter().zip(rooms).enumerate() {
+        if used > 0 && !states[row - stride].is_empty() {
+            behind.push((at, states[row - stride].as_slice()));
+        }
+        stride *= room + 1;
+    }
+    behind
+}
+
+/// States with the same numbers of stages.
+#[derive(Debug)]
+struct Row {
+    /// Stages in all.
+    from: usize,
+    /// Whether they may be all stages of a pipeline.
+    may_be_all: bool,
+    /// Least and most layers that may be left for other stages.
+    least: usize,
+    most: usize,
+}
+
+impl Row {
+    /// The row with so many stages on every kind, of those that there is room for.
+    fn new(program: &Program, used: &[usize], rooms: &[usize], before: &Before) -> Self {
+        let [fewest, most] = program.stages;
+        let from: usize = used.iter().sum();
+        let kinds = used.iter().filter(|&&used| used > 0).count();
+        // A pipeline on one kind is excluded with the links of that kind.
+        let is_of_kinds = kinds > 1 || program.sides.len() == 1;
+        let stages = most - from;
+        // The most that stages in front of these may have, of time and of memory.
+        let most_of = |figure: &dyn Fn(usize) -> f64| -> f64 {
+            let left = (0..used.len()).flat_map(|at| std::iter::repeat_n(figure(at), rooms[at] - used[at]));
+            let mut left: Vec<f64> = left.collect();
+            left.sort_by(|one, other| other.total_cmp(one));
+            left.into_iter().take(stages).sum()
+        };
+        let share = most_of(&|at| before.shares[at]);
+        let memory = most_of(&|at| program.sides[at].place.limit);
+        let m = f64::from(program.microbatches);
+        let fits = |&layers: &usize| {
+            m * before.shared[layers] < program.cutoff * share && before.state[layers] <= memory
+        };
+        let layers = program.layers.len();
+        Row {
+            from,
+            may_be_all: from >= fewest && is_of_kinds,
+            least: fewest.saturating_sub(from),
+            most: (1..=layers).take_while(fits).count(),
+        }
+    }
+}

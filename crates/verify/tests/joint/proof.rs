@@ -1,0 +1,278 @@
+//! Proofs of bounds, against the best of all plans of small problems.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use stagewright_core::document::{
+    ClusterDocument, GraphDocument, JointExecutionDocument, JointLayerDocument, JointPlanDocument,
+    JointStageDocument, Parallelism, Schedule,
+};
+use stagewright_verify::{JointVerdict, check_joint};
+
+use super::{iteration, schedules};
+use crate::documents::read;
+
+/// Problems that are drawn.
+const CASES: usize = 20;
+
+/// Most plans of a problem, but for microbatches.
+const MOST_PLANS: usize = 4000;
+
+/// Small numbers from a linear congruence.
+struct Draws(u64);
+
+impl Draws {
+    fn below(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % below
+    }
+
+    fn amount(&mut self, least: u64, below: u64) -> f64 {
+        (least + self.below(below)) as f64
+    }
+}
+
+/// A problem and all its plans.
+struct Case {
+    graph: GraphDocument,
+    cluster: ClusterDocument,
+    plan: JointPlanDocument,
+    layers: usize,
+}
+
+impl Case {
+    /// A chain of products on up to three kinds of devices.
+    fn draw(draws: &mut Draws) -> Self {
+        let kinds = [1, 1, 2, 2, 3][draws.below(5) as usize];
+        let layers = 2 + draws.below(if kinds == 1 { 3 } else { 2 }) as usize;
+        let is_alike = draws.below(2) == 0;
+        let mut row = || {
+            let times = [(); 3].map(|()| draws.amount(1, 9));
+            [times[0], times[1], times[2], draws.amount(1, 40)]
+        };
+        let first = row();
+        let rows: Vec<[f64; 4]> = (0..layers).map(|_| if is_alike { first } else { row() }).collect();
+        let graph = read(schedules::graph(&rows));
+
+        let mut cluster = schedules::cluster();
+        let kind = cluster["kinds"][0].clone();
+        let all: Vec<Value> = (0..kinds)
+            .map(|at| {
+                let mut kind = kind.clone();
+                kind["name"] = json!(["acc", "other", "third"][at]);
+                kind["class"] = json!(["gpu", "slow", "gpu"][at]);
+                kind["count"] = json!(if kinds == 1 { 4 } else { 2 });
+                kind["memory_bytes"] = json!(60.0 + draws.amount(0, 160));
+                let link = |draws: &mut Draws| json!({"latency_s": draws.amount(0, 2), "bandwidth": draws.amount(2, 20)});
+                kind["link"] = link(draws);
+                kind["server"] = json!({"devices": 2, "link": link(draws)});
+                kind
+            })
+            .collect();
+        cluster["classes"]["slow"] = json!({"memory_bandwidth": 0.6});
+        cluster["kinds"] = json!(all);
+
+        let mut parallel = BTreeMap::new();
+        let mut with = |parallelism: Parallelism, given: u32| match draws.below(4) {
+            0 => {}
+            1 => drop(parallel.insert(parallelism, Some(given))),
+            _ => drop(parallel.insert(parallelism, None)),
+        };
+        with(Parallelism::Tp, 2);
+        with(Parallelism::Dp, 2);
+        with(Parallelism::Zero, 2);
+        with(Parallelism::Recompute, 2);
+        with(Parallelism::Recompute, 1);
+        parallel.insert(Parallelism::Pp, (draws.below(3) == 0).then_some(2));
+        let mut plan: JointPlanDocument = read(super::plan("iteration", 4, &[], 1.0, json!([])));
+        plan.objective.parallel = parallel;
+        plan.objective.schedules = match draws.below(4) {
+            0 => vec![Schedule::OneFOneB],
+            1 => vec![Schedule::ZeroBubble],
+            2 => vec![Schedule::Interleaved],
+            _ => vec![Schedule::OneFOneB, Schedule::Interleaved, Schedule::ZeroBubble],
+        };
+        Case { graph, cluster: read(cluster), plan, layers }
+    }
+
+    /// The best and the worst of all plans that hold, with their values; `None` if there are too many.
+    fn extremes(&self) -> Option<[(f64, JointPlanDocument); 2]> {
+        let mut found: Option<[(f64, JointPlanDocument); 2]> = None;
+        let kinds: Vec<String> = self.cluster.kinds.iter().map(|kind| kind.name.clone()).collect();
+        let may_have = |parallelism: Parallelism, without: u32, any: &[u32]| match self
+            .plan
+            .objective
+            .parallel
+            .get(&parallelism)
+        {
+            None => vec![without],
+            Some(Some(given)) => vec![*given],
+            Some(None) => any.to_vec(),
+        };
+        let tensor = may_have(Parallelism::Tp, 1, &[1, 2]);
+        let mut tensors: Vec<Vec<u32>> = vec![Vec::new()];
+        for _ in &kinds {
+            let longer = |degrees: &Vec<u32>| {
+                let degrees = degrees.clone();
+                tensor.iter().map(move |&next| degrees.iter().copied().chain([next]).collect())
+            };
+            tensors = tensors.iter().flat_map(longer).collect();
+        }
+        let zero = may_have(Parallelism::Zero, 0, &[0, 1, 2, 3]);
+        let recompute = may_have(Parallelism::Recompute, 0, &[0, 1, 2]);
+        let data = may_have(Parallelism::Dp, 1, &[1, 2, 4]);
+        let layers = self.layers as u32;
+        let stages = kinds.len() * (kinds.len() + 1).pow(layers - 1) * recompute.len().pow(layers);
+        if stages * tensors.len() * zero.len() * data.len() * self.plan.objective.schedules.len() > MOST_PLANS
+        {
+            return None;
+        }
+        for data in data {
+            for microbatch in [1, 2, 4].into_iter().filter(|microbatch| 4 / data % microbatch == 0) {
+                for &zero in &zero {
+                    for schedule in self.plan.objective.schedules.clone() {
+                        let mut plan = self.plan.clone();
+                        plan.execution = Some(JointExecutionDocument {
+                            microbatch,
+                            microbatches: 4 / data / microbatch,
+                            data,
+                            expert: 1,
+                            zero,
+                            schedule,
+                            chunks: if schedule == Schedule::Interleaved { 2 } else { 1 },
+                        });
+                        for tensors in &tensors {
+                            self.all_stages(&plan, &kinds, tensors, &recompute, &mut found);
+                        }
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// All partitions into stages, kinds and configurations.
+    fn all_stages(
+        &self,
+        plan: &JointPlanDocument,
+        kinds: &[String],
+        tensors: &[u32],
+        recompute: &[u32],
+        found: &mut Option<[(f64, JointPlanDocument); 2]>,
+    ) {
+        let data = plan.execution.as_ref().map_or(1, |execution| execution.data);
+        for cuts in 0..1u32 << (self.layers - 1) {
+            for on in 0..kinds.len().pow(cuts.count_ones() + 1) {
+                for configurations in 0..recompute.len().pow(self.layers as u32) {
+                    let mut plan = plan.clone();
+                    let (mut on, mut configurations) = (on, configurations);
+                    for layer in 0..self.layers {
+                        if layer == 0 || cuts & (1 << (layer - 1)) != 0 {
+                            let kind = on % kinds.len();
+                            on /= kinds.len();
+                            plan.stages.push(JointStageDocument {
+                                kind: Some(kinds[kind].clone()),
+                                data,
+                                tensor: tensors[kind],
+                                ..JointStageDocument::default()
+                            });
+                        }
+                        let configuration = recompute[configurations % recompute.len()];
+                        configurations /= recompute.len();
+                        let configuration = ["none", "selective", "full"][configuration as usize].to_owned();
+                        let layer = JointLayerDocument { layer: format!("block.{layer}"), configuration };
+                        plan.stages.last_mut().expect("a stage").layers.push(layer);
+                    }
+                    self.consider(plan, found);
+                }
+            }
+        }
+    }
+
+    /// Keeps a plan if it holds and is better or worse than others.
+    fn consider(&self, plan: JointPlanDocument, found: &mut Option<[(f64, JointPlanDocument); 2]>) {
+        let Ok(report) = check_joint(&self.graph, &self.cluster, &plan) else { return };
+        // Its figures are not stated.
+        let Some(value) =
+            report.value_s.filter(|_| report.violations.iter().all(|found| found.kind() == "figure"))
+        else {
+            return;
+        };
+        match found {
+            None => *found = Some([(value, plan.clone()), (value, plan)]),
+            Some([best, _]) if value < best.0 => *best = (value, plan),
+            Some([_, worst]) if value > worst.0 => *worst = (value, plan),
+            _ => {}
+        }
+    }
+
+    /// The verdict on a bound, stated with a plan.
+    fn verdict(&self, plan: &JointPlanDocument, bound: f64) -> JointVerdict {
+        let mut plan = plan.clone();
+        plan.bound.value_s = Some(bound);
+        check_joint(&self.graph, &self.cluster, &plan).expect("the documents describe a problem").bound
+    }
+}
+
+#[test]
+fn no_bound_above_the_best_plan_is_proved() {
+    let mut draws = Draws(7);
+    let (mut cases, mut tight, mut near) = (0, 0, 0);
+    while cases < CASES {
+        let case = Case::draw(&mut draws);
+        let Some([(best, _), (worst, plan)]) = case.extremes() else { continue };
+        if worst < 1.02 * best {
+            continue;
+        }
+        cases += 1;
+        for factor in [1.0 + 1e-7, 1.0001, 1.001, 1.01] {
+            assert_eq!(case.verdict(&plan, factor * best), JointVerdict::NotVerified, "{cases}");
+        }
+        tight += usize::from(case.verdict(&plan, best) == JointVerdict::Verified);
+        near += usize::from(case.verdict(&plan, 0.8 * best) == JointVerdict::Verified);
+    }
+    assert!(tight >= cases / 10 && near >= cases / 2, "{tight} and {near} of {cases}");
+}
+
+/// The verdict on a bound that is stated with the pipeline of two layers, of microbatches of one sample.
+fn verdict(bound: f64, change: impl FnOnce(&mut Value)) -> JointVerdict {
+    let mut plan = iteration::pipeline();
+    plan["objective"]["microbatch"] = json!(1);
+    plan["bound"]["value_s"] = json!(bound);
+    change(&mut plan);
+    iteration::check(iteration::graph(), iteration::cluster(), plan).expect("documents").bound
+}
+
+#[test]
+fn a_bound_is_proved_up_to_what_was_computed_by_hand() {
+    // The two layers do not fit on one device, so there is one plan. Its first stage takes 18 for a microbatch, waits for
+    // the 15 of the other while it runs one forward pass of 4.5, and updates in 4.5: 36 + 10.5 + 4.5, of 52.5.
+    assert_eq!(verdict(51.0, |_| {}), JointVerdict::Verified);
+    assert_eq!(verdict(51.1, |_| {}), JointVerdict::NotVerified);
+    assert_eq!(verdict(0.0, |_| {}), JointVerdict::Verified);
+    assert_eq!(verdict(53.0, |_| {}), JointVerdict::Refuted);
+    // A device that computes again needs less memory, and both layers fit.
+    let with = |plan: &mut Value| plan["objective"]["parallel"]["recompute"] = Value::Null;
+    assert_eq!(verdict(51.0, with), JointVerdict::Verified);
+}
+
+#[test]
+fn a_plan_that_breaks_a_rule_proves_nothing() {
+    assert_eq!(verdict(1.0, |plan| plan["execution"]["zero"] = json!(1)), JointVerdict::NotVerified);
+}
+
+#[test]
+fn layers_of_a_proof_are_as_small_as_they_may_be() {
+    // A layer of both blocks would hide plans with a stage for each.
+    let mut plan = iteration::split();
+    let names = |names: &[&str]| -> Vec<Value> {
+        names.iter().map(|name| json!({"layer": name, "configuration": "none"})).collect()
+    };
+    let mut verdict = |layers: &[&str]| {
+        plan["stages"][0]["layers"] = json!(names(layers));
+        plan["bound"]["value_s"] = json!(1.0);
+        iteration::check(iteration::graph(), iteration::cluster(), plan.clone()).expect("documents").bound
+    };
+    assert_eq!(verdict(&["block.0", "block.1"]), JointVerdict::Verified);
+    assert_eq!(verdict(&["block"]), JointVerdict::NotVerified);
+}

@@ -3,7 +3,7 @@
 //! The figures of a plan are derived from the cost model of joint plans (`docs/joint.md`): [`layers`] from a file of Piper,
 //! [`iteration`] from a training graph. [`rules`] has the constraints that both have in common, [`claims`] compares the
 //! figures, the gap, the status and the bound that the plan states. Figures are derived only if the plan names every layer
-//! once, in configurations and on devices that exist.
+//! once, in configurations and on devices that exist. The bound of an iteration is proved if the plan keeps the constraints.
 
 mod claims;
 mod iteration;
@@ -63,9 +63,9 @@ pub struct JointStageFigures {
 pub enum JointVerdict {
     /// The plan claims no bound.
     NoClaim,
-    /// No plan of the objective takes less.
+    /// There is a proof that no plan of the objective takes less, up to rounding.
     Verified,
-    /// Nothing refutes it.
+    /// Nothing refutes it, and nothing proves it.
     NotVerified,
     /// It is above the value of the plan, or not a number.
     Refuted,

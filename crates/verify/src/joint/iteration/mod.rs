@@ -1,4 +1,4 @@
-//! The check of a joint plan for a training graph: the time of one iteration.
+//! The check of a joint plan for a training graph: the time of one iteration, and the [`proof`] of its bound.
 
 mod attention;
 mod boundary;
@@ -41,7 +41,8 @@ use work::Work;
 /// Maximum number of passes of the schedule, since the checker simulates all of them.
 const MOST_PASSES: u64 = 1 << 24;
 
-/// Checks a joint plan for a training graph. O((operators + pins) · log + stages · (tensors + microbatches)).
+/// Checks a joint plan for a training graph. O((operators + pins) · log + stages · (tensors + microbatches)), and the proof of
+/// a stated bound, which has a limit.
 ///
 /// # Errors
 /// If the documents do not describe a problem and a plan.

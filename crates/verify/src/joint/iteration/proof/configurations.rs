@@ -85,7 +85,7 @@ struct Choice {
 }
 
 impl Choice {
-    /// Those that need no more than a workspace; `None` if there are none.
+    /// The configurations within a workspace; `None` without any.
     fn new(group: &Group, in_flight: [f64; 2], workspace: f64) -> Option<Self> {
         let kept =
             |setting: &Setting| in_flight[0] * setting.activations[0] + in_flight[1] * setting.activations[1];
@@ -163,7 +163,8 @@ fn counts(count: usize, steps: &[Step], excess: f64) -> Vec<[usize; 2]> {
                 (of_first + of_second <= count).then_some([of_first, of_second])
             })
             .collect(),
-        _ => Vec::new(),
+        // There are no more than three configurations; nothing less than the fastest would be wrong for more.
+        _ => vec![[0, 0]],
     }
 }
 
@@ -279,5 +280,86 @@ impl Search<'_> {
 
     fn paid(&self, choice: &Choice, counts: [usize; 2]) -> f64 {
         counts.iter().zip(&choice.steps).map(|(&count, step)| count as f64 * (self.cost)(step)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::place::Setting;
+    use super::{Effort, Group, Point, fastest};
+
+    /// Every choice of the layers that fits, as the points of its passes.
+    fn all(groups: &[Group], in_flight: [f64; 2], room: f64) -> Vec<Point> {
+        let layers: Vec<&[Setting]> =
+            groups.iter().flat_map(|group| std::iter::repeat_n(group.settings, group.count)).collect();
+        let mut found = Vec::new();
+        for mut number in 0..layers.iter().map(|settings| settings.len()).product() {
+            let (mut point, mut bytes, mut workspace) = (Point { backward: 0.0, both: 0.0 }, 0.0, 0.0f64);
+            for settings in &layers {
+                let setting: &Setting = &settings[number % settings.len()];
+                number /= settings.len();
+                point.backward += setting.backward;
+                point.both += setting.both;
+                bytes += in_flight[0] * setting.activations[0] + in_flight[1] * setting.activations[1];
+                workspace = workspace.max(setting.workspace);
+            }
+            if bytes + workspace <= room {
+                found.push(point);
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn points_are_below_all_choices_that_fit() {
+        // Small whole numbers from a linear congruence.
+        let mut state = 3u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            ((state >> 33) % below) as f64
+        };
+        for case in 0..2000 {
+            let classes: Vec<Vec<Setting>> = (0..1 + case % 3)
+                .map(|_| {
+                    let (kept, weight) = (4.0 + draw(9), draw(3));
+                    let first = Setting {
+                        backward: 3.0,
+                        both: 3.0 + weight,
+                        activations: if case % 2 == 0 { [0.0, kept] } else { [kept, 0.0] },
+                        workspace: draw(3),
+                    };
+                    let mut again = |kept: f64| {
+                        let seconds = first.both + draw(6);
+                        let activations = [kept, 0.0];
+                        Setting {
+                            backward: seconds,
+                            both: seconds,
+                            activations,
+                            workspace: first.workspace + draw(4),
+                        }
+                    };
+                    vec![first, again(kept - 2.0), again(1.0)]
+                })
+                .collect();
+            let groups: Vec<Group> =
+                classes.iter().map(|settings| Group { count: 1 + draw(3) as usize, settings }).collect();
+            let in_flight = [1.0 + draw(3), 3.0];
+            let room = draw(120);
+            let mut effort = Effort { left: 1 << 20 };
+            let points = fastest(&groups, in_flight, room, &mut effort).expect("few steps");
+            let choices = all(&groups, in_flight, room);
+            for choice in &choices {
+                let is_above = |point: &Point| point.backward <= choice.backward && point.both <= choice.both;
+                assert!(points.iter().any(is_above), "{groups:?} {room}: {choice:?} {points:?}");
+            }
+            // One class leaves nothing to relax, and without a choice there is no point.
+            assert!(points.is_empty() == choices.is_empty(), "{groups:?} {room}");
+            if groups.len() == 1 {
+                assert!(points.iter().all(|point| choices.contains(point)), "{groups:?} {room}");
+            }
+            let least =
+                |points: &[Point]| points.iter().map(|point| point.both).fold(f64::INFINITY, f64::min);
+            assert_eq!(least(&points), least(&choices));
+        }
     }
 }

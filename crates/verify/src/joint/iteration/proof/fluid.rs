@@ -9,8 +9,8 @@
 //!   their largest workspace: before its first backward pass it has run (v − 1) p + 2 (p − 1 − i) + 1 forward passes, or all,
 //!   which are p of every chunk but the last and g_i or more of that one.
 //!
-//! If a device has at most N layers of a class in the time that there is, its workspace is at least the sum of theirs over N.
-//! Now let y, λ_i and z_i be prices of the three. A layer on device i in a configuration costs (y a_i + λ_i m) τ and z_i for
+//! If a device has at most N layers of a class in the time that there is, an N-th of the sum of their workspaces is at most the
+//! largest. Now let y, λ_i and z_i be prices of the three. A layer on device i in a configuration costs (y a_i + λ_i m) τ and z_i for
 //! each of its bytes. All layers together cost at most (y + Σ λ_i) S + Σ z_i times the bytes of a device. If they cost more
 //! wherever they are, S is longer. Transfers between stages are work that may be anywhere.
 //!
@@ -24,7 +24,7 @@ use super::{Effort, Exhausted};
 /// Steps of the search for a price.
 const STEPS: usize = 40;
 
-/// Share by which the cost of layers has to exceed what there is, for rounding.
+/// Share by which the cost of layers has to exceed the room of the devices, for rounding.
 const MARGIN: f64 = 1e-9;
 
 /// A layer in a configuration.
@@ -95,8 +95,8 @@ impl Fluid {
         Some(Fluid { classes, main, workspaces, limit: place.limit, update })
     }
 
-    /// Whether a pipeline of so many devices with so many stages each can take less than `cutoff`, with transfers that take
-    /// at least `crossed`.
+    /// Whether a pipeline of `devices` devices with `chunks` stages each can take less than `cutoff`, with transfers that
+    /// take at least `crossed`.
     pub(super) fn may_take_less(
         &self,
         [devices, chunks]: [usize; 2],
@@ -167,7 +167,7 @@ struct Search<'f> {
 }
 
 impl Search<'_> {
-    /// By how much all layers cost more than what there is, at a price of the ramp.
+    /// The cost of all layers less what the devices have, at a price of the ramp.
     fn excess(&self, ramp: f64) -> f64 {
         let prices: Vec<Prices> = self.devices.iter().map(|device| self.prices(device, ramp)).collect();
         let there_is: f64 = ramp * self.most

@@ -57,7 +57,7 @@ use program::{Program, Side};
 use screen::Screen;
 use space::Space;
 
-/// Most steps of a proof: about a minute.
+/// Most steps of a proof: about half a minute.
 const MOST_STEPS: u64 = 1 << 31;
 
 /// Steps that the costs of a class of layers are worth.
@@ -286,7 +286,7 @@ impl<'a> Proof<'a> {
         Ok(false)
     }
 
-    /// Whether no pipeline of so many stages takes less than the cutoff.
+    /// Whether no pipeline of these numbers of stages takes less than the cutoff.
     fn excludes(
         &self,
         sides: Vec<Side>,

@@ -145,7 +145,7 @@ impl<'a> Place<'a> {
         usize::try_from(of_server / of_stage).unwrap_or(usize::MAX)
     }
 
-    /// Transfers in a pipeline of so many devices; `None` if it has devices of other kinds. Infinite without a link.
+    /// Transfers in a pipeline of a number of devices; `None` if it has devices of other kinds. Infinite without a link.
     pub(super) fn transfers(&self, layers: &Layers, devices: Option<usize>) -> Transfers {
         let of_stage = self.devices.tensor.saturating_mul(self.devices.data);
         let span = devices.map_or(u64::MAX, |devices| of_stage.saturating_mul(devices as u64));

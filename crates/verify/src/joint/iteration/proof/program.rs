@@ -240,8 +240,8 @@ impl Program<'_> {
         Ok(states)
     }
 
-    /// Microbatches that a stage keeps until the backward pass and until the weight gradients, with so many stages from it to
-    /// the last.
+    /// Microbatches that a stage keeps until the backward pass and until the weight gradients; `from` counts the stages from
+    /// it to the last.
     fn in_flight(&self, from: usize) -> [f64; 2] {
         [from, self.stages[0]].map(|stages| f64::from(self.microbatches).min(stages as f64))
     }
@@ -320,7 +320,7 @@ struct Row {
 }
 
 impl Row {
-    /// The row with so many stages on every kind, of those that there is room for.
+    /// The row of a number of stages on every kind, `used`, of those that there is room for.
     fn new(program: &Program, used: &[usize], rooms: &[usize], before: &Before) -> Self {
         let [fewest, most] = program.stages;
         let from: usize = used.iter().sum();

@@ -105,12 +105,12 @@ impl Screen {
         self.shares.len()
     }
 
-    /// Whether so many devices have the memory of all layers.
+    /// Whether a number of devices has the memory of all layers.
     fn fits(&self, devices: usize) -> bool {
         self.limits.get(devices).is_none_or(|&limit| self.bytes <= limit)
     }
 
-    /// Seconds of the boundaries between so many stages; infinite if there are not so many boundaries.
+    /// Seconds of the boundaries between a number of stages; infinite if the model has fewer.
     pub(super) fn boundaries(&self, stages: usize) -> f64 {
         match self.boundaries.is_empty() {
             true => 0.0,
@@ -118,7 +118,7 @@ impl Screen {
         }
     }
 
-    /// Whether a pipeline of so many stages can take less than `cutoff`.
+    /// Whether a pipeline of `stages` stages can take less than `cutoff`.
     pub(super) fn may_take_less(
         &self,
         stages: usize,
@@ -161,7 +161,7 @@ impl Screen {
         Ok(passes + sum / most < cutoff)
     }
 
-    /// Whether an interleaved pipeline of so many devices with so many stages each can take less than `cutoff`.
+    /// Whether an interleaved pipeline of `devices` devices with `chunks` stages each can take less than `cutoff`.
     pub(super) fn may_interleave(
         &self,
         devices: usize,

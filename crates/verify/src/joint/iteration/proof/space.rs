@@ -122,13 +122,13 @@ impl Space {
         is_listed && may_split && self.may_have(rules::pipeline(plan))
     }
 
-    /// Whether a pipeline may have so many devices.
+    /// Whether a pipeline may have this number of devices.
     pub(super) fn may_have(&self, devices: usize) -> bool {
         self.devices.is_none_or(|given| given == devices)
     }
 }
 
-/// Whether operators may be split over so many devices of a kind.
+/// Whether operators may be split over `tensor` devices of a kind.
 fn may_split(kind: &Kind, heads: &[u64], tensor: u64) -> bool {
     let count = kind.document.count;
     let of_server = kind.document.server.map_or(count, |server| server.devices.min(count));

@@ -98,8 +98,11 @@ fn seconds_at_peak(graph: &GraphDocument, cluster: &ClusterDocument, batch: u64)
     flop / samples * batch as f64 / peaks.sum::<f64>()
 }
 
-/// Models of the tables: family, variant and sizes.
-const MODELS: [(&str, &str, &[(Size, u64)]); 6] = [
+/// Family, variant and sizes of a model.
+type Sized = (&'static str, &'static str, &'static [(Size, u64)]);
+
+/// Models of the tables.
+const MODELS: [Sized; 6] = [
     ("llama", "3-8b", &[(Size::Sequence, 8192)]),
     ("llama", "3-70b", &[(Size::Sequence, 8192)]),
     ("llama", "3-405b", &[(Size::Sequence, 8192)]),

@@ -26,7 +26,7 @@ use super::args::{
 };
 use super::error::{CliError, Result};
 use super::exit::Exit;
-use super::files::{self, Input, at_most_one_standard};
+use super::files::{self, Input, Outputs, at_most_one_standard};
 use super::model_options::{Kept, ModelOptions};
 use super::progress::Progress;
 use super::resolve::{self, Solving};
@@ -51,14 +51,21 @@ pub(super) fn plan(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
         ("--solver", arguments.solver != "auto"),
     ])?;
     refuse_around(&arguments.model.around, &besides_schedules(&arguments.objective))?;
-    files::outputs(&[("--out", arguments.out.as_deref()), ("--html", arguments.html.as_deref())])?;
+    let is_printed = arguments.out.as_deref().is_some_and(files::is_standard);
+    let outputs = files::outputs(&[
+        ("--json", arguments.json.then_some(Path::new("-")).filter(|_| !is_printed)),
+        ("--out", arguments.out.as_deref()),
+        ("--html", arguments.html.as_deref()),
+    ])?;
     let solving = resolve::solving(&arguments.solve)?;
     let problem = Problem::read(&arguments.model, &arguments.parallel, &arguments.objective.schedule)?;
     let document = problem.solve(&solving, verbose)?;
-    let is_printed = arguments.out.as_deref().is_some_and(files::is_standard);
-    match arguments.json || is_printed {
-        true => output::data(&write_joint_plan(&document))?,
-        false => output::result(&text::plan(&document, problem.figures(), output::width()))?,
+    match (arguments.json || is_printed, outputs) {
+        (true, _) => output::data(&write_joint_plan(&document))?,
+        (false, Outputs::Files) => {
+            output::result(&text::plan(&document, problem.figures(), output::width()))?
+        }
+        (false, Outputs::Standard) => {}
     }
     if let Some(path) = arguments.out.as_deref().filter(|_| !is_printed) {
         files::write(path, &write_joint_plan(&document))?;
@@ -296,7 +303,11 @@ impl Problem {
             && let Some(Input { label, bytes }) = files::peek(&model.model)?
             && (given.is_some() || is_piper(&bytes))
         {
-            refuse(&[("--schedule", !schedules.is_empty())])?;
+            if !schedules.is_empty() {
+                return Err(CliError::new("U013", "--schedule does not apply to a file of Piper")
+                    .at("--schedule")
+                    .help("leave it out: its plans are for the time per sample of the slowest stage"));
+            }
             return Layers::read(&label, &bytes, model, arguments, parallel)
                 .map(|layers| Problem::Layers(Box::new(layers)));
         }

@@ -114,8 +114,8 @@ pub enum ObjectiveError {
     SeparateUnderSchedule,
     /// Interleaved 1F1B, which runs several stages on a device.
     #[error(
-        "a plan cannot express the several stages per device of interleaved 1f1b yet; plan under 1f1b, and let \
-         `simulate` divide its stages"
+        "a placement cannot express the several stages per device of interleaved 1f1b; plan under 1f1b and let `simulate` \
+         divide its stages, or make a joint plan with --parallel"
     )]
     InterleavedPlan,
     /// A pipeline rule for an objective other than throughput.

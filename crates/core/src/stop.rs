@@ -66,7 +66,7 @@ impl Stop {
     }
 
     /// The signal with another time limit, which starts now.
-    pub(crate) fn within(&self, limit: Option<Duration>) -> Stop {
+    pub fn within(&self, limit: Option<Duration>) -> Stop {
         Stop::new(limit, self.flag.clone())
     }
 

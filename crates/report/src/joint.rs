@@ -39,6 +39,12 @@ pub fn parallel(objective: &JointObjectiveDocument) -> String {
     listed.collect::<Vec<_>>().join(", ")
 }
 
+/// Schedules that a plan may have.
+pub fn schedules(objective: &JointObjectiveDocument) -> String {
+    let names: Vec<&str> = objective.schedules.iter().map(|schedule| schedule.name()).collect();
+    if names.is_empty() { Schedule::OneFOneB.name().into() } else { names.join(", ") }
+}
+
 /// Devices of a pipeline: stage k is on device k mod this number. Devices of a pipeline are tensor-parallel groups of one
 /// copy.
 pub fn pipeline_devices(plan: &JointPlanDocument) -> usize {

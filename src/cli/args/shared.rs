@@ -145,7 +145,8 @@ impl ObjectiveArguments {
 #[command(next_help_heading = "Joint plans")]
 pub(crate) struct ParallelArguments {
     /// Parallelism that a joint plan may use: tp, dp, pp, ep, zero, recompute, separated by commas. tp=8 gives a degree,
-    /// zero=1 a stage, recompute=full a configuration of all layers of a stack. Without it, every operator runs on one
+    /// pp=4 the devices of a pipeline (groups of tp devices of one copy), zero=1 a stage, recompute=full a configuration of all
+    /// layers of a stack. Without it, every operator runs on one
     /// device
     #[arg(long, value_name = "LIST")]
     pub(crate) parallel: Option<String>,

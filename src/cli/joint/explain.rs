@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use stagewright::core::document::{
-    ClusterDocument, JointObjectiveKind, JointPartsDocument, JointPlanDocument, JointStageDocument,
+    ClusterDocument, JointObjectiveKind, JointPartsDocument, JointPlanDocument, JointStageDocument, Schedule,
     ServerDocument,
 };
 use stagewright::formats::layers;
@@ -75,7 +75,10 @@ pub(in crate::cli) fn explain_if_joint(arguments: &ExplainArguments) -> Result<O
         parallel: plan.objective.parallel.clone(),
         global_batch: plan.objective.global_batch,
         microbatch: plan.objective.microbatch,
-        schedules: plan.objective.schedules.clone(),
+        schedules: match plan.objective.schedules.is_empty() {
+            true => vec![Schedule::OneFOneB],
+            false => plan.objective.schedules.clone(),
+        },
     };
     let problem = |cluster: &ClusterDocument| {
         iteration::Problem::new(&imported.graph, &names, cluster, request.clone())
@@ -172,6 +175,9 @@ fn document<'p>(
     }
 }
 
+/// A name, and the seconds of a stage for it.
+type Part = (&'static str, fn(&JointPartsDocument) -> f64);
+
 fn text(document: &Document<'_>, plan: &JointPlanDocument, width: Option<u16>) -> String {
     let value = document.value_s;
     let share = |part: f64| format!("{} ({})", seconds(part), percent(part / value));
@@ -181,7 +187,7 @@ fn text(document: &Document<'_>, plan: &JointPlanDocument, width: Option<u16>) -
     let stages: Vec<String> = of_slowest().map(|at| at.to_string()).collect();
     let name = if stages.len() == 1 { "slowest stage" } else { "slowest stages" };
     let mut lines = vec![("value", seconds(value)), (name, stages.join(", "))];
-    let parts: [(&str, fn(&JointPartsDocument) -> f64); 6] = [
+    let parts: [Part; 6] = [
         ("compute", |parts| parts.compute_s),
         ("recomputation", |parts| parts.recompute_s),
         ("tensor parallelism", |parts| parts.tensor_s),

@@ -15,6 +15,9 @@ pub(super) fn plan(plan: &JointPlanDocument, figures: JointFigures, width: Optio
     let mut lines = vec![("model", visible(&plan.model).into_owned())];
     lines.push(("objective", joint::objective(&plan.objective)));
     lines.push(("parallel", joint::parallel(&plan.objective)));
+    if plan.objective.schedules.iter().any(|&schedule| schedule != Schedule::OneFOneB) {
+        lines.push(("schedules", joint::schedules(&plan.objective)));
+    }
     lines.push(("value", plan.objective.value_s.map_or_else(|| "no plan".into(), seconds)));
     lines.push(("bound", bound_text(plan)));
     lines.extend(plan.gap.map(|gap| ("gap", percent(gap))));
@@ -28,11 +31,11 @@ pub(super) fn plan(plan: &JointPlanDocument, figures: JointFigures, width: Optio
             count(execution.microbatches.into(), "microbatch").replace("microbatchs", "microbatches"),
             execution.microbatch
         );
-        if execution.schedule != Schedule::OneFOneB {
-            text.push_str(&format!(", {}", execution.schedule.name()));
-        }
         if execution.chunks > 1 {
-            text.push_str(&format!(", {} stages a device", execution.chunks));
+            let devices = joint::pipeline_devices(plan);
+            text.push_str(&format!(", interleaved on pp {devices}, {} stages each", execution.chunks));
+        } else if execution.schedule != Schedule::OneFOneB {
+            text.push_str(&format!(", {}", execution.schedule.name()));
         }
         if execution.expert > 1 {
             text.push_str(&format!(", ep {}", execution.expert));

@@ -63,17 +63,13 @@ pub struct JointObjectiveDocument {
     /// Samples of a microbatch if they were given; null for any, and for `time-per-sample`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub microbatch: Option<u32>,
-    /// Schedules that a plan may have: `1f1b`, `interleaved`, `zero-bubble`. 1F1B if absent; empty for `time-per-sample`.
-    #[serde(default = "one_f_one_b_alone", skip_serializing_if = "Vec::is_empty")]
+    /// Schedules that a plan for an iteration may have: `1f1b`, `interleaved`, `zero-bubble`; 1F1B if absent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schedules: Vec<Schedule>,
     /// How the memory of layers that are recomputed adds up.
     pub recompute_workspace: RecomputeWorkspace,
     /// Value in seconds; null without a plan.
     pub value_s: Option<f64>,
-}
-
-fn one_f_one_b_alone() -> Vec<Schedule> {
-    vec![Schedule::OneFOneB]
 }
 
 fn one_f_one_b() -> Schedule {

@@ -261,18 +261,78 @@ fn a_plan_that_breaks_a_rule_proves_nothing() {
     assert_eq!(verdict(1.0, |plan| plan["execution"]["zero"] = json!(1)), JointVerdict::NotVerified);
 }
 
-#[test]
-fn layers_of_a_proof_are_as_small_as_they_may_be() {
-    // A layer of both blocks would hide plans with a stage for each.
+/// The verdict on the two layers, with other names of their paths, in a plan of one stage with the given layers.
+fn renamed(paths: [&str; 2], layers: &[&str], change: impl FnOnce(&mut Value, &mut Value)) -> JointVerdict {
+    let text = iteration::graph().to_string();
+    let text = text.replace("block.0", paths[0]).replace("block.1", paths[1]);
+    let mut graph: Value = serde_json::from_str(&text).expect("a graph");
     let mut plan = iteration::split();
-    let names = |names: &[&str]| -> Vec<Value> {
-        names.iter().map(|name| json!({"layer": name, "configuration": "none"})).collect()
+    let layers = layers.iter().map(|name| json!({"layer": name, "configuration": "none"}));
+    plan["stages"][0]["layers"] = layers.collect();
+    plan["bound"]["value_s"] = json!(1.0);
+    change(&mut graph, &mut plan);
+    iteration::check(graph, iteration::cluster(), plan).expect("documents").bound
+}
+
+#[test]
+fn layers_of_a_proof_are_not_larger_than_those_of_the_graph() {
+    use JointVerdict::{NotVerified, Verified};
+    // A layer of both blocks would hide plans with a stage for each.
+    let verdict = |paths, layers: &[&str]| renamed(paths, layers, |_, _| {});
+    assert_eq!(verdict(["block.0", "block.1"], &["block.0", "block.1"]), Verified);
+    assert_eq!(verdict(["block.0", "block.1"], &["block"]), NotVerified);
+    // Numbers that follow at once belong to the layer, and others do not.
+    assert_eq!(verdict(["s.0.0", "s.0.1"], &["s.0.0", "s.0.1"]), Verified);
+    assert_eq!(verdict(["s.0.0", "s.0.1"], &["s.0"]), NotVerified);
+    assert_eq!(verdict(["s.0.a.0", "s.0.a.1"], &["s.0"]), Verified);
+    // A number counts before a part that ends in one.
+    assert_eq!(verdict(["block_0.a.0", "block_0.a.1"], &["block_0.a.0", "block_0.a.1"]), Verified);
+    assert_eq!(verdict(["block_0.a.0", "block_0.a.1"], &["block_0"]), NotVerified);
+    assert_eq!(verdict(["layer_0", "layer_1"], &["layer_0", "layer_1"]), Verified);
+    // What the rule says of such numbers is open.
+    assert_eq!(verdict(["block.00", "block.01"], &["block.00", "block.01"]), NotVerified);
+}
+
+#[test]
+fn layers_of_a_proof_are_not_smaller_than_those_of_the_graph() {
+    use JointVerdict::{NotVerified, Verified};
+    // An operator without a number in its name would not be recomputed.
+    let verdict = |paths, layers: &[&str]| renamed(paths, layers, |_, _| {});
+    let finer = ["block.0.linear", "block.1.linear", "block.1.loss"];
+    assert_eq!(verdict(["block.0", "block.1"], &finer), NotVerified);
+    assert_eq!(verdict(["block.0", "block.1"], &["block.0", "block.1", "block.1.loss"]), NotVerified);
+    assert_eq!(verdict(["block.0", "head"], &["block.0", "head"]), Verified);
+    assert_eq!(verdict(["block.0", "head"], &["block.0", "head.linear", "head.loss"]), NotVerified);
+    // Beside a stack, the parts of a module are layers.
+    assert_eq!(verdict(["head.0", "head.a"], &["head.0", "head.a"]), Verified);
+}
+
+#[test]
+fn layers_of_a_proof_follow_names_with_slashes() {
+    use JointVerdict::{NotVerified, Verified};
+    let verdict = |from: &str, to: &str| {
+        renamed(["block.0", "block.1"], &["block.0", "block.1"], |graph, _| {
+            for operator in graph["operators"].as_array_mut().expect("operators") {
+                operator.as_object_mut().expect("an operator").remove("layer");
+            }
+            *graph = serde_json::from_str(&graph.to_string().replace(from, to)).expect("a graph");
+        })
     };
-    let mut verdict = |layers: &[&str]| {
-        plan["stages"][0]["layers"] = json!(names(layers));
-        plan["bound"]["value_s"] = json!(1.0);
-        iteration::check(iteration::graph(), iteration::cluster(), plan.clone()).expect("documents").bound
+    assert_eq!(verdict("block.0.linear", "/block/0/linear"), Verified);
+    // The path may be `block.block.0` or `block.0`.
+    assert_eq!(verdict("block.0.linear", "/block/block.0/linear"), NotVerified);
+    assert_eq!(verdict("block.0.linear", "/other/0/linear"), NotVerified);
+}
+
+#[test]
+fn inputs_of_the_model_are_where_a_proof_has_them() {
+    // The name puts the input with the second block, and its reader with the first.
+    let verdict = |name: &str| {
+        renamed(["block.0", "block.1"], &["block.0", "block.1"], |graph, _| {
+            graph["operators"][0]["name"] = json!(name);
+            graph["tensors"][0]["producer"] = json!(name);
+        })
     };
-    assert_eq!(verdict(&["block.0", "block.1"]), JointVerdict::Verified);
-    assert_eq!(verdict(&["block"]), JointVerdict::NotVerified);
+    assert_eq!(verdict("block.0.x"), JointVerdict::Verified);
+    assert_eq!(verdict("block.1.x"), JointVerdict::NotVerified);
 }

@@ -18,10 +18,9 @@ pub(super) fn one_f_one_b(work: f64, slowest: f64, share: f64, devices: u32, mic
 /// Σ_i τ_i · (m · w_i + share · Σ_{s > i} w_s); the factors are equal for the weights chosen here.
 pub(super) fn zero_bubble(work: f64, share: f64, devices: u32, microbatches: u32) -> f64 {
     let (p, m) = (f64::from(devices), f64::from(microbatches));
-    match share > 0.0 {
-        true => work * share / (1.0 - (1.0 - share / m).powf(p)),
-        false => work * m / p,
-    }
+    // 1 − (1 − share / m)^p, also where share / m is less than the rounding of 1.
+    let most = -(p * (-share / m).ln_1p()).exp_m1();
+    if most > 0.0 { work * share / most } else { work * m / p }
 }
 
 /// Interleaved 1F1B with v stages a device.
@@ -91,6 +90,21 @@ mod tests {
             let time = schedule::interleaved(&each, devices, rounds).expect("a schedule");
             let bound = interleaved(work, chunks, devices, rounds);
             assert!(bound <= time * (1.0 + 1e-12), "{number}: {bound} and {time}");
+        }
+    }
+
+    #[test]
+    fn small_shares_of_forward_passes_do_not_cancel() {
+        for exponent in 0..300 {
+            let share = 10f64.powi(-exponent);
+            for (devices, microbatches) in [(1, 1), (2, 4), (96, 131_072), (4096, 3)] {
+                let (p, m) = (f64::from(devices), f64::from(microbatches));
+                let bound = zero_bubble(1.0, share, devices, microbatches);
+                // A part of the time is forward passes of the other stages.
+                assert!(bound >= m / p * (1.0 - 1e-12), "{share} {devices} {microbatches}: {bound}");
+                let most = (m / p + share * p) * (1.0 + 1e-12);
+                assert!(bound <= most, "{share} {devices} {microbatches}: {bound}");
+            }
         }
     }
 

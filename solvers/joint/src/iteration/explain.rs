@@ -61,13 +61,21 @@ impl Space<'_> {
                 }
             }
         }
+        let layers = self.model.layers.len();
         let is_interleaved = |one: &Combination| one.schedule == Schedule::Interleaved;
+        let is_one_stage = combinations.iter().all(|one| one.stages == Some(1));
         match least {
             Some((_, text)) => text,
+            None if combinations.iter().all(is_interleaved) && is_one_stage => {
+                "interleaved 1F1B needs a pipeline of at least two devices: allow pp".into()
+            }
             None if combinations.iter().all(is_interleaved) => {
                 "interleaved 1F1B needs a pipeline of at least two devices, whose number divides that of the microbatches, and \
                  two layers for each"
                     .into()
+            }
+            None if combinations.iter().all(|one| one.stages.is_some_and(|stages| stages as usize > layers)) => {
+                "there are too few layers for the stages".into()
             }
             None => "there are too few devices for the degrees".into(),
         }

@@ -5,7 +5,7 @@
 //! [`closed_form`](super::closed_form) and [`fluid`](super::fluid).
 
 use rustc_hash::FxHashMap;
-use stagewright_core::document::{LinkDocument, Schedule};
+use stagewright_core::document::Schedule;
 use stagewright_core::schedule::{StageTimes, Work, interleaved, orders};
 use stagewright_core::stop::Stop;
 
@@ -46,10 +46,14 @@ impl Space<'_> {
         for pool in 0..self.pools.len() {
             let most = combination.most_stages(pool, self.pools, layers);
             let devices = combination.stages.map_or(2..=most, |given| given.max(2)..=given.min(most));
+            if devices.is_empty() {
+                continue;
+            }
+            let whole = Whole::new(self, combination, costs, pool);
             for devices in devices.filter(|&devices| combination.microbatches.is_multiple_of(devices)) {
                 for chunks in 2..=layers as u32 / devices {
                     let shape = Interleaving { pool, devices, chunks };
-                    let bound = self.interleaving_bound(combination, costs, shape);
+                    let bound = whole.bound(self, combination, shape);
                     found.extend(bound.map(|bound| (bound, Shape::Interleaved(shape))));
                 }
             }
@@ -57,39 +61,9 @@ impl Space<'_> {
         found
     }
 
-    /// A lower bound on all plans of an interleaving; `None` if its devices cannot hold the states of the model.
-    fn interleaving_bound(
-        &self,
-        combination: &Combination,
-        costs: &Costs,
-        shape: Interleaving,
-    ) -> Option<f64> {
-        let Interleaving { pool, devices, chunks } = shape;
-        let layers = || self.model.layers.iter().map(|layer| &costs[pool][&layer.class]);
-        let state: f64 = layers().map(|one| one.state).sum();
-        if state > f64::from(devices) * self.pools[pool].capacity {
-            return None;
-        }
-        let link = self.boundary_link(combination, shape);
-        let crossing = |layer: usize| {
-            let degrees = combination.degrees_on(pool);
-            [0, 1].iter().map(|&pass| receive(self.model, layer, pass, link, degrees)).sum::<f64>()
-        };
-        let least = (1..self.model.layers.len()).map(crossing).fold(f64::INFINITY, f64::min);
-        let transfers = (shape.stages() - 1) as f64 * least;
-        let work: f64 = layers().map(|one| one.forward + one.configurations[0].behind()).sum();
-        let update: f64 = layers().map(|one| one.update).sum();
-        let m = combination.microbatches;
-        let passes = closed_form::interleaved(work + transfers, chunks, devices, m);
-        // A layer is on one device.
-        let longest = layers().map(|one| one.forward + one.configurations[0].behind()).fold(0.0, f64::max);
-        Some(passes.max(f64::from(m) * longest) + update / f64::from(devices))
-    }
-
-    fn boundary_link(&self, combination: &Combination, shape: Interleaving) -> LinkDocument {
-        let pool = &self.pools[shape.pool];
-        let is_inside = shape.devices <= combination.most_inside(shape.pool, pool);
-        if is_inside { pool.link } else { pool.network }
+    /// Whether all devices are in one server.
+    fn is_inside(&self, combination: &Combination, shape: Interleaving) -> bool {
+        shape.devices <= combination.most_inside(shape.pool, &self.pools[shape.pool])
     }
 
     /// A bound on the plans of an interleaving, at least `bound`, and a plan below the cutoff if the search finds one.
@@ -111,6 +85,52 @@ impl Space<'_> {
         Solved { pipeline: search.solve(cutoff, stop), ..none(bound) }
     }
 }
+
+/// Sums over all layers on a kind.
+struct Whole {
+    state: f64,
+    /// Least seconds for a microbatch, of all layers and of the longest.
+    work: f64,
+    longest: f64,
+    update: f64,
+    /// Least seconds of the transfers over a boundary, between servers and inside.
+    crossing: [f64; 2],
+}
+
+impl Whole {
+    fn new(space: &Space<'_>, combination: &Combination, costs: &Costs, pool: usize) -> Whole {
+        let layers = || space.model.layers.iter().map(|layer| &costs[pool][&layer.class]);
+        let seconds = |one: &LayerCosts| one.forward + one.configurations[0].behind();
+        let degrees = combination.degrees_on(pool);
+        let links = [space.pools[pool].network, space.pools[pool].link];
+        Whole {
+            state: layers().map(|one| one.state).sum(),
+            work: layers().map(seconds).sum(),
+            longest: layers().map(seconds).fold(0.0, f64::max),
+            update: layers().map(|one| one.update).sum(),
+            crossing: links.map(|link| {
+                let passes = |layer: usize| -> f64 {
+                    [0, 1].iter().map(|&pass| receive(space.model, layer, pass, link, degrees)).sum()
+                };
+                (1..space.model.layers.len()).map(passes).fold(f64::INFINITY, f64::min)
+            }),
+        }
+    }
+
+    /// A lower bound on all plans of an interleaving; `None` if its devices cannot hold the states of the model.
+    fn bound(&self, space: &Space<'_>, combination: &Combination, shape: Interleaving) -> Option<f64> {
+        let Interleaving { pool, devices, chunks } = shape;
+        if self.state > f64::from(devices) * space.pools[pool].capacity {
+            return None;
+        }
+        let transfers =
+            (shape.stages() - 1) as f64 * self.crossing[usize::from(space.is_inside(combination, shape))];
+        let m = combination.microbatches;
+        let passes = closed_form::interleaved(self.work + transfers, chunks, devices, m);
+        Some(passes.max(f64::from(m) * self.longest) + self.update / f64::from(devices))
+    }
+}
+
 /// The local search of an interleaving.
 struct Search<'s> {
     space: &'s Space<'s>,
@@ -133,7 +153,9 @@ impl<'s> Search<'s> {
     ) -> Option<Search<'s>> {
         let Interleaving { pool, devices, .. } = shape;
         let layers = space.model.layers.iter().map(|layer| &costs[pool][&layer.class]).collect();
-        let (link, degrees) = (space.boundary_link(combination, shape), combination.degrees_on(pool));
+        let of_pool = &space.pools[pool];
+        let link = if space.is_inside(combination, shape) { of_pool.link } else { of_pool.network };
+        let degrees = combination.degrees_on(pool);
         let count = space.model.layers.len();
         let receives = [0, 1]
             .map(|pass| (0..=count).map(|layer| receive(space.model, layer, pass, link, degrees)).collect());
@@ -185,6 +207,9 @@ impl<'s> Search<'s> {
         let m = f64::from(self.combination.microbatches);
         let work: f64 = self.layers.iter().map(|one| one.forward + one.configurations[0].behind()).sum();
         let least = work / f64::from(self.shape.devices);
+        if capacity <= 0.0 {
+            return bound;
+        }
         let fluid = Fluid { layers, devices, capacity };
         if fluid.is_too_short(f64::INFINITY) {
             return f64::INFINITY;
@@ -213,6 +238,9 @@ impl<'s> Search<'s> {
             is_better = false;
             let mut next = None;
             for moved in self.neighbours(&ends, best.as_ref().map(|best| &best.1)) {
+                if stop.reason().is_some() {
+                    break;
+                }
                 let Some(stages) = self.stages(&moved) else { continue };
                 let value = self.estimate(&stages);
                 if best.as_ref().is_none_or(|(known, _)| value < known * (1.0 - 1e-9)) {
@@ -364,27 +392,39 @@ impl<'s> Search<'s> {
                 |counts: &Vec<f64>| counts.iter().zip(&bytes).map(|(count, bytes)| count * bytes).sum();
             state + in_flight.iter().map(held).fold(0.0, f64::max) + workspace
         };
-        let at_price = |price: f64| -> Vec<usize> {
-            let cost = |chunk: usize, one: &Configuration| {
+        // The configuration of least cost for each layer, of those within a workspace if it has one.
+        let cheapest = |workspace: f64, cost: &dyn Fn(usize, &Configuration) -> f64| -> Vec<usize> {
+            let of = |&(chunk, one): &(usize, &LayerCosts)| {
+                let costs = one.configurations.iter().map(|one| match one.workspace <= workspace {
+                    true => cost(chunk, one),
+                    false => f64::INFINITY,
+                });
+                costs.enumerate().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(at, _)| at)
+            };
+            layers.iter().map(of).collect()
+        };
+        let at_price = |price: f64| {
+            cheapest(f64::INFINITY, &|chunk, one| {
                 one.behind() + price * (most[chunk] * one.activations + one.workspace)
-            };
-            let cheapest = |&(chunk, one): &(usize, &LayerCosts)| {
-                let all = 0..one.configurations.len();
-                all.min_by(|&a, &b| {
-                    cost(chunk, &one.configurations[a]).total_cmp(&cost(chunk, &one.configurations[b]))
-                })
-            };
-            layers.iter().map(|layer| cheapest(layer).unwrap_or(0)).collect()
+            })
         };
         let mut chosen = at_price(0.0);
         if memory(&chosen) > capacity {
             // Seconds for a byte, from none to more than any layer saves.
             let (mut low, mut high) = (0.0f64, 1.0f64);
             chosen = at_price(high);
-            if memory(&chosen) > capacity {
-                return None;
+            while memory(&chosen) > capacity && high < 1e30 {
+                high *= 1e6;
+                chosen = at_price(high);
             }
-            for _ in 0..80 {
+            if memory(&chosen) > capacity {
+                // Workspaces do not add up over layers: the least activations within each that the largest may have.
+                let caps = layers.iter().flat_map(|(_, one)| &one.configurations).map(|one| one.workspace);
+                let least = |cap: f64| cheapest(cap, &|chunk, one| most[chunk] * one.activations);
+                chosen = caps.map(least).find(|chosen| memory(chosen) <= capacity)?;
+                high = 0.0;
+            }
+            for _ in 0..if high > 0.0 { 80 } else { 0 } {
                 let middle = if low == 0.0 { high / 16.0 } else { (low * high).sqrt() };
                 let next = at_price(middle);
                 if memory(&next) > capacity {

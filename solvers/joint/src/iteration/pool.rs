@@ -74,7 +74,7 @@ pub(crate) fn pools(
         pools.push(Pool {
             name: kind.name.clone(),
             devices: kind.count,
-            capacity: (memory - kind.reserve_bytes.unwrap_or(0.0)) * (1.0 + MEMORY_RELATIVE),
+            capacity: (memory - kind.reserve_bytes.unwrap_or(0.0)).max(0.0) * (1.0 + MEMORY_RELATIVE),
             link,
             server,
             network,

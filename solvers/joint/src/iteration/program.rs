@@ -178,7 +178,7 @@ impl<'s> Program<'s> {
             behind: stage.least_behind,
             update: stage.update,
             backward: if self.is_split() { fastest(|one| one.backward) } else { stage.least_behind },
-            weight: fastest(|one| one.weight),
+            weight: if self.is_split() { fastest(|one| one.weight) } else { 0.0 },
         });
         self.stages.insert(key, times);
         times
@@ -246,8 +246,8 @@ impl<'s> Program<'s> {
                 }
                 is_stopped |= !self.extend(&mut table, behind, depth, pool, &receives[pool], stop);
             }
-            let value = table.entries.iter().map(|entries| entries[0].value).fold(0.0, f64::max);
-            let value = if self.is_split() { value } else { table.entries[WORK][0].value };
+            let bounds: &[usize] = if self.is_split() { &[WORK, CHAIN] } else { &[WORK] };
+            let value = bounds.iter().map(|&by| table.entries[by][0].value).fold(0.0, f64::max);
             let is_any = |entries: &Vec<Entry>| entries.iter().any(|entry| entry.value.is_finite());
             if table.entries.iter().any(is_any) {
                 tables.insert(counts.clone(), table);
@@ -255,7 +255,7 @@ impl<'s> Program<'s> {
             let is_mixed = counts.iter().filter(|&&count| count > 0).count() > 1;
             if depth >= self.fewest && value < self.cutoff && is_mixed == self.only.is_none() {
                 bound = f64::min(bound, value);
-                for by in if self.is_split() { WORK..CHAIN + 1 } else { WORK..WORK + 1 } {
+                for &by in bounds {
                     let pipeline = self.rebuild(&tables, &counts, by);
                     if let Some(pipeline) = pipeline.filter(|pipeline| pipeline.value < self.cutoff) {
                         self.cutoff = pipeline.value;

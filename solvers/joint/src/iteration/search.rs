@@ -143,6 +143,11 @@ impl<'m> Space<'m> {
         let mut best = Solved { bound: f64::INFINITY, pipeline: None, is_stopped: false };
         for (bound, shape) in self.pipelines(combination, &costs, cutoff) {
             let known = best.pipeline.as_ref().map_or(cutoff, |best| best.value.min(cutoff));
+            if stop.reason().is_some() {
+                best.is_stopped = true;
+                best.bound = best.bound.min(bound);
+                break;
+            }
             if bound >= known {
                 // So are all that follow.
                 best.bound = best.bound.min(bound);
@@ -293,6 +298,9 @@ const BATCH: usize = 8;
 /// Gap at which a plan under 1F1B is good enough to begin from.
 const HINT_GAP: f64 = 0.05;
 
+/// Share of the time for it: one part of as many.
+const HINT_SHARE: u32 = 4;
+
 /// Solves the combinations. Reports the value of the best plan and the bound so far.
 ///
 /// Those under 1F1B are fast to solve, also for several kinds of devices. The degrees and the number of stages of the best
@@ -318,8 +326,11 @@ pub(crate) fn search(
             alike.map(|one| Combination { schedule: Schedule::OneFOneB, ..one.clone() }).collect()
         }
     };
-    let enough = if is_asked { gap } else { gap.max(HINT_GAP) };
-    let plain = rounds(space, plain, None, enough, pool, stop, |value, _| {
+    let (enough, of_plain) = match is_asked {
+        true => (gap, stop.clone()),
+        false => (gap.max(HINT_GAP), stop.within(stop.remaining().map(|left| left / HINT_SHARE))),
+    };
+    let plain = rounds(space, plain, None, enough, pool, &of_plain, |value, _| {
         if is_asked {
             report(value, f64::NEG_INFINITY);
         }
@@ -330,9 +341,10 @@ pub(crate) fn search(
             if others.iter().any(|one| one.schedule == schedule) {
                 let stages = Some(pipeline.stages.len() as u32);
                 let hinted = Combination { schedule, stages, ..combination.clone() };
-                let cutoff = best.as_ref().map_or(f64::INFINITY, |best| best.1.value);
+                let cutoff = value_of(&best);
                 let solved = pool.install(|| space.solve(&hinted, cutoff, stop));
-                best = solved.pipeline.map(|pipeline| (hinted, pipeline)).or(best);
+                let better = solved.pipeline.filter(|pipeline| is_better(pipeline.value, &best));
+                best = better.map(|pipeline| (hinted, pipeline)).or(best);
             }
         }
     }
@@ -343,6 +355,16 @@ pub(crate) fn search(
         is_stopped: found.is_stopped || (is_asked && plain.is_stopped),
         best: found.best,
     }
+}
+
+/// Value of the best plan, infinite without one.
+fn value_of(best: &Option<(Combination, Pipeline)>) -> f64 {
+    best.as_ref().map_or(f64::INFINITY, |best| best.1.value)
+}
+
+/// Whether a plan is better by more than rounding: plans under several schedules may take the same time.
+fn is_better(value: f64, best: &Option<(Combination, Pipeline)>) -> bool {
+    value < value_of(best) * (1.0 - OPTIMAL_RELATIVE)
 }
 
 /// Solves the combinations, those with the least bound first, until no other can have a better plan than the best known one.
@@ -356,8 +378,9 @@ fn rounds(
     stop: &Stop,
     mut report: impl FnMut(f64, f64),
 ) -> Found {
-    let bound = || combinations.par_iter().map(|combination| space.bound(combination)).collect();
-    let bounds: Vec<f64> = pool.install(bound);
+    // Without time, no plan takes less than none.
+    let bound = |one: &Combination| if stop.reason().is_some() { 0.0 } else { space.bound(one) };
+    let bounds: Vec<f64> = pool.install(|| combinations.par_iter().map(bound).collect());
     let mut open: Vec<(f64, Combination)> = bounds.into_iter().zip(combinations).collect();
     open.retain(|(bound, _)| bound.is_finite());
     open.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -365,7 +388,7 @@ fn rounds(
     let mut solved_bound = f64::INFINITY;
     let (mut at, mut is_stopped) = (0, false);
     while at < open.len() {
-        let value = best.as_ref().map_or(f64::INFINITY, |best| best.1.value);
+        let value = value_of(&best);
         let bound = solved_bound.min(open[at].0);
         let is_enough = value.is_finite() && value - bound <= gap * value;
         if open[at].0 >= value * (1.0 - OPTIMAL_RELATIVE) || is_enough {
@@ -388,15 +411,12 @@ fn rounds(
             };
             solved_bound = solved_bound.min(if stopped { *of } else { bound.max(*of) });
             is_stopped |= stopped;
-            if let Some(pipeline) = pipeline {
-                let value = best.as_ref().map_or(f64::INFINITY, |best| best.1.value);
-                if pipeline.value < value {
-                    best = Some((combination.clone(), pipeline));
-                }
+            if let Some(pipeline) = pipeline.filter(|pipeline| is_better(pipeline.value, &best)) {
+                best = Some((combination.clone(), pipeline));
             }
         }
         at += BATCH;
-        let value = best.as_ref().map_or(f64::INFINITY, |best| best.1.value);
+        let value = value_of(&best);
         report(value, solved_bound.min(open.get(at).map_or(f64::INFINITY, |next| next.0)).min(value));
     }
     let left = open.get(at).map_or(f64::INFINITY, |next| next.0);

@@ -269,8 +269,9 @@ pub struct Solution {
 
 /// Finds a plan with the least time of an iteration, and a lower bound on all plans.
 ///
-/// Every combination of microbatch, degrees and stage of ZeRO has a bound from the work of the layers; those with the least
-/// bound are solved first, by dynamic programming over the stages. The result does not depend on the number of threads.
+/// Every combination of microbatch, degrees, stage of ZeRO and schedule has a bound from the work of the layers; those with the
+/// least bound are solved first, by dynamic programming over the stages or, where they are interleaved, by local search. The
+/// result does not depend on the number of threads.
 ///
 /// # Errors
 /// If threads cannot be started.
@@ -306,7 +307,14 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
             execution: None,
             stages: Vec::new(),
             stop: stopped,
-            reason: is_proved.then(|| reason(problem, &space)),
+            reason: match (is_proved, stopped) {
+                (true, _) => Some(reason(problem, &space)),
+                (false, None) => Some(
+                    "the search found no interleaved plan, but did not exclude all; more time does not help"
+                        .into(),
+                ),
+                (false, Some(_)) => None,
+            },
         });
     };
     let bound = found.bound.min(pipeline.value);

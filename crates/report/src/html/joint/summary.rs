@@ -1,6 +1,6 @@
 //! The head of the page: value, bound, status, and the degrees of parallelism.
 
-use stagewright_core::document::{JointObjectiveKind, JointPlanDocument, Schedule};
+use stagewright_core::document::{JointObjectiveKind, JointPlanDocument};
 
 use super::JointPage;
 use crate::html::markup::{count, escape};
@@ -57,11 +57,10 @@ fn degrees(plan: &JointPlanDocument) -> Vec<(&'static str, String)> {
     } else if plan.objective.kind == JointObjectiveKind::TimePerSample && !plan.stages.is_empty() {
         rows.push(("dp", range(plan.stages.iter().map(|stage| stage.data))));
     }
-    let mut allowed = joint::parallel(&plan.objective);
-    for &schedule in plan.objective.schedules.iter().filter(|&&schedule| schedule != Schedule::OneFOneB) {
-        allowed.push_str(&format!(", {}", table::schedule(schedule).unwrap_or("no schedule")));
+    rows.push(("allowed", joint::parallel(&plan.objective)));
+    if plan.objective.kind == JointObjectiveKind::Iteration {
+        rows.push(("schedules allowed", joint::schedules(&plan.objective)));
     }
-    rows.push(("allowed", allowed));
     rows
 }
 

@@ -3,7 +3,8 @@
 //! A forward operator belongs to the listed layer that is its path or the longest dotted prefix of it. Operators that share
 //! a colocation are in the layer of the first forward operator among them, all others in that of their first reader.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use stagewright_core::document::{OperatorDocument, Pass};
 
@@ -12,16 +13,22 @@ use crate::read::Graph;
 /// The layer of every operator by the index of its name; `None` for operators that are in no listed layer.
 /// O(pins · log + length of the names · log).
 pub(super) fn layers(graph: &Graph, listed: &BTreeMap<&str, usize>) -> Vec<Option<usize>> {
+    with(graph, |operator| by_path(&graph.operators[operator], listed))
+}
+
+/// The layer of every operator by the index of its name, with the layer that each has by itself, if any.
+/// O(pins · log), and `by_itself` at most twice for every operator.
+pub(super) fn with(graph: &Graph, by_itself: impl Fn(usize) -> Option<usize>) -> Vec<Option<usize>> {
     let mut home: Vec<Option<usize>> = Vec::with_capacity(graph.classes.len());
     for members in &graph.classes {
         let forward = members.iter().filter(|&&operator| graph.pass(operator) == Pass::Forward);
         let first = forward.min_by_key(|&&operator| graph.work_place[operator]);
-        home.push(first.and_then(|&operator| by_path(&graph.operators[operator], listed)));
+        home.push(first.and_then(|&operator| by_itself(operator)));
     }
     by_first_reader(graph, &mut home);
     for (class, members) in graph.classes.iter().enumerate() {
         if home[class].is_none() {
-            home[class] = members.iter().find_map(|&operator| by_path(&graph.operators[operator], listed));
+            home[class] = members.iter().find_map(|&operator| by_itself(operator));
         }
     }
     // A backward or update operator without a layer and a reader is with the last that it reads.
@@ -36,9 +43,10 @@ pub(super) fn layers(graph: &Graph, listed: &BTreeMap<&str, usize>) -> Vec<Optio
     graph.class_of.iter().map(|&class| home[class]).collect()
 }
 
-/// The listed layer of a path.
+/// The listed layer of an operator.
 fn by_path(operator: &OperatorDocument, listed: &BTreeMap<&str, usize>) -> Option<usize> {
-    let mut path = path(operator);
+    let path = path(operator);
+    let mut path = path.as_ref();
     loop {
         if let Some(&layer) = listed.get(path) {
             return Some(layer);
@@ -47,14 +55,22 @@ fn by_path(operator: &OperatorDocument, listed: &BTreeMap<&str, usize>) -> Optio
     }
 }
 
-/// The path of an operator: its name if that continues the path of its layer, else that path.
-fn path(operator: &OperatorDocument) -> &str {
-    match &operator.layer {
+/// The path of an operator: its name if that continues the path of its layer, else that path. Without a layer it is the name,
+/// of one with slashes all but the last part.
+pub(super) fn path(operator: &OperatorDocument) -> Cow<'_, str> {
+    let name = operator.name.as_str();
+    match operator.layer.as_deref().filter(|layer| !layer.is_empty()) {
         Some(layer) => {
-            let rest = operator.name.strip_prefix(layer.as_str());
-            if rest.is_some_and(|rest| rest.starts_with('.')) { &operator.name } else { layer }
+            let rest = name.strip_prefix(layer);
+            Cow::Borrowed(if rest.is_some_and(|rest| rest.starts_with('.')) { name } else { layer })
         }
-        None => &operator.name,
+        None => match name.rsplit_once('/') {
+            Some((above, _)) if !above.contains('.') => {
+                let parts: Vec<&str> = above.split('/').filter(|part| !part.is_empty()).collect();
+                if parts.is_empty() { Cow::Borrowed(name) } else { Cow::Owned(parts.join(".")) }
+            }
+            _ => Cow::Borrowed(name),
+        },
     }
 }
 
@@ -88,30 +104,6 @@ fn first_reader(graph: &Graph, class: usize) -> Option<usize> {
     let readers = made.flat_map(|tensor| tensor.consumers.iter().copied());
     let outside = readers.filter(|&reader| graph.class_of[reader] != class);
     outside.min_by_key(|&reader| graph.work_place[reader]).map(|reader| graph.class_of[reader])
-}
-
-/// Whether the listed layers are as small as layers may be: none holds a stack of numbered layers, or several of one.
-/// O(length of the names · log).
-pub(super) fn are_smallest(graph: &Graph, listed: &BTreeMap<&str, usize>) -> bool {
-    let forward = graph.operators.iter().filter(|operator| operator.pass == Pass::Forward);
-    let numbered: Vec<&str> = forward.filter_map(|operator| up_to_number(path(operator))).collect();
-    // Paths above a number hold a stack.
-    let mut stacks: BTreeSet<&str> = BTreeSet::new();
-    for layer in numbered {
-        let mut above = layer;
-        while let Some((shorter, _)) = above.rsplit_once('.') {
-            stacks.insert(shorter);
-            above = shorter;
-        }
-    }
-    listed.keys().all(|layer| !stacks.contains(layer))
-}
-
-/// A path up to its first number; `None` if it has none.
-fn up_to_number(path: &str) -> Option<&str> {
-    let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
-    let mut parts = ends.map(|end| &path[..end]);
-    parts.find(|part| is_numbered(part))
 }
 
 /// Whether a layer is numbered: the last part of its path is a number, or a number behind `layer_` or `block_`.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use stagewright_core::document::Pass;
 
+use super::rule;
 use crate::joint::iteration::boundary::{self, Crossing};
 use crate::joint::iteration::membership;
 use crate::joint::iteration::model::{Layer, Model};
@@ -41,12 +42,11 @@ pub(super) struct Layers<'a> {
 }
 
 impl<'a> Layers<'a> {
-    /// Sorts the layers; `None` if they have no order, if a stage of the plan is no interval of it, or if there are too many.
-    /// `layers` have the names of the plan, in the order of the model.
+    /// Sorts the layers; `None` if they are not those of the graph ([`rule`]), if they have no order, if a stage of the plan is
+    /// no interval of it, or if there are too many. `layers` have the names of the plan, in the order of the model.
     pub(super) fn new(model: &'a Model, cluster: &Cluster, layers: &[(&str, Placed)]) -> Option<Self> {
-        let listed: BTreeMap<&str, usize> =
-            layers.iter().enumerate().map(|(layer, &(name, _))| (name, layer)).collect();
-        if layers.len() > MOST_LAYERS || !membership::are_smallest(model.graph, &listed) {
+        let names: Vec<&str> = layers.iter().map(|&(name, _)| name).collect();
+        if layers.len() > MOST_LAYERS || !rule::holds(model, &names) {
             return None;
         }
         let order = order(model)?;

@@ -17,8 +17,8 @@
 //! same costs of layers ([`place`]). A relaxation replaces some of them by less:
 //!
 //! - Layers are in classes whose costs depend on the same figures, bit by bit ([`layers`]). They are those of the plan, which
-//!   are checked to be as small as layers may be, and to be in the order that its stages have them in. Its own combination is
-//!   checked to be one of the list.
+//!   are checked to be exactly those of the graph ([`rule`]), since of smaller ones fewer may be recomputed and larger ones
+//!   cannot be cut, and to be in the order that its stages have them in. Its own combination is checked to be one of the list.
 //! - Transfers on one kind use the link of the number of devices, for which numbers that fit into a server and larger ones are
 //!   excluded apart. On several kinds a transfer uses the slower of two links to other servers, so that of the stage that
 //!   pays is no slower.
@@ -35,6 +35,7 @@ mod fluid;
 mod layers;
 mod place;
 mod program;
+mod rule;
 mod schedule;
 mod screen;
 mod space;

@@ -5,7 +5,7 @@ use super::plan::{Joint, Layer, Recompute};
 use crate::Result;
 
 /// Hint for layers with different configurations.
-const ALIKE: &str = "plan without `recompute`, or export to fsdp2, which names every layer";
+const ALIKE: &str = "plan with recompute=full, recompute=selective or without it, or export to fsdp2, which names every layer";
 
 /// Hint for layers other than the first of a stage.
 const FIRST: &str =

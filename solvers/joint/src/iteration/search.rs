@@ -295,10 +295,10 @@ pub(crate) struct Found {
 /// Combinations that are solved side by side.
 const BATCH: usize = 8;
 
-/// Gap at which a plan under 1F1B is good enough to begin from.
+/// Gap at which a plan under 1F1B is good enough to begin from, if 1F1B is not asked for.
 const HINT_GAP: f64 = 0.05;
 
-/// Share of the time for it: one part of as many.
+/// The search for that plan takes at most the time that is left divided by this.
 const HINT_SHARE: u32 = 4;
 
 /// Solves the combinations. Reports the value of the best plan and the bound so far.

@@ -64,7 +64,8 @@ const LONGEST_QUOTE: usize = 400;
 const LONGEST_HELP: usize = 1000;
 
 impl InputError {
-    pub(super) fn new(
+    /// An error at a place; the message and the help are cut to a length that a terminal can show.
+    pub fn new(
         code: &'static str,
         label: &str,
         at: At,
@@ -84,7 +85,7 @@ impl InputError {
     }
 
     /// An error about the value at a path such as `nodes[3].size`.
-    pub(super) fn at_path(
+    pub fn at_path(
         code: &'static str,
         label: &str,
         path: impl Into<String>,

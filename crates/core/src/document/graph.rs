@@ -192,6 +192,42 @@ pub enum Pass {
     Update,
 }
 
+/// A library kernel that an operator calls, in the dimensions by which measurements are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum KernelDocument {
+    /// `batch` independent matrix products of m × k times k × n.
+    Product {
+        /// Number of products of this size.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        batch: f64,
+        /// Rows of the result.
+        m: f64,
+        /// Columns of the result.
+        n: f64,
+        /// Inner dimension.
+        k: f64,
+    },
+    /// Fused attention.
+    Attention {
+        /// Sequences.
+        batch: f64,
+        /// New tokens of a sequence.
+        queries: f64,
+        /// Tokens that they attend to, past ones included.
+        keys: f64,
+        /// Heads.
+        heads: f64,
+        /// Heads of keys and values.
+        kv_heads: f64,
+        /// Size of a head.
+        head_dim: f64,
+        /// Whether tokens attend to earlier ones only.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        causal: bool,
+    },
+}
+
 /// One operator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -226,6 +262,9 @@ pub struct OperatorDocument {
     /// The roofline adds the launch overhead of the class once per launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launches: Option<f64>,
+    /// Library kernels that it calls, if known: they are looked up in measurements, and in the fits of a class.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernels: Vec<KernelDocument>,
     /// Device classes that cannot run it, regardless of its costs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unsupported: Vec<String>,
@@ -264,6 +303,7 @@ impl OperatorDocument {
             bytes_moved: None,
             precision: None,
             launches: None,
+            kernels: Vec::new(),
             unsupported: Vec::new(),
             parameter_bytes: 0.0,
             optimizer_bytes: 0.0,
@@ -297,6 +337,14 @@ impl TensorDocument {
     pub fn new(producer: impl Into<String>, consumers: Vec<String>, bytes: f64) -> Self {
         TensorDocument { name: None, producer: producer.into(), consumers, bytes, seconds: BTreeMap::new() }
     }
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn is_one(value: &f64) -> bool {
+    *value == 1.0
 }
 
 fn is_zero(value: &f64) -> bool {

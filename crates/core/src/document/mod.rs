@@ -7,6 +7,7 @@
 //! | `stagewright.graph/2`, `stagewright.graph/1` | [`GraphDocument`] | operators, tensors, profiled/analytic costs |
 //! | `stagewright.cluster/1` | [`ClusterDocument`] | device classes, kinds, links and groups |
 //! | `stagewright.plan/1` | [`PlanDocument`] | a placement, its value and its lower bound |
+//! | `stagewright.costs/1` | [`CostsDocument`] | measured seconds of operators, kernels and transfers |
 //! | IOPDDL | [`StrategiesDocument`] | a choice of strategies under a memory limit |
 //! | `stagewright.strategy-plan/1` | [`StrategyPlanDocument`] | such a choice, its cost and its lower bound |
 //! | Piper | [`PiperDocument`] | layers with configurations by degree of tensor parallelism |
@@ -20,6 +21,7 @@
 
 mod bytes;
 mod cluster;
+mod costs;
 mod graph;
 mod joint;
 mod pins;
@@ -33,9 +35,13 @@ pub use cluster::{
     CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GroupDocument, KindDocument, LinkDocument,
     MatrixDocument, ServerDocument,
 };
+pub use costs::{
+    COSTS_SCHEMA, CostsDocument, KernelCostsDocument, KernelKind, LinkCostsDocument, OperatorCostsDocument,
+    TransferKind,
+};
 pub use graph::{
-    BatchDocument, GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, Pass,
-    Precision, TensorDocument,
+    BatchDocument, GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument, KernelDocument, OperatorDocument,
+    ParameterDocument, Pass, Precision, TensorDocument,
 };
 pub use joint::{
     JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument, JointLayerDocument,

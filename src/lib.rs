@@ -43,6 +43,7 @@
 //! - [`diagnose`], [`explain`]: why there is no plan, and why a plan takes as long as it does.
 //! - [`joint`]: joint plans, with degrees of parallelism by stage and configurations by layer.
 //! - [`shard`]: the choice of a strategy for every operator under a memory limit.
+//! - [`runtime`]: plans run as pipelines of processes, and measurements on this machine.
 //! - [`report`], [`export`]: plan documents, tables, pages and traces; plans for runtimes.
 //! - [`train`], [`learned`]: training of the learned policy, and the policy.
 //!
@@ -71,6 +72,7 @@ pub use stagewright_formats as formats;
 pub use stagewright_formats::{calls, clusters, fusion, layers, nearest, placement};
 pub use stagewright_joint as joint;
 pub use stagewright_report as report;
+pub use stagewright_runtime as runtime;
 pub use stagewright_shard as shard;
 pub use stagewright_train as train;
 pub use stagewright_train::lock;

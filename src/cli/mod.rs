@@ -19,17 +19,20 @@ mod files;
 mod interrupt;
 mod iteration;
 mod joint;
+mod machine;
 mod man;
 mod model_options;
 mod output;
 mod plan;
 mod policy;
 mod precision;
+mod profile;
 mod profiled;
 mod progress;
 mod quantity;
 mod recorder;
 mod resolve;
+mod run;
 mod simulate;
 mod strategies;
 mod style;
@@ -117,6 +120,9 @@ fn run_command(command: Command, verbose: bool) -> Result<Exit> {
         Command::Workload(arguments) => workload::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),
+        Command::Profile(arguments) => profile::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Worker => Ok(machine::worker()),
     }
 }
 
@@ -137,7 +143,10 @@ fn threads(command: &Command) -> Option<usize> {
         | Command::Bench(_)
         | Command::Workload(_)
         | Command::Completions(_)
-        | Command::Man(_) => None,
+        | Command::Man(_)
+        | Command::Profile(_)
+        | Command::Run(_)
+        | Command::Worker => None,
     }
 }
 

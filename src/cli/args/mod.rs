@@ -1,6 +1,7 @@
 //! Command-line arguments, parsed but not interpreted: see `resolve`. Each command has a structure here; those that
 //! several commands share are in `shared`, and the values that an option may take in `values`.
 
+mod machine;
 mod shared;
 mod values;
 
@@ -11,6 +12,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 use stagewright::core::document::Schedule;
 use stagewright::workloads::{CostRules, Granularity, Optimizer, Precision};
 
+pub(crate) use machine::*;
 pub(crate) use shared::*;
 use values::*;
 
@@ -70,6 +72,10 @@ pub(crate) enum Command {
     Explain(ExplainArguments),
     /// Simulate one step of a plan: timeline, waits, memory
     Simulate(SimulateArguments),
+    /// Measure the operators of an ONNX model on this machine
+    Profile(ProfileArguments),
+    /// Run a plan as a pipeline of processes on this machine: predicted and measured times
+    Run(RunArguments),
     /// Convert models, clusters and plans between formats
     Convert(ConvertArguments),
     /// Export a plan to a runtime: its partition, placement or flags
@@ -90,6 +96,9 @@ pub(crate) enum Command {
     Completions(CompletionsArguments),
     /// Print the manual, or write its pages
     Man(ManArguments),
+    /// A process of `run` or `profile`, which tell it what to do on standard input
+    #[command(hide = true)]
+    Worker,
 }
 
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@ use stagewright::core::document::{
     Communication, Execution, GradientsDocument, ObjectiveKind, Precision, RecomputeWorkspace, Schedule,
     Split, TimeUnitDocument, Training,
 };
+use stagewright::runtime::protocol::Optimization;
 use stagewright::workloads::{self, CostRules, Granularity, Optimizer};
 
 /// Declares parsers of values by name.
@@ -35,6 +36,8 @@ values! {
     workload_precision: workloads::Precision = "fp32" => workloads::Precision::Fp32,
         "fp16" => workloads::Precision::Fp16, "bf16" => workloads::Precision::Bf16,
         "fp8" => workloads::Precision::Fp8;
+    optimization: Optimization = "none" => Optimization::None, "basic" => Optimization::Basic,
+        "extended" => Optimization::Extended;
     together: bool = "copy" => false, "together" => true;
     switch: bool = "on" => true, "off" => false;
     exporter: &'static str = "torch" => stagewright::formats::torch::EXPORTER;

@@ -28,13 +28,14 @@ mod cost;
 mod declared;
 mod infer;
 mod inline;
-mod proto;
+pub mod proto;
 mod slim;
 mod value;
 mod version1;
 mod version2;
 mod view;
 mod walk;
+mod whole;
 
 use prost::Message;
 
@@ -43,6 +44,7 @@ use super::options::{CostRules, ImportOptions};
 use super::text::Sniff;
 use super::{Format, Imported, Stream, names, work};
 use proto::{ModelProto, NodeProto};
+pub use whole::{TensorType, Whole};
 
 /// The first field of every ONNX file in use is the IR version, a small number, followed by one of the other
 /// fields of a model, by number and wire type. No text starts like this.
@@ -57,15 +59,11 @@ pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
 
 pub(super) fn import(label: &str, stream: &mut dyn Stream, options: &ImportOptions) -> Result<Imported> {
     let bytes = slim::slim(label, stream)?;
-    let mut model = ModelProto::decode(bytes.as_slice()).map_err(|error| {
-        let help = "check that the copy is complete, and that it is an ONNX model";
-        InputError::new("M007", label, At::Whole, format!("not an ONNX model: {error}"), help)
-    })?;
+    let mut model = ModelProto::decode(bytes.as_slice()).map_err(|error| not_a_model(label, &error))?;
     drop(bytes);
     inline::inline(label, &mut model)?;
     let Some(graph) = model.graph.as_ref().filter(|graph| !graph.node.is_empty()) else {
-        let help = "check that the program that wrote it finished";
-        return Err(InputError::at_path("M004", label, "graph", "the model has no nodes", help));
+        return Err(without_nodes(label));
     };
     let walked = walk::walk(label, &model, graph, options)?;
     if walked.operators.is_empty() {
@@ -79,6 +77,16 @@ pub(super) fn import(label: &str, stream: &mut dyn Stream, options: &ImportOptio
         CostRules::Two => version2::document(name, &walked, options),
     };
     Ok(Imported { graph, format: Format::Onnx, ids: None })
+}
+
+fn not_a_model(label: &str, error: &prost::DecodeError) -> InputError {
+    let help = "check that the copy is complete, and that it is an ONNX model";
+    InputError::new("M007", label, At::Whole, format!("not an ONNX model: {error}"), help)
+}
+
+fn without_nodes(label: &str) -> InputError {
+    let help = "check that the program that wrote it finished";
+    InputError::at_path("M004", label, "graph", "the model has no nodes", help)
 }
 
 /// Name of a node, or else of its first output.

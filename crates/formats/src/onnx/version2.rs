@@ -75,12 +75,7 @@ struct Draft<'a, 'b> {
 pub(super) fn document(name: &str, walked: &Walked<'_>, options: &ImportOptions) -> GraphDocument {
     let fuses = options.fusion == Fusion::On;
     let views = Views::new(walked, fuses);
-    let written = walked
-        .operators
-        .iter()
-        .enumerate()
-        .map(|(at, operator)| (super::node_name(operator.node), at as i64));
-    let names = names::unique(written);
+    let names = operator_names(walked);
     let appends = walked.operators.iter().map(|operator| appends(walked, &views, operator)).collect();
     let draft = Draft { walked, views, appends, names };
     let mut operators = draft.operators();
@@ -100,6 +95,16 @@ pub(super) fn document(name: &str, walked: &Walked<'_>, options: &ImportOptions)
         fusion::fuse(&mut graph, &roles, |_, _| true);
     }
     graph
+}
+
+/// Names of the operators, unique.
+pub(super) fn operator_names(walked: &Walked<'_>) -> Vec<String> {
+    let written = walked
+        .operators
+        .iter()
+        .enumerate()
+        .map(|(at, operator)| (super::node_name(operator.node), at as i64));
+    names::unique(written)
 }
 
 /// What a batch holds.

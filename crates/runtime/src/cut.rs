@@ -1,0 +1,340 @@
+//! Cutting a model at the boundaries of a placement.
+//!
+//! A *segment* is a part of a model that a device runs without interruption. If tensors between devices form no cycle,
+//! every device has one segment. Otherwise a device has a segment for each *level* of its operators: the largest number
+//! of changes of device on a path to them. A tensor from one segment to another never goes to a lower level, and on the
+//! same device always to a higher one, so the segments have an order in which all inputs are there.
+//!
+//! Nodes that depend on constants alone are in no placement: every segment that reads their outputs has its own copies,
+//! which ONNX Runtime folds. Inputs of the model are wherever they are read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use prost::Message;
+use stagewright_formats::onnx::proto::tensor_shape_proto::{Dimension, dimension};
+use stagewright_formats::onnx::proto::type_proto::{self, Tensor as TensorKind};
+use stagewright_formats::onnx::proto::{
+    GraphProto, ModelProto, NodeProto, TensorShapeProto, TypeProto, ValueInfoProto,
+};
+use stagewright_formats::onnx::{TensorType, Whole};
+
+use crate::error::{Result, RunError};
+use crate::protocol::{Segment, SegmentInput, SegmentOutput};
+use crate::tensor::element;
+
+/// A cut model: files in a folder, and what their processes exchange.
+#[derive(Debug, Clone)]
+pub struct Cut {
+    /// The segments of each device, in an order in which they can run.
+    pub devices: Vec<Vec<Segment>>,
+    /// Tensors that cross devices.
+    pub transfers: Vec<Transfer>,
+}
+
+/// A tensor that is sent from one device to another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transfer {
+    /// Number of the value.
+    pub value: u32,
+    /// Its name in the model.
+    pub name: String,
+    /// The device that makes it.
+    pub from: usize,
+    /// The devices that read it.
+    pub to: Vec<usize>,
+    /// Its size.
+    pub bytes: f64,
+}
+
+/// Segments by device and level.
+type Key = (usize, usize);
+
+/// What the nodes of a model read and make.
+struct Flow<'a> {
+    whole: &'a Whole,
+    graph: &'a GraphProto,
+    /// Names that each node reads, those read inside its bodies included.
+    reads: Vec<Vec<&'a str>>,
+    /// The node that makes a value.
+    producer: BTreeMap<&'a str, usize>,
+    constants: BTreeSet<&'a str>,
+}
+
+impl<'a> Flow<'a> {
+    fn new(whole: &'a Whole) -> Result<Flow<'a>> {
+        let graph = whole.model.graph.as_ref().ok_or_else(|| RunError::NotCuttable("it has no graph".into()))?;
+        let named = whole.operators.iter().flatten().count();
+        if named < whole.count {
+            let inside = whole.count - named;
+            return Err(RunError::NotCuttable(format!("{inside} of its operators are in branches of `If`")));
+        }
+        let mut producer = BTreeMap::new();
+        for (at, node) in graph.node.iter().enumerate() {
+            node.output.iter().filter(|name| !name.is_empty()).for_each(|name| {
+                producer.insert(name.as_str(), at);
+            });
+        }
+        let sparse = graph.sparse_initializer.iter().filter_map(|tensor| tensor.values.as_ref());
+        let constants = graph.initializer.iter().chain(sparse).map(|tensor| tensor.name()).collect();
+        let reads = graph.node.iter().map(read_names).collect();
+        Ok(Flow { whole, graph, reads, producer, constants })
+    }
+
+    /// Type of a value.
+    fn kind(&self, name: &str) -> Result<&'a TensorType> {
+        let known = self.whole.types.get(name).filter(|kind| element(kind.elem).is_some());
+        known.ok_or_else(|| RunError::NotCuttable(format!("the type of `{name}` is unknown, or has no fixed size")))
+    }
+
+    /// The operators that a node reads from.
+    fn operators_before(&self, node: usize) -> impl Iterator<Item = usize> {
+        let makers = self.reads[node].iter().filter_map(|name| self.producer.get(name).copied());
+        makers.filter(|&maker| self.whole.operators[maker].is_some())
+    }
+
+    /// An input of a segment or of the whole model.
+    fn input(&self, name: &str, value: Option<u32>) -> Result<SegmentInput> {
+        let kind = self.kind(name)?;
+        Ok(SegmentInput { name: name.to_owned(), value, elem: kind.elem, dims: kind.dims.clone() })
+    }
+}
+
+/// Names that a node reads, in order, each once.
+fn read_names(node: &NodeProto) -> Vec<&str> {
+    let mut names: Vec<&str> = node.input.iter().map(String::as_str).collect();
+    let bodies = node.attribute.iter().flat_map(|attribute| attribute.g.iter().chain(&attribute.graphs));
+    bodies.for_each(|body| outer_names(body, &mut names));
+    let mut seen = BTreeSet::new();
+    names.retain(|name| !name.is_empty() && seen.insert(*name));
+    names
+}
+
+/// Names that a body reads from outside.
+fn outer_names<'a>(body: &'a GraphProto, names: &mut Vec<&'a str>) {
+    let made = body.node.iter().flat_map(|node| &node.output);
+    let given = body.input.iter().map(|input| input.name()).chain(body.initializer.iter().map(|tensor| tensor.name()));
+    let own: BTreeSet<&str> = made.map(String::as_str).chain(given).collect();
+    let outputs = body.output.iter().map(|output| output.name());
+    names.extend(body.node.iter().flat_map(read_names).chain(outputs).filter(|name| !own.contains(name)));
+}
+
+/// Cuts a model whose weights have been gathered, and writes its segments to a folder. `placement` has the number of the
+/// device of every operator. O(nodes · segments) at most.
+///
+/// # Errors
+/// If operators of the placement are not nodes of the model, types of values between segments are unknown, or a file
+/// cannot be written.
+pub fn cut(whole: &Whole, placement: &BTreeMap<String, usize>, devices: usize, folder: &Path) -> Result<Cut> {
+    let flow = Flow::new(whole)?;
+    let mut device = Vec::with_capacity(flow.graph.node.len());
+    for name in &whole.operators {
+        device.push(match name {
+            None => None,
+            Some(name) => Some(*placement.get(name).ok_or_else(|| {
+                RunError::NotCuttable(format!("the plan has no device for its operator `{name}`"))
+            })?),
+        });
+    }
+    let keys = keys(&flow, &device, devices);
+    let mut segments: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+    for (node, key) in keys.iter().enumerate() {
+        if let Some((device, level)) = *key {
+            segments.entry((level, device)).or_default().push(node);
+        }
+    }
+    // Who reads what: by value, the segments that read it, without the one that makes it.
+    let mut readers: BTreeMap<&str, BTreeSet<Key>> = BTreeMap::new();
+    for (node, key) in keys.iter().enumerate() {
+        let Some(key) = *key else { continue };
+        for name in &flow.reads[node] {
+            if flow.producer.get(name).and_then(|&maker| keys[maker]).is_some_and(|maker| maker != key) {
+                readers.entry(name).or_default().insert(key);
+            }
+        }
+    }
+    let outputs: BTreeMap<&str, u32> =
+        flow.graph.output.iter().map(|output| output.name()).zip(0..).collect();
+    let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut cut = Cut { devices: vec![Vec::new(); devices], transfers: Vec::new() };
+    for (&(level, device), nodes) in &segments {
+        let key = (device, level);
+        let mut made: Vec<&str> = Vec::new();
+        for &node in nodes {
+            let names = flow.graph.node[node].output.iter().map(String::as_str).filter(|name| !name.is_empty());
+            made.extend(names);
+        }
+        let mut leaving: Vec<&str> =
+            made.iter().copied().filter(|name| readers.contains_key(name) || outputs.contains_key(name)).collect();
+        if leaving.is_empty() {
+            // Operators that nothing reads: they run all the same.
+            leaving.extend(made.last());
+        }
+        let path = folder.join(format!("segment-{device}-{level}.onnx"));
+        let needed = with_constants(&flow, nodes);
+        let mut inputs = Vec::new();
+        for name in outside(&flow, &needed) {
+            let value = numbers.get(name).copied();
+            inputs.push(flow.input(name, value)?);
+        }
+        let mut makes = Vec::new();
+        for name in leaving {
+            let value = numbers.len() as u32;
+            numbers.insert(name, value);
+            let by = readers.get(name).cloned().unwrap_or_default();
+            let to: BTreeSet<usize> = by.iter().map(|key| key.0).filter(|&to| to != device).collect();
+            let kind = flow.kind(name)?;
+            if !to.is_empty() {
+                let count: f64 = kind.dims.iter().map(|&dim| dim as f64).product();
+                let bytes = element(kind.elem).and_then(|element| element.byte_size(1)).unwrap_or(1) as f64 * count;
+                let to = to.iter().copied().collect();
+                cut.transfers.push(Transfer { value, name: name.to_owned(), from: device, to, bytes });
+            }
+            makes.push(SegmentOutput {
+                name: name.to_owned(),
+                value,
+                readers: by.iter().filter(|reader| reader.0 == key.0).count(),
+                to: to.into_iter().collect(),
+                output: outputs.get(name).copied(),
+            });
+        }
+        let names: Vec<&str> = makes.iter().map(|output| output.name.as_str()).collect();
+        write(&flow, &needed, &inputs, &names, &path)?;
+        cut.devices[device].push(Segment { model: path, inputs, outputs: makes });
+    }
+    Ok(cut)
+}
+
+/// Writes the whole model to a file, its nodes named after their operators, and returns its inputs.
+///
+/// # Errors
+/// If the type of an input is unknown, or the file cannot be written.
+pub fn write_whole(whole: &Whole, path: &Path) -> Result<Vec<SegmentInput>> {
+    let flow = Flow::new(whole)?;
+    let nodes: Vec<usize> = (0..flow.graph.node.len()).collect();
+    let inputs: Vec<SegmentInput> =
+        outside(&flow, &nodes).into_iter().map(|name| flow.input(name, None)).collect::<Result<_>>()?;
+    let outputs: Vec<&str> = flow.graph.output.iter().map(|output| output.name()).collect();
+    write(&flow, &nodes, &inputs, &outputs, path)?;
+    Ok(inputs)
+}
+
+/// Device and level of every operator.
+fn keys(flow: &Flow<'_>, device: &[Option<usize>], devices: usize) -> Vec<Option<Key>> {
+    let mut levels = vec![0_usize; device.len()];
+    for node in 0..device.len() {
+        if device[node].is_some() {
+            let before = flow.operators_before(node).map(|maker| levels[maker] + usize::from(device[maker] != device[node]));
+            levels[node] = before.max().unwrap_or(0);
+        }
+    }
+    if let Some(order) = order_of_devices(flow, device, devices) {
+        return device.iter().map(|device| device.map(|device| (device, order[device]))).collect();
+    }
+    device.iter().zip(levels).map(|(device, level)| device.map(|device| (device, level))).collect()
+}
+
+/// Position of every device in an order without tensors backwards; `None` if there is none.
+fn order_of_devices(flow: &Flow<'_>, device: &[Option<usize>], devices: usize) -> Option<Vec<usize>> {
+    let mut after = vec![BTreeSet::new(); devices];
+    for (node, to) in device.iter().enumerate() {
+        let Some(to) = *to else { continue };
+        after[to].extend(flow.operators_before(node).filter_map(|maker| device[maker]).filter(|&from| from != to));
+    }
+    let mut position = vec![None; devices];
+    for place in 0..devices {
+        let next = (0..devices).find(|&device| {
+            position[device].is_none() && after[device].iter().all(|&before| position[before].is_some())
+        })?;
+        position[next] = Some(place);
+    }
+    position.into_iter().collect()
+}
+
+/// Nodes and the constant nodes that they read from, in file order.
+fn with_constants(flow: &Flow<'_>, nodes: &[usize]) -> Vec<usize> {
+    let mut all: BTreeSet<usize> = nodes.iter().copied().collect();
+    let mut open: Vec<usize> = nodes.to_vec();
+    while let Some(node) = open.pop() {
+        for name in &flow.reads[node] {
+            if let Some(&maker) = flow.producer.get(name)
+                && flow.whole.operators[maker].is_none()
+                && all.insert(maker)
+            {
+                open.push(maker);
+            }
+        }
+    }
+    all.into_iter().collect()
+}
+
+/// Values that nodes read and neither make nor hold, in order.
+fn outside<'a>(flow: &Flow<'a>, nodes: &[usize]) -> Vec<&'a str> {
+    let inside: BTreeSet<usize> = nodes.iter().copied().collect();
+    let mut seen = BTreeSet::new();
+    let mut names = Vec::new();
+    for name in nodes.iter().flat_map(|&node| &flow.reads[node]) {
+        let is_inside = flow.producer.get(name).is_some_and(|maker| inside.contains(maker));
+        if !is_inside && !flow.constants.contains(name) && seen.insert(*name) {
+            names.push(*name);
+        }
+    }
+    names
+}
+
+/// Writes a sub-model.
+fn write(flow: &Flow<'_>, nodes: &[usize], inputs: &[SegmentInput], outputs: &[&str], path: &Path) -> Result<()> {
+    let mut read: BTreeSet<&str> = nodes.iter().flat_map(|&node| flow.reads[node].iter().copied()).collect();
+    read.extend(outputs);
+    let named = |&node: &usize| {
+        let name = flow.whole.operators[node].clone().unwrap_or_else(|| format!("constant {node}"));
+        NodeProto { name: Some(name), ..flow.graph.node[node].clone() }
+    };
+    let output = |name: &&str| {
+        let kind = flow.whole.types.get(*name).map(|kind| value_type(kind.elem, None));
+        ValueInfoProto { name: Some((*name).to_owned()), r#type: kind, ..ValueInfoProto::default() }
+    };
+    let graph = GraphProto {
+        name: Some("stagewright".into()),
+        node: nodes.iter().map(named).collect(),
+        initializer: flow.graph.initializer.iter().filter(|tensor| read.contains(tensor.name())).cloned().collect(),
+        sparse_initializer: flow
+            .graph
+            .sparse_initializer
+            .iter()
+            .filter(|tensor| tensor.values.as_ref().is_some_and(|values| read.contains(values.name())))
+            .cloned()
+            .collect(),
+        input: inputs
+            .iter()
+            .map(|input| ValueInfoProto {
+                name: Some(input.name.clone()),
+                r#type: Some(value_type(input.elem, Some(&input.dims))),
+                ..ValueInfoProto::default()
+            })
+            .collect(),
+        output: outputs.iter().map(output).collect(),
+        ..GraphProto::default()
+    };
+    let model = ModelProto {
+        ir_version: flow.whole.model.ir_version,
+        opset_import: flow.whole.model.opset_import.clone(),
+        graph: Some(graph),
+        ..ModelProto::default()
+    };
+    std::fs::write(path, model.encode_to_vec()).map_err(RunError::io(format!("{} cannot be written", path.display())))
+}
+
+fn value_type(elem: i32, dims: Option<&[u64]>) -> TypeProto {
+    let dim = |&dim: &u64| Dimension { value: Some(dimension::Value::DimValue(dim as i64)), ..Dimension::default() };
+    let shape = dims.map(|dims| TensorShapeProto { dim: dims.iter().map(dim).collect() });
+    TypeProto {
+        value: Some(type_proto::Value::TensorType(TensorKind { elem_type: Some(elem), shape })),
+        ..TypeProto::default()
+    }
+}
+
+/// Paths of the files that a cut wrote.
+pub fn files(cut: &Cut) -> impl Iterator<Item = &PathBuf> {
+    cut.devices.iter().flatten().map(|segment| &segment.model)
+}

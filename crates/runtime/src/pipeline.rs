@@ -1,0 +1,400 @@
+//! A pipeline of processes: from a cut model to measured times.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use stagewright_core::document::Communication;
+use stagewright_formats::onnx::Whole;
+
+use crate::children::Children;
+use crate::cut::{Cut, Transfer, cut, write_whole};
+use crate::error::{Result, RunError};
+use crate::link;
+use crate::protocol::{
+    Optimization, Order, ProfileTask, Report, SpanKind, StageReport, StageTask, Task, Throttle, Work,
+};
+
+/// Samples that are in the pipeline beyond one per device, so that no device waits for the next to start.
+const SURPLUS: u32 = 2;
+
+/// How processes are started and watched.
+#[derive(Clone)]
+pub struct Host {
+    /// The executable, which runs [`worker::run`](crate::worker::run) with these arguments.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// The shared library of ONNX Runtime.
+    pub library: PathBuf,
+    /// Graph optimisations.
+    pub optimization: Optimization,
+    /// The cores to run on, one process each; without cores the system decides.
+    pub cores: Vec<usize>,
+    /// Longest time without any progress.
+    pub patience: Duration,
+    /// Whether to stop.
+    pub stop: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl Host {
+    fn task(&self, index: usize, work: Work) -> Task {
+        Task {
+            library: self.library.clone(),
+            core: (!self.cores.is_empty()).then(|| self.cores[index % self.cores.len()]),
+            optimization: self.optimization,
+            work,
+        }
+    }
+
+    pub(crate) fn start(&self, work: Vec<(String, Work)>) -> Result<Children> {
+        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        let tasks: Vec<(String, Task)> =
+            work.into_iter().enumerate().map(|(index, (name, work))| (name, self.task(index, work))).collect();
+        Children::start(&self.program, &arguments, &tasks, self.patience, Arc::clone(&self.stop))
+    }
+}
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Names of the devices, in the order of their numbers.
+    pub devices: Vec<String>,
+    /// Number of the device of every operator.
+    pub placement: BTreeMap<String, usize>,
+    /// Samples whose time counts.
+    pub samples: u32,
+    /// Seed of the inputs.
+    pub seed: u64,
+    /// How communication and computation of a device share its time.
+    pub communication: Communication,
+    /// Limits on the links of the devices, if any.
+    pub throttle: Vec<Option<Throttle>>,
+    /// Whether a sample starts when the one before is finished, instead of filling the pipeline.
+    pub one_by_one: bool,
+    /// Whether to compare the outputs with those of the whole model.
+    pub compare: bool,
+}
+
+/// What a run took.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// Seconds from one sample to the next, once the pipeline is full.
+    pub seconds_per_sample: f64,
+    /// Mean seconds of a sample from its first segment to its last.
+    pub latency_s: f64,
+    /// The devices in use.
+    pub stages: Vec<MeasuredStage>,
+    /// Tensors that crossed devices.
+    pub transfers: Vec<Transfer>,
+    /// Largest difference to the outputs of the whole model, relative to the largest number of each output; `None` if
+    /// they were not compared.
+    pub difference: Option<f64>,
+    /// Samples before those that count.
+    pub warm_up: u32,
+}
+
+/// What a device did.
+#[derive(Debug, Clone)]
+pub struct MeasuredStage {
+    /// Number of the device.
+    pub device: usize,
+    /// Number of its segments.
+    pub segments: usize,
+    /// Mean seconds of computation per sample.
+    pub compute_s: f64,
+    /// Mean seconds per sample in which it sent or received, waits for a throttled link included.
+    pub communication_s: f64,
+    /// Share of the time in which it computed.
+    pub busy: f64,
+    /// All that it did.
+    pub report: StageReport,
+}
+
+/// Runs a plan as a pipeline of processes. The weights of the model have been [gathered](crate::weights::gather) in the
+/// folder.
+///
+/// # Errors
+/// If the model cannot be cut, a process fails, dies or hangs, or the outputs are not those of the whole model.
+pub fn run(host: &Host, whole: &Whole, run: &Run, folder: &Path) -> Result<Measured> {
+    let cut = cut(whole, &run.placement, run.devices.len(), folder)?;
+    let outputs = folder.join("outputs.bin");
+    let used: Vec<usize> = (0..cut.devices.len()).filter(|&device| !cut.devices[device].is_empty()).collect();
+    let window = if run.one_by_one { 1 } else { used.len() as u32 + SURPLUS };
+    let warm_up = window + 1;
+    let samples = run.samples.max(2) + warm_up;
+    let token = token();
+    let work = used.iter().map(|&device| {
+        let task = stage_task(&cut, &used, device, run, samples, &token, &outputs);
+        (run.devices[device].clone(), Work::Stage(task))
+    });
+    let mut children = host.start(work.collect())?;
+    let reports = drive(&mut children, samples, window)?;
+    children.finish();
+    let difference = match run.compare {
+        true => Some(compare(host, whole, run, folder, &outputs)?),
+        false => None,
+    };
+    Ok(summary(&cut, &used, reports, warm_up, samples, difference))
+}
+
+fn stage_task(
+    cut: &Cut,
+    used: &[usize],
+    device: usize,
+    run: &Run,
+    samples: u32,
+    token: &str,
+    outputs: &Path,
+) -> StageTask {
+    let place = |device: usize| used.iter().position(|&other| other == device).unwrap_or(0);
+    let mut segments = cut.devices[device].clone();
+    for output in segments.iter_mut().flat_map(|segment| &mut segment.outputs) {
+        output.to = output.to.iter().map(|&to| place(to)).collect();
+    }
+    let mut targets: Vec<usize> =
+        segments.iter().flat_map(|segment| &segment.outputs).flat_map(|output| output.to.clone()).collect();
+    targets.sort_unstable();
+    targets.dedup();
+    let mut sources: Vec<usize> =
+        cut.transfers.iter().filter(|transfer| transfer.to.contains(&device)).map(|transfer| transfer.from).collect();
+    sources.sort_unstable();
+    sources.dedup();
+    StageTask {
+        index: place(device),
+        token: token.to_owned(),
+        segments,
+        sources: sources.len(),
+        targets,
+        samples,
+        seed: run.seed,
+        communication: run.communication,
+        throttle: run.throttle.get(device).copied().flatten(),
+        outputs: run.compare.then(|| outputs.to_owned()),
+    }
+}
+
+/// A secret of this run, so that no other program can pass for one of its processes.
+pub(crate) fn token() -> String {
+    // The system's random numbers are the keys of this hasher.
+    let random = || RandomState::new().build_hasher().finish();
+    format!("{:016x}{:016x}", random(), random())
+}
+
+/// Connects processes that have reported their ports.
+pub(crate) fn connect(children: &mut Children) -> Result<()> {
+    let mut ports = vec![None; children.len()];
+    while let Some(missing) = ports.iter().position(Option::is_none) {
+        match children.next(&|index| index >= missing)? {
+            (index, Report::Ready { port }) => ports[index] = Some(port.unwrap_or(0)),
+            (index, _) => return Err(out_of_turn(children, index)),
+        }
+    }
+    let ports: Vec<u16> = ports.into_iter().flatten().collect();
+    (0..children.len()).try_for_each(|index| children.order(index, &Order::Ports(ports.clone())))
+}
+
+pub(crate) fn out_of_turn(children: &Children, index: usize) -> RunError {
+    RunError::Failed { device: children.name(index).to_owned(), message: "it reported out of turn".into() }
+}
+
+/// Lets the samples through, and returns what the processes report at the end.
+fn drive(children: &mut Children, samples: u32, window: u32) -> Result<Vec<StageReport>> {
+    connect(children)?;
+    let mut reports: Vec<Option<StageReport>> = vec![None; children.len()];
+    let mut connected = 0;
+    let mut finished = vec![0_u32; children.len()];
+    let mut credit = 0;
+    while reports.iter().any(Option::is_none) {
+        let pending: Vec<bool> = reports.iter().map(Option::is_none).collect();
+        match children.next(&|index| pending[index])? {
+            (_, Report::Connected) => connected += 1,
+            (index, Report::Done { sample }) => finished[index] = sample + 1,
+            (index, Report::Stage(report)) => reports[index] = Some(report),
+            (index, _) => return Err(out_of_turn(children, index)),
+        }
+        let done = finished.iter().copied().min().unwrap_or(0);
+        let next = (done + window).min(samples);
+        if connected == children.len() && next > credit {
+            credit = next;
+            for index in 0..children.len() {
+                // A process that has finished has ended its part, and needs no credit.
+                if finished[index] < samples {
+                    children.order(index, &Order::Credit(credit))?;
+                }
+            }
+        }
+    }
+    Ok(reports.into_iter().flatten().collect())
+}
+
+/// Means over the samples after the warm-up.
+fn summary(
+    cut: &Cut,
+    used: &[usize],
+    reports: Vec<StageReport>,
+    warm_up: u32,
+    samples: u32,
+    difference: Option<f64>,
+) -> Measured {
+    let spans = || reports.iter().flat_map(|report| &report.spans);
+    // A sample is finished when its last segment is.
+    let end = |sample: u32| {
+        let runs = spans().filter(|span| span.kind == SpanKind::Run && span.sample == sample);
+        runs.map(|span| span.end_ns).max().unwrap_or(0)
+    };
+    let start = |sample: u32| spans().filter(|span| span.sample == sample).map(|span| span.start_ns).min().unwrap_or(0);
+    let (first, last) = (end(warm_up - 1), end(samples - 1));
+    let counted = f64::from(samples - warm_up);
+    let seconds = last.saturating_sub(first) as f64 * 1e-9;
+    let latency: f64 =
+        (warm_up..samples).map(|sample| end(sample).saturating_sub(start(sample)) as f64 * 1e-9).sum();
+    let stages = used.iter().zip(&reports).map(|(&device, report)| {
+        let total = |is: &dyn Fn(SpanKind) -> bool| {
+            let counted = report.spans.iter().filter(|span| span.sample >= warm_up && is(span.kind));
+            counted.map(|span| span.end_ns.saturating_sub(span.start_ns) as f64 * 1e-9).sum::<f64>()
+        };
+        let compute = total(&|kind| kind == SpanKind::Run);
+        MeasuredStage {
+            device,
+            segments: cut.devices[device].len(),
+            compute_s: compute / counted,
+            communication_s: total(&|kind| kind != SpanKind::Run) / counted,
+            busy: if seconds > 0.0 { compute / seconds } else { 0.0 },
+            report: report.clone(),
+        }
+    });
+    Measured {
+        seconds_per_sample: seconds / counted,
+        latency_s: latency / counted,
+        stages: stages.collect(),
+        transfers: cut.transfers.clone(),
+        difference,
+        warm_up,
+    }
+}
+
+/// Runs the whole model once and compares its outputs with those of the pipeline.
+fn compare(host: &Host, whole: &Whole, run: &Run, folder: &Path, outputs: &Path) -> Result<f64> {
+    let (model, expected) = (folder.join("whole.onnx"), folder.join("expected.bin"));
+    let inputs = write_whole(whole, &model)?;
+    let task = ProfileTask {
+        model,
+        inputs,
+        seed: run.seed,
+        runs: 1,
+        profile: None,
+        optimized: None,
+        outputs: Some(expected.clone()),
+    };
+    let mut children = host.start(vec![("the whole model".into(), Work::Profile(task))])?;
+    loop {
+        match children.next(&|_| true)? {
+            (index, Report::Ready { .. }) => children.order(index, &Order::Go)?,
+            (_, Report::Profile(_)) => break,
+            (index, _) => return Err(out_of_turn(&children, index)),
+        }
+    }
+    children.finish();
+    let (expected, found) = (read_outputs(&expected)?, read_outputs(outputs)?);
+    let graph = whole.model.graph.as_ref();
+    let mut worst = 0.0_f64;
+    for (at, (elem, right)) in &expected {
+        let output = graph.and_then(|graph| graph.output.get(*at as usize)).map_or("", |output| output.name());
+        let wrong = |difference: String| RunError::WrongOutput { output: output.to_owned(), difference };
+        // What is a constant, or an input passed through, no segment makes.
+        let Some((_, left)) = found.get(at) else { continue };
+        let difference = difference(*elem, left, right).ok_or_else(|| wrong("another size".into()))?;
+        if difference > TOLERANCE || difference.is_nan() {
+            return Err(wrong(format!("{difference:.2e} of its largest number")));
+        }
+        worst = worst.max(difference);
+    }
+    Ok(worst)
+}
+
+/// Largest difference, relative to the largest number of an output, that other fusions and orders of sums explain.
+const TOLERANCE: f64 = 1e-2;
+
+type Outputs = BTreeMap<u32, (i32, Vec<u8>)>;
+
+fn read_outputs(path: &Path) -> Result<Outputs> {
+    let failed = || RunError::io(format!("{} cannot be read", path.display()));
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Outputs::new()),
+        Err(error) => return Err(failed()(error)),
+    };
+    let mut reader = BufReader::new(file);
+    let mut outputs = Outputs::new();
+    while let Some(head) = link::head(&mut reader).map_err(failed())? {
+        let count: u64 = head.dims.iter().product();
+        let bytes = crate::tensor::element(head.elem).and_then(|element| element.byte_size(count as usize)).unwrap_or(0);
+        let mut data = vec![0; bytes];
+        reader.read_exact(&mut data).map_err(failed())?;
+        outputs.insert(head.value, (head.elem, data));
+    }
+    Ok(outputs)
+}
+
+/// Largest difference of two tensors, relative to the largest number of the second; `None` if their sizes differ. Two
+/// numbers that are not finite are the same.
+fn difference(elem: i32, left: &[u8], right: &[u8]) -> Option<f64> {
+    if left.len() != right.len() {
+        return None;
+    }
+    let (left, right) = (numbers(elem, left), numbers(elem, right));
+    let largest = right.iter().copied().filter(|number| number.is_finite()).map(f64::abs).fold(0.0, f64::max);
+    let scale = if largest > 0.0 { largest } else { 1.0 };
+    let each = left.iter().zip(&right).map(|(left, right)| match (left.is_finite(), right.is_finite()) {
+        (true, true) => (left - right).abs() / scale,
+        (false, false) => 0.0,
+        _ => f64::INFINITY,
+    });
+    Some(each.fold(0.0, f64::max))
+}
+
+/// The numbers of a tensor; of other types than floating point, its bytes.
+fn numbers(elem: i32, bytes: &[u8]) -> Vec<f64> {
+    match elem {
+        1 => bytes.chunks_exact(4).map(|b| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]]))).collect(),
+        11 => bytes.chunks_exact(8).map(|b| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]])).collect(),
+        10 => bytes.chunks_exact(2).map(|b| from_half(u16::from_le_bytes([b[0], b[1]]))).collect(),
+        16 => bytes
+            .chunks_exact(2)
+            .map(|b| f64::from(f32::from_bits(u32::from(u16::from_le_bytes([b[0], b[1]])) << 16)))
+            .collect(),
+        _ => bytes.iter().copied().map(f64::from).collect(),
+    }
+}
+
+fn from_half(bits: u16) -> f64 {
+    let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
+    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
+    sign * match exponent {
+        0 => fraction * 2.0_f64.powi(-24),
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        _ => (1.0 + fraction / 1024.0) * 2.0_f64.powi(exponent - 15),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_relative_to_the_largest_number() {
+        let bytes = |numbers: [f32; 3]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+        let right = bytes([1.0, -4.0, 0.0]);
+        assert_eq!(difference(1, &right, &right), Some(0.0));
+        assert_eq!(difference(1, &bytes([2.0, -4.0, 0.0]), &right), Some(0.25));
+        assert_eq!(difference(1, &bytes([f32::NAN, -4.0, 0.0]), &right), Some(f64::INFINITY));
+        assert_eq!(difference(1, &[0; 4], &right), None);
+        assert_eq!([0x3c00, 0xc000, 0x0001].map(from_half), [1.0, -2.0, 2.0_f64.powi(-24)]);
+    }
+}

@@ -1,0 +1,233 @@
+//! Messages between the program and the processes that it starts, one line of JSON each.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use stagewright_core::document::Communication;
+
+/// The work of a process; the first line that it reads.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Task {
+    /// The shared library of ONNX Runtime.
+    pub library: PathBuf,
+    /// The core to run on; none if the system has no affinities.
+    pub core: Option<usize>,
+    /// How far ONNX Runtime optimises a model.
+    pub optimization: Optimization,
+    /// What to do.
+    pub work: Work,
+}
+
+/// Work of a process.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Work {
+    /// Run the segments of a device.
+    Stage(StageTask),
+    /// Measure a whole model, and its nodes.
+    Profile(ProfileTask),
+    /// Send tensors of several sizes to another process, or receive them.
+    Ping(PingTask),
+}
+
+/// Graph optimisations of ONNX Runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Optimization {
+    /// None: every node is a kernel.
+    None,
+    /// Constants are folded and redundant nodes removed.
+    #[default]
+    Basic,
+    /// Nodes are fused as well.
+    Extended,
+}
+
+/// The segments of a device, and its links.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StageTask {
+    /// Number of this process among those of the pipeline.
+    pub index: usize,
+    /// Secret that every connection starts with.
+    pub token: String,
+    /// The segments, in an order in which they can run.
+    pub segments: Vec<Segment>,
+    /// Processes that it receives from.
+    pub sources: usize,
+    /// Processes that it sends to.
+    pub targets: Vec<usize>,
+    /// Number of samples.
+    pub samples: u32,
+    /// Seed of the inputs of the model.
+    pub seed: u64,
+    /// How communication and computation of a device share its time.
+    pub communication: Communication,
+    /// The link, if it is throttled.
+    pub throttle: Option<Throttle>,
+    /// Where to write the outputs of the first sample.
+    pub outputs: Option<PathBuf>,
+}
+
+/// A limit on a link.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Throttle {
+    /// Bytes per second.
+    pub bandwidth: f64,
+    /// Seconds per tensor.
+    pub latency_s: f64,
+}
+
+/// A part of a model that runs without interruption.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Segment {
+    /// The sub-model.
+    pub model: PathBuf,
+    /// What it reads.
+    pub inputs: Vec<SegmentInput>,
+    /// What it makes.
+    pub outputs: Vec<SegmentOutput>,
+}
+
+/// An input of a segment.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SegmentInput {
+    /// Name in the model.
+    pub name: String,
+    /// Number of the value; none for an input of the model.
+    pub value: Option<u32>,
+    /// Element type, as in ONNX.
+    pub elem: i32,
+    /// Shape.
+    pub dims: Vec<u64>,
+}
+
+/// An output of a segment.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SegmentOutput {
+    /// Name in the model.
+    pub name: String,
+    /// Number of the value.
+    pub value: u32,
+    /// Processes that read it.
+    pub to: Vec<usize>,
+    /// Number of segments of this process that read it.
+    pub readers: usize,
+    /// Its position among the outputs of the model, if it is one.
+    pub output: Option<u32>,
+}
+
+/// Measurement of a whole model.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ProfileTask {
+    /// The model.
+    pub model: PathBuf,
+    /// Its inputs.
+    pub inputs: Vec<SegmentInput>,
+    /// Seed of their contents.
+    pub seed: u64,
+    /// Number of timed runs, of the whole model and again with a profile of its nodes.
+    pub runs: u32,
+    /// Prefix of the profile; without one only the whole model is timed.
+    pub profile: Option<PathBuf>,
+    /// Where to write the optimised model, from which kernels are traced to nodes.
+    pub optimized: Option<PathBuf>,
+    /// Where to write the outputs.
+    pub outputs: Option<PathBuf>,
+}
+
+/// Measurement of a link.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PingTask {
+    /// Number of this process: 0 sends, 1 receives.
+    pub index: usize,
+    /// Secret that the connection starts with.
+    pub token: String,
+    /// Sizes in bytes, with the number of tensors to send.
+    pub sizes: Vec<(u64, u32)>,
+}
+
+/// A line to a process, after its task.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// The ports on which the processes listen, by number.
+    Ports(Vec<u16>),
+    /// Samples below this number may start.
+    Credit(u32),
+    /// Start measuring.
+    Go,
+}
+
+/// A line from a process.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Report {
+    /// It has loaded its models, and listens on a port if it has links.
+    Ready {
+        /// The port.
+        port: Option<u16>,
+    },
+    /// All its connections stand.
+    Connected,
+    /// It has finished a sample, and nothing that it makes is read by others.
+    Done {
+        /// The sample.
+        sample: u32,
+    },
+    /// The result of a stage.
+    Stage(StageReport),
+    /// The result of a profile.
+    Profile(ProfileReport),
+    /// The result of a ping: seconds per tensor, by size.
+    Ping(Vec<(u64, f64)>),
+    /// It cannot go on.
+    Failed {
+        /// The cause.
+        message: String,
+    },
+}
+
+/// What a stage did.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct StageReport {
+    /// What it did, in order of time.
+    pub spans: Vec<Span>,
+    /// Largest resident memory of the process in bytes, if known.
+    pub peak_memory: Option<u64>,
+}
+
+/// Something that took time. Times are nanoseconds since the Unix epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Span {
+    /// What it was.
+    pub kind: SpanKind,
+    /// The sample.
+    pub sample: u32,
+    /// Number of the segment for a run, of the value for a transfer.
+    pub of: u32,
+    /// Start.
+    pub start_ns: u64,
+    /// End.
+    pub end_ns: u64,
+}
+
+/// Kind of a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SpanKind {
+    /// A run of a segment.
+    Run,
+    /// Sending a tensor.
+    Send,
+    /// Receiving a tensor, from its first byte on.
+    Receive,
+}
+
+/// Measured times of a model.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ProfileReport {
+    /// Seconds of every timed run.
+    pub seconds: Vec<f64>,
+    /// The profile that ONNX Runtime wrote.
+    pub profile: Option<PathBuf>,
+}

@@ -1,0 +1,203 @@
+//! The weights of a model in one file, which all sub-models refer to, so that processes share its pages.
+//!
+//! Weights may be in the model, in files beside it, or missing: then random numbers take their place. What is computed
+//! with them has no meaning, but it takes the same time: values stay in a range without overflows and denormals, since
+//! matrices are scaled by their inner dimension (Glorot and Bengio, AISTATS 2010) and vectors, among them variances, lie
+//! between a half and one and a half.
+
+use std::fs::File;
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Component, Path, PathBuf};
+
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt, SeedableRng};
+use stagewright_formats::onnx::proto::tensor_proto::{DataLocation, DataType};
+use stagewright_formats::onnx::proto::{ModelProto, StringStringEntryProto, TensorProto};
+
+use crate::error::{Result, RunError};
+use crate::tensor::element;
+
+/// Name of the file, beside the sub-models.
+pub(crate) const FILE: &str = "weights.bin";
+
+/// Tensors of fewer bytes stay in the model: ONNX Runtime reads them while it infers shapes.
+const SMALLEST: usize = 1024;
+
+/// Every tensor starts at a multiple of this, so that the file can be mapped.
+const ALIGNMENT: u64 = 4096;
+
+/// What stands in for weights that are not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// Nothing: it is an error.
+    Refuse,
+    /// Random numbers with this seed.
+    Random(u64),
+}
+
+/// Moves the weights of a model to `weights.bin` in a folder.
+///
+/// # Errors
+/// If weights are not where the model says, or the file cannot be written.
+pub fn gather(model: &mut ModelProto, beside: Option<&Path>, missing: Missing, folder: &Path) -> Result<()> {
+    let path = folder.join(FILE);
+    let failed = || RunError::io(format!("{} cannot be written", path.display()));
+    let mut writer = BufWriter::with_capacity(1 << 20, File::create(&path).map_err(failed())?);
+    let mut at = 0_u64;
+    let Some(graph) = model.graph.as_mut() else { return Ok(()) };
+    for (index, tensor) in graph.initializer.iter_mut().enumerate() {
+        let is_external = tensor.data_location == Some(DataLocation::External as i32);
+        if !is_external && tensor.raw_data.as_ref().is_none_or(|data| data.len() < SMALLEST) {
+            continue;
+        }
+        let data = match tensor.raw_data.take() {
+            Some(data) if !is_external => data,
+            _ => external(tensor, beside, missing, index)?,
+        };
+        if data.len() < SMALLEST {
+            tensor.data_location = None;
+            tensor.external_data.clear();
+            tensor.raw_data = Some(data);
+            continue;
+        }
+        let start = at.next_multiple_of(ALIGNMENT);
+        std::io::copy(&mut std::io::repeat(0).take(start - at), &mut writer).map_err(failed())?;
+        writer.write_all(&data).map_err(failed())?;
+        at = start + data.len() as u64;
+        let entry = |key: &str, value: String| StringStringEntryProto { key: Some(key.into()), value: Some(value) };
+        tensor.data_location = Some(DataLocation::External as i32);
+        tensor.external_data = vec![
+            entry("location", FILE.into()),
+            entry("offset", start.to_string()),
+            entry("length", data.len().to_string()),
+        ];
+    }
+    writer.into_inner().map_err(|error| failed()(error.into_error()))?.sync_data().map_err(failed())
+}
+
+/// Bytes of a tensor whose content is not in the model.
+fn external(tensor: &TensorProto, beside: Option<&Path>, missing: Missing, index: usize) -> Result<Vec<u8>> {
+    let absent = |cause: String| RunError::NoWeights { tensor: tensor.name().to_owned(), cause };
+    let dims: Option<Vec<usize>> = tensor.dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
+    let count = dims.as_ref().and_then(|dims| dims.iter().try_fold(1_usize, |product, &dim| product.checked_mul(dim)));
+    let bytes = count.and_then(|count| element(tensor.data_type())?.byte_size(count)).filter(|&bytes| bytes <= 1 << 40);
+    let bytes = bytes.ok_or_else(|| absent("its shape or element type has no size in bytes".into()))?;
+    match (read(tensor, beside, bytes), missing) {
+        (Ok(data), _) => Ok(data),
+        (Err(cause), Missing::Refuse) => Err(absent(cause)),
+        (Err(_), Missing::Random(seed)) => {
+            let mut data = vec![0; bytes];
+            let mut rng = StdRng::seed_from_u64(seed.wrapping_add(index as u64));
+            fill_weights(&mut data, tensor.data_type(), &tensor.dims, &mut rng);
+            Ok(data)
+        }
+    }
+}
+
+/// Reads a tensor from a file beside the model.
+fn read(tensor: &TensorProto, beside: Option<&Path>, bytes: usize) -> Result<Vec<u8>, String> {
+    let entry = |key: &str| tensor.external_data.iter().find(|entry| entry.key() == key).map(StringStringEntryProto::value);
+    let folder = beside.ok_or("the model has no folder")?;
+    let location = entry("location").ok_or("the model names no file")?;
+    // A model from elsewhere must not make this program read other files.
+    let inside = Path::new(location).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    if !inside {
+        return Err(format!("`{location}` is not inside the folder of the model"));
+    }
+    let number = |key: &str| entry(key).map_or(Ok(None), |text| text.parse::<u64>().map(Some).map_err(|_| format!("{key} `{text}` is no number")));
+    let (offset, length) = (number("offset")?.unwrap_or(0), number("length")?);
+    if length.is_some_and(|length| length != bytes as u64) {
+        return Err(format!("it should have {bytes} bytes, the model says {}", length.unwrap_or(0)));
+    }
+    let path: PathBuf = folder.join(location);
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let mut file = File::open(&path).map_err(failed)?;
+    let size = file.metadata().map_err(failed)?.len();
+    if size.saturating_sub(offset) < bytes as u64 {
+        return Err(format!("{}: ends before byte {}", path.display(), offset.saturating_add(bytes as u64)));
+    }
+    file.seek(SeekFrom::Start(offset)).map_err(failed)?;
+    let mut data = vec![0; bytes];
+    file.read_exact(&mut data).map_err(failed)?;
+    Ok(data)
+}
+
+/// Random weights.
+fn fill_weights(data: &mut [u8], elem: i32, dims: &[i64], rng: &mut StdRng) {
+    let is_vector = dims.iter().filter(|&&dim| dim > 1).count() <= 1;
+    let most = dims.first().copied().unwrap_or(1).max(1) as f64;
+    let count: f64 = dims.iter().map(|&dim| dim as f64).product();
+    // Matrices of ONNX have their inner dimension first or last; the larger share of the elements bounds both.
+    let inner = (count / most).max(if dims.len() == 2 { most.min(count / most) } else { 1.0 });
+    let width = (3.0 / inner).sqrt();
+    let (low, high) = if is_vector { (0.5, 1.5) } else { (-width, width) };
+    match DataType::try_from(elem) {
+        Ok(DataType::Uint8 | DataType::Int8 | DataType::Uint4 | DataType::Int4) if !is_vector => rng.fill_bytes(data),
+        _ => fill(data, elem, low, high, rng),
+    }
+}
+
+/// Random numbers of an element type: floating-point ones in a range, integers 0 or 1, which every table has an entry
+/// for.
+pub(crate) fn fill(data: &mut [u8], elem: i32, low: f64, high: f64, rng: &mut StdRng) {
+    let mut number = || low + (high - low) * rng.random::<f64>();
+    match DataType::try_from(elem) {
+        Ok(DataType::Float) => {
+            data.chunks_exact_mut(4).for_each(|bytes| bytes.copy_from_slice(&(number() as f32).to_le_bytes()));
+        }
+        Ok(DataType::Double) => {
+            data.chunks_exact_mut(8).for_each(|bytes| bytes.copy_from_slice(&number().to_le_bytes()));
+        }
+        Ok(DataType::Bfloat16) => {
+            let upper = |value: f64| (((value as f32).to_bits() >> 16) as u16).to_le_bytes();
+            data.chunks_exact_mut(2).for_each(|bytes| bytes.copy_from_slice(&upper(number())));
+        }
+        Ok(DataType::Float16) => {
+            data.chunks_exact_mut(2).for_each(|bytes| bytes.copy_from_slice(&half(number() as f32).to_le_bytes()));
+        }
+        _ => {
+            let width = element(elem).and_then(|element| element.byte_size(1)).unwrap_or(1).max(1);
+            data.fill(0);
+            data.chunks_mut(width).for_each(|bytes| bytes[0] = u8::from(rng.random::<bool>()));
+        }
+    }
+}
+
+/// A number in half precision, rounded towards zero; below the normal range it is zero.
+fn half(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let sign = (bits >> 16) as u16 & 0x8000;
+    let exponent = (bits >> 23 & 0xff) as i32 - 127 + 15;
+    match exponent {
+        i32::MIN..=0 => sign,
+        31.. => sign | 0x7bff,
+        _ => sign | (exponent as u16) << 10 | (bits >> 13 & 0x3ff) as u16,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_those_of_the_standard() {
+        assert_eq!([1.0, -2.0, 0.5, 65504.0, 1e9, 1e-9].map(half), [0x3c00, 0xc000, 0x3800, 0x7bff, 0x7bff, 0]);
+    }
+
+    #[test]
+    fn a_location_outside_the_folder_is_refused() {
+        let entry = |key: &str, value: &str| StringStringEntryProto { key: Some(key.into()), value: Some(value.into()) };
+        for location in ["../secret", "/etc/passwd", "a/../../b"] {
+            let tensor = TensorProto { external_data: vec![entry("location", location)], ..TensorProto::default() };
+            assert!(read(&tensor, Some(Path::new("/tmp")), 4).unwrap_err().contains("not inside"), "{location}");
+        }
+    }
+
+    #[test]
+    fn random_integers_are_entries_of_any_table() {
+        let mut data = vec![9; 64];
+        fill(&mut data, DataType::Int64 as i32, 0.0, 1.0, &mut StdRng::seed_from_u64(1));
+        let numbers: Vec<i64> = data.chunks_exact(8).map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap())).collect();
+        assert!(numbers.iter().all(|number| [0, 1].contains(number)), "{numbers:?}");
+    }
+}

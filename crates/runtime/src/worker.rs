@@ -1,0 +1,218 @@
+//! A process that this program starts: it reads its task from standard input and reports to standard output.
+
+use std::io::{self, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use ort::environment::Environment;
+
+use crate::library;
+use crate::link;
+use crate::protocol::{Order, PingTask, ProfileReport, ProfileTask, Report, SegmentInput, Task, Work};
+use crate::session::{Loaded, Written, input};
+use crate::stage;
+use crate::tensor::Tensor;
+
+/// Runs of a model before it is timed.
+const WARM_UP: usize = 2;
+
+/// Does the task on standard input. A failure is reported; the process then ends with code 1.
+pub fn run() -> u8 {
+    let (sender, orders) = channel();
+    let task = match first_line(sender) {
+        Ok(task) => task,
+        Err(message) => return failed(message),
+    };
+    match work(&task, orders) {
+        // The other side closes the input when it has read the report, which ends this process.
+        Ok(()) => loop {
+            thread::park();
+        },
+        Err(message) => failed(message),
+    }
+}
+
+fn failed(message: String) -> u8 {
+    // If nobody listens, there is nobody to tell.
+    let _ = report(&Report::Failed { message });
+    1
+}
+
+/// Reads the task, and passes on what follows. A closed input ends the process: whoever started it is gone.
+fn first_line(sender: Sender<Order>) -> Result<Task, String> {
+    let mut line = String::new();
+    io::stdin().read_line(&mut line).map_err(|error| format!("no task: {error}"))?;
+    let task = serde_json::from_str(&line).map_err(|error| format!("no task: {error}"))?;
+    thread::spawn(move || {
+        for line in io::stdin().lines() {
+            let Ok(Ok(order)) = line.map(|line| serde_json::from_str(&line)) else { break };
+            if sender.send(order).is_err() {
+                break;
+            }
+        }
+        std::process::exit(0);
+    });
+    Ok(task)
+}
+
+/// Writes a report.
+pub(crate) fn report(report: &Report) -> Result<(), String> {
+    let mut line = serde_json::to_vec(report).map_err(|error| error.to_string())?;
+    line.push(b'\n');
+    let mut output = io::stdout().lock();
+    output.write_all(&line).and_then(|()| output.flush()).map_err(|error| error.to_string())
+}
+
+/// Nanoseconds since the Unix epoch: a clock that processes share.
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// Largest resident memory of this process in bytes, where Linux tells.
+pub(crate) fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+/// Keeps this process on one core.
+#[cfg(target_os = "linux")]
+fn pin(core: usize) -> Result<(), String> {
+    let mut cores = rustix::thread::CpuSet::new();
+    cores.set(core);
+    rustix::thread::sched_setaffinity(None, &cores).map_err(|error| format!("core {core} is not available: {error}"))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn pin(_: usize) -> Result<(), String> {
+    Ok(())
+}
+
+fn work(task: &Task, orders: Receiver<Order>) -> Result<(), String> {
+    if let Some(core) = task.core {
+        pin(core)?;
+    }
+    let environment = library::load(&task.library).map_err(|error| error.to_string())?;
+    match &task.work {
+        Work::Stage(stage) => stage::run(&environment, task.optimization, stage, orders),
+        Work::Profile(profile) => measure(&environment, task, profile, &orders),
+        Work::Ping(ping) => ping_task(ping, &orders),
+    }
+}
+
+/// Waits for the start of a measurement.
+fn wait_for_go(orders: &Receiver<Order>) -> Result<(), String> {
+    loop {
+        match orders.recv() {
+            Ok(Order::Go) => return Ok(()),
+            Ok(_) => {}
+            Err(_) => return Err("no order to start".into()),
+        }
+    }
+}
+
+/// Times a whole model, then its nodes.
+fn measure(environment: &Environment, task: &Task, profile: &ProfileTask, orders: &Receiver<Order>) -> Result<(), String> {
+    let contents: Vec<(&SegmentInput, Tensor)> =
+        profile.inputs.iter().map(|each| Ok((each, input(each, profile.seed)?))).collect::<Result<_, String>>()?;
+    let given: Vec<(&str, &Tensor)> = contents.iter().map(|(each, tensor)| (each.name.as_str(), tensor)).collect();
+    let written = Written { profile: None, optimized: profile.optimized.clone() };
+    let mut model = Loaded::new(environment, &profile.model, task.optimization, &written)?;
+    report(&Report::Ready { port: None })?;
+    wait_for_go(orders)?;
+    for _ in 0..WARM_UP {
+        model.run(&given)?;
+    }
+    let mut seconds = Vec::new();
+    for _ in 0..profile.runs {
+        let start = Instant::now();
+        let outputs = model.run(&given)?;
+        seconds.push(start.elapsed().as_secs_f64());
+        if let (1, Some(path)) = (seconds.len(), &profile.outputs) {
+            let outputs = outputs.iter().zip(0..).map(|((_, tensor), at)| (at, tensor));
+            write_outputs(path, outputs)?;
+        }
+    }
+    drop(model);
+    let mut path = None;
+    if let Some(prefix) = &profile.profile {
+        let written = Written { profile: Some(prefix.clone()), optimized: None };
+        let mut model = Loaded::new(environment, &profile.model, task.optimization, &written)?;
+        for _ in 0..WARM_UP + profile.runs as usize {
+            model.run(&given)?;
+        }
+        path = Some(model.end_profile()?);
+    }
+    report(&Report::Profile(ProfileReport { seconds, profile: path }))
+}
+
+/// Writes outputs of a model to a file, by their positions.
+pub(crate) fn write_outputs<'a>(path: &Path, outputs: impl Iterator<Item = (u32, &'a Tensor)>) -> Result<(), String> {
+    let failed = |error: io::Error| format!("{} cannot be written: {error}", path.display());
+    let mut file = io::BufWriter::new(std::fs::File::options().create(true).append(true).open(path).map_err(failed)?);
+    for (at, tensor) in outputs {
+        link::send(&mut file, at, 0, tensor).map_err(failed)?;
+    }
+    file.flush().map_err(failed)
+}
+
+/// Sends tensors of several sizes, or receives them. The seconds of a size are those between its first and its last
+/// tensor, divided by their number: tensors follow each other, so that is what the slower side does for each.
+fn ping_task(ping: &PingTask, orders: &Receiver<Order>) -> Result<(), String> {
+    let failed = |error: io::Error| error.to_string();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
+    report(&Report::Ready { port: Some(listener.local_addr().map_err(failed)?.port()) })?;
+    let ports = ports(orders)?;
+    let mut times = Vec::new();
+    if ping.index == 0 {
+        let mut stream = link::connect(ports[1], &ping.token).map_err(failed)?;
+        for &(bytes, count) in &ping.sizes {
+            let mut tensor = Tensor::zeros(2, &[bytes])?;
+            tensor.bytes_mut().fill(1);
+            for _ in 0..=count {
+                link::send(&mut stream, 0, 0, &tensor).map_err(failed)?;
+            }
+            times.push((bytes, 0.0));
+        }
+    } else {
+        let mut stream = link::accept(&listener, &ping.token).map_err(failed)?;
+        for &(bytes, count) in &ping.sizes {
+            let mut start = Instant::now();
+            for at in 0..=count {
+                link::receive(&mut stream).map_err(failed)?.ok_or("the sender ended")?;
+                if at == 0 {
+                    start = Instant::now();
+                }
+            }
+            times.push((bytes, start.elapsed().as_secs_f64() / f64::from(count.max(1))));
+        }
+    }
+    report(&Report::Ping(times))
+}
+
+/// The ports of all processes.
+pub(crate) fn ports(orders: &Receiver<Order>) -> Result<Vec<u16>, String> {
+    match orders.recv() {
+        Ok(Order::Ports(ports)) => Ok(ports),
+        _ => Err("no ports".into()),
+    }
+}
+
+/// The cores that this process may use. Without affinities there are numbers, but no process is kept on one.
+pub fn cores() -> Vec<usize> {
+    #[cfg(target_os = "linux")]
+    if let Ok(allowed) = rustix::thread::sched_getaffinity(None) {
+        return (0..rustix::thread::CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
+    }
+    (0..thread::available_parallelism().map_or(1, std::num::NonZero::get)).collect()
+}
+
+/// Bytes of main memory, where Linux tells.
+pub fn memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}

@@ -1,0 +1,118 @@
+//! Models on this machine: the host of `run` and `profile`, the model with its weights, and the processes themselves.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::Duration;
+
+use stagewright::formats::onnx::Whole;
+use stagewright::formats::{Format, ImportOptions};
+use stagewright::runtime::pipeline::Host;
+use stagewright::runtime::weights::{Missing, gather};
+use stagewright::runtime::{RunError, library, worker};
+
+use super::args::HostArguments;
+use super::error::{CliError, Result};
+use super::exit::Exit;
+use super::files::{self, Input};
+use super::{interrupt, quantity};
+
+/// Argument that makes this program a process of another.
+const WORKER: &str = "worker";
+
+/// Does the task on standard input.
+pub(crate) fn worker() -> Exit {
+    match worker::run() {
+        0 => Exit::Done,
+        _ => Exit::Violation,
+    }
+}
+
+/// Longest time without progress if none is given: a year.
+const EVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// The host of the arguments.
+pub(crate) fn host(arguments: &HostArguments) -> Result<Host> {
+    let library = library::find(arguments.onnxruntime.as_deref()).map_err(|error| failed("--onnxruntime", &error))?;
+    let patience = quantity::time(&arguments.patience)
+        .map_err(|cause| CliError::new("U001", cause).at("--patience"))?
+        .unwrap_or(EVER);
+    let program = std::env::current_exe().map_err(|error| {
+        CliError::new("X001", format!("this program cannot be found: {error}")).help("start it by its full path")
+    })?;
+    let stop = interrupt::watch();
+    Ok(Host {
+        program,
+        arguments: vec![WORKER.into()],
+        library,
+        optimization: arguments.optimization,
+        cores: cores(arguments.cores.as_deref())?,
+        patience,
+        stop: Arc::new(move || stop.load(Ordering::Relaxed)),
+    })
+}
+
+/// Parses a list of cores such as `0,2,4-7`.
+fn cores(list: Option<&str>) -> Result<Vec<usize>> {
+    let allowed = worker::cores();
+    let Some(list) = list else { return Ok(allowed) };
+    let wrong = |cause: String| {
+        let all: Vec<String> = allowed.iter().map(ToString::to_string).collect();
+        CliError::new("U001", cause).at("--cores").help(format!("this process may use the cores {}", all.join(", ")))
+    };
+    let mut cores = Vec::new();
+    for part in list.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong(format!("`{part}` is not a core")));
+        for core in number(first)?..=number(last)?.min(1 << 16) {
+            if !allowed.contains(&core) {
+                return Err(wrong(format!("core {core} is not available")));
+            }
+            if !cores.contains(&core) {
+                cores.push(core);
+            }
+        }
+    }
+    match cores.is_empty() {
+        true => Err(wrong(format!("`{list}` names no core"))),
+        false => Ok(cores),
+    }
+}
+
+/// An error of a run, about a file or an option.
+pub(crate) fn failed(place: &str, error: &RunError) -> CliError {
+    CliError::new(error.code(), error.to_string()).at(place).help(error.help())
+}
+
+/// Reads an ONNX model with its weights, which go to a folder of their own.
+pub(crate) fn whole(
+    path: &Path,
+    options: &ImportOptions,
+    arguments: &HostArguments,
+    folder: &Path,
+) -> Result<(String, Whole)> {
+    let Input { label, bytes } = files::read(path)?;
+    let format = match options.format {
+        Some(format) => format,
+        None => stagewright::formats::detect(&label, &bytes)?,
+    };
+    if format != Format::Onnx {
+        return Err(CliError::new("H005", format!("a model in the format {} cannot be run", format.entry().name))
+            .at(label)
+            .help("give the model as ONNX"));
+    }
+    let mut whole = Whole::new(&label, &bytes, options)?;
+    drop(bytes);
+    let missing = if arguments.random_weights { Missing::Random(arguments.seed) } else { Missing::Refuse };
+    let beside = if files::is_standard(path) { None } else { Some(path.parent().unwrap_or(Path::new(""))) };
+    gather(&mut whole.model, beside, missing, folder).map_err(|error| failed(&label, &error))?;
+    Ok((label, whole))
+}
+
+/// A folder for the files of a run, which is removed with it.
+pub(crate) fn folder() -> Result<tempfile::TempDir> {
+    tempfile::Builder::new().prefix("stagewright-").tempdir().map_err(|error| {
+        CliError::new("H010", format!("no temporary folder can be made: {error}"))
+            .help("check the free space and the permissions of the temporary folder (TMPDIR)")
+    })
+}

@@ -1,0 +1,174 @@
+//! `profile`: measures the operators of a model on this machine, and its links.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use stagewright::core::document::{
+    ClassDocument, ClusterDocument, CostsDocument, KindDocument, LinkCostsDocument, LinkDocument,
+    OperatorCostsDocument, TransferKind,
+};
+use stagewright::formats::{Notation, write_cluster};
+use stagewright::report::grid::{Column, Grid};
+use stagewright::report::wrap::facts;
+use stagewright::runtime::pipeline::Host;
+use stagewright::runtime::profile::{Profile, links, profile};
+use stagewright::runtime::worker;
+
+use super::args::ProfileArguments;
+use super::error::Result;
+use super::exit::Exit;
+use super::files::{self, Outputs, is_standard};
+use super::machine;
+use super::model_options::ModelOptions;
+use super::{output, resolve};
+
+/// Rate and bandwidth by which the seconds of a fused kernel are divided among the operators that it replaces.
+const SHARES: (f64, f64) = (1e11, 1e10);
+
+/// Operators that the table shows.
+const SHOWN: usize = 20;
+
+pub(crate) fn run(arguments: &ProfileArguments) -> Result<Exit> {
+    let outputs =
+        files::outputs(&[("--out", arguments.out.as_deref()), ("--machine", arguments.machine.as_deref())])?;
+    let host = machine::host(&arguments.host)?;
+    let options = ModelOptions::new(&arguments.import, None, None)?;
+    let folder = machine::folder()?;
+    let (label, whole) = machine::whole(&arguments.model, &options.reading()?, &arguments.host, folder.path())?;
+    let (_, imported) = resolve::model(&arguments.model, &arguments.import, None)?;
+    let shares: BTreeMap<&str, f64> = imported
+        .graph
+        .operators
+        .iter()
+        .map(|operator| {
+            let (flop, bytes) = (operator.flop.unwrap_or(0.0), operator.bytes_moved.unwrap_or(0.0));
+            (operator.name.as_str(), (flop / SHARES.0).max(bytes / SHARES.1))
+        })
+        .collect();
+    let share = |name: &str| shares.get(name).copied().unwrap_or(0.0);
+    let measured = profile(&host, &whole, &share, arguments.runs.max(1), arguments.host.seed, folder.path())
+        .map_err(|error| machine::failed(&label, &error))?;
+    let rows = match &arguments.machine {
+        Some(_) => Some(links(&host).map_err(|error| machine::failed("--machine", &error))?),
+        None => None,
+    };
+    let source = format!("ONNX Runtime on {} cores at once, optimisation {}", host.cores.len(), level(&host));
+    let mut costs = CostsDocument::new(imported.graph.name.clone());
+    costs.operators.push(OperatorCostsDocument {
+        class: arguments.class.clone(),
+        source: source.clone(),
+        seconds: measured.seconds.clone(),
+        spread: measured.spreads.clone(),
+    });
+    if let (Some(path), Some(rows)) = (&arguments.machine, &rows) {
+        let (latency_s, bandwidth) = line(rows);
+        costs.links.push(LinkCostsDocument {
+            class: arguments.class.clone(),
+            transfer: TransferKind::Send,
+            devices: 2,
+            between_servers: false,
+            source: "TCP between processes on the loopback interface".into(),
+            rows: rows.clone(),
+        });
+        let cluster = cluster(&host, &arguments.class, latency_s, bandwidth);
+        files::write(path, &write_cluster(&cluster, notation(path)))?;
+    }
+    if let Some(path) = &arguments.out {
+        let text = output::json(&costs)?;
+        match is_standard(path) {
+            true => output::data(&text)?,
+            false => files::write(path, &text)?,
+        }
+    }
+    if outputs == Outputs::Files {
+        output::result(&table(&measured, &host))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn level(host: &Host) -> &'static str {
+    use stagewright::runtime::protocol::Optimization;
+    match host.optimization {
+        Optimization::None => "none",
+        Optimization::Basic => "basic",
+        Optimization::Extended => "extended",
+    }
+}
+
+/// Latency in seconds and bandwidth in bytes per second of a line through measured transfers, by least squares of the
+/// relative error.
+fn line(rows: &[[f64; 2]]) -> (f64, f64) {
+    let (mut one, mut bytes, mut squares, mut right, mut slanted) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for [size, seconds] in rows {
+        let weight = seconds.max(1e-12).powi(-2);
+        one += weight;
+        bytes += weight * size;
+        squares += weight * size * size;
+        right += weight * seconds;
+        slanted += weight * size * seconds;
+    }
+    let determinant = one * squares - bytes * bytes;
+    let slope = if determinant > 0.0 { (one * slanted - bytes * right) / determinant } else { 0.0 };
+    let latency = if one > 0.0 { (right - slope * bytes) / one } else { 0.0 };
+    (latency.max(0.0), 1.0 / slope.max(1e-15))
+}
+
+/// This machine as a cluster: a device for each core, each with its share of the memory.
+fn cluster(host: &Host, class: &str, latency_s: f64, bandwidth: f64) -> ClusterDocument {
+    let mut cluster = ClusterDocument::new("this machine");
+    cluster.classes.insert(class.into(), ClassDocument::default());
+    let count = host.cores.len().max(1) as u32;
+    cluster.kinds.push(KindDocument {
+        memory_bytes: worker::memory().map(|bytes| (bytes / u64::from(count)) as f64),
+        link: Some(LinkDocument { latency_s, bandwidth }),
+        ..KindDocument::named(class, count)
+    });
+    cluster
+}
+
+fn table(measured: &Profile, host: &Host) -> String {
+    let mut rows: Vec<(&String, f64)> = measured.seconds.iter().map(|(name, &seconds)| (name, seconds)).collect();
+    rows.sort_by(|one, other| other.1.total_cmp(&one.1).then_with(|| one.0.cmp(other.0)));
+    let mut grid = Grid::of(&[(Column::Names, &["operator"]), (Column::Figures, &["ms", "share", "spread"])]);
+    for (name, seconds) in rows.iter().take(SHOWN) {
+        let spread = measured.spreads.get(*name).copied().unwrap_or(0.0);
+        grid.row([
+            (*name).clone(),
+            format!("{:.3}", 1e3 * seconds),
+            format!("{:.1}%", 100.0 * seconds / measured.whole_s),
+            format!("{:.1}%", 100.0 * spread),
+        ]);
+    }
+    let hidden = rows.len().saturating_sub(SHOWN);
+    let more = if hidden > 0 { format!("and {hidden} more\n") } else { String::new() };
+    let width = output::width();
+    let summary = facts(
+        [
+            ("whole model", format!("{:.3} ms, spread {:.1}%", 1e3 * measured.whole_s, 100.0 * measured.spread)),
+            ("operators", format!("{}; timed one by one they take {:.1}% of that", rows.len(), 100.0 * measured.covered)),
+            ("cores", format!("{}, all at once", host.cores.len())),
+        ],
+        width,
+    );
+    format!("{}{more}\n{summary}", grid.text(width))
+}
+
+/// The notation of a file, by its name.
+fn notation(path: &Path) -> Notation {
+    match path.extension().is_some_and(|extension| extension == "toml") {
+        true => Notation::Toml,
+        false => Notation::Json,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_goes_through_its_points() {
+        let rows: Vec<[f64; 2]> = [1e2, 1e4, 1e6].map(|bytes| [bytes, 2e-6 + bytes / 5e9]).to_vec();
+        let (latency, bandwidth) = line(&rows);
+        assert!((latency - 2e-6).abs() < 1e-12 && (bandwidth / 5e9 - 1.0).abs() < 1e-9, "{latency} {bandwidth}");
+    }
+}

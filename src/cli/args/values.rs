@@ -37,7 +37,8 @@ values! {
         "fp8" => workloads::Precision::Fp8;
     together: bool = "copy" => false, "together" => true;
     switch: bool = "on" => true, "off" => false;
-    exporter: &'static str = "torch" => stagewright::formats::torch::EXPORTER;
+    exporter: &'static str = "torch" => stagewright::formats::torch::EXPORTER,
+        "kernels" => stagewright::formats::torch::KERNELS;
 }
 
 pub(crate) fn gradients() -> impl TypedValueParser<Value = GradientsDocument> {

@@ -626,6 +626,7 @@ program = torch.export.export(net.eval(), (image,))
 stagewright_exporter.write(program, 'model.json', name='net')
 stagewright_exporter.write(program, 'kernels.json', fuse=False)
 stagewright_exporter.write_training_step(net, (image,), 'step.json', loss=lambda made: made.square().mean())
+stagewright_exporter.write(program, 'measured.json', device_class='host', device='cpu')
 ";
     let output = run(model).expect("Python runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -661,6 +662,14 @@ stagewright_exporter.write_training_step(net, (image,), 'step.json', loss=lambda
     assert_eq!(tied[0].readers, ["first/mm", "second/mm"]);
     assert_eq!(tied.len(), 1);
     assert!(graph.tensors.iter().any(|tensor| tensor.producer == "second/mm" && tensor.consumers.is_empty()));
+
+    let measured = import_file(&folder.path().join("measured.json"), &ImportOptions::default());
+    assert_eq!(measured.operators.len(), graph.operators.len());
+    for (with, without) in measured.operators.iter().zip(&graph.operators) {
+        assert!(with.seconds["host"] > 0.0, "{}", with.name);
+        assert_eq!((with.flop, with.launches), (without.flop, without.launches));
+        assert!(without.seconds.is_empty());
+    }
 
     let kernels = import_file(&folder.path().join("kernels.json"), &ImportOptions::default());
     assert_eq!(launches(&kernels), 6.0);

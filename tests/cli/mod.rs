@@ -391,6 +391,9 @@ fn the_exporter_is_printed() {
     let output = run(&["exporter", "torch"]);
     assert_eq!(code(&output), Some(0));
     assert!(stdout(&output).contains("def write(program, path"), "{}", stdout(&output));
+    let output = run(&["exporter", "kernels"]);
+    assert_eq!(code(&output), Some(0));
+    assert!(stdout(&output).contains("def measured_kernels(device"), "{}", stdout(&output));
 }
 
 /// A plan with operators priced too low must be distinguishable from others.

@@ -393,6 +393,36 @@ def write_program(model, inputs):
     return path("program.json")
 
 
+def check_measured():
+    """Measured seconds of a program: every operator has some, and their sum is near the time of the whole."""
+    import re
+
+    import torch
+
+    torch.manual_seed(0)
+    width = 512
+    model = torch.nn.Sequential(torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Linear(4 * width, width)).eval()
+    torch.export.save(torch.export.export(model, (torch.randn(256, width),)), path("measured.pt2"))
+    with open(path("stagewright_exporter.py"), "w", encoding="utf-8") as file:
+        file.write(run("exporter", "torch"))
+    command = [sys.executable, path("stagewright_exporter.py"), path("measured.pt2"), "--out", path("measured.json")]
+    command += ["--measure", "host", "--device", "cpu"]
+    # Threads that wait for each other take long where other processes run.
+    alone = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=alone)
+    with open(path("measured.json"), encoding="utf-8") as file:
+        operators = json.load(file)["operators"]
+    seconds = [operator["seconds"]["host"] for operator in operators]
+    line = next(line for line in done.stderr.splitlines() if line.startswith("measured "))
+    total, whole = (float(number) / 1e3 for number in re.findall(r"([0-9.]+) ms", line))
+    assert abs(sum(seconds) - total) < 1e-6 + 1e-3 * total, (seconds, total)
+    assert 0.1 < total / whole < 10.0, line
+    # Times, and no prices: the plan of one device takes their sum.
+    plan = json.loads(run("plan", path("measured.json"), "--cluster", cluster(("host", 1, True, 1e12)), "--json"))
+    assert abs(plan["objective"]["value_s"] - sum(seconds)) < 1e-9 + 1e-6 * sum(seconds), plan["objective"]
+    print(f"torch {torch.__version__}: {line}")
+
+
 def check_pipelining():
     import torch
     from torch.distributed.pipelining import pipeline
@@ -812,6 +842,7 @@ CHECKS = [
     ("transformers", check_transformers, ["accelerate"]),
     ("transformers", check_sequences, []),
     ("diffusers", check_data_models, ["accelerate", "torch-pipelining"]),
+    ("torch.export", check_measured, []),
     ("torch.distributed.pipelining", check_pipelining, ["torch-pipelining"]),
     ("transformers", check_pipelining_models, ["torch-pipelining"]),
     ("torchgpipe", check_torchgpipe, ["torchgpipe"]),

@@ -72,7 +72,7 @@ pub use error::{At, InputError, Place, Result};
 pub use foreign::Foreign;
 pub use joint::{import_joint_plan, is_joint_plan, write_joint_plan};
 pub use native::write_graph;
-pub use notation::Notation;
+pub use notation::{Notation, read_json};
 pub use options::{CostRules, Fusion, Gradients, ImportOptions, Tied, TimeUnit};
 pub use pins::import_pins;
 pub use piper::{import_piper, is_piper};
@@ -80,6 +80,7 @@ pub use plan::{PlanFile, import_plan, import_plan_alone, write_plan};
 pub use reference::{ReferenceIds, write_reference};
 pub use strategies::{import_strategies, import_strategy_plan, is_strategies, write_strategy_plan};
 use text::Sniff;
+pub use text::text as text_of;
 
 /// A format of models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

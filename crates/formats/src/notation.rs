@@ -7,7 +7,7 @@
 use serde::de::DeserializeOwned;
 
 use super::error::{At, InputError, Result};
-use super::text::{Sniff, clamp, end_of};
+use super::text::{Sniff, clamp, end_of, text};
 
 /// Notation of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +54,20 @@ impl Notation {
             error
         })
     }
+}
+
+/// Reads JSON of any structure from bytes; if `schemas` is not empty, a document of one of them, the newest last.
+///
+/// # Errors
+/// If the bytes are not UTF-8 (F001), not JSON (F002), of another schema (F007) or of another shape; with the position or
+/// the path of the value.
+///
+/// ```
+/// let error = stagewright_formats::read_json::<Vec<f64>>("times.json", b"[1.5, true]", &[]).unwrap_err();
+/// assert_eq!((error.code, error.place.to_string().as_str()), ("F005", "times.json: [1]"));
+/// ```
+pub fn read_json<T: DeserializeOwned>(label: &str, bytes: &[u8], schemas: &[&str]) -> Result<T> {
+    Notation::Json.read_as(label, text(label, bytes)?, schemas)
 }
 
 /// Rejects a document of another schema.

@@ -7,7 +7,10 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use super::error::{At, InputError, Result};
 
 /// Text of an input, without a byte order mark.
-pub(super) fn text<'a>(label: &str, bytes: &'a [u8]) -> Result<&'a str> {
+///
+/// # Errors
+/// If the bytes are not UTF-8 (F001) or there is nothing but white space (F008).
+pub fn text<'a>(label: &str, bytes: &'a [u8]) -> Result<&'a str> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);

@@ -435,7 +435,7 @@ pub(crate) struct ManArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExporterArguments {
-    /// Framework of the model
+    /// Framework of the model, or `kernels` for a script that measures products and attention on a device
     #[arg(value_parser = exporter())]
     pub(crate) framework: &'static str,
 }

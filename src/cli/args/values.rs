@@ -40,7 +40,8 @@ values! {
         "extended" => Optimization::Extended;
     together: bool = "copy" => false, "together" => true;
     switch: bool = "on" => true, "off" => false;
-    exporter: &'static str = "torch" => stagewright::formats::torch::EXPORTER;
+    exporter: &'static str = "torch" => stagewright::formats::torch::EXPORTER,
+        "kernels" => stagewright::formats::torch::KERNELS;
 }
 
 pub(crate) fn gradients() -> impl TypedValueParser<Value = GradientsDocument> {

@@ -20,9 +20,19 @@ def main():
     parser.add_argument("--out", help="output file [default: standard output]")
     parser.add_argument("--name", default="", help="name of the model")
     parser.add_argument("--no-fuse", action="store_true", help="price every operator as its own kernel")
+    parser.add_argument(
+        "--measure",
+        nargs="?",
+        const="",
+        metavar="CLASS",
+        help="run the program on random inputs and write the seconds of every operator for this device class [default: a "
+        "name for the device]; give it after the program",
+    )
+    parser.add_argument("--device", help="where to measure, as PyTorch names it [default: cuda if there is one, or cpu]")
     arguments = parser.parse_args()
     try:
-        made = document(load(arguments.program), arguments.name, not arguments.no_fuse)
+        program = load(arguments.program)
+        made = document(program, arguments.name, not arguments.no_fuse, "", arguments.measure, arguments.device)
         if arguments.out:
             write_document(made, arguments.out)
         else:

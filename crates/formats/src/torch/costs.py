@@ -40,6 +40,17 @@ tensor has as many elements as the result. A sum or mean runs in the kernel of t
 what divides rows by such a sum in the same kernel, as in a normalisation. It then launches nothing, the tensor between the two has no bytes, and both
 share a device. `fuse=False` prices every operator as a kernel.
 
+# Measured seconds
+
+`--measure`, or `device_class` in Python, runs the program on random numbers of the declared shapes, times every operator
+by itself and writes the median as its `seconds` for a device class, whose name is CLASS or made of the device's:
+
+    python3 stagewright_exporter.py model.pt2 --measure h100 --out model.json
+
+Weights may be on the device `meta` here as well. On a GPU the seconds of an operator are those of its kernels, or of
+launching them if that takes longer. What is fused is measured as a kernel of its own, so that its seconds are those of
+running without a compiler. Standard error says what all operators take in sum and what the whole program takes.
+
 # Training steps
 
 `write_training_step` differentiates the program. Backward operators share the device of the forward operator that they
@@ -52,7 +63,9 @@ synchronises them is not in the graph, since devices that share a trained parame
 import argparse
 import json
 import operator
+import statistics
 import sys
+import time
 
 import torch
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count

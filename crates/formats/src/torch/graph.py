@@ -19,6 +19,7 @@ class Work:
         self.precision, self.launches, self.leader = None, 1, None
         self.parameter_bytes = self.optimizer_bytes = 0.0
         self.home = None  # the operator whose device it shares, by number
+        self.seconds = {}  # measured, by device class
         self.name = ""
 
 
@@ -210,6 +211,8 @@ class Builder:
             entry["bytes_moved"] = work.held_bytes + sum(size for _, size in work.reads)
             if work.precision:
                 entry["precision"] = work.precision
+            if work.seconds:
+                entry["seconds"] = work.seconds
             if work.launches != 1:
                 entry["launches"] = float(work.launches)
             for field in ("parameter_bytes", "optimizer_bytes"):

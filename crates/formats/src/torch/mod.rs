@@ -1,17 +1,24 @@
-//! PyTorch: a script that writes an `ExportedProgram` or a training step as native JSON.
+//! PyTorch: a script that writes an `ExportedProgram` or a training step as native JSON, and one that measures kernels.
 //!
 //! A PyTorch model is a program, and only PyTorch knows what it computes. So there is no importer: the script
-//! [`EXPORTER`] runs where the model is, and its output is read like any native model. It depends on PyTorch
-//! alone.
+//! [`EXPORTER`] runs where the model is, and its output is read like any native model. It can measure the operators of a
+//! program as well, whose seconds are then part of the model. [`KERNELS`] measures products and attention of many sizes on
+//! a device. Both depend on PyTorch alone.
 //!
-//! Users get one file, which is the concatenation of several here: operator costs, the document, programs of
-//! `torch.export`, training steps, the command.
+//! Users get one file each, which is the concatenation of several here: operator costs, the document, programs of
+//! `torch.export`, timing, the measured program, training steps, the command; and timing and the kernels.
 
 /// The script; `stagewright exporter torch` prints it.
 pub const EXPORTER: &str = concat!(
     include_str!("costs.py"),
     include_str!("graph.py"),
     include_str!("program.py"),
+    include_str!("timing.py"),
+    include_str!("forward.py"),
     include_str!("training.py"),
     include_str!("command.py"),
 );
+
+/// The script that measures kernels on a device and writes `stagewright.costs/1`.
+pub const KERNELS: &str =
+    concat!(include_str!("kernels.py"), include_str!("timing.py"), include_str!("grid.py"));

@@ -127,8 +127,11 @@ def batch_of(program):
     return {"samples": firsts.pop()} if len(firsts) == 1 and 0 not in firsts else None
 
 
-def document(program, name="", fuse=True, inside=""):
-    """The graph document of an ExportedProgram, as a dictionary; paths are below the module `inside`."""
+def document(program, name="", fuse=True, inside="", device_class=None, device=None):
+    """The graph document of an ExportedProgram, as a dictionary; paths are below the module `inside`.
+
+    With `device_class`, operators are measured; see `measure`.
+    """
     program = decomposed(program)
     held, wanted = roles(program, inside), needed(program.graph)
     builder = Builder(fuse)
@@ -148,6 +151,8 @@ def document(program, name="", fuse=True, inside=""):
         else:
             raise NotExportable(f"{node.name} has a body: export without control flow")
     builder.adopt()
+    if device_class is not None:
+        measure(program, builder, device_class, device)
     return builder.document(name, batch_of(program))
 
 
@@ -162,11 +167,11 @@ def write_document(made, path):
         file.write(text + "\n")
 
 
-def write(program, path, name="", fuse=True):
-    """Writes the document of an ExportedProgram to a file."""
-    write_document(document(program, name, fuse), path)
+def write(program, path, name="", fuse=True, device_class=None, device=None):
+    """Writes the document of an ExportedProgram to a file; with `device_class`, measured on the device."""
+    write_document(document(program, name, fuse, "", device_class, device), path)
 
 
-def write_model(model, inputs, path, name="", fuse=True):
+def write_model(model, inputs, path, name="", fuse=True, device_class=None, device=None):
     """Exports a model and writes its document; `inputs` is a tuple, or a dictionary by name."""
-    write_document(document(program_of(model, inputs), name, fuse, INSIDE), path)
+    write_document(document(program_of(model, inputs), name, fuse, INSIDE, device_class, device), path)

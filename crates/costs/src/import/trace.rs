@@ -1,0 +1,284 @@
+//! Chrome's trace format, which ONNX Runtime and PyTorch write: events with a category, a name, a start and a
+//! duration in microseconds, as a list or under `traceEvents`.
+//!
+//! Only the fields that an importer uses are kept. A field of `args` of another type than usual is ignored, since
+//! programs differ in them; a duration of another type is an error.
+//!
+//! Source: "Trace Event Format", Google, 2016.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, de};
+use stagewright_formats::{Result, read_json, text_of};
+
+/// An event.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Event {
+    /// Phase; `X` is an event with a duration.
+    #[serde(default)]
+    pub(super) ph: Option<String>,
+    /// Category.
+    #[serde(default)]
+    pub(super) cat: Option<String>,
+    /// Name.
+    #[serde(default)]
+    pub(super) name: Option<String>,
+    /// Start, microseconds.
+    #[serde(default)]
+    pub(super) ts: Option<f64>,
+    /// Duration, microseconds.
+    #[serde(default)]
+    pub(super) dur: Option<f64>,
+    /// Process: a number or a name.
+    #[serde(default)]
+    pub(super) pid: Scalar,
+    /// Thread: a number or a name.
+    #[serde(default)]
+    pub(super) tid: Scalar,
+    /// The rest.
+    #[serde(default)]
+    pub(super) args: Args,
+}
+
+impl Event {
+    pub(super) fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn category(&self) -> &str {
+        self.cat.as_deref().unwrap_or_default()
+    }
+
+    /// Whether it has a duration; begin and end as two events are of no importer here.
+    pub(super) fn is_complete(&self) -> bool {
+        self.ph.as_deref() == Some("X")
+    }
+}
+
+/// A number or a text; anything else is `None`.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub(super) enum Scalar {
+    /// Something else.
+    #[default]
+    None,
+    /// A number.
+    Number(f64),
+    /// A text.
+    Text(String),
+}
+
+impl Scalar {
+    /// Its number, also if it is written as a text.
+    pub(super) fn number(&self) -> Option<f64> {
+        match self {
+            Scalar::Number(number) => Some(*number),
+            Scalar::Text(text) => text.parse().ok(),
+            Scalar::None => None,
+        }
+    }
+
+    /// Its text.
+    pub(super) fn text(&self) -> Option<&str> {
+        match self {
+            Scalar::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// It as a key: numbers and texts that show alike are the same.
+    pub(super) fn key(&self) -> Option<String> {
+        match self {
+            Scalar::Number(number) => Some(number.to_string()),
+            Scalar::Text(text) => Some(text.clone()),
+            Scalar::None => None,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ScalarVisitor)
+    }
+}
+
+struct ScalarVisitor;
+
+impl<'de> Visitor<'de> for ScalarVisitor {
+    type Value = Scalar;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Scalar, E> {
+        Ok(Scalar::Text(text.to_owned()))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Scalar, E> {
+        Ok(Scalar::Number(number as f64))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Scalar, E> {
+        Ok(Scalar::Number(number as f64))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Scalar, E> {
+        Ok(Scalar::Number(number))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Scalar, E> {
+        Ok(Scalar::None)
+    }
+
+    fn visit_unit<E>(self) -> Result<Scalar, E> {
+        Ok(Scalar::None)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Scalar, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Scalar::None)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Scalar, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Scalar::None)
+    }
+}
+
+/// Arguments of an event that importers use. The first of equal keys counts: PyTorch writes some of them twice.
+#[derive(Debug, Default)]
+pub(super) struct Args {
+    /// ONNX Runtime: the execution provider.
+    pub(super) provider: Scalar,
+    /// ONNX Runtime: the node that launched a kernel, in some versions.
+    pub(super) parent_name: Scalar,
+    /// PyTorch: the operator that runs, by number.
+    pub(super) external_id: Scalar,
+    /// PyTorch: a launch and its kernel have the same.
+    pub(super) correlation: Scalar,
+    /// PyTorch: the collective of a kernel of NCCL.
+    pub(super) collective: Scalar,
+    /// PyTorch: elements that a device gives to a collective.
+    pub(super) elements_in: Scalar,
+    /// PyTorch: elements that a device gets from it.
+    pub(super) elements_out: Scalar,
+    /// PyTorch: devices of it.
+    pub(super) group_size: Scalar,
+    /// PyTorch: type of its elements.
+    pub(super) dtype: Scalar,
+}
+
+impl Args {
+    fn field(&mut self, key: &str) -> Option<&mut Scalar> {
+        Some(match key {
+            "provider" => &mut self.provider,
+            "parent_name" => &mut self.parent_name,
+            "External id" | "external id" => &mut self.external_id,
+            "correlation" => &mut self.correlation,
+            "Collective name" => &mut self.collective,
+            "In msg nelems" => &mut self.elements_in,
+            "Out msg nelems" => &mut self.elements_out,
+            "Group size" => &mut self.group_size,
+            "dtype" => &mut self.dtype,
+            _ => return None,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Args {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ArgsVisitor;
+
+        impl<'de> Visitor<'de> for ArgsVisitor {
+            type Value = Args;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Args, A::Error> {
+                let mut args = Args::default();
+                while let Some(key) = map.next_key::<String>()? {
+                    match args.field(&key) {
+                        Some(field) if *field == Scalar::None => *field = map.next_value()?,
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                Ok(args)
+            }
+        }
+
+        deserializer.deserialize_map(ArgsVisitor)
+    }
+}
+
+/// The list of events of a file, or as much of it as is there.
+///
+/// With `cut_off`, a list that ends without its bracket, in the middle of an event or between two, gives the events
+/// before its end.
+///
+/// # Errors
+/// If the text is not UTF-8, not JSON, not a list or an event is of another shape.
+pub(super) fn list(label: &str, bytes: &[u8], cut_off: bool) -> Result<Vec<Event>> {
+    let mut events = Vec::new();
+    let mut deserializer = serde_json::Deserializer::from_str(text_of(label, bytes)?);
+    match Events(&mut events).deserialize(&mut deserializer).and_then(|()| deserializer.end()) {
+        Ok(()) => Ok(events),
+        Err(error) if error.is_eof() && cut_off => Ok(events),
+        // Read again with the path of the error.
+        Err(_) => read_json(label, bytes, &[]),
+    }
+}
+
+/// Collects events, and keeps them if a later one cannot be read.
+struct Events<'a>(&'a mut Vec<Event>);
+
+impl<'de> DeserializeSeed<'de> for Events<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Events<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of events")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        while let Some(event) = seq.next_element::<Event>()? {
+            self.0.push(event);
+        }
+        Ok(())
+    }
+}
+
+/// A trace with its events under `traceEvents`.
+#[derive(Debug, Deserialize)]
+pub(super) struct Trace {
+    /// The events.
+    #[serde(rename = "traceEvents")]
+    pub(super) events: Vec<Event>,
+    /// GPUs of the server.
+    #[serde(rename = "deviceProperties", default, deserialize_with = "devices")]
+    pub(super) devices: Vec<Device>,
+}
+
+/// A GPU.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Device {
+    /// Its product name.
+    #[serde(default)]
+    pub(super) name: Scalar,
+}
+
+/// Devices; `null` is an empty list.
+fn devices<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Device>, D::Error> {
+    Option::<Vec<Device>>::deserialize(deserializer).map(Option::unwrap_or_default).map_err(de::Error::custom)
+}

@@ -1,1 +1,4 @@
 //! Measurements in the formats of the programs that made them.
+
+pub mod aiconfigurator;
+mod columns;

@@ -435,5 +435,21 @@ fn check_class(class: &ClassDocument, path: &str) -> Result<(), ClusterError> {
     if let Some(value) = class.efficiency {
         check(value > 0.0 && value <= 1.0, "efficiency", value, "a share above 0 and at most 1", path)?;
     }
+    for (at, fit) in class.fits.iter().enumerate() {
+        let path = format!("{path}.fits[{at}]");
+        for (field, value) in [("flops", fit.flops), ("bandwidth", fit.bandwidth)] {
+            check(positive(value), field, value, "a finite number above 0", &path)?;
+        }
+        check(
+            fit.sharpness >= 1.0 && fit.sharpness.is_finite(),
+            "sharpness",
+            fit.sharpness,
+            "a finite number of at least 1",
+            &path,
+        )?;
+        check_nonnegative("launch_s", fit.launch_s, &path)?;
+        check_nonnegative("step_s", fit.step_s, &path)?;
+        check_nonnegative("cache_bytes", fit.cache_bytes, &path)?;
+    }
     check_nonnegative("launch_overhead_s", class.launch_overhead_s, path)
 }

@@ -7,15 +7,23 @@
 //! ```
 //!
 //! (Williams, Waterman and Patterson, "Roofline", CACM 2009). The peak is the class's peak for the operator's precision
-//! if it lists one, else the peak of the class. An operator that a kind cannot run has no time there, rather than an
+//! if it lists one, else the peak of the class. If the operator names its library kernels and the class has a fit for each
+//! of them at its precision ([`crate::kernel`]), it takes
+//!
+//! ```text
+//! Σ fitted seconds + (bytes moved − operands of the kernels) / memory bandwidth + further launches · launch overhead
+//! ```
+//!
+//! instead, where a negative difference counts as zero and each kernel includes its own launch. An operator that a kind cannot run has no time there, rather than an
 //! infinite one.
 
 use thiserror::Error;
 
 use crate::cluster::Cluster;
-use crate::document::{ClassDocument, LinkDocument, OperatorDocument, Pass};
+use crate::document::{ClassDocument, LinkDocument, OperatorDocument, Pass, Precision};
 use crate::graph::ClassId;
 use crate::graph::{Graph, OpId, TensorId};
+use crate::kernel;
 
 /// Error in the derivation of costs.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -215,6 +223,9 @@ fn operator_seconds(operator: &OperatorDocument, name: &str, class: Option<&Clas
         return Some(measured);
     }
     let class = class?;
+    if let Some(fitted) = fitted_seconds(operator, class) {
+        return Some(fitted);
+    }
     if operator.flop.is_none() && operator.bytes_moved.is_none() {
         return None;
     }
@@ -229,6 +240,32 @@ fn operator_seconds(operator: &OperatorDocument, name: &str, class: Option<&Clas
     let compute = term(operator.flop, peak.map(|peak| peak * class.efficiency.unwrap_or(1.0)))?;
     let memory = term(operator.bytes_moved, class.memory_bandwidth)?;
     Some(compute.max(memory) + operator.launches.unwrap_or(1.0) * class.launch_overhead_s)
+}
+
+/// Seconds by the fits of the class; `None` unless there is one for every kernel, and for dimensions without a finite
+/// result, such as zero heads.
+fn fitted_seconds(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
+    let precision = operator.precision.filter(|_| !operator.kernels.is_empty())?;
+    let mut seconds = 0.0;
+    for one in &operator.kernels {
+        seconds += kernel::seconds(kernel::fit(class, one, precision)?, kernel::work(one, precision));
+    }
+    let seconds = seconds + beyond_kernels(operator, class, precision)?;
+    seconds.is_finite().then_some(seconds)
+}
+
+/// Seconds for the bytes and launches of an operator beyond those of its kernels; `None` if there are such bytes and the
+/// class has no memory bandwidth.
+pub fn beyond_kernels(
+    operator: &OperatorDocument,
+    class: &ClassDocument,
+    precision: Precision,
+) -> Option<f64> {
+    let operands: f64 = operator.kernels.iter().map(|one| kernel::operand_bytes(one, precision)).sum();
+    let bytes = operator.bytes_moved.unwrap_or(0.0) - operands;
+    let traffic = if bytes > 0.0 { bytes / class.memory_bandwidth? } else { 0.0 };
+    let launches = operator.launches.unwrap_or(1.0) - operator.kernels.len() as f64;
+    Some(traffic + launches.max(0.0) * class.launch_overhead_s)
 }
 
 fn transfer_seconds(
@@ -260,7 +297,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::document::Precision;
+    use crate::document::{KernelDocument, KernelFitDocument, KernelKind};
 
     fn class() -> ClassDocument {
         ClassDocument {
@@ -269,6 +306,7 @@ mod tests {
             memory_bandwidth: Some(4.0),
             launch_overhead_s: 0.5,
             efficiency: Some(0.5),
+            fits: Vec::new(),
             source: None,
         }
     }
@@ -304,5 +342,48 @@ mod tests {
         assert_eq!(seconds(&of(Some(1.0)), &class()), Some(2.5));
         assert_eq!(seconds(&of(Some(0.0)), &class()), Some(2.0));
         assert_eq!(seconds(&of(Some(6.0)), &class()), Some(5.0));
+    }
+
+    #[test]
+    fn fits_price_operators_with_kernels_and_only_those() {
+        let fit = KernelFitDocument {
+            kernel: KernelKind::Product,
+            precision: Precision::Bf16,
+            launch_s: 1.0,
+            step_s: 0.0,
+            flops: 10.0,
+            bandwidth: 1e9,
+            sharpness: 4.0,
+            cache_bytes: 0.0,
+            source: None,
+        };
+        let fitted = ClassDocument { fits: vec![fit], ..class() };
+        let product = KernelDocument::Product { batch: 1.0, m: 10.0, n: 10.0, k: 1.0 };
+        let of = |precision, kernels| OperatorDocument {
+            flop: Some(200.0),
+            bytes_moved: Some(240.0 + 8.0),
+            precision: Some(precision),
+            launches: Some(3.0),
+            kernels,
+            ..OperatorDocument::named("product")
+        };
+        // 1 launch + 200 / 10 + 8 further bytes at 4 bytes/s + 2 further launches.
+        let seconds_of =
+            |operator: &OperatorDocument, class: &ClassDocument| seconds(operator, class).unwrap();
+        let by_fit = seconds_of(&of(Precision::Bf16, vec![product]), &fitted);
+        assert!((by_fit - (1.0 + 20.0 + 2.0 + 1.0)).abs() < 1e-6, "{by_fit}");
+        let roofline = |operator: &OperatorDocument| seconds_of(operator, &class());
+        for other in [
+            of(Precision::Bf16, Vec::new()),
+            of(Precision::Fp32, vec![product]),
+            OperatorDocument { precision: None, ..of(Precision::Bf16, vec![product]) },
+        ] {
+            assert_eq!(seconds_of(&other, &fitted).to_bits(), roofline(&other).to_bits());
+        }
+        let measured = OperatorDocument {
+            seconds: BTreeMap::from([("gpu".to_owned(), 7.0)]),
+            ..of(Precision::Bf16, vec![product])
+        };
+        assert_eq!(seconds_of(&measured, &fitted), 7.0);
     }
 }

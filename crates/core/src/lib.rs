@@ -1,8 +1,8 @@
 //! The core of Stagewright: documents, graph, cluster, cost model, problem, placement and evaluation.
 //!
 //! Each module imports only those before it in this order: `bits`, `ids`, `csr`, `text`, `document`, `tolerance`, `seed`,
-//! `stop`, `graph`, `cluster`, `objective`, `cost`, `memory`, `magnitude`, `derived`, `problem`, `contract`, `placement`, `holdings`, `meter`,
-//! `offload`, `simulate`, `schedule`, `evaluate`, `calls`, `certificate`, `bound`, `solver`.
+//! `stop`, `graph`, `cluster`, `objective`, `kernel`, `cost`, `memory`, `magnitude`, `derived`, `problem`, `contract`, `placement`,
+//! `holdings`, `meter`, `offload`, `simulate`, `schedule`, `evaluate`, `calls`, `certificate`, `bound`, `solver`.
 
 pub mod bits;
 pub mod bound;
@@ -18,6 +18,7 @@ pub mod evaluate;
 pub mod graph;
 pub mod holdings;
 pub mod ids;
+pub mod kernel;
 mod magnitude;
 pub mod memory;
 pub mod meter;

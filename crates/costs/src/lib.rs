@@ -1,3 +1,19 @@
 //! Measured costs: import from tables, profiles and traces; look-up with interpolation; application to a model.
+//!
+//! Measurements are documents `stagewright.costs/1`. [`Costs`] looks kernels, operators and transfers up in them,
+//! [`apply`] writes what it finds into a model and a cluster, and [`accuracy`](Costs::accuracy) says how good seconds are
+//! that were not measured.
 
+mod accuracy;
+mod apply;
+mod costs;
+pub mod fit;
+mod grid;
 pub mod import;
+mod links;
+mod table;
+mod tiles;
+
+pub use accuracy::{Accuracy, AccuracyOptions, LinkAccuracy, Summary};
+pub use apply::{Coverage, apply};
+pub use costs::{Costs, Estimate, Source, TableSummary};

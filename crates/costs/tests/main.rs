@@ -1,4 +1,12 @@
 //! Integration tests of the crate.
 
+mod accuracy;
+mod apply;
+mod import;
+mod look_up;
 mod malformed;
 mod programs;
+mod published;
+mod random;
+mod seeds;
+mod tables;

@@ -9,6 +9,7 @@ mod critical_path;
 mod definitions;
 mod documents;
 mod errors;
+mod fits;
 mod joint;
 mod latency;
 mod makespan;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Precision, bytes};
+use super::{KernelKind, Precision, bytes};
 
 /// The value of `schema` in a cluster document.
 pub const CLUSTER_SCHEMA: &str = "stagewright.cluster/1";
@@ -51,6 +51,10 @@ impl ClusterDocument {
 ///
 /// An operator without measured seconds takes
 /// `max(flop / (peak_flops · efficiency), bytes_moved / memory_bandwidth) + launch_overhead_s`.
+///
+/// An operator with `kernels` takes instead the sum of their seconds by `fits`, if there is a fit for each of them at
+/// its precision, plus `bytes_moved` beyond the operands of the kernels divided by `memory_bandwidth`, plus
+/// `launch_overhead_s` for every launch beyond the kernels.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClassDocument {
@@ -69,7 +73,45 @@ pub struct ClassDocument {
     /// Achieved share of the peak, in (0, 1]; 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub efficiency: Option<f64>,
+    /// Seconds of library kernels in closed form; the first for a kernel and a precision counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fits: Vec<KernelFitDocument>,
     /// Source of the values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+}
+
+/// Seconds of a kernel at a precision:
+/// `launch_s + step_s · √inner + (compute^sharpness + memory^sharpness)^(1 / sharpness)` with
+/// `compute = flop / flops` and
+/// `memory = (min(bytes, cache_bytes) / 4 + max(bytes − cache_bytes, 0)) / bandwidth`.
+///
+/// A product of m × k times k × n has 2·m·n·k operations and the bytes of its operands and its result, the result with at
+/// least 16 bits; its inner dimension is k. A batch multiplies operations and bytes. Attention has
+/// 4 · rows · columns · head_dim operations, with `rows = batch · kv_heads · ⌈heads / kv_heads · queries⌉₆₄` and
+/// `columns = ⌈keys⌉₆₄`, where ⌈x⌉₆₄ is the next multiple of 64, times
+/// `1 − max(queries / 2 − 64, 0) / keys` (at least 0) if it is causal; it moves queries and results, keys and values, with
+/// `columns` keys, and its inner dimension is the keys.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KernelFitDocument {
+    /// The kernel. Attention with and without a causal mask stand in for each other.
+    pub kernel: KernelKind,
+    /// Precision of its operands.
+    pub precision: Precision,
+    /// Seconds of the smallest kernel.
+    pub launch_s: f64,
+    /// Seconds per square root of the inner dimension.
+    pub step_s: f64,
+    /// Floating-point operations per second of large kernels.
+    pub flops: f64,
+    /// Bytes per second from memory.
+    pub bandwidth: f64,
+    /// Exponent of the rounded maximum, at least 1.
+    pub sharpness: f64,
+    /// Bytes that come from a cache, four times as fast as memory.
+    pub cache_bytes: f64,
+    /// What it was fitted to, with its error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }

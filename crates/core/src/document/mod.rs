@@ -32,8 +32,8 @@ mod strategies;
 
 pub use bytes::bytes;
 pub use cluster::{
-    CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GroupDocument, KindDocument, LinkDocument,
-    MatrixDocument, ServerDocument,
+    CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GroupDocument, KernelFitDocument, KindDocument,
+    LinkDocument, MatrixDocument, ServerDocument,
 };
 pub use costs::{
     COSTS_SCHEMA, CostsDocument, KernelCostsDocument, KernelKind, LinkCostsDocument, OperatorCostsDocument,

@@ -1,7 +1,9 @@
 //! Measurements in the formats of the programs that made them.
 
+pub mod aiconfigurator;
 pub mod chakra;
 mod class;
+mod columns;
 mod detect;
 pub mod kineto;
 pub mod native;

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 pub use stagewright_core::document::Precision;
-use stagewright_core::document::{ClassDocument, LinkDocument, ServerDocument};
+use stagewright_core::document::{ClassDocument, KernelFitDocument, LinkDocument, ServerDocument};
 
 /// Role of a device in a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -89,6 +89,8 @@ struct Entry {
     #[serde(default)]
     links: BTreeMap<String, String>,
     server: Option<ServerEntry>,
+    #[serde(default)]
+    fits: Vec<KernelFitDocument>,
     source: String,
 }
 
@@ -142,6 +144,8 @@ pub struct Device {
     pub links: BTreeMap<String, Link>,
     /// The server that vendors build from it, if it is known; its devices are joined by the default link.
     pub server: Option<Server>,
+    /// Fits to measurements of its library kernels. Those at bf16 also stand for fp16.
+    pub fits: Vec<KernelFitDocument>,
     /// Source of peaks, memory and memory bandwidth.
     pub source: String,
 }
@@ -169,7 +173,18 @@ impl Device {
     /// Compute class with all peaks; operators without a precision get the peak of the default precision.
     pub fn all_peaks(&self) -> Option<ClassDocument> {
         let peaks = self.peak_flops.iter().map(|(&precision, &peak)| (precision, peak)).collect();
-        Some(ClassDocument { peaks, ..self.class(self.default_precision())? })
+        let fits = self.peak_flops.keys().flat_map(|&precision| self.fits_at(precision)).collect();
+        Some(ClassDocument { peaks, fits, ..self.class(self.default_precision())? })
+    }
+
+    /// Fits at a precision.
+    fn fits_at(&self, precision: Precision) -> impl Iterator<Item = KernelFitDocument> {
+        let of = |precision: Precision| self.fits.iter().filter(move |fit| fit.precision == precision);
+        let same_rate = match precision {
+            Precision::Fp16 if of(precision).next().is_none() => Precision::Bf16,
+            own => own,
+        };
+        of(same_rate).map(move |fit| KernelFitDocument { precision, ..fit.clone() })
     }
 
     /// Compute class with the peak of `precision` for every operator; `None` if the device has no such peak.
@@ -182,6 +197,7 @@ impl Device {
             memory_bandwidth: self.memory_bandwidth,
             launch_overhead_s: estimates.launch_overhead_s,
             efficiency: Some(estimates.efficiency),
+            fits: self.fits_at(precision).collect(),
             source: Some(format!(
                 "{title} at {precision}. {source}. Launch overhead and efficiency are estimates: {}",
                 estimates.basis
@@ -219,6 +235,7 @@ static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
             memory_bandwidth: entry.memory_bandwidth,
             peak_flops: entry.peak_flops,
             default_link: entry.link,
+            fits: entry.fits,
             source: entry.source,
         }
     };
@@ -233,4 +250,30 @@ pub fn devices() -> &'static [Device] {
 /// Finds a device by name or alias, in lower case.
 pub fn device(name: &str) -> Option<&'static Device> {
     DEVICES.iter().find(|device| device.name == name || device.aliases.iter().any(|alias| alias == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fits_are_carried_at_their_precision_and_half_precisions_share_them() {
+        let device = device("h100").unwrap();
+        let kernels = |precision: Precision| device.class(precision).unwrap().fits.len();
+        assert_eq!((kernels(Precision::Bf16), kernels(Precision::Fp16), kernels(Precision::Fp32)), (4, 4, 0));
+        let all = device.all_peaks().unwrap().fits;
+        assert_eq!(all.len(), 8);
+        assert!(all.iter().all(|fit| fit.sharpness >= 1.0 && fit.flops > 0.0 && fit.source.is_some()));
+    }
+
+    #[test]
+    fn fitted_rates_are_below_the_peaks() {
+        for device in devices() {
+            for fit in &device.fits {
+                let peak = device.peak_flops[&fit.precision];
+                assert!(fit.flops < 2.0 * peak, "{}: {fit:?}", device.name);
+                assert!(fit.launch_s < 5e-5 && fit.bandwidth > 1e10, "{}: {fit:?}", device.name);
+            }
+        }
+    }
 }

@@ -3,15 +3,113 @@
 //! An operator takes its measured seconds for the class, otherwise those of the roofline model: a device computes at
 //! its peak and moves bytes at its memory bandwidth, both concurrently, so the slower of the two counts (Williams,
 //! Waterman, Patterson, 2009), plus the time to launch its kernels. The peak depends on the precision of the operator.
+//! Outside of joint plans, an operator whose library kernels all have a fit of the class at its precision takes the
+//! fitted seconds instead (`fitted`), as the doc comments of `ClassDocument` and `KernelFitDocument` define them.
 
-use stagewright_core::document::{ClassDocument, LinkDocument, OperatorDocument};
+use stagewright_core::document::{
+    ClassDocument, KernelDocument, KernelFitDocument, KernelKind, LinkDocument, OperatorDocument, Precision,
+};
 
 use crate::error::CheckError;
 use crate::read::{Cluster, Gradient, Graph, Kind, Tensor};
 
 /// Seconds of an operator on a device of a kind; `None` if it can't run there.
 pub(crate) fn seconds(operator: &OperatorDocument, kind: &Kind) -> Option<f64> {
-    parts(operator, kind, 0.0).map(|parts| parts.work + parts.launch)
+    let class = &kind.document.class;
+    let is_derived = !operator.unsupported.contains(class) && !operator.seconds.contains_key(class);
+    let fitted = kind.class.filter(|_| is_derived).and_then(|class| fitted(operator, class));
+    fitted.or_else(|| parts(operator, kind, 0.0).map(|parts| parts.work + parts.launch))
+}
+
+/// Seconds by the fits of a class: those of every kernel, then bytes that no kernel reads or writes at memory bandwidth,
+/// then launches that belong to no kernel. `None` if a kernel has no fit, or the result is not finite.
+fn fitted(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
+    let precision = operator.precision?;
+    if operator.kernels.is_empty() {
+        return None;
+    }
+    let mut total = 0.0;
+    let mut other_bytes = operator.bytes_moved.unwrap_or(0.0);
+    let mut other_launches = operator.launches.unwrap_or(1.0);
+    for kernel in &operator.kernels {
+        let load = Load::of(kernel, precision);
+        total += load.seconds(load.choose(class, precision)?);
+        other_bytes -= load.operands;
+        other_launches -= 1.0;
+    }
+    if other_bytes > 0.0 {
+        total += other_bytes / class.memory_bandwidth?;
+    }
+    total += other_launches.max(0.0) * class.launch_overhead_s;
+    total.is_finite().then_some(total)
+}
+
+/// What a kernel computes and moves.
+struct Load {
+    /// Kinds of fit that apply, the best first.
+    kinds: &'static [KernelKind],
+    flop: f64,
+    /// Bytes with padding, as the fit counts them.
+    moved: f64,
+    /// Bytes without padding, all in the precision of the operator.
+    operands: f64,
+    inner: f64,
+}
+
+impl Load {
+    fn of(kernel: &KernelDocument, precision: Precision) -> Load {
+        let width = precision.bytes();
+        match *kernel {
+            KernelDocument::Product { batch, m, n, k } => {
+                let (read, written) = (m * k + k * n, m * n);
+                Load {
+                    kinds: &[KernelKind::Product],
+                    flop: 2.0 * batch * m * n * k,
+                    moved: batch * (width * read + width.max(2.0) * written),
+                    operands: width * batch * (read + written),
+                    inner: k,
+                }
+            }
+            KernelDocument::Attention { batch, queries, keys, heads, kv_heads, head_dim, causal } => {
+                let kinds: &[KernelKind] = match (queries <= 1.0, causal) {
+                    (true, _) => &[KernelKind::DecodeAttention],
+                    (false, true) => &[KernelKind::CausalAttention, KernelKind::Attention],
+                    (false, false) => &[KernelKind::Attention, KernelKind::CausalAttention],
+                };
+                let padded = |rows: f64| 64.0 * (rows / 64.0).ceil();
+                let rows = batch * kv_heads * padded(heads / kv_heads * queries);
+                let masked =
+                    if causal { (queries / 2.0 - 64.0).clamp(0.0, keys.max(0.0)) / keys } else { 0.0 };
+                // Queries and results are as large as each other, as are keys and values.
+                let moved = |keys: f64| width * batch * head_dim * 2.0 * (heads * queries + kv_heads * keys);
+                Load {
+                    kinds,
+                    flop: 4.0 * rows * padded(keys) * head_dim * (1.0 - masked),
+                    moved: moved(padded(keys)),
+                    operands: moved(keys),
+                    inner: keys,
+                }
+            }
+        }
+    }
+
+    fn choose<'a>(&self, class: &'a ClassDocument, precision: Precision) -> Option<&'a KernelFitDocument> {
+        self.kinds
+            .iter()
+            .find_map(|&kind| class.fits.iter().find(|fit| fit.kernel == kind && fit.precision == precision))
+    }
+
+    fn seconds(&self, fit: &KernelFitDocument) -> f64 {
+        let compute = self.flop / fit.flops;
+        let from_memory = (self.moved - fit.cache_bytes).max(0.0);
+        let memory = (from_memory + (self.moved - from_memory) / 4.0) / fit.bandwidth;
+        let (long, short) = if compute > memory { (compute, memory) } else { (memory, compute) };
+        let rounded = match long > 0.0 {
+            true => long * (1.0 + (short / long).powf(fit.sharpness)).powf(fit.sharpness.recip()),
+            false => 0.0,
+        };
+        fit.launch_s + fit.step_s * self.inner.sqrt() + rounded
+    }
 }
 
 /// Seconds of an operator by what they depend on.
@@ -119,4 +217,94 @@ pub(crate) fn require_links(graph: &Graph, cluster: &Cluster) -> Result<(), Chec
 
 fn no_link(kind: &Kind, needed_for: String) -> CheckError {
     CheckError::NoLink { kind: kind.document.name.clone(), needed_for }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use stagewright_core::document::KindDocument;
+
+    use super::*;
+
+    fn fit(kernel: KernelKind, sharpness: f64) -> KernelFitDocument {
+        KernelFitDocument {
+            kernel,
+            precision: Precision::Bf16,
+            launch_s: 1.0,
+            step_s: 0.25,
+            flops: 1000.0,
+            bandwidth: 10.0,
+            sharpness,
+            cache_bytes: 40.0,
+            source: None,
+        }
+    }
+
+    fn class(fits: Vec<KernelFitDocument>) -> ClassDocument {
+        ClassDocument {
+            peak_flops: Some(500.0),
+            memory_bandwidth: Some(4.0),
+            launch_overhead_s: 0.5,
+            fits,
+            ..ClassDocument::default()
+        }
+    }
+
+    fn seconds_on(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
+        let document = KindDocument::named("gpu", 1);
+        let kind = Kind { document: &document, class: Some(class), group: None, before: 0 };
+        seconds(operator, &kind)
+    }
+
+    fn product() -> OperatorDocument {
+        OperatorDocument {
+            flop: Some(2.0 * 5.0 * 10.0 * 16.0),
+            // Operands and result of two bytes, and 8 bytes more.
+            bytes_moved: Some(2.0 * (5.0 * 16.0 + 16.0 * 10.0 + 5.0 * 10.0) + 8.0),
+            precision: Some(Precision::Bf16),
+            launches: Some(3.0),
+            kernels: vec![KernelDocument::Product { batch: 1.0, m: 5.0, n: 10.0, k: 16.0 }],
+            ..OperatorDocument::named("product")
+        }
+    }
+
+    #[test]
+    fn a_product_takes_its_fit_and_what_no_kernel_does() {
+        // 580 bytes, 40 of them four times as fast: 55 s. Computation of 1.6 s disappears in a sharp corner.
+        let expected = 1.0 + 0.25 * 4.0 + 55.0 + 8.0 / 4.0 + 2.0 * 0.5;
+        let own = seconds_on(&product(), &class(vec![fit(KernelKind::Product, 50.0)])).unwrap();
+        assert!((own - expected).abs() < 1e-9, "{own}, not {expected}");
+        let sum = seconds_on(&product(), &class(vec![fit(KernelKind::Product, 1.0)])).unwrap();
+        assert!((sum - expected - 1.6).abs() < 1e-9, "{sum}: without a corner both are paid");
+    }
+
+    #[test]
+    fn without_a_fit_for_every_kernel_the_roofline_counts() {
+        let roofline = seconds_on(&product(), &class(Vec::new()));
+        assert_eq!(seconds_on(&product(), &class(vec![fit(KernelKind::Attention, 2.0)])), roofline);
+        let fitted = class(vec![fit(KernelKind::Product, 2.0)]);
+        assert_ne!(seconds_on(&product(), &fitted), roofline);
+        let mut mixed = product();
+        mixed.kernels.push(KernelDocument::Attention {
+            batch: 1.0,
+            queries: 1.0,
+            keys: 64.0,
+            heads: 1.0,
+            kv_heads: 1.0,
+            head_dim: 64.0,
+            causal: false,
+        });
+        assert_eq!(seconds_on(&mixed, &fitted), roofline);
+        assert_eq!(seconds_on(&OperatorDocument { precision: None, ..product() }, &fitted), roofline);
+    }
+
+    #[test]
+    fn measured_seconds_and_unsupported_classes_come_before_fits() {
+        let fitted = class(vec![fit(KernelKind::Product, 2.0)]);
+        let measured = OperatorDocument { seconds: BTreeMap::from([("gpu".to_owned(), 7.0)]), ..product() };
+        assert_eq!(seconds_on(&measured, &fitted), Some(7.0));
+        let unsupported = OperatorDocument { unsupported: vec!["gpu".into()], ..product() };
+        assert_eq!(seconds_on(&unsupported, &fitted), None);
+    }
 }

@@ -1,0 +1,188 @@
+//! Seconds of library kernels by a closed form with six numbers per kernel and precision.
+//!
+//! ```text
+//! seconds = launch + step · √inner + (compute^p + memory^p)^(1/p)
+//! compute = flop / flops
+//! memory  = (min(bytes, cache) / 4 + max(bytes − cache, 0)) / bandwidth
+//! ```
+//!
+//! With p = ∞, launch only and no cache it is the roofline; p rounds its corner, where compute and memory traffic only
+//! partly overlap. A thread block walks along the inner dimension (k of a product, the keys of an attention) in steps
+//! that depend on each other: alone it would take time in proportion to the dimension, but libraries divide long
+//! dimensions among more blocks (split-k, flash decoding), and the measured growth is close to its square root. Repeated
+//! measurements find operands up to `cache` bytes in the last-level cache, which is about four times as fast as memory.
+//!
+//! Attention works on tiles of 64 queries and 64 keys, and the query heads of a key head share a tile (FlashAttention-2,
+//! Dao 2023), so queries and keys count as multiples of 64.
+//!
+//! The form increases in every dimension, and is finite for finite numbers that are not too large.
+
+use crate::document::{ClassDocument, KernelDocument, KernelFitDocument, KernelKind, Precision};
+
+/// Rows of an attention tile.
+const TILE: f64 = 64.0;
+
+/// How much faster than memory the last-level cache is.
+const CACHE_SPEED: f64 = 4.0;
+
+/// What a kernel has to do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Work {
+    /// Floating-point operations, with those on the padding of tiles.
+    pub flop: f64,
+    /// Bytes of operands and result, with the padding of tiles.
+    pub bytes: f64,
+    /// Inner dimension.
+    pub inner: f64,
+}
+
+/// The kind under which a kernel is measured: attention with one query per sequence is decoding.
+pub fn kind(kernel: &KernelDocument) -> KernelKind {
+    match *kernel {
+        KernelDocument::Product { .. } => KernelKind::Product,
+        KernelDocument::Attention { queries, .. } if queries <= 1.0 => KernelKind::DecodeAttention,
+        KernelDocument::Attention { causal: true, .. } => KernelKind::CausalAttention,
+        KernelDocument::Attention { .. } => KernelKind::Attention,
+    }
+}
+
+/// Work of a kernel at a precision. Results of products of 8 bits and less have 16 bits.
+pub fn work(kernel: &KernelDocument, precision: Precision) -> Work {
+    match *kernel {
+        KernelDocument::Product { batch, m, n, k } => {
+            let result = precision.bytes().max(Precision::Bf16.bytes());
+            Work {
+                flop: 2.0 * batch * m * n * k,
+                bytes: batch * (precision.bytes() * (m * k + k * n) + result * m * n),
+                inner: k,
+            }
+        }
+        KernelDocument::Attention { batch, queries, keys, heads, kv_heads, head_dim, causal } => {
+            let rows = batch * kv_heads * tiles(heads / kv_heads * queries);
+            let columns = tiles(keys);
+            // A query of a causal kernel attends to the keys up to itself, and works on the rest of its tile.
+            let skipped = if causal { (queries / 2.0 - TILE).max(0.0).min(keys) } else { 0.0 };
+            Work {
+                flop: 4.0 * rows * columns * head_dim * (1.0 - skipped / keys),
+                bytes: 2.0 * precision.bytes() * batch * head_dim * (heads * queries + kv_heads * columns),
+                inner: keys,
+            }
+        }
+    }
+}
+
+/// Bytes of operands and result at a precision, without padding: what `bytes_moved` of an operator exceeds this by is
+/// for other kernels, or for a fused epilogue.
+pub fn operand_bytes(kernel: &KernelDocument, precision: Precision) -> f64 {
+    match *kernel {
+        KernelDocument::Product { batch, m, n, k } => precision.bytes() * batch * (m * k + k * n + m * n),
+        KernelDocument::Attention { batch, queries, keys, heads, kv_heads, head_dim, .. } => {
+            2.0 * precision.bytes() * batch * head_dim * (heads * queries + kv_heads * keys)
+        }
+    }
+}
+
+/// The fit of a class for a kernel. Attention with and without a mask stand in for each other: the form counts their
+/// operations. O(fits).
+pub fn fit<'a>(
+    class: &'a ClassDocument,
+    kernel: &KernelDocument,
+    precision: Precision,
+) -> Option<&'a KernelFitDocument> {
+    let of =
+        |kind: KernelKind| class.fits.iter().find(|fit| fit.kernel == kind && fit.precision == precision);
+    match kind(kernel) {
+        KernelKind::Attention => of(KernelKind::Attention).or_else(|| of(KernelKind::CausalAttention)),
+        KernelKind::CausalAttention => of(KernelKind::CausalAttention).or_else(|| of(KernelKind::Attention)),
+        other => of(other),
+    }
+}
+
+/// Seconds by a fit.
+pub fn seconds(fit: &KernelFitDocument, work: Work) -> f64 {
+    let [compute, memory] = parts(fit, work);
+    fit.launch_s + fit.step_s * work.inner.sqrt() + corner(compute, memory, fit.sharpness)
+}
+
+/// Seconds of computation and of memory traffic by a fit.
+pub fn parts(fit: &KernelFitDocument, work: Work) -> [f64; 2] {
+    let cached = work.bytes.min(fit.cache_bytes);
+    [work.flop / fit.flops, (cached / CACHE_SPEED + (work.bytes - cached)) / fit.bandwidth]
+}
+
+/// (a^p + b^p)^(1/p), computed from the larger of the two so that no power overflows.
+fn corner(a: f64, b: f64, p: f64) -> f64 {
+    let larger = a.max(b);
+    match larger > 0.0 {
+        true => larger * (1.0 + (a.min(b) / larger).powf(p)).powf(1.0 / p),
+        false => 0.0,
+    }
+}
+
+fn tiles(rows: f64) -> f64 {
+    (rows / TILE).ceil() * TILE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fit() -> KernelFitDocument {
+        KernelFitDocument {
+            kernel: KernelKind::Product,
+            precision: Precision::Bf16,
+            launch_s: 1.0,
+            step_s: 0.5,
+            flops: 10.0,
+            bandwidth: 2.0,
+            sharpness: 2.0,
+            cache_bytes: 8.0,
+            source: None,
+        }
+    }
+
+    #[test]
+    fn the_form_adds_launch_steps_and_a_rounded_maximum() {
+        // compute 3 s; memory 8 bytes of cache at 8 bytes/s and 6 at 2 bytes/s.
+        let seconds = seconds(&fit(), Work { flop: 30.0, bytes: 14.0, inner: 4.0 });
+        assert_eq!(seconds, 1.0 + 0.5 * 2.0 + 5.0);
+    }
+
+    #[test]
+    fn a_product_has_its_operations_and_operands() {
+        let kernel = KernelDocument::Product { batch: 2.0, m: 3.0, n: 5.0, k: 7.0 };
+        assert_eq!(
+            work(&kernel, Precision::Bf16),
+            Work { flop: 420.0, bytes: 2.0 * 2.0 * (21.0 + 35.0 + 15.0), inner: 7.0 }
+        );
+        assert_eq!(work(&kernel, Precision::Fp8).bytes, 2.0 * (21.0 + 35.0 + 2.0 * 15.0), "a wider result");
+    }
+
+    #[test]
+    fn attention_works_on_whole_tiles_and_causal_attention_skips_those_after_the_query() {
+        let of = |queries, keys, causal| KernelDocument::Attention {
+            batch: 1.0,
+            queries,
+            keys,
+            heads: 8.0,
+            kv_heads: 2.0,
+            head_dim: 128.0,
+            causal,
+        };
+        let flop = |kernel| work(&kernel, Precision::Bf16).flop;
+        assert_eq!(flop(of(1.0, 65.0, false)), 4.0 * (2.0 * 64.0) * 128.0 * 128.0);
+        assert_eq!(flop(of(1024.0, 1024.0, false)), 4.0 * (8.0 * 1024.0) * 1024.0 * 128.0);
+        let share = flop(of(1024.0, 1024.0, true)) / flop(of(1024.0, 1024.0, false));
+        assert_eq!(share, 0.5 + 64.0 / 1024.0);
+        assert_eq!(flop(of(64.0, 64.0, true)), flop(of(64.0, 64.0, false)), "one tile");
+    }
+
+    #[test]
+    fn huge_and_tiny_work_stays_finite() {
+        for amount in [1e-300, 1e-9, 1.0, 1e30, 1e120] {
+            let seconds = seconds(&fit(), Work { flop: amount, bytes: amount, inner: amount });
+            assert!(seconds.is_finite() && seconds >= 1.0, "{amount}: {seconds}");
+        }
+        assert_eq!(seconds(&fit(), Work { flop: 0.0, bytes: 0.0, inner: 0.0 }), 1.0);
+    }
+}

@@ -1,0 +1,362 @@
+//! Look-up of seconds in measurements.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use stagewright_core::document::{
+    COSTS_SCHEMA, CostsDocument, KernelDocument, KernelFitDocument, KernelKind, LinkDocument, Precision,
+    TransferKind,
+};
+use stagewright_core::kernel;
+use stagewright_formats::InputError;
+
+use crate::links::LinkTable;
+use crate::table::{Row, Table};
+
+/// Largest dimension, number of bytes and number of seconds.
+const LARGEST: f64 = 1e15;
+
+/// Fewest seconds.
+const SHORTEST: f64 = 1e-12;
+
+/// Where a number of seconds comes from, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// A measurement of exactly this.
+    Measured,
+    /// Interpolated between measurements of other sizes.
+    Interpolated,
+    /// A closed form that was fitted to measurements, beyond the measured sizes.
+    Fitted,
+    /// The roofline of the device class.
+    Guessed,
+}
+
+impl Source {
+    /// All sources.
+    pub const ALL: [Source; 4] = [Source::Measured, Source::Interpolated, Source::Fitted, Source::Guessed];
+
+    /// Name, for display.
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::Measured => "measured",
+            Source::Interpolated => "interpolated",
+            Source::Fitted => "fitted",
+            Source::Guessed => "guessed",
+        }
+    }
+}
+
+/// Seconds with their source.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// Seconds, finite and positive.
+    pub seconds: f64,
+    /// Where they come from.
+    pub source: Source,
+}
+
+/// A table, for display.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TableSummary {
+    /// Device class.
+    pub class: String,
+    /// The kernel.
+    pub kernel: KernelKind,
+    /// Precision of its operands.
+    pub precision: Precision,
+    /// Number of different dimensions.
+    pub rows: usize,
+}
+
+pub(crate) type KernelKey = (String, KernelKind, Precision);
+pub(crate) type LinkKey = (String, TransferKind, bool);
+
+/// Measurements, ready for look-up.
+#[derive(Debug, Default)]
+pub struct Costs {
+    operators: BTreeMap<String, BTreeMap<String, f64>>,
+    pub(crate) kernels: BTreeMap<KernelKey, Table>,
+    pub(crate) links: BTreeMap<LinkKey, LinkTable>,
+}
+
+impl Costs {
+    /// Checks documents, each with a label for errors, and merges them. Of equal dimensions in a document the median
+    /// counts; those of a later document replace those of an earlier one. O(n log n) in the number of rows.
+    ///
+    /// # Errors
+    /// Q010 for another schema, Q011 for a row of the wrong length, Q012 for a number out of range, Q013 for a class
+    /// without a name, Q014 for a transfer among fewer than two devices.
+    pub fn new(documents: impl IntoIterator<Item = (String, CostsDocument)>) -> Result<Costs, InputError> {
+        let mut costs = Costs::default();
+        let mut kernels: BTreeMap<KernelKey, Vec<Row>> = BTreeMap::new();
+        let mut links: BTreeMap<LinkKey, BTreeMap<u32, Vec<[f64; 2]>>> = BTreeMap::new();
+        for (label, document) in documents {
+            check(&label, &document)?;
+            for measured in document.operators {
+                costs.operators.entry(measured.class).or_default().extend(measured.seconds);
+            }
+            let mut new: BTreeMap<KernelKey, Vec<Row>> = BTreeMap::new();
+            for table in document.kernels {
+                let rows = table.rows.into_iter().filter_map(|mut dimensions| {
+                    let seconds = dimensions.pop()?;
+                    Some(Row { dimensions, seconds })
+                });
+                new.entry((table.class, table.kernel, table.precision)).or_default().extend(rows);
+            }
+            for (key, rows) in new {
+                let new = Table::new(key.1, key.2, rows);
+                let known = kernels.entry(key).or_default();
+                known.retain(|row| !new.has(&row.dimensions));
+                known.extend_from_slice(new.rows());
+            }
+            let mut new: BTreeMap<(LinkKey, u32), Vec<[f64; 2]>> = BTreeMap::new();
+            for table in document.links {
+                let key = (table.class, table.transfer, table.between_servers);
+                new.entry((key, table.devices)).or_default().extend(table.rows);
+            }
+            for ((key, devices), rows) in new {
+                let rows = crate::links::medians(rows);
+                let known = links.entry(key).or_default().entry(devices).or_default();
+                known.retain(|row| rows.iter().all(|new| new[0] != row[0]));
+                known.extend(rows);
+            }
+        }
+        costs.kernels = kernels
+            .into_iter()
+            .filter(|(_, rows)| !rows.is_empty())
+            .map(|(key, rows)| {
+                let table = Table::new(key.1, key.2, rows);
+                (key, table)
+            })
+            .collect();
+        costs.links = links
+            .into_iter()
+            .map(|((class, transfer, between), rows)| {
+                ((class, transfer, between), LinkTable::new(transfer, rows))
+            })
+            .collect();
+        Ok(costs)
+    }
+
+    /// Whether there are no measurements.
+    pub fn is_empty(&self) -> bool {
+        self.operators.is_empty() && self.kernels.is_empty() && self.links.is_empty()
+    }
+
+    /// Tables of kernels, by class, kernel and precision.
+    pub fn tables(&self) -> impl Iterator<Item = TableSummary> {
+        self.kernels.iter().map(|((class, kernel, precision), table)| TableSummary {
+            class: class.clone(),
+            kernel: *kernel,
+            precision: *precision,
+            rows: table.rows().len(),
+        })
+    }
+
+    /// Seconds of an operator by its name; `None` if it was not measured on the class.
+    pub fn operator(&self, class: &str, name: &str) -> Option<f64> {
+        self.operators.get(class)?.get(name).copied()
+    }
+
+    /// Seconds of a library kernel on a class at a precision: measured, else interpolated, else fitted. `None` without
+    /// measurements that apply, and for dimensions that are not positive.
+    ///
+    /// Measurements of the class `a100` also apply to the class `a100-fp16` that is `a100` at one precision. Those of
+    /// fp16 and bf16 stand in for each other, as do those of attention with and without a mask, and the result is then
+    /// fitted. Batched products and attention to earlier tokens are not in tables: the fitted form prices them, times
+    /// what the measurements of one product, or of attention without earlier tokens, deviate from it. The result is
+    /// fitted as well.
+    ///
+    /// O(log rows) for measured dimensions; else O(1) on a grid of sizes, and O(rows) for scattered sizes. The first
+    /// call for a table fits it, in a fraction of a second.
+    pub fn kernel(&self, class: &str, kernel: &KernelDocument, precision: Precision) -> Option<Estimate> {
+        if !is_valid(kernel) {
+            return None;
+        }
+        let kind = kernel::kind(kernel);
+        if let Some(table) = self.table(class, kind, precision) {
+            let (seconds, source) = table.seconds(kernel)?;
+            return Some(Estimate { seconds, source });
+        }
+        let mut others: Vec<(KernelKind, Precision)> = Vec::new();
+        let precisions = [Some(precision), other_precision(precision)];
+        for precision in precisions.into_iter().flatten() {
+            others.push((kind, precision));
+            others.extend(other_kind(kind).map(|kind| (kind, precision)));
+        }
+        let table = others.into_iter().find_map(|(kind, precision)| self.table(class, kind, precision))?;
+        let (seconds, _) = table.model().seconds(kernel, None)?;
+        Some(Estimate { seconds, source: Source::Fitted })
+    }
+
+    /// Seconds of a transfer of a tensor among devices of a class: measured, else interpolated, in the logarithms of
+    /// bytes and of devices, else fitted by a latency and a bandwidth. `None` without measurements, for bytes that are
+    /// negative or not finite, and for fewer than two devices. O(log rows).
+    pub fn transfer(
+        &self,
+        class: &str,
+        transfer: TransferKind,
+        devices: u32,
+        between_servers: bool,
+        bytes: f64,
+    ) -> Option<Estimate> {
+        let table = self.link_table(class, transfer, between_servers)?;
+        let (seconds, source) = table.seconds(devices, bytes)?;
+        Some(Estimate { seconds, source })
+    }
+
+    /// Latency and bandwidth of transfers from one device of a class to another; `None` if none was measured.
+    pub fn link(&self, class: &str, between_servers: bool) -> Option<LinkDocument> {
+        self.link_table(class, TransferKind::Send, between_servers)?.link()
+    }
+
+    /// The closed forms fitted to the tables of a class, by kernel and precision, without a source. Fits every table of
+    /// the class on the first call.
+    pub fn fits(&self, class: &str) -> Vec<KernelFitDocument> {
+        self.kernels
+            .iter()
+            .filter(|((of, ..), _)| of == class)
+            .map(|(_, table)| table.model().fit.clone())
+            .collect()
+    }
+
+    fn table(&self, class: &str, kernel: KernelKind, precision: Precision) -> Option<&Table> {
+        names(class).find_map(|class| self.kernels.get(&(class.to_owned(), kernel, precision)))
+    }
+
+    fn link_table(&self, class: &str, transfer: TransferKind, between_servers: bool) -> Option<&LinkTable> {
+        names(class).find_map(|class| self.links.get(&(class.to_owned(), transfer, between_servers)))
+    }
+}
+
+/// A class, and the device that it is at one precision.
+fn names(class: &str) -> impl Iterator<Item = &str> {
+    let device = class.rsplit_once('-').filter(|(_, suffix)| Precision::named(suffix).is_some());
+    std::iter::once(class).chain(device.map(|(device, _)| device))
+}
+
+fn other_precision(precision: Precision) -> Option<Precision> {
+    match precision {
+        Precision::Bf16 => Some(Precision::Fp16),
+        Precision::Fp16 => Some(Precision::Bf16),
+        _ => None,
+    }
+}
+
+fn other_kind(kind: KernelKind) -> Option<KernelKind> {
+    match kind {
+        KernelKind::Attention => Some(KernelKind::CausalAttention),
+        KernelKind::CausalAttention => Some(KernelKind::Attention),
+        KernelKind::Product | KernelKind::DecodeAttention => None,
+    }
+}
+
+fn is_valid(kernel: &KernelDocument) -> bool {
+    let is_positive = |value: &f64| *value > 0.0 && value.is_finite();
+    match kernel {
+        KernelDocument::Product { batch, m, n, k } => [batch, m, n, k].into_iter().all(is_positive),
+        KernelDocument::Attention { batch, queries, keys, heads, kv_heads, head_dim, .. } => {
+            [batch, queries, keys, heads, kv_heads, head_dim].into_iter().all(is_positive)
+        }
+    }
+}
+
+fn check(label: &str, document: &CostsDocument) -> Result<(), InputError> {
+    if document.schema != COSTS_SCHEMA {
+        return Err(InputError::at_path(
+            "Q010",
+            label,
+            "schema",
+            format!("unknown schema `{}`", document.schema),
+            format!("write `{COSTS_SCHEMA}`"),
+        ));
+    }
+    for (at, table) in document.operators.iter().enumerate() {
+        let path = format!("operators[{at}]");
+        class(label, &path, &table.class)?;
+        for (name, &seconds) in &table.seconds {
+            if !(seconds.is_finite() && (0.0..=LARGEST).contains(&seconds)) {
+                return Err(out_of_range(label, format!("{path}.seconds.{name}"), "seconds", seconds, 0.0));
+            }
+        }
+        for (name, &spread) in &table.spread {
+            if !(0.0..=LARGEST).contains(&spread) {
+                return Err(out_of_range(label, format!("{path}.spread.{name}"), "the spread", spread, 0.0));
+            }
+        }
+    }
+    for (at, table) in document.kernels.iter().enumerate() {
+        let path = format!("kernels[{at}]");
+        class(label, &path, &table.class)?;
+        let names = table.kernel.dimensions();
+        for (at, row) in table.rows.iter().enumerate() {
+            let path = format!("{path}.rows[{at}]");
+            if row.len() != names.len() + 1 {
+                return Err(InputError::at_path(
+                    "Q011",
+                    label,
+                    path,
+                    format!("a row of `{}` has {} numbers", table.kernel.name(), row.len()),
+                    format!("write {} and seconds", names.join(", ")),
+                ));
+            }
+            for (name, &value) in names.iter().zip(row) {
+                if !(1.0..=LARGEST).contains(&value) {
+                    return Err(out_of_range(label, path, name, value, 1.0));
+                }
+            }
+            let seconds = row[names.len()];
+            if !(SHORTEST..=LARGEST).contains(&seconds) {
+                return Err(out_of_range(label, path, "seconds", seconds, SHORTEST));
+            }
+        }
+    }
+    for (at, table) in document.links.iter().enumerate() {
+        let path = format!("links[{at}]");
+        class(label, &path, &table.class)?;
+        if table.devices < 2 {
+            return Err(InputError::at_path(
+                "Q014",
+                label,
+                format!("{path}.devices"),
+                format!("a transfer among {} devices", table.devices),
+                "write the number of devices that took part, at least 2",
+            ));
+        }
+        for (at, &[bytes, seconds]) in table.rows.iter().enumerate() {
+            let path = format!("{path}.rows[{at}]");
+            if !(1.0..=LARGEST).contains(&bytes) {
+                return Err(out_of_range(label, path, "bytes", bytes, 1.0));
+            }
+            if !(SHORTEST..=LARGEST).contains(&seconds) {
+                return Err(out_of_range(label, path, "seconds", seconds, SHORTEST));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn class(label: &str, path: &str, class: &str) -> Result<(), InputError> {
+    match class.is_empty() {
+        false => Ok(()),
+        true => Err(InputError::at_path(
+            "Q013",
+            label,
+            format!("{path}.class"),
+            "measurements of a device class without a name",
+            "write the name of the class, as in the cluster",
+        )),
+    }
+}
+
+fn out_of_range(label: &str, path: String, what: &str, value: f64, least: f64) -> InputError {
+    InputError::at_path(
+        "Q012",
+        label,
+        path,
+        format!("{what} of {value:e}"),
+        format!("write a number from {least:e} to {LARGEST:e}"),
+    )
+}

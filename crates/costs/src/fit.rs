@@ -1,0 +1,237 @@
+//! The closed form of [`stagewright_core::kernel`], fitted to measurements.
+//!
+//! Minimises the mean absolute logarithm of the ratio of fitted to measured seconds, which outliers hardly move and which
+//! counts short and long kernels alike, by the downhill simplex method of Nelder and Mead (1965) on the logarithms of the
+//! six numbers. The start comes from extremes of the data: the shortest kernel, the largest rate. A small penalty on the
+//! distance to the start determines what the data leave open, as with few rows. Deterministic.
+
+use rand::seq::SliceRandom;
+use stagewright_core::document::{ClassDocument, KernelFitDocument, KernelKind, Precision};
+use stagewright_core::kernel::{self, Work};
+use stagewright_core::seed;
+
+/// Rows that a fit looks at: more do not change two digits.
+const MOST_ROWS: usize = 3000;
+
+/// Evaluations of the sum over all rows.
+const EVALUATIONS: usize = 900;
+
+/// Weight of the squared distance to the start.
+const PENALTY: f64 = 2e-4;
+
+/// Fits the form to kernels with their seconds. The fit has no source. O(rows).
+pub fn fit(kernel: KernelKind, precision: Precision, samples: &[(Work, f64)]) -> KernelFitDocument {
+    let mut samples = samples.to_vec();
+    if samples.len() > MOST_ROWS {
+        samples = samples.partial_shuffle(&mut seed::stream(0, 0), MOST_ROWS).0.to_vec();
+    }
+    let start = start(&samples);
+    let document = |point: &[f64; 6]| form(kernel, precision, point);
+    let loss = |point: &[f64; 6]| {
+        let fit = document(point);
+        let sum: f64 =
+            samples.iter().map(|&(work, seconds)| (kernel::seconds(&fit, work) / seconds).ln().abs()).sum();
+        let penalty: f64 = point.iter().zip(&start).map(|(at, from)| (at - from).powi(2)).sum();
+        let loss = sum / samples.len().max(1) as f64 + PENALTY * penalty;
+        if loss.is_finite() { loss } else { f64::MAX }
+    };
+    let mut best = start;
+    for _ in 0..2 {
+        best = minimise(&loss, best, EVALUATIONS / 2);
+    }
+    document(&best)
+}
+
+/// Fit for a class without measurements, from classes with fits of the same kernel and precision: the geometric means of
+/// the shares of peak and memory bandwidth that the others reach, and of their other numbers. `None` without such
+/// classes, or without the peak or the bandwidth of the class. O(classes).
+pub fn transfer(
+    others: &[(&ClassDocument, &KernelFitDocument)],
+    class: &ClassDocument,
+    precision: Precision,
+) -> Option<KernelFitDocument> {
+    let peak = |class: &ClassDocument| class.peaks.get(&precision).copied().or(class.peak_flops);
+    let known: Vec<(f64, f64, &KernelFitDocument)> = others
+        .iter()
+        .filter_map(|&(class, fit)| Some((peak(class)?, class.memory_bandwidth?, fit)))
+        .collect();
+    let (_, _, first) = known.first()?;
+    let mean = |of: &dyn Fn(&(f64, f64, &KernelFitDocument)) -> f64| {
+        (known.iter().map(|one| of(one).max(f64::MIN_POSITIVE).ln()).sum::<f64>() / known.len() as f64).exp()
+    };
+    Some(KernelFitDocument {
+        kernel: first.kernel,
+        precision,
+        launch_s: mean(&|(_, _, fit)| fit.launch_s),
+        step_s: mean(&|(_, _, fit)| fit.step_s),
+        flops: mean(&|(peak, _, fit)| fit.flops / peak) * peak(class)?,
+        bandwidth: mean(&|(_, bandwidth, fit)| fit.bandwidth / bandwidth) * class.memory_bandwidth?,
+        sharpness: mean(&|(_, _, fit)| fit.sharpness).max(1.0),
+        cache_bytes: mean(&|(_, _, fit)| fit.cache_bytes),
+        source: None,
+    })
+}
+
+/// Logarithms of launch, step, rates, sharpness less one, and cache.
+fn form(kernel: KernelKind, precision: Precision, point: &[f64; 6]) -> KernelFitDocument {
+    let [launch, step, flops, bandwidth, sharpness, cache] = point.map(|at| at.clamp(-300.0, 300.0).exp());
+    KernelFitDocument {
+        kernel,
+        precision,
+        launch_s: launch,
+        step_s: step,
+        flops,
+        bandwidth,
+        sharpness: 1.0 + sharpness.min(31.0),
+        cache_bytes: cache,
+        source: None,
+    }
+}
+
+fn start(samples: &[(Work, f64)]) -> [f64; 6] {
+    let extreme = |of: &dyn Fn(&(Work, f64)) -> f64| {
+        samples.iter().map(of).filter(|value| value.is_finite() && *value > 0.0).fold(0.0, f64::max)
+    };
+    let shortest = samples.iter().map(|&(_, seconds)| seconds).fold(f64::INFINITY, f64::min);
+    let shortest = if shortest.is_finite() { shortest } else { 1e-6 };
+    let flops = extreme(&|(work, seconds)| work.flop / seconds).max(1.0);
+    // Of the kernels that move the most bytes: others may be served by a cache.
+    let most = extreme(&|(work, _)| work.bytes);
+    let bandwidth =
+        extreme(&|(work, seconds)| if work.bytes >= most / 4.0 { work.bytes / seconds } else { 0.0 })
+            .max(1.0);
+    [
+        (0.8 * shortest).ln(),
+        (0.003 * shortest).ln(),
+        flops.ln(),
+        bandwidth.ln(),
+        0.0,
+        (most / 1000.0).max(1.0).ln(),
+    ]
+}
+
+/// Downhill simplex.
+fn minimise(loss: &dyn Fn(&[f64; 6]) -> f64, start: [f64; 6], evaluations: usize) -> [f64; 6] {
+    const SIDE: f64 = 0.4;
+    let mut simplex: Vec<([f64; 6], f64)> = (0..7)
+        .map(|corner| {
+            let mut point = start;
+            if corner > 0 {
+                point[corner - 1] += SIDE;
+            }
+            (point, loss(&point))
+        })
+        .collect();
+    let mut used = simplex.len();
+    while used < evaluations {
+        simplex.sort_by(|one, other| one.1.total_cmp(&other.1));
+        let worst = simplex[6];
+        let mut centre = [0.0; 6];
+        for (point, _) in &simplex[..6] {
+            for (sum, at) in centre.iter_mut().zip(point) {
+                *sum += at / 6.0;
+            }
+        }
+        let along = |distance: f64| {
+            let mut point = [0.0; 6];
+            for at in 0..6 {
+                point[at] = centre[at] + distance * (centre[at] - worst.0[at]);
+            }
+            (point, loss(&point))
+        };
+        let reflected = along(1.0);
+        used += 1;
+        if reflected.1 < simplex[0].1 {
+            let expanded = along(2.0);
+            used += 1;
+            simplex[6] = if expanded.1 < reflected.1 { expanded } else { reflected };
+        } else if reflected.1 < simplex[5].1 {
+            simplex[6] = reflected;
+        } else {
+            let contracted = along(if reflected.1 < worst.1 { 0.5 } else { -0.5 });
+            used += 1;
+            if contracted.1 < worst.1.min(reflected.1) {
+                simplex[6] = contracted;
+            } else {
+                let best = simplex[0].0;
+                for one in &mut simplex[1..] {
+                    for (at, towards) in one.0.iter_mut().zip(&best) {
+                        *at = (*at + towards) / 2.0;
+                    }
+                    one.1 = loss(&one.0);
+                }
+                used += 6;
+            }
+        }
+    }
+    simplex.iter().min_by(|one, other| one.1.total_cmp(&other.1)).map_or(start, |best| best.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> KernelFitDocument {
+        KernelFitDocument {
+            kernel: KernelKind::Product,
+            precision: Precision::Bf16,
+            launch_s: 3e-6,
+            step_s: 2e-8,
+            flops: 6e14,
+            bandwidth: 2e12,
+            sharpness: 2.0,
+            cache_bytes: 1e7,
+            source: None,
+        }
+    }
+
+    fn samples(fit: &KernelFitDocument) -> Vec<(Work, f64)> {
+        let mut samples = Vec::new();
+        for flop in 0..12 {
+            for bytes in 0..8 {
+                for inner in [64.0, 1024.0, 16384.0] {
+                    let work = Work { flop: 1e6 * 8f64.powi(flop), bytes: 1e5 * 6f64.powi(bytes), inner };
+                    samples.push((work, kernel::seconds(fit, work)));
+                }
+            }
+        }
+        samples
+    }
+
+    #[test]
+    fn a_fit_to_its_own_seconds_is_close() {
+        let samples = samples(&known());
+        let fit = fit(KernelKind::Product, Precision::Bf16, &samples);
+        let errors =
+            samples.iter().map(|&(work, seconds)| (kernel::seconds(&fit, work) / seconds).ln().abs());
+        let mean = errors.sum::<f64>() / samples.len() as f64;
+        assert!(mean < 0.02, "{mean}: {fit:?}");
+    }
+
+    #[test]
+    fn fits_of_no_row_one_row_and_equal_rows_are_finite() {
+        let work = Work { flop: 1e9, bytes: 1e6, inner: 128.0 };
+        for samples in
+            [vec![], vec![(work, 1e-5)], vec![(work, 1e-5); 50], vec![(work, 1e-300), (work, 1e300)]]
+        {
+            let fit = fit(KernelKind::Product, Precision::Bf16, &samples);
+            let numbers =
+                [fit.launch_s, fit.step_s, fit.flops, fit.bandwidth, fit.sharpness, fit.cache_bytes];
+            assert!(numbers.iter().all(|value| value.is_finite() && *value > 0.0), "{fit:?}");
+        }
+    }
+
+    #[test]
+    fn a_class_without_measurements_gets_the_shares_that_others_reach() {
+        let class = |peak, bandwidth| ClassDocument {
+            peak_flops: Some(peak),
+            memory_bandwidth: Some(bandwidth),
+            ..ClassDocument::default()
+        };
+        let (one, fit) = (class(1e15, 4e12), known());
+        let guessed = transfer(&[(&one, &fit)], &class(2e15, 8e12), Precision::Bf16).unwrap();
+        assert!((guessed.flops / 12e14 - 1.0).abs() < 1e-9);
+        assert!((guessed.bandwidth / 4e12 - 1.0).abs() < 1e-9);
+        assert_eq!(transfer(&[], &one, Precision::Bf16), None);
+    }
+}

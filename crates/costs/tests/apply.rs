@@ -1,0 +1,127 @@
+//! Measured costs of a model on a cluster.
+
+use std::collections::BTreeMap;
+
+use stagewright_core::document::{
+    ClassDocument, ClusterDocument, CostsDocument, GRAPH_SCHEMA_2, GraphDocument, KernelKind, KindDocument,
+    LinkCostsDocument, LinkDocument, OperatorCostsDocument, OperatorDocument, Precision, TransferKind,
+};
+use stagewright_costs::{Costs, Source, apply};
+
+use crate::tables::{known, product, table};
+
+const MEASURED: f64 = 1e-4;
+
+fn costs() -> Costs {
+    let document = CostsDocument {
+        operators: vec![OperatorCostsDocument {
+            class: "gpu".into(),
+            source: "test".into(),
+            seconds: BTreeMap::from([("by-name".to_owned(), 3e-5)]),
+            spread: BTreeMap::new(),
+        }],
+        kernels: vec![table(KernelKind::Product, vec![vec![512.0, 512.0, 512.0, MEASURED]])],
+        links: vec![LinkCostsDocument {
+            class: "gpu".into(),
+            transfer: TransferKind::Send,
+            devices: 2,
+            between_servers: false,
+            source: "test".into(),
+            rows: (0..10).map(|i| 10f64.powi(i)).map(|bytes| [bytes, 2e-6 + bytes / 1e11]).collect(),
+        }],
+        ..CostsDocument::new("test")
+    };
+    Costs::new([("test".to_owned(), document)]).unwrap()
+}
+
+fn operator(name: &str, kernels: usize) -> OperatorDocument {
+    OperatorDocument {
+        flop: Some(1e9),
+        bytes_moved: Some(1.0),
+        precision: Some(Precision::Bf16),
+        kernels: vec![product(512.0, 512.0, 512.0); kernels],
+        ..OperatorDocument::named(name)
+    }
+}
+
+fn cluster() -> ClusterDocument {
+    let class = ClassDocument {
+        peak_flops: Some(1e14),
+        memory_bandwidth: Some(1e12),
+        launch_overhead_s: 5e-6,
+        ..ClassDocument::default()
+    };
+    let link = Some(LinkDocument { latency_s: 1.0, bandwidth: 1.0 });
+    ClusterDocument {
+        classes: BTreeMap::from([("gpu".to_owned(), class.clone()), ("other".to_owned(), class)]),
+        kinds: vec![
+            KindDocument { link, ..KindDocument::named("gpu", 2) },
+            KindDocument { link, ..KindDocument::named("other", 2) },
+        ],
+        ..ClusterDocument::new("test")
+    }
+}
+
+#[test]
+fn each_operator_gets_the_best_source_that_it_has() {
+    let operands = 3.0 * 2.0 * 512.0 * 512.0;
+    let mut graph = GraphDocument {
+        operators: vec![
+            OperatorDocument { seconds: BTreeMap::from([("gpu".to_owned(), 7.0)]), ..operator("given", 1) },
+            operator("by-name", 1),
+            operator("one-kernel", 1),
+            OperatorDocument {
+                bytes_moved: Some(2.0 * operands + 1e6),
+                launches: Some(5.0),
+                ..operator("two-kernels", 2)
+            },
+            operator("no-kernel", 0),
+            OperatorDocument { unsupported: vec!["gpu".into()], ..operator("unsupported", 1) },
+        ],
+        ..GraphDocument::new(GRAPH_SCHEMA_2, "test")
+    };
+    let mut cluster = cluster();
+    let coverage = apply(&mut graph, &mut cluster, &costs());
+    let of = |at: usize| graph.operators[at].seconds.get("gpu").copied();
+    assert_eq!(of(0), Some(7.0));
+    assert_eq!(of(1), Some(3e-5));
+    assert_eq!(of(2), Some(MEASURED));
+    // Two kernels, 1 MB at 1 TB/s, and three further launches.
+    assert!((of(3).unwrap() - (2.0 * MEASURED + 1e-6 + 15e-6)).abs() < 1e-12);
+    assert_eq!((of(4), of(5)), (None, None));
+    use Source::{Guessed, Measured};
+    assert_eq!(
+        coverage.operators["gpu"],
+        [Some(Measured), Some(Measured), Some(Measured), Some(Measured), Some(Guessed), None]
+    );
+    assert!(coverage.operators["other"].iter().all(|source| *source == Some(Guessed)));
+    assert_eq!(coverage.counts("gpu"), BTreeMap::from([(Measured, 4), (Guessed, 1)]));
+    assert_eq!(coverage.seconds("gpu", |at| at as f64), BTreeMap::from([(Measured, 6.0), (Guessed, 4.0)]));
+}
+
+#[test]
+fn measured_sends_replace_the_links_of_their_class_only() {
+    let mut graph = GraphDocument::new(GRAPH_SCHEMA_2, "test");
+    let mut cluster = cluster();
+    let coverage = apply(&mut graph, &mut cluster, &costs());
+    assert_eq!(coverage.links, ["gpu"]);
+    let link = cluster.kinds[0].link.unwrap();
+    assert!((link.latency_s / 2e-6 - 1.0).abs() < 1e-6 && (link.bandwidth / 1e11 - 1.0).abs() < 1e-6);
+    assert_eq!(cluster.kinds[1].link, Some(LinkDocument { latency_s: 1.0, bandwidth: 1.0 }));
+}
+
+#[test]
+fn operators_that_the_fits_of_a_class_price_count_as_fitted() {
+    let mut graph = GraphDocument {
+        operators: vec![operator("product", 1)],
+        ..GraphDocument::new(GRAPH_SCHEMA_2, "test")
+    };
+    let mut cluster = cluster();
+    let fit = known(KernelKind::Product, Precision::Bf16);
+    cluster.classes.get_mut("other").unwrap().fits.push(fit);
+    let coverage = apply(&mut graph, &mut cluster, &costs());
+    assert_eq!(coverage.operators["other"], [Some(Source::Fitted)]);
+    assert!(
+        graph.operators[0].seconds.contains_key("gpu") && !graph.operators[0].seconds.contains_key("other")
+    );
+}

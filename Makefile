@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-gdp bench-placeto bench-hsdag bench-policy bench-policy-ablation policy policy-stages bench-systems bench-systems-large systems
+.PHONY: rust setup demo test build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-pipelines bench-gdp bench-placeto bench-hsdag bench-policy bench-policy-ablation policy policy-stages bench-systems bench-systems-large systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -25,6 +25,7 @@ demo: rust
 
 test: setup
 	@data/setup/install-browser
+	@data/setup/install-onnxruntime
 	@[ -n "$$STAGEWRIGHT_SHARED" ] || echo "STAGEWRIGHT_SHARED is not set: tests on reference inputs are skipped"
 	$(CARGO) test --workspace
 
@@ -127,6 +128,11 @@ bench-iopddl: rust
 # without HiGHS and candle.
 bench-joint: rust
 	$(CARGO) bench --no-default-features --bench joint
+
+# Plans run as pipelines of two processes: predicted and measured throughput. Half an hour, on a machine that does nothing else.
+bench-pipelines: rust
+	@data/setup/install-onnxruntime
+	$(CARGO) bench --no-default-features --features metis --bench pipelines
 
 # Task graphs of the scheduling literature, next to their published or known makespans, without HiGHS and candle. Files of
 # Davidović and Crainic are solved as well if TASK_GRAPHS names them.

@@ -43,6 +43,7 @@
 //! - [`diagnose`], [`explain`]: why there is no plan, and why a plan takes as long as it does.
 //! - [`joint`]: joint plans, with degrees of parallelism by stage and configurations by layer.
 //! - [`shard`]: the choice of a strategy for every operator under a memory limit.
+//! - [`costs`]: measured costs of operators, kernels and transfers.
 //! - [`runtime`]: plans run as pipelines of processes, and measurements on this machine.
 //! - [`report`], [`export`]: plan documents, tables, pages and traces; plans for runtimes.
 //! - [`train`], [`learned`]: training of the learned policy, and the policy.
@@ -67,6 +68,7 @@ pub mod solve;
 
 pub use stagewright_core as core;
 pub use stagewright_core::text;
+pub use stagewright_costs as costs;
 pub use stagewright_export as export;
 pub use stagewright_formats as formats;
 pub use stagewright_formats::{calls, clusters, fusion, layers, nearest, placement};

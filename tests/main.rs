@@ -15,6 +15,7 @@ mod formats;
 mod importers;
 mod known_optima;
 mod latency;
+mod machine;
 mod makespan;
 mod malformed;
 mod models;

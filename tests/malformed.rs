@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use stagewright::costs;
 use stagewright::formats::{InputError, import_cluster, import_graph, import_pins, import_plan};
 use stagewright_core::cluster::{Cluster, ClusterError};
 use stagewright_core::graph::{Graph, GraphError};
@@ -79,6 +80,10 @@ fn load(case: &Case) -> Result<(), Rejection> {
         }
         Some("pins") => {
             import_pins(label, &bytes_of_file)?;
+        }
+        Some("costs") => {
+            let costs = costs::import::import(label, &bytes_of_file, &costs::import::Options::default())?;
+            costs::Costs::new([(label.to_owned(), costs)])?;
         }
         other => panic!("{}: nothing is read as {other:?}", case.file),
     }

@@ -30,7 +30,7 @@ use super::files::{self, Input, Outputs, at_most_one_standard};
 use super::model_options::{Kept, ModelOptions};
 use super::progress::Progress;
 use super::resolve::{self, Solving};
-use super::{interrupt, output};
+use super::{interrupt, measured, output};
 
 mod compare;
 mod explain;
@@ -127,7 +127,8 @@ pub(super) fn check_if_joint(arguments: &CheckArguments) -> Result<Option<Exit>>
     refuse_around(&arguments.model.around, &arguments.objective)?;
     let kept = plan.options.as_ref().map(|options| Kept { label: &label, options });
     let around = &arguments.model.around;
-    let options = ModelOptions::new(&around.import, around.memory_reserve.as_deref(), kept)?;
+    let options =
+        ModelOptions::with_costs(&around.import, around.memory_reserve.as_deref(), &around.costs, kept)?;
     let wrong = |error: stagewright_verify::CheckError| {
         CliError::new(&format!("V:{}", error.code()), error.to_string())
             .at(format!("{}, {label}", arguments.model.model.display()))
@@ -146,12 +147,13 @@ pub(super) fn check_if_joint(arguments: &CheckArguments) -> Result<Option<Exit>>
             check_joint_layers(&document, &plan).map_err(wrong)?
         }
         JointObjectiveKind::Iteration => {
-            let (_, model) = resolve::opened_model(files::open(&arguments.model.model)?, &options)?;
-            let Some(cluster) = cluster.or_else(|| plan.cluster.clone()) else {
+            let (_, mut model) = resolve::opened_model(files::open(&arguments.model.model)?, &options)?;
+            let Some(mut cluster) = cluster.or_else(|| plan.cluster.clone()) else {
                 return Err(CliError::new("U002", "no cluster given, and the plan contains none")
                     .at(&label)
                     .help("give one with --cluster"));
             };
+            measured::on(&mut model, &mut cluster, &options.costs())?;
             check_joint(&model.graph, &cluster, &plan).map_err(wrong)?
         }
     };
@@ -380,7 +382,7 @@ impl Layers {
         let around = &model.around;
         let options = ModelOptions::new(&around.import, around.memory_reserve.as_deref(), None)?;
         options.suit(Format::Piper)?;
-        refuse(&[("--microbatch", arguments.microbatch.is_some())])?;
+        refuse(&[("--costs", !around.costs.is_empty()), ("--microbatch", arguments.microbatch.is_some())])?;
         if let Some((parallelism, _)) = parallel.iter().find(|(_, degree)| degree.is_some()) {
             return Err(CliError::new(
                 "U001",

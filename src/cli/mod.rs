@@ -11,6 +11,7 @@ mod codes;
 mod compare;
 mod completions;
 mod convert;
+mod costs;
 mod error;
 mod exit;
 mod explain;
@@ -21,6 +22,7 @@ mod iteration;
 mod joint;
 mod machine;
 mod man;
+mod measured;
 mod model_options;
 mod output;
 mod plan;
@@ -120,6 +122,7 @@ fn run_command(command: Command, verbose: bool) -> Result<Exit> {
         Command::Workload(arguments) => workload::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),
+        Command::Costs(arguments) => costs::run(&arguments),
         Command::Profile(arguments) => profile::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Worker => Ok(machine::worker()),
@@ -144,6 +147,7 @@ fn threads(command: &Command) -> Option<usize> {
         | Command::Workload(_)
         | Command::Completions(_)
         | Command::Man(_)
+        | Command::Costs(_)
         | Command::Profile(_)
         | Command::Run(_)
         | Command::Worker => None,

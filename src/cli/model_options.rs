@@ -9,6 +9,7 @@
 //! [`typed`] and [`ModelOptions::reading`]. Storing, merging and the notes use the names of the fields.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 use stagewright::core::document::{
@@ -46,7 +47,7 @@ impl<'a> Kept<'a> {
 }
 
 /// The options given on the command line.
-fn typed(arguments: &ImportArguments, reserve: Option<&str>) -> Result<ModelOptionsDocument> {
+fn typed(arguments: &ImportArguments, reserve: Option<&str>, costs: &[PathBuf]) -> Result<ModelOptionsDocument> {
     Ok(ModelOptionsDocument {
         format: arguments.format.clone(),
         batch: arguments.batch,
@@ -63,6 +64,7 @@ fn typed(arguments: &ImportArguments, reserve: Option<&str>) -> Result<ModelOpti
         profile_class: arguments.profile_class.clone(),
         gradients: arguments.gradients,
         memory_reserve: reserve.map(bytes).transpose()?,
+        costs: costs.iter().map(|path| path.display().to_string()).collect(),
     })
 }
 
@@ -103,7 +105,17 @@ impl ModelOptions {
         reserve: Option<&str>,
         kept: Option<Kept<'_>>,
     ) -> Result<ModelOptions> {
-        let typed = fields(&typed(arguments, reserve)?);
+        ModelOptions::with_costs(arguments, reserve, &[], kept)
+    }
+
+    /// The same with files of measurements.
+    pub(crate) fn with_costs(
+        arguments: &ImportArguments,
+        reserve: Option<&str>,
+        costs: &[PathBuf],
+        kept: Option<Kept<'_>>,
+    ) -> Result<ModelOptions> {
+        let typed = fields(&typed(arguments, reserve, costs)?);
         let names: BTreeSet<String> = typed.keys().cloned().collect();
         let mut all = kept.map(|kept| fields(kept.options)).unwrap_or_default();
         let plan = kept.map(|kept| kept.label.to_owned()).unwrap_or_default();
@@ -131,6 +143,11 @@ impl ModelOptions {
             true => option(name),
             false => format!("{}: model.{name}", self.plan),
         }
+    }
+
+    /// Files of measurements.
+    pub(crate) fn costs(&self) -> Vec<PathBuf> {
+        self.document.costs.iter().map(PathBuf::from).collect()
     }
 
     /// The options to store in a plan; `None` if all are defaults.

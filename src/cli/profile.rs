@@ -12,7 +12,7 @@ use stagewright::report::grid::{Column, Grid};
 use stagewright::report::wrap::facts;
 use stagewright::runtime::pipeline::Host;
 use stagewright::runtime::profile::{Profile, links, profile};
-use stagewright::runtime::worker;
+use stagewright::runtime::{RunError, worker};
 
 use super::args::ProfileArguments;
 use super::error::Result;
@@ -46,8 +46,15 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<Exit> {
         })
         .collect();
     let share = |name: &str| shares.get(name).copied().unwrap_or(0.0);
-    let measured = profile(&host, &whole, &share, arguments.runs.max(1), arguments.host.seed, folder.path())
-        .map_err(|error| machine::failed(&label, &error))?;
+    let runs = arguments.runs.max(1);
+    let measured = match profile(&host, &whole, &share, runs, arguments.host.seed, folder.path()) {
+        Ok(measured) => measured,
+        Err(RunError::Interrupted) => {
+            output::note("note: interrupted before all was measured");
+            return Ok(Exit::NoPlan);
+        }
+        Err(error) => return Err(machine::failed(&label, &error)),
+    };
     let rows = match &arguments.machine {
         Some(_) => Some(links(&host).map_err(|error| machine::failed("--machine", &error))?),
         None => None,

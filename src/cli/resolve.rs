@@ -16,6 +16,7 @@ use stagewright::core::memory;
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::{Problem, ProblemError};
 use stagewright::core::solver::{Limits, Solver};
+use stagewright::costs::Coverage;
 use stagewright::formats::{
     Foreign, Imported, PlanFile, import_cluster, import_file, import_model, import_pins,
 };
@@ -27,7 +28,7 @@ use super::args::{AroundArguments, ImportArguments, ModelArguments, ObjectiveArg
 use super::error::{CliError, Result};
 use super::files::{Input, Opened, at_most_one_standard, is_standard, open, read};
 use super::model_options::{Kept, ModelOptions};
-use super::{output, precision, profiled, quantity, unpriced};
+use super::{measured, output, precision, profiled, quantity, unpriced};
 
 /// The documents of a problem, with their labels in errors.
 pub(crate) struct Documents {
@@ -43,6 +44,8 @@ pub(crate) struct Documents {
     pub(crate) pins: Option<PinsDocument>,
     /// The import options to store in a plan.
     pub(crate) options: Option<ModelOptionsDocument>,
+    /// Where the seconds of the operators come from.
+    pub(crate) coverage: Coverage,
 }
 
 impl Documents {
@@ -99,7 +102,8 @@ pub(crate) fn documents_of(
 ) -> Result<Documents> {
     let (cluster, pins) = (around.cluster.as_deref(), around.pins.as_deref());
     at_most_one_standard(&[Some(path), cluster, pins])?;
-    let options = ModelOptions::new(&around.import, around.memory_reserve.as_deref(), kept)?;
+    let options =
+        ModelOptions::with_costs(&around.import, around.memory_reserve.as_deref(), &around.costs, kept)?;
     refuse_folder(path)?;
     let (label, mut model) = opened_model(open(path)?, &options)?;
     let (cluster_label, mut cluster) = match cluster {
@@ -118,6 +122,7 @@ pub(crate) fn documents_of(
     };
     profiled::on(&mut model, options.profile_class(), &cluster)?;
     precision::tell(&label, &model.graph, &cluster);
+    let coverage = measured::on(&mut model, &mut cluster, &options.costs())?;
     let pins = match pins {
         Some(path) => {
             let Input { label, bytes } = read(path)?;
@@ -133,7 +138,7 @@ pub(crate) fn documents_of(
             kind.reserve_bytes = Some(reserve);
         }
     }
-    Ok(Documents { label, model, cluster_label, cluster, pins, options: options.kept() })
+    Ok(Documents { label, model, cluster_label, cluster, pins, options: options.kept(), coverage })
 }
 
 /// Reads a model. A large file is loaded only as far as its format needs.

@@ -8,6 +8,7 @@ use stagewright::formats::PlanFile;
 use stagewright::report::grid::{Column, Grid};
 use stagewright::report::wrap::facts;
 use stagewright::runtime::pipeline::{self, Host, Measured, Run};
+use stagewright::runtime::RunError;
 use stagewright::runtime::protocol::Throttle;
 
 use super::args::RunArguments;
@@ -77,8 +78,15 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit> {
     let mut all: Vec<Measured> = Vec::new();
     for at in 0..arguments.repeat.max(1) {
         let run = Run { compare: run.compare && at == 0, ..run.clone() };
-        let measured = pipeline::run(&host, &whole, &run, folder.path()).map_err(|error| machine::failed(&label, &error))?;
-        all.push(measured);
+        match pipeline::run(&host, &whole, &run, folder.path()) {
+            Ok(measured) => all.push(measured),
+            Err(RunError::Interrupted) => break,
+            Err(error) => return Err(machine::failed(&label, &error)),
+        }
+    }
+    if all.is_empty() {
+        output::note("note: interrupted before a run was finished");
+        return Ok(Exit::NoPlan);
     }
     let outcome = outcome(&plan, predicted_s, &run, &all);
     if arguments.json {

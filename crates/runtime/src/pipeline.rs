@@ -20,7 +20,7 @@ use crate::protocol::{
 };
 
 /// Samples that are in the pipeline beyond one per device, so that no device waits for the next to start.
-const SURPLUS: u32 = 2;
+const SURPLUS: u32 = 1;
 
 /// How processes are started and watched.
 #[derive(Clone)]
@@ -125,7 +125,7 @@ pub fn run(host: &Host, whole: &Whole, run: &Run, folder: &Path) -> Result<Measu
     let outputs = folder.join("outputs.bin");
     let used: Vec<usize> = (0..cut.devices.len()).filter(|&device| !cut.devices[device].is_empty()).collect();
     let window = if run.one_by_one { 1 } else { used.len() as u32 + SURPLUS };
-    let warm_up = window + 1;
+    let warm_up = used.len() as u32 + 1;
     let samples = run.samples.max(2) + warm_up;
     let token = token();
     let work = used.iter().map(|&device| {

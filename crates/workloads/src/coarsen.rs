@@ -96,6 +96,7 @@ fn add(sum: &mut OperatorDocument, part: &OperatorDocument) {
     }
     sum.flop = Some(sum.flop.unwrap_or(0.0) + part.flop.unwrap_or(0.0));
     sum.bytes_moved = Some(sum.bytes_moved.unwrap_or(0.0) + part.bytes_moved.unwrap_or(0.0));
+    sum.kernels.extend_from_slice(&part.kernels);
     if let Some(launches) = &mut sum.launches {
         *launches += part.launches.unwrap_or(1.0);
     }

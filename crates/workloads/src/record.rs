@@ -6,6 +6,7 @@
 //! sides of a sum, for example). The two products of a bilinear operator are separate pieces, since schedules
 //! such as zero-bubble run the gradient of the weights apart from that of the inputs.
 
+use stagewright_core::document::KernelDocument;
 use stagewright_core::graph::OpId;
 
 use super::tensor::Tensor;
@@ -27,12 +28,30 @@ pub(crate) enum Read {
     Weights,
 }
 
+/// `batch` products of m × k times k × n.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Product {
+    pub(crate) batch: f64,
+    pub(crate) m: f64,
+    pub(crate) n: f64,
+    pub(crate) k: f64,
+}
+
+impl Product {
+    /// As an entry of a graph document; none if it computes nothing.
+    pub(crate) fn kernels(product: Option<Product>) -> Vec<KernelDocument> {
+        let kernel = |Product { batch, m, n, k }| KernelDocument::Product { batch, m, n, k };
+        product.filter(|it| it.batch.min(it.m).min(it.n).min(it.k) > 0.0).map(kernel).into_iter().collect()
+    }
+}
+
 /// An operator of the backward pass.
 #[derive(Debug, Clone)]
 pub(crate) struct Piece {
     /// Suffix of its name and kind.
     pub(crate) suffix: &'static str,
     pub(crate) flop: f64,
+    pub(crate) product: Option<Product>,
     pub(crate) reads: Vec<Read>,
     /// Inputs whose gradients it yields.
     pub(crate) inputs: Vec<usize>,
@@ -47,6 +66,7 @@ impl Piece {
         Piece {
             suffix,
             flop,
+            product: None,
             reads: reads.to_vec(),
             inputs: inputs.to_vec(),
             parameters: None,
@@ -70,6 +90,12 @@ impl Piece {
         self
     }
 
+    /// Computes it by a matrix product.
+    pub(crate) fn product(mut self, product: Product) -> Piece {
+        self.product = Some(product);
+        self
+    }
+
     pub(crate) fn workspace(mut self, bytes: f64) -> Piece {
         self.workspace = bytes;
         self
@@ -84,6 +110,7 @@ pub(crate) struct Record {
     pub(crate) parameters: f64,
     pub(crate) shared: Option<(Owner, f64)>,
     pub(crate) flop: f64,
+    pub(crate) product: Option<Product>,
     pub(crate) moved: Option<f64>,
     pub(crate) workspace: f64,
     pub(crate) saved: f64,
@@ -100,6 +127,7 @@ impl Record {
             parameters: 0.0,
             shared: None,
             flop: 0.0,
+            product: None,
             moved: None,
             workspace: 0.0,
             saved: 0.0,
@@ -110,6 +138,12 @@ impl Record {
 
     pub(crate) fn flop(mut self, flop: f64) -> Self {
         self.flop = flop;
+        self
+    }
+
+    /// Computes it by a matrix product.
+    pub(crate) fn product(mut self, product: Product) -> Self {
+        self.product = Some(product);
         self
     }
 

@@ -30,7 +30,7 @@ use stagewright_core::ids::Keyed;
 use super::draft::{Draft, Shared};
 use super::error::WorkloadError;
 use super::optimizer::Optimizer;
-use super::record::{Piece, Read};
+use super::record::{Piece, Product, Read};
 use super::tape::{MAX_OPERATORS, Operator, Tape};
 use stagewright_formats::CostRules;
 
@@ -62,6 +62,7 @@ fn forward(tape: &Tape, rules: CostRules) -> Draft {
             bytes_moved: Some(operator.moved),
             parameter_bytes: operator.parameters * tape.width,
             workspace_bytes: operator.workspace + if first { operator.copy } else { 0.0 },
+            kernels: if first { Vec::new() } else { Product::kernels(operator.product) },
             precision: if first { None } else { Some(tape.precision) },
             launches: (!first && operator.kind == INPUT).then_some(0.0),
             ..OperatorDocument::named(operator.name.clone())
@@ -305,6 +306,9 @@ impl StepBuilder<'_> {
         }
         let document = &mut self.draft.operators[own];
         document.flop = Some(piece.flop);
+        if self.draft.rules == CostRules::Two {
+            document.kernels = Product::kernels(piece.product);
+        }
         document.bytes_moved = Some(moved);
         document.workspace_bytes = piece.workspace;
     }

@@ -18,7 +18,7 @@ use stagewright_core::ids::Keyed;
 
 use super::Precision;
 use super::error::WorkloadError;
-use super::record::{Owner, Piece, Record};
+use super::record::{Owner, Piece, Product, Record};
 use super::tensor::{Shape, Tensor};
 
 /// Maximum number of operators of a graph; each takes about a kilobyte during generation.
@@ -47,6 +47,7 @@ pub(crate) struct Operator {
     /// The operator that owns the parameters it reads.
     pub(crate) owner: OpId,
     pub(crate) flop: f64,
+    pub(crate) product: Option<Product>,
     pub(crate) moved: f64,
     pub(crate) workspace: f64,
     /// Bytes of its copy of another operator's parameters.
@@ -234,6 +235,7 @@ impl Tape {
             parameters: record.parameters,
             owner: record.shared.map_or(own, |(owner, _)| owner.0),
             flop: record.flop,
+            product: record.product,
             moved: record.moved.unwrap_or(read + weight_bytes + written),
             workspace: record.workspace,
             copy,

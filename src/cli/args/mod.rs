@@ -1,6 +1,7 @@
 //! Command-line arguments, parsed but not interpreted: see `resolve`. Each command has a structure here; those that
 //! several commands share are in `shared`, and the values that an option may take in `values`.
 
+mod costs;
 mod machine;
 mod shared;
 mod values;
@@ -12,6 +13,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 use stagewright::core::document::Schedule;
 use stagewright::workloads::{CostRules, Granularity, Optimizer, Precision};
 
+pub(crate) use costs::*;
 pub(crate) use machine::*;
 pub(crate) use shared::*;
 use values::*;
@@ -72,6 +74,8 @@ pub(crate) enum Command {
     Explain(ExplainArguments),
     /// Simulate one step of a plan: timeline, waits, memory
     Simulate(SimulateArguments),
+    /// Import, show and apply measured costs
+    Costs(CostsArguments),
     /// Measure the operators of an ONNX model on this machine
     Profile(ProfileArguments),
     /// Run a plan as a pipeline of processes on this machine: predicted and measured times

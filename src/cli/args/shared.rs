@@ -34,6 +34,10 @@ pub(crate) struct AroundArguments {
     /// Memory to keep free on every device except hosts, instead of the cluster's reserve: 1GiB, none
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory_reserve: Option<String>,
+    /// Measurements that price the model instead of the roofline, in any format that `costs import` reads; repeat for
+    /// several files
+    #[arg(long, value_name = "FILE")]
+    pub(crate) costs: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) import: ImportArguments,
 }

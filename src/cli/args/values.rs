@@ -3,7 +3,7 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use stagewright::core::document::{
     Communication, Execution, GradientsDocument, ObjectiveKind, Precision, RecomputeWorkspace, Schedule,
-    Split, TimeUnitDocument, Training,
+    Split, TimeUnitDocument, Training, TransferKind,
 };
 use stagewright::runtime::protocol::Optimization;
 use stagewright::workloads::{self, CostRules, Granularity, Optimizer};
@@ -38,6 +38,9 @@ values! {
         "fp8" => workloads::Precision::Fp8;
     optimization: Optimization = "none" => Optimization::None, "basic" => Optimization::Basic,
         "extended" => Optimization::Extended;
+    transfer: TransferKind = "send" => TransferKind::Send, "all-reduce" => TransferKind::AllReduce,
+        "all-gather" => TransferKind::AllGather, "reduce-scatter" => TransferKind::ReduceScatter,
+        "all-to-all" => TransferKind::AllToAll, "broadcast" => TransferKind::Broadcast;
     together: bool = "copy" => false, "together" => true;
     switch: bool = "on" => true, "off" => false;
     exporter: &'static str = "torch" => stagewright::formats::torch::EXPORTER,

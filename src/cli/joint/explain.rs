@@ -18,7 +18,7 @@ use super::super::exit::Exit;
 use super::super::files::{self, at_most_one_standard};
 use super::super::model_options::{Kept, ModelOptions};
 use super::super::resolve::{self, Solving};
-use super::super::{interrupt, output};
+use super::super::{interrupt, measured, output};
 use super::{failed, read_plan, refuse_around, refused};
 
 /// The output of `--json`.
@@ -68,8 +68,10 @@ pub(in crate::cli) fn explain_if_joint(arguments: &ExplainArguments) -> Result<O
     };
     let kept = plan.options.as_ref().map(|options| Kept { label: &label, options });
     let around = &arguments.model.around;
-    let options = ModelOptions::new(&around.import, around.memory_reserve.as_deref(), kept)?;
-    let (model, imported) = resolve::opened_model(files::open(&arguments.model.model)?, &options)?;
+    let options =
+        ModelOptions::with_costs(&around.import, around.memory_reserve.as_deref(), &around.costs, kept)?;
+    let (model, mut imported) = resolve::opened_model(files::open(&arguments.model.model)?, &options)?;
+    measured::on(&mut imported, &mut cluster.clone(), &options.costs())?;
     let names = layers::layer_names(&imported.graph);
     let request = iteration::Request {
         parallel: plan.objective.parallel.clone(),

@@ -174,7 +174,7 @@ pub struct LinkCostsDocument {
     pub between_servers: bool,
     /// What was measured, with which program.
     pub source: String,
-    /// Rows `[bytes, seconds]`: bytes are the size of the whole tensor on one device, before a concatenation or after a
+    /// Rows `[bytes, seconds]`: bytes are the size of the whole tensor on one device, after a concatenation and before a
     /// sum is divided, as nccl-tests counts them.
     pub rows: Vec<[f64; 2]>,
 }

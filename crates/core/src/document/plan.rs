@@ -110,6 +110,9 @@ pub struct ModelOptionsDocument {
     /// Bytes reserved on every device that is not a host, instead of the cluster's reserve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_reserve: Option<u64>,
+    /// Files of measurements that price the model.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<String>,
 }
 
 /// A unit of time.

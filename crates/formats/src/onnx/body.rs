@@ -475,6 +475,7 @@ impl<'a> Walk<'a> {
             outputs: made,
             flop: Some(flop),
             bytes_moved,
+            kernels: Vec::new(),
             unread: 0.0,
             body: Some(summary),
         });

@@ -1,5 +1,7 @@
 //! FLOP and bytes moved of a node, for the roofline.
 
+use stagewright_core::document::KernelDocument;
+
 use super::call::Call;
 use super::infer;
 use super::value::Value;
@@ -98,6 +100,59 @@ pub(super) fn flop(call: &Call<'_>, outputs: &[&Value]) -> Option<f64> {
         "Sum" | "Max" | "Min" | "Mean" => output * (call.inputs.len() as f64 - 1.0).max(1.0),
         kind => per_element(&kind.to_ascii_lowercase())? * output,
     })
+}
+
+/// The library kernels of a node: products and fused attention, in the dimensions of tables of measurements. Products of
+/// quantised weights are kernels of another kind.
+pub(super) fn kernels(call: &Call<'_>, outputs: &[&Value]) -> Vec<KernelDocument> {
+    let kernels = match call.kind() {
+        "Gemm" | "FusedGemm" => gemm(call).into_iter().collect(),
+        "MatMul" | "MatMulInteger" | "QLinearMatMul" | "MatMulIntegerToFloat" | "DynamicQuantizeMatMul"
+        | "GemmFastGelu" => matmul(call, outputs).into_iter().collect(),
+        "FusedMatMul" | "TransposeMatMul" if !call.flag("transBatchA", false) && !call.flag("transBatchB", false) => {
+            matmul(call, outputs).into_iter().collect()
+        }
+        _ if infer::is_attention(call) => infer::attention(call).map_or_else(|_| Vec::new(), |it| it.kernels),
+        _ => Vec::new(),
+    };
+    let is_positive = |kernel: &KernelDocument| match *kernel {
+        KernelDocument::Product { batch, m, n, k } => batch.min(m).min(n).min(k) >= 1.0,
+        KernelDocument::Attention { batch, queries, keys, heads, kv_heads, head_dim, .. } => {
+            batch.min(queries).min(keys).min(heads).min(kv_heads).min(head_dim) >= 1.0
+        }
+    };
+    if kernels.iter().all(is_positive) { kernels } else { Vec::new() }
+}
+
+fn gemm(call: &Call<'_>) -> Option<KernelDocument> {
+    let (&[a, b], &[c, d]) = (
+        call.optional(0)?.dims.as_slice().first_chunk::<2>()?,
+        call.optional(1)?.dims.as_slice().first_chunk::<2>()?,
+    );
+    let (m, k) = if call.flag("transA", false) { (b, a) } else { (a, b) };
+    let n = if call.flag("transB", false) { c } else { d };
+    Some(KernelDocument::Product { batch: 1.0, m: m as f64, n: n as f64, k: k as f64 })
+}
+
+/// A product, single or batched. One matrix on the right serves the whole batch as one product.
+fn matmul(call: &Call<'_>, outputs: &[&Value]) -> Option<KernelDocument> {
+    let (a, out) = (call.optional(0)?, outputs.first()?);
+    let right = call.optional(if call.kind() == "QLinearMatMul" { 3 } else { 1 })?;
+    let all = elements(&out.dims);
+    let from_end = if call.flag("transA", false) && a.rank() > 1 { 2 } else { 1 };
+    let k = *a.dims.get(a.rank().checked_sub(from_end)?)? as f64;
+    let n = match (right.rank(), call.flag("transB", false)) {
+        (0 | 1, _) => 1,
+        (rank, true) => right.dims[rank - 2],
+        (rank, false) => right.dims[rank - 1],
+    } as f64;
+    let matrices: f64 = elements(right.dims.get(..right.rank().saturating_sub(2))?);
+    let rows = all / n;
+    let m = match matrices > 1.0 && a.rank() > 1 {
+        true => a.dims[a.rank() - if from_end == 2 { 1 } else { 2 }] as f64,
+        false => rows,
+    };
+    Some(KernelDocument::Product { batch: rows / m, m, n, k })
 }
 
 /// FLOP of a matrix product, single or batched.

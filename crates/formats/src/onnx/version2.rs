@@ -194,6 +194,7 @@ impl Draft<'_, '_> {
                 layer: super::scope(operator.node).or_else(|| names::layer(&self.names[at])),
                 flop: if free { Some(0.0) } else { operator.flop },
                 bytes_moved: Some(if free { 0.0 } else { self.moved(at) }),
+                kernels: if free { Vec::new() } else { operator.kernels.clone() },
                 precision: self.precision(at),
                 launches: match &operator.body {
                     Some(body) => Some(body.launches),

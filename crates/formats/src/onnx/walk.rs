@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use stagewright_core::document::Precision;
+use stagewright_core::document::{KernelDocument, Precision};
 
 use super::body::Body;
 use super::call::{Call, Fault};
@@ -77,6 +77,8 @@ pub(super) struct Operator<'a> {
     pub(super) outputs: Vec<usize>,
     pub(super) flop: Option<f64>,
     pub(super) bytes_moved: f64,
+    /// Library kernels that it calls.
+    pub(super) kernels: Vec<KernelDocument>,
     /// Bytes of inputs that it does not read.
     pub(super) unread: f64,
     /// Figures of its body, if any.
@@ -242,6 +244,7 @@ impl<'a> Walk<'a> {
         };
         let unread = cost::unread(&call).min(bytes_moved);
         let flop = cost::flop(&call, &made);
+        let kernels = cost::kernels(&call, &made);
         if flop.is_some_and(|flop| !is_amount(flop)) {
             return Err(self.unbounded(&path));
         }
@@ -254,6 +257,7 @@ impl<'a> Walk<'a> {
             outputs: made,
             flop,
             bytes_moved: bytes_moved - unread,
+            kernels,
             unread,
             body: None,
         });

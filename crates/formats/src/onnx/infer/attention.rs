@@ -17,6 +17,8 @@
 //! A cache is `[B, G, P, H]`. The updated cache has the new tokens appended, or keeps its length if both
 //! share a buffer, which is then as long as the longest sequence may become.
 
+use stagewright_core::document::KernelDocument;
+
 use super::super::work::{elements, product};
 use super::{Call, Inferred, Value, contradiction};
 use crate::names::is_among;
@@ -34,6 +36,8 @@ pub(in super::super) struct Attention {
     widths: [u64; 2],
     /// FLOP of projecting queries, keys and values, if the operator does so.
     projection: f64,
+    /// The kernels that it consists of; none of sequences without padding, whose lengths are data.
+    pub(in super::super) kernels: Vec<KernelDocument>,
 }
 
 impl Attention {
@@ -99,6 +103,13 @@ fn scores(counts: [u64; 4]) -> f64 {
     elements(&counts)
 }
 
+/// The kernel of batch, queries, keys, heads, heads of keys, and the width of a head.
+fn fused([batch, queries, keys, heads, kv_heads, head_dim]: [u64; 6], causal: bool) -> KernelDocument {
+    let [batch, queries, keys, heads, kv_heads, head_dim] =
+        [batch, queries, keys, heads, kv_heads, head_dim].map(|size| size as f64);
+    KernelDocument::Attention { batch, queries, keys, heads, kv_heads, head_dim, causal }
+}
+
 /// The number in an input of one element, if known.
 fn known(call: &Call<'_>, at: usize) -> Option<u64> {
     match call.optional(at)?.content.as_deref()? {
@@ -155,7 +166,7 @@ fn standard(call: &Call<'_>) -> Inferred<Attention> {
         Value::new(query.elem, vec![batch, heads, queries, total]),
     ];
     let scores = scores([batch, heads, queries, total]);
-    Ok(Attention { outputs, scores, widths: [width, value_width], projection: 0.0 })
+    Ok(Attention { outputs, scores, widths: [width, value_width], projection: 0.0, kernels: vec![fused([batch, queries, total, heads, groups, width], call.flag("is_causal", false))] })
 }
 
 /// Grouped-query attention: heads share keys and values in groups.
@@ -204,7 +215,7 @@ fn grouped(call: &Call<'_>) -> Inferred<Attention> {
         Value::new(query.elem, vec![batch, heads, queries, keys]),
     ];
     let scores = scores([batch, heads, queries, keys]);
-    Ok(Attention { outputs, scores, widths: [width, width], projection: 0.0 })
+    Ok(Attention { outputs, scores, widths: [width, width], projection: 0.0, kernels: vec![fused([batch, queries, keys, heads, groups, width], true)] })
 }
 
 /// Multi-head attention: every head has its own keys and values.
@@ -245,7 +256,7 @@ fn multi_head(call: &Call<'_>) -> Inferred<Attention> {
         Value::new(query.elem, vec![batch, heads, queries, keys]),
     ];
     let scores = scores([batch, heads, queries, keys]);
-    Ok(Attention { outputs, scores, widths: [width, value_width], projection: 0.0 })
+    Ok(Attention { outputs, scores, widths: [width, value_width], projection: 0.0, kernels: vec![fused([batch, queries, keys, heads, heads, width], call.flag("unidirectional", false))] })
 }
 
 /// Tokens of several sequences without padding between them. Their lengths are data, so every sequence counts
@@ -266,7 +277,7 @@ fn packed_multi_head(call: &Call<'_>) -> Inferred<Attention> {
     let dims = vec![tokens, call.dim(i128::from(heads) * i128::from(value_width))?];
     let scores = scores([1, heads, tokens, longest]);
     let outputs = vec![Value::new(query.elem, dims)];
-    Ok(Attention { outputs, scores, widths: [width, value_width], projection: 0.0 })
+    Ok(Attention { outputs, scores, widths: [width, value_width], projection: 0.0, kernels: Vec::new() })
 }
 
 /// Attention that projects queries, keys and values itself, by one product.
@@ -304,7 +315,8 @@ fn projected(call: &Call<'_>) -> Inferred<Attention> {
     if is_packed {
         of_rank::<2>(input, "an input")?;
         let &[_, longest] = of_rank::<2>(call.input(3)?, "offsets of tokens")?;
-        return Ok(Attention { outputs, scores: scores(longest, rows), widths, projection });
+        let kernels = Vec::new();
+        return Ok(Attention { outputs, scores: scores(longest, rows), widths, projection, kernels });
     }
     let &[batch, queries, _] = of_rank::<3>(input, "an input")?;
     let past = match call.optional(if is_quantized { 8 } else { 4 }) {
@@ -319,7 +331,11 @@ fn projected(call: &Call<'_>) -> Inferred<Attention> {
         None => present,
     };
     outputs.push(Value::new(elem, vec![2, batch, heads, present, widths[0]]));
-    Ok(Attention { outputs, scores: scores(keys, rows), widths, projection })
+    let kernels = vec![
+        KernelDocument::Product { batch: 1.0, m: rows, n: columns as f64, k: inner as f64 },
+        fused([batch, queries, keys, heads, heads, widths[0]], call.flag("unidirectional", false)),
+    ];
+    Ok(Attention { outputs, scores: scores(keys, rows), widths, projection, kernels })
 }
 
 /// `PagedAttention`: paged caches, written in place. Lengths are data, so a sequence counts as long as its block

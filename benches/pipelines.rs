@@ -1,0 +1,339 @@
+//! Predicted and measured throughput of plans on this machine, two processes on a core each.
+//!
+//! Models of `data/models` with random weights. Each is profiled first; what is predicted from the profile is then run. Plans
+//! of a model are the best contiguous one, those of expert rules and of METIS, the worst cut of a linear order, and cuts
+//! between. With links as fast as the machine has them transfers happen between computations (`serial`), and with links of
+//! 100 MB/s beside them (`duplex`).
+//!
+//! Prints a table for each kind of link; nothing else should run meanwhile.
+//!
+//!     cargo bench --no-default-features --features metis --bench pipelines [-- MODEL…]
+
+#![allow(clippy::print_stdout, reason = "a bench prints its table")]
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flate2::read::MultiGzDecoder;
+use stagewright::core::cluster::{Cluster, DeviceId};
+use stagewright::core::contract::{UnitId, Units};
+use stagewright::core::document::{
+    ClassDocument, ClusterDocument, Communication, CostsDocument, KindDocument, LinkCostsDocument,
+    LinkDocument, OperatorCostsDocument, PinsDocument, Split, TransferKind,
+};
+use stagewright::core::evaluate::evaluate;
+use stagewright::core::graph::Graph;
+use stagewright::core::ids::Keyed;
+use stagewright::core::objective::{Objective, Throughput};
+use stagewright::core::placement::Placement;
+use stagewright::core::problem::Problem;
+use stagewright::costs::{Costs, apply};
+use stagewright::formats::onnx::Whole;
+use stagewright::formats::{ImportOptions, import_model};
+use stagewright::runtime::pipeline::{self, Host, Run};
+use stagewright::runtime::profile::{Profile, links, profile};
+use stagewright::runtime::protocol::{Optimization, Throttle};
+use stagewright::runtime::weights::{Missing, gather};
+use stagewright::runtime::{library, worker};
+use stagewright::{Options, solve};
+
+/// Models, with the batch of those that leave it open.
+const MODELS: [(&str, Option<u64>); 6] = [
+    ("models/resnet-50.onnx.gz", None),
+    ("models/resnet-50-qdq.onnx.gz", None),
+    ("models/convnext-tiny.onnx.gz", None),
+    ("models/swin-t.onnx.gz", None),
+    ("models/vit.onnx.gz", None),
+    ("demo/gpt2.onnx", Some(1)),
+];
+
+/// Bytes per second of throttled links.
+const SLOW: f64 = 100e6;
+
+/// Runs of each plan.
+const REPEATS: usize = 5;
+
+/// Samples that are timed in each run.
+const SAMPLES: u32 = 6;
+
+/// Predictions that differ by less are of the same plan.
+const DISTINCT: f64 = 0.05;
+
+/// Plans by rule.
+const RULES: [(&str, &str); 4] =
+    [("best contiguous", "dpl"), ("equal layers", "equal-layers"), ("equal time", "equal-time"), ("METIS", "graph-partition")];
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let library = match library::find(None) {
+        Ok(library) => library,
+        Err(error) => return println!("skipped: {error}; {}", error.help()),
+    };
+    let host = Host {
+        program: env!("CARGO_BIN_EXE_stagewright").into(),
+        arguments: vec!["worker".into()],
+        library,
+        optimization: Optimization::Basic,
+        cores: worker::cores().into_iter().take(2).collect(),
+        patience: Duration::from_secs(300),
+        stop: Arc::new(|| false),
+    };
+    let link = links(&host).unwrap_or_else(|error| panic!("{error}"));
+    println!("links: {link:?}\n");
+    let start = Instant::now();
+    let mut fast = Vec::new();
+    let mut slow = Vec::new();
+    for (file, batch) in MODELS {
+        if wanted.is_empty() || wanted.iter().any(|name| file.contains(name.as_str())) {
+            let model = Model::new(&host, file, batch);
+            fast.extend(model.rows(&host, &link, None));
+            slow.extend(model.rows(&host, &link, Some(Throttle { bandwidth: SLOW, latency_s: 0.0 })));
+        }
+    }
+    table("links of this machine", &fast);
+    table("links of 100 MB/s", &slow);
+    println!("{:.0} s in all", start.elapsed().as_secs_f64());
+}
+
+/// The link of a device.
+#[derive(Clone, Copy)]
+enum Link<'a> {
+    Measured(&'a [[f64; 2]]),
+    Given(LinkDocument),
+}
+
+/// A profiled model.
+struct Model {
+    name: String,
+    bytes: Vec<u8>,
+    options: ImportOptions,
+    whole: Whole,
+    folder: tempfile::TempDir,
+    profile: Profile,
+}
+
+impl Model {
+    fn new(host: &Host, file: &str, batch: Option<u64>) -> Model {
+        let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(file);
+        let mut bytes = Vec::new();
+        let opened = File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        match file.ends_with(".gz") {
+            true => MultiGzDecoder::new(opened).read_to_end(&mut bytes).expect("it is a gzip file"),
+            false => { bytes = fs::read(&path).expect("it can be read"); bytes.len() }
+        };
+        let options = ImportOptions { batch, ..ImportOptions::default() };
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let mut whole = Whole::new(file, &bytes, &options).unwrap_or_else(|error| panic!("{error}"));
+        gather(&mut whole.model, None, Missing::Random(0), folder.path()).unwrap_or_else(|error| panic!("{error}"));
+        let imported = import_model(file, &bytes, &options).unwrap_or_else(|error| panic!("{error}"));
+        let work: BTreeMap<String, f64> = imported
+            .graph
+            .operators
+            .iter()
+            .map(|operator| {
+                let work = (operator.flop.unwrap_or(0.0) / 1e11).max(operator.bytes_moved.unwrap_or(0.0) / 1e10);
+                (operator.name.clone(), work)
+            })
+            .collect();
+        let share = |name: &str| work.get(name).copied().unwrap_or(0.0);
+        let profile = profile(host, &whole, &share, 5, 0, folder.path()).unwrap_or_else(|error| panic!("{error}"));
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or(file).trim_end_matches(".gz").to_owned();
+        Model { name, bytes, options, whole, folder, profile }
+    }
+
+    fn problem(&self, link: Link<'_>, objective: Objective) -> Problem {
+        let mut graph = import_model(&self.name, &self.bytes, &self.options).expect("it was read before").graph;
+        let mut cluster = ClusterDocument::new("this machine");
+        cluster.classes.insert("cpu".into(), ClassDocument::default());
+        let given = if let Link::Given(link) = link { Some(link) } else { None };
+        cluster.kinds.push(KindDocument { link: given, ..KindDocument::named("cpu", 2) });
+        let mut costs = CostsDocument::new("profile");
+        costs.operators.push(OperatorCostsDocument {
+            class: "cpu".into(),
+            source: "profile".into(),
+            seconds: self.profile.seconds.clone(),
+            spread: BTreeMap::new(),
+        });
+        if let Link::Measured(rows) = link {
+            costs.links.push(LinkCostsDocument {
+                class: "cpu".into(),
+                transfer: TransferKind::Send,
+                devices: 2,
+                between_servers: false,
+                source: "ping".into(),
+                rows: rows.to_vec(),
+            });
+        }
+        let costs = Costs::new([("profile".to_owned(), costs)]).expect("a profile has times");
+        apply(&mut graph, &mut cluster, &costs);
+        let graph = Graph::from_document(graph).expect("the importer makes graphs");
+        let cluster = Cluster::from_document(cluster).expect("the cluster is complete");
+        Problem::new(graph, cluster, objective, PinsDocument::default()).expect("every operator has seconds")
+    }
+
+    /// Every plan, predicted and measured.
+    fn rows(&self, host: &Host, link: &[[f64; 2]], throttle: Option<Throttle>) -> Vec<Row> {
+        let communication = if throttle.is_some() { Communication::Duplex } else { Communication::Serial };
+        let link = match throttle {
+            None => Link::Measured(link),
+            Some(Throttle { bandwidth, latency_s }) => Link::Given(LinkDocument { latency_s, bandwidth }),
+        };
+        let objective =
+            |split| Objective::Throughput(Throughput { split, communication, ..Throughput::default() });
+        let problem = self.problem(link, objective(Split::Contiguous));
+        let free = self.problem(link, objective(Split::Free));
+        let mut rows: Vec<Row> = Vec::new();
+        for (rule, placement, predicted) in plans(&problem, &free) {
+            if rows.iter().any(|row| (row.predicted / predicted - 1.0).abs() < DISTINCT) {
+                continue;
+            }
+            let run = Run {
+                devices: vec!["cpu0".into(), "cpu1".into()],
+                placement: problem
+                    .graph()
+                    .operators()
+                    .map(|op| (problem.graph().operator(op).name.clone(), placement.device_of(op).index()))
+                    .collect(),
+                samples: SAMPLES,
+                seed: 0,
+                communication,
+                throttle: vec![throttle; 2],
+                one_by_one: false,
+                compare: false,
+            };
+            let mut measured: Vec<f64> = (0..REPEATS)
+                .map(|_| {
+                    let measured = pipeline::run(host, &self.whole, &run, self.folder.path());
+                    measured.unwrap_or_else(|error| panic!("{}: {error}", self.name)).seconds_per_sample
+                })
+                .collect();
+            measured.sort_by(f64::total_cmp);
+            let row = Row { model: self.name.clone(), rule, predicted, measured };
+            println!("{} | {} | {:.1} ms | {:.1} ms | {:+.1}%", row.model, row.rule, 1e3 * predicted, 1e3 * row.median(), 100.0 * row.error());
+            rows.push(row);
+        }
+        rows
+    }
+}
+
+/// Plans with their values: those of rules, and cuts of a linear order from the best to the worst.
+fn plans(problem: &Problem, free: &Problem) -> Vec<(String, Placement, f64)> {
+    let mut plans = Vec::new();
+    for (name, solver) in RULES {
+        let of = if solver == "graph-partition" { free } else { problem };
+        let options = Options::default().solver_named(solver).expect("a solver of the table").time_limit(Some(Duration::from_secs(20)));
+        match solve(of, &options).ok().and_then(|solution| solution.plan) {
+            Some(plan) => plans.push((name.to_owned(), plan.placement.clone(), plan.value())),
+            None => println!("no plan of {name}"),
+        }
+    }
+    let mut cuts = cuts(problem);
+    cuts.sort_by(|one, other| one.1.total_cmp(&other.1));
+    let (Some(best), Some((worst, value))) = (cuts.first().map(|cut| cut.1), cuts.last().cloned()) else { return plans };
+    plans.push(("worst cut".into(), worst, value));
+    for share in [0.3, 0.65] {
+        let wanted = best * (value / best).powf(share);
+        let near = cuts.iter().min_by(|one, other| (one.1 - wanted).abs().total_cmp(&(other.1 - wanted).abs()));
+        if let Some((placement, value)) = near {
+            plans.push((format!("cut at {:.2} of the best", value / best), placement.clone(), *value));
+        }
+    }
+    plans
+}
+
+/// Every cut of a linear order into two stages.
+fn cuts(problem: &Problem) -> Vec<(Placement, f64)> {
+    let units = Units::contiguous(problem, &[]);
+    let mut awaited: Keyed<UnitId, usize> = Keyed::filled(0, units.len());
+    units.ids().for_each(|unit| units.successors(unit).iter().for_each(|&next| awaited[next] += 1));
+    let mut open: Vec<UnitId> = units.ids().rev().filter(|&unit| awaited[unit] == 0).collect();
+    let mut device_of = vec![DeviceId::new(1); problem.graph().operator_count()];
+    let mut cuts = Vec::new();
+    while let Some(unit) = open.pop() {
+        units.members(unit).iter().for_each(|op| device_of[op.index()] = DeviceId::new(0));
+        for &next in units.successors(unit) {
+            awaited[next] -= 1;
+            if awaited[next] == 0 {
+                open.push(next);
+            }
+        }
+        let placement = Placement::new(device_of.clone());
+        let evaluation = evaluate(problem, &placement);
+        if evaluation.is_feasible() && placement.used().len() == 2 {
+            cuts.push((placement, evaluation.value));
+        }
+    }
+    cuts
+}
+
+/// A plan that was run.
+struct Row {
+    model: String,
+    rule: String,
+    predicted: f64,
+    /// Seconds per sample of every repeat, ascending.
+    measured: Vec<f64>,
+}
+
+impl Row {
+    fn median(&self) -> f64 {
+        self.measured[self.measured.len() / 2]
+    }
+
+    fn error(&self) -> f64 {
+        self.predicted / self.median() - 1.0
+    }
+}
+
+fn table(title: &str, rows: &[Row]) {
+    println!("\n### {title}\n");
+    println!("| model | plan | predicted, ms | measured, ms | of {REPEATS} runs | error |");
+    println!("| --- | --- | ---: | ---: | ---: | ---: |");
+    for row in rows {
+        let (low, high) = (row.measured[0], row.measured[row.measured.len() - 1]);
+        println!(
+            "| {} | {} | {:.1} | {:.1} | {:.1} to {:.1} | {:+.1}% |",
+            row.model, row.rule, 1e3 * row.predicted, 1e3 * row.median(), 1e3 * low, 1e3 * high, 100.0 * row.error()
+        );
+    }
+    let mut errors: Vec<f64> = rows.iter().map(|row| row.error().abs()).collect();
+    errors.sort_by(f64::total_cmp);
+    if let (Some(middle), Some(worst)) = (errors.get(errors.len() / 2), errors.last()) {
+        println!("\n{} plans: median error {:.1}%, worst {:.1}%", rows.len(), 100.0 * middle, 100.0 * worst);
+    }
+    // Plans of different models differ by their models, so ranks are those of slowdowns within a model.
+    let mut names: Vec<&str> = rows.iter().map(|row| row.model.as_str()).collect();
+    names.dedup();
+    let mut pooled = (Vec::new(), Vec::new());
+    for name in names {
+        let own: Vec<&Row> = rows.iter().filter(|row| row.model == name).collect();
+        let predicted: Vec<f64> = own.iter().map(|row| row.predicted).collect();
+        let measured: Vec<f64> = own.iter().map(|row| row.median()).collect();
+        println!("rank correlation of {name}: {:.2} of {} plans", correlation(&predicted, &measured), own.len());
+        let least = |numbers: &[f64]| numbers.iter().copied().fold(f64::INFINITY, f64::min);
+        pooled.0.extend(predicted.iter().map(|value| value / least(&predicted)));
+        pooled.1.extend(measured.iter().map(|value| value / least(&measured)));
+    }
+    println!("rank correlation of all, each relative to the best of its model: {:.2}", correlation(&pooled.0, &pooled.1));
+}
+
+/// Spearman's rank correlation; equal numbers share their mean rank.
+fn correlation(one: &[f64], other: &[f64]) -> f64 {
+    let ranks = |numbers: &[f64]| -> Vec<f64> {
+        let rank = |number: &f64| {
+            let below = numbers.iter().filter(|it| *it < number).count() as f64;
+            let equal = numbers.iter().filter(|it| *it == number).count() as f64;
+            below + 0.5 * (equal - 1.0)
+        };
+        numbers.iter().map(rank).collect()
+    };
+    let (one, other) = (ranks(one), ranks(other));
+    let mean = (one.len() as f64 - 1.0) / 2.0;
+    let product: f64 = one.iter().zip(&other).map(|(a, b)| (a - mean) * (b - mean)).sum();
+    let square = |ranks: &[f64]| ranks.iter().map(|rank| (rank - mean).powi(2)).sum::<f64>();
+    product / (square(&one) * square(&other)).sqrt()
+}

@@ -1,0 +1,119 @@
+//! Pipelines compute what the whole model computes, wherever it is cut.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prost::Message;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde_json::Value;
+use stagewright::core::document::Communication;
+use stagewright::formats::ImportOptions;
+use stagewright::formats::onnx::Whole;
+use stagewright::runtime::library;
+use stagewright::runtime::pipeline::{self, Host, Measured, Run};
+use stagewright::runtime::protocol::{Optimization, Throttle};
+use stagewright::runtime::weights::{Missing, gather};
+
+use super::model::{chain, random, write};
+use super::{run, runtime, stderr, text};
+
+fn host(library: PathBuf) -> Host {
+    Host {
+        program: env!("CARGO_BIN_EXE_stagewright").into(),
+        arguments: vec!["worker".into()],
+        library,
+        optimization: Optimization::Basic,
+        cores: Vec::new(),
+        patience: Duration::from_secs(120),
+        stop: Arc::new(|| false),
+    }
+}
+
+/// Runs a model with operators on numbered devices.
+fn placed(host: &Host, bytes: &[u8], place: &mut dyn FnMut() -> usize, run: &Run) -> Measured {
+    let folder = tempfile::tempdir().unwrap();
+    let mut whole = Whole::new("model", bytes, &ImportOptions::default()).unwrap();
+    gather(&mut whole.model, None, Missing::Refuse, folder.path()).unwrap();
+    let placement: BTreeMap<String, usize> =
+        whole.operators.iter().flatten().map(|name| (name.clone(), place())).collect();
+    pipeline::run(host, &whole, &Run { placement, ..run.clone() }, folder.path()).unwrap()
+}
+
+fn settings(devices: usize, communication: Communication) -> Run {
+    Run {
+        devices: (0..devices).map(|device| format!("cpu{device}")).collect(),
+        placement: BTreeMap::new(),
+        samples: 3,
+        seed: 5,
+        communication,
+        throttle: Vec::new(),
+        one_by_one: false,
+        compare: true,
+    }
+}
+
+#[test]
+fn any_placement_of_any_graph_computes_what_the_model_computes() {
+    let Some(library) = runtime() else { return };
+    let host = host(library);
+    for seed in 0..9 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let model = random(4 + 3 * seed as usize, seed).encode_to_vec();
+        let devices = rng.random_range(1..4);
+        let communication = [Communication::Serial, Communication::Overlap, Communication::Duplex][seed as usize % 3];
+        let measured =
+            placed(&host, &model, &mut || rng.random_range(0..devices), &settings(devices, communication));
+        assert!(measured.difference.is_some_and(|difference| difference < 1e-5), "seed {seed}: {measured:?}");
+        assert!(measured.seconds_per_sample > 0.0);
+    }
+}
+
+#[test]
+fn a_throttled_link_takes_as_long_as_it_says() {
+    let Some(library) = runtime() else { return };
+    let host = host(library);
+    // 1 MB from one device to the other: 50 ms at 20 MB/s, far more than two products.
+    let model = chain(2, 1024, 256).encode_to_vec();
+    for communication in [Communication::Serial, Communication::Overlap, Communication::Duplex] {
+        let throttle = Some(Throttle { bandwidth: 2e7, latency_s: 0.0 });
+        let run = Run { throttle: vec![throttle; 2], ..settings(2, communication) };
+        let mut next = 0;
+        let mut place = || {
+            next += 1;
+            usize::from(next > 2)
+        };
+        let measured = placed(&host, &model, &mut place, &run);
+        let link = 1024.0 * 256.0 * 4.0 / 2e7;
+        assert!(measured.seconds_per_sample > 0.99 * link, "{communication:?}: {measured:?}");
+    }
+}
+
+#[test]
+fn a_profiled_plan_runs_and_both_times_are_told() {
+    let Some(library) = runtime() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    write(&chain(6, 64, 256), &path("model.onnx"));
+    let model = path("model.onnx");
+    let (costs, machine, plan) = (path("costs.json"), path("machine.toml"), path("plan.json"));
+    let output = run(&library, &["profile", text(&model), "--runs", "3", "--out", text(&costs), "--machine", text(&machine)]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let measured: Value = serde_json::from_slice(&std::fs::read(&costs).unwrap()).unwrap();
+    let seconds = measured["operators"][0]["seconds"].as_object().unwrap();
+    assert_eq!(seconds.len(), 12);
+    assert!(seconds["product0"].as_f64().unwrap() > seconds["relu0"].as_f64().unwrap());
+    let planned = run(
+        &library,
+        &["plan", text(&model), "--cluster", text(&machine), "--costs", text(&costs), "--out", text(&plan)],
+    );
+    assert!(planned.status.success(), "{}", stderr(&planned));
+    let ran = run(&library, &["run", text(&model), text(&plan), "--samples", "5", "--repeat", "2", "--json"]);
+    assert!(ran.status.success(), "{}", stderr(&ran));
+    let told: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(told["repeats_s"].as_array().unwrap().len(), 2);
+    assert!(told["measured_s"].as_f64().unwrap() > 0.0 && told["predicted_s"].as_f64().unwrap() > 0.0);
+    assert!(told["difference"].as_f64().unwrap() < 1e-5);
+}

@@ -12,7 +12,6 @@ use serde_json::Value;
 use stagewright::core::document::Communication;
 use stagewright::formats::ImportOptions;
 use stagewright::formats::onnx::Whole;
-use stagewright::runtime::library;
 use stagewright::runtime::pipeline::{self, Host, Measured, Run};
 use stagewright::runtime::protocol::{Optimization, Throttle};
 use stagewright::runtime::weights::{Missing, gather};

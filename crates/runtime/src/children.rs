@@ -113,12 +113,12 @@ impl Children {
     pub(crate) fn next(&mut self, waiting: &dyn Fn(usize) -> bool) -> Result<(usize, Report)> {
         let start = Instant::now();
         loop {
+            if (self.stop)() {
+                return Err(RunError::Interrupted);
+            }
             let (index, heard) = match self.heard.recv_timeout(TICK) {
                 Ok(heard) => heard,
                 Err(RecvTimeoutError::Timeout) => {
-                    if (self.stop)() {
-                        return Err(RunError::Interrupted);
-                    }
                     if start.elapsed() >= self.patience {
                         return Err(self.hung(waiting));
                     }

@@ -46,6 +46,8 @@ pub fn plan_document(problem: &Problem, solution: &Solution, provenance: Provena
         devices: plan.map(|plan| devices(problem, plan)).unwrap_or_default(),
         uplinks: plan.map(|plan| uplinks(problem, plan)).unwrap_or_default(),
         priority: plan.and_then(|plan| priority(problem, plan)),
+        robust: None,
+        regret: None,
     }
 }
 

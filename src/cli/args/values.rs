@@ -7,6 +7,15 @@ use stagewright::core::document::{
 };
 use stagewright::workloads::{self, CostRules, Granularity, Optimizer};
 
+/// What a robust plan minimises in its worst case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Criterion {
+    /// Its value.
+    Value,
+    /// Its relative distance from the best plan for the same costs.
+    Regret,
+}
+
 /// Declares parsers of values by name.
 macro_rules! values {
     ($($option:ident: $type:ty = $($name:literal => $value:expr),+;)+) => {$(
@@ -35,6 +44,7 @@ values! {
     workload_precision: workloads::Precision = "fp32" => workloads::Precision::Fp32,
         "fp16" => workloads::Precision::Fp16, "bf16" => workloads::Precision::Bf16,
         "fp8" => workloads::Precision::Fp8;
+    criterion: Criterion = "value" => Criterion::Value, "regret" => Criterion::Regret;
     together: bool = "copy" => false, "together" => true;
     switch: bool = "on" => true, "off" => false;
     exporter: &'static str = "torch" => stagewright::formats::torch::EXPORTER;

@@ -197,5 +197,7 @@ fn plan(graph: &GraphDocument, devices: &[(&str, usize)], device_of: &[Option<us
         devices: documents,
         uplinks: Vec::new(),
         priority: None,
+        robust: None,
+        regret: None,
     }
 }

@@ -41,6 +41,7 @@
 //! - [`formats`], [`clusters`], [`workloads`]: models and clusters from files, names and hyperparameters.
 //! - [`mod@solve`], [`portfolio`], [`registry`]: solving, the choice of a solver, and the tables of solvers and bounds.
 //! - [`diagnose`], [`explain`]: why there is no plan, and why a plan takes as long as it does.
+//! - [`robust`]: the plan of least value when costs are off.
 //! - [`joint`]: joint plans, with degrees of parallelism by stage and configurations by layer.
 //! - [`shard`]: the choice of a strategy for every operator under a memory limit.
 //! - [`costs`]: measured costs of operators, kernels and transfers.
@@ -64,6 +65,7 @@ pub mod learned;
 pub mod portfolio;
 pub mod prelude;
 pub mod registry;
+pub mod robust;
 pub mod solve;
 
 pub use stagewright_core as core;

@@ -23,6 +23,7 @@ mod readme;
 mod reference;
 mod regression;
 mod reports;
+mod robust;
 mod schema;
 mod simulate;
 mod terminal;

@@ -47,10 +47,10 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit> {
 
 /// Takes from a plan what it claims, which is of another objective than the one asked for; whether it claimed anything.
 fn set_aside(plan: &mut PlanDocument) -> bool {
-    let PlanDocument { status, objective, bound, gap, .. } = plan;
+    let PlanDocument { status, objective, bound, gap, robust, regret, .. } = plan;
     let is_claimed = *status != PlanStatus::Unknown || bound.value_s.is_some();
     *status = PlanStatus::Unknown;
-    (objective.value_s, *gap) = (None, None);
+    (objective.value_s, *gap, *robust, *regret) = (None, None, None, None);
     *bound = BoundDocument { value_s: None, source: "none".into(), certificate: None };
     is_claimed
 }

@@ -1,17 +1,22 @@
 //! `explain`: the reasons for the value of a plan, and what would change it.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
 use stagewright::calls::assign_calls;
 use stagewright::core::cluster::{Cluster, DeviceId};
 use stagewright::core::document::{ObjectiveDocument, PinTargets, PinsDocument, PlanDocument};
+use stagewright::core::placement::Placement;
 use stagewright::core::problem::Problem;
-use stagewright::explain::{Explanation, WhatIf, WhatIfEffort, changes, explain, text, what_if};
+use stagewright::explain::{
+    Explanation, Sensitivity, WhatIf, WhatIfEffort, changes, explain, sensitivity, text, what_if,
+};
 use stagewright::placement::placement;
 use stagewright::report::throughput::throughput;
+use stagewright::report::units::percent;
 
 use super::args::ExplainArguments;
 use super::error::{CliError, Result};
@@ -27,7 +32,13 @@ struct Document<'a> {
     #[serde(flatten)]
     explanation: &'a Explanation,
     what_ifs: &'a [WhatIf],
+    /// Absent if the what-ifs are skipped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sensitivity: Option<&'a Sensitivity>,
 }
+
+/// Share by which costs are off, unless it is given.
+const COSTS_OFF: &str = "10%";
 
 const SCHEMA: &str = "stagewright.explanation/1";
 
@@ -36,6 +47,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit> {
         return Ok(exit);
     }
     let solving = resolve::solving(&arguments.solve)?;
+    let deviation = resolve::deviation("--costs-off", arguments.costs_off.as_deref().unwrap_or(COSTS_OFF))?;
     let (documents, mut plan, label) = resolve::planned(&arguments.model, &arguments.plan)?;
     resolve::override_objective(&mut plan.objective, &arguments.objective)?;
     assign_calls(&documents.model.graph, &documents.cluster, &mut plan);
@@ -53,9 +65,16 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit> {
             .at(label)
             .help("`check` lists every violation"));
     }
-    let what_ifs = match arguments.no_what_if {
-        true => Vec::new(),
-        false => ask(&problem, &plan, &solving),
+    let (what_ifs, sensitivity) = match arguments.no_what_if {
+        true => (Vec::new(), None),
+        false => {
+            let interrupt = interrupt::watch();
+            let mut left = solving.limits.time;
+            let what_ifs = ask(&problem, &plan, &solving, &interrupt, &mut left);
+            let best = what_ifs.first().and_then(|as_it_is| as_it_is.value_s);
+            let effort = effort(&solving, left, &interrupt);
+            (what_ifs, sense(&problem, &placement, deviation, best, &effort))
+        }
     };
     let document = problem.objective().to_document(Some(explanation.value_s));
     let known = throughput(&document, explanation.value_s, batch, problem.graph().document());
@@ -65,19 +84,56 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit> {
             objective: &document,
             explanation: &explanation,
             what_ifs: &what_ifs,
+            sensitivity: sensitivity.as_ref(),
         })?)?,
         false => {
-            output::result(&text(&document, &explanation, &what_ifs, known.as_ref(), output::width()))?;
+            let (sensitivity, known) = (sensitivity.as_ref(), known.as_ref());
+            output::result(&text(&document, &explanation, &what_ifs, sensitivity, known, output::width()))?;
         }
     }
     Ok(Exit::Done)
 }
 
-/// Solves the problem under every change. Each gets an equal share of the time that is left.
-fn ask(problem: &Problem, plan: &PlanDocument, solving: &Solving) -> Vec<WhatIf> {
-    let interrupt = interrupt::watch();
+/// The limits of a solve, with the time that is left.
+fn effort(solving: &Solving, time: Option<Duration>, interrupt: &Arc<AtomicBool>) -> WhatIfEffort {
+    WhatIfEffort {
+        time,
+        memory: solving.limits.memory,
+        threads: solving.threads,
+        gap: solving.limits.gap,
+        seed: solving.seed,
+        interrupt: interrupt.clone(),
+    }
+}
+
+/// Solves the problem for costs that are off.
+fn sense(
+    problem: &Problem,
+    placement: &Placement,
+    deviation: f64,
+    best: Option<f64>,
+    effort: &WhatIfEffort,
+) -> Option<Sensitivity> {
+    output::note(&format!("what if: costs are off by up to {}", percent(deviation)));
+    match sensitivity(problem, placement, deviation, best, effort) {
+        Ok(found) => Some(found),
+        Err(error) => {
+            output::note(&format!("what if: costs are off: {error}"));
+            None
+        }
+    }
+}
+
+/// Solves the problem under every change. Each gets an equal share of half the time that is left, and the sensitivity
+/// the rest.
+fn ask(
+    problem: &Problem,
+    plan: &PlanDocument,
+    solving: &Solving,
+    interrupt: &Arc<AtomicBool>,
+    left: &mut Option<Duration>,
+) -> Vec<WhatIf> {
     let changes = changes(problem);
-    let mut left = solving.limits.time;
     let mut what_ifs = Vec::new();
     for (at, change) in changes.iter().enumerate() {
         if interrupt.load(Ordering::Relaxed) {
@@ -91,15 +147,8 @@ fn ask(problem: &Problem, plan: &PlanDocument, solving: &Solving) -> Vec<WhatIf>
                 continue;
             }
         };
-        let rest = (changes.len() - at) as u32;
-        let effort = WhatIfEffort {
-            time: left.map(|left| left / rest),
-            memory: solving.limits.memory,
-            threads: solving.threads,
-            gap: solving.limits.gap,
-            seed: solving.seed,
-            interrupt: interrupt.clone(),
-        };
+        let rest = (2 * changes.len() - at) as u32;
+        let effort = effort(solving, left.map(|left| left / rest), interrupt);
         let started = std::time::Instant::now();
         output::note(&format!("what if: {}", change.describe()));
         match what_if(change, &changed, plan, &effort) {
@@ -107,7 +156,7 @@ fn ask(problem: &Problem, plan: &PlanDocument, solving: &Solving) -> Vec<WhatIf>
             // An error does not discard the other answers.
             Err(error) => output::note(&format!("what if: {}: {error}", change.describe())),
         }
-        left = left.map(|left| left.saturating_sub(started.elapsed()).max(Duration::from_millis(1)));
+        *left = left.map(|left| left.saturating_sub(started.elapsed()).max(Duration::from_millis(1)));
     }
     what_ifs
 }

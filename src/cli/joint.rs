@@ -43,6 +43,7 @@ pub(super) use explain::explain_if_joint;
 pub(super) fn plan(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     refuse(&[
         ("--start", arguments.start.is_some()),
+        ("--robust", arguments.robust.is_some()),
         ("--simulations", arguments.simulations.is_some()),
         ("--checkpoint", arguments.checkpoint.is_some()),
         ("--dot", arguments.dot.is_some()),

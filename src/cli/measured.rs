@@ -1,8 +1,11 @@
 //! `--costs`: measurements applied to a model and a cluster.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use stagewright::core::document::{ClusterDocument, CostsDocument};
+use stagewright::core::document::{ClusterDocument, CostsDocument, SourcesDocument};
+use stagewright::core::placement::Placement;
+use stagewright::core::problem::Problem;
 use stagewright::costs::import;
 use stagewright::costs::{Costs, Coverage, Source, apply};
 use stagewright::formats::Imported;
@@ -35,6 +38,30 @@ pub(crate) fn on(model: &mut Imported, cluster: &mut ClusterDocument, paths: &[P
         ));
     }
     Ok(coverage)
+}
+
+/// Shares of a plan's compute time by source; `None` if all of it is measured, or there is none.
+pub(crate) fn sources(
+    problem: &Problem,
+    placement: &Placement,
+    coverage: &Coverage,
+) -> Option<SourcesDocument> {
+    let mut sums: BTreeMap<Source, f64> = BTreeMap::new();
+    for op in problem.graph().operators() {
+        let pool = problem.pool_of(placement.device_of(op));
+        let class = &problem.cluster().kind(problem.pools()[pool].kind).class;
+        let source = coverage.operators.get(class)?.get(op.index()).copied().flatten()?;
+        *sums.entry(source).or_default() += problem.seconds(op, pool).unwrap_or(0.0);
+    }
+    let total: f64 = sums.values().sum();
+    let share = |source| sums.get(&source).map_or(0.0, |sum| sum / total);
+    let shares = SourcesDocument {
+        measured: share(Source::Measured),
+        interpolated: share(Source::Interpolated),
+        fitted: share(Source::Fitted),
+        guessed: share(Source::Guessed),
+    };
+    (total > 0.0 && shares.measured < 1.0).then_some(shares)
 }
 
 /// Number of operators, over all classes, whose seconds come from measurements.

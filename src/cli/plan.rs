@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use stagewright::core::document::PlanDocument;
+use stagewright::core::document::{PlanDocument, RegretDocument};
 use stagewright::core::problem::Problem;
 use stagewright::core::solver::{Context, Observer, Solution, SolveError, Status};
+use stagewright::core::tolerance;
 use stagewright::diagnose::{DiagnosisEffort, diagnose};
 use stagewright::explain::Merged;
 use stagewright::formats::write_plan;
@@ -17,6 +18,7 @@ use stagewright::report::html::{self, Page};
 use stagewright::report::step::Step;
 use stagewright::report::table;
 use stagewright::report::throughput::throughput;
+use stagewright::robust;
 use stagewright::text::visible;
 
 use super::args::PlanArguments;
@@ -26,8 +28,8 @@ use super::files::{self, Outputs};
 use super::policy;
 use super::progress::Progress;
 use super::recorder::Recorder;
-use super::resolve::{self, Chosen, Solving};
-use super::{export, interrupt, joint, output, simulate, strategies};
+use super::resolve::{self, Chosen, Robustness, Solving};
+use super::{export, interrupt, joint, measured, output, simulate, strategies};
 
 /// Maximum time of a diagnosis; it also ends with the time limit of the solve.
 const DIAGNOSIS: Duration = Duration::from_secs(20);
@@ -55,8 +57,10 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
         chosen = policy::of_checkpoint(path, arguments.zero_shot, &chosen)?;
     }
     resolve::counts(&chosen, &solving)?;
+    let robustness = resolve::robustness(arguments, &objective)?;
     let documents = resolve::documents(&arguments.model)?;
-    let (options, batch) = (documents.options.clone(), documents.batch());
+    let (options, batch, coverage) =
+        (documents.options.clone(), documents.batch(), documents.coverage.clone());
     let problem = resolve::problem(documents, objective)?;
     if let Some(merged) = Merged::from_problem(&problem) {
         output::note(&format!("note: {}", merged.text()));
@@ -64,9 +68,11 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     if arguments.solver == "auto" && verbose {
         output::note(&format!("solver: {}", chosen.label));
     }
-    let mut answer = answer(problem, &chosen, &solving, verbose)?;
+    let mut answer = answer(problem, &chosen, &solving, robustness, verbose)?;
     let Answer { problem, solution, document, .. } = &mut answer;
     document.model = options;
+    let placement = solution.plan.as_ref().map(|plan| &plan.placement);
+    document.sources = placement.and_then(|placement| measured::sources(problem, placement, &coverage));
     document.throughput = solution
         .value()
         .and_then(|value| throughput(&document.objective, value, batch, problem.graph().document()));
@@ -76,7 +82,15 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     answer.write_convergence(arguments)?;
     answer.write_drawing(arguments)?;
     answer.write_step(arguments)?;
-    Ok(Exit::from_solution(&answer.solution, solving.gap))
+    // The gap of a robust plan is that of its worst case.
+    let PlanDocument { robust, regret, .. } = &answer.document;
+    let of_regret = |regret: &RegretDocument| tolerance::gap(1.0 + regret.regret, 1.0 + regret.bound);
+    let reached = robust.as_ref().map(|robust| robust.gap).or(regret.as_ref().map(of_regret));
+    Ok(match (reached, solving.gap) {
+        (Some(reached), Some(wanted)) if reached > wanted => Exit::GapNotReached,
+        (Some(_), _) => Exit::Done,
+        (None, wanted) => Exit::from_solution(&answer.solution, wanted),
+    })
 }
 
 fn outputs(arguments: &PlanArguments) -> Result<Outputs> {
@@ -101,16 +115,39 @@ fn solving(arguments: &PlanArguments) -> Result<Solving> {
 }
 
 /// Solves a problem, and diagnoses it if there is no plan.
-fn answer(problem: Problem, chosen: &Chosen, solving: &Solving, verbose: bool) -> Result<Answer> {
+fn answer(
+    problem: Problem,
+    chosen: &Chosen,
+    solving: &Solving,
+    robustness: Option<Robustness>,
+    verbose: bool,
+) -> Result<Answer> {
     let interrupt = interrupt::watch();
     let started = Instant::now();
     let mut recorder = Recorder::new(verbose, chosen.solver.capabilities().counts_simulations);
-    let solution = observed(&problem, chosen, solving, &interrupt, &mut recorder)?;
+    let mut context = context(solving, &interrupt, &mut recorder);
+    let solver = &*chosen.solver;
+    let refused = |error| failed(chosen, &error);
+    let (mut robust, mut regret) = (None, None);
+    let solution = match robustness {
+        None => solver.solve(&problem, &mut context).map_err(refused)?,
+        Some(Robustness::Value(uncertainty)) => {
+            let found = robust::solve(&problem, uncertainty, solver, &mut context).map_err(refused)?;
+            robust = robust::document(&found, uncertainty);
+            found.solution(&context)
+        }
+        Some(Robustness::Regret(deviation)) => {
+            let found = robust::regret(&problem, deviation, solver, &mut context).map_err(refused)?;
+            regret = robust::regret_document(&problem, &found, deviation);
+            found.solution(&context)
+        }
+    };
     let convergence = recorder.finish();
     let elapsed = started.elapsed();
     let provenance =
         Provenance { solver: chosen.label.clone(), seconds: elapsed.as_secs_f64(), seed: solving.seed };
     let mut document = plan_document(&problem, &solution, provenance);
+    (document.robust, document.regret) = (robust, regret);
     if solution.status == Status::Infeasible {
         let why = explain(&problem, chosen, solving, elapsed, interrupt);
         document.reason = Some(document.reason.into_iter().chain(why).collect::<Vec<_>>().join("\n"));
@@ -233,13 +270,27 @@ fn observed(
     interrupt: &Arc<AtomicBool>,
     observer: &mut dyn Observer,
 ) -> Result<Solution> {
+    let mut context = context(solving, interrupt, observer);
+    chosen.solver.solve(problem, &mut context).map_err(|error| failed(chosen, &error))
+}
+
+/// The context of a solve under the limits.
+fn context<'a>(
+    solving: &Solving,
+    interrupt: &Arc<AtomicBool>,
+    observer: &'a mut dyn Observer,
+) -> Context<'a> {
     let mut context = Context::new(solving.limits, interrupt.clone(), observer);
     context.seed = solving.seed;
     context.threads = solving.threads;
-    chosen.solver.solve(problem, &mut context).map_err(|error| match error {
+    context
+}
+
+fn failed(chosen: &Chosen, error: &SolveError) -> CliError {
+    match error {
         SolveError::Unsupported { .. } => CliError::new("U004", error.to_string()).at("--solver"),
         _ => CliError::new("X001", error.to_string()).at(format!("--solver {}", chosen.solver.name())),
-    })
+    }
 }
 
 /// Explains why there is no plan and what would make one feasible, one line each.

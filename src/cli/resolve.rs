@@ -17,6 +17,7 @@ use stagewright::core::objective::Objective;
 use stagewright::core::problem::{Problem, ProblemError};
 use stagewright::core::solver::{Limits, Solver};
 use stagewright::costs::Coverage;
+use stagewright::core::uncertainty::Uncertainty;
 use stagewright::formats::{
     Foreign, Imported, PlanFile, import_cluster, import_file, import_model, import_pins,
 };
@@ -24,7 +25,10 @@ use stagewright::layers::keep_whole;
 use stagewright::nearest::{instead, nearest_three};
 use stagewright::{portfolio, registry};
 
-use super::args::{AroundArguments, ImportArguments, ModelArguments, ObjectiveArguments, SolveArguments};
+use super::args::{
+    AroundArguments, Criterion, ImportArguments, ModelArguments, ObjectiveArguments, PlanArguments,
+    SolveArguments,
+};
 use super::error::{CliError, Result};
 use super::files::{Input, Opened, at_most_one_standard, is_standard, open, read};
 use super::model_options::{Kept, ModelOptions};
@@ -405,6 +409,49 @@ pub(crate) fn counts(chosen: &Chosen, solving: &Solving) -> Result<()> {
     Err(CliError::new("U001", format!("`{}` does not count simulations", chosen.solver.name()))
         .at("--simulations")
         .help(format!("leave it out, or use one of {}", counting.join(", "))))
+}
+
+/// What a plan is made robust against.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Robustness {
+    /// The worst value.
+    Value(Uncertainty),
+    /// The regret, if costs are off by this share.
+    Regret(f64),
+}
+
+/// What to make the plan robust against, if anything.
+pub(crate) fn robustness(arguments: &PlanArguments, objective: &Objective) -> Result<Option<Robustness>> {
+    let Some(text) = &arguments.robust else { return Ok(None) };
+    let deviation = deviation("--robust", text)?;
+    let budget = arguments.robust_budget.unwrap_or(1);
+    count("--robust-budget", budget.into(), 1..=u32::MAX.into())?;
+    if let Some(what) = Uncertainty::unsupported(objective) {
+        return Err(CliError::new("U004", format!("--robust does not support {what}"))
+            .at("--robust")
+            .help("leave it out; `explain` shows how sensitive any plan is to its costs"));
+    }
+    match arguments.robust_criterion {
+        Some(Criterion::Regret) if arguments.robust_budget.is_some() => {
+            Err(CliError::new("U001", "--robust-budget is only for --robust-criterion value")
+                .at("--robust-budget")
+                .help("leave it out"))
+        }
+        Some(Criterion::Regret) => Ok(Some(Robustness::Regret(deviation))),
+        _ => Ok(Some(Robustness::Value(Uncertainty { deviation, budget }))),
+    }
+}
+
+/// The share of an option by which costs are off.
+pub(crate) fn deviation(option: &'static str, text: &str) -> Result<f64> {
+    match quantity::share(text) {
+        Ok(share) if share < 1.0 => Ok(share),
+        Ok(_) => Err("costs cannot be off by all that they are".into()),
+        Err(cause) => Err(cause),
+    }
+    .map_err(|cause: String| {
+        CliError::new("U001", cause).at(option).help("give a share below 1, such as 10%")
+    })
 }
 
 /// Returns the solver of a name, or the choice of `auto`.

@@ -32,6 +32,7 @@ pub(super) fn is_problem(path: &Path) -> bool {
 /// `plan`.
 pub(super) fn plan(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     refuse(&[
+        ("--robust", arguments.robust.is_some()),
         ("--simulations", arguments.simulations.is_some()),
         ("--checkpoint", arguments.checkpoint.is_some()),
         ("--dot", arguments.dot.is_some()),

@@ -2,13 +2,15 @@
 //!
 //! [`Bottleneck`] is the resource that determines the value, with a breakdown of its time; [`Slack`] is the distance
 //! of the other devices from it; [`Tight`] lists the constraints that leave little room. The effect of a change is not
-//! estimated: [`WhatIf`] applies the change to the problem, then solves and bounds it again.
+//! estimated: [`WhatIf`] applies the change to the problem, then solves and bounds it again. [`Sensitivity`] does so for
+//! costs that are off.
 
 mod bottleneck;
 mod change;
 mod load;
 mod merged;
 mod path;
+mod sensitivity;
 mod serial;
 mod text;
 mod what_if;
@@ -22,6 +24,7 @@ use stagewright_core::problem::Problem;
 pub use bottleneck::{Bottleneck, Item, Part};
 pub use change::{Change, changes};
 pub use merged::Merged;
+pub use sensitivity::{Boundary, Case, Drawn, Sensitivity, sensitivity};
 pub use serial::Serial;
 pub use text::text;
 pub use what_if::{WhatIf, WhatIfEffort, what_if};

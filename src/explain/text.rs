@@ -2,7 +2,7 @@
 
 use stagewright_core::document::{ObjectiveDocument, ObjectiveKind, Schedule, ThroughputDocument};
 
-use super::{Bottleneck, Explanation, Tight, WhatIf};
+use super::{Bottleneck, Explanation, Sensitivity, Tight, WhatIf};
 use crate::report::grid::{Column, Grid};
 use crate::report::table;
 use crate::report::units::{bytes, name, percent, seconds};
@@ -14,6 +14,7 @@ pub fn text(
     objective: &ObjectiveDocument,
     explanation: &Explanation,
     what_ifs: &[WhatIf],
+    sensitivity: Option<&Sensitivity>,
     known: Option<&ThroughputDocument>,
     width: Option<u16>,
 ) -> String {
@@ -28,6 +29,9 @@ pub fn text(
     lines.extend(explanation.merged.iter().map(|it| ("merged", it.text())));
     lines.extend(explanation.serial.iter().map(|it| ("serial", it.text())));
     lines.extend(explanation.violations.iter().map(|it| ("broken", it.clone())));
+    let of_costs = sensitivity.map(Sensitivity::lines).unwrap_or_default();
+    let named = |(at, line)| (if at == 0 { "sensitivity" } else { "" }, line);
+    lines.extend(of_costs.into_iter().enumerate().map(named));
     let mut sections = vec![facts(lines, width)];
     sections.extend(explanation.bottlenecks.iter().filter_map(items).map(|it| it.text(width)));
     sections.push(slack(objective, explanation).text(width));
@@ -37,6 +41,8 @@ pub fn text(
     if !what_ifs.is_empty() {
         sections.push(changes(explanation.value_s, what_ifs).text(width));
     }
+    let grids = sensitivity.map(Sensitivity::grids).unwrap_or_default();
+    sections.extend(grids.iter().map(|grid| grid.text(width)));
     sections.join("\n")
 }
 

@@ -65,6 +65,23 @@ pub enum CostError {
     },
 }
 
+/// One of the costs of a problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cost {
+    /// Seconds of an operator on a kind.
+    Operator(OpId, usize),
+    /// Seconds of a tensor over the link of a kind.
+    Transfer(TensorId, usize),
+    /// Seconds of a tensor over the uplink of a group.
+    Uplink(TensorId, usize),
+    /// Seconds of the gradient of a shared parameter over the link of a kind.
+    Gradient(usize, usize),
+    /// Seconds of the gradient of a shared parameter over the uplink of a group.
+    GradientUplink(usize, usize),
+    /// Seconds in which the replicas of a stage on a kind synchronise.
+    Replicas(usize),
+}
+
 /// The cost tables of a graph on a cluster.
 #[derive(Debug, Clone)]
 pub struct CostTable {
@@ -142,6 +159,30 @@ impl CostTable {
             }
         }
         self.gradient.iter_mut().chain(&mut self.gradient_uplink).for_each(|seconds| *seconds *= share);
+        self
+    }
+
+    /// Multiplies every cost by its factor, in a fixed order. O((kinds + groups) · (operators + tensors)).
+    #[must_use]
+    pub fn scaled(mut self, factor: &mut dyn FnMut(Cost) -> f64) -> CostTable {
+        let (kinds, groups) = (self.kinds, self.groups);
+        for (at, seconds) in self.seconds.iter_mut().enumerate() {
+            // Of an operator that a kind cannot run as well, so that the factors of the others do not depend on it.
+            let factor = factor(Cost::Operator(OpId::new(at / kinds), at % kinds));
+            seconds.iter_mut().for_each(|seconds| *seconds *= factor);
+        }
+        for (at, seconds) in self.transfer.iter_mut().enumerate() {
+            *seconds *= factor(Cost::Transfer(TensorId::new(at / kinds), at % kinds));
+        }
+        for (at, seconds) in self.uplink.iter_mut().enumerate() {
+            *seconds *= factor(Cost::Uplink(TensorId::new(at / groups), at % groups));
+        }
+        for (at, seconds) in self.gradient.iter_mut().enumerate() {
+            *seconds *= factor(Cost::Gradient(at / kinds, at % kinds));
+        }
+        for (at, seconds) in self.gradient_uplink.iter_mut().enumerate() {
+            *seconds *= factor(Cost::GradientUplink(at / groups, at % groups));
+        }
         self
     }
 

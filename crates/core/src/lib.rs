@@ -2,7 +2,7 @@
 //!
 //! Each module imports only those before it in this order: `bits`, `ids`, `csr`, `text`, `document`, `tolerance`, `seed`,
 //! `stop`, `graph`, `cluster`, `objective`, `kernel`, `cost`, `memory`, `magnitude`, `derived`, `problem`, `contract`, `placement`,
-//! `holdings`, `meter`, `offload`, `simulate`, `schedule`, `evaluate`, `calls`, `certificate`, `bound`, `solver`.
+//! `holdings`, `meter`, `offload`, `simulate`, `schedule`, `evaluate`, `uncertainty`, `calls`, `certificate`, `bound`, `solver`.
 
 pub mod bits;
 pub mod bound;
@@ -33,3 +33,4 @@ pub mod solver;
 pub mod stop;
 pub mod text;
 pub mod tolerance;
+pub mod uncertainty;

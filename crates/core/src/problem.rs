@@ -10,7 +10,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::cluster::{Cluster, DeviceId};
-use crate::cost::{CostError, CostTable};
+use crate::cost::{Cost, CostError, CostTable};
 use crate::derived::Derived;
 use crate::document::{Pass, PinsDocument, Schedule};
 use crate::graph::{Graph, OpId, weight_gradients};
@@ -231,6 +231,20 @@ impl Problem {
             derived: Derived::default(),
             ..self.clone()
         }
+    }
+
+    /// The same problem with every cost multiplied by its factor, which must be positive and finite. Memory stays.
+    /// Factors are asked for in a fixed order, in O((kinds + groups) · (operators + tensors)).
+    #[must_use]
+    pub fn scaled(&self, mut factor: impl FnMut(Cost) -> f64) -> Problem {
+        let costs = self.costs.clone().scaled(&mut factor);
+        let by_kind: Vec<f64> =
+            (0..self.cluster.kind_count()).map(|kind| factor(Cost::Replicas(kind))).collect();
+        let mut pools = self.pools.clone();
+        for pool in &mut pools {
+            pool.synchronisations *= by_kind[pool.kind];
+        }
+        Problem { costs, pools, derived: Derived::default(), ..self.clone() }
     }
 
     /// A result that belongs to this problem, computed once.

@@ -42,10 +42,13 @@ pub fn plan_document(problem: &Problem, solution: &Solution, provenance: Provena
         reason: solution.reason.as_deref().map(|reason| visible(reason).into_owned()),
         model: None,
         throughput: None,
+        sources: None,
         pins: problem.pins().clone(),
         devices: plan.map(|plan| devices(problem, plan)).unwrap_or_default(),
         uplinks: plan.map(|plan| uplinks(problem, plan)).unwrap_or_default(),
         priority: plan.and_then(|plan| priority(problem, plan)),
+        robust: None,
+        regret: None,
     }
 }
 

@@ -2,12 +2,13 @@
 
 use stagewright_core::document::{
     BoundDocument, ClusterDocument, Communication, DeviceDocument, ObjectiveDocument, ObjectiveKind,
-    PlanDocument, Schedule, ThroughputDocument, Training,
+    OffDocument, PlanDocument, RegretCaseDocument, RegretDocument, RobustDocument, Schedule, SourcesDocument,
+    ThroughputDocument, Training,
 };
 
 use super::grid::{Column, Grid};
 use super::throughput::rate;
-use super::units::{bytes, flop, percent, seconds};
+use super::units::{bytes, flop, name, percent, seconds};
 use super::wrap::facts;
 
 /// Length of a full bar in characters.
@@ -47,6 +48,9 @@ pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument, width: Option<u16>) 
     if let Some(gap) = plan.gap {
         lines.push(("gap", percent(gap)));
     }
+    lines.extend(plan.robust.iter().flat_map(|robust| worst_case(plan.objective.value_s, robust)));
+    lines.extend(plan.regret.iter().flat_map(|of| regret(plan.objective.value_s, of)));
+    lines.extend(plan.sources.as_ref().map(|shares| ("costs", sources(shares))));
     let stopped = plan.stop.as_ref().map(|stop| format!(", stopped by {stop}")).unwrap_or_default();
     lines.push(("status", format!("{}{stopped}", plan.status.name())));
     lines.push(("solver", format!("{}, {}", plan.solver, seconds(plan.seconds))));
@@ -77,6 +81,100 @@ pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument, width: Option<u16>) 
         text.push_str(&uplinks(&loads).text(width));
     }
     text
+}
+
+/// Where the seconds of a plan come from, without sources of less than a thousandth.
+pub fn sources(shares: &SourcesDocument) -> String {
+    let parts = [
+        ("measured", shares.measured),
+        ("interpolated", shares.interpolated),
+        ("fitted", shares.fitted),
+        ("guessed", shares.guessed),
+    ];
+    let parts = parts.iter().filter(|(_, share)| *share >= 1e-3);
+    parts.map(|(name, share)| format!("{} {name}", percent(*share))).collect::<Vec<_>>().join(", ")
+}
+
+/// The worst case of a plan, and its price: what the plan costs more than the nominally best, and what it saves in the
+/// worst case.
+fn worst_case(value: Option<f64>, robust: &RobustDocument) -> Vec<(&'static str, String)> {
+    let share = |from: f64, to: f64| if from > 0.0 { to / from - 1.0 } else { 0.0 };
+    let mut off: Vec<String> = robust.scenario.kinds.iter().map(|kind| source(kind)).collect();
+    off.extend(robust.scenario.links.then(|| "links".to_owned()));
+    let when = match off.as_slice() {
+        [] => String::new(),
+        off => format!(", if {} take {} longer", off.join(" and "), percent(robust.deviation)),
+    };
+    let of_nominal = seconds(robust.nominal_best_worst_s);
+    let mut lines = vec![
+        ("worst case", format!("{}{when}", seconds(robust.worst_s))),
+        (
+            "its bound",
+            format!("{} ({}), gap {}", seconds(robust.bound_s), robust.source, percent(robust.gap)),
+        ),
+        ("nominal best", format!("{}, worst case {of_nominal}", seconds(robust.nominal_best_s))),
+    ];
+    if let Some(value) = value {
+        let (costs, saves) =
+            (share(robust.nominal_best_s, value), -share(robust.nominal_best_worst_s, robust.worst_s));
+        lines.push((
+            "robustness",
+            format!(
+                "costs {} of the value, saves {} of the worst case",
+                percent(costs.max(0.0)),
+                percent(saves.max(0.0))
+            ),
+        ));
+    }
+    lines
+}
+
+/// The regret of a plan, and its price.
+fn regret(value: Option<f64>, regret: &RegretDocument) -> Vec<(&'static str, String)> {
+    let over = |case: &&RegretCaseDocument| if case.best_s > 0.0 { case.value_s / case.best_s } else { 1.0 };
+    let worst = regret.cases.iter().max_by(|one, other| over(one).total_cmp(&over(other)));
+    let when = worst.filter(|_| regret.regret > 0.0).map(|case| off(&case.off, case.factor));
+    let when = when.map(|when| format!(", if {when}")).unwrap_or_default();
+    let most = match regret.at_most {
+        Some(most) if most <= regret.regret + 1e-6 => String::new(),
+        Some(most) => format!(", at most {}", percent(most)),
+        None => ", perhaps more".into(),
+    };
+    let mut lines = vec![
+        ("regret", format!("{} over the best plan for the same costs{most}{when}", percent(regret.regret))),
+        ("its bound", format!("{} ({})", percent(regret.bound), regret.source)),
+        (
+            "nominal best",
+            format!("{}, regret {}", seconds(regret.nominal_best_s), percent(regret.nominal_best_regret)),
+        ),
+    ];
+    if let Some(value) = value.filter(|_| regret.nominal_best_s > 0.0) {
+        let costs = (value / regret.nominal_best_s - 1.0).max(0.0);
+        let saves = regret.nominal_best_regret - regret.regret;
+        lines.push((
+            "robustness",
+            format!("costs {} of the value, saves {} of regret", percent(costs), percent(saves.max(0.0))),
+        ));
+    }
+    lines
+}
+
+/// What is off, and which way, in words.
+pub fn off(off: &OffDocument, factor: f64) -> String {
+    let what = match off {
+        OffDocument::Nothing => return "costs are as predicted".into(),
+        OffDocument::Class { class } => format!("operators on {}", name(class)),
+        OffDocument::Kind { kind } if kind.is_empty() => source(kind),
+        OffDocument::Kind { kind } => format!("operators of kind {}", source(kind)),
+        OffDocument::Links => "transfers".into(),
+    };
+    let (share, way) = if factor > 1.0 { (factor - 1.0, "longer") } else { (1.0 - factor, "less") };
+    format!("{what} take {} {way}", percent(share))
+}
+
+/// A source of error, for display.
+fn source(kind: &str) -> String {
+    if kind.is_empty() { "operators without a kind".into() } else { format!("`{}`", name(kind)) }
 }
 
 /// Memory of a device that a plan may use, in bytes; `None` if unlimited.

@@ -6,25 +6,35 @@ use std::collections::BTreeMap;
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::Split;
-use stagewright_core::evaluate::evaluate;
+use stagewright_core::evaluate::{Evaluation, evaluate};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 
 /// Optimum; `None` if nothing is feasible.
 pub fn optimum(problem: &Problem) -> Option<f64> {
+    least(problem, &mut |_, evaluation| evaluation.value)
+}
+
+/// Least score of a feasible placement; `None` if nothing is feasible. The score is at least the value.
+pub fn least(problem: &Problem, score: &mut dyn FnMut(&Placement, &Evaluation) -> f64) -> Option<f64> {
     let classes = problem.graph().class_count();
     let devices = problem.cluster().device_count();
     let mut choice = vec![0; classes];
     let mut best: Option<f64> = None;
     loop {
-        for_each_order(problem, &choice, &mut best);
+        for_each_order(problem, &choice, score, &mut best);
         let Some(at) = choice.iter().position(|&device| device + 1 < devices) else { return best };
         choice[at] += 1;
         choice[..at].fill(0);
     }
 }
 
-fn for_each_order(problem: &Problem, choice: &[usize], best: &mut Option<f64>) {
+fn for_each_order(
+    problem: &Problem,
+    choice: &[usize],
+    score: &mut dyn FnMut(&Placement, &Evaluation) -> f64,
+    best: &mut Option<f64>,
+) {
     let graph = problem.graph();
     let device_of: Vec<DeviceId> =
         graph.operators().map(|op| DeviceId::new(choice[graph.class_of(op).index()])).collect();
@@ -37,7 +47,8 @@ fn for_each_order(problem: &Problem, choice: &[usize], best: &mut Option<f64>) {
             let placement = Placement::with_stages(device_of.clone(), order.to_vec(), replicas.clone());
             let evaluation = evaluate(problem, &placement);
             if evaluation.is_feasible() && best.is_none_or(|best| evaluation.value < best) {
-                *best = Some(evaluation.value);
+                let score = score(&placement, &evaluation);
+                *best = Some(best.map_or(score, |best| best.min(score)));
             }
         });
     });

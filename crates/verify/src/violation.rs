@@ -44,6 +44,8 @@ pub enum ViolationKind {
     Gap,
     /// The solve took no such time.
     Seconds,
+    /// The worst case, when costs are off, is not what the plan claims.
+    Robust,
 }
 
 impl ViolationKind {
@@ -68,6 +70,7 @@ impl ViolationKind {
             ViolationKind::Status => "status",
             ViolationKind::Gap => "gap",
             ViolationKind::Seconds => "seconds",
+            ViolationKind::Robust => "robust",
         }
     }
 
@@ -91,7 +94,8 @@ impl ViolationKind {
             | ViolationKind::Bound
             | ViolationKind::Status
             | ViolationKind::Gap
-            | ViolationKind::Seconds => false,
+            | ViolationKind::Seconds
+            | ViolationKind::Robust => false,
         }
     }
 }

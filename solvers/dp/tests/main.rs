@@ -2,3 +2,4 @@
 
 mod agreement;
 mod iterate;
+mod robust;

@@ -10,6 +10,7 @@
 //! - [`latency`]: one sample through offloaded calls.
 //! - [`pipedream`], [`one_device`]: baselines.
 //! - [`local`]: local search for free splits.
+//! - [`robust`]: the plan of least value when costs are off.
 //! - [`expert`]: manual strategies and framework defaults, as baselines.
 
 pub mod anchored;
@@ -24,6 +25,7 @@ pub mod one_device;
 pub mod order;
 pub mod pipedream;
 pub mod pipeline;
+pub mod robust;
 pub mod sweep;
 pub mod usage;
 

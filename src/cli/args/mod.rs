@@ -16,6 +16,7 @@ use stagewright::workloads::{CostRules, Granularity, Optimizer, Precision};
 pub(crate) use costs::*;
 pub(crate) use machine::*;
 pub(crate) use shared::*;
+pub(crate) use values::Criterion;
 use values::*;
 
 /// Places every operator of a neural network on a device, with a proof of how good the placement is.
@@ -130,6 +131,17 @@ pub(crate) struct PlanArguments {
     /// Run one greedy episode of the checkpoint of gdp, placeto, hsdag or hdp, without learning
     #[arg(long, requires = "checkpoint", help_heading = "Solving")]
     pub(crate) zero_shot: bool,
+    /// Plan for costs that are off by up to this share, such as 10%: the plan of least value in the worst case, in which all
+    /// operators of a kind, or all links, take that much longer than predicted (throughput without a schedule)
+    #[arg(long, value_name = "SHARE", help_heading = "Costs that are off")]
+    pub(crate) robust: Option<String>,
+    /// What to minimise in the worst case: the value, or the regret, which is the share that the plan takes longer than the
+    /// best one if a class of devices, the links or a kind of operators is faster or slower [default: value]
+    #[arg(long, value_parser = criterion(), requires = "robust", help_heading = "Costs that are off")]
+    pub(crate) robust_criterion: Option<Criterion>,
+    /// Maximum number of kinds of operators that are off at once; the links count as one [default: 1]
+    #[arg(long, value_name = "N", requires = "robust", help_heading = "Costs that are off")]
+    pub(crate) robust_budget: Option<u32>,
     /// Write the plan to a file; - is standard output, in place of the table
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
@@ -194,9 +206,12 @@ pub(crate) struct ExplainArguments {
     pub(crate) objective: ObjectiveArguments,
     #[command(flatten)]
     pub(crate) solve: SolveArguments,
-    /// Skip the what-ifs, which solve changed problems
+    /// Skip the what-ifs and the sensitivity, which solve changed problems
     #[arg(long)]
     pub(crate) no_what_if: bool,
+    /// Share by which costs are off in the sensitivity [default: 10%]
+    #[arg(long, value_name = "SHARE", conflicts_with = "no_what_if")]
+    pub(crate) costs_off: Option<String>,
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -19,7 +19,7 @@ use super::super::files::{self, at_most_one_standard};
 use super::super::model_options::{Kept, ModelOptions};
 use super::super::resolve::{self, Solving};
 use super::super::{interrupt, measured, output};
-use super::{failed, read_plan, refuse_around, refused};
+use super::{failed, read_plan, refuse, refuse_around, refused};
 
 /// The output of `--json`.
 #[derive(Serialize)]
@@ -56,6 +56,7 @@ const SCHEMA: &str = "stagewright.joint-explanation/1";
 pub(in crate::cli) fn explain_if_joint(arguments: &ExplainArguments) -> Result<Option<Exit>> {
     let Some((label, plan)) = read_plan(&arguments.plan)? else { return Ok(None) };
     at_most_one_standard(&[Some(&arguments.model.model), Some(&arguments.plan)])?;
+    refuse(&[("--costs-off", arguments.costs_off.is_some())])?;
     refuse_around(&arguments.model.around, &arguments.objective)?;
     let solving = resolve::solving(&arguments.solve)?;
     let nothing = |cause: &str, help: &str| CliError::new("U008", cause).at(&label).help(help);

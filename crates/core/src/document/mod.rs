@@ -52,8 +52,9 @@ pub use pins::{PinTargets, PinsDocument};
 pub use piper::{PiperConfigurationDocument, PiperDocument, PiperEdgeDocument, PiperNodeDocument};
 pub use plan::{
     BoundDocument, CertificateDocument, Communication, DeviceDocument, Execution, GradientsDocument,
-    ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, PLAN_SCHEMA, PlanDocument, PlanStatus, Schedule,
-    Split, ThroughputDocument, TimeUnitDocument, Training, UplinkDocument,
+    ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, OffDocument, PLAN_SCHEMA, PlanDocument,
+    PlanStatus, RegretCaseDocument, RegretDocument, RobustDocument, ScenarioDocument, Schedule,
+    SourcesDocument, Split, ThroughputDocument, TimeUnitDocument, Training, UplinkDocument,
 };
 pub use role::{Role, role};
 pub use strategies::{

@@ -42,6 +42,9 @@ pub struct PlanDocument {
     /// For throughput: the rate of the plan, if the unit that it counts is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<ThroughputDocument>,
+    /// Where the seconds of its operators come from; absent if all of them are measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sources: Option<SourcesDocument>,
     /// The pins of the plan.
     #[serde(default, skip_serializing_if = "no_pins")]
     pub pins: PinsDocument,
@@ -54,6 +57,124 @@ pub struct PlanDocument {
     /// this list runs first; without a list, the one that became ready first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Vec<String>>,
+    /// For a plan made for costs that are off: its worst case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub robust: Option<RobustDocument>,
+    /// For a plan made for costs that are off: its regret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regret: Option<RegretDocument>,
+}
+
+/// The worst case of a plan when costs are off. Every kind of operator is a source of error, and so are all links
+/// together. If a source is off, all its costs are (1 + deviation) times as high; at most `budget` sources are off at
+/// once. The value of the plan, and its bound, are for the costs as they are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RobustDocument {
+    /// Relative deviation, from 0 to 1.
+    pub deviation: f64,
+    /// Maximum number of sources that are off at once, at least 1.
+    pub budget: u32,
+    /// Value in the worst case, in seconds.
+    pub worst_s: f64,
+    /// The sources that are off in the worst case.
+    pub scenario: ScenarioDocument,
+    /// Lower bound on the value of every plan in its worst case.
+    pub bound_s: f64,
+    /// Source of that bound.
+    pub source: String,
+    /// (worst_s − bound_s) / worst_s.
+    pub gap: f64,
+    /// Value of the best plan that was found for the costs as they are.
+    pub nominal_best_s: f64,
+    /// Value of that plan in its worst case.
+    pub nominal_best_worst_s: f64,
+}
+
+/// The regret of a plan when costs are off: how much longer it takes than the best plan for the same costs, relative to
+/// that plan, in the worst of some scenarios. In each, one class of devices, all links or one kind of operator is faster
+/// or slower than predicted. The value of the plan, and its bound, are for the costs as predicted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RegretDocument {
+    /// Relative deviation, from 0 to 1.
+    pub deviation: f64,
+    /// Largest regret against the best values known.
+    pub regret: f64,
+    /// Largest regret that the bounds of the scenarios allow; null if one is zero.
+    pub at_most: Option<f64>,
+    /// Lower bound on the regret of every plan.
+    pub bound: f64,
+    /// Source of that bound.
+    pub source: String,
+    /// Value of the best plan that was found for the costs as predicted.
+    pub nominal_best_s: f64,
+    /// Regret of that plan.
+    pub nominal_best_regret: f64,
+    /// The scenarios, the first of which is the costs as predicted.
+    pub cases: Vec<RegretCaseDocument>,
+}
+
+/// A plan in one scenario.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RegretCaseDocument {
+    /// What is off.
+    pub off: OffDocument,
+    /// The factor by which its costs are off.
+    pub factor: f64,
+    /// Value of the plan.
+    pub value_s: f64,
+    /// Best value known.
+    pub best_s: f64,
+    /// Lower bound on the value of every plan.
+    pub bound_s: f64,
+}
+
+/// What is off in a scenario.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "what", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum OffDocument {
+    /// Nothing.
+    Nothing,
+    /// The operators on devices of a class.
+    Class {
+        /// The class.
+        class: String,
+    },
+    /// The operators of a kind.
+    Kind {
+        /// The kind; the empty name stands for operators without a kind.
+        kind: String,
+    },
+    /// Links: transfers, uplinks and the synchronisation of gradients and replicas.
+    Links,
+}
+
+/// Sources of error that are off.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScenarioDocument {
+    /// Kinds of operators; the empty name stands for operators without a kind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<String>,
+    /// Whether links are off: transfers, uplinks and the synchronisation of gradients and replicas.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub links: bool,
+}
+
+/// Shares of the compute time of a plan by the source of the seconds; they add up to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SourcesDocument {
+    /// Measured, in the model or in measurements of exactly this.
+    pub measured: f64,
+    /// Interpolated between measurements of other sizes.
+    pub interpolated: f64,
+    /// From a closed form that was fitted to measurements.
+    pub fitted: f64,
+    /// From the roofline of the device class.
+    pub guessed: f64,
 }
 
 fn no_pins(pins: &PinsDocument) -> bool {

@@ -193,9 +193,12 @@ fn plan(graph: &GraphDocument, devices: &[(&str, usize)], device_of: &[Option<us
         reason: None,
         model: None,
         throughput: None,
+        sources: None,
         pins: PinsDocument::default(),
         devices: documents,
         uplinks: Vec::new(),
         priority: None,
+        robust: None,
+        regret: None,
     }
 }

@@ -138,7 +138,7 @@ impl Claims<'_> {
     }
 }
 
-fn of_problem(page: &Page) -> [(&'static str, String); 4] {
+fn of_problem(page: &Page) -> Vec<(&'static str, String)> {
     let graph = page.problem.graph();
     let cluster = page.problem.cluster();
     let devices = match page.document.devices.len() {
@@ -148,12 +148,14 @@ fn of_problem(page: &Page) -> [(&'static str, String); 4] {
             format!("{} of {} in use", count(used as usize), count(cluster.device_count()))
         }
     };
-    [
+    let mut rows = vec![
         ("operators", count(graph.operator_count())),
         ("tensors", count(graph.tensor_count())),
         ("devices", devices),
         ("seed", page.document.seed.to_string()),
-    ]
+    ];
+    rows.extend(page.document.sources.as_ref().map(|shares| ("costs", table::sources(shares))));
+    rows
 }
 
 /// A list of facts, whose markup is given.

@@ -7,7 +7,7 @@ use crate::violation::{Findings, Subject, ViolationKind};
 
 /// Absolute tolerance of a stated gap. Gaps are small differences of large numbers and may have been rounded
 /// for display.
-const GAP_ABSOLUTE: f64 = 1e-6;
+pub(super) const GAP_ABSOLUTE: f64 = 1e-6;
 
 /// Reports a wrong gap. A non-finite value or bound is reported elsewhere.
 pub(crate) fn check(plan: &PlanDocument, findings: &mut Findings) {

@@ -6,6 +6,8 @@ mod columns;
 mod critical_path;
 pub(crate) mod figures;
 pub(crate) mod gap;
+pub(crate) mod regret;
+pub(crate) mod robust;
 pub(crate) mod seconds;
 pub(crate) mod status;
 mod windows;

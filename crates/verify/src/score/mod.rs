@@ -10,6 +10,7 @@ mod sums;
 mod uplink;
 mod value;
 pub(crate) mod weights;
+pub(crate) mod worst;
 
 pub(crate) use latency::latency;
 pub(crate) use makespan::makespan;

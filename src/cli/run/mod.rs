@@ -1,6 +1,9 @@
 //! `run`: a plan as a pipeline of processes on this machine, predicted and measured.
 
+mod trace;
+
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Serialize;
 use stagewright::core::document::{Communication, ObjectiveKind, PlanDocument, Schedule};
@@ -51,6 +54,10 @@ struct OutcomeDevice {
 }
 
 pub(crate) fn run(arguments: &RunArguments) -> Result<Exit> {
+    files::outputs(&[
+        ("--json", arguments.json.then_some(Path::new("-"))),
+        ("--trace", arguments.trace.as_deref()),
+    ])?;
     let host = machine::host(&arguments.host)?;
     let Input { label: plan_label, bytes } = files::read(&arguments.plan)?;
     let plan = PlanFile::read(&plan_label, &bytes)?;
@@ -89,6 +96,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit> {
         return Ok(Exit::NoPlan);
     }
     let outcome = outcome(&plan, predicted_s, &run, &all);
+    if let (Some(path), Some(measured)) = (&arguments.trace, all.last()) {
+        files::write_with(path, |file| trace::write(file, &plan, measured))?;
+    }
     if arguments.json {
         output::data(&output::json(&outcome)?)?;
     } else {

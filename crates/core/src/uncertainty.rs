@@ -1,0 +1,399 @@
+//! Costs that are off: their sources of error, scenarios, and the worst of a placement over all scenarios.
+//!
+//! A cost model is wrong in a systematic way: it predicts all products too fast, or all links. Every kind of operator
+//! is therefore a *source* of error, and all links together are another. There are two sets of scenarios.
+//!
+//! *Budgeted.* If a source is off by the deviation p, all its costs are (1 + p) times what they were, and at most Γ
+//! sources are off at once (Bertsimas and Sim, "The price of robustness", Operations Research 2004). Sources that are
+//! faster than predicted need no scenario, as a load grows with every cost. Under serial communication the load of a
+//! device is a sum over the sources, ℓ = Σ_s ℓ_s, so its worst is
+//!
+//! ```text
+//! w = ℓ + p · (the sum of the Γ largest ℓ_s)
+//! ```
+//!
+//! Communication that overlaps makes the load a maximum of such sums, whose worst is the maximum of their worsts.
+//!
+//! *Listed.* A few scenarios, in each of which one class of devices or one source is faster or slower by a factor. The
+//! value in scenario s counts with a weight: with the weight 1 / (least value in s) the worst is the largest ratio to the
+//! best plan for the same costs, the relative regret plus one (Kouvelis and Yu, "Robust discrete optimization and its
+//! applications", 1997).
+//!
+//! In both the value is the maximum over devices and uplinks, and so is its worst. This is not so for a sum of two maxima
+//! (`separate` training), nor for the iteration of a schedule, which are not supported.
+
+use rustc_hash::FxHashMap;
+
+use crate::cost::Cost;
+use crate::document::{Communication, ObjectiveKind, Schedule, Training};
+use crate::evaluate::Evaluation;
+use crate::graph::{Graph, OpId};
+use crate::id;
+use crate::ids::Keyed;
+use crate::objective::{Objective, PassSums, Throughput};
+use crate::placement::Placement;
+use crate::problem::Problem;
+
+id! {
+    /// Index of a source of error.
+    pub SourceId;
+}
+
+/// How wrong costs may be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Uncertainty {
+    /// Relative deviation of the costs of a source, 0.1 for ten percent.
+    pub deviation: f64,
+    /// Maximum number of sources that are off at once.
+    pub budget: u32,
+}
+
+/// What is off in a listed scenario.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Off {
+    /// Nothing: the costs as predicted.
+    Nothing,
+    /// The operators on devices of some kinds, those of one class: whether each kind is among them.
+    Class(Vec<bool>),
+    /// The costs of a source.
+    Source(SourceId),
+}
+
+/// A listed scenario.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// What is off.
+    pub off: Off,
+    /// The factor by which its costs are off.
+    pub factor: f64,
+    /// Weight of the value in this scenario.
+    pub weight: f64,
+}
+
+impl Scenario {
+    /// The factor of a cost.
+    pub fn factor(&self, sources: &Sources, cost: Cost) -> f64 {
+        let is_off = match (&self.off, cost) {
+            (Off::Nothing, _) => false,
+            (Off::Class(kinds), Cost::Operator(_, kind)) => kinds[kind],
+            (Off::Class(_), _) => false,
+            (Off::Source(source), Cost::Operator(op, _)) => *source == sources.of(op),
+            (Off::Source(source), _) => *source == sources.links(),
+        };
+        if is_off { self.factor } else { 1.0 }
+    }
+
+    /// The problem with the costs of this scenario. O((kinds + groups) · (operators + tensors)).
+    pub fn apply(&self, problem: &Problem, sources: &Sources) -> Problem {
+        problem.scaled(|cost| self.factor(sources, cost))
+    }
+}
+
+/// The scenarios.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scenarios {
+    /// Every scenario in which at most a budget of sources is off.
+    Budgeted(Uncertainty),
+    /// These, each with a weight.
+    Listed(Vec<Scenario>),
+}
+
+impl Uncertainty {
+    /// The feature of an objective whose worst case is not defined here, for display.
+    pub fn unsupported(objective: &Objective) -> Option<&'static str> {
+        let rules = objective.rules();
+        match objective.kind() {
+            ObjectiveKind::Throughput if rules.schedule != Schedule::None => Some("pipeline schedules"),
+            ObjectiveKind::Throughput if rules.training == Training::Separate => {
+                Some("training with separate passes")
+            }
+            ObjectiveKind::Throughput => None,
+            _ => Some("objectives other than throughput"),
+        }
+    }
+}
+
+/// The sources of error of a graph: its kinds of operators in the order of their first operators, then the links.
+#[derive(Debug, Clone)]
+pub struct Sources {
+    /// `None` stands for operators without a kind.
+    kinds: Keyed<SourceId, Option<String>>,
+    of: Keyed<OpId, SourceId>,
+}
+
+impl Sources {
+    /// Finds the sources in O(operators).
+    pub fn new(graph: &Graph) -> Sources {
+        let mut kinds = Keyed::new();
+        let mut known: FxHashMap<Option<&str>, SourceId> = FxHashMap::default();
+        let of = graph.operators().map(|op| {
+            let kind = graph.operator(op).kind.as_deref().filter(|kind| !kind.is_empty());
+            *known.entry(kind).or_insert_with(|| kinds.push(kind.map(str::to_owned)))
+        });
+        let of = of.collect();
+        Sources { kinds, of }
+    }
+
+    /// Number of sources, the links included.
+    pub fn count(&self) -> usize {
+        self.kinds.len() + 1
+    }
+
+    /// The source of an operator's error.
+    #[inline]
+    pub fn of(&self, op: OpId) -> SourceId {
+        self.of[op]
+    }
+
+    /// The links.
+    pub fn links(&self) -> SourceId {
+        SourceId::new(self.kinds.len())
+    }
+
+    /// The kind of operators of a source other than the links; `None` for operators without a kind.
+    pub fn kind(&self, source: SourceId) -> Option<&str> {
+        self.kinds[source].as_deref()
+    }
+
+    /// Number of sources with a cost in a problem: the links, and the kinds with an operator that takes time.
+    /// O(operators · pools).
+    pub fn active(&self, problem: &Problem) -> usize {
+        let mut active = Keyed::filled(false, self.kinds.len());
+        for op in problem.graph().operators() {
+            let takes_time = |pool| problem.seconds(op, pool).is_some_and(|seconds| seconds > 0.0);
+            active[self.of(op)] |= (0..problem.pools().len()).any(takes_time);
+        }
+        active.iter().filter(|&&active| active).count() + 1
+    }
+
+    /// A problem with a factor for the costs of each source. O((kinds + groups) · (operators + tensors)).
+    pub fn scaled(&self, problem: &Problem, factor: impl Fn(SourceId) -> f64) -> Problem {
+        problem.scaled(|cost| match cost {
+            Cost::Operator(op, _) => factor(self.of(op)),
+            _ => factor(self.links()),
+        })
+    }
+}
+
+/// The seconds of a stage, from which its worst load follows.
+#[derive(Debug, Clone, Copy)]
+pub struct Exposed<'a> {
+    /// Sums of the stage.
+    pub sums: &'a PassSums,
+    /// Its compute by source, without the links.
+    pub kinds: &'a [f64],
+    /// Kind of its devices.
+    pub device_kind: usize,
+    /// Devices that share it.
+    pub replicas: u32,
+    /// Seconds in which these synchronise.
+    pub synchronisation: f64,
+}
+
+/// A sum whose maximum with others is a load.
+#[derive(Clone, Copy)]
+struct Branch {
+    nominal: f64,
+    computes: bool,
+    links: f64,
+}
+
+impl Exposed<'_> {
+    /// The sums whose maximum is the load.
+    fn branches(&self, rules: &Throughput) -> impl Iterator<Item = Branch> + use<> {
+        let PassSums { compute, sent, received, synchronised } = *self.sums;
+        let replicas = f64::from(self.replicas);
+        let synchronisation = self.synchronisation;
+        let branch = |shared: f64, computes: bool, links: f64| Branch {
+            nominal: shared / replicas + synchronised + synchronisation,
+            computes,
+            links: links / replicas + synchronised + synchronisation,
+        };
+        let transfers = sent + received;
+        let branches = match rules.communication {
+            Communication::Serial => [Some(branch(compute + transfers, true, transfers)), None, None],
+            Communication::Overlap => {
+                [Some(branch(compute, true, 0.0)), Some(branch(transfers, false, transfers)), None]
+            }
+            Communication::Duplex => [
+                Some(branch(compute, true, 0.0)),
+                Some(branch(sent, false, sent)),
+                Some(branch(received, false, received)),
+            ],
+        };
+        branches.into_iter().flatten()
+    }
+
+    /// The load in a listed scenario, times its weight. O(1).
+    pub fn load(&self, rules: &Throughput, scenario: &Scenario) -> f64 {
+        let (mut sums, mut synchronisation) = (*self.sums, self.synchronisation);
+        match &scenario.off {
+            Off::Class(kinds) if kinds[self.device_kind] => sums.compute *= scenario.factor,
+            Off::Nothing | Off::Class(_) => {}
+            Off::Source(source) => match self.kinds.get(source.index()) {
+                Some(seconds) => sums.compute += (scenario.factor - 1.0) * seconds,
+                None => {
+                    sums.sent *= scenario.factor;
+                    sums.received *= scenario.factor;
+                    sums.synchronised *= scenario.factor;
+                    synchronisation *= scenario.factor;
+                }
+            },
+        }
+        scenario.weight * (rules.load(&sums, self.replicas) + synchronisation)
+    }
+
+    /// The worst load over all scenarios, in O(sources) or O(scenarios). `scratch` is overwritten.
+    pub fn worst(&self, rules: &Throughput, scenarios: &Scenarios, scratch: &mut Vec<f64>) -> f64 {
+        match scenarios {
+            Scenarios::Budgeted(uncertainty) => self.worst_of_budget(rules, *uncertainty, scratch),
+            Scenarios::Listed(list) => list.iter().map(|it| self.load(rules, it)).fold(0.0, f64::max),
+        }
+    }
+
+    fn worst_of_budget(&self, rules: &Throughput, uncertainty: Uncertainty, scratch: &mut Vec<f64>) -> f64 {
+        let Uncertainty { deviation, budget } = uncertainty;
+        let replicas = f64::from(self.replicas);
+        let mut worst = 0.0f64;
+        for branch in self.branches(rules) {
+            let off = match (branch.computes, budget) {
+                (_, 0) => 0.0,
+                (false, _) => branch.links,
+                (true, 1) => {
+                    let most = self.kinds.iter().copied().fold(0.0, f64::max);
+                    f64::max(most / replicas, branch.links)
+                }
+                (true, _) => {
+                    scratch.clear();
+                    scratch.extend(self.kinds.iter().map(|seconds| seconds / replicas));
+                    scratch.push(branch.links);
+                    scratch.sort_unstable_by(|a, b| b.total_cmp(a));
+                    scratch.iter().take(budget as usize).sum()
+                }
+            };
+            worst = worst.max(branch.nominal + deviation * off);
+        }
+        worst
+    }
+
+    /// When the load is worst. O(sources log sources) or O(scenarios).
+    pub fn worst_when(&self, rules: &Throughput, scenarios: &Scenarios) -> When {
+        match scenarios {
+            Scenarios::Budgeted(uncertainty) => When::Sources(self.worst_sources(rules, *uncertainty)),
+            Scenarios::Listed(list) => {
+                let loads = list.iter().map(|scenario| self.load(rules, scenario));
+                let worst =
+                    loads.enumerate().reduce(|worst, next| if next.1 > worst.1 { next } else { worst });
+                When::Scenario(worst.map_or(0, |(at, _)| at))
+            }
+        }
+    }
+
+    fn worst_sources(&self, rules: &Throughput, uncertainty: Uncertainty) -> Vec<SourceId> {
+        let links = SourceId::new(self.kinds.len());
+        let replicas = f64::from(self.replicas);
+        let mut worst: Option<(f64, Vec<SourceId>)> = None;
+        for branch in self.branches(rules) {
+            let mut off: Vec<(SourceId, f64)> = vec![(links, branch.links)];
+            if branch.computes {
+                off.extend((0..).map(SourceId).zip(self.kinds.iter().map(|seconds| seconds / replicas)));
+            }
+            off.retain(|&(_, seconds)| seconds > 0.0);
+            off.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            off.truncate(uncertainty.budget as usize);
+            let seconds: f64 = off.iter().map(|&(_, seconds)| seconds).sum();
+            let value = branch.nominal + uncertainty.deviation * seconds;
+            if worst.as_ref().is_none_or(|(most, _)| value > *most) {
+                let mut sources: Vec<SourceId> = off.into_iter().map(|(source, _)| source).collect();
+                sources.sort_unstable();
+                worst = Some((value, sources));
+            }
+        }
+        worst.map(|(_, sources)| sources).unwrap_or_default()
+    }
+}
+
+/// When the worst case occurs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum When {
+    /// When these sources are off, ascending, at most as many as the budget.
+    Sources(Vec<SourceId>),
+    /// In this scenario of the list.
+    Scenario(usize),
+}
+
+/// The worst of a placement over all scenarios, and when it occurs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorstCase {
+    /// The value in seconds, or the weighted value.
+    pub value: f64,
+    /// When it occurs.
+    pub when: When,
+}
+
+/// The worst of a placement, with its evaluation, over all scenarios, for an objective that [`Uncertainty`] supports.
+/// O(operators + devices · (sources + scenarios)).
+pub fn worst_case(
+    problem: &Problem,
+    sources: &Sources,
+    placement: &Placement,
+    evaluation: &Evaluation,
+    scenarios: &Scenarios,
+) -> WorstCase {
+    if let Scenarios::Budgeted(Uncertainty { deviation, budget }) = *scenarios
+        && (deviation == 0.0 || budget == 0)
+    {
+        return WorstCase { value: evaluation.value, when: When::Sources(Vec::new()) };
+    }
+    let rules = problem.objective().rules();
+    let slots: FxHashMap<_, usize> = evaluation.devices.iter().map(|device| device.device).zip(0..).collect();
+    let width = sources.kinds.len();
+    let mut kinds = vec![0.0; width * evaluation.devices.len()];
+    for op in problem.graph().operators() {
+        let device = placement.device_of(op);
+        let seconds = problem.seconds(op, problem.pool_of(device)).unwrap_or(0.0);
+        kinds[slots[&device] * width + sources.of(op).index()] += seconds;
+    }
+    let mut scratch = Vec::new();
+    let mut worst = WorstCase { value: 0.0, when: worst_of_links(sources, scenarios).1 };
+    for (device, kinds) in evaluation.devices.iter().zip(kinds.chunks(width.max(1))) {
+        let sums = &device.sums[0];
+        let exposed = Exposed {
+            sums,
+            kinds,
+            device_kind: problem.cluster().kind_of(device.device),
+            replicas: device.replicas,
+            synchronisation: device.synchronised - sums.synchronised,
+        };
+        let value = exposed.worst(&rules, scenarios, &mut scratch);
+        if value > worst.value {
+            worst = WorstCase { value, when: exposed.worst_when(&rules, scenarios) };
+        }
+    }
+    for uplink in &evaluation.uplinks {
+        let (factor, when) = worst_of_links(sources, scenarios);
+        let value = factor * (uplink[0] + uplink[1]);
+        if value > worst.value {
+            worst = WorstCase { value, when };
+        }
+    }
+    worst
+}
+
+/// The largest factor of what uplinks carry, and when it occurs.
+fn worst_of_links(sources: &Sources, scenarios: &Scenarios) -> (f64, When) {
+    match scenarios {
+        Scenarios::Budgeted(uncertainty) => {
+            (1.0 + uncertainty.deviation, When::Sources(vec![sources.links()]))
+        }
+        Scenarios::Listed(list) => {
+            let links = Off::Source(sources.links());
+            let factors = list.iter().map(|scenario| match scenario.off == links {
+                true => scenario.weight * scenario.factor,
+                false => scenario.weight,
+            });
+            let worst = factors.enumerate().reduce(|worst, next| if next.1 > worst.1 { next } else { worst });
+            worst.map_or((0.0, When::Scenario(0)), |(at, factor)| (factor, When::Scenario(at)))
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The worst load of a growing stage.
+
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::ids::Keyed;
+use stagewright_core::meter::{Mark, Meter};
+use stagewright_core::problem::Problem;
+use stagewright_core::uncertainty::{Exposed, Off, Scenarios, SourceId, Sources};
+
+/// The compute of every unit by source of error.
+#[derive(Debug, Clone)]
+pub(super) struct Shares {
+    /// Number of sources without the links.
+    kinds: usize,
+    /// `[pool][unit]`.
+    of: Vec<Keyed<UnitId, Vec<(SourceId, f64)>>>,
+}
+
+impl Shares {
+    /// Adds up the operators of every unit, in O(pools · operators log operators).
+    pub(super) fn new(problem: &Problem, units: &Units, sources: &Sources) -> Shares {
+        let of_unit = |unit: UnitId, pool: usize| {
+            let mut shares: Vec<(SourceId, f64)> = units
+                .members(unit)
+                .iter()
+                .map(|&op| (sources.of(op), problem.seconds(op, pool).unwrap_or(0.0)))
+                .filter(|&(_, seconds)| seconds > 0.0)
+                .collect();
+            shares.sort_by_key(|&(source, _)| source);
+            shares.dedup_by(|next, sum| {
+                let is_same = next.0 == sum.0;
+                if is_same {
+                    sum.1 += next.1;
+                }
+                is_same
+            });
+            shares
+        };
+        let of_pool = |pool: usize| units.ids().map(|unit| of_unit(unit, pool)).collect();
+        Shares { kinds: sources.count() - 1, of: (0..problem.pools().len()).map(of_pool).collect() }
+    }
+}
+
+/// State of a set before a unit joined it.
+pub(super) struct Before {
+    mark: Mark,
+    logged: usize,
+}
+
+/// The worst load of a growing set of units on one pool.
+pub(super) struct WorstMeter<'a> {
+    problem: &'a Problem,
+    shares: &'a Shares,
+    scenarios: &'a Scenarios,
+    pool: usize,
+    meter: Meter<'a>,
+    /// Compute of the set by source.
+    kinds: Vec<f64>,
+    /// Overwritten entries of `kinds`.
+    log: Vec<(SourceId, f64)>,
+    scratch: Vec<f64>,
+    /// The worst load is at least this many times the compute.
+    least_weight: f64,
+}
+
+impl<'a> WorstMeter<'a> {
+    /// An empty set on a pool.
+    pub(super) fn new(
+        problem: &'a Problem,
+        units: &'a Units,
+        shares: &'a Shares,
+        scenarios: &'a Scenarios,
+        pool: usize,
+    ) -> Self {
+        WorstMeter {
+            problem,
+            shares,
+            scenarios,
+            pool,
+            meter: Meter::new(units, problem.objective(), pool),
+            kinds: vec![0.0; shares.kinds],
+            log: Vec::new(),
+            scratch: Vec::new(),
+            least_weight: least_weight(scenarios),
+        }
+    }
+
+    /// Empties the set.
+    pub(super) fn clear(&mut self) {
+        self.meter.clear();
+        self.kinds.fill(0.0);
+        self.log.clear();
+    }
+
+    /// Adds a unit that is not in the set. Returns what [`WorstMeter::undo`] needs.
+    pub(super) fn add(&mut self, unit: UnitId) -> Before {
+        let before = Before { mark: self.meter.mark(), logged: self.log.len() };
+        self.meter.add(unit);
+        for &(source, seconds) in &self.shares.of[self.pool][unit] {
+            let sum = &mut self.kinds[source.index()];
+            self.log.push((source, *sum));
+            *sum += seconds;
+        }
+        before
+    }
+
+    /// Removes the unit that was added last.
+    pub(super) fn undo(&mut self, unit: UnitId, before: Before) {
+        self.meter.undo(unit, before.mark);
+        for (source, sum) in self.log.drain(before.logged..).rev() {
+            self.kinds[source.index()] = sum;
+        }
+    }
+
+    /// Whether no superset is a stage with a worst load below the cap on at most `replicas` devices.
+    pub(super) fn is_hopeless(&self, cap: f64, replicas: u32) -> bool {
+        let memory = self.problem.pools()[self.pool].memory;
+        !self.meter.supported()
+            || self.least_weight * self.meter.compute(0) / f64::from(replicas) >= cap
+            || !self.meter.holdings().may_fit(1, memory)
+    }
+
+    /// Whether the set fits into the memory of a device.
+    pub(super) fn fits(&self) -> bool {
+        self.meter.holdings().fits(1, self.problem.pools()[self.pool].memory)
+    }
+
+    /// The worst load of the set on some replicas.
+    pub(super) fn worst(&mut self, replicas: u32) -> f64 {
+        let synchronisation =
+            self.problem.pools()[self.pool].synchronisation(self.meter.parameter_bytes(), replicas);
+        let sums = self.meter.sums(0);
+        let device_kind = self.problem.pools()[self.pool].kind;
+        let exposed = Exposed { sums: &sums, kinds: &self.kinds, device_kind, replicas, synchronisation };
+        exposed.worst(&self.problem.objective().rules(), self.scenarios, &mut self.scratch)
+    }
+}
+
+/// The worst load of a stage is at least this many times its predicted compute: that of the costs as predicted.
+fn least_weight(scenarios: &Scenarios) -> f64 {
+    match scenarios {
+        Scenarios::Budgeted(_) => 1.0,
+        Scenarios::Listed(list) => {
+            let predicted = list.iter().filter(|scenario| scenario.off == Off::Nothing);
+            predicted.map(|scenario| scenario.weight).fold(0.0, f64::max)
+        }
+    }
+}

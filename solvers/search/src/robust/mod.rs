@@ -1,0 +1,139 @@
+//! Plans for costs that are off, over the scenarios of [`stagewright_core::uncertainty`].
+//!
+//! Two criteria, both min-max over plans and scenarios (Kouvelis and Yu, "Robust discrete optimization and its
+//! applications", 1997):
+//!
+//! - the least value in the worst case, over budgeted scenarios ([`solve`]);
+//! - the least relative regret, over listed scenarios: how much longer a plan takes than the best plan for the same
+//!   costs ([`regret`]). All plans slow down together if a class of devices does, so only the regret tells which plan is
+//!   safe against such an error. Each scenario is solved first, and its value counts with the weight 1 / (best value).
+//!
+//! The value is a maximum over devices and uplinks, so the two maxima change places, and a robust plan is one of an
+//! ordinary problem in which every stage takes its worst load w:
+//!
+//! ```text
+//! min over plans of max over scenarios of max over stages of load = min over plans of max over stages of w(stage)
+//! ```
+//!
+//! *Plans.* For a contiguous split the dynamic programs over orders (`line`) and over all ideals (`ideals`) therefore work
+//! with w in place of the load, and are exact as before. For other splits the plans of the scenarios below are improved by
+//! moves of single classes (`moves`).
+//!
+//! *Bounds.* A load is a maximum of sums of costs, so it is convex in them and grows in proportion. Its value at an average
+//! of (weighted) scenarios is at most the average of its values, and so at most w. So the least value of the problem with
+//! average costs, and each of its lower bounds, bounds the worst case of every plan, for any split rule and any solver
+//! (`play`). For budgeted scenarios the average at which every source is off by p·Γ / |S| scales the nominal problem: a
+//! bound for nothing. Better averages come from fictitious play (Brown 1951; Robinson, "An iterative method of solving a
+//! game", Annals of Mathematics 1951): the planner answers the average of the scenarios so far with a plan, and the
+//! adversary answers with the worst scenario of that plan. The bounds converge to the value of the game in which the
+//! planner may mix plans, which no plan is below. A program over all ideals proves the rest.
+
+mod ideals;
+mod line;
+mod meter;
+mod moves;
+mod play;
+mod regret;
+mod search;
+mod states;
+
+use stagewright_core::bound::LowerBound;
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Plan, Result, Solution, SolveError, Solver};
+use stagewright_core::tolerance;
+use stagewright_core::uncertainty::{Scenarios, Sources, Uncertainty, WorstCase};
+
+pub use regret::{Regret, RegretCase, listed, regret};
+use search::Search;
+
+/// Share of the time for the nominal problem.
+const NOMINAL_SHARE: f64 = 0.4;
+/// Source of the bound that scales the nominal one.
+const UNIFORM: &str = "the nominal bound, all sources a little off";
+
+/// A plan with its worst case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RobustPlan {
+    /// The plan, with its nominal value.
+    pub plan: Plan,
+    /// Its worst case.
+    pub worst: WorstCase,
+}
+
+/// The outcome of [`solve`].
+#[derive(Debug, Clone)]
+pub struct Robust {
+    /// The nominal problem, solved.
+    pub nominal: Solution,
+    /// The sources of error.
+    pub sources: Sources,
+    /// Worst value of the nominal plan; `None` without a plan.
+    pub nominal_worst: Option<f64>,
+    /// The best plan in the worst case; `None` without a plan.
+    pub best: Option<RobustPlan>,
+    /// Lower bound on the worst value of every plan.
+    pub bound: LowerBound,
+    /// Number of problems with other costs that were solved for the bound.
+    pub solved: usize,
+}
+
+impl Robust {
+    /// (worst value − bound) / worst value, if there is a plan.
+    pub fn gap(&self) -> Option<f64> {
+        self.best.as_ref().map(|best| tolerance::gap(best.worst.value, self.bound.value))
+    }
+
+    /// The solution of the nominal problem with the robust plan in place of its own.
+    pub fn solution(&self, context: &Context<'_>) -> Solution {
+        with_plan(&self.nominal, self.best.as_ref().map(|best| &best.plan), context)
+    }
+}
+
+/// A nominal solution with another plan in place of its own.
+fn with_plan(nominal: &Solution, plan: Option<&Plan>, context: &Context<'_>) -> Solution {
+    let Some(plan) = plan else { return nominal.clone() };
+    let Solution { solver, bound, statistics, stop, .. } = nominal.clone();
+    let stop = context.stop().reason().or(stop);
+    Solution { statistics, ..Solution::with_plan(solver, plan.clone(), bound, stop) }
+}
+
+/// Checks that the worst case is defined for an objective.
+fn check(problem: &Problem) -> Result<()> {
+    match Uncertainty::unsupported(problem.objective()) {
+        Some(what) => Err(SolveError::Unsupported { solver: "robust", what: what.into() }),
+        None => Ok(()),
+    }
+}
+
+/// Finds a plan of least value in the worst case, and bounds that value. `solver` solves the nominal problem and those
+/// with other costs. The time is that of `solver` for up to eleven problems, and of the programs over orders and ideals.
+///
+/// # Errors
+/// An objective that [`Uncertainty`] or the solver does not support, or a broken invariant.
+pub fn solve(
+    problem: &Problem,
+    uncertainty: Uncertainty,
+    solver: &dyn Solver,
+    context: &mut Context<'_>,
+) -> Result<Robust> {
+    check(problem)?;
+    let sources = Sources::new(problem.graph());
+    let is_certain = uncertainty.deviation == 0.0 || uncertainty.budget == 0;
+    let share = if is_certain { 1.0 } else { NOMINAL_SHARE };
+    let nominal = solver.solve(problem, &mut context.time_slice(share))?;
+    let bound = nominal.bound.clone();
+    let Some(plan) = nominal.plan.clone() else {
+        return Ok(Robust { nominal, sources, nominal_worst: None, best: None, bound, solved: 0 });
+    };
+    let mut search = Search::new(problem, &sources, Scenarios::Budgeted(uncertainty), plan);
+    search.bound = bound;
+    let nominal_worst = Some(search.best.worst.value);
+    let mut solved = 0;
+    if !is_certain {
+        let share = (f64::from(uncertainty.budget) / sources.active(problem) as f64).min(1.0);
+        search.raise(search.bound.value * (1.0 + uncertainty.deviation * share), UNIFORM);
+        solved = search.run(solver, context)?;
+    }
+    let Search { best, bound, .. } = search;
+    Ok(Robust { nominal, sources, nominal_worst, best: Some(best), bound, solved })
+}

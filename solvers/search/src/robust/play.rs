@@ -1,0 +1,85 @@
+//! Fictitious play: bounds from averages of scenarios, and their plans.
+
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Event, Plan, Result, Solution, Solver, Status};
+use stagewright_core::uncertainty::{Scenarios, When};
+
+use super::search::Search;
+
+/// Maximum number of rounds.
+const ROUNDS: usize = 10;
+/// Share of the time that is left for a round. The first ones raise the bound most, and a solve that is cut short proves
+/// little.
+const SHARE: f64 = 0.5;
+/// Source of the bounds.
+const SOURCE: &str = "an average of scenarios";
+
+/// How often the adversary chose each source, or each scenario of the list.
+struct Chosen {
+    counts: Vec<f64>,
+    rounds: f64,
+}
+
+impl Chosen {
+    fn add(&mut self, when: &When) {
+        self.rounds += 1.0;
+        match when {
+            When::Sources(sources) => sources.iter().for_each(|source| self.counts[source.index()] += 1.0),
+            When::Scenario(at) => self.counts[*at] += 1.0,
+        }
+    }
+
+    /// The problem whose costs are the average of the scenarios chosen, with their weights.
+    fn average(&self, search: &Search<'_>) -> Problem {
+        let share = |at: usize| self.counts[at] / self.rounds;
+        match &search.scenarios {
+            Scenarios::Budgeted(uncertainty) => search
+                .sources
+                .scaled(search.problem, |source| 1.0 + uncertainty.deviation * share(source.index())),
+            Scenarios::Listed(list) => search.problem.scaled(|cost| {
+                let chosen = list.iter().enumerate().filter(|&(at, _)| self.counts[at] > 0.0);
+                chosen.map(|(at, it)| share(at) * it.weight * it.factor(search.sources, cost)).sum()
+            }),
+        }
+    }
+}
+
+/// Plays until the gap is closed or the rounds or the time are over. Returns the number of problems solved.
+///
+/// # Errors
+/// Those of the solver.
+pub(super) fn play(search: &mut Search<'_>, solver: &dyn Solver, context: &mut Context<'_>) -> Result<usize> {
+    let count = match &search.scenarios {
+        Scenarios::Budgeted(_) => search.sources.count(),
+        Scenarios::Listed(list) => list.len(),
+    };
+    let mut chosen = Chosen { counts: vec![0.0; count], rounds: 0.0 };
+    let mut answer = search.best.worst.when.clone();
+    for round in 0..ROUNDS {
+        if search.is_enough(context) || context.stop().reason().is_some() {
+            return Ok(round);
+        }
+        chosen.add(&answer);
+        let problem = chosen.average(search);
+        context.emit(Event::Phase { name: format!("scenarios, round {}", round + 1) });
+        let mut auxiliary = context.for_auxiliary();
+        let mut part = auxiliary.time_slice(SHARE);
+        part.warm_start = Some(search.best.plan.placement.clone());
+        let solution = solver.solve(&problem, &mut part)?;
+        if let Some(bound) = proved(&solution) {
+            search.raise(bound, SOURCE);
+        }
+        let Some(plan) = solution.plan else { return Ok(round + 1) };
+        // Its value is that of other costs.
+        let plan = Plan::new(search.problem, plan.placement)?;
+        answer = search.worst(&plan).when;
+        search.keep(plan);
+    }
+    Ok(ROUNDS)
+}
+
+/// The bound of a solution, if it has one.
+pub(super) fn proved(solution: &Solution) -> Option<f64> {
+    let is_feasible = solution.status != Status::Infeasible;
+    (is_feasible && solution.bound.value.is_finite()).then_some(solution.bound.value)
+}

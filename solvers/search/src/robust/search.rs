@@ -1,0 +1,182 @@
+//! The search for the plan with the least worst case over given scenarios, from plans and bounds that are known.
+
+use stagewright_core::bound::LowerBound;
+use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::document::Split;
+use stagewright_core::ids::{Keyed, places};
+use stagewright_core::placement::{Placement, StageAssignment};
+use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Context, Event, Plan, Result, SolveError, Solver, Stop};
+use stagewright_core::tolerance;
+use stagewright_core::uncertainty::{Scenarios, Sources, WorstCase, worst_case};
+
+use super::meter::{Shares, WorstMeter};
+use super::{RobustPlan, ideals, moves, play};
+use crate::dpl::{Positions, is_chain, plan_of};
+use crate::order;
+use crate::usage::UsageSpace;
+
+/// Maximum number of states of a program over one order.
+const MOST_STATES: usize = 1 << 22;
+
+/// What the search knows.
+pub(super) struct Search<'a> {
+    pub(super) problem: &'a Problem,
+    pub(super) sources: &'a Sources,
+    pub(super) scenarios: Scenarios,
+    pub(super) best: RobustPlan,
+    /// On the worst case of every plan.
+    pub(super) bound: LowerBound,
+}
+
+impl<'a> Search<'a> {
+    /// A search that knows one plan, and no bound.
+    pub(super) fn new(problem: &'a Problem, sources: &'a Sources, scenarios: Scenarios, plan: Plan) -> Self {
+        let worst = worst_case(problem, sources, &plan.placement, &plan.evaluation, &scenarios);
+        let best = RobustPlan { plan, worst };
+        Search { problem, sources, scenarios, best, bound: LowerBound::TRIVIAL }
+    }
+
+    /// The worst case of a plan.
+    pub(super) fn worst(&self, plan: &Plan) -> WorstCase {
+        worst_case(self.problem, self.sources, &plan.placement, &plan.evaluation, &self.scenarios)
+    }
+
+    /// Keeps a plan that is better in the worst case, or as good and better for the costs as predicted.
+    pub(super) fn keep(&mut self, plan: Plan) {
+        let worst = self.worst(&plan);
+        let is_better = match tolerance::same(worst.value, self.best.worst.value) {
+            true => {
+                plan.value() < self.best.plan.value()
+                    && !tolerance::same(plan.value(), self.best.plan.value())
+            }
+            false => worst.value < self.best.worst.value,
+        };
+        if is_better {
+            self.best = RobustPlan { plan, worst };
+        }
+    }
+
+    /// Keeps a bound that is stronger.
+    pub(super) fn raise(&mut self, value: f64, source: &'static str) {
+        let value = tolerance::round_down(value);
+        if value > self.bound.value {
+            self.bound = LowerBound { value, source, certificate: None };
+        }
+    }
+
+    pub(super) fn is_enough(&self, context: &Context<'_>) -> bool {
+        context.is_enough(self.best.worst.value, self.bound.value)
+    }
+
+    /// Runs all parts until the gap is closed or the solve has to stop. Returns the number of problems solved.
+    ///
+    /// # Errors
+    /// Those of the solver, or a broken invariant.
+    pub(super) fn run(&mut self, solver: &dyn Solver, context: &mut Context<'_>) -> Result<usize> {
+        if self.problem.objective().rules().split == Split::Contiguous && !self.is_enough(context) {
+            context.emit(Event::Phase { name: "stages of least worst load".into() });
+            self.split(context)?;
+        }
+        let solved = play::play(self, solver, context)?;
+        moves::improve(self, context);
+        let (value, bound) = (self.best.worst.value, self.bound.value);
+        if bound > value * (1.0 + tolerance::VALUE_RELATIVE) {
+            return Err(SolveError::Invariant(format!("a worst case of {value} below the bound of {bound}")));
+        }
+        // A bound that exceeds the value only by rounding equals the value.
+        self.bound.value = bound.min(value);
+        Ok(solved)
+    }
+
+    /// Improves a contiguous plan by the programs over orders and over ideals. A finished program over all ideals, or
+    /// over the only order, raises the bound to the least worst case without uplinks, which only increase it.
+    fn split(&mut self, context: &Context<'_>) -> Result<()> {
+        let problem = self.problem;
+        let units = Units::new(problem);
+        if units.is_empty() {
+            return Ok(());
+        }
+        let shares = Shares::new(problem, &units, self.sources);
+        let (scenarios, stop) = (self.scenarios.clone(), context.stop().clone());
+        let program = Program { problem, units: &units, shares, scenarios: &scenarios, stop };
+        let mut orders: Vec<Vec<UnitId>> = vec![by_stages(&units, &self.best.plan.placement)];
+        orders.extend(order::PLAIN.map(|rule| rule.order(problem, &units)));
+        for (at, order) in orders.iter().enumerate() {
+            if context.stop().reason().is_some() {
+                return Ok(());
+            }
+            if !orders[..at].contains(order) {
+                program.split(order, self)?;
+            }
+        }
+        let cap = self.best.worst.value;
+        let finished = match is_chain(&units) {
+            true => program.over_order(&orders[0], cap),
+            false => program.over_ideals(cap),
+        };
+        let Some(found) = finished else { return Ok(()) };
+        let value = found.as_ref().map_or(cap, |(value, _)| *value);
+        if let Some((_, stages)) = found {
+            self.keep(plan_of(problem, &units, &stages)?);
+        }
+        self.raise(value, LowerBound::EXHAUSTED);
+        Ok(())
+    }
+}
+
+/// The programs over orders and ideals.
+pub(super) struct Program<'a> {
+    pub(super) problem: &'a Problem,
+    pub(super) units: &'a Units,
+    shares: Shares,
+    scenarios: &'a Scenarios,
+    pub(super) stop: Stop,
+}
+
+impl Program<'_> {
+    pub(super) fn meter(&self, pool: usize) -> WorstMeter<'_> {
+        WorstMeter::new(self.problem, self.units, &self.shares, self.scenarios, pool)
+    }
+
+    pub(super) fn most_replicas(&self, pool: usize) -> u32 {
+        self.problem.objective().rules().max_replicas.min(self.problem.pools()[pool].count())
+    }
+
+    /// Splits an order, and near its cuts again if not all positions were tried. Keeps better plans.
+    fn split(&self, order: &[UnitId], search: &mut Search<'_>) -> Result<()> {
+        let mut positions = Positions::new(self.problem, self.units, order);
+        let rounds = if positions.are_all(order.len()) { 1 } else { 2 };
+        for _ in 0..rounds {
+            let most = MOST_STATES / (positions.list().len() + 1);
+            let Some(space) = UsageSpace::fitting(self.problem, self.units.len(), most) else { break };
+            let cap = search.best.worst.value;
+            let Some((_, stages)) = self.on_line(order, &positions, &space, cap) else { break };
+            search.keep(plan_of(self.problem, self.units, &stages)?);
+            positions = Positions::near(&stages, order.len());
+        }
+        Ok(())
+    }
+
+    /// As [`Program::over_ideals`], for units with a single order.
+    fn over_order(&self, order: &[UnitId], cap: f64) -> Option<ideals::Finished> {
+        let positions = Positions::new(self.problem, self.units, order);
+        if !positions.are_all(order.len()) {
+            return None;
+        }
+        let space = UsageSpace::new(self.problem, self.units.len(), MOST_STATES / (order.len() + 1))?;
+        let found: Option<(f64, Vec<StageAssignment>)> = self.on_line(order, &positions, &space, cap);
+        (found.is_some() || self.stop.reason().is_none()).then_some(found)
+    }
+}
+
+/// The units by stage of a contiguous placement; within a stage depth first.
+fn by_stages(units: &Units, placement: &Placement) -> Vec<UnitId> {
+    let place: Keyed<UnitId, usize> = places(&order::depth_first(units));
+    let used = placement.used();
+    let stage_of = |unit: UnitId| {
+        let device = placement.device_of(units.members(unit)[0]);
+        used.iter().position(|&used| used == device).unwrap_or(0)
+    };
+    order::by_priority(units, |unit| (stage_of(unit) * units.len() + place[unit]) as f64)
+}

@@ -1,0 +1,132 @@
+//! The boundaries between the stages of a contiguous plan, and how often they move.
+
+use serde::Serialize;
+use stagewright_core::bits;
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::document::Split;
+use stagewright_core::graph::OpId;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+
+use super::median;
+
+/// Number of boundaries that are reported.
+const KEPT: usize = 5;
+
+/// A boundary between two stages that is elsewhere in better plans.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Boundary {
+    /// The stage before it, from 0.
+    pub stage: usize,
+    /// The operator before it whose output is the largest tensor across it.
+    pub before: String,
+    /// The first operator after it that reads this tensor.
+    pub after: String,
+    /// Number of samples in which a better plan has no such boundary.
+    pub moved: usize,
+    /// Median loss of the plan in these samples.
+    pub median_loss: f64,
+    /// Largest loss of the plan in these samples.
+    pub largest_loss: f64,
+}
+
+/// The boundaries of a plan with the losses of the samples in which each has moved.
+pub(super) struct Boundaries<'a> {
+    problem: &'a Problem,
+    placement: &'a Placement,
+    /// Forward operators that take time; others may be on either side.
+    decisive: Vec<OpId>,
+    /// The decisive operators before each boundary.
+    before: Vec<Vec<u64>>,
+    losses: Vec<Vec<f64>>,
+}
+
+impl<'a> Boundaries<'a> {
+    /// The boundaries of a plan; none unless it has stages.
+    pub(super) fn new(problem: &'a Problem, placement: &'a Placement) -> Self {
+        let takes_time = |op: OpId| {
+            let seconds = (0..problem.pools().len()).filter_map(|pool| problem.seconds(op, pool));
+            problem.graph().is_forward(op) && seconds.fold(0.0, f64::max) > 0.0
+        };
+        let decisive: Vec<OpId> = problem.graph().operators().filter(|&op| takes_time(op)).collect();
+        let is_ordered = problem.objective().rules().split == Split::Contiguous;
+        let before = if is_ordered { prefixes(&decisive, placement) } else { Vec::new() };
+        let losses = vec![Vec::new(); before.len()];
+        Boundaries { problem, placement, decisive, before, losses }
+    }
+
+    /// Compares with a better plan, if there is one.
+    pub(super) fn compare(&mut self, better: Option<&Placement>, loss: f64) {
+        let Some(better) = better else { return };
+        if self.before.is_empty() {
+            return;
+        }
+        let theirs = prefixes(&self.decisive, better);
+        for (own, losses) in self.before.iter().zip(&mut self.losses) {
+            if !theirs.contains(own) {
+                losses.push(loss);
+            }
+        }
+    }
+
+    /// The boundaries that moved, the most often moved first.
+    pub(super) fn moved(self) -> Vec<Boundary> {
+        let used = self.placement.used();
+        let mut moved: Vec<Boundary> = self
+            .losses
+            .iter()
+            .enumerate()
+            .filter_map(|(stage, losses)| {
+                let mut losses = losses.clone();
+                losses.sort_by(f64::total_cmp);
+                let (median_loss, largest_loss) = (median(&losses)?, *losses.last()?);
+                let [before, after] = self.around(&used, stage);
+                Some(Boundary { stage, before, after, moved: losses.len(), median_loss, largest_loss })
+            })
+            .collect();
+        moved.sort_by(|one, other| other.moved.cmp(&one.moved).then(one.stage.cmp(&other.stage)));
+        moved.truncate(KEPT);
+        moved
+    }
+
+    /// The operators on both sides of a boundary: those of the largest forward tensor across it.
+    fn around(&self, used: &[DeviceId], stage: usize) -> [String; 2] {
+        let graph = self.problem.graph();
+        let is_before = |op: OpId| used[..=stage].contains(&self.placement.device_of(op));
+        let across = graph.tensors().filter_map(|tensor| {
+            let from = graph.producer(tensor);
+            if !graph.is_forward(from) || !is_before(from) {
+                return None;
+            }
+            let to =
+                graph.consumers(tensor).iter().copied().find(|&to| graph.is_forward(to) && !is_before(to))?;
+            Some((graph.bytes(tensor), from, to))
+        });
+        let largest = across.max_by(|one, other| one.0.total_cmp(&other.0));
+        let name = |op: OpId| graph.operator(op).name.clone();
+        match largest {
+            Some((_, from, to)) => [name(from), name(to)],
+            None => {
+                let last = self.decisive.iter().rev().find(|&&op| is_before(op));
+                let first = self.decisive.iter().find(|&&op| !is_before(op));
+                [last, first].map(|op| op.map_or_else(String::new, |&op| name(op)))
+            }
+        }
+    }
+}
+
+/// The decisive operators in the first stages, for every boundary that has some on both sides.
+fn prefixes(decisive: &[OpId], placement: &Placement) -> Vec<Vec<u64>> {
+    let used = placement.used();
+    let mut set = vec![0; bits::words(decisive.len())];
+    let mut prefixes = Vec::with_capacity(used.len());
+    for device in used.iter().take(used.len().saturating_sub(1)) {
+        for (at, &op) in decisive.iter().enumerate() {
+            if placement.device_of(op) == *device {
+                bits::insert(&mut set, at);
+            }
+        }
+        prefixes.push(set.clone());
+    }
+    prefixes
+}

@@ -1,0 +1,207 @@
+//! Costs that are off: robust plans pass the checker, wrong claims do not, and the sensitivity of a plan holds.
+
+use std::process::{Command, Output};
+
+use rand::RngExt;
+use serde_json::Value;
+use stagewright::explain::{WhatIfEffort, sensitivity};
+use stagewright::report::document::{Provenance, plan_document};
+use stagewright::robust;
+use stagewright_core::cost::Cost;
+use stagewright_core::document::{ObjectiveKind, PlanDocument};
+use stagewright_core::evaluate::evaluate;
+use stagewright_core::problem::Problem;
+use stagewright_core::seed;
+use stagewright_core::solver::{Context, Limits, Silent, Solver};
+use stagewright_core::uncertainty::Uncertainty;
+use stagewright_dp::Dp;
+use stagewright_testing::random::{self, Size};
+use stagewright_testing::steps;
+use stagewright_verify::check;
+
+const SIZE: Size = Size { operators: 7, devices: 4, groups: true };
+
+fn with_context<T>(work: impl FnOnce(&mut Context<'_>) -> T) -> T {
+    let mut silent = Silent;
+    let mut context =
+        Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut silent);
+    work(&mut context)
+}
+
+/// The document of a robust plan, of either criterion.
+fn robust_plan(problem: &Problem, number: u64) -> Option<PlanDocument> {
+    let provenance = Provenance { solver: "dp".into(), seconds: 0.0, seed: 0 };
+    with_context(|context| {
+        if number.is_multiple_of(2) {
+            let uncertainty = Uncertainty { deviation: 0.2, budget: 1 + (number % 3) as u32 };
+            let found = robust::solve(problem, uncertainty, &Dp, context).expect("a worst case");
+            let mut plan = plan_document(problem, &found.solution(context), provenance);
+            plan.robust = Some(robust::document(&found, uncertainty)?);
+            Some(plan)
+        } else {
+            let found = robust::regret(problem, 0.2, &Dp, context).expect("a regret");
+            let mut plan = plan_document(problem, &found.solution(context), provenance);
+            plan.regret = Some(robust::regret_document(problem, &found, 0.2)?);
+            Some(plan)
+        }
+    })
+}
+
+fn violations(problem: &Problem, plan: &PlanDocument) -> Vec<&'static str> {
+    let report = check(problem.graph().document(), problem.cluster().document(), None, plan);
+    let mut kinds: Vec<_> =
+        report.expect("a problem").violations.iter().map(|violation| violation.kind.name()).collect();
+    kinds.dedup();
+    kinds
+}
+
+#[test]
+fn robust_plans_pass_the_checker_and_wrong_claims_do_not() {
+    let mut plans = [0; 2];
+    for number in 0..400 {
+        let problem = random::problem(number, SIZE);
+        if Uncertainty::unsupported(problem.objective()).is_some() {
+            continue;
+        }
+        let Some(plan) = robust_plan(&problem, number) else { continue };
+        let written = serde_json::to_string(&plan).expect("JSON");
+        let plan: PlanDocument = serde_json::from_str(&written).expect("the same document");
+        assert_eq!(violations(&problem, &plan), [""; 0], "{number}");
+        plans[number as usize % 2] += 1;
+        let mut corrupt = Vec::new();
+        let mut with = |change: &dyn Fn(&mut PlanDocument)| {
+            let mut other = plan.clone();
+            change(&mut other);
+            corrupt.push(other);
+        };
+        if plan.robust.as_ref().is_some_and(|robust| robust.worst_s > 0.0) {
+            with(&|plan| plan.robust.as_mut().expect("it is").worst_s *= 0.99);
+            with(&|plan| plan.robust.as_mut().expect("it is").bound_s *= 1.5);
+            with(&|plan| plan.robust.as_mut().expect("it is").gap += 0.1);
+            with(&|plan| plan.robust.as_mut().expect("it is").budget = 0);
+            with(&|plan| plan.robust.as_mut().expect("it is").nominal_best_worst_s *= 0.5);
+            with(&|plan| plan.robust.as_mut().expect("it is").scenario.kinds.push("unknown".into()));
+        }
+        if plan.regret.as_ref().is_some_and(|regret| regret.cases[0].value_s > 0.0) {
+            with(&|plan| plan.regret.as_mut().expect("it is").cases[1].value_s *= 0.99);
+            with(&|plan| plan.regret.as_mut().expect("it is").cases[0].best_s *= 1.5);
+            with(&|plan| plan.regret.as_mut().expect("it is").cases[0].factor = 1.1);
+            with(&|plan| plan.regret.as_mut().expect("it is").regret += 0.01);
+            with(&|plan| plan.regret.as_mut().expect("it is").bound += 1.0);
+            with(&|plan| plan.regret.as_mut().expect("it is").cases.clear());
+        }
+        for other in corrupt {
+            assert_eq!(
+                violations(&problem, &other),
+                ["robust"],
+                "{number}: {:?} {:?}",
+                other.robust,
+                other.regret
+            );
+        }
+    }
+    assert!(plans.iter().all(|&plans| plans > 30), "{plans:?}");
+}
+
+fn effort() -> WhatIfEffort {
+    WhatIfEffort { time: None, memory: None, threads: 1, gap: 0.0, seed: 3, interrupt: Default::default() }
+}
+
+#[test]
+fn the_interval_has_every_value_and_the_losses_are_those_of_plans() {
+    let (mut compared, mut better, mut moved) = (0, 0, 0);
+    for number in 0..60 {
+        let problem = random::problem(number, SIZE);
+        let Some(plan) = with_context(|context| Dp.solve(&problem, context)).expect("contiguous").plan else {
+            continue;
+        };
+        let found = sensitivity(&problem, &plan.placement, 0.2, None, &effort()).expect("a plan");
+        let [low, high] = found.interval_s.expect("values of pipelines grow with every cost");
+        let mut rng = seed::stream(0x1F, number);
+        for scale in [0.8, 1.2] {
+            let ended = evaluate(&problem.scaled(|_| scale), &plan.placement).value;
+            let end = if scale < 1.0 { low } else { high };
+            assert!((ended - end).abs() <= 1e-9 * end.max(1e-12), "{number}: {ended} {end}");
+        }
+        for _ in 0..20 {
+            let changed = problem.scaled(|_: Cost| rng.random_range(0.8..=1.2));
+            let value = evaluate(&changed, &plan.placement).value;
+            assert!(low * (1.0 - 1e-9) <= value && value <= high * (1.0 + 1e-9), "{number}: {value}");
+        }
+        assert_eq!((found.samples, found.missing.as_deref()), (found.cases.len() + 32, None), "{number}");
+        for case in &found.cases {
+            assert!(case.best_s <= case.value_s && case.bound_s.is_some_and(|bound| bound <= case.best_s));
+        }
+        let again =
+            sensitivity(&problem, &plan.placement, 0.2, None, &WhatIfEffort { threads: 3, ..effort() });
+        assert_eq!(again.as_ref(), Ok(&found), "{number}");
+        compared += 1;
+        better += usize::from(found.better > 0);
+        moved += usize::from(!found.boundaries.is_empty());
+    }
+    assert!(compared > 20 && better > 5 && moved > 5, "{compared} {better} {moved}");
+}
+
+#[test]
+fn costs_that_are_not_off_change_nothing() {
+    let mut compared = 0;
+    for number in 0..60 {
+        let problem = random::problem(number, SIZE);
+        let Some(plan) = with_context(|context| Dp.solve(&problem, context)).expect("contiguous").plan else {
+            continue;
+        };
+        let found =
+            sensitivity(&problem, &plan.placement, 0.0, Some(plan.value()), &effort()).expect("a plan");
+        assert_eq!(found.interval_s, Some([plan.value(); 2]), "{number}");
+        assert_eq!((found.seen_s, found.better), (Some([plan.value(); 2]), 0), "{number}");
+        compared += 1;
+    }
+    assert!(compared > 20, "{compared}");
+}
+
+/// A list schedule may take longer when operators take less.
+#[test]
+fn the_makespan_has_no_interval() {
+    let problem = steps::problem(3);
+    let placement = steps::placed(&problem, 3);
+    assert_eq!(problem.objective().kind(), ObjectiveKind::Makespan);
+    let effort = WhatIfEffort { time: Some(std::time::Duration::from_millis(200)), ..effort() };
+    let found = sensitivity(&problem, &placement, 0.1, None, &effort).expect("a plan");
+    assert_eq!(found.interval_s, None);
+    assert!(found.seen_s.is_some_and(|[low, high]| low <= high));
+}
+
+fn run(arguments: &[&str]) -> Output {
+    let binary = env!("CARGO_BIN_EXE_stagewright");
+    Command::new(binary).args(arguments).output().expect("the program runs")
+}
+
+#[test]
+fn the_program_plans_for_costs_that_are_off() {
+    let model = "data/models/gpt2-step.json.gz";
+    let plan = |more: &[&str]| {
+        let common =
+            ["plan", model, "--cluster", "2xrtx-4090+2xrtx-3090", "--whole-layers", "--robust", "10%"];
+        run(&[&common[..], more].concat())
+    };
+    let table = plan(&[]);
+    let text = String::from_utf8_lossy(&table.stdout);
+    assert!(text.contains("worst case") && text.contains("robustness"), "{text}");
+    assert!(!run(&["explain", model, "-", "--no-what-if", "--costs-off", "5%"]).status.success());
+    let document: Value = serde_json::from_slice(&plan(&["--json"]).stdout).expect("JSON");
+    let robust = &document["robust"];
+    assert!(robust["worst_s"].as_f64() > document["objective"]["value_s"].as_f64(), "{robust}");
+    let document: Value =
+        serde_json::from_slice(&plan(&["--json", "--robust-criterion", "regret"]).stdout).expect("JSON");
+    assert!(document["regret"]["cases"].as_array().is_some_and(|cases| cases.len() > 6), "{document}");
+    for more in [
+        &["--schedule", "1f1b", "--microbatches", "4"][..],
+        &["--objective", "latency"],
+        &["--training", "separate"],
+        &["--robust-budget", "0"],
+        &["--robust-criterion", "regret", "--robust-budget", "2"],
+        &["--parallel", "pp"],
+    ] {
+        assert_eq!(plan(more).status.code(), Some(2), "{more:?}");
+    }
+}

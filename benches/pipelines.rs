@@ -64,11 +64,16 @@ const SAMPLES: u32 = 6;
 const DISTINCT: f64 = 0.05;
 
 /// Plans by rule.
-const RULES: [(&str, &str); 4] =
-    [("best contiguous", "dpl"), ("equal layers", "equal-layers"), ("equal time", "equal-time"), ("METIS", "graph-partition")];
+const RULES: [(&str, &str); 4] = [
+    ("best contiguous", "dpl"),
+    ("equal layers", "equal-layers"),
+    ("equal time", "equal-time"),
+    ("METIS", "graph-partition"),
+];
 
 fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let library = match library::find(None) {
         Ok(library) => library,
         Err(error) => return println!("skipped: {error}; {}", error.help()),
@@ -123,30 +128,42 @@ impl Model {
         let opened = File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         match file.ends_with(".gz") {
             true => MultiGzDecoder::new(opened).read_to_end(&mut bytes).expect("it is a gzip file"),
-            false => { bytes = fs::read(&path).expect("it can be read"); bytes.len() }
+            false => {
+                bytes = fs::read(&path).expect("it can be read");
+                bytes.len()
+            }
         };
         let options = ImportOptions { batch, ..ImportOptions::default() };
         let folder = tempfile::tempdir().expect("there is room for a folder");
         let mut whole = Whole::new(file, &bytes, &options).unwrap_or_else(|error| panic!("{error}"));
-        gather(&mut whole.model, None, Missing::Random(0), folder.path()).unwrap_or_else(|error| panic!("{error}"));
+        gather(&mut whole.model, None, Missing::Random(0), folder.path())
+            .unwrap_or_else(|error| panic!("{error}"));
         let imported = import_model(file, &bytes, &options).unwrap_or_else(|error| panic!("{error}"));
         let work: BTreeMap<String, f64> = imported
             .graph
             .operators
             .iter()
             .map(|operator| {
-                let work = (operator.flop.unwrap_or(0.0) / 1e11).max(operator.bytes_moved.unwrap_or(0.0) / 1e10);
+                let work =
+                    (operator.flop.unwrap_or(0.0) / 1e11).max(operator.bytes_moved.unwrap_or(0.0) / 1e10);
                 (operator.name.clone(), work)
             })
             .collect();
         let share = |name: &str| work.get(name).copied().unwrap_or(0.0);
-        let profile = profile(host, &whole, &share, 5, 0, folder.path()).unwrap_or_else(|error| panic!("{error}"));
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or(file).trim_end_matches(".gz").to_owned();
+        let profile =
+            profile(host, &whole, &share, 5, 0, folder.path()).unwrap_or_else(|error| panic!("{error}"));
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or(file)
+            .trim_end_matches(".gz")
+            .to_owned();
         Model { name, bytes, options, whole, folder, profile }
     }
 
     fn problem(&self, link: Link<'_>, objective: Objective) -> Problem {
-        let mut graph = import_model(&self.name, &self.bytes, &self.options).expect("it was read before").graph;
+        let mut graph =
+            import_model(&self.name, &self.bytes, &self.options).expect("it was read before").graph;
         let mut cluster = ClusterDocument::new("this machine");
         cluster.classes.insert("cpu".into(), ClassDocument::default());
         let given = if let Link::Given(link) = link { Some(link) } else { None };
@@ -213,7 +230,14 @@ impl Model {
                 .collect();
             measured.sort_by(f64::total_cmp);
             let row = Row { model: self.name.clone(), rule, predicted, measured };
-            println!("{} | {} | {:.1} ms | {:.1} ms | {:+.1}%", row.model, row.rule, 1e3 * predicted, 1e3 * row.median(), 100.0 * row.error());
+            println!(
+                "{} | {} | {:.1} ms | {:.1} ms | {:+.1}%",
+                row.model,
+                row.rule,
+                1e3 * predicted,
+                1e3 * row.median(),
+                100.0 * row.error()
+            );
             rows.push(row);
         }
         rows
@@ -225,7 +249,10 @@ fn plans(problem: &Problem, free: &Problem) -> Vec<(String, Placement, f64)> {
     let mut plans = Vec::new();
     for (name, solver) in RULES {
         let of = if solver == "graph-partition" { free } else { problem };
-        let options = Options::default().solver_named(solver).expect("a solver of the table").time_limit(Some(Duration::from_secs(20)));
+        let options = Options::default()
+            .solver_named(solver)
+            .expect("a solver of the table")
+            .time_limit(Some(Duration::from_secs(20)));
         match solve(of, &options).ok().and_then(|solution| solution.plan) {
             Some(plan) => plans.push((name.to_owned(), plan.placement.clone(), plan.value())),
             None => println!("no plan of {name}"),
@@ -233,11 +260,14 @@ fn plans(problem: &Problem, free: &Problem) -> Vec<(String, Placement, f64)> {
     }
     let mut cuts = cuts(problem);
     cuts.sort_by(|one, other| one.1.total_cmp(&other.1));
-    let (Some(best), Some((worst, value))) = (cuts.first().map(|cut| cut.1), cuts.last().cloned()) else { return plans };
+    let (Some(best), Some((worst, value))) = (cuts.first().map(|cut| cut.1), cuts.last().cloned()) else {
+        return plans;
+    };
     plans.push(("worst cut".into(), worst, value));
     for share in [0.3, 0.65] {
         let wanted = best * (value / best).powf(share);
-        let near = cuts.iter().min_by(|one, other| (one.1 - wanted).abs().total_cmp(&(other.1 - wanted).abs()));
+        let near =
+            cuts.iter().min_by(|one, other| (one.1 - wanted).abs().total_cmp(&(other.1 - wanted).abs()));
         if let Some((placement, value)) = near {
             plans.push((format!("cut at {:.2} of the best", value / best), placement.clone(), *value));
         }
@@ -297,7 +327,13 @@ fn table(title: &str, rows: &[Row]) {
         let (low, high) = (row.measured[0], row.measured[row.measured.len() - 1]);
         println!(
             "| {} | {} | {:.1} | {:.1} | {:.1} to {:.1} | {:+.1}% |",
-            row.model, row.rule, 1e3 * row.predicted, 1e3 * row.median(), 1e3 * low, 1e3 * high, 100.0 * row.error()
+            row.model,
+            row.rule,
+            1e3 * row.predicted,
+            1e3 * row.median(),
+            1e3 * low,
+            1e3 * high,
+            100.0 * row.error()
         );
     }
     let mut errors: Vec<f64> = rows.iter().map(|row| row.error().abs()).collect();
@@ -313,12 +349,19 @@ fn table(title: &str, rows: &[Row]) {
         let own: Vec<&Row> = rows.iter().filter(|row| row.model == name).collect();
         let predicted: Vec<f64> = own.iter().map(|row| row.predicted).collect();
         let measured: Vec<f64> = own.iter().map(|row| row.median()).collect();
-        println!("rank correlation of {name}: {:.2} of {} plans", correlation(&predicted, &measured), own.len());
+        println!(
+            "rank correlation of {name}: {:.2} of {} plans",
+            correlation(&predicted, &measured),
+            own.len()
+        );
         let least = |numbers: &[f64]| numbers.iter().copied().fold(f64::INFINITY, f64::min);
         pooled.0.extend(predicted.iter().map(|value| value / least(&predicted)));
         pooled.1.extend(measured.iter().map(|value| value / least(&measured)));
     }
-    println!("rank correlation of all, each relative to the best of its model: {:.2}", correlation(&pooled.0, &pooled.1));
+    println!(
+        "rank correlation of all, each relative to the best of its model: {:.2}",
+        correlation(&pooled.0, &pooled.1)
+    );
 }
 
 /// Spearman's rank correlation; equal numbers share their mean rank.

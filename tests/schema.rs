@@ -11,8 +11,8 @@ use stagewright::formats::{
     Notation, import_cluster, import_graph, import_plan, write_cluster, write_graph, write_plan,
 };
 use stagewright_core::document::{
-    ClusterDocument, GraphDocument, JointPlanDocument, PinsDocument, PlanDocument, StrategiesDocument,
-    StrategyPlanDocument,
+    ClusterDocument, CostsDocument, GraphDocument, JointPlanDocument, PinsDocument, PlanDocument,
+    StrategiesDocument, StrategyPlanDocument,
 };
 
 fn path(name: &str) -> PathBuf {
@@ -43,6 +43,7 @@ fn schemas_are_up_to_date() {
     regenerate::<GraphDocument>("graph");
     regenerate::<ClusterDocument>("cluster");
     regenerate::<PlanDocument>("plan");
+    regenerate::<CostsDocument>("costs");
     regenerate::<PinsDocument>("pins");
     regenerate::<StrategiesDocument>("strategies");
     regenerate::<StrategyPlanDocument>("strategy-plan");

@@ -66,7 +66,9 @@ fn of_folder(folder: &Path, arguments: &ImportCostsArguments) -> Result<CostsDoc
         (None, _) => BTreeMap::new(),
         (Some(class), [system]) => BTreeMap::from([(system.clone(), class.clone())]),
         (Some(_), _) => {
-            return Err(CliError::new("U001", "a class is for one system").at("--class").help("give one --system"));
+            return Err(CliError::new("U001", "a class is for one system")
+                .at("--class")
+                .help("give one --system"));
         }
     };
     let options = aiconfigurator::Options {
@@ -157,7 +159,12 @@ fn text(shown: &Shown) -> String {
             Grid::of(&[(Column::Names, &["class", "kernel", "precision"]), (Column::Figures, &["sizes"])]);
         for table in &shown.kernels {
             let kernel = table.kernel.name().to_owned();
-            grid.row([table.class.clone(), kernel, table.precision.name().to_owned(), table.rows.to_string()]);
+            grid.row([
+                table.class.clone(),
+                kernel,
+                table.precision.name().to_owned(),
+                table.rows.to_string(),
+            ]);
         }
         parts.push(grid.text(width));
     }
@@ -196,7 +203,16 @@ fn text(shown: &Shown) -> String {
 /// Errors of predictions by what was left out: medians, and 90th percentiles.
 fn accuracy(rows: &[Accuracy], width: Option<u16>) -> String {
     let names = [
-        "rows", "left-out row", "p90", "left-out size", "p90", "held out", "p90", "fit", "left-out class", "roofline",
+        "rows",
+        "left-out row",
+        "p90",
+        "left-out size",
+        "p90",
+        "held out",
+        "p90",
+        "fit",
+        "left-out class",
+        "roofline",
     ];
     let mut grid = Grid::of(&[(Column::Names, &["class", "kernel", "precision"]), (Column::Figures, &names)]);
     for row in rows {

@@ -1,8 +1,8 @@
 //! Models on this machine: the host of `run` and `profile`, the model with its weights, and the processes themselves.
 
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use stagewright::formats::onnx::Whole;
@@ -33,12 +33,14 @@ const EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The host of the arguments.
 pub(crate) fn host(arguments: &HostArguments) -> Result<Host> {
-    let library = library::find(arguments.onnxruntime.as_deref()).map_err(|error| failed("--onnxruntime", &error))?;
+    let library =
+        library::find(arguments.onnxruntime.as_deref()).map_err(|error| failed("--onnxruntime", &error))?;
     let patience = quantity::time(&arguments.patience)
         .map_err(|cause| CliError::new("U001", cause).at("--patience"))?
         .unwrap_or(EVER);
     let program = std::env::current_exe().map_err(|error| {
-        CliError::new("X001", format!("this program cannot be found: {error}")).help("start it by its full path")
+        CliError::new("X001", format!("this program cannot be found: {error}"))
+            .help("start it by its full path")
     })?;
     let stop = interrupt::watch();
     Ok(Host {
@@ -58,13 +60,17 @@ fn cores(list: Option<&str>) -> Result<Vec<usize>> {
     let Some(list) = list else { return Ok(allowed) };
     let wrong = |cause: String| {
         let all: Vec<String> = allowed.iter().map(ToString::to_string).collect();
-        CliError::new("U001", cause).at("--cores").help(format!("this process may use the cores {}", all.join(", ")))
+        CliError::new("U001", cause)
+            .at("--cores")
+            .help(format!("this process may use the cores {}", all.join(", ")))
     };
     let mut cores = Vec::new();
     for part in list.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let number = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong(format!("`{part}` is not a core")));
-        for core in number(first)?..=number(last)?.min(1 << 16) {
+        let number =
+            |text: &str| text.trim().parse::<usize>().map_err(|_| wrong(format!("`{part}` is not a core")));
+        let (first, last) = (number(first)?, number(last)?);
+        for core in first..=last.min(first.saturating_add(1 << 16)) {
             if !allowed.contains(&core) {
                 return Err(wrong(format!("core {core} is not available")));
             }
@@ -84,6 +90,11 @@ pub(crate) fn failed(place: &str, error: &RunError) -> CliError {
     CliError::new(error.code(), error.to_string()).at(place).help(error.help())
 }
 
+/// A model or a plan that processes cannot run, with what to do instead.
+pub(crate) fn not_runnable(place: &str, cause: String, help: &str) -> CliError {
+    failed(place, &RunError::NotRunnable(cause)).help(help)
+}
+
 /// Reads an ONNX model with its weights, which go to a folder of their own.
 pub(crate) fn whole(
     path: &Path,
@@ -97,9 +108,12 @@ pub(crate) fn whole(
         None => stagewright::formats::detect(&label, &bytes)?,
     };
     if format != Format::Onnx {
-        return Err(CliError::new("H005", format!("a model in the format {} cannot be run", format.entry().name))
-            .at(label)
-            .help("give the model as ONNX"));
+        return Err(CliError::new(
+            "H005",
+            format!("a model in the format {} cannot be run", format.entry().name),
+        )
+        .at(label)
+        .help("give the model as ONNX"));
     }
     let mut whole = Whole::new(&label, &bytes, options)?;
     drop(bytes);
@@ -111,8 +125,8 @@ pub(crate) fn whole(
 
 /// A folder for the files of a run, which is removed with it.
 pub(crate) fn folder() -> Result<tempfile::TempDir> {
-    tempfile::Builder::new().prefix("stagewright-").tempdir().map_err(|error| {
-        CliError::new("H010", format!("no temporary folder can be made: {error}"))
-            .help("check the free space and the permissions of the temporary folder (TMPDIR)")
+    tempfile::Builder::new().prefix("stagewright-").tempdir().map_err(|source| {
+        let what = "a temporary folder cannot be made".to_owned();
+        failed("TMPDIR", &RunError::Io { what, source })
     })
 }

@@ -17,7 +17,8 @@ pub(crate) fn run(arguments: &ManArguments) -> Result<Exit> {
         return Ok(Exit::Done);
     };
     files::make_folder(folder)?;
-    let commands = command.get_subcommands().cloned().collect::<Vec<_>>();
+    let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+    let commands = shown.cloned().collect::<Vec<_>>();
     for command in [command].into_iter().chain(commands) {
         let (name, text) = page(command)?;
         files::write(&folder.join(name), &text)?;

@@ -47,7 +47,11 @@ impl<'a> Kept<'a> {
 }
 
 /// The options given on the command line.
-fn typed(arguments: &ImportArguments, reserve: Option<&str>, costs: &[PathBuf]) -> Result<ModelOptionsDocument> {
+fn typed(
+    arguments: &ImportArguments,
+    reserve: Option<&str>,
+    costs: &[PathBuf],
+) -> Result<ModelOptionsDocument> {
     Ok(ModelOptionsDocument {
         format: arguments.format.clone(),
         batch: arguments.batch,
@@ -216,7 +220,7 @@ impl ModelOptions {
     /// If an option has no effect on models of this format (U012).
     pub(crate) fn suit(&self, format: Format) -> Result<()> {
         let entry = format.entry();
-        let of_any = ["format", "tied_together", "whole_layers", "memory_reserve"];
+        let of_any = ["format", "tied_together", "whole_layers", "memory_reserve", "costs"];
         let takes = |name: &str| of_any.contains(&name) || entry.options.contains(&name);
         for name in self.typed.iter().filter(|name| !takes(name)) {
             if let ("batch", Some(batch)) = (name.as_str(), self.document.batch) {

@@ -34,7 +34,8 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<Exit> {
     let host = machine::host(&arguments.host)?;
     let options = ModelOptions::new(&arguments.import, None, None)?;
     let folder = machine::folder()?;
-    let (label, whole) = machine::whole(&arguments.model, &options.reading()?, &arguments.host, folder.path())?;
+    let (label, whole) =
+        machine::whole(&arguments.model, &options.reading()?, &arguments.host, folder.path())?;
     let (_, imported) = resolve::model(&arguments.model, &arguments.import, None)?;
     let shares: BTreeMap<&str, f64> = imported
         .graph
@@ -134,7 +135,8 @@ fn cluster(host: &Host, class: &str, latency_s: f64, bandwidth: f64) -> ClusterD
 }
 
 fn table(measured: &Profile, host: &Host) -> String {
-    let mut rows: Vec<(&String, f64)> = measured.seconds.iter().map(|(name, &seconds)| (name, seconds)).collect();
+    let mut rows: Vec<(&String, f64)> =
+        measured.seconds.iter().map(|(name, &seconds)| (name, seconds)).collect();
     rows.sort_by(|one, other| other.1.total_cmp(&one.1).then_with(|| one.0.cmp(other.0)));
     let mut grid = Grid::of(&[(Column::Names, &["operator"]), (Column::Figures, &["ms", "share", "spread"])]);
     for (name, seconds) in rows.iter().take(SHOWN) {
@@ -151,8 +153,18 @@ fn table(measured: &Profile, host: &Host) -> String {
     let width = output::width();
     let summary = facts(
         [
-            ("whole model", format!("{:.3} ms, spread {:.1}%", 1e3 * measured.whole_s, 100.0 * measured.spread)),
-            ("operators", format!("{}; timed one by one they take {:.1}% of that", rows.len(), 100.0 * measured.covered)),
+            (
+                "whole model",
+                format!("{:.3} ms, spread {:.1}%", 1e3 * measured.whole_s, 100.0 * measured.spread),
+            ),
+            (
+                "operators",
+                format!(
+                    "{}; timed one by one they take {:.1}% of that",
+                    rows.len(),
+                    100.0 * measured.covered
+                ),
+            ),
             ("cores", format!("{}, all at once", host.cores.len())),
         ],
         width,
@@ -176,6 +188,9 @@ mod tests {
     fn a_line_goes_through_its_points() {
         let rows: Vec<[f64; 2]> = [1e2, 1e4, 1e6].map(|bytes| [bytes, 2e-6 + bytes / 5e9]).to_vec();
         let (latency, bandwidth) = line(&rows);
-        assert!((latency - 2e-6).abs() < 1e-12 && (bandwidth / 5e9 - 1.0).abs() < 1e-9, "{latency} {bandwidth}");
+        assert!(
+            (latency - 2e-6).abs() < 1e-12 && (bandwidth / 5e9 - 1.0).abs() < 1e-9,
+            "{latency} {bandwidth}"
+        );
     }
 }

@@ -16,8 +16,8 @@ use stagewright::core::memory;
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::{Problem, ProblemError};
 use stagewright::core::solver::{Limits, Solver};
-use stagewright::costs::Coverage;
 use stagewright::core::uncertainty::Uncertainty;
+use stagewright::costs::Coverage;
 use stagewright::formats::{
     Foreign, Imported, PlanFile, import_cluster, import_file, import_model, import_pins,
 };

@@ -30,7 +30,8 @@ impl Planned {
 
     fn plan(&self, runtime: &Path, machine: &str, plan: &str) {
         let (model, machine, plan) = (self.path("model.onnx"), self.path(machine), self.path(plan));
-        let planned = run(runtime, &["plan", text(&model), "--cluster", text(&machine), "--out", text(&plan)]);
+        let planned =
+            run(runtime, &["plan", text(&model), "--cluster", text(&machine), "--out", text(&plan)]);
         assert!(planned.status.success(), "{}", stderr(&planned));
     }
 
@@ -41,7 +42,8 @@ impl Planned {
     /// A run that would take hours.
     fn endless(&self, runtime: &Path, more: &[&str]) -> Child {
         let (model, plan) = (self.path("model.onnx"), self.path("plan.json"));
-        let arguments = [&["run", text(&model), text(&plan), "--samples", "1000000", "--no-compare"], more].concat();
+        let arguments =
+            [&["run", text(&model), text(&plan), "--samples", "1000000", "--no-compare"], more].concat();
         let mut command = command(runtime, &arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts")
     }
@@ -172,10 +174,12 @@ fn what_cannot_be_run_is_refused_with_the_reason() {
     let weight = &mut absent.graph.as_mut().unwrap().initializer[0];
     weight.raw_data = None;
     weight.data_location = Some(DataLocation::External as i32);
-    weight.external_data = vec![StringStringEntryProto { key: Some("location".into()), value: Some("weights".into()) }];
+    weight.external_data =
+        vec![StringStringEntryProto { key: Some("location".into()), value: Some("weights".into()) }];
     write(&absent, &planned.path("absent.onnx"));
     refused(&["profile", text(&planned.path("absent.onnx"))], "H004", "--random-weights");
-    let random = run(&runtime, &["profile", text(&planned.path("absent.onnx")), "--random-weights", "--runs", "1"]);
+    let random =
+        run(&runtime, &["profile", text(&planned.path("absent.onnx")), "--random-weights", "--runs", "1"]);
     assert!(random.status.success(), "{}", stderr(&random));
 }
 

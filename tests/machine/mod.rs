@@ -19,7 +19,11 @@ fn runtime() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/onnxruntime/onnxruntime/capi");
     let own = std::fs::read_dir(folder).ok().and_then(|entries| {
         let mut files = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        files.find(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("libonnxruntime.")))
+        files.find(|path| {
+            path.file_name()
+                .and_then(|name| name.to_str())
+                .is_some_and(|name| name.starts_with("libonnxruntime."))
+        })
     });
     let found = own.or_else(|| library::find(None).ok());
     if found.is_none() {

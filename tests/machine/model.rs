@@ -8,7 +8,8 @@ use rand_chacha::ChaCha8Rng;
 use stagewright::formats::onnx::proto::tensor_shape_proto::{Dimension, dimension};
 use stagewright::formats::onnx::proto::type_proto::{Tensor, Value};
 use stagewright::formats::onnx::proto::{
-    GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto,
+    GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto,
+    ValueInfoProto,
 };
 
 /// A value of floats.
@@ -68,7 +69,8 @@ pub(super) fn chain(layers: usize, rows: i64, width: i64) -> ModelProto {
     for layer in 0..layers {
         let weight = format!("w{layer}");
         let scale = (3.0 / width as f32).sqrt();
-        let content: Vec<f32> = (0..width * width).map(|_| (rng.random::<f32>() - 0.5) * 2.0 * scale).collect();
+        let content: Vec<f32> =
+            (0..width * width).map(|_| (rng.random::<f32>() - 0.5) * 2.0 * scale).collect();
         graph.initializer.push(tensor(&weight, &[width, width], &content));
         let (product, relu) = (format!("product{layer}"), format!("relu{layer}"));
         graph.node.push(node("MatMul", &product, &[&last, &weight]));
@@ -84,14 +86,20 @@ pub(super) fn random(nodes: usize, seed: u64) -> ModelProto {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut graph = GraphProto {
         input: vec![floats("x", &[4, 8]), floats("y", &[4, 8])],
-        initializer: vec![tensor("w", &[8, 8], &(0..64).map(|_| rng.random::<f32>() - 0.5).collect::<Vec<_>>())],
+        initializer: vec![tensor(
+            "w",
+            &[8, 8],
+            &(0..64).map(|_| rng.random::<f32>() - 0.5).collect::<Vec<_>>(),
+        )],
         node: vec![node("Transpose", "turned", &["w"])],
         ..GraphProto::default()
     };
     let mut values = vec!["x".to_owned(), "y".to_owned()];
     for at in 0..nodes {
         let name = format!("n{at}");
-        let pick = |rng: &mut ChaCha8Rng| values[rng.random_range(values.len().saturating_sub(5)..values.len())].clone();
+        let pick = |rng: &mut ChaCha8Rng| {
+            values[rng.random_range(values.len().saturating_sub(5)..values.len())].clone()
+        };
         let (one, other) = (pick(&mut rng), pick(&mut rng));
         graph.node.push(match rng.random_range(0..5) {
             0 => node("Relu", &name, &[&one]),

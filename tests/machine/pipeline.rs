@@ -62,7 +62,8 @@ fn any_placement_of_any_graph_computes_what_the_model_computes() {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let model = random(4 + 3 * seed as usize, seed).encode_to_vec();
         let devices = rng.random_range(1..4);
-        let communication = [Communication::Serial, Communication::Overlap, Communication::Duplex][seed as usize % 3];
+        let communication =
+            [Communication::Serial, Communication::Overlap, Communication::Duplex][seed as usize % 3];
         let measured =
             placed(&host, &model, &mut || rng.random_range(0..devices), &settings(devices, communication));
         assert!(measured.difference.is_some_and(|difference| difference < 1e-5), "seed {seed}: {measured:?}");
@@ -98,7 +99,10 @@ fn a_profiled_plan_runs_and_both_times_are_told() {
     write(&chain(6, 64, 256), &path("model.onnx"));
     let model = path("model.onnx");
     let (costs, machine, plan) = (path("costs.json"), path("machine.toml"), path("plan.json"));
-    let output = run(&library, &["profile", text(&model), "--runs", "3", "--out", text(&costs), "--machine", text(&machine)]);
+    let output = run(
+        &library,
+        &["profile", text(&model), "--runs", "3", "--out", text(&costs), "--machine", text(&machine)],
+    );
     assert!(output.status.success(), "{}", stderr(&output));
     let measured: Value = serde_json::from_slice(&std::fs::read(&costs).unwrap()).unwrap();
     let seconds = measured["operators"][0]["seconds"].as_object().unwrap();

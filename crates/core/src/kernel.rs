@@ -22,7 +22,7 @@ use crate::document::{ClassDocument, KernelDocument, KernelFitDocument, KernelKi
 /// Rows of an attention tile.
 const TILE: f64 = 64.0;
 
-/// How much faster than memory the last-level cache is.
+/// Bandwidth of the last-level cache, as a multiple of that of memory.
 const CACHE_SPEED: f64 = 4.0;
 
 /// What a kernel has to do.

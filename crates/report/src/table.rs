@@ -83,7 +83,7 @@ pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument, width: Option<u16>) 
     text
 }
 
-/// Where the seconds of a plan come from, without sources of less than a thousandth.
+/// Where the seconds of a plan come from, without sources of less than half a percent.
 pub fn sources(shares: &SourcesDocument) -> String {
     let parts = [
         ("measured", shares.measured),
@@ -91,8 +91,8 @@ pub fn sources(shares: &SourcesDocument) -> String {
         ("fitted", shares.fitted),
         ("guessed", shares.guessed),
     ];
-    let parts = parts.iter().filter(|(_, share)| *share >= 1e-3);
-    parts.map(|(name, share)| format!("{} {name}", percent(*share))).collect::<Vec<_>>().join(", ")
+    let parts = parts.iter().filter(|(_, share)| *share >= 5e-3);
+    parts.map(|(name, share)| format!("{:.0}% {name}", 100.0 * share)).collect::<Vec<_>>().join(", ")
 }
 
 /// The worst case of a plan, and its price: what the plan costs more than the nominally best, and what it saves in the

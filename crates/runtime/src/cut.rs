@@ -63,7 +63,8 @@ struct Flow<'a> {
 
 impl<'a> Flow<'a> {
     fn new(whole: &'a Whole) -> Result<Flow<'a>> {
-        let graph = whole.model.graph.as_ref().ok_or_else(|| RunError::NotCuttable("it has no graph".into()))?;
+        let graph =
+            whole.model.graph.as_ref().ok_or_else(|| RunError::NotCuttable("it has no graph".into()))?;
         let named = whole.operators.iter().flatten().count();
         if named < whole.count {
             let inside = whole.count - named;
@@ -84,7 +85,9 @@ impl<'a> Flow<'a> {
     /// Type of a value.
     fn kind(&self, name: &str) -> Result<&'a TensorType> {
         let known = self.whole.types.get(name).filter(|kind| element(kind.elem).is_some());
-        known.ok_or_else(|| RunError::NotCuttable(format!("the type of `{name}` is unknown, or has no fixed size")))
+        known.ok_or_else(|| {
+            RunError::NotCuttable(format!("the type of `{name}` is unknown, or has no fixed size"))
+        })
     }
 
     /// The operators that a node reads from.
@@ -113,7 +116,11 @@ fn read_names(node: &NodeProto) -> Vec<&str> {
 /// Names that a body reads from outside.
 fn outer_names<'a>(body: &'a GraphProto, names: &mut Vec<&'a str>) {
     let made = body.node.iter().flat_map(|node| &node.output);
-    let given = body.input.iter().map(|input| input.name()).chain(body.initializer.iter().map(|tensor| tensor.name()));
+    let given = body
+        .input
+        .iter()
+        .map(|input| input.name())
+        .chain(body.initializer.iter().map(|tensor| tensor.name()));
     let own: BTreeSet<&str> = made.map(String::as_str).chain(given).collect();
     let outputs = body.output.iter().map(|output| output.name());
     names.extend(body.node.iter().flat_map(read_names).chain(outputs).filter(|name| !own.contains(name)));
@@ -161,13 +168,17 @@ pub fn cut(whole: &Whole, placement: &BTreeMap<String, usize>, devices: usize, f
         let key = (device, level);
         let mut made: Vec<&str> = Vec::new();
         for &node in nodes {
-            let names = flow.graph.node[node].output.iter().map(String::as_str).filter(|name| !name.is_empty());
+            let names =
+                flow.graph.node[node].output.iter().map(String::as_str).filter(|name| !name.is_empty());
             made.extend(names);
         }
-        let mut leaving: Vec<&str> =
-            made.iter().copied().filter(|name| readers.contains_key(name) || outputs.contains_key(name)).collect();
+        let mut leaving: Vec<&str> = made
+            .iter()
+            .copied()
+            .filter(|name| readers.contains_key(name) || outputs.contains_key(name))
+            .collect();
         if leaving.is_empty() {
-            // Operators that nothing reads: they run all the same.
+            // Operators without readers are run as well.
             leaving.extend(made.last());
         }
         let path = folder.join(format!("segment-{device}-{level}.onnx"));
@@ -186,7 +197,8 @@ pub fn cut(whole: &Whole, placement: &BTreeMap<String, usize>, devices: usize, f
             let kind = flow.kind(name)?;
             if !to.is_empty() {
                 let count: f64 = kind.dims.iter().map(|&dim| dim as f64).product();
-                let bytes = element(kind.elem).and_then(|element| element.byte_size(1)).unwrap_or(1) as f64 * count;
+                let bytes =
+                    element(kind.elem).and_then(|element| element.byte_size(1)).unwrap_or(1) as f64 * count;
                 let to = to.iter().copied().collect();
                 cut.transfers.push(Transfer { value, name: name.to_owned(), from: device, to, bytes });
             }
@@ -224,7 +236,9 @@ fn keys(flow: &Flow<'_>, device: &[Option<usize>], devices: usize) -> Vec<Option
     let mut levels = vec![0_usize; device.len()];
     for node in 0..device.len() {
         if device[node].is_some() {
-            let before = flow.operators_before(node).map(|maker| levels[maker] + usize::from(device[maker] != device[node]));
+            let before = flow
+                .operators_before(node)
+                .map(|maker| levels[maker] + usize::from(device[maker] != device[node]));
             levels[node] = before.max().unwrap_or(0);
         }
     }
@@ -239,7 +253,8 @@ fn order_of_devices(flow: &Flow<'_>, device: &[Option<usize>], devices: usize) -
     let mut after = vec![BTreeSet::new(); devices];
     for (node, to) in device.iter().enumerate() {
         let Some(to) = *to else { continue };
-        after[to].extend(flow.operators_before(node).filter_map(|maker| device[maker]).filter(|&from| from != to));
+        after[to]
+            .extend(flow.operators_before(node).filter_map(|maker| device[maker]).filter(|&from| from != to));
     }
     let mut position = vec![None; devices];
     for place in 0..devices {
@@ -283,7 +298,13 @@ fn outside<'a>(flow: &Flow<'a>, nodes: &[usize]) -> Vec<&'a str> {
 }
 
 /// Writes a sub-model.
-fn write(flow: &Flow<'_>, nodes: &[usize], inputs: &[SegmentInput], outputs: &[&str], path: &Path) -> Result<()> {
+fn write(
+    flow: &Flow<'_>,
+    nodes: &[usize],
+    inputs: &[SegmentInput],
+    outputs: &[&str],
+    path: &Path,
+) -> Result<()> {
     let mut read: BTreeSet<&str> = nodes.iter().flat_map(|&node| flow.reads[node].iter().copied()).collect();
     read.extend(outputs);
     let named = |&node: &usize| {
@@ -297,7 +318,13 @@ fn write(flow: &Flow<'_>, nodes: &[usize], inputs: &[SegmentInput], outputs: &[&
     let graph = GraphProto {
         name: Some("stagewright".into()),
         node: nodes.iter().map(named).collect(),
-        initializer: flow.graph.initializer.iter().filter(|tensor| read.contains(tensor.name())).cloned().collect(),
+        initializer: flow
+            .graph
+            .initializer
+            .iter()
+            .filter(|tensor| read.contains(tensor.name()))
+            .cloned()
+            .collect(),
         sparse_initializer: flow
             .graph
             .sparse_initializer
@@ -322,11 +349,15 @@ fn write(flow: &Flow<'_>, nodes: &[usize], inputs: &[SegmentInput], outputs: &[&
         graph: Some(graph),
         ..ModelProto::default()
     };
-    std::fs::write(path, model.encode_to_vec()).map_err(RunError::io(format!("{} cannot be written", path.display())))
+    std::fs::write(path, model.encode_to_vec())
+        .map_err(RunError::io(format!("{} cannot be written", path.display())))
 }
 
 fn value_type(elem: i32, dims: Option<&[u64]>) -> TypeProto {
-    let dim = |&dim: &u64| Dimension { value: Some(dimension::Value::DimValue(dim as i64)), ..Dimension::default() };
+    let dim = |&dim: &u64| Dimension {
+        value: Some(dimension::Value::DimValue(dim as i64)),
+        ..Dimension::default()
+    };
     let shape = dims.map(|dims| TensorShapeProto { dim: dims.iter().map(dim).collect() });
     TypeProto {
         value: Some(type_proto::Value::TensorType(TensorKind { elem_type: Some(elem), shape })),

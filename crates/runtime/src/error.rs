@@ -108,14 +108,18 @@ impl RunError {
                  ORT_DYLIB_PATH"
             }
             RunError::BadLibrary { .. } => "name the shared library of ONNX Runtime 1.17 or later",
-            RunError::NotCuttable(_) => "let the exporting program simplify the model, or plan a file without it",
+            RunError::NotCuttable(_) => {
+                "let the exporting program simplify the model, or plan a file without it"
+            }
             RunError::NoWeights { .. } => "put the file beside the model, or give --random-weights",
             RunError::NotRunnable(_) => "plan for as many devices as there are cores, without replicas",
             RunError::Died { .. } => "if it was killed, it may have run out of memory: use a smaller batch",
             RunError::Hung { .. } => "give a longer --patience if the model is that slow",
             RunError::Failed { .. } => "check that ONNX Runtime runs the whole model",
             RunError::WrongOutput { .. } => "please report it, with the model and the plan",
-            RunError::Io { .. } => "check the free space and the permissions of the temporary folder (TMPDIR)",
+            RunError::Io { .. } => {
+                "check the free space and the permissions of the temporary folder (TMPDIR)"
+            }
             RunError::Interrupted => "run it again",
         }
     }

@@ -63,20 +63,23 @@ pub(crate) fn by_operator(
     times: NodeTimes,
     share: &dyn Fn(&str) -> f64,
 ) -> Result<ByOperator> {
-    let bytes = fs::read(optimized).map_err(RunError::io(format!("{} cannot be read", optimized.display())))?;
+    let bytes =
+        fs::read(optimized).map_err(RunError::io(format!("{} cannot be read", optimized.display())))?;
     let optimized = ModelProto::decode(bytes.as_slice()).map_err(|error| RunError::Failed {
         device: "the whole model".into(),
         message: format!("its optimised form is not readable: {error}"),
     })?;
     let empty = GraphProto::default();
-    let (graph, kernels) = (whole.model.graph.as_ref().unwrap_or(&empty), optimized.graph.as_ref().unwrap_or(&empty));
+    let (graph, kernels) =
+        (whole.model.graph.as_ref().unwrap_or(&empty), optimized.graph.as_ref().unwrap_or(&empty));
     let mut producer = BTreeMap::new();
     for (at, node) in graph.node.iter().enumerate() {
         node.output.iter().filter(|name| !name.is_empty()).for_each(|name| {
             producer.insert(name.as_str(), at);
         });
     }
-    let mut seconds: BTreeMap<String, f64> = whole.operators.iter().flatten().map(|name| (name.clone(), 0.0)).collect();
+    let mut seconds: BTreeMap<String, f64> =
+        whole.operators.iter().flatten().map(|name| (name.clone(), 0.0)).collect();
     let mut spreads = BTreeMap::new();
     let by_name: BTreeMap<&str, usize> =
         whole.operators.iter().enumerate().filter_map(|(at, name)| Some((name.as_deref()?, at))).collect();

@@ -11,15 +11,15 @@
 //! Processes exchange tensors over TCP on the loopback interface ([`link`]), and lines of JSON with the process that
 //! started them ([`protocol`]). A process that dies, fails or hangs ends the run: [`pipeline`] stops the others.
 
+mod children;
 pub mod cut;
 pub mod error;
+mod kernels;
 pub mod library;
 pub mod link;
 pub mod pipeline;
 pub mod profile;
 pub mod protocol;
-mod children;
-mod kernels;
 mod session;
 mod stage;
 mod tensor;

@@ -32,14 +32,17 @@ fn of_python() -> Option<PathBuf> {
         let output = Command::new(program).args(["-c", script]).output().ok()?;
         let package = String::from_utf8(output.stdout).ok()?;
         let folder = Path::new(package.trim()).join("capi");
-        let mut names: Vec<PathBuf> = std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        let mut names: Vec<PathBuf> =
+            std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
         names.sort();
         names.into_iter().find(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(is_library))
     })
 }
 
 fn is_library(name: &str) -> bool {
-    name == "onnxruntime.dll" || name.starts_with("libonnxruntime.so") || (name.starts_with("libonnxruntime") && name.ends_with(".dylib"))
+    name == "onnxruntime.dll"
+        || name.starts_with("libonnxruntime.so")
+        || (name.starts_with("libonnxruntime") && name.ends_with(".dylib"))
 }
 
 /// Loads the library into this process.

@@ -53,8 +53,11 @@ impl Host {
 
     pub(crate) fn start(&self, work: Vec<(String, Work)>) -> Result<Children> {
         let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
-        let tasks: Vec<(String, Task)> =
-            work.into_iter().enumerate().map(|(index, (name, work))| (name, self.task(index, work))).collect();
+        let tasks: Vec<(String, Task)> = work
+            .into_iter()
+            .enumerate()
+            .map(|(index, (name, work))| (name, self.task(index, work)))
+            .collect();
         Children::start(&self.program, &arguments, &tasks, self.patience, Arc::clone(&self.stop))
     }
 }
@@ -160,8 +163,12 @@ fn stage_task(
         segments.iter().flat_map(|segment| &segment.outputs).flat_map(|output| output.to.clone()).collect();
     targets.sort_unstable();
     targets.dedup();
-    let mut sources: Vec<usize> =
-        cut.transfers.iter().filter(|transfer| transfer.to.contains(&device)).map(|transfer| transfer.from).collect();
+    let mut sources: Vec<usize> = cut
+        .transfers
+        .iter()
+        .filter(|transfer| transfer.to.contains(&device))
+        .map(|transfer| transfer.from)
+        .collect();
     sources.sort_unstable();
     sources.dedup();
     StageTask {
@@ -247,7 +254,9 @@ fn summary(
         let runs = spans().filter(|span| span.kind == SpanKind::Run && span.sample == sample);
         runs.map(|span| span.end_ns).max().unwrap_or(0)
     };
-    let start = |sample: u32| spans().filter(|span| span.sample == sample).map(|span| span.start_ns).min().unwrap_or(0);
+    let start = |sample: u32| {
+        spans().filter(|span| span.sample == sample).map(|span| span.start_ns).min().unwrap_or(0)
+    };
     let (first, last) = (end(warm_up - 1), end(samples - 1));
     let counted = f64::from(samples - warm_up);
     let seconds = last.saturating_sub(first) as f64 * 1e-9;
@@ -304,7 +313,8 @@ fn compare(host: &Host, whole: &Whole, run: &Run, folder: &Path, outputs: &Path)
     let graph = whole.model.graph.as_ref();
     let mut worst = 0.0_f64;
     for (at, (elem, right)) in &expected {
-        let output = graph.and_then(|graph| graph.output.get(*at as usize)).map_or("", |output| output.name());
+        let output =
+            graph.and_then(|graph| graph.output.get(*at as usize)).map_or("", |output| output.name());
         let wrong = |difference: String| RunError::WrongOutput { output: output.to_owned(), difference };
         // What is a constant, or an input passed through, no segment makes.
         let Some((_, left)) = found.get(at) else { continue };
@@ -333,7 +343,9 @@ fn read_outputs(path: &Path) -> Result<Outputs> {
     let mut outputs = Outputs::new();
     while let Some(head) = link::head(&mut reader).map_err(failed())? {
         let count: u64 = head.dims.iter().product();
-        let bytes = crate::tensor::element(head.elem).and_then(|element| element.byte_size(count as usize)).unwrap_or(0);
+        let bytes = crate::tensor::element(head.elem)
+            .and_then(|element| element.byte_size(count as usize))
+            .unwrap_or(0);
         let mut data = vec![0; bytes];
         reader.read_exact(&mut data).map_err(failed())?;
         outputs.insert(head.value, (head.elem, data));
@@ -362,7 +374,10 @@ fn difference(elem: i32, left: &[u8], right: &[u8]) -> Option<f64> {
 fn numbers(elem: i32, bytes: &[u8]) -> Vec<f64> {
     match elem {
         1 => bytes.chunks_exact(4).map(|b| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]]))).collect(),
-        11 => bytes.chunks_exact(8).map(|b| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]])).collect(),
+        11 => bytes
+            .chunks_exact(8)
+            .map(|b| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]))
+            .collect(),
         10 => bytes.chunks_exact(2).map(|b| from_half(u16::from_le_bytes([b[0], b[1]]))).collect(),
         16 => bytes
             .chunks_exact(2)
@@ -389,7 +404,8 @@ mod tests {
 
     #[test]
     fn differences_are_relative_to_the_largest_number() {
-        let bytes = |numbers: [f32; 3]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+        let bytes =
+            |numbers: [f32; 3]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
         let right = bytes([1.0, -4.0, 0.0]);
         assert_eq!(difference(1, &right, &right), Some(0.0));
         assert_eq!(difference(1, &bytes([2.0, -4.0, 0.0]), &right), Some(0.25));

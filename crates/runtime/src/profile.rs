@@ -130,14 +130,17 @@ pub fn links(host: &Host) -> Result<Vec<[f64; 2]>> {
     for _ in 0..3 {
         let token = token();
         let task = |index| Work::Ping(PingTask { index, token: token.clone(), sizes: SIZES.to_vec() });
-        let mut children = host.start(vec![("the sender".into(), task(0)), ("the receiver".into(), task(1))])?;
+        let mut children =
+            host.start(vec![("the sender".into(), task(0)), ("the receiver".into(), task(1))])?;
         connect(&mut children)?;
         let mut reports = 0;
         while reports < 2 {
             match children.next(&|_| true)? {
                 (1, Report::Ping(times)) => {
                     reports += 1;
-                    times.into_iter().for_each(|(bytes, seconds)| rounds.entry(bytes).or_default().push(seconds));
+                    times
+                        .into_iter()
+                        .for_each(|(bytes, seconds)| rounds.entry(bytes).or_default().push(seconds));
                 }
                 (0, Report::Ping(_)) => reports += 1,
                 (index, _) => return Err(out_of_turn(&children, index)),

@@ -95,7 +95,8 @@ impl Loaded {
 pub(crate) fn input(input: &SegmentInput, seed: u64) -> Result<Tensor, String> {
     let mut tensor =
         Tensor::zeros(input.elem, &input.dims).map_err(|error| format!("input `{}`: {error}", input.name))?;
-    let salt = input.name.bytes().fold(seed, |hash, byte| hash.wrapping_mul(0x0100_0000_01b3) ^ u64::from(byte));
+    let salt =
+        input.name.bytes().fold(seed, |hash, byte| hash.wrapping_mul(0x0100_0000_01b3) ^ u64::from(byte));
     weights::fill(tensor.bytes_mut(), input.elem, -1.0, 1.0, &mut StdRng::seed_from_u64(salt));
     Ok(tensor)
 }

@@ -68,7 +68,8 @@ impl Sending {
         let until = reserve(&self.link.out, tensor.bytes().len());
         for target in self.targets.get(&value).into_iter().flatten() {
             let stream = self.streams.get_mut(target).ok_or("a process without a connection")?;
-            link::send(stream, value, sample, &tensor).map_err(|error| format!("sending to process {target}: {error}"))?;
+            link::send(stream, value, sample, &tensor)
+                .map_err(|error| format!("sending to process {target}: {error}"))?;
         }
         pass(until);
         let span = Span { kind: SpanKind::Send, sample, of: value, start_ns, end_ns: now() };
@@ -160,7 +161,12 @@ fn in_thread(mut sending: Sending, events: Sender<Event>) -> Out {
 }
 
 /// Receives tensors in a thread. With a bucket, each is passed on when it has passed the link.
-fn listen(stream: TcpStream, events: Sender<Event>, waits: Option<Arc<Mutex<Bucket>>>, spans: Arc<Mutex<Vec<Span>>>) {
+fn listen(
+    stream: TcpStream,
+    events: Sender<Event>,
+    waits: Option<Arc<Mutex<Bucket>>>,
+    spans: Arc<Mutex<Vec<Span>>>,
+) {
     thread::spawn(move || {
         let mut stream = BufReader::with_capacity(1 << 16, stream);
         loop {
@@ -203,7 +209,11 @@ struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    fn load(environment: &Environment, optimization: Optimization, task: &'a StageTask) -> Result<Stage<'a>, String> {
+    fn load(
+        environment: &Environment,
+        optimization: Optimization,
+        task: &'a StageTask,
+    ) -> Result<Stage<'a>, String> {
         let mut segments = Vec::new();
         let mut given = BTreeMap::new();
         let mut readers = HashMap::new();
@@ -224,7 +234,13 @@ impl<'a> Stage<'a> {
         Ok(Stage { segments, next, given, held: HashMap::new(), readers, spans: Arc::default(), credit: 0 })
     }
 
-    fn run_all(&mut self, task: &StageTask, link: &Link, out: &mut Out, heard: &Receiver<Event>) -> Result<(), String> {
+    fn run_all(
+        &mut self,
+        task: &StageTask,
+        link: &Link,
+        out: &mut Out,
+        heard: &Receiver<Event>,
+    ) -> Result<(), String> {
         let mut finished = 0;
         while let Some(oldest) = self.next.iter().copied().min().filter(|&oldest| oldest < task.samples) {
             while finished < oldest {
@@ -311,7 +327,9 @@ impl<'a> Stage<'a> {
             }
             match out {
                 Out::Here(sending) => sending.send((output.value, sample, tensor))?,
-                Out::Thread(sender, _) => sender.send((output.value, sample, tensor)).map_err(|_| "the link is closed")?,
+                Out::Thread(sender, _) => {
+                    sender.send((output.value, sample, tensor)).map_err(|_| "the link is closed")?
+                }
             }
         }
         self.next[at] += 1;

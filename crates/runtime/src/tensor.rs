@@ -56,10 +56,14 @@ impl Tensor {
         let element = element(elem).ok_or("elements without a fixed size")?;
         let shape: Option<Vec<i64>> = dims.iter().map(|&dim| i64::try_from(dim).ok()).collect();
         let shape = shape.filter(|shape| {
-            shape.iter().try_fold(1_i64, |product, &dim| product.checked_mul(dim)).is_some_and(|count| count <= 1 << 48)
+            shape
+                .iter()
+                .try_fold(1_i64, |product, &dim| product.checked_mul(dim))
+                .is_some_and(|count| count <= 1 << 48)
         });
         let shape = shape.ok_or("a tensor too large")?;
-        let value = DynTensor::new(&Allocator::default(), element, shape).map_err(|error| error.to_string())?;
+        let value =
+            DynTensor::new(&Allocator::default(), element, shape).map_err(|error| error.to_string())?;
         Ok(Tensor { value, elem, dims: dims.to_vec() })
     }
 

@@ -64,7 +64,8 @@ pub fn gather(model: &mut ModelProto, beside: Option<&Path>, missing: Missing, f
         std::io::copy(&mut std::io::repeat(0).take(start - at), &mut writer).map_err(failed())?;
         writer.write_all(&data).map_err(failed())?;
         at = start + data.len() as u64;
-        let entry = |key: &str, value: String| StringStringEntryProto { key: Some(key.into()), value: Some(value) };
+        let entry =
+            |key: &str, value: String| StringStringEntryProto { key: Some(key.into()), value: Some(value) };
         tensor.data_location = Some(DataLocation::External as i32);
         tensor.external_data = vec![
             entry("location", FILE.into()),
@@ -79,8 +80,12 @@ pub fn gather(model: &mut ModelProto, beside: Option<&Path>, missing: Missing, f
 fn external(tensor: &TensorProto, beside: Option<&Path>, missing: Missing, index: usize) -> Result<Vec<u8>> {
     let absent = |cause: String| RunError::NoWeights { tensor: tensor.name().to_owned(), cause };
     let dims: Option<Vec<usize>> = tensor.dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
-    let count = dims.as_ref().and_then(|dims| dims.iter().try_fold(1_usize, |product, &dim| product.checked_mul(dim)));
-    let bytes = count.and_then(|count| element(tensor.data_type())?.byte_size(count)).filter(|&bytes| bytes <= 1 << 40);
+    let count = dims
+        .as_ref()
+        .and_then(|dims| dims.iter().try_fold(1_usize, |product, &dim| product.checked_mul(dim)));
+    let bytes = count
+        .and_then(|count| element(tensor.data_type())?.byte_size(count))
+        .filter(|&bytes| bytes <= 1 << 40);
     let bytes = bytes.ok_or_else(|| absent("its shape or element type has no size in bytes".into()))?;
     match (read(tensor, beside, bytes), missing) {
         (Ok(data), _) => Ok(data),
@@ -96,15 +101,22 @@ fn external(tensor: &TensorProto, beside: Option<&Path>, missing: Missing, index
 
 /// Reads a tensor from a file beside the model.
 fn read(tensor: &TensorProto, beside: Option<&Path>, bytes: usize) -> Result<Vec<u8>, String> {
-    let entry = |key: &str| tensor.external_data.iter().find(|entry| entry.key() == key).map(StringStringEntryProto::value);
+    let entry = |key: &str| {
+        tensor.external_data.iter().find(|entry| entry.key() == key).map(StringStringEntryProto::value)
+    };
     let folder = beside.ok_or("the model has no folder")?;
     let location = entry("location").ok_or("the model names no file")?;
     // A model from elsewhere must not make this program read other files.
-    let inside = Path::new(location).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let inside =
+        Path::new(location).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     if !inside {
         return Err(format!("`{location}` is not inside the folder of the model"));
     }
-    let number = |key: &str| entry(key).map_or(Ok(None), |text| text.parse::<u64>().map(Some).map_err(|_| format!("{key} `{text}` is no number")));
+    let number = |key: &str| {
+        entry(key).map_or(Ok(None), |text| {
+            text.parse::<u64>().map(Some).map_err(|_| format!("{key} `{text}` is no number"))
+        })
+    };
     let (offset, length) = (number("offset")?.unwrap_or(0), number("length")?);
     if length.is_some_and(|length| length != bytes as u64) {
         return Err(format!("it should have {bytes} bytes, the model says {}", length.unwrap_or(0)));
@@ -132,7 +144,9 @@ fn fill_weights(data: &mut [u8], elem: i32, dims: &[i64], rng: &mut StdRng) {
     let width = (3.0 / inner).sqrt();
     let (low, high) = if is_vector { (0.5, 1.5) } else { (-width, width) };
     match DataType::try_from(elem) {
-        Ok(DataType::Uint8 | DataType::Int8 | DataType::Uint4 | DataType::Int4) if !is_vector => rng.fill_bytes(data),
+        Ok(DataType::Uint8 | DataType::Int8 | DataType::Uint4 | DataType::Int4) if !is_vector => {
+            rng.fill_bytes(data)
+        }
         _ => fill(data, elem, low, high, rng),
     }
 }
@@ -143,7 +157,8 @@ pub(crate) fn fill(data: &mut [u8], elem: i32, low: f64, high: f64, rng: &mut St
     let mut number = || low + (high - low) * rng.random::<f64>();
     match DataType::try_from(elem) {
         Ok(DataType::Float) => {
-            data.chunks_exact_mut(4).for_each(|bytes| bytes.copy_from_slice(&(number() as f32).to_le_bytes()));
+            data.chunks_exact_mut(4)
+                .for_each(|bytes| bytes.copy_from_slice(&(number() as f32).to_le_bytes()));
         }
         Ok(DataType::Double) => {
             data.chunks_exact_mut(8).for_each(|bytes| bytes.copy_from_slice(&number().to_le_bytes()));
@@ -153,7 +168,8 @@ pub(crate) fn fill(data: &mut [u8], elem: i32, low: f64, high: f64, rng: &mut St
             data.chunks_exact_mut(2).for_each(|bytes| bytes.copy_from_slice(&upper(number())));
         }
         Ok(DataType::Float16) => {
-            data.chunks_exact_mut(2).for_each(|bytes| bytes.copy_from_slice(&half(number() as f32).to_le_bytes()));
+            data.chunks_exact_mut(2)
+                .for_each(|bytes| bytes.copy_from_slice(&half(number() as f32).to_le_bytes()));
         }
         _ => {
             let width = element(elem).and_then(|element| element.byte_size(1)).unwrap_or(1).max(1);
@@ -181,15 +197,25 @@ mod tests {
 
     #[test]
     fn halves_are_those_of_the_standard() {
-        assert_eq!([1.0, -2.0, 0.5, 65504.0, 1e9, 1e-9].map(half), [0x3c00, 0xc000, 0x3800, 0x7bff, 0x7bff, 0]);
+        assert_eq!(
+            [1.0, -2.0, 0.5, 65504.0, 1e9, 1e-9].map(half),
+            [0x3c00, 0xc000, 0x3800, 0x7bff, 0x7bff, 0]
+        );
     }
 
     #[test]
     fn a_location_outside_the_folder_is_refused() {
-        let entry = |key: &str, value: &str| StringStringEntryProto { key: Some(key.into()), value: Some(value.into()) };
+        let entry = |key: &str, value: &str| StringStringEntryProto {
+            key: Some(key.into()),
+            value: Some(value.into()),
+        };
         for location in ["../secret", "/etc/passwd", "a/../../b"] {
-            let tensor = TensorProto { external_data: vec![entry("location", location)], ..TensorProto::default() };
-            assert!(read(&tensor, Some(Path::new("/tmp")), 4).unwrap_err().contains("not inside"), "{location}");
+            let tensor =
+                TensorProto { external_data: vec![entry("location", location)], ..TensorProto::default() };
+            assert!(
+                read(&tensor, Some(Path::new("/tmp")), 4).unwrap_err().contains("not inside"),
+                "{location}"
+            );
         }
     }
 
@@ -197,7 +223,8 @@ mod tests {
     fn random_integers_are_entries_of_any_table() {
         let mut data = vec![9; 64];
         fill(&mut data, DataType::Int64 as i32, 0.0, 1.0, &mut StdRng::seed_from_u64(1));
-        let numbers: Vec<i64> = data.chunks_exact(8).map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap())).collect();
+        let numbers: Vec<i64> =
+            data.chunks_exact(8).map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap())).collect();
         assert!(numbers.iter().all(|number| [0, 1].contains(number)), "{numbers:?}");
     }
 }

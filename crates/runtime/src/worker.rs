@@ -83,7 +83,8 @@ pub(crate) fn peak_memory() -> Option<u64> {
 fn pin(core: usize) -> Result<(), String> {
     let mut cores = rustix::thread::CpuSet::new();
     cores.set(core);
-    rustix::thread::sched_setaffinity(None, &cores).map_err(|error| format!("core {core} is not available: {error}"))
+    rustix::thread::sched_setaffinity(None, &cores)
+        .map_err(|error| format!("core {core} is not available: {error}"))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -115,10 +116,19 @@ fn wait_for_go(orders: &Receiver<Order>) -> Result<(), String> {
 }
 
 /// Times a whole model, then its nodes.
-fn measure(environment: &Environment, task: &Task, profile: &ProfileTask, orders: &Receiver<Order>) -> Result<(), String> {
-    let contents: Vec<(&SegmentInput, Tensor)> =
-        profile.inputs.iter().map(|each| Ok((each, input(each, profile.seed)?))).collect::<Result<_, String>>()?;
-    let given: Vec<(&str, &Tensor)> = contents.iter().map(|(each, tensor)| (each.name.as_str(), tensor)).collect();
+fn measure(
+    environment: &Environment,
+    task: &Task,
+    profile: &ProfileTask,
+    orders: &Receiver<Order>,
+) -> Result<(), String> {
+    let contents: Vec<(&SegmentInput, Tensor)> = profile
+        .inputs
+        .iter()
+        .map(|each| Ok((each, input(each, profile.seed)?)))
+        .collect::<Result<_, String>>()?;
+    let given: Vec<(&str, &Tensor)> =
+        contents.iter().map(|(each, tensor)| (each.name.as_str(), tensor)).collect();
     let written = Written { profile: None, optimized: profile.optimized.clone() };
     let mut model = Loaded::new(environment, &profile.model, task.optimization, &written)?;
     report(&Report::Ready { port: None })?;
@@ -150,9 +160,13 @@ fn measure(environment: &Environment, task: &Task, profile: &ProfileTask, orders
 }
 
 /// Writes outputs of a model to a file, by their positions.
-pub(crate) fn write_outputs<'a>(path: &Path, outputs: impl Iterator<Item = (u32, &'a Tensor)>) -> Result<(), String> {
+pub(crate) fn write_outputs<'a>(
+    path: &Path,
+    outputs: impl Iterator<Item = (u32, &'a Tensor)>,
+) -> Result<(), String> {
     let failed = |error: io::Error| format!("{} cannot be written: {error}", path.display());
-    let mut file = io::BufWriter::new(std::fs::File::options().create(true).append(true).open(path).map_err(failed)?);
+    let mut file =
+        io::BufWriter::new(std::fs::File::options().create(true).append(true).open(path).map_err(failed)?);
     for (at, tensor) in outputs {
         link::send(&mut file, at, 0, tensor).map_err(failed)?;
     }

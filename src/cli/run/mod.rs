@@ -10,12 +10,12 @@ use stagewright::core::document::{Communication, ObjectiveKind, PlanDocument, Sc
 use stagewright::formats::PlanFile;
 use stagewright::report::grid::{Column, Grid};
 use stagewright::report::wrap::facts;
-use stagewright::runtime::pipeline::{self, Host, Measured, Run};
 use stagewright::runtime::RunError;
+use stagewright::runtime::pipeline::{self, Host, Measured, Run};
 use stagewright::runtime::protocol::Throttle;
 
 use super::args::RunArguments;
-use super::error::{CliError, Result};
+use super::error::Result;
 use super::exit::Exit;
 use super::files::{self, Input};
 use super::machine;
@@ -67,7 +67,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit> {
     let plan = plan.for_model(&imported)?;
     let predicted_s = runnable(&plan, &plan_label, &host)?;
     let folder = machine::folder()?;
-    let (label, whole) = machine::whole(&arguments.model, &options.reading()?, &arguments.host, folder.path())?;
+    let (label, whole) =
+        machine::whole(&arguments.model, &options.reading()?, &arguments.host, folder.path())?;
     let mut placement = BTreeMap::new();
     for (number, device) in plan.devices.iter().enumerate() {
         placement.extend(device.ops.iter().map(|name| (name.clone(), number)));
@@ -109,12 +110,15 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit> {
 
 /// Rejects plans that cannot be run as processes; returns the predicted seconds per sample.
 fn runnable(plan: &PlanDocument, label: &str, host: &Host) -> Result<f64> {
-    let refused = |cause: String, help: &str| Err(CliError::new("H005", cause).at(label).help(help));
+    let refused = |cause: String, help: &str| Err(machine::not_runnable(label, cause, help));
     let Some(value) = plan.objective.value_s else {
         return refused("the plan has no placement".into(), "give a plan that was found");
     };
     if plan.objective.schedule != Schedule::None {
-        return refused("the plan is for a schedule of training steps".into(), "give a plan for throughput or latency");
+        return refused(
+            "the plan is for a schedule of training steps".into(),
+            "give a plan for throughput or latency",
+        );
     }
     if let Some(device) = plan.devices.iter().find(|device| device.replicas > 1) {
         let cause = format!("the stage of {} is replicated on {} devices", device.name, device.replicas);
@@ -123,7 +127,10 @@ fn runnable(plan: &PlanDocument, label: &str, host: &Host) -> Result<f64> {
     let (devices, cores) = (plan.devices.len(), host.cores.len());
     if devices > cores {
         let cause = format!("the plan uses {devices} devices, and there are {cores} cores");
-        return refused(cause, "plan for as many devices as cores: `profile --machine` writes such a cluster");
+        return refused(
+            cause,
+            "plan for as many devices as cores: `profile --machine` writes such a cluster",
+        );
     }
     Ok(value)
 }
@@ -134,9 +141,8 @@ fn throttles(arguments: &RunArguments, plan: &PlanDocument) -> Result<Vec<Option
     let (label, cluster) = resolve::cluster_file(path)?;
     let limit = |kind: &str| {
         let kind = cluster.kinds.iter().find(|other| other.name == kind).ok_or_else(|| {
-            CliError::new("H005", format!("the cluster has no kind `{kind}`, on which the plan has a device"))
-                .at(&label)
-                .help("give the cluster that the plan was made for")
+            let cause = format!("the cluster has no kind `{kind}`, on which the plan has a device");
+            machine::not_runnable(&label, cause, "give the cluster that the plan was made for")
         })?;
         Ok(kind.link.map(|link| Throttle { bandwidth: link.bandwidth, latency_s: link.latency_s }))
     };
@@ -156,10 +162,12 @@ fn median(numbers: impl Iterator<Item = f64>) -> f64 {
 }
 
 fn outcome(plan: &PlanDocument, predicted_s: f64, run: &Run, all: &[Measured]) -> Outcome {
-    let value = |measured: &Measured| if run.one_by_one { measured.latency_s } else { measured.seconds_per_sample };
+    let value =
+        |measured: &Measured| if run.one_by_one { measured.latency_s } else { measured.seconds_per_sample };
     let measured_s = median(all.iter().map(value));
     let devices = plan.devices.iter().enumerate().map(|(number, device)| {
-        let stages = || all.iter().filter_map(|measured| measured.stages.iter().find(|stage| stage.device == number));
+        let stages =
+            || all.iter().filter_map(|measured| measured.stages.iter().find(|stage| stage.device == number));
         OutcomeDevice {
             name: device.name.clone(),
             segments: stages().next().map_or(0, |stage| stage.segments),
@@ -183,7 +191,8 @@ fn outcome(plan: &PlanDocument, predicted_s: f64, run: &Run, all: &[Measured]) -
 }
 
 fn table(outcome: &Outcome, run: &Run) -> String {
-    let names = ["segments", "compute, ms", "measured", "communication, ms", "measured", "busy", "memory, MB"];
+    let names =
+        ["segments", "compute, ms", "measured", "communication, ms", "measured", "busy", "memory, MB"];
     let mut grid = Grid::of(&[(Column::Names, &["device"]), (Column::Figures, &names)]);
     let ms = |seconds: f64| format!("{:.3}", 1e3 * seconds);
     for device in &outcome.devices {
@@ -199,7 +208,8 @@ fn table(outcome: &Outcome, run: &Run) -> String {
         ]);
     }
     let width = output::width();
-    let (low, high) = outcome.repeats_s.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), &s| (low.min(s), high.max(s)));
+    let (low, high) =
+        outcome.repeats_s.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), &s| (low.min(s), high.max(s)));
     let spread = match outcome.repeats_s.len() {
         1 => String::new(),
         count => format!(", {} to {} in {count} runs", ms(low), ms(high)),
@@ -210,12 +220,22 @@ fn table(outcome: &Outcome, run: &Run) -> String {
         Communication::Overlap | Communication::Duplex => "beside computations",
     };
     let mut lines = vec![
-        (what, format!("{} ms predicted, {} ms measured{spread}", ms(outcome.predicted_s), ms(outcome.measured_s))),
+        (
+            what,
+            format!(
+                "{} ms predicted, {} ms measured{spread}",
+                ms(outcome.predicted_s),
+                ms(outcome.measured_s)
+            ),
+        ),
         ("prediction", format!("{:+.1}%", 100.0 * outcome.error)),
         ("transfers", communication.to_owned()),
     ];
     if let Some(difference) = outcome.difference {
-        lines.push(("outputs", format!("those of the whole model, to {difference:.0e} of the largest number")));
+        lines.push((
+            "outputs",
+            format!("those of the whole model, to {difference:.0e} of the largest number"),
+        ));
     }
     format!("{}\n{}", grid.text(width), facts(lines, width))
 }

@@ -28,7 +28,8 @@ pub(super) fn write(file: &mut dyn Write, plan: &PlanDocument, measured: &Measur
                 SpanKind::Send => ("send", lane + 1),
                 SpanKind::Receive => ("receive", lane + 1),
             };
-            let (from, to) = ((span.start_ns - start) as f64 * 1e-3, (span.end_ns - span.start_ns) as f64 * 1e-3);
+            let (from, to) =
+                ((span.start_ns - start) as f64 * 1e-3, (span.end_ns - span.start_ns) as f64 * 1e-3);
             events.push(span_of(&format!("sample {}", span.sample), kind, 1, lane, from, to));
         }
     }

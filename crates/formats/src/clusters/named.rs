@@ -2,6 +2,7 @@
 
 use stagewright_core::document::ClusterDocument;
 
+use super::devices::{Device, device};
 use crate::import_cluster;
 
 /// Name and text of every cluster, sorted by name. A test compares the list with the folder.
@@ -42,8 +43,14 @@ pub fn names() -> impl ExactSizeIterator<Item = &'static str> {
     CLUSTERS.iter().map(|&(name, _)| name)
 }
 
-/// Finds a cluster by name; case is ignored.
+/// Finds a cluster by name; case is ignored. Its classes have the fits of the devices that they are named after.
 pub fn named(name: &str) -> Option<ClusterDocument> {
     let &(name, text) = CLUSTERS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
-    Some(import_cluster(name, text.as_bytes()).unwrap_or_else(|error| panic!("{error}")))
+    let mut cluster = import_cluster(name, text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
+    for (name, class) in &mut cluster.classes {
+        if let Some(fitted) = device(name).and_then(Device::all_peaks) {
+            class.fits = fitted.fits;
+        }
+    }
+    Some(cluster)
 }

@@ -107,9 +107,15 @@ pub(super) fn flop(call: &Call<'_>, outputs: &[&Value]) -> Option<f64> {
 pub(super) fn kernels(call: &Call<'_>, outputs: &[&Value]) -> Vec<KernelDocument> {
     let kernels = match call.kind() {
         "Gemm" | "FusedGemm" => gemm(call).into_iter().collect(),
-        "MatMul" | "MatMulInteger" | "QLinearMatMul" | "MatMulIntegerToFloat" | "DynamicQuantizeMatMul"
+        "MatMul"
+        | "MatMulInteger"
+        | "QLinearMatMul"
+        | "MatMulIntegerToFloat"
+        | "DynamicQuantizeMatMul"
         | "GemmFastGelu" => matmul(call, outputs).into_iter().collect(),
-        "FusedMatMul" | "TransposeMatMul" if !call.flag("transBatchA", false) && !call.flag("transBatchB", false) => {
+        "FusedMatMul" | "TransposeMatMul"
+            if !call.flag("transBatchA", false) && !call.flag("transBatchB", false) =>
+        {
             matmul(call, outputs).into_iter().collect()
         }
         _ if infer::is_attention(call) => infer::attention(call).map_or_else(|_| Vec::new(), |it| it.kernels),

@@ -25,8 +25,8 @@ pub struct TensorType {
 pub struct Whole {
     /// The model. Calls of its functions are replaced by their bodies.
     pub model: ModelProto,
-    /// For each node of the main graph, the name of its operator in the graph document; `None` if it is none, because
-    /// it depends on constants alone.
+    /// For each node of the main graph, the name of its operator in the graph document; `None` for a
+    /// node that depends on constants alone.
     pub operators: Vec<Option<String>>,
     /// Number of operators in the graph document. Those beyond the nodes of the main graph are in branches that replace
     /// their `If`.

@@ -9,9 +9,12 @@ fn bilinear(record: Record, weights: f64, flop: f64, product: Product) -> Record
     record
         .flop(flop)
         .product(product)
-        .piece(
-            Piece::of_inputs("grad_input", &[0], flop, &[Read::Weights]).product(Product { batch, m, n: k, k: n }),
-        )
+        .piece(Piece::of_inputs("grad_input", &[0], flop, &[Read::Weights]).product(Product {
+            batch,
+            m,
+            n: k,
+            k: n,
+        }))
         .piece(Piece::of_weights(weights, flop, &[Read::Input(0)]).product(Product { batch, m: k, n, k: m }))
 }
 
@@ -36,7 +39,8 @@ impl Tape {
         let inner = x.last() as f64;
         let weights = inner * out as f64 + if bias { out as f64 } else { 0.0 };
         let flop = 2.0 * x.elements() * out as f64;
-        let record = bilinear(Record::new("linear", [x]).parameters(weights), weights, flop, by_matrix(x, out));
+        let record =
+            bilinear(Record::new("linear", [x]).parameters(weights), weights, flop, by_matrix(x, out));
         self.record(name, record, x.shape.with_last(out))
     }
 
@@ -58,7 +62,8 @@ impl Tape {
     pub(crate) fn tied(&mut self, name: &str, x: Tensor, out: u64, owner: Owner) -> Tensor {
         let weights = x.last() as f64 * out as f64;
         let flop = 2.0 * x.elements() * out as f64;
-        let record = bilinear(Record::new("linear", [x]).shares(owner, weights), weights, flop, by_matrix(x, out));
+        let record =
+            bilinear(Record::new("linear", [x]).shares(owner, weights), weights, flop, by_matrix(x, out));
         self.record(name, record, x.shape.with_last(out))
     }
 

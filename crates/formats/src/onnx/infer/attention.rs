@@ -166,7 +166,13 @@ fn standard(call: &Call<'_>) -> Inferred<Attention> {
         Value::new(query.elem, vec![batch, heads, queries, total]),
     ];
     let scores = scores([batch, heads, queries, total]);
-    Ok(Attention { outputs, scores, widths: [width, value_width], projection: 0.0, kernels: vec![fused([batch, queries, total, heads, groups, width], call.flag("is_causal", false))] })
+    Ok(Attention {
+        outputs,
+        scores,
+        widths: [width, value_width],
+        projection: 0.0,
+        kernels: vec![fused([batch, queries, total, heads, groups, width], call.flag("is_causal", false))],
+    })
 }
 
 /// Grouped-query attention: heads share keys and values in groups.
@@ -215,7 +221,13 @@ fn grouped(call: &Call<'_>) -> Inferred<Attention> {
         Value::new(query.elem, vec![batch, heads, queries, keys]),
     ];
     let scores = scores([batch, heads, queries, keys]);
-    Ok(Attention { outputs, scores, widths: [width, width], projection: 0.0, kernels: vec![fused([batch, queries, keys, heads, groups, width], true)] })
+    Ok(Attention {
+        outputs,
+        scores,
+        widths: [width, width],
+        projection: 0.0,
+        kernels: vec![fused([batch, queries, keys, heads, groups, width], true)],
+    })
 }
 
 /// Multi-head attention: every head has its own keys and values.
@@ -256,7 +268,13 @@ fn multi_head(call: &Call<'_>) -> Inferred<Attention> {
         Value::new(query.elem, vec![batch, heads, queries, keys]),
     ];
     let scores = scores([batch, heads, queries, keys]);
-    Ok(Attention { outputs, scores, widths: [width, value_width], projection: 0.0, kernels: vec![fused([batch, queries, keys, heads, heads, width], call.flag("unidirectional", false))] })
+    Ok(Attention {
+        outputs,
+        scores,
+        widths: [width, value_width],
+        projection: 0.0,
+        kernels: vec![fused([batch, queries, keys, heads, heads, width], call.flag("unidirectional", false))],
+    })
 }
 
 /// Tokens of several sequences without padding between them. Their lengths are data, so every sequence counts

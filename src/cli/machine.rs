@@ -33,8 +33,8 @@ const EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The host of the arguments.
 pub(crate) fn host(arguments: &HostArguments) -> Result<Host> {
-    let library =
-        library::find(arguments.onnxruntime.as_deref()).map_err(|error| failed("--onnxruntime", &error))?;
+    let library = library::find(arguments.onnxruntime.as_deref()).and_then(library::checked);
+    let library = library.map_err(|error| failed("--onnxruntime", &error))?;
     let patience = quantity::time(&arguments.patience)
         .map_err(|cause| CliError::new("U001", cause).at("--patience"))?
         .unwrap_or(EVER);
@@ -108,12 +108,8 @@ pub(crate) fn whole(
         None => stagewright::formats::detect(&label, &bytes)?,
     };
     if format != Format::Onnx {
-        return Err(CliError::new(
-            "H005",
-            format!("a model in the format {} cannot be run", format.entry().name),
-        )
-        .at(label)
-        .help("give the model as ONNX"));
+        let cause = format!("a model in the format {} cannot be run", format.entry().name);
+        return Err(not_runnable(&label, cause, "give the model as ONNX"));
     }
     let mut whole = Whole::new(&label, &bytes, options)?;
     drop(bytes);

@@ -45,6 +45,14 @@ fn is_library(name: &str) -> bool {
         || (name.starts_with("libonnxruntime") && name.ends_with(".dylib"))
 }
 
+/// A library that can be loaded.
+///
+/// # Errors
+/// If it is no library of ONNX Runtime, or an older one than this program needs.
+pub fn checked(path: PathBuf) -> Result<PathBuf> {
+    load(&path).map(|_| path)
+}
+
 /// Loads the library into this process.
 ///
 /// # Errors

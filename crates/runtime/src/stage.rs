@@ -247,7 +247,10 @@ impl<'a> Stage<'a> {
                 report(&Report::Done { sample: finished })?;
                 finished += 1;
             }
-            while let Ok(event) = heard.try_recv() {
+            // Between computations, a tensor is taken in only when nothing can be computed.
+            while task.communication != Communication::Serial
+                && let Ok(event) = heard.try_recv()
+            {
                 self.take(event, task, link)?;
             }
             match self.ready(task.samples) {

@@ -228,9 +228,9 @@ fn drive(children: &mut Children, samples: u32, window: u32) -> Result<Vec<Stage
         let next = (done + window).min(samples);
         if connected == children.len() && next > credit {
             credit = next;
-            for index in 0..children.len() {
+            for (index, &finished) in finished.iter().enumerate() {
                 // A process that has finished has ended its part, and needs no credit.
-                if finished[index] < samples {
+                if finished < samples {
                     children.order(index, &Order::Credit(credit))?;
                 }
             }

@@ -3,7 +3,7 @@
 //! A copy of the model runs on every core at the same time, as the stages of a pipeline do: they share memory bandwidth
 //! and caches. Each is timed as a whole first, without a profile; then ONNX Runtime times its nodes. As its clock and
 //! its bookkeeping take time, the seconds of the nodes are scaled so that they add up to the whole. A fused kernel is
-//! divided among the nodes that it replaces: see [`kernels`](crate::kernels).
+//! divided among the nodes that it replaces, by their amounts of work.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -47,14 +47,12 @@ impl Loaded {
             Optimization::Basic => GraphOptimizationLevel::Level1,
             Optimization::Extended => GraphOptimizationLevel::Level2,
         };
-        let mut builder = Session::builder(environment)
-            .map_err(failed)?
-            .with_intra_threads(1)
-            .and_then(|builder| builder.with_inter_threads(1))
-            .and_then(|builder| builder.with_intra_op_spinning(false))
-            .and_then(|builder| builder.with_flush_to_zero())
-            .and_then(|builder| builder.with_optimization_level(level))
-            .map_err(refused)?;
+        let mut builder = Session::builder(environment).map_err(failed)?;
+        builder = builder.with_intra_threads(1).map_err(refused)?;
+        builder = builder.with_inter_threads(1).map_err(refused)?;
+        builder = builder.with_intra_op_spinning(false).map_err(refused)?;
+        builder = builder.with_flush_to_zero().map_err(refused)?;
+        builder = builder.with_optimization_level(level).map_err(refused)?;
         if let Some(prefix) = &written.profile {
             builder = builder.with_profiling(prefix).map_err(refused)?;
         }

@@ -8,7 +8,7 @@
 //!
 //! Copying takes time of the core in any case, as all threads share it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::{self, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -56,8 +56,8 @@ fn reserve(bucket: &Mutex<Bucket>, bytes: usize) -> Option<std::time::Instant> {
 
 /// The way out of a device.
 struct Sending {
-    streams: HashMap<usize, TcpStream>,
-    targets: HashMap<u32, Vec<usize>>,
+    streams: BTreeMap<usize, TcpStream>,
+    targets: BTreeMap<u32, Vec<usize>>,
     link: Link,
     spans: Arc<Mutex<Vec<Span>>>,
 }
@@ -101,7 +101,7 @@ pub(crate) fn run(
     let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
     report(&Report::Ready { port: Some(listener.local_addr().map_err(failed)?.port()) })?;
     let ports = ports(&orders)?;
-    let mut streams = HashMap::new();
+    let mut streams = BTreeMap::new();
     for &target in &task.targets {
         let port = *ports.get(target).ok_or("a process without a port")?;
         streams.insert(target, link::connect(port, &task.token).map_err(failed)?);
@@ -200,9 +200,9 @@ struct Stage<'a> {
     /// Inputs of the model by name.
     given: BTreeMap<&'a str, Tensor>,
     /// Tensors by value and sample, with the number of segments that still read them.
-    held: HashMap<(u32, u32), (Arc<Tensor>, usize)>,
+    held: BTreeMap<(u32, u32), (Arc<Tensor>, usize)>,
     /// Number of segments that read a value.
-    readers: HashMap<u32, usize>,
+    readers: BTreeMap<u32, usize>,
     spans: Arc<Mutex<Vec<Span>>>,
     /// Samples below this number may start.
     credit: u32,
@@ -216,7 +216,7 @@ impl<'a> Stage<'a> {
     ) -> Result<Stage<'a>, String> {
         let mut segments = Vec::new();
         let mut given = BTreeMap::new();
-        let mut readers = HashMap::new();
+        let mut readers = BTreeMap::new();
         for segment in &task.segments {
             let loaded = Loaded::new(environment, &segment.model, optimization, &Written::default())?;
             segments.push((segment, loaded));
@@ -231,7 +231,7 @@ impl<'a> Stage<'a> {
             }
         }
         let next = vec![0; segments.len()];
-        Ok(Stage { segments, next, given, held: HashMap::new(), readers, spans: Arc::default(), credit: 0 })
+        Ok(Stage { segments, next, given, held: BTreeMap::new(), readers, spans: Arc::default(), credit: 0 })
     }
 
     fn run_all(

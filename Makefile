@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-pipelines bench-gdp bench-placeto bench-hsdag bench-policy bench-policy-ablation policy policy-stages bench-systems bench-systems-large systems
+.PHONY: rust setup demo test build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-costs bench-pipelines bench-gdp bench-placeto bench-hsdag bench-policy bench-policy-ablation policy policy-stages bench-systems bench-systems-large systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -128,6 +128,11 @@ bench-iopddl: rust
 # without HiGHS and candle.
 bench-joint: rust
 	$(CARGO) bench --no-default-features --bench joint
+
+# Plans made with the roofline and with published measurements, which are installed into target/aiconfigurator.
+bench-costs: rust
+	python3 -m pip install --quiet --disable-pip-version-check --no-deps --target target/aiconfigurator aiconfigurator-core
+	$(CARGO) bench --no-default-features --bench costs -- target/aiconfigurator/aiconfigurator_core
 
 # Plans run as pipelines of two processes: predicted and measured throughput. Half an hour, on a machine that does nothing else.
 bench-pipelines: rust

@@ -84,7 +84,11 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     answer.write_step(arguments)?;
     // The gap of a robust plan is that of its worst case.
     let PlanDocument { robust, regret, .. } = &answer.document;
-    let of_regret = |regret: &RegretDocument| tolerance::gap(1.0 + regret.regret, 1.0 + regret.bound);
+    // A regret against the best values known is no proof.
+    let of_regret = |regret: &RegretDocument| match regret.at_most {
+        Some(most) => tolerance::gap(1.0 + most, 1.0 + regret.bound),
+        None => f64::INFINITY,
+    };
     let reached = robust.as_ref().map(|robust| robust.gap).or(regret.as_ref().map(of_regret));
     Ok(match (reached, solving.gap) {
         (Some(reached), Some(wanted)) if reached > wanted => Exit::GapNotReached,

@@ -57,7 +57,13 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<Exit> {
         Err(error) => return Err(machine::failed(&label, &error)),
     };
     let rows = match &arguments.machine {
-        Some(_) => Some(links(&host).map_err(|error| machine::failed("--machine", &error))?),
+        Some(_) => match links(&host) {
+            Err(RunError::Interrupted) => {
+                output::note("note: interrupted before the links were measured, so no cluster was written");
+                None
+            }
+            rows => Some(rows.map_err(|error| machine::failed("--machine", &error))?),
+        },
         None => None,
     };
     let source = format!("ONNX Runtime on {} cores at once, optimisation {}", host.cores.len(), level(&host));

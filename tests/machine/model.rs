@@ -81,7 +81,7 @@ pub(super) fn chain(layers: usize, rows: i64, width: i64) -> ModelProto {
     model(graph)
 }
 
-/// A random graph of sums, products and activations, some with weights that are computed from others.
+/// A random graph of sums, products, activations and shapes, some with weights that are computed from others.
 pub(super) fn random(nodes: usize, seed: u64) -> ModelProto {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut graph = GraphProto {
@@ -101,7 +101,13 @@ pub(super) fn random(nodes: usize, seed: u64) -> ModelProto {
             values[rng.random_range(values.len().saturating_sub(5)..values.len())].clone()
         };
         let (one, other) = (pick(&mut rng), pick(&mut rng));
-        graph.node.push(match rng.random_range(0..5) {
+        graph.node.push(match rng.random_range(0..6) {
+            5 => {
+                // The shape of a value that may be on another device.
+                let shape = format!("shape{at}");
+                graph.node.push(node("Shape", &shape, &[&other]));
+                node("Reshape", &name, &[&one, &shape])
+            }
             0 => node("Relu", &name, &[&one]),
             1 => node("MatMul", &name, &[&one, "turned"]),
             2 => node("MatMul", &name, &[&one, "w"]),
@@ -113,5 +119,23 @@ pub(super) fn random(nodes: usize, seed: u64) -> ModelProto {
     let read: Vec<String> = graph.node.iter().flat_map(|node| node.input.clone()).collect();
     let ends = values[2..].iter().filter(|value| !read.contains(value));
     graph.output = ends.map(|value| floats(value, &[4, 8])).collect();
+    model(graph)
+}
+
+/// Two dense layers with a bias on three axes; the second has eight times the work of the first.
+pub(super) fn dense() -> ModelProto {
+    let mut graph = GraphProto { input: vec![floats("x", &[2, 128, 256])], ..GraphProto::default() };
+    let mut last = "x".to_owned();
+    for layer in 0..2 {
+        let (inner, outer) = if layer == 0 { (256, 256) } else { (256, 2048) };
+        let (weight, bias) = (format!("w{layer}"), format!("b{layer}"));
+        graph.initializer.push(tensor(&weight, &[inner, outer], &vec![0.01; (inner * outer) as usize]));
+        graph.initializer.push(tensor(&bias, &[outer], &vec![0.5; outer as usize]));
+        let (product, sum) = (format!("product{layer}"), format!("sum{layer}"));
+        graph.node.push(node("MatMul", &product, &[&last, &weight]));
+        graph.node.push(node("Add", &sum, &[&product, &bias]));
+        last = sum;
+    }
+    graph.output.push(floats(&last, &[2, 128, 2048]));
     model(graph)
 }

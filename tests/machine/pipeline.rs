@@ -16,7 +16,7 @@ use stagewright::runtime::pipeline::{self, Host, Measured, Run};
 use stagewright::runtime::protocol::{Optimization, Throttle};
 use stagewright::runtime::weights::{Missing, gather};
 
-use super::model::{chain, random, write};
+use super::model::{chain, dense, random, write};
 use super::{run, runtime, stderr, text};
 
 fn host(library: PathBuf) -> Host {
@@ -119,4 +119,20 @@ fn a_profiled_plan_runs_and_both_times_are_told() {
     assert_eq!(told["repeats_s"].as_array().unwrap().len(), 2);
     assert!(told["measured_s"].as_f64().unwrap() > 0.0 && told["predicted_s"].as_f64().unwrap() > 0.0);
     assert!(told["difference"].as_f64().unwrap() < 1e-5);
+}
+
+/// ONNX Runtime runs a product on three axes and its bias as a product on two between changes of shape.
+#[test]
+fn the_seconds_of_fused_kernels_are_those_of_their_nodes() {
+    let Some(library) = runtime() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (model, costs) = (folder.path().join("model.onnx"), folder.path().join("costs.json"));
+    write(&dense(), &model);
+    let output = run(&library, &["profile", text(&model), "--runs", "20", "--out", text(&costs)]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let measured: Value = serde_json::from_slice(&std::fs::read(&costs).unwrap()).unwrap();
+    let seconds = |name: &str| measured["operators"][0]["seconds"][name].as_f64().unwrap();
+    let layers = [seconds("product0") + seconds("sum0"), seconds("product1") + seconds("sum1")];
+    assert!(layers[1] > 3.0 * layers[0], "{layers:?}");
+    assert!(seconds("product1") > seconds("sum1"), "{measured}");
 }

@@ -147,6 +147,8 @@ pub struct Problem {
     allowed: Vec<Option<Box<[bool]>>>,
     /// Whether the schedule defers each operator; empty if it defers none.
     weight_gradients: Vec<bool>,
+    /// Factors of the costs, in the order in which `scaled` asks for them; `None` for costs as they are.
+    scaling: Option<Arc<[f64]>>,
     derived: Derived,
 }
 
@@ -201,16 +203,24 @@ impl Problem {
             pool_of,
             allowed,
             weight_gradients,
+            scaling: None,
             derived: Derived::default(),
         })
     }
 
-    /// The same problem under another objective.
+    /// The same problem under another objective. Costs stay [scaled](Problem::scaled).
     ///
     /// # Errors
     /// As for [`Problem::new`].
     pub fn with_objective(&self, objective: impl Into<Objective>) -> Result<Problem, ProblemError> {
-        Problem::new(self.graph.clone(), self.cluster.clone(), objective, self.pins.clone())
+        let problem = Problem::new(self.graph.clone(), self.cluster.clone(), objective, self.pins.clone())?;
+        Ok(match &self.scaling {
+            Some(scaling) => {
+                let mut factors = scaling.iter();
+                problem.scaled(|_| factors.next().copied().unwrap_or(1.0))
+            }
+            None => problem,
+        })
     }
 
     /// Another graph on the same cluster under the same objective.
@@ -237,6 +247,13 @@ impl Problem {
     /// Factors are asked for in a fixed order, in O((kinds + groups) · (operators + tensors)).
     #[must_use]
     pub fn scaled(&self, mut factor: impl FnMut(Cost) -> f64) -> Problem {
+        let before = self.scaling.as_deref().unwrap_or_default();
+        let mut scaling = Vec::new();
+        let mut factor = |cost| {
+            let factor = factor(cost);
+            scaling.push(factor * before.get(scaling.len()).copied().unwrap_or(1.0));
+            factor
+        };
         let costs = self.costs.clone().scaled(&mut factor);
         let by_kind: Vec<f64> =
             (0..self.cluster.kind_count()).map(|kind| factor(Cost::Replicas(kind))).collect();
@@ -244,7 +261,12 @@ impl Problem {
         for pool in &mut pools {
             pool.synchronisations *= by_kind[pool.kind];
         }
-        Problem { costs, pools, derived: Derived::default(), ..self.clone() }
+        Problem { costs, pools, scaling: Some(scaling.into()), derived: Derived::default(), ..self.clone() }
+    }
+
+    /// Whether its costs are not those of its documents.
+    pub(crate) fn is_scaled(&self) -> bool {
+        self.scaling.is_some()
     }
 
     /// A result that belongs to this problem, computed once.

@@ -97,6 +97,11 @@ impl Grid {
         grid
     }
 
+    /// Whether most cells between its sizes could have values.
+    pub(crate) fn is_dense(&self) -> bool {
+        matches!(self.cells, Cells::Dense(_))
+    }
+
     /// Logarithms of the sizes along each axis.
     pub(crate) fn axes(&self) -> &[Vec<f64>] {
         &self.axes

@@ -52,6 +52,10 @@ impl Steps {
     pub(crate) fn learn(residuals: &Grid, share: impl Fn(&[f64]) -> f64) -> Option<Steps> {
         let axes = residuals.axes();
         let [rows, columns, inner] = axes else { return None };
+        // Scattered sizes have hardly any three in a row.
+        if !residuals.is_dense() {
+            return None;
+        }
         let every = inner.len().div_ceil(SIZES_OF_K).max(1);
         // Difference of a residual, with the cells and weights that it consists of.
         let mut differences: Vec<(f64, Vec<Part>)> = Vec::new();

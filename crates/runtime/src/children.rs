@@ -38,7 +38,6 @@ struct Running {
     child: Child,
     input: Option<ChildStdin>,
     error: Arc<Mutex<Vec<u8>>>,
-    is_closed: bool,
 }
 
 impl Children {
@@ -57,13 +56,12 @@ impl Children {
         let mut children = Children { children: Vec::new(), heard, patience, stop };
         for (index, (name, task)) in tasks.iter().enumerate() {
             let failed = || RunError::io(format!("the process of {name} cannot be started"));
-            let mut child = Command::new(program)
-                .args(arguments)
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()
-                .map_err(failed())?;
+            let mut command = Command::new(program);
+            command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            // An interrupt from the terminal is for the program alone, which stops its processes.
+            #[cfg(unix)]
+            std::os::unix::process::CommandExt::process_group(&mut command, 0);
+            let mut child = command.spawn().map_err(failed())?;
             let (output, errors, input) = (child.stdout.take(), child.stderr.take(), child.stdin.take());
             let error = Arc::new(Mutex::new(Vec::new()));
             if let Some(output) = output {
@@ -72,7 +70,7 @@ impl Children {
             if let Some(errors) = errors {
                 keep(errors, Arc::clone(&error));
             }
-            children.children.push(Running { name: name.clone(), child, input, error, is_closed: false });
+            children.children.push(Running { name: name.clone(), child, input, error });
             children.tell(index, task)?;
         }
         Ok(children)
@@ -136,9 +134,9 @@ impl Children {
                     return Err(RunError::Failed { device: self.children[index].name.clone(), message });
                 }
                 Heard::Closed => {
-                    self.children[index].is_closed = true;
                     if waiting(index) {
-                        return Err(self.died(index));
+                        let died = self.died(index);
+                        return Err(if (self.stop)() { RunError::Interrupted } else { died });
                     }
                 }
             }

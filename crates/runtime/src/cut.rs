@@ -5,8 +5,8 @@
 //! of changes of device on a path to them. A tensor from one segment to another never goes to a lower level, and on the
 //! same device always to a higher one, so the segments have an order in which all inputs are there.
 //!
-//! Nodes that depend on constants alone are in no placement: every segment that reads their outputs has its own copies,
-//! which ONNX Runtime folds. Inputs of the model are wherever they are read.
+//! Nodes that depend on constants and shapes alone are in no placement: every segment that reads their outputs has its own
+//! copies. Inputs of the model are wherever they are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -185,7 +185,9 @@ pub fn cut(whole: &Whole, placement: &BTreeMap<String, usize>, devices: usize, f
         let needed = with_constants(&flow, nodes);
         let mut inputs = Vec::new();
         for name in outside(&flow, &needed) {
-            let value = numbers.get(name).copied();
+            // Of a value of which only the shape is read, any content will do.
+            let is_read = readers.get(name).is_some_and(|by| by.contains(&key));
+            let value = numbers.get(name).copied().filter(|_| is_read);
             inputs.push(flow.input(name, value)?);
         }
         let mut makes = Vec::new();

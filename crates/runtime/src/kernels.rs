@@ -1,8 +1,9 @@
 //! From the kernels of ONNX Runtime to the operators of a graph.
 //!
 //! ONNX Runtime replaces nodes by others before it runs a model: it folds constants, drops what does nothing and fuses.
-//! The optimised model says which tensors a kernel makes. Its members are the original nodes between these and the
-//! tensors that the kernel reads; they share its seconds by their amounts of work.
+//! The optimised model says which tensors a kernel makes. Kernels that exchange tensors which the original model does not
+//! have form a group. Its members are the original nodes between its outputs and the tensors that other kernels make; they
+//! share its seconds by their amounts of work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -72,46 +73,52 @@ pub(crate) fn by_operator(
     let empty = GraphProto::default();
     let (graph, kernels) =
         (whole.model.graph.as_ref().unwrap_or(&empty), optimized.graph.as_ref().unwrap_or(&empty));
-    let mut producer = BTreeMap::new();
-    for (at, node) in graph.node.iter().enumerate() {
-        node.output.iter().filter(|name| !name.is_empty()).for_each(|name| {
-            producer.insert(name.as_str(), at);
-        });
+    let producer = producers(graph);
+    let groups = groups(graph, kernels, &producer);
+    let names: BTreeMap<&str, usize> = kernels.node.iter().map(|node| node.name()).zip(0..).collect();
+    // Nodes inside bodies have events of their own, which their loop's includes.
+    let mut time = vec![0.0; kernels.node.len()];
+    let mut spread: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+    for (name, mut runs) in times {
+        let Some(&kernel) = names.get(name.as_str()) else { continue };
+        let (seconds, of_kernel) = median(&mut runs);
+        time[kernel] = seconds;
+        // The largest kernel of a group stands for it.
+        let known = spread.entry(groups[kernel]).or_default();
+        if seconds >= known.0 {
+            *known = (seconds, of_kernel);
+        }
     }
     let mut seconds: BTreeMap<String, f64> =
         whole.operators.iter().flatten().map(|name| (name.clone(), 0.0)).collect();
     let mut spreads = BTreeMap::new();
-    let by_name: BTreeMap<&str, usize> =
-        whole.operators.iter().enumerate().filter_map(|(at, name)| Some((name.as_deref()?, at))).collect();
-    let by_kernel: BTreeMap<&str, usize> = kernels.node.iter().map(|node| node.name()).zip(0..).collect();
     let mut rest = 0.0;
-    for (name, mut runs) in times {
-        let (time, spread) = median(&mut runs);
-        let mut members: Vec<usize> = match by_kernel.get(name.as_str()) {
-            Some(&kernel) => {
-                let node = &kernels.node[kernel];
-                let stops: BTreeSet<&str> = node.input.iter().map(String::as_str).collect();
-                members(graph, &producer, &node.output, &stops)
-            }
-            None => Vec::new(),
-        };
-        if members.is_empty() {
-            members.extend(by_name.get(name.as_str()));
-        }
-        members.retain(|&member| whole.operators[member].is_some());
-        if members.is_empty() {
-            rest += time;
+    let maker: BTreeMap<&str, usize> = kernels
+        .node
+        .iter()
+        .zip(0..)
+        .flat_map(|(node, at)| node.output.iter().map(move |name| (name.as_str(), at)))
+        .collect();
+    for (group, &(_, of_group)) in &spread {
+        let inside: Vec<usize> = (0..groups.len()).filter(|&kernel| groups[kernel] == *group).collect();
+        let sum: f64 = inside.iter().map(|&kernel| time[kernel]).sum();
+        let outputs = inside.iter().flat_map(|&kernel| &kernels.node[kernel].output);
+        let stops = |name: &str| maker.get(name).is_some_and(|&kernel| groups[kernel] != *group);
+        let members = members(graph, &producer, outputs, &stops);
+        let operators: Vec<&String> =
+            members.iter().filter_map(|&member| whole.operators[member].as_ref()).collect();
+        if operators.is_empty() {
+            rest += sum;
             continue;
         }
-        let weight = |member: usize| whole.operators[member].as_deref().map_or(0.0, share).max(1e-12);
-        let total: f64 = members.iter().map(|&member| weight(member)).sum();
-        for &member in &members {
-            let Some(operator) = &whole.operators[member] else { continue };
-            *seconds.entry(operator.clone()).or_default() += time * weight(member) / total;
-            spreads.insert(operator.clone(), spread);
+        let weight = |name: &str| share(name).max(1e-12);
+        let total: f64 = operators.iter().map(|name| weight(name)).sum();
+        for name in operators {
+            *seconds.entry(name.clone()).or_default() += sum * weight(name) / total;
+            spreads.insert(name.clone(), of_group);
         }
     }
-    // Kernels that no operator explains, such as changes of layout, are spread over all.
+    // Kernels that no operator explains are spread over all.
     let sum: f64 = seconds.values().sum();
     if sum > 0.0 {
         seconds.values_mut().for_each(|seconds| *seconds *= 1.0 + rest / sum);
@@ -119,17 +126,51 @@ pub(crate) fn by_operator(
     Ok((seconds, spreads))
 }
 
-/// Original nodes that make the outputs of a kernel from its inputs.
-fn members(
-    graph: &GraphProto,
+/// The node that makes a tensor.
+fn producers(graph: &GraphProto) -> BTreeMap<&str, usize> {
+    let made =
+        graph.node.iter().zip(0..).flat_map(|(node, at)| node.output.iter().map(move |name| (name, at)));
+    made.filter(|(name, _)| !name.is_empty()).map(|(name, at)| (name.as_str(), at)).collect()
+}
+
+/// Groups of kernels, each by one of them: those that exchange a tensor which the original model does not have, as the
+/// changes of shape around a product.
+fn groups(graph: &GraphProto, kernels: &GraphProto, producer: &BTreeMap<&str, usize>) -> Vec<usize> {
+    let given: BTreeSet<&str> = graph
+        .input
+        .iter()
+        .map(|input| input.name())
+        .chain(graph.initializer.iter().map(|tensor| tensor.name()))
+        .collect();
+    let mut group: Vec<usize> = (0..kernels.node.len()).collect();
+    let mut maker: BTreeMap<&str, usize> = BTreeMap::new();
+    // Kernels are in topological order, as every model is.
+    for (at, node) in kernels.node.iter().enumerate() {
+        for name in node.input.iter().map(String::as_str) {
+            let is_known = producer.contains_key(name) || given.contains(name);
+            if let (false, Some(&other)) = (is_known, maker.get(name)) {
+                let (from, to) = (group[at], group[other]);
+                group.iter_mut().filter(|group| **group == from).for_each(|group| *group = to);
+            }
+        }
+        node.output.iter().for_each(|name| {
+            maker.insert(name, at);
+        });
+    }
+    group
+}
+
+/// Original nodes that make the outputs of a group of kernels from what others make.
+fn members<'a>(
+    graph: &'a GraphProto,
     producer: &BTreeMap<&str, usize>,
-    outputs: &[String],
-    stops: &BTreeSet<&str>,
+    outputs: impl Iterator<Item = &'a String>,
+    stops: &dyn Fn(&str) -> bool,
 ) -> Vec<usize> {
     let mut found = BTreeSet::new();
-    let mut open: Vec<&str> = outputs.iter().map(String::as_str).collect();
+    let mut open: Vec<&str> = outputs.map(String::as_str).collect();
     while let Some(name) = open.pop() {
-        if let Some(&node) = producer.get(name).filter(|_| !stops.contains(name))
+        if let Some(&node) = producer.get(name).filter(|_| !stops(name))
             && found.insert(node)
         {
             open.extend(graph.node[node].input.iter().map(String::as_str));

@@ -1,6 +1,6 @@
 //! A pipeline of processes: from a cut model to measured times.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{BufReader, Read};
@@ -125,21 +125,24 @@ pub struct MeasuredStage {
 /// If the model cannot be cut, a process fails, dies or hangs, or the outputs are not those of the whole model.
 pub fn run(host: &Host, whole: &Whole, run: &Run, folder: &Path) -> Result<Measured> {
     let cut = cut(whole, &run.placement, run.devices.len(), folder)?;
-    let outputs = folder.join("outputs.bin");
     let used: Vec<usize> = (0..cut.devices.len()).filter(|&device| !cut.devices[device].is_empty()).collect();
     let window = if run.one_by_one { 1 } else { used.len() as u32 + SURPLUS };
     let warm_up = used.len() as u32 + 1;
     let samples = run.samples.max(2) + warm_up;
     let token = token();
     let work = used.iter().map(|&device| {
-        let task = stage_task(&cut, &used, device, run, samples, &token, &outputs);
+        let task = stage_task(&cut, &used, device, run, samples, &token, folder);
         (run.devices[device].clone(), Work::Stage(task))
     });
+    for file in used.iter().map(|&device| outputs_of(folder, device)).chain([folder.join(EXPECTED)]) {
+        // Of an earlier run; most often there is none.
+        let _ = std::fs::remove_file(file);
+    }
     let mut children = host.start(work.collect())?;
     let reports = drive(&mut children, samples, window)?;
     children.finish();
     let difference = match run.compare {
-        true => Some(compare(host, whole, run, folder, &outputs)?),
+        true => Some(compare(host, whole, run, &cut, folder)?),
         false => None,
     };
     Ok(summary(&cut, &used, reports, warm_up, samples, difference))
@@ -152,7 +155,7 @@ fn stage_task(
     run: &Run,
     samples: u32,
     token: &str,
-    outputs: &Path,
+    folder: &Path,
 ) -> StageTask {
     let place = |device: usize| used.iter().position(|&other| other == device).unwrap_or(0);
     let mut segments = cut.devices[device].clone();
@@ -181,8 +184,16 @@ fn stage_task(
         seed: run.seed,
         communication: run.communication,
         throttle: run.throttle.get(device).copied().flatten(),
-        outputs: run.compare.then(|| outputs.to_owned()),
+        outputs: run.compare.then(|| outputs_of(folder, device)),
     }
+}
+
+/// The file of the outputs of the whole model.
+const EXPECTED: &str = "expected.bin";
+
+/// The file of the outputs that a device makes.
+fn outputs_of(folder: &Path, device: usize) -> PathBuf {
+    folder.join(format!("outputs-{device}.bin"))
 }
 
 /// A secret of this run, so that no other program can pass for one of its processes.
@@ -288,8 +299,8 @@ fn summary(
 }
 
 /// Runs the whole model once and compares its outputs with those of the pipeline.
-fn compare(host: &Host, whole: &Whole, run: &Run, folder: &Path, outputs: &Path) -> Result<f64> {
-    let (model, expected) = (folder.join("whole.onnx"), folder.join("expected.bin"));
+fn compare(host: &Host, whole: &Whole, run: &Run, cut: &Cut, folder: &Path) -> Result<f64> {
+    let (model, expected) = (folder.join("whole.onnx"), folder.join(EXPECTED));
     let inputs = write_whole(whole, &model)?;
     let task = ProfileTask {
         model,
@@ -309,7 +320,14 @@ fn compare(host: &Host, whole: &Whole, run: &Run, folder: &Path, outputs: &Path)
         }
     }
     children.finish();
-    let (expected, found) = (read_outputs(&expected)?, read_outputs(outputs)?);
+    let expected = read_outputs(&expected)?;
+    let mut found = Outputs::new();
+    for device in 0..cut.devices.len() {
+        found.extend(read_outputs(&outputs_of(folder, device))?);
+    }
+    let segments = cut.devices.iter().flatten();
+    let made: BTreeSet<u32> =
+        segments.flat_map(|segment| &segment.outputs).filter_map(|output| output.output).collect();
     let graph = whole.model.graph.as_ref();
     let mut worst = 0.0_f64;
     for (at, (elem, right)) in &expected {
@@ -317,7 +335,10 @@ fn compare(host: &Host, whole: &Whole, run: &Run, folder: &Path, outputs: &Path)
             graph.and_then(|graph| graph.output.get(*at as usize)).map_or("", |output| output.name());
         let wrong = |difference: String| RunError::WrongOutput { output: output.to_owned(), difference };
         // What is a constant, or an input passed through, no segment makes.
-        let Some((_, left)) = found.get(at) else { continue };
+        if !made.contains(at) {
+            continue;
+        }
+        let (_, left) = found.get(at).ok_or_else(|| wrong("it was not made".into()))?;
         let difference = difference(*elem, left, right).ok_or_else(|| wrong("another size".into()))?;
         if difference > TOLERANCE || difference.is_nan() {
             return Err(wrong(format!("{difference:.2e} of its largest number")));

@@ -7,11 +7,11 @@
 //! its own backward pass is one tensor. Under the second rules, the launches of a layer are the sum over its operators,
 //! and its workspace is the peak of what they need one after the other, tensors inside the layer included.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
-use stagewright_core::document::{OperatorDocument, Pass};
+use stagewright_core::document::{OperatorDocument, Pass, Role, role};
 use stagewright_core::graph::{OpId, TensorId};
 use stagewright_core::ids::Keyed;
 
@@ -29,6 +29,7 @@ pub(super) fn layers(draft: Draft) -> Draft {
     let mut merged = Draft { rules, ..Draft::default() };
     let mut index: BTreeMap<(usize, Pass), OpId> = BTreeMap::new();
     let mut target = Keyed::from(Vec::with_capacity(draft.operators.len()));
+    let mut unlisted = BTreeSet::new();
     for (operator, &layer) in draft.operators.iter().zip(&layer_of) {
         let at = *index.entry((layer, operator.pass)).or_insert_with(|| {
             let name = &names[layer];
@@ -48,7 +49,15 @@ pub(super) fn layers(draft: Draft) -> Draft {
             })
         });
         add(&mut merged.operators[at], operator);
+        if operator.kernels.is_empty() && operator.flop.is_some_and(|flop| flop > 0.0) && is_product(operator)
+        {
+            unlisted.insert(at);
+        }
         target.push(at);
+    }
+    // Kernels price a layer only if they are all its products.
+    for at in unlisted {
+        merged.operators[at].kernels.clear();
     }
     if rules == CostRules::Two {
         for (operator, bytes) in merged.operators.iter_mut().zip(&inside(&draft, &target)) {
@@ -88,6 +97,13 @@ fn inside(draft: &Draft, target: &Keyed<OpId, OpId>) -> Keyed<OpId, f64> {
         live[at] -= goes[op];
     }
     most
+}
+
+/// Whether an operator is a product or a convolution, or the gradient of one.
+fn is_product(operator: &OperatorDocument) -> bool {
+    let kind = operator.kind.as_deref().unwrap_or_default();
+    let kind = kind.split("_grad").next().unwrap_or(kind);
+    matches!(role(kind), Role::Product | Role::Window)
 }
 
 fn add(sum: &mut OperatorDocument, part: &OperatorDocument) {

@@ -41,7 +41,7 @@ pub(crate) struct ProfileArguments {
     #[command(flatten)]
     pub(crate) host: HostArguments,
     /// Number of timed runs
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) runs: u32,
     /// Device class of the measurements
     #[arg(long, value_name = "NAME", default_value = "cpu")]
@@ -67,10 +67,10 @@ pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) host: HostArguments,
     /// Number of samples that are timed, after those that fill the pipeline
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
     pub(crate) samples: u32,
     /// Number of runs, each with new processes; the medians are shown
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeat: u32,
     /// Throttle the links of the devices to those of this cluster, by a token bucket
     #[arg(long, value_name = "CLUSTER")]

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
+use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{Communication, ObjectiveKind, PlanDocument, Schedule};
 use stagewright::formats::PlanFile;
 use stagewright::report::grid::{Column, Grid};
@@ -15,7 +16,7 @@ use stagewright::runtime::pipeline::{self, Host, Measured, Run};
 use stagewright::runtime::protocol::Throttle;
 
 use super::args::RunArguments;
-use super::error::Result;
+use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Input};
 use super::machine;
@@ -139,6 +140,9 @@ fn runnable(plan: &PlanDocument, label: &str, host: &Host) -> Result<f64> {
 fn throttles(arguments: &RunArguments, plan: &PlanDocument) -> Result<Vec<Option<Throttle>>> {
     let Some(path) = &arguments.throttle else { return Ok(Vec::new()) };
     let (label, cluster) = resolve::cluster_file(path)?;
+    // Links that no transfer could pass are errors of the cluster.
+    let cluster = Cluster::from_document(cluster).map_err(|error| CliError::cluster(&label, &error))?;
+    let cluster = cluster.document();
     let limit = |kind: &str| {
         let kind = cluster.kinds.iter().find(|other| other.name == kind).ok_or_else(|| {
             let cause = format!("the cluster has no kind `{kind}`, on which the plan has a device");

@@ -146,6 +146,11 @@ pub fn sensitivity(
         boundaries: Vec::new(),
         missing: None,
     };
+    if !evaluate(problem, placement).is_feasible() {
+        let why = "the plan breaks constraints, which `check` lists, so other plans are not compared with it";
+        result.missing = Some(why.into());
+        return Ok(result);
+    }
     let mut boundaries = Boundaries::new(problem, placement);
     let mut silent = Silent;
     let limits = Limits { time: effort.time, memory: effort.memory, gap: effort.gap, simulations: None };
@@ -160,8 +165,7 @@ pub fn sensitivity(
     let mut drawn: Vec<Sample> = Vec::new();
     for (at, costs) in plans.iter().enumerate() {
         if context.stop().reason().is_some() {
-            result.missing =
-                Some(format!("{at} of {} changed problems were solved in the time", plans.len()));
+            result.missing = Some(format!("{at} of {} changed problems were tried in the time", plans.len()));
             break;
         }
         let share = 1.0 / (plans.len() - at) as f64;

@@ -228,6 +228,25 @@ pub enum KernelDocument {
     },
 }
 
+impl KernelDocument {
+    /// Its dimensions by name. Each has to be positive and finite.
+    pub fn dimensions(&self) -> Vec<(&'static str, f64)> {
+        match *self {
+            KernelDocument::Product { batch, m, n, k } => {
+                vec![("batch", batch), ("m", m), ("n", n), ("k", k)]
+            }
+            KernelDocument::Attention { batch, queries, keys, heads, kv_heads, head_dim, .. } => vec![
+                ("batch", batch),
+                ("queries", queries),
+                ("keys", keys),
+                ("heads", heads),
+                ("kv_heads", kv_heads),
+                ("head_dim", head_dim),
+            ],
+        }
+    }
+}
+
 /// One operator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

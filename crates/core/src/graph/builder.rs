@@ -52,6 +52,18 @@ pub enum GraphError {
         /// Value found.
         value: f64,
     },
+    /// A dimension of a kernel that is not positive, infinite or not a number.
+    #[error("{field} of a kernel of operator `{operator}` is {value}, expected a finite number above 0")]
+    BadDimension {
+        /// The operator.
+        operator: String,
+        /// JSON path.
+        path: String,
+        /// The dimension.
+        field: &'static str,
+        /// Value found.
+        value: f64,
+    },
     /// A tensor that names a missing operator.
     #[error("tensor {at} names the {role} `{name}`, which is not an operator")]
     UnknownOperator {
@@ -138,7 +150,7 @@ impl GraphError {
             GraphError::Schema { .. } => "G001",
             GraphError::DuplicateOperator { .. } => "G002",
             GraphError::EmptyName { .. } => "G003",
-            GraphError::BadNumber { .. } => "G004",
+            GraphError::BadNumber { .. } | GraphError::BadDimension { .. } => "G004",
             GraphError::UnknownOperator { .. } => "G005",
             GraphError::RepeatedPin { .. } => "G006",
             GraphError::Cycle { .. } => "G007",
@@ -158,6 +170,7 @@ impl GraphError {
             GraphError::DuplicateOperator { second, .. } => format!("operators[{second}].name"),
             GraphError::EmptyName { at } => format!("operators[{at}].name"),
             GraphError::BadNumber { path, .. }
+            | GraphError::BadDimension { path, .. }
             | GraphError::UnknownOperator { path, .. }
             | GraphError::RepeatedPin { path, .. }
             | GraphError::UnknownReader { path, .. }
@@ -178,6 +191,7 @@ impl GraphError {
             }
             GraphError::DuplicateOperator { .. } => "give every operator a unique name",
             GraphError::EmptyName { .. } => "give the operator a name",
+            GraphError::BadDimension { .. } => "correct the dimension, or remove the kernel",
             GraphError::BadNumber { .. } => {
                 "correct the number; list an operator that a class cannot run under `unsupported`"
             }
@@ -364,6 +378,18 @@ fn check_operators(document: &GraphDocument) -> Result<FxHashMap<&str, OpId>, Gr
             check_number(value, &field, || {
                 (format!("operator `{}`", operator.name), format!("operators[{at}]"))
             })?;
+        }
+        for (kernel, document) in operator.kernels.iter().enumerate() {
+            for (field, value) in document.dimensions() {
+                if !(value.is_finite() && value > 0.0) {
+                    return Err(GraphError::BadDimension {
+                        operator: operator.name.clone(),
+                        path: format!("operators[{at}].kernels[{kernel}].{field}"),
+                        field,
+                        value,
+                    });
+                }
+            }
         }
     }
     Ok(names)

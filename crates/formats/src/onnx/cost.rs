@@ -102,8 +102,8 @@ pub(super) fn flop(call: &Call<'_>, outputs: &[&Value]) -> Option<f64> {
     })
 }
 
-/// The library kernels of a node: products and fused attention, in the dimensions of tables of measurements. Products of
-/// quantised weights are kernels of another kind.
+/// The library kernels of a node: products and fused attention, in the dimensions of tables of measurements. Products with
+/// weights of fewer than 8 bits are kernels of another kind.
 pub(super) fn kernels(call: &Call<'_>, outputs: &[&Value]) -> Vec<KernelDocument> {
     let kernels = match call.kind() {
         "Gemm" | "FusedGemm" => gemm(call).into_iter().collect(),
@@ -154,9 +154,10 @@ fn matmul(call: &Call<'_>, outputs: &[&Value]) -> Option<KernelDocument> {
     } as f64;
     let matrices: f64 = elements(right.dims.get(..right.rank().saturating_sub(2))?);
     let rows = all / n;
-    let m = match matrices > 1.0 && a.rank() > 1 {
-        true => a.dims[a.rank() - if from_end == 2 { 1 } else { 2 }] as f64,
-        false => rows,
+    let m = match (matrices > 1.0, a.rank()) {
+        (false, _) => rows,
+        (true, 0 | 1) => 1.0,
+        (true, rank) => a.dims[rank - if from_end == 2 { 1 } else { 2 }] as f64,
     };
     Some(KernelDocument::Product { batch: rows / m, m, n, k })
 }

@@ -37,8 +37,12 @@ pub(crate) fn check(
         wrong("the plan claims a regret, but has no placement to evaluate".into());
         return Ok(());
     };
-    if claimed.cases.is_empty() {
-        wrong("the plan claims a regret, but lists no scenario".into());
+    if !(0.0..1.0).contains(&claimed.deviation) {
+        wrong(format!("costs are off by {:?}, expected from 0 to below 1", claimed.deviation));
+        return Ok(());
+    }
+    if claimed.cases.first().is_none_or(|case| case.off != OffDocument::Nothing) {
+        wrong("the plan claims a regret, but its first scenario is not that of costs as they are".into());
     }
     for (at, case) in claimed.cases.iter().enumerate() {
         let factors = [1.0 - claimed.deviation, 1.0 + claimed.deviation];

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use stagewright_core::document::{GraphDocument, OperatorDocument, ParameterDocument, Pass, TensorDocument};
+use stagewright_core::document::{
+    GraphDocument, KernelDocument, OperatorDocument, ParameterDocument, Pass, TensorDocument,
+};
 
-use super::figure::amount;
+use super::figure::{amount, rate};
 use crate::error::CheckError;
 use crate::topological;
 use crate::violation::Subject;
@@ -192,6 +194,9 @@ fn operator_figures(operator: &OperatorDocument) -> Result<(), CheckError> {
     let name = &operator.name;
     for (class, &seconds) in &operator.seconds {
         amount(seconds, || format!("seconds of operator {name:?} on class {class:?}"))?;
+    }
+    for (what, value) in operator.kernels.iter().flat_map(KernelDocument::dimensions) {
+        rate(value, || format!("{what} of a kernel of operator {name:?}"))?;
     }
     let figures = [
         ("flop", operator.flop.unwrap_or(0.0)),

@@ -7,8 +7,12 @@ use crate::problem::Problem;
 
 /// The operators between the end of one operator and the start of another, as a problem in which these two take no time.
 /// Tensors from and to other operators, and shared parameters, are left out, so what a schedule of the whole does between
-/// the two times is a schedule of the part. `None` if its documents are rejected. O(operators + pins).
+/// the two times is a schedule of the part. `None` if its documents are rejected, or do not have the costs of the problem, as
+/// of a scaled one. O(operators + pins).
 pub(super) fn part(problem: &Problem, ends: [Option<OpId>; 2], between: &[OpId]) -> Option<Problem> {
+    if problem.is_scaled() {
+        return None;
+    }
     let (graph, [start, end]) = (problem.graph(), ends);
     let operators: Vec<OpId> = between.iter().copied().chain(ends.into_iter().flatten()).collect();
     let mut inside = Keyed::filled(false, graph.operator_count());

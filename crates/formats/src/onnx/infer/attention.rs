@@ -221,12 +221,19 @@ fn grouped(call: &Call<'_>) -> Inferred<Attention> {
         Value::new(query.elem, vec![batch, heads, queries, keys]),
     ];
     let scores = scores([batch, heads, queries, keys]);
+    // A window leaves keys out, and so does a sparse layout.
+    let window = call.int("local_window_size").filter(|&window| window > 0);
+    let is_dense = !is_sparse && window.is_none_or(|window| i128::from(window) >= i128::from(keys));
     Ok(Attention {
         outputs,
         scores,
         widths: [width, width],
         projection: 0.0,
-        kernels: vec![fused([batch, queries, keys, heads, groups, width], true)],
+        kernels: if is_dense {
+            vec![fused([batch, queries, keys, heads, groups, width], true)]
+        } else {
+            Vec::new()
+        },
     })
 }
 

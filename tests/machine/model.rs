@@ -101,7 +101,7 @@ pub(super) fn random(nodes: usize, seed: u64) -> ModelProto {
             values[rng.random_range(values.len().saturating_sub(5)..values.len())].clone()
         };
         let (one, other) = (pick(&mut rng), pick(&mut rng));
-        graph.node.push(match rng.random_range(0..6) {
+        let made = match rng.random_range(0..6) {
             5 => {
                 // The shape of a value that may be on another device.
                 let shape = format!("shape{at}");
@@ -113,7 +113,8 @@ pub(super) fn random(nodes: usize, seed: u64) -> ModelProto {
             2 => node("MatMul", &name, &[&one, "w"]),
             3 => node("Tanh", &name, &[&one]),
             _ => node("Add", &name, &[&one, &other]),
-        });
+        };
+        graph.node.push(made);
         values.push(name);
     }
     let read: Vec<String> = graph.node.iter().flat_map(|node| node.input.clone()).collect();

@@ -88,7 +88,7 @@ struct Row {
     /// Value by the roofline, and by the closed forms, divided by that of the tables.
     roofline: f64,
     forms: f64,
-    /// How much slower the plans made with them are.
+    /// Slowdown of the plans made with them.
     loss_of_roofline: f64,
     loss_of_forms: f64,
 }

@@ -115,7 +115,7 @@ fn a_killed_process_ends_the_run() {
 #[cfg(target_os = "linux")]
 fn a_process_that_hangs_ends_the_run() {
     let Some(runtime) = runtime() else { return };
-    let run = Planned::new(&runtime).endless_kept(&runtime, &["--patience", "1s"]);
+    let run = Planned::new(&runtime).endless_kept(&runtime, &["--patience", "10s"]);
     let processes = at_work(&run.1);
     signal(processes[0], "STOP");
     let (code, said) = end(run.1, &processes);

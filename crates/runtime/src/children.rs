@@ -17,6 +17,9 @@ const KEPT_ERROR: usize = 2000;
 /// How often an interrupt is looked for.
 const TICK: Duration = Duration::from_millis(100);
 
+/// How long the cause of a failure may take to show.
+const GRACE: Duration = Duration::from_millis(300);
+
 /// What a process said, or that it will say no more.
 enum Heard {
     Said(Report),
@@ -126,6 +129,11 @@ impl Children {
             };
             match heard {
                 Heard::Said(Report::Failed { message }) => {
+                    // A process that is killed breaks the connections of others, which may say so first.
+                    thread::sleep(GRACE);
+                    if let Some(killed) = (0..self.children.len()).find(|&index| self.is_killed(index)) {
+                        return Err(self.died(killed));
+                    }
                     return Err(RunError::Failed { device: self.children[index].name.clone(), message });
                 }
                 Heard::Said(report) => return Ok((index, report)),
@@ -154,6 +162,12 @@ impl Children {
                 thread::sleep(Duration::from_millis(2));
             }
         }
+    }
+
+    /// Whether a process was ended by a signal.
+    fn is_killed(&mut self, index: usize) -> bool {
+        let status = self.children[index].child.try_wait().ok().flatten();
+        status.is_some_and(|status| status.code().is_none())
     }
 
     fn hung(&self, waiting: &dyn Fn(usize) -> bool) -> RunError {

@@ -1,6 +1,6 @@
 //! Models measured and run on this machine, by processes of the program.
 //!
-//! Needs ONNX Runtime: the library that `ORT_DYLIB_PATH` names, the one that `make test` puts into `target/onnxruntime`, or
+//! Needs ONNX Runtime: the library that `make test` puts into `target/onnxruntime`, the one that `ORT_DYLIB_PATH` names, or
 //! that of an installed Python package. Without it, these tests print that they were skipped.
 
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]

@@ -15,7 +15,7 @@
 //! Attention works on tiles of 64 queries and 64 keys, and the query heads of a key head share a tile (FlashAttention-2,
 //! Dao 2023), so queries and keys count as multiples of 64.
 //!
-//! The form increases in every dimension, and is finite for finite numbers that are not too large.
+//! The form increases in every dimension of a product, and is finite for finite numbers that are not too large.
 
 use crate::document::{ClassDocument, KernelDocument, KernelFitDocument, KernelKind, Precision};
 

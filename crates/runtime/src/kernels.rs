@@ -146,7 +146,8 @@ fn groups(graph: &GraphProto, kernels: &GraphProto, producer: &BTreeMap<&str, us
     let mut maker: BTreeMap<&str, usize> = BTreeMap::new();
     // Kernels are in topological order, as every model is.
     for (at, node) in kernels.node.iter().enumerate() {
-        for name in node.input.iter().map(String::as_str) {
+        // Omitted inputs and outputs have no name.
+        for name in node.input.iter().map(String::as_str).filter(|name| !name.is_empty()) {
             let is_known = producer.contains_key(name) || given.contains(name);
             if let (false, Some(&other)) = (is_known, maker.get(name)) {
                 let (from, to) = (group[at], group[other]);

@@ -104,7 +104,7 @@ pub(crate) fn connect(port: u16, token: &str) -> io::Result<TcpStream> {
 /// Accepts a connection of the same run; others are closed.
 ///
 /// # Errors
-/// If none comes within a minute.
+/// If the listener fails. It waits until a connection comes: whoever started the process limits the time.
 pub(crate) fn accept(listener: &std::net::TcpListener, token: &str) -> io::Result<TcpStream> {
     loop {
         let (mut stream, _) = listener.accept()?;

@@ -1,5 +1,7 @@
 //! Least iteration time under a schedule against brute force over all placements.
 
+use rand::RngExt;
+use stagewright_core::seed;
 use stagewright_testing::brute_force;
 use stagewright_testing::training;
 
@@ -58,6 +60,31 @@ fn the_least_iteration_is_found_and_proved() {
         }
     }
     assert!(found > 300 && infeasible > 5 && split > 60, "{found} {infeasible} {split}");
+}
+
+/// A solver that derives a problem under another objective has to keep the costs.
+#[test]
+fn bounds_of_scaled_costs_hold_under_schedules() {
+    let mut found = 0;
+    for number in 0..300 {
+        let mut rng = seed::stream(0x5CA1E, number);
+        let problem = training(number, SCHEDULES[number as usize % 3], 5, 4);
+        let problem = problem.scaled(|_| rng.random_range(0.2..1.5));
+        let Some(optimum) = brute_force::optimum(&problem) else { continue };
+        found += 1;
+        for solver in [&Dp as &dyn Solver, &Dpl] {
+            let solution = solve(solver, &problem);
+            let (bound, value) = (solution.bound.value, solution.value());
+            assert!(bound <= optimum * (1.0 + 1e-9), "{number}: {} says {bound} of {optimum}", solver.name());
+            assert!(
+                value.is_none_or(|value| value >= optimum * (1.0 - 1e-9)),
+                "{number}: {value:?} of {optimum}"
+            );
+        }
+        let exact = solve(&Dp, &problem);
+        assert!(exact.value().is_some_and(|value| same(value, optimum)), "{number}: {optimum}");
+    }
+    assert!(found > 100, "{found}");
 }
 
 #[test]

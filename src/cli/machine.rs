@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use stagewright::formats::onnx::Whole;
-use stagewright::formats::{Format, ImportOptions};
+use stagewright::formats::{Format, ImportOptions, Imported};
 use stagewright::runtime::pipeline::Host;
 use stagewright::runtime::weights::{Missing, gather};
 use stagewright::runtime::{RunError, library, worker};
@@ -14,8 +14,9 @@ use stagewright::runtime::{RunError, library, worker};
 use super::args::HostArguments;
 use super::error::{CliError, Result};
 use super::exit::Exit;
-use super::files::{self, Input};
-use super::{interrupt, quantity};
+use super::files::{self, Opened};
+use super::model_options::ModelOptions;
+use super::{interrupt, quantity, resolve};
 
 /// Argument that makes this program a process of another.
 const WORKER: &str = "worker";
@@ -95,28 +96,54 @@ pub(crate) fn not_runnable(place: &str, cause: String, help: &str) -> CliError {
     failed(place, &RunError::NotRunnable(cause)).help(help)
 }
 
-/// Reads an ONNX model with its weights, which go to a folder of their own.
-pub(crate) fn whole(
-    path: &Path,
-    options: &ImportOptions,
-    arguments: &HostArguments,
-    folder: &Path,
-) -> Result<(String, Whole)> {
-    let Input { label, bytes } = files::read(path)?;
-    let format = match options.format {
+/// An ONNX model, as it runs and as it is planned.
+pub(crate) struct Model {
+    /// Name in errors.
+    pub(crate) label: String,
+    /// The model with its weights.
+    pub(crate) whole: Whole,
+    /// Its graph.
+    pub(crate) imported: Imported,
+}
+
+/// Reads an ONNX model: once, as it may be standard input.
+pub(crate) fn model(path: &Path, options: &ModelOptions) -> Result<Model> {
+    resolve::refuse_folder(path)?;
+    let input = files::read(path)?;
+    let (label, bytes) = (&input.label, &input.bytes);
+    let reading = options.reading()?;
+    let format = match reading.format {
         Some(format) => format,
-        None => stagewright::formats::detect(&label, &bytes)?,
+        None => stagewright::formats::detect(label, bytes)?,
     };
     if format != Format::Onnx {
         let cause = format!("a model in the format {} cannot be run", format.entry().name);
-        return Err(not_runnable(&label, cause, "give the model as ONNX"));
+        return Err(not_runnable(label, cause, "give the model as ONNX"));
     }
-    let mut whole = Whole::new(&label, &bytes, options)?;
-    drop(bytes);
+    let whole = Whole::new(label, bytes, &reading)?;
+    if let Some(precision) = reading.precision {
+        // Costs of numbers of another precision say nothing about a run of the file.
+        let as_it_is = Whole::new(label, bytes, &ImportOptions { precision: None, ..reading })?;
+        if as_it_is.types != whole.types {
+            let cause = format!("it is for the model cast to {precision}, and the file runs as it is");
+            let help = "leave out --precision, in the plan as well, or cast the file itself";
+            return Err(not_runnable(label, cause, help));
+        }
+    }
+    let (label, imported) = resolve::opened_model(Opened::Memory(input), options)?;
+    Ok(Model { label, whole, imported })
+}
+
+/// Moves the weights of a model to a folder.
+pub(crate) fn move_weights(
+    model: &mut Model,
+    path: &Path,
+    arguments: &HostArguments,
+    folder: &Path,
+) -> Result<()> {
     let missing = if arguments.random_weights { Missing::Random(arguments.seed) } else { Missing::Refuse };
     let beside = if files::is_standard(path) { None } else { Some(path.parent().unwrap_or(Path::new(""))) };
-    gather(&mut whole.model, beside, missing, folder).map_err(|error| failed(&label, &error))?;
-    Ok((label, whole))
+    gather(&mut model.whole.model, beside, missing, folder).map_err(|error| failed(&model.label, &error))
 }
 
 /// A folder for the files of a run, which is removed with it.

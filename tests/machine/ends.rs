@@ -144,6 +144,34 @@ fn processes_end_with_the_program_that_started_them() {
     end(run.1, &processes);
 }
 
+#[test]
+#[cfg(target_os = "linux")]
+fn processes_that_measure_end_with_the_program_that_started_them() {
+    let Some(runtime) = runtime() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.onnx");
+    write(&chain(8, 256, 512), &path);
+    let cores = stagewright::runtime::worker::cores();
+    let cores: Vec<String> = cores.iter().take(2).map(ToString::to_string).collect();
+    let arguments = ["profile", text(&path), "--runs", "100000", "--cores", &cores.join(",")];
+    let mut command = command(&runtime, &arguments);
+    let run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
+    let processes = at_work(&run);
+    signal(run.id(), "KILL");
+    end(run, &processes);
+}
+
+#[test]
+fn a_measurement_that_goes_on_is_no_hang() {
+    let Some(runtime) = runtime() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.onnx");
+    write(&chain(8, 256, 512), &path);
+    // All runs take longer than that, and each a small part of it.
+    let output = run(&runtime, &["profile", text(&path), "--runs", "150", "--patience", "3s"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
 impl Planned {
     /// An endless run with the folder that its files are in.
     fn endless_kept(self, runtime: &Path, more: &[&str]) -> (Planned, Child) {
@@ -167,6 +195,8 @@ fn what_cannot_be_run_is_refused_with_the_reason() {
     refused(&one_core, "H005", "the plan uses 2 devices, and there are 1 cores");
     refused(&["run", text(&model), text(&plan), "--cores", "100000"], "U001", "core 100000 is not available");
     refused(&["run", text(&model), text(&plan), "--onnxruntime", "/dev/null"], "H002", "/dev/null");
+    refused(&["run", "-", "-"], "I004", "standard input");
+    refused(&["profile", text(&model), "--precision", "fp16"], "H005", "cast to fp16");
     let json = concat!(env!("CARGO_MANIFEST_DIR"), "/data/demo/model.json");
     refused(&["profile", json], "H005", "cannot be run");
     // Weights in a file that is not there.

@@ -1,6 +1,7 @@
 //! Pipelines compute what the whole model computes, wherever it is cut.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +13,13 @@ use serde_json::Value;
 use stagewright::core::document::Communication;
 use stagewright::formats::ImportOptions;
 use stagewright::formats::onnx::Whole;
-use stagewright::runtime::pipeline::{self, Host, Measured, Run};
+use stagewright::formats::onnx::proto::GraphProto;
+use stagewright::runtime::pipeline::{self, Host, Measured, MeasuredStage, Run};
 use stagewright::runtime::protocol::{Optimization, Throttle};
 use stagewright::runtime::weights::{Missing, gather};
 
-use super::model::{chain, dense, random, write};
-use super::{run, runtime, stderr, text};
+use super::model::{chain, dense, floats, model, node, random, tensor, write};
+use super::{command, run, runtime, stderr, text};
 
 fn host(library: PathBuf) -> Host {
     Host {
@@ -89,9 +91,39 @@ fn a_throttled_link_takes_as_long_as_it_says() {
         let link = 1024.0 * 256.0 * 4.0 / 2e7;
         // The first sample that counts may be late on a busy machine, which shortens the rest.
         assert!(measured.seconds_per_sample > 0.6 * link, "{communication:?}: {measured:?}");
+        // Both ends wait for the link.
+        let waited = |stage: &MeasuredStage| stage.communication_s > 0.99 * link;
+        assert!(measured.stages.iter().all(waited), "{communication:?}: {measured:?}");
     }
 }
 
+#[test]
+fn outputs_that_no_operator_makes_are_no_obstacle() {
+    let Some(library) = runtime() else { return };
+    let graph = GraphProto {
+        input: vec![floats("x", &[4, 8]), floats("unread", &[4, 8])],
+        initializer: vec![tensor("small", &[2], &[1.0, 2.0]), tensor("large", &[32, 32], &[0.5; 1024])],
+        node: vec![node("Relu", "relu", &["x"]), node("Tanh", "tanh", &["relu"])],
+        output: vec![
+            floats("unread", &[4, 8]),
+            floats("small", &[2]),
+            floats("tanh", &[4, 8]),
+            floats("large", &[32, 32]),
+            floats("x", &[4, 8]),
+        ],
+        ..GraphProto::default()
+    };
+    let mut next = 0;
+    let mut place = || {
+        next += 1;
+        next - 1
+    };
+    let settings = settings(2, Communication::Serial);
+    let measured = placed(&host(library), &model(graph).encode_to_vec(), &mut place, &settings);
+    assert!(measured.difference.is_some_and(|difference| difference < 1e-5), "{measured:?}");
+}
+
+/// The model comes through standard input, which can be read only once.
 #[test]
 fn a_profiled_plan_runs_and_both_times_are_told() {
     let Some(library) = runtime() else { return };
@@ -100,10 +132,11 @@ fn a_profiled_plan_runs_and_both_times_are_told() {
     write(&chain(6, 64, 256), &path("model.onnx"));
     let model = path("model.onnx");
     let (costs, machine, plan) = (path("costs.json"), path("machine.toml"), path("plan.json"));
-    let output = run(
-        &library,
-        &["profile", text(&model), "--runs", "3", "--out", text(&costs), "--machine", text(&machine)],
-    );
+    let piped = |arguments: &[&str]| {
+        let input = File::open(&model).expect("it was written");
+        command(&library, arguments).stdin(input).output().expect("the program starts")
+    };
+    let output = piped(&["profile", "-", "--runs", "3", "--out", text(&costs), "--machine", text(&machine)]);
     assert!(output.status.success(), "{}", stderr(&output));
     let measured: Value = serde_json::from_slice(&std::fs::read(&costs).unwrap()).unwrap();
     let seconds = measured["operators"][0]["seconds"].as_object().unwrap();
@@ -114,7 +147,7 @@ fn a_profiled_plan_runs_and_both_times_are_told() {
         &["plan", text(&model), "--cluster", text(&machine), "--costs", text(&costs), "--out", text(&plan)],
     );
     assert!(planned.status.success(), "{}", stderr(&planned));
-    let ran = run(&library, &["run", text(&model), text(&plan), "--samples", "5", "--repeat", "2", "--json"]);
+    let ran = piped(&["run", "-", text(&plan), "--samples", "5", "--repeat", "2", "--json"]);
     assert!(ran.status.success(), "{}", stderr(&ran));
     let told: Value = serde_json::from_slice(&ran.stdout).unwrap();
     assert_eq!(told["repeats_s"].as_array().unwrap().len(), 2);

@@ -107,12 +107,13 @@ impl Children {
         told.map_err(|_| self.died(index))
     }
 
-    /// Waits for the next report that means something; `waiting` says whom it waits for.
+    /// Waits for the next report that means something; `waiting` says whom it waits for. That a measurement goes on only
+    /// shows that no process hangs.
     ///
     /// # Errors
     /// If a process fails, ends, says nothing intelligible, or none says anything for too long.
     pub(crate) fn next(&mut self, waiting: &dyn Fn(usize) -> bool) -> Result<(usize, Report)> {
-        let start = Instant::now();
+        let mut start = Instant::now();
         loop {
             if (self.stop)() {
                 return Err(RunError::Interrupted);
@@ -136,6 +137,7 @@ impl Children {
                     }
                     return Err(RunError::Failed { device: self.children[index].name.clone(), message });
                 }
+                Heard::Said(Report::Measuring) => start = Instant::now(),
                 Heard::Said(report) => return Ok((index, report)),
                 Heard::Unreadable(line) => {
                     let message = format!("it wrote `{line}`");
@@ -177,8 +179,11 @@ impl Children {
     }
 
     fn died(&mut self, index: usize) -> RunError {
-        // A process that fails says so before it ends; that line may still be on its way.
-        while let Ok((other, heard)) = self.heard.recv_timeout(TICK) {
+        // A process that fails says so before it ends; that line may still be on its way. Others may go on reporting.
+        let end = Instant::now() + GRACE;
+        while Instant::now() < end
+            && let Ok((other, heard)) = self.heard.recv_timeout(TICK)
+        {
             if let (true, Heard::Said(Report::Failed { message })) = (other == index, heard) {
                 return RunError::Failed { device: self.children[index].name.clone(), message };
             }

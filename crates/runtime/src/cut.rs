@@ -226,9 +226,17 @@ pub fn cut(whole: &Whole, placement: &BTreeMap<String, usize>, devices: usize, f
 pub fn write_whole(whole: &Whole, path: &Path) -> Result<Vec<SegmentInput>> {
     let flow = Flow::new(whole)?;
     let nodes: Vec<usize> = (0..flow.graph.node.len()).collect();
-    let inputs: Vec<SegmentInput> =
-        outside(&flow, &nodes).into_iter().map(|name| flow.input(name, None)).collect::<Result<_>>()?;
     let outputs: Vec<&str> = flow.graph.output.iter().map(|output| output.name()).collect();
+    let mut names = outside(&flow, &nodes);
+    for &name in &outputs {
+        // An output may be an input of the model, which perhaps no node reads.
+        let is_made = flow.producer.contains_key(name) || flow.constants.contains(name);
+        if !is_made && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let inputs: Vec<SegmentInput> =
+        names.into_iter().map(|name| flow.input(name, None)).collect::<Result<_>>()?;
     write(&flow, &nodes, &inputs, &outputs, path)?;
     Ok(inputs)
 }

@@ -11,13 +11,18 @@ use crate::error::{Result, RunError};
 pub const VARIABLE: &str = "ORT_DYLIB_PATH";
 
 /// Finds the library: the given one; the one that `ORT_DYLIB_PATH` names; or the one of the Python package
-/// `onnxruntime`, of the active virtual environment first.
+/// `onnxruntime`, of the active virtual environment first. The path of a file is absolute; a name without a file is left
+/// to the loader of the system, which has folders of its own.
 ///
 /// # Errors
 /// If there is none.
 pub fn find(given: Option<&Path>) -> Result<PathBuf> {
     let named = || std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
-    given.map(Path::to_owned).or_else(named).or_else(of_python).ok_or(RunError::NoLibrary)
+    let found = given.map(Path::to_owned).or_else(named).or_else(of_python).ok_or(RunError::NoLibrary)?;
+    match std::path::absolute(&found) {
+        Ok(path) if path.exists() => Ok(path),
+        _ => Ok(found),
+    }
 }
 
 /// The library inside the package `onnxruntime` of the first Python that has it. The package is located, not imported.
@@ -74,6 +79,14 @@ mod tests {
         assert!(is_library("onnxruntime.dll"));
         assert!(!is_library("libonnxruntime_providers_shared.so"));
         assert!(!is_library("onnxruntime_pybind11_state.so"));
+    }
+
+    #[test]
+    fn a_relative_path_is_found_from_any_folder() {
+        let found = find(Some(Path::new("Cargo.toml"))).unwrap();
+        assert!(found.is_absolute() && found.is_file(), "{found:?}");
+        let of_system = Path::new("libonnxruntime-of-the-system.so");
+        assert_eq!(find(Some(of_system)).unwrap(), of_system);
     }
 
     #[test]

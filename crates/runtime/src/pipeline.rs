@@ -250,7 +250,7 @@ fn drive(children: &mut Children, samples: u32, window: u32) -> Result<Vec<Stage
     Ok(reports.into_iter().flatten().collect())
 }
 
-/// Means over the samples after the warm-up.
+/// Means over the samples after the warm-up. O(samples + spans).
 fn summary(
     cut: &Cut,
     used: &[usize],
@@ -259,21 +259,21 @@ fn summary(
     samples: u32,
     difference: Option<f64>,
 ) -> Measured {
-    let spans = || reports.iter().flat_map(|report| &report.spans);
-    // A sample is finished when its last segment is.
-    let end = |sample: u32| {
-        let runs = spans().filter(|span| span.kind == SpanKind::Run && span.sample == sample);
-        runs.map(|span| span.end_ns).max().unwrap_or(0)
-    };
-    let start = |sample: u32| {
-        spans().filter(|span| span.sample == sample).map(|span| span.start_ns).min().unwrap_or(0)
-    };
-    let (first, last) = (end(warm_up - 1), end(samples - 1));
+    // Nanoseconds in which each sample starts, and in which its last segment ends.
+    let mut times = vec![(u64::MAX, 0); samples as usize];
+    for span in reports.iter().flat_map(|report| &report.spans) {
+        let Some((start, end)) = times.get_mut(span.sample as usize) else { continue };
+        *start = span.start_ns.min(*start);
+        if span.kind == SpanKind::Run {
+            *end = span.end_ns.max(*end);
+        }
+    }
+    let (before, timed) = times.split_at(warm_up as usize);
+    let end = |times: &[(u64, u64)]| times.last().map_or(0, |&(_, end)| end);
     let counted = f64::from(samples - warm_up);
-    let seconds = last.saturating_sub(first) as f64 * 1e-9;
-    let latency: f64 =
-        (warm_up..samples).map(|sample| end(sample).saturating_sub(start(sample)) as f64 * 1e-9).sum();
-    let stages = used.iter().zip(&reports).map(|(&device, report)| {
+    let seconds = end(timed).saturating_sub(end(before)) as f64 * 1e-9;
+    let latency: f64 = timed.iter().map(|&(start, end)| end.saturating_sub(start) as f64 * 1e-9).sum();
+    let stages = used.iter().zip(reports).map(|(&device, report)| {
         let total = |is: &dyn Fn(SpanKind) -> bool| {
             let counted = report.spans.iter().filter(|span| span.sample >= warm_up && is(span.kind));
             counted.map(|span| span.end_ns.saturating_sub(span.start_ns) as f64 * 1e-9).sum::<f64>()
@@ -285,7 +285,7 @@ fn summary(
             compute_s: compute / counted,
             communication_s: total(&|kind| kind != SpanKind::Run) / counted,
             busy: if seconds > 0.0 { compute / seconds } else { 0.0 },
-            report: report.clone(),
+            report,
         }
     });
     Measured {
@@ -422,6 +422,7 @@ fn from_half(bits: u16) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Span;
 
     #[test]
     fn differences_are_relative_to_the_largest_number() {
@@ -433,5 +434,33 @@ mod tests {
         assert_eq!(difference(1, &bytes([f32::NAN, -4.0, 0.0]), &right), Some(f64::INFINITY));
         assert_eq!(difference(1, &[0; 4], &right), None);
         assert_eq!([0x3c00, 0xc000, 0x0001].map(from_half), [1.0, -2.0, 2.0_f64.powi(-24)]);
+    }
+
+    #[test]
+    fn only_samples_after_the_warm_up_count() {
+        let span = |kind, sample, start: u64, end: u64| Span {
+            kind,
+            sample,
+            of: 0,
+            start_ns: start * 1_000_000_000,
+            end_ns: end * 1_000_000_000,
+        };
+        // Two devices; a sample takes the first 2 s, the link 1 s, and the second device 1 s.
+        let first = (0..4_u32).map(|at| span(SpanKind::Run, at, 2 * u64::from(at), 2 * u64::from(at) + 2));
+        let second = (0..4_u32).flat_map(|at| {
+            let ready = 2 * u64::from(at) + 2;
+            [span(SpanKind::Receive, at, ready, ready + 1), span(SpanKind::Run, at, ready + 1, ready + 2)]
+        });
+        let report = |spans: Vec<Span>| StageReport { spans, peak_memory: None };
+        let reports = vec![report(first.collect()), report(second.collect())];
+        let cut = Cut { devices: vec![Vec::new(); 2], transfers: Vec::new() };
+        let measured = summary(&cut, &[0, 1], reports, 1, 4, None);
+        let of = |at: usize| {
+            let stage = &measured.stages[at];
+            [stage.compute_s, stage.communication_s, stage.busy]
+        };
+        let found = [&[measured.seconds_per_sample, measured.latency_s][..], &of(0), &of(1)].concat();
+        let right = [2.0, 4.0, 2.0, 0.0, 1.0, 1.0, 1.0, 0.5];
+        assert!(found.iter().zip(right).all(|(found, right)| (found - right).abs() < 1e-12), "{found:?}");
     }
 }

@@ -174,6 +174,8 @@ pub enum Report {
         /// The sample.
         sample: u32,
     },
+    /// It is still measuring.
+    Measuring,
     /// The result of a stage.
     Stage(StageReport),
     /// The result of a profile.
@@ -196,7 +198,7 @@ pub struct StageReport {
     pub peak_memory: Option<u64>,
 }
 
-/// Something that took time. Times are nanoseconds since the Unix epoch.
+/// Something that took time. Times are nanoseconds of the monotonic clock, which all processes of a machine share.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Span {
     /// What it was.
@@ -219,7 +221,8 @@ pub enum SpanKind {
     Run,
     /// Sending a tensor.
     Send,
-    /// Receiving a tensor, from its first byte on.
+    /// Receiving a tensor, from its first byte on. Between computations, the wait for a throttled link is a span of its own:
+    /// the device may compute after the last byte, before it takes the tensor in.
     Receive,
 }
 

@@ -267,8 +267,14 @@ impl<'a> Stage<'a> {
     fn take(&mut self, event: Event, task: &StageTask, link: &Link) -> Result<(), String> {
         match event {
             Event::Received(received) => {
-                if task.communication == Communication::Serial {
-                    pass(reserve(&link.within, received.tensor.bytes().len()));
+                if task.communication == Communication::Serial
+                    && let Some(until) = reserve(&link.within, received.tensor.bytes().len())
+                {
+                    let start_ns = now();
+                    pass(Some(until));
+                    let (kind, of, sample) = (SpanKind::Receive, received.value, received.sample);
+                    let span = Span { kind, sample, of, start_ns, end_ns: now() };
+                    self.spans.lock().unwrap_or_else(PoisonError::into_inner).push(span);
                 }
                 let readers = self.readers.get(&received.value).copied().unwrap_or(0);
                 self.held.insert((received.value, received.sample), (Arc::new(received.tensor), readers));

@@ -12,7 +12,9 @@ use std::path::{Component, Path, PathBuf};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use stagewright_formats::onnx::proto::tensor_proto::{DataLocation, DataType};
-use stagewright_formats::onnx::proto::{ModelProto, StringStringEntryProto, TensorProto};
+use stagewright_formats::onnx::proto::{
+    GraphProto, ModelProto, SparseTensorProto, StringStringEntryProto, TensorProto,
+};
 
 use crate::error::{Result, RunError};
 use crate::tensor::element;
@@ -35,7 +37,8 @@ pub enum Missing {
     Random(u64),
 }
 
-/// Moves the weights of a model to `weights.bin` in a folder.
+/// Moves the weights of a model to `weights.bin` in a folder. Tensors of bodies and attributes, most often few and small,
+/// move into the model if they are in files beside it.
 ///
 /// # Errors
 /// If weights are not where the model says, or the file cannot be written.
@@ -46,18 +49,15 @@ pub fn gather(model: &mut ModelProto, beside: Option<&Path>, missing: Missing, f
     let mut at = 0_u64;
     let Some(graph) = model.graph.as_mut() else { return Ok(()) };
     for (index, tensor) in graph.initializer.iter_mut().enumerate() {
-        let is_external = tensor.data_location == Some(DataLocation::External as i32);
-        if !is_external && tensor.raw_data.as_ref().is_none_or(|data| data.len() < SMALLEST) {
+        if !is_external(tensor) && tensor.raw_data.as_ref().is_none_or(|data| data.len() < SMALLEST) {
             continue;
         }
         let data = match tensor.raw_data.take() {
-            Some(data) if !is_external => data,
-            _ => external(tensor, beside, missing, index)?,
+            Some(data) if !is_external(tensor) => data,
+            _ => external(tensor, tensor.name(), beside, missing, index)?,
         };
         if data.len() < SMALLEST {
-            tensor.data_location = None;
-            tensor.external_data.clear();
-            tensor.raw_data = Some(data);
+            hold(tensor, data);
             continue;
         }
         let start = at.next_multiple_of(ALIGNMENT);
@@ -73,12 +73,71 @@ pub fn gather(model: &mut ModelProto, beside: Option<&Path>, missing: Missing, f
             entry("length", data.len().to_string()),
         ];
     }
+    let mut index = graph.initializer.len();
+    each_inner(graph, &mut |tensor, maker| {
+        if is_external(tensor) {
+            // The tensor of an attribute rarely has a name.
+            let name = if tensor.name().is_empty() { maker } else { tensor.name() };
+            let data = external(tensor, name, beside, missing, index)?;
+            hold(tensor, data);
+            index += 1;
+        }
+        Ok(())
+    })?;
     writer.into_inner().map_err(|error| failed()(error.into_error()))?.sync_data().map_err(failed())
 }
 
-/// Bytes of a tensor whose content is not in the model.
-fn external(tensor: &TensorProto, beside: Option<&Path>, missing: Missing, index: usize) -> Result<Vec<u8>> {
-    let absent = |cause: String| RunError::NoWeights { tensor: tensor.name().to_owned(), cause };
+fn is_external(tensor: &TensorProto) -> bool {
+    tensor.data_location == Some(DataLocation::External as i32)
+}
+
+/// Puts the content of a tensor into the model.
+fn hold(tensor: &mut TensorProto, data: Vec<u8>) {
+    tensor.data_location = None;
+    tensor.external_data.clear();
+    tensor.raw_data = Some(data);
+}
+
+/// What is done with a tensor. The second argument is the first output of the node that holds it, if one does.
+type Visit<'a> = dyn FnMut(&mut TensorProto, &str) -> Result<()> + 'a;
+
+/// Visits the tensors of a graph that are not its initializers: those of sparse initializers, attributes and bodies.
+fn each_inner(graph: &mut GraphProto, visit: &mut Visit<'_>) -> Result<()> {
+    for sparse in &mut graph.sparse_initializer {
+        each_part(sparse, "", visit)?;
+    }
+    for node in &mut graph.node {
+        let maker = node.output.first().map_or("", String::as_str);
+        for attribute in &mut node.attribute {
+            for tensor in attribute.t.iter_mut().chain(&mut attribute.tensors) {
+                visit(tensor, maker)?;
+            }
+            for sparse in attribute.sparse_tensor.iter_mut().chain(&mut attribute.sparse_tensors) {
+                each_part(sparse, maker, visit)?;
+            }
+            for body in attribute.g.iter_mut().chain(&mut attribute.graphs) {
+                body.initializer.iter_mut().try_for_each(|tensor| visit(tensor, maker))?;
+                each_inner(body, visit)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Visits the values and the indices of a sparse tensor.
+fn each_part(sparse: &mut SparseTensorProto, maker: &str, visit: &mut Visit<'_>) -> Result<()> {
+    sparse.values.iter_mut().chain(&mut sparse.indices).try_for_each(|tensor| visit(tensor, maker))
+}
+
+/// Bytes of a tensor whose content is not in the model, called `name` in errors.
+fn external(
+    tensor: &TensorProto,
+    name: &str,
+    beside: Option<&Path>,
+    missing: Missing,
+    index: usize,
+) -> Result<Vec<u8>> {
+    let absent = |cause: String| RunError::NoWeights { tensor: name.to_owned(), cause };
     let dims: Option<Vec<usize>> = tensor.dims.iter().map(|&dim| usize::try_from(dim).ok()).collect();
     let count = dims
         .as_ref()
@@ -193,7 +252,57 @@ fn half(value: f32) -> u16 {
 
 #[cfg(test)]
 mod tests {
+    use stagewright_formats::onnx::proto::{AttributeProto, NodeProto};
+
     use super::*;
+
+    /// A tensor of two bytes, in the file `beside` from an offset.
+    fn elsewhere(name: &str, offset: &str) -> TensorProto {
+        let entry = |key: &str, value: &str| StringStringEntryProto {
+            key: Some(key.into()),
+            value: Some(value.into()),
+        };
+        TensorProto {
+            name: Some(name.into()),
+            dims: vec![2],
+            data_type: Some(DataType::Uint8 as i32),
+            data_location: Some(DataLocation::External as i32),
+            external_data: vec![entry("location", "beside"), entry("offset", offset)],
+            ..TensorProto::default()
+        }
+    }
+
+    /// Sub-models are in another folder, where ONNX Runtime does not find files beside the model.
+    #[test]
+    fn external_tensors_of_bodies_and_attributes_are_gathered() {
+        let node = |output: &str, attribute| NodeProto {
+            output: vec![output.into()],
+            attribute: vec![attribute],
+            ..NodeProto::default()
+        };
+        let constant = AttributeProto { t: Some(elsewhere("", "2")), ..AttributeProto::default() };
+        let body = GraphProto {
+            initializer: vec![elsewhere("inner", "0")],
+            node: vec![node("constant", constant)],
+            ..GraphProto::default()
+        };
+        let branch = AttributeProto { g: Some(body), ..AttributeProto::default() };
+        let graph = GraphProto { node: vec![node("chosen", branch)], ..GraphProto::default() };
+        let mut model = ModelProto { graph: Some(graph), ..ModelProto::default() };
+        let folder = tempfile::tempdir().unwrap();
+        let path = Some(folder.path());
+        let error = gather(&mut model.clone(), path, Missing::Refuse, folder.path()).unwrap_err();
+        assert_eq!(error.code(), "H004");
+        std::fs::write(folder.path().join("beside"), [1, 2, 3]).unwrap();
+        let error = gather(&mut model.clone(), path, Missing::Refuse, folder.path()).unwrap_err();
+        assert!(error.to_string().contains("`constant`"), "{error}");
+        std::fs::write(folder.path().join("beside"), [1, 2, 3, 4]).unwrap();
+        gather(&mut model, path, Missing::Refuse, folder.path()).unwrap();
+        let body = model.graph.as_ref().and_then(|graph| graph.node[0].attribute[0].g.as_ref()).unwrap();
+        let constant = body.node[0].attribute[0].t.as_ref().unwrap();
+        assert!(![&body.initializer[0], constant].into_iter().any(is_external));
+        assert_eq!([body.initializer[0].raw_data(), constant.raw_data()], [[1_u8, 2], [3, 4]]);
+    }
 
     #[test]
     fn halves_are_those_of_the_standard() {

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use ort::environment::Environment;
 
@@ -19,8 +19,13 @@ use crate::tensor::Tensor;
 /// Runs of a model before it is timed.
 const WARM_UP: usize = 2;
 
+/// Time between two reports of a measurement that goes on: shorter than any patience with a process that has to start, and
+/// long enough that the program which reads them does not disturb what is measured.
+const PULSE: Duration = Duration::from_millis(500);
+
 /// Does the task on standard input. A failure is reported; the process then ends with code 1.
 pub fn run() -> u8 {
+    end_with_the_program();
     let (sender, orders) = channel();
     let task = match first_line(sender) {
         Ok(task) => task,
@@ -67,9 +72,18 @@ pub(crate) fn report(report: &Report) -> Result<(), String> {
     output.write_all(&line).and_then(|()| output.flush()).map_err(|error| error.to_string())
 }
 
-/// Nanoseconds since the Unix epoch: a clock that processes share.
+/// Nanoseconds of the monotonic clock, which the processes of a machine share and nobody sets.
+#[cfg(unix)]
 pub(crate) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Nanoseconds since the Unix epoch, where processes share no other clock.
+#[cfg(not(unix))]
+pub(crate) fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
 }
 
 /// Largest resident memory of this process in bytes, where Linux tells.
@@ -77,6 +91,14 @@ pub(crate) fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+/// Lets the system kill this process when the thread that started it ends. The closed input ends it as well, unless the exit
+/// handlers of ONNX Runtime wait for a computation that is not finished.
+fn end_with_the_program() {
+    #[cfg(target_os = "linux")]
+    // Without it, the closed input remains.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
 }
 
 /// Keeps this process on one core.
@@ -116,6 +138,19 @@ fn wait_for_go(orders: &Receiver<Order>) -> Result<(), String> {
     }
 }
 
+/// Reports of a measurement that goes on, between its runs.
+struct Pulse(Instant);
+
+impl Pulse {
+    fn beat(&mut self) -> Result<(), String> {
+        if self.0.elapsed() < PULSE {
+            return Ok(());
+        }
+        self.0 = Instant::now();
+        report(&Report::Measuring)
+    }
+}
+
 /// Times a whole model, then its nodes.
 fn measure(
     environment: &Environment,
@@ -134,8 +169,10 @@ fn measure(
     let mut model = Loaded::new(environment, &profile.model, task.optimization, &written)?;
     report(&Report::Ready { port: None })?;
     wait_for_go(orders)?;
+    let mut pulse = Pulse(Instant::now());
     for _ in 0..WARM_UP {
         model.run(&given)?;
+        pulse.beat()?;
     }
     let mut seconds = Vec::new();
     for _ in 0..profile.runs {
@@ -146,6 +183,7 @@ fn measure(
             let outputs = outputs.iter().zip(0..).map(|((_, tensor), at)| (at, tensor));
             write_outputs(path, outputs)?;
         }
+        pulse.beat()?;
     }
     drop(model);
     let mut path = None;
@@ -154,6 +192,7 @@ fn measure(
         let mut model = Loaded::new(environment, &profile.model, task.optimization, &written)?;
         for _ in 0..WARM_UP + profile.runs as usize {
             model.run(&given)?;
+            pulse.beat()?;
         }
         path = Some(model.end_profile()?);
     }
@@ -175,7 +214,8 @@ pub(crate) fn write_outputs<'a>(
 }
 
 /// Sends tensors of several sizes, or receives them. The seconds of a size are those between its first and its last
-/// tensor, divided by their number: tensors follow each other, so that is what the slower side does for each.
+/// tensor, divided by their number: tensors follow each other, so that is what the slower side does for each. The receiver
+/// has no buffer, which would take in several small tensors at once: those of a pipeline come one by one.
 fn ping_task(ping: &PingTask, orders: &Receiver<Order>) -> Result<(), String> {
     let failed = |error: io::Error| error.to_string();
     let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;

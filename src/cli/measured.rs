@@ -25,17 +25,21 @@ pub(crate) fn documents(paths: &[PathBuf]) -> Result<Vec<(String, CostsDocument)
     Ok(documents)
 }
 
-/// Writes the measurements of files into a model and a cluster. A note says if they apply to nothing.
+/// Writes the measurements of files into a model and a cluster. Notes say if they apply to nothing, and whose links they
+/// replace.
 pub(crate) fn on(model: &mut Imported, cluster: &mut ClusterDocument, paths: &[PathBuf]) -> Result<Coverage> {
     let documents = documents(paths)?;
-    let before = counted(&apply(&mut model.graph.clone(), &mut cluster.clone(), &Costs::default()));
+    let before = priced(model);
     let coverage = apply(&mut model.graph, cluster, &Costs::new(documents)?);
-    if !paths.is_empty() && counted(&coverage) == before && coverage.links.is_empty() {
+    if !paths.is_empty() && priced(model) == before && coverage.links.is_empty() {
         let classes: Vec<&str> = coverage.operators.keys().map(String::as_str).collect();
         output::note(&format!(
             "note: no measurement of --costs is of an operator or a kernel of the model on {}",
             classes.join(", ")
         ));
+    }
+    if !coverage.links.is_empty() {
+        output::note(&format!("note: the links of {} are those of --costs", coverage.links.join(", ")));
     }
     Ok(coverage)
 }
@@ -64,8 +68,7 @@ pub(crate) fn sources(
     (total > 0.0 && shares.measured < 1.0).then_some(shares)
 }
 
-/// Number of operators, over all classes, whose seconds come from measurements.
-fn counted(coverage: &Coverage) -> usize {
-    let sources = coverage.operators.values().flatten().flatten();
-    sources.filter(|source| matches!(source, Source::Measured | Source::Interpolated)).count()
+/// Number of seconds in a model, over all operators and classes.
+fn priced(model: &Imported) -> usize {
+    model.graph.operators.iter().map(|operator| operator.seconds.len()).sum()
 }

@@ -7,6 +7,7 @@ use stagewright::core::document::{
     ClassDocument, ClusterDocument, CostsDocument, KindDocument, LinkCostsDocument, LinkDocument,
     OperatorCostsDocument, TransferKind,
 };
+use stagewright::costs::fitted_link;
 use stagewright::formats::{Notation, write_cluster};
 use stagewright::report::grid::{Column, Grid};
 use stagewright::report::wrap::facts;
@@ -20,7 +21,7 @@ use super::exit::Exit;
 use super::files::{self, Outputs, is_standard};
 use super::machine;
 use super::model_options::ModelOptions;
-use super::{output, resolve};
+use super::output;
 
 /// Rate and bandwidth by which the seconds of a fused kernel are divided among the operators that it replaces.
 const SHARES: (f64, f64) = (1e11, 1e10);
@@ -33,11 +34,11 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<Exit> {
         files::outputs(&[("--out", arguments.out.as_deref()), ("--machine", arguments.machine.as_deref())])?;
     let host = machine::host(&arguments.host)?;
     let options = ModelOptions::new(&arguments.import, None, None)?;
+    let mut model = machine::model(&arguments.model, &options)?;
     let folder = machine::folder()?;
-    let (label, whole) =
-        machine::whole(&arguments.model, &options.reading()?, &arguments.host, folder.path())?;
-    let (_, imported) = resolve::model(&arguments.model, &arguments.import, None)?;
-    let shares: BTreeMap<&str, f64> = imported
+    machine::move_weights(&mut model, &arguments.model, &arguments.host, folder.path())?;
+    let shares: BTreeMap<&str, f64> = model
+        .imported
         .graph
         .operators
         .iter()
@@ -48,13 +49,13 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<Exit> {
         .collect();
     let share = |name: &str| shares.get(name).copied().unwrap_or(0.0);
     let runs = arguments.runs.max(1);
-    let measured = match profile(&host, &whole, &share, runs, arguments.host.seed, folder.path()) {
+    let measured = match profile(&host, &model.whole, &share, runs, arguments.host.seed, folder.path()) {
         Ok(measured) => measured,
         Err(RunError::Interrupted) => {
             output::note("note: interrupted before all was measured");
             return Ok(Exit::NoPlan);
         }
-        Err(error) => return Err(machine::failed(&label, &error)),
+        Err(error) => return Err(machine::failed(&model.label, &error)),
     };
     let rows = match &arguments.machine {
         Some(_) => match links(&host) {
@@ -67,7 +68,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<Exit> {
         None => None,
     };
     let source = format!("ONNX Runtime on {} cores at once, optimisation {}", host.cores.len(), level(&host));
-    let mut costs = CostsDocument::new(imported.graph.name.clone());
+    let mut costs = CostsDocument::new(model.imported.graph.name.clone());
     costs.operators.push(OperatorCostsDocument {
         class: arguments.class.clone(),
         source: source.clone(),
@@ -75,7 +76,6 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<Exit> {
         spread: measured.spreads.clone(),
     });
     if let (Some(path), Some(rows)) = (&arguments.machine, &rows) {
-        let (latency_s, bandwidth) = line(rows);
         costs.links.push(LinkCostsDocument {
             class: arguments.class.clone(),
             transfer: TransferKind::Send,
@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<Exit> {
             source: "TCP between processes on the loopback interface".into(),
             rows: rows.clone(),
         });
-        let cluster = cluster(&host, &arguments.class, latency_s, bandwidth);
+        let cluster = cluster(&host, &arguments.class, fitted_link(rows));
         files::write(path, &write_cluster(&cluster, notation(path)))?;
     }
     if let Some(path) = &arguments.out {
@@ -109,32 +109,14 @@ fn level(host: &Host) -> &'static str {
     }
 }
 
-/// Latency in seconds and bandwidth in bytes per second of a line through measured transfers, by least squares of the
-/// relative error.
-fn line(rows: &[[f64; 2]]) -> (f64, f64) {
-    let (mut one, mut bytes, mut squares, mut right, mut slanted) = (0.0, 0.0, 0.0, 0.0, 0.0);
-    for [size, seconds] in rows {
-        let weight = seconds.max(1e-12).powi(-2);
-        one += weight;
-        bytes += weight * size;
-        squares += weight * size * size;
-        right += weight * seconds;
-        slanted += weight * size * seconds;
-    }
-    let determinant = one * squares - bytes * bytes;
-    let slope = if determinant > 0.0 { (one * slanted - bytes * right) / determinant } else { 0.0 };
-    let latency = if one > 0.0 { (right - slope * bytes) / one } else { 0.0 };
-    (latency.max(0.0), 1.0 / slope.max(1e-15))
-}
-
 /// This machine as a cluster: a device for each core, each with its share of the memory.
-fn cluster(host: &Host, class: &str, latency_s: f64, bandwidth: f64) -> ClusterDocument {
+fn cluster(host: &Host, class: &str, link: Option<LinkDocument>) -> ClusterDocument {
     let mut cluster = ClusterDocument::new("this machine");
     cluster.classes.insert(class.into(), ClassDocument::default());
     let count = host.cores.len().max(1) as u32;
     cluster.kinds.push(KindDocument {
         memory_bytes: worker::memory().map(|bytes| (bytes / u64::from(count)) as f64),
-        link: Some(LinkDocument { latency_s, bandwidth }),
+        link,
         ..KindDocument::named(class, count)
     });
     cluster
@@ -183,20 +165,5 @@ fn notation(path: &Path) -> Notation {
     match path.extension().is_some_and(|extension| extension == "toml") {
         true => Notation::Toml,
         false => Notation::Json,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_goes_through_its_points() {
-        let rows: Vec<[f64; 2]> = [1e2, 1e4, 1e6].map(|bytes| [bytes, 2e-6 + bytes / 5e9]).to_vec();
-        let (latency, bandwidth) = line(&rows);
-        assert!(
-            (latency - 2e-6).abs() < 1e-12 && (bandwidth / 5e9 - 1.0).abs() < 1e-9,
-            "{latency} {bandwidth}"
-        );
     }
 }

@@ -256,7 +256,13 @@ pub fn over(link: &LinkDocument, bytes: f64) -> f64 {
     link.latency_s + bytes / link.bandwidth
 }
 
-fn operator_seconds(operator: &OperatorDocument, name: &str, class: Option<&ClassDocument>) -> Option<f64> {
+/// Seconds of an operator on a class of this name: measured ones, else those of the fits of the class, else of its
+/// roofline. `None` if the class cannot run it. O(kernels · fits).
+pub fn operator_seconds(
+    operator: &OperatorDocument,
+    name: &str,
+    class: Option<&ClassDocument>,
+) -> Option<f64> {
     if operator.unsupported.iter().any(|unsupported| unsupported == name) {
         return None;
     }
@@ -285,7 +291,7 @@ fn operator_seconds(operator: &OperatorDocument, name: &str, class: Option<&Clas
 
 /// Seconds by the fits of the class; `None` unless there is one for every kernel, and for dimensions without a finite
 /// result, such as zero heads.
-fn fitted_seconds(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
+pub fn fitted_seconds(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
     let precision = operator.precision.filter(|_| !operator.kernels.is_empty())?;
     let mut seconds = 0.0;
     for one in &operator.kernels {

@@ -138,7 +138,7 @@ impl Costs {
                     left_out_row: left_out_row(table, &sample),
                     left_out_size: left_out_sizes(table, options),
                     held_out: held_out(table, options),
-                    fit: Some(&table.model().fit).and_then(|fit| by_fit(fit, *precision, &sample)),
+                    fit: by_fit(&table.model().fit, *precision, &sample),
                     left_out_class: own.and_then(|own| {
                         let others: Vec<(&ClassDocument, &KernelFitDocument)> = self
                             .kernels
@@ -150,7 +150,7 @@ impl Costs {
                                 Some((classes.get(other)?, &table.model().fit))
                             })
                             .collect();
-                        by_fit(&fit::transfer(&others, own, *precision)?, *precision, &sample)
+                        by_fit(&fit::from_others(&others, own, *precision)?, *precision, &sample)
                     }),
                     roofline: own.and_then(|own| {
                         let pairs = sample.iter().map(|row| {
@@ -182,8 +182,8 @@ impl Costs {
                             rows.push((others.seconds(bytes).0, seconds));
                         }
                     }
-                    let sizes = table.sizes();
-                    if sizes.range(..count).next().is_some() && sizes.range(count + 1..).next().is_some() {
+                    let mut counts = table.sizes().keys();
+                    if counts.next() < Some(&count) && counts.next_back() > Some(&count) {
                         let others = table.without(count);
                         devices.extend(curve.rows.iter().filter_map(|&[bytes, seconds]| {
                             Some((others.seconds(count, bytes)?.0, seconds))

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use stagewright_core::cost;
 use stagewright_core::document::{ClassDocument, ClusterDocument, GraphDocument, OperatorDocument};
-use stagewright_core::kernel;
 
+use crate::costs::at_one_precision;
 use crate::{Costs, Estimate, Source};
 
 /// Where the seconds of operators come from.
@@ -13,7 +13,7 @@ use crate::{Costs, Estimate, Source};
 pub struct Coverage {
     /// Source of each operator of the graph, in its order, by device class; `None` if the class cannot run it.
     pub operators: BTreeMap<String, Vec<Option<Source>>>,
-    /// Names of the kinds whose link was replaced by measurements.
+    /// Names of the kinds whose links are now those of the measurements.
     pub links: Vec<String>,
 }
 
@@ -50,8 +50,9 @@ impl Coverage {
 ///    its own;
 /// 4. nothing: the model is priced by the fits or by the roofline of the class.
 ///
-/// An operator without a precision has that of the class, if its name ends in one. The measured seconds from device to
-/// device replace latency and bandwidth of the links of kinds of the class. O(classes · operators) look-ups.
+/// Measurements of other classes apply, and the class gives a precision, by the rule of [`Costs`]. The measured seconds from
+/// device to device replace latency and bandwidth of the links of kinds of the class. Hosts keep theirs, and so do groups:
+/// an uplink is shared, and was not measured. O(classes · operators) look-ups.
 pub fn apply(graph: &mut GraphDocument, cluster: &mut ClusterDocument, costs: &Costs) -> Coverage {
     let mut coverage = Coverage::default();
     let mut classes: Vec<&str> = cluster.kinds.iter().map(|kind| kind.class.as_str()).collect();
@@ -74,13 +75,16 @@ pub fn apply(graph: &mut GraphDocument, cluster: &mut ClusterDocument, costs: &C
                     operator.seconds.insert(class.to_owned(), seconds);
                     return Some(source);
                 }
-                let is_fitted = document.is_some_and(|document| has_fits(operator, document));
-                Some(if is_fitted { Source::Fitted } else { Source::Guessed })
+                cost::operator_seconds(operator, class, document)?;
+                match document.and_then(|document| cost::fitted_seconds(operator, document)) {
+                    Some(_) => Some(Source::Fitted),
+                    None => Some(Source::Guessed),
+                }
             })
             .collect();
         coverage.operators.insert(class.to_owned(), sources);
     }
-    for kind in &mut cluster.kinds {
+    for kind in cluster.kinds.iter_mut().filter(|kind| !kind.host) {
         let mut is_measured = false;
         if let Some(link) = costs.link(&kind.class, false) {
             kind.link = Some(link);
@@ -110,10 +114,7 @@ fn estimate(
     if operator.kernels.is_empty() {
         return None;
     }
-    let of_class = || {
-        class.rsplit_once('-').and_then(|(_, suffix)| stagewright_core::document::Precision::named(suffix))
-    };
-    let precision = operator.precision.or_else(of_class)?;
+    let precision = operator.precision.or_else(|| Some(at_one_precision(class)?.1))?;
     let mut sum = Estimate { seconds: 0.0, source: Source::Measured };
     for one in &operator.kernels {
         let Estimate { seconds, source } = costs.kernel(class, one, precision)?;
@@ -122,12 +123,4 @@ fn estimate(
     }
     sum.seconds += cost::beyond_kernels(operator, document.unwrap_or(&ClassDocument::default()), precision)?;
     sum.seconds.is_finite().then_some(sum)
-}
-
-/// Whether the fits of a class price an operator.
-fn has_fits(operator: &OperatorDocument, class: &ClassDocument) -> bool {
-    operator.precision.is_some_and(|precision| {
-        !operator.kernels.is_empty()
-            && operator.kernels.iter().all(|one| kernel::fit(class, one, precision).is_some())
-    })
 }

@@ -4,20 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use stagewright_core::document::{
-    COSTS_SCHEMA, CostsDocument, KernelDocument, KernelFitDocument, KernelKind, LinkDocument, Precision,
-    TransferKind,
+    CostsDocument, KernelDocument, KernelFitDocument, KernelKind, LinkDocument, Precision, TransferKind,
 };
 use stagewright_core::kernel;
 use stagewright_formats::InputError;
 
+use crate::check::check;
 use crate::links::LinkTable;
 use crate::table::{Row, Table};
-
-/// Largest dimension, number of bytes and number of seconds.
-const LARGEST: f64 = 1e15;
-
-/// Fewest seconds.
-const SHORTEST: f64 = 1e-12;
 
 /// Where a number of seconds comes from, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -66,7 +60,7 @@ pub struct TableSummary {
     pub kernel: KernelKind,
     /// Precision of its operands.
     pub precision: Precision,
-    /// Number of different dimensions.
+    /// Number of rows, each of other dimensions.
     pub rows: usize,
 }
 
@@ -74,6 +68,13 @@ pub(crate) type KernelKey = (String, KernelKind, Precision);
 pub(crate) type LinkKey = (String, TransferKind, bool);
 
 /// Measurements, ready for look-up.
+///
+/// # Classes
+///
+/// One rule for operators, kernels and transfers: a class has its own measurements, and where it has none, the class
+/// `a100-fp16`, which is the device `a100` at one precision, has those of `a100`. An operator without a precision has that
+/// of such a class. Measurements of an operator by its name have no precision: they are of the precision at which the
+/// model was measured.
 #[derive(Debug, Default)]
 pub struct Costs {
     operators: BTreeMap<String, BTreeMap<String, f64>>,
@@ -87,14 +88,14 @@ impl Costs {
     ///
     /// # Errors
     /// Q010 for another schema, Q011 for a row of the wrong length, Q012 for a number out of range, Q013 for a class
-    /// without a name, Q014 for a transfer among fewer than two devices.
+    /// without a name, Q014 for a transfer among fewer than two devices, Q109 for a spread without seconds.
     pub fn new(documents: impl IntoIterator<Item = (String, CostsDocument)>) -> Result<Costs, InputError> {
         let mut costs = Costs::default();
         let mut kernels: BTreeMap<KernelKey, Vec<Row>> = BTreeMap::new();
         let mut links: BTreeMap<LinkKey, BTreeMap<u32, Vec<[f64; 2]>>> = BTreeMap::new();
         for (label, document) in documents {
             check(&label, &document)?;
-            for measured in document.operators {
+            for measured in document.operators.into_iter().filter(|measured| !measured.seconds.is_empty()) {
                 costs.operators.entry(measured.class).or_default().extend(measured.seconds);
             }
             let mut new: BTreeMap<KernelKey, Vec<Row>> = BTreeMap::new();
@@ -119,7 +120,7 @@ impl Costs {
             for ((key, devices), rows) in new {
                 let rows = crate::links::medians(rows);
                 let known = links.entry(key).or_default().entry(devices).or_default();
-                known.retain(|row| rows.iter().all(|new| new[0] != row[0]));
+                known.retain(|row| rows.binary_search_by(|new| new[0].total_cmp(&row[0])).is_err());
                 known.extend(rows);
             }
         }
@@ -133,9 +134,11 @@ impl Costs {
             .collect();
         costs.links = links
             .into_iter()
-            .map(|((class, transfer, between), rows)| {
-                ((class, transfer, between), LinkTable::new(transfer, rows))
+            .map(|(key, rows)| {
+                let table = LinkTable::new(key.1, rows);
+                (key, table)
             })
+            .filter(|(_, table)| !table.sizes().is_empty())
             .collect();
         Ok(costs)
     }
@@ -155,19 +158,18 @@ impl Costs {
         })
     }
 
-    /// Seconds of an operator by its name; `None` if it was not measured on the class.
+    /// Seconds of an operator by its name; `None` if it was not measured on the class. O(log operators).
     pub fn operator(&self, class: &str, name: &str) -> Option<f64> {
-        self.operators.get(class)?.get(name).copied()
+        names(class).find_map(|class| self.operators.get(class)?.get(name).copied())
     }
 
     /// Seconds of a library kernel on a class at a precision: measured, else interpolated, else fitted. `None` without
     /// measurements that apply, and for dimensions that are not positive.
     ///
-    /// Measurements of the class `a100` also apply to the class `a100-fp16` that is `a100` at one precision. Those of
-    /// fp16 and bf16 stand in for each other, as do those of attention with and without a mask, and the result is then
-    /// fitted. Batched products and attention to earlier tokens are not in tables: the fitted form prices them, times
-    /// what the measurements of one product, or of attention without earlier tokens, deviate from it. The result is
-    /// fitted as well.
+    /// Measurements of fp16 and bf16 stand in for each other, as do those of attention with and without a mask, and the
+    /// result is then fitted. Batched products and attention to earlier tokens are not in tables: the fitted form prices
+    /// them, times what the measurements of one product, or of attention without earlier tokens, deviate from it. The
+    /// result is fitted as well.
     ///
     /// O(log rows) for measured dimensions; else O(1) on a grid of sizes, and O(rows) for scattered sizes. The first
     /// call for a table fits it, in a fraction of a second.
@@ -231,10 +233,15 @@ impl Costs {
     }
 }
 
-/// A class, and the device that it is at one precision.
+/// The classes whose measurements apply to a class, in order: the rule of [`Costs`].
 fn names(class: &str) -> impl Iterator<Item = &str> {
-    let device = class.rsplit_once('-').filter(|(_, suffix)| Precision::named(suffix).is_some());
-    std::iter::once(class).chain(device.map(|(device, _)| device))
+    std::iter::once(class).chain(at_one_precision(class).map(|(device, _)| device))
+}
+
+/// Device and precision of a class such as `a100-fp16`.
+pub(crate) fn at_one_precision(class: &str) -> Option<(&str, Precision)> {
+    let (device, suffix) = class.rsplit_once('-')?;
+    Some((device, Precision::named(suffix)?))
 }
 
 fn other_precision(precision: Precision) -> Option<Precision> {
@@ -261,102 +268,4 @@ fn is_valid(kernel: &KernelDocument) -> bool {
             [batch, queries, keys, heads, kv_heads, head_dim].into_iter().all(is_positive)
         }
     }
-}
-
-fn check(label: &str, document: &CostsDocument) -> Result<(), InputError> {
-    if document.schema != COSTS_SCHEMA {
-        return Err(InputError::at_path(
-            "Q010",
-            label,
-            "schema",
-            format!("unknown schema `{}`", document.schema),
-            format!("write `{COSTS_SCHEMA}`"),
-        ));
-    }
-    for (at, table) in document.operators.iter().enumerate() {
-        let path = format!("operators[{at}]");
-        class(label, &path, &table.class)?;
-        for (name, &seconds) in &table.seconds {
-            if !(seconds.is_finite() && (0.0..=LARGEST).contains(&seconds)) {
-                return Err(out_of_range(label, format!("{path}.seconds.{name}"), "seconds", seconds, 0.0));
-            }
-        }
-        for (name, &spread) in &table.spread {
-            if !(0.0..=LARGEST).contains(&spread) {
-                return Err(out_of_range(label, format!("{path}.spread.{name}"), "the spread", spread, 0.0));
-            }
-        }
-    }
-    for (at, table) in document.kernels.iter().enumerate() {
-        let path = format!("kernels[{at}]");
-        class(label, &path, &table.class)?;
-        let names = table.kernel.dimensions();
-        for (at, row) in table.rows.iter().enumerate() {
-            let path = format!("{path}.rows[{at}]");
-            if row.len() != names.len() + 1 {
-                return Err(InputError::at_path(
-                    "Q011",
-                    label,
-                    path,
-                    format!("a row of `{}` has {} numbers", table.kernel.name(), row.len()),
-                    format!("write {} and seconds", names.join(", ")),
-                ));
-            }
-            for (name, &value) in names.iter().zip(row) {
-                if !(1.0..=LARGEST).contains(&value) {
-                    return Err(out_of_range(label, path, name, value, 1.0));
-                }
-            }
-            let seconds = row[names.len()];
-            if !(SHORTEST..=LARGEST).contains(&seconds) {
-                return Err(out_of_range(label, path, "seconds", seconds, SHORTEST));
-            }
-        }
-    }
-    for (at, table) in document.links.iter().enumerate() {
-        let path = format!("links[{at}]");
-        class(label, &path, &table.class)?;
-        if table.devices < 2 {
-            return Err(InputError::at_path(
-                "Q014",
-                label,
-                format!("{path}.devices"),
-                format!("a transfer among {} devices", table.devices),
-                "write the number of devices that took part, at least 2",
-            ));
-        }
-        for (at, &[bytes, seconds]) in table.rows.iter().enumerate() {
-            let path = format!("{path}.rows[{at}]");
-            if !(1.0..=LARGEST).contains(&bytes) {
-                return Err(out_of_range(label, path, "bytes", bytes, 1.0));
-            }
-            if !(SHORTEST..=LARGEST).contains(&seconds) {
-                return Err(out_of_range(label, path, "seconds", seconds, SHORTEST));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn class(label: &str, path: &str, class: &str) -> Result<(), InputError> {
-    match class.is_empty() {
-        false => Ok(()),
-        true => Err(InputError::at_path(
-            "Q013",
-            label,
-            format!("{path}.class"),
-            "measurements of a device class without a name",
-            "write the name of the class, as in the cluster",
-        )),
-    }
-}
-
-fn out_of_range(label: &str, path: String, what: &str, value: f64, least: f64) -> InputError {
-    InputError::at_path(
-        "Q012",
-        label,
-        path,
-        format!("{what} of {value:e}"),
-        format!("write a number from {least:e} to {LARGEST:e}"),
-    )
 }

@@ -45,7 +45,7 @@ pub fn fit(kernel: KernelKind, precision: Precision, samples: &[(Work, f64)]) ->
 /// Fit for a class without measurements, from classes with fits of the same kernel and precision: the geometric means of
 /// the shares of peak and memory bandwidth that the others reach, and of their other numbers. `None` without such
 /// classes, or without the peak or the bandwidth of the class. O(classes).
-pub fn transfer(
+pub fn from_others(
     others: &[(&ClassDocument, &KernelFitDocument)],
     class: &ClassDocument,
     precision: Precision,
@@ -165,73 +165,4 @@ fn minimise(loss: &dyn Fn(&[f64; 6]) -> f64, start: [f64; 6], evaluations: usize
         }
     }
     simplex.iter().min_by(|one, other| one.1.total_cmp(&other.1)).map_or(start, |best| best.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn known() -> KernelFitDocument {
-        KernelFitDocument {
-            kernel: KernelKind::Product,
-            precision: Precision::Bf16,
-            launch_s: 3e-6,
-            step_s: 2e-8,
-            flops: 6e14,
-            bandwidth: 2e12,
-            sharpness: 2.0,
-            cache_bytes: 1e7,
-            source: None,
-        }
-    }
-
-    fn samples(fit: &KernelFitDocument) -> Vec<(Work, f64)> {
-        let mut samples = Vec::new();
-        for flop in 0..12 {
-            for bytes in 0..8 {
-                for inner in [64.0, 1024.0, 16384.0] {
-                    let work = Work { flop: 1e6 * 8f64.powi(flop), bytes: 1e5 * 6f64.powi(bytes), inner };
-                    samples.push((work, kernel::seconds(fit, work)));
-                }
-            }
-        }
-        samples
-    }
-
-    #[test]
-    fn a_fit_to_its_own_seconds_is_close() {
-        let samples = samples(&known());
-        let fit = fit(KernelKind::Product, Precision::Bf16, &samples);
-        let errors =
-            samples.iter().map(|&(work, seconds)| (kernel::seconds(&fit, work) / seconds).ln().abs());
-        let mean = errors.sum::<f64>() / samples.len() as f64;
-        assert!(mean < 0.02, "{mean}: {fit:?}");
-    }
-
-    #[test]
-    fn fits_of_no_row_one_row_and_equal_rows_are_finite() {
-        let work = Work { flop: 1e9, bytes: 1e6, inner: 128.0 };
-        for samples in
-            [vec![], vec![(work, 1e-5)], vec![(work, 1e-5); 50], vec![(work, 1e-300), (work, 1e300)]]
-        {
-            let fit = fit(KernelKind::Product, Precision::Bf16, &samples);
-            let numbers =
-                [fit.launch_s, fit.step_s, fit.flops, fit.bandwidth, fit.sharpness, fit.cache_bytes];
-            assert!(numbers.iter().all(|value| value.is_finite() && *value > 0.0), "{fit:?}");
-        }
-    }
-
-    #[test]
-    fn a_class_without_measurements_gets_the_shares_that_others_reach() {
-        let class = |peak, bandwidth| ClassDocument {
-            peak_flops: Some(peak),
-            memory_bandwidth: Some(bandwidth),
-            ..ClassDocument::default()
-        };
-        let (one, fit) = (class(1e15, 4e12), known());
-        let guessed = transfer(&[(&one, &fit)], &class(2e15, 8e12), Precision::Bf16).unwrap();
-        assert!((guessed.flops / 12e14 - 1.0).abs() < 1e-9);
-        assert!((guessed.bandwidth / 4e12 - 1.0).abs() < 1e-9);
-        assert_eq!(transfer(&[], &one, Precision::Bf16), None);
-    }
 }

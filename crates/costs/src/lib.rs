@@ -6,6 +6,7 @@
 
 mod accuracy;
 mod apply;
+mod check;
 mod costs;
 pub mod fit;
 mod grid;
@@ -17,3 +18,4 @@ mod tiles;
 pub use accuracy::{Accuracy, AccuracyOptions, LinkAccuracy, Summary};
 pub use apply::{Coverage, apply};
 pub use costs::{Costs, Estimate, Source, TableSummary};
+pub use links::fitted_link;

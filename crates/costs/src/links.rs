@@ -42,6 +42,13 @@ pub(crate) fn medians(mut rows: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
         .collect()
 }
 
+/// Latency and bandwidth of the line through measured transfers, rows of bytes and seconds, by least squares of the relative
+/// error. `None` without rows, and for bytes or seconds that are not positive and finite. O(n log n).
+pub fn fitted_link(rows: &[[f64; 2]]) -> Option<LinkDocument> {
+    let is_valid = rows.iter().flatten().all(|value| *value > 0.0 && value.is_finite());
+    (is_valid && !rows.is_empty()).then(|| Curve::new(rows.to_vec()).link())
+}
+
 impl LinkTable {
     /// Rows by number of devices; those without rows do not count.
     pub(crate) fn new(transfer: TransferKind, rows: BTreeMap<u32, Vec<[f64; 2]>>) -> LinkTable {
@@ -88,8 +95,7 @@ impl LinkTable {
 
     /// Latency and bandwidth of the fewest devices; `None` without measurements.
     pub(crate) fn link(&self) -> Option<LinkDocument> {
-        let curve = self.sizes.values().next()?;
-        Some(LinkDocument { latency_s: curve.latency, bandwidth: 1.0 / curve.seconds_per_byte })
+        self.sizes.values().next().map(Curve::link)
     }
 
     /// Bytes that a device sends, per byte of the tensor.
@@ -141,13 +147,18 @@ impl Curve {
             return (long, Source::Measured);
         }
         if at == 0 {
-            // Less than one part in a million of the bytes has no effect on the latency.
+            // At most as long as the smallest transfer that was measured, and at least half as long: without a latency, the fit
+            // would be far too short.
             let shorter = self.latency + bytes * self.seconds_per_byte;
             return (shorter.min(long).max(long / 2.0), Source::Fitted);
         }
         let [lower, short] = self.rows[at - 1];
         let share = (bytes / lower).ln() / (upper / lower).ln();
         ((short.ln() * (1.0 - share) + long.ln() * share).exp(), Source::Interpolated)
+    }
+
+    fn link(&self) -> LinkDocument {
+        LinkDocument { latency_s: self.latency, bandwidth: 1.0 / self.seconds_per_byte }
     }
 
     /// The curve without a row; `None` if that leaves nothing.
@@ -195,6 +206,17 @@ mod tests {
         let (seconds, source) = table.seconds(2, 1e16).unwrap();
         assert!((seconds / 1e5 - 1.0).abs() < 1e-3 && source == Source::Fitted);
         assert!((table.seconds(2, 0.0).unwrap().0 / 1e-5 - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_link_is_fitted_to_rows_and_not_to_none() {
+        let rows: Vec<[f64; 2]> = [1e2, 1e4, 1e6].map(line).to_vec();
+        let LinkDocument { latency_s, bandwidth } = fitted_link(&rows).unwrap();
+        assert!((latency_s / 1e-5 - 1.0).abs() < 1e-6 && (bandwidth / 1e11 - 1.0).abs() < 1e-6);
+        let wrong: [&[[f64; 2]]; 4] = [&[], &[[0.0, 1e-5]], &[[1e3, 0.0]], &[[1e3, f64::NAN]]];
+        for rows in wrong {
+            assert_eq!(fitted_link(rows), None, "{rows:?}");
+        }
     }
 
     #[test]

@@ -82,3 +82,18 @@ fn transfers_are_predicted_from_other_bytes_and_other_numbers_of_devices() {
     assert!(errors[0].left_out_devices.unwrap().p90 < 1e-9, "all numbers of devices are equally fast");
     assert!(errors[0].fit.unwrap().p90 < 1e-6);
 }
+
+#[test]
+fn the_largest_number_of_devices_does_not_overflow() {
+    let links = [2, u32::MAX].map(|devices| LinkCostsDocument {
+        class: "gpu".into(),
+        transfer: TransferKind::AllReduce,
+        devices,
+        between_servers: false,
+        source: "test".into(),
+        rows: vec![[1e3, 1e-5], [1e6, 1e-4]],
+    });
+    let document = CostsDocument { links: links.to_vec(), ..CostsDocument::new("test") };
+    let costs = Costs::new([("test".to_owned(), document)]).unwrap();
+    assert_eq!(costs.link_accuracy()[0].left_out_devices, None, "neither is between two others");
+}

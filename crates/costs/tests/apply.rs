@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use stagewright_core::cluster::Cluster;
+use stagewright_core::cost::CostTable;
 use stagewright_core::document::{
     ClassDocument, ClusterDocument, CostsDocument, GRAPH_SCHEMA_2, GraphDocument, KernelKind, KindDocument,
     LinkCostsDocument, LinkDocument, OperatorCostsDocument, OperatorDocument, Precision, TransferKind,
 };
-use stagewright_costs::{Costs, Source, apply};
+use stagewright_core::graph::Graph;
+use stagewright_costs::{Costs, Estimate, Source, apply};
 
 use crate::tables::{known, product, table};
 
@@ -103,11 +106,18 @@ fn each_operator_gets_the_best_source_that_it_has() {
 fn measured_sends_replace_the_links_of_their_class_only() {
     let mut graph = GraphDocument::new(GRAPH_SCHEMA_2, "test");
     let mut cluster = cluster();
+    let own = cluster.kinds[1].link;
+    cluster.kinds.push(KindDocument {
+        class: "gpu".into(),
+        host: true,
+        link: own,
+        ..KindDocument::named("host", 1)
+    });
     let coverage = apply(&mut graph, &mut cluster, &costs());
     assert_eq!(coverage.links, ["gpu"]);
     let link = cluster.kinds[0].link.unwrap();
     assert!((link.latency_s / 2e-6 - 1.0).abs() < 1e-6 && (link.bandwidth / 1e11 - 1.0).abs() < 1e-6);
-    assert_eq!(cluster.kinds[1].link, Some(LinkDocument { latency_s: 1.0, bandwidth: 1.0 }));
+    assert_eq!((cluster.kinds[1].link, cluster.kinds[2].link), (own, own));
 }
 
 #[test]
@@ -124,4 +134,91 @@ fn operators_that_the_fits_of_a_class_price_count_as_fitted() {
     assert!(
         graph.operators[0].seconds.contains_key("gpu") && !graph.operators[0].seconds.contains_key("other")
     );
+}
+
+#[test]
+fn one_rule_of_classes_holds_for_operators_kernels_and_links() {
+    let costs = costs();
+    let kernel = |class| costs.kernel(class, &product(512.0, 512.0, 512.0), Precision::Bf16);
+    for class in ["gpu", "gpu-bf16"] {
+        assert_eq!(costs.operator(class, "by-name"), Some(3e-5), "{class}");
+        assert_eq!(kernel(class), Some(Estimate { seconds: MEASURED, source: Source::Measured }), "{class}");
+        assert!(costs.link(class, false).is_some(), "{class}");
+    }
+    for class in ["gpu-large", "g"] {
+        assert_eq!((costs.operator(class, "by-name"), kernel(class)), (None, None), "{class}");
+        assert_eq!(costs.link(class, false), None, "{class}");
+    }
+    let measured = |class: &str, seconds| OperatorCostsDocument {
+        class: class.into(),
+        source: "test".into(),
+        seconds: BTreeMap::from([("by-name".to_owned(), seconds)]),
+        spread: BTreeMap::new(),
+    };
+    let operators = vec![measured("gpu", 3e-5), measured("gpu-bf16", 1e-5)];
+    let document = CostsDocument { operators, ..CostsDocument::new("test") };
+    let costs = Costs::new([("test".to_owned(), document)]).unwrap();
+    assert_eq!(costs.operator("gpu-bf16", "by-name"), Some(1e-5), "its own measurements come first");
+}
+
+/// `core::cost` prices what was not measured, and [`apply`] says how: fitted if the seconds depend on the fits.
+#[test]
+fn sources_agree_with_the_seconds_of_the_problem() {
+    let mut operators = Vec::new();
+    for precision in [None, Some(Precision::Bf16), Some(Precision::Fp32)] {
+        for kernels in 0..2 {
+            for flop in [None, Some(0.0), Some(1e9)] {
+                for bytes_moved in [None, Some(0.0), Some(1.0), Some(1e12)] {
+                    let name = operators.len().to_string();
+                    operators.push(OperatorDocument {
+                        precision,
+                        flop,
+                        bytes_moved,
+                        ..operator(&name, kernels)
+                    });
+                }
+            }
+        }
+    }
+    let whole = ClassDocument {
+        peak_flops: Some(1e14),
+        memory_bandwidth: Some(1e12),
+        fits: vec![known(KernelKind::Product, Precision::Bf16)],
+        ..ClassDocument::default()
+    };
+    let classes = BTreeMap::from([
+        ("whole".to_owned(), whole.clone()),
+        ("no-bandwidth".to_owned(), ClassDocument { memory_bandwidth: None, ..whole.clone() }),
+        ("no-peak".to_owned(), ClassDocument { peak_flops: None, ..whole.clone() }),
+        (
+            "one-peak".to_owned(),
+            ClassDocument { peak_flops: None, peaks: BTreeMap::from([(Precision::Fp32, 1e13)]), ..whole },
+        ),
+    ]);
+    let names = ["whole", "no-bandwidth", "no-peak", "one-peak", "no-figures"];
+    let mut cluster = ClusterDocument {
+        classes,
+        kinds: names.iter().map(|name| KindDocument::named(*name, 1)).collect(),
+        ..ClusterDocument::new("test")
+    };
+    let mut graph = GraphDocument { operators, ..GraphDocument::new(GRAPH_SCHEMA_2, "test") };
+    let coverage = apply(&mut graph, &mut cluster, &Costs::default());
+    let seconds = |cluster: &ClusterDocument| {
+        let graph = Graph::from_document(graph.clone()).unwrap();
+        let costs = CostTable::new(&graph, &Cluster::from_document(cluster.clone()).unwrap()).unwrap();
+        let of = |kind| graph.operators().map(|op| costs.seconds(op, kind)).collect();
+        (0..names.len()).map(of).collect::<Vec<Vec<Option<f64>>>>()
+    };
+    let with_fits = seconds(&cluster);
+    cluster.classes.values_mut().for_each(|class| class.fits.clear());
+    let without = seconds(&cluster);
+    for (kind, name) in names.into_iter().enumerate() {
+        for (at, source) in coverage.operators[name].iter().enumerate() {
+            let expected = with_fits[kind][at].map(|seconds| match without[kind][at] == Some(seconds) {
+                true => Source::Guessed,
+                false => Source::Fitted,
+            });
+            assert_eq!(*source, expected, "{:?} on {name}", graph.operators[at]);
+        }
+    }
 }

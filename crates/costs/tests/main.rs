@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod apply;
+mod fit;
 mod import;
 mod look_up;
 mod malformed;

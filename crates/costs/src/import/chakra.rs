@@ -8,9 +8,9 @@
 //!   If the trace has nodes of a GPU (`is_cpu_op` is false), their seconds count for the node of the host that
 //!   launched them, and nothing else does.
 //! - A collective is a row of `links`, with the shortest duration of its size, because one rank also waits for the
-//!   others. Its devices are those of its process group, which the node `process_group:init` lists, or of the
-//!   options; without either it is left out. `comm_size` is what one device gives: a concatenation has the number
-//!   of devices times as much.
+//!   others. Its transfer is `comm_type`. Its devices are those of its process group, which the node
+//!   `process_group:init` lists, or of the options. Without a transfer, devices or a size it is left out.
+//!   `comm_size` is what one device gives: a concatenation has the number of devices times as much.
 //! - `COMM_SEND_NODE` is a row as well. Whether devices are in different servers is not in the trace.
 //!
 //! A trace has no names of modules, so that calls of all sizes of an operator share a median.
@@ -169,7 +169,7 @@ pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocum
             COMM_COLL_NODE => {
                 let group = node.attribute("pg_name").and_then(|attribute| attribute.string.as_deref());
                 let devices = group.and_then(|name| groups.get(name)).copied().or(options.devices);
-                let kind = transfer(node.count("comm_type").unwrap_or(0));
+                let kind = node.count("comm_type").and_then(transfer);
                 if let (Some(devices), Some(kind), Some(bytes)) = (devices, kind, node.count("comm_size")) {
                     let parts = if kind == TransferKind::AllGather { u64::from(devices) } else { 1 };
                     transfers.add(kind, devices, false, bytes.saturating_mul(parts), measured);
@@ -187,7 +187,7 @@ pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocum
     }
     if samples.is_empty() && transfers.is_empty() {
         let message =
-            "no node of computation has a duration, and no collective a duration, a size and a group";
+            "no node of computation has a duration, and no collective a duration, a type, a size and a group";
         let help = "a trace of the host alone has no durations: link it with a trace of PyTorch's profiler \
                     (chakra_trace_link), then convert it; for collectives give --devices NUMBER";
         return Err(InputError::new("Q102", label, At::Whole, message, help));
@@ -348,12 +348,15 @@ mod tests {
         };
         let mut send = node(9, "nccl:send", COMM_SEND_NODE, 3);
         send.attr = vec![Attribute { uint64: Some(64), ..attribute("comm_size") }];
+        let mut untyped = collective(6, 0, 1, "0");
+        untyped.attr.retain(|attribute| attribute.name != "comm_type");
         let nodes = [
             groups,
             collective(2, 0, 90, "0"),
             collective(3, 0, 30, "0"),
             collective(4, 2, 40, "0"),
             collective(5, 0, 10, "unknown"),
+            untyped,
             send,
         ];
         let costs = import("t.et", &trace(&nodes), &options()).unwrap();

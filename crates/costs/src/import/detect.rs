@@ -1,9 +1,10 @@
 //! Formats of measurements, recognised by content and never by file name.
 
-use stagewright_core::document::{COSTS_SCHEMA, CostsDocument, TransferKind};
+use stagewright_core::document::{CostsDocument, TransferKind};
 use stagewright_formats::{At, InputError, Result, text_of};
 
 use super::{chakra, kineto, native, nccl_tests, onnxruntime};
+use crate::check::check;
 
 /// What a file leaves open.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +62,7 @@ impl Format {
         let has = |mark: &str| text.is_some_and(|text| text.contains(mark));
         match self {
             // Any native document, so that the error for a plan says that it is a plan.
-            Format::Native => starts('{') && (has("\"stagewright.") || has(COSTS_SCHEMA)),
+            Format::Native => starts('{') && has("\"stagewright."),
             Format::OnnxRuntime => {
                 let marks =
                     ["_kernel_time\"", "\"session_initialization\"", "\"model_run\"", "\"model_loading"];
@@ -106,15 +107,17 @@ pub fn detect(label: &str, bytes: &[u8]) -> Result<Format> {
 /// ```
 ///
 /// # Errors
-/// If the format is unknown (Q101) or the file is invalid in its format.
+/// If the format is unknown (Q101), the file is invalid in its format, or a measurement is of no plausible size (Q012).
 pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocument> {
-    match detect(label, bytes)? {
-        Format::Native => native::import(label, bytes),
-        Format::OnnxRuntime => onnxruntime::import(label, bytes, options),
-        Format::Kineto => kineto::import(label, bytes, options),
-        Format::Chakra => chakra::import(label, bytes, options),
-        Format::NcclTests => nccl_tests::import(label, bytes, options),
-    }
+    let costs = match detect(label, bytes)? {
+        Format::Native => return native::import(label, bytes),
+        Format::OnnxRuntime => onnxruntime::import(label, bytes, options)?,
+        Format::Kineto => kineto::import(label, bytes, options)?,
+        Format::Chakra => chakra::import(label, bytes, options)?,
+        Format::NcclTests => nccl_tests::import(label, bytes, options)?,
+    };
+    check(label, &costs)?;
+    Ok(costs)
 }
 
 #[cfg(test)]

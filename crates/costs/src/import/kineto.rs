@@ -5,8 +5,9 @@
 //! (`user_annotation`), which are nested by their times on a thread. On a GPU, kernels and copies are events of
 //! their own, linked to the call that launched them by `correlation`, or else by `External id`.
 //!
-//! The seconds of a call are those of all kernels and copies that it launched, itself or by a call inside it; in a
-//! trace without any, its duration. A range counts in the same way.
+//! The seconds of a call are those of all kernels and copies that it launched, itself or by a call inside it. A call that
+//! launched none takes no time of the GPU and is not measured. In a trace without kernels, copies and collectives, the
+//! seconds are the durations of the calls on the CPU. A range counts in the same way.
 //!
 //! # Names
 //!
@@ -62,19 +63,21 @@ pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocum
         (read_json::<Trace>(label, bytes, &[])?, "traceEvents")
     };
     let mut calls = Calls::default();
-    let mut device = Vec::new();
+    let mut on_gpu = false;
+    let mut kernels = Vec::new();
     let mut transfers = Transfers::default();
     for (number, event) in trace.events.iter().enumerate().filter(|(_, event)| event.is_complete()) {
         let at = |field: &str| format!("{path}[{number}].{field}");
         match role(event.category()) {
             Some(Role::Device) => {
+                on_gpu = true;
                 let measured = seconds(label, || at("dur"), event.dur.unwrap_or(0.0))?;
                 match Collective::of(event) {
                     Some(Collective::Row(transfer, devices, bytes)) => {
                         transfers.add(transfer, devices, false, bytes, measured);
                     }
                     Some(Collective::Wait) => {}
-                    None => device.push((event, measured)),
+                    None => kernels.push((event, measured)),
                 }
             }
             Some(Role::Host(kind)) => {
@@ -87,11 +90,10 @@ pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocum
         }
     }
     calls.nest();
-    let on_device = !device.is_empty();
-    for (event, measured) in device {
+    for (event, measured) in kernels {
         calls.launch(event, measured);
     }
-    let samples = calls.samples(on_device);
+    let samples = calls.samples(on_gpu);
     if samples.is_empty() && transfers.is_empty() {
         let message = "no operator was measured";
         let help = "profile with activities=[ProfilerActivity.CPU], and ProfilerActivity.CUDA on a GPU, so that the trace \
@@ -99,12 +101,11 @@ pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocum
         return Err(InputError::new("Q102", label, At::Whole, message, help));
     }
     let product = trace.devices.first().and_then(|device| device.name.text());
-    let on_gpu = on_device || !transfers.is_empty();
     let class = class(label, options, if on_gpu { product } else { Some(CPU) })?;
     let mut costs = CostsDocument::new("");
     costs.links = transfers.tables(&class, "shortest kernels in a trace of PyTorch's profiler", shortest);
     if !samples.is_empty() {
-        let of = if on_device { "kernels" } else { "operators" };
+        let of = if on_gpu { "kernels" } else { "operators" };
         let source = format!("trace of PyTorch's profiler, {of}");
         costs.operators.push(samples.summarise(class, source, options.warm_up));
     }
@@ -223,8 +224,8 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Seconds by name: those of the device or else those of the host.
-    fn samples(mut self, on_device: bool) -> Samples {
+    /// Seconds by name: of a trace of a GPU those of what a call launched, else the durations of the calls.
+    fn samples(mut self, on_gpu: bool) -> Samples {
         let mut samples = Samples::default();
         for calls in &mut self.threads {
             // A call is after the one that it is in.
@@ -244,26 +245,29 @@ impl<'a> Calls<'a> {
                     _ => None,
                 };
                 within.push(outer);
-                let seconds = if on_device { call.launched } else { call.length };
-                if on_device && seconds == 0.0 {
-                    continue;
-                }
+                let seconds = if on_gpu { call.launched } else { call.length };
+                let is_measured = !on_gpu || seconds > 0.0;
                 match call.kind {
-                    Kind::Range if is_named(call) => samples.add(call.name, seconds),
+                    Kind::Range if is_named(call) && is_measured => samples.add(call.name, seconds),
                     // An operator that calls itself counts once.
                     Kind::Operator if parent.is_none_or(|parent| parent.name != call.name) => {
                         let kind = kind(call.name);
-                        let Some(range) = outer else {
-                            samples.add(kind, seconds);
-                            continue;
+                        let name = match outer {
+                            None => Cow::Borrowed(kind),
+                            Some(range) => {
+                                // Calls that launched nothing have their number too, as in the model.
+                                let repeat = repeats.entry((range, kind)).or_default();
+                                *repeat += 1;
+                                let range = calls[range].1.name;
+                                Cow::Owned(match *repeat {
+                                    1 => format!("{range}/{kind}"),
+                                    repeat => format!("{range}/{kind}_{}", repeat - 1),
+                                })
+                            }
                         };
-                        let repeat = repeats.entry((range, kind)).or_default();
-                        let suffix = match *repeat {
-                            0 => Cow::Borrowed(""),
-                            repeat => Cow::Owned(format!("_{repeat}")),
-                        };
-                        *repeat += 1;
-                        samples.add(&format!("{}/{kind}{suffix}", calls[range].1.name), seconds);
+                        if is_measured {
+                            samples.add(&name, seconds);
+                        }
                     }
                     _ => {}
                 }
@@ -386,6 +390,8 @@ mod tests {
                 event("cpu_op", "aten::mul", at + 60.0, 5.0, &format!(r#""External id":"m{at}""#)),
                 event("cpu_op", "aten::mul", at + 70.0, 5.0, &format!(r#""External id":"n{at}""#)),
                 event("cpu_op", "aten::view", at + 80.0, 5.0, ""),
+                event("cpu_op", "aten::mul", at + 86.0, 1.0, ""),
+                event("cpu_op", "aten::mul", at + 88.0, 1.0, &format!(r#""External id":"o{at}""#)),
                 event(
                     "kernel",
                     "gemm",
@@ -395,6 +401,7 @@ mod tests {
                 ),
                 event("kernel", "mul", at + 600.0, 3.0, &format!(r#""External id":"m{at}""#)),
                 event("kernel", "mul", at + 600.0, 4.0, &format!(r#""External id":"n{at}""#)),
+                event("kernel", "mul", at + 600.0, 5.0, &format!(r#""External id":"o{at}""#)),
             ]
         };
         let costs = gpu(&[pass(1000.0, 90.0), pass(2000.0, 20.0), pass(3000.0, 30.0)].concat());
@@ -407,7 +414,15 @@ mod tests {
             .collect();
         assert_eq!(
             found,
-            [("up", 32.0), ("up/addmm", 25.0), ("up/linear", 25.0), ("up/mul", 3.0), ("up/mul_1", 4.0)]
+            [
+                ("up", 37.0),
+                ("up/addmm", 25.0),
+                ("up/linear", 25.0),
+                ("up/mul", 3.0),
+                ("up/mul_1", 4.0),
+                ("up/mul_3", 5.0),
+            ],
+            "neither `view` nor the third `mul` launched anything"
         );
     }
 
@@ -425,12 +440,13 @@ mod tests {
             r#""Collective name":"_allgather_base","In msg nelems":10,"Out msg nelems":40,"Group size":4,"dtype":"Float""#,
         );
         let costs = gpu(&[
+            event("cpu_op", "aten::view", 0.0, 5.0, ""),
             reduce(1.0, 50.0),
             reduce(60.0, 20.0),
             gather,
             event("kernel", "ncclKernel", 90.0, 7.0, ""),
         ]);
-        assert!(costs.operators.is_empty());
+        assert!(costs.operators.is_empty(), "no kernel of an operator was measured");
         let found: Vec<_> =
             costs.links.iter().map(|table| (table.transfer, table.devices, table.rows.clone())).collect();
         assert_eq!(
@@ -469,6 +485,11 @@ mod tests {
             event("cpu_op", "aten::mm", 0.0, 2.0, r#""External id":1"#),
             event("kernel", "k", 0.0, 2.0, r#""External id":1"#)
         );
+        let waiting = format!(
+            "[{},{}]",
+            event("cpu_op", "aten::mm", 0.0, 2.0, ""),
+            event("kernel", "ncclKernel", 0.0, 2.0, "")
+        );
         for (bytes, code, place) in [
             (cut, "F002", None),
             (br#"{"traceEvents":[]}"#, "Q102", Some("")),
@@ -476,6 +497,7 @@ mod tests {
             (negative.as_bytes(), "Q103", Some("traceEvents[0].dur")),
             (unnamed.as_bytes(), "Q102", Some("")),
             (on_unnamed.as_bytes(), "Q108", Some("")),
+            (waiting.as_bytes(), "Q102", Some("")),
         ] {
             let error = import("trace.json", bytes, &Options::default()).unwrap_err();
             assert_eq!(error.code, code, "{error}");

@@ -98,7 +98,7 @@ pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocum
         return Err(InputError::new("Q102", label, At::Whole, message, help));
     }
     if costs.links.is_empty() {
-        let message = "no row has a size above 0";
+        let message = "no row has a size and a time above 0";
         return Err(InputError::new(
             "Q102",
             label,

@@ -9,8 +9,8 @@ use stagewright_core::document::{LinkCostsDocument, TransferKind};
 pub(super) struct Transfers(BTreeMap<(TransferKind, u32, bool), BTreeMap<u64, Vec<f64>>>);
 
 impl Transfers {
-    /// Adds a transfer of a number of bytes, whether it is between servers or not. Nothing is sent of 0 bytes, and by
-    /// fewer than two devices: both are left out.
+    /// Adds a transfer of a number of bytes, whether it is between servers or not. Nothing is sent of 0 bytes or by fewer
+    /// than two devices, and nothing was measured in 0 seconds: all of these are left out.
     pub(super) fn add(
         &mut self,
         transfer: TransferKind,
@@ -19,7 +19,7 @@ impl Transfers {
         bytes: u64,
         seconds: f64,
     ) {
-        if bytes > 0 && devices > 1 {
+        if bytes > 0 && devices > 1 && seconds > 0.0 {
             let table = self.0.entry((transfer, devices, between_servers)).or_default();
             table.entry(bytes).or_default().push(seconds);
         }

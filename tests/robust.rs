@@ -10,6 +10,7 @@ use stagewright::robust;
 use stagewright_core::cost::Cost;
 use stagewright_core::document::{ObjectiveKind, PlanDocument};
 use stagewright_core::evaluate::evaluate;
+use stagewright_core::graph::Graph;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Limits, Silent, Solver};
@@ -17,7 +18,7 @@ use stagewright_core::uncertainty::Uncertainty;
 use stagewright_dp::Dp;
 use stagewright_testing::random::{self, Size};
 use stagewright_testing::steps;
-use stagewright_verify::check;
+use stagewright_verify::{Report, RobustClaim, Verdict, check};
 
 const SIZE: Size = Size { operators: 7, devices: 4, groups: true };
 
@@ -26,6 +27,22 @@ fn with_context<T>(work: impl FnOnce(&mut Context<'_>) -> T) -> T {
     let mut context =
         Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut silent);
     work(&mut context)
+}
+
+/// A random problem whose operators are of up to five kinds, or of none.
+fn problem(number: u64) -> Problem {
+    let problem = random::problem(number, SIZE);
+    let mut rng = seed::stream(0x4B1D, number);
+    let mut document = problem.graph().document().clone();
+    for operator in &mut document.operators {
+        operator.kind = match rng.random_range(0..6) {
+            0 => None,
+            kind => Some(format!("kind{kind}")),
+        };
+    }
+    let graph = Graph::from_document(document).expect("a valid graph");
+    let (cluster, pins) = (problem.cluster().clone(), problem.pins().clone());
+    Problem::new(graph, cluster, *problem.objective(), pins).expect("a valid problem")
 }
 
 /// The document of a robust plan, of either criterion.
@@ -47,10 +64,12 @@ fn robust_plan(problem: &Problem, number: u64) -> Option<PlanDocument> {
     })
 }
 
-fn violations(problem: &Problem, plan: &PlanDocument) -> Vec<&'static str> {
-    let report = check(problem.graph().document(), problem.cluster().document(), None, plan);
-    let mut kinds: Vec<_> =
-        report.expect("a problem").violations.iter().map(|violation| violation.kind.name()).collect();
+fn checked(problem: &Problem, plan: &PlanDocument) -> Report {
+    check(problem.graph().document(), problem.cluster().document(), None, plan).expect("a problem")
+}
+
+fn violations(report: &Report) -> Vec<&'static str> {
+    let mut kinds: Vec<_> = report.violations.iter().map(|violation| violation.kind.name()).collect();
     kinds.dedup();
     kinds
 }
@@ -59,14 +78,22 @@ fn violations(problem: &Problem, plan: &PlanDocument) -> Vec<&'static str> {
 fn robust_plans_pass_the_checker_and_wrong_claims_do_not() {
     let mut plans = [0; 2];
     for number in 0..400 {
-        let problem = random::problem(number, SIZE);
+        let problem = problem(number);
         if Uncertainty::unsupported(problem.objective()).is_some() {
             continue;
         }
         let Some(plan) = robust_plan(&problem, number) else { continue };
         let written = serde_json::to_string(&plan).expect("JSON");
         let plan: PlanDocument = serde_json::from_str(&written).expect("the same document");
-        assert_eq!(violations(&problem, &plan), [""; 0], "{number}");
+        let report = checked(&problem, &plan);
+        assert_eq!(violations(&report), [""; 0], "{number}: {:?}", report.violations);
+        for of_claim in &report.robust {
+            let is_recomputed =
+                matches!(of_claim.claim, RobustClaim::WorstCase | RobustClaim::ScenarioValues);
+            let expected = if is_recomputed { Verdict::Verified } else { Verdict::NotVerified };
+            assert_eq!(of_claim.verdict, expected, "{number}: {of_claim:?}");
+        }
+        assert_eq!(report.robust.len(), if plan.regret.is_some() { 4 } else { 3 }, "{number}");
         plans[number as usize % 2] += 1;
         let mut corrupt = Vec::new();
         let mut with = |change: &dyn Fn(&mut PlanDocument)| {
@@ -90,14 +117,16 @@ fn robust_plans_pass_the_checker_and_wrong_claims_do_not() {
             with(&|plan| plan.regret.as_mut().expect("it is").bound += 1.0);
             with(&|plan| plan.regret.as_mut().expect("it is").cases.clear());
         }
+        // A scenario that is left out could have the largest regret.
+        for at in 0..plan.regret.as_ref().map_or(0, |regret| regret.cases.len()) {
+            with(&|plan| drop(plan.regret.as_mut().expect("it is").cases.remove(at)));
+        }
         for other in corrupt {
-            assert_eq!(
-                violations(&problem, &other),
-                ["robust"],
-                "{number}: {:?} {:?}",
-                other.robust,
-                other.regret
-            );
+            let report = checked(&problem, &other);
+            let claims = (&other.robust, &other.regret);
+            assert_eq!(violations(&report), ["robust"], "{number}: {claims:?}");
+            let refuted = report.robust.iter().filter(|of_claim| of_claim.verdict == Verdict::Refuted);
+            assert!(refuted.count() > 0, "{number}: {claims:?}");
         }
     }
     assert!(plans.iter().all(|&plans| plans > 30), "{plans:?}");
@@ -191,9 +220,24 @@ fn the_program_plans_for_costs_that_are_off() {
     let document: Value = serde_json::from_slice(&plan(&["--json"]).stdout).expect("JSON");
     let robust = &document["robust"];
     assert!(robust["worst_s"].as_f64() > document["objective"]["value_s"].as_f64(), "{robust}");
-    let document: Value =
-        serde_json::from_slice(&plan(&["--json", "--robust-criterion", "regret"]).stdout).expect("JSON");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("plan.json");
+    let path = path.to_str().expect("a path in UTF-8");
+    let written = plan(&["--out", path, "--robust-criterion", "regret"]);
+    assert!(written.status.success(), "{written:?}");
+    let document: Value = serde_json::from_slice(&std::fs::read(path).expect("a plan")).expect("JSON");
     assert!(document["regret"]["cases"].as_array().is_some_and(|cases| cases.len() > 6), "{document}");
+    let common = ["check", model, path, "--cluster", "2xrtx-4090+2xrtx-3090", "--whole-layers"];
+    let text = run(&common);
+    assert!(text.status.success(), "{text:?}");
+    let text = String::from_utf8_lossy(&text.stdout);
+    for (label, verdict) in [("scenarios", ": verified"), ("regret", ": not verified")] {
+        let line = text.lines().find(|line| line.starts_with(label));
+        assert!(line.is_some_and(|line| line.contains(verdict)), "{text}");
+    }
+    let json: Value =
+        serde_json::from_slice(&run(&[&common[..], &["--json"]].concat()).stdout).expect("JSON");
+    assert_eq!(json["robust"][0]["verdict"], "verified", "{json}");
     for more in [
         &["--schedule", "1f1b", "--microbatches", "4"][..],
         &["--objective", "latency"],

@@ -5,10 +5,10 @@ use stagewright::calls::assign_calls;
 use stagewright::core::document::{BoundDocument, ObjectiveDocument, PlanDocument, PlanStatus};
 use stagewright::report::table::{self, DeviceRow};
 use stagewright::report::throughput::throughput;
-use stagewright::report::units::seconds;
+use stagewright::report::units::{percent, seconds};
 use stagewright::report::wrap::{self, facts};
 use stagewright::text::visible;
-use stagewright_verify::{BoundVerdict, Report, check};
+use stagewright_verify::{BoundVerdict, Report, RobustClaim, RobustVerdict, Verdict, check};
 
 use super::args::CheckArguments;
 use super::error::{CliError, Result};
@@ -90,6 +90,7 @@ fn text(
         }
         None => lines.push(("bound", format!("{}: {}", table::bound(&plan.bound), verdict(&report.bound)))),
     }
+    lines.extend(report.robust.iter().filter_map(|verdict| claim_if_off(plan, *verdict)));
     lines.push((
         "result",
         match report.violations.len() {
@@ -134,6 +135,40 @@ fn text(
     text
 }
 
+/// A claim about costs that are off, with the verdict on it.
+fn claim_if_off(plan: &PlanDocument, of_claim: RobustVerdict) -> Option<(&'static str, String)> {
+    let RobustVerdict { claim, verdict } = of_claim;
+    let (robust, regret) = (plan.robust.as_ref(), plan.regret.as_ref());
+    let (label, claimed) = match claim {
+        RobustClaim::WorstCase => ("worst case", seconds(robust?.worst_s)),
+        RobustClaim::WorstCaseBound => {
+            ("worst-case bound", format!("{} ({})", seconds(robust?.bound_s), robust?.source))
+        }
+        RobustClaim::NominalWorstCase => {
+            let of_worst = seconds(robust?.nominal_best_worst_s);
+            ("nominal best", format!("{}, worst case {of_worst}", seconds(robust?.nominal_best_s)))
+        }
+        RobustClaim::ScenarioValues => ("scenarios", format!("the values in all {}", regret?.cases.len())),
+        RobustClaim::Regret => ("regret", percent(regret?.regret)),
+        RobustClaim::RegretBound => {
+            ("regret bound", format!("{} ({})", percent(regret?.bound), regret?.source))
+        }
+        RobustClaim::NominalRegret => {
+            let of_regret = percent(regret?.nominal_best_regret);
+            ("nominal best", format!("{}, regret {of_regret}", seconds(regret?.nominal_best_s)))
+        }
+    };
+    let verdict = match (verdict, claim) {
+        (Verdict::Verified, _) => "verified",
+        (Verdict::NotVerified, RobustClaim::Regret) => {
+            "not verified, as the plan has no evidence for the best values"
+        }
+        (Verdict::NotVerified, _) => "not verified",
+        (Verdict::Refuted, _) => "refuted",
+    };
+    Some((label, format!("{claimed}: {verdict}")))
+}
+
 fn verdict(bound: &BoundVerdict) -> String {
     match bound {
         BoundVerdict::NoClaim => "not claimed".into(),
@@ -165,6 +200,9 @@ struct Summary<'a> {
     devices: Vec<DeviceSummary<'a>>,
     uplinks: Vec<UplinkSummary<'a>>,
     bound: BoundSummary,
+    /// The claims about costs that are off; absent if the plan makes none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    robust: Vec<ClaimSummary>,
     violations: Vec<ViolationSummary<'a>>,
 }
 
@@ -192,6 +230,12 @@ struct BoundSummary {
     verdict: &'static str,
     by: Option<&'static str>,
     limit_s: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct ClaimSummary {
+    claim: &'static str,
+    verdict: &'static str,
 }
 
 #[derive(Serialize)]
@@ -237,6 +281,11 @@ fn summary<'a>(
             BoundVerdict::Verified { by, proved_s } => bound("verified", Some(by.name()), Some(proved_s)),
             BoundVerdict::Refuted { by, limit_s } => bound("refuted", Some(by.name()), limit_s),
         },
+        robust: report
+            .robust
+            .iter()
+            .map(|it| ClaimSummary { claim: it.claim.name(), verdict: it.verdict.name() })
+            .collect(),
         violations: report
             .violations
             .iter()

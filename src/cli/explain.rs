@@ -12,7 +12,7 @@ use stagewright::core::document::{ObjectiveDocument, PinTargets, PinsDocument, P
 use stagewright::core::placement::Placement;
 use stagewright::core::problem::Problem;
 use stagewright::explain::{
-    Explanation, Sensitivity, WhatIf, WhatIfEffort, changes, explain, sensitivity, text, what_if,
+    Explanation, Sensitivity, WhatIf, WhatIfEffort, as_it_is, changes, explain, sensitivity, text, what_if,
 };
 use stagewright::placement::placement;
 use stagewright::report::throughput::throughput;
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit> {
             let interrupt = interrupt::watch();
             let mut left = solving.limits.time;
             let what_ifs = ask(&problem, &plan, &solving, &interrupt, &mut left);
-            let best = what_ifs.first().and_then(|as_it_is| as_it_is.value_s);
+            let best = as_it_is(&what_ifs).and_then(|baseline| baseline.value_s);
             let effort = effort(&solving, left, &interrupt);
             (what_ifs, sense(&problem, &placement, deviation, best, &effort))
         }

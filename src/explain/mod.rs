@@ -27,7 +27,7 @@ pub use merged::Merged;
 pub use sensitivity::{Boundary, Case, Drawn, Sensitivity, sensitivity};
 pub use serial::Serial;
 pub use text::text;
-pub use what_if::{WhatIf, WhatIfEffort, what_if};
+pub use what_if::{WhatIf, WhatIfEffort, as_it_is, what_if};
 
 use crate::registry::BOUNDS;
 

@@ -2,7 +2,7 @@
 
 use stagewright_core::document::{ObjectiveDocument, ObjectiveKind, Schedule, ThroughputDocument};
 
-use super::{Bottleneck, Explanation, Sensitivity, Tight, WhatIf};
+use super::{Bottleneck, Explanation, Sensitivity, Tight, WhatIf, as_it_is};
 use crate::report::grid::{Column, Grid};
 use crate::report::table;
 use crate::report::units::{bytes, name, percent, seconds};
@@ -49,7 +49,7 @@ pub fn text(
 /// The strongest bound: in closed form, or proved by solving the unchanged problem.
 fn bound(explanation: &Explanation, what_ifs: &[WhatIf]) -> String {
     let closed = explanation.bounds.first().and_then(|bound| Some((bound.value_s?, &bound.source)));
-    let solved = what_ifs.first().and_then(|as_it_is| Some((as_it_is.bound_s?, &as_it_is.source)));
+    let solved = as_it_is(what_ifs).and_then(|baseline| Some((baseline.bound_s?, &baseline.source)));
     match (closed, solved) {
         (Some(closed), Some(solved)) if solved.0 >= closed.0 => Some(solved),
         (closed, solved) => closed.or(solved),

@@ -46,6 +46,12 @@ pub struct WhatIf {
     pub is_optimal: bool,
 }
 
+/// The answer for the problem as it is. `None` if its solve failed: then the first answer is that of a change.
+pub fn as_it_is(what_ifs: &[WhatIf]) -> Option<&WhatIf> {
+    let nothing = Change::Nothing.describe();
+    what_ifs.iter().find(|what_if| what_if.change == nothing)
+}
+
 /// Solves the problem after a change, starting from the current plan.
 ///
 /// # Errors
@@ -81,4 +87,24 @@ pub fn what_if(
     }
     result.is_optimal = solution.status == Status::Optimal;
     Ok(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_not_the_problem_as_it_is() {
+        let answer = |change: Change| WhatIf {
+            change: change.describe(),
+            value_s: None,
+            bound_s: None,
+            source: "none".into(),
+            is_optimal: false,
+        };
+        let failed = [answer(Change::Bandwidth), answer(Change::Memory)];
+        assert_eq!(as_it_is(&failed), None);
+        let answers = [answer(Change::Nothing), answer(Change::Memory)];
+        assert_eq!(as_it_is(&answers), answers.first());
+    }
 }

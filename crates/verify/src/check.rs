@@ -25,8 +25,8 @@ use crate::violation::Findings;
 ///
 /// # Returns
 ///
-/// The recomputed figures, the violations, and the verdict on the bound; or an error if the documents don't describe a
-/// problem that this version checks. Never panics.
+/// The recomputed figures, the violations, and the verdicts on the bound and on claims about costs that are off; or an
+/// error if the documents don't describe a problem that this version checks. Never panics.
 ///
 /// # Complexity
 ///
@@ -52,8 +52,8 @@ pub fn check(
     let feasible_value = value_s.filter(|_| findings.feasible());
     let bound = bound::check(&problem, plan, feasible_value, &mut findings);
     let placed = examined.as_ref().map(|(placed, _, _)| placed);
-    robust::check(&problem, plan, placed, &mut findings)?;
-    regret::check(&problem, plan, placed, &mut findings)?;
+    let mut robust = robust::check(&problem, plan, placed, &mut findings)?;
+    robust.extend(regret::check(&problem, plan, placed, &mut findings)?);
 
     let halves = examined.as_ref().and_then(|(_, _, score)| score.halves);
     let mut report = Report {
@@ -64,6 +64,7 @@ pub fn check(
         uplinks: Vec::new(),
         violations: findings.finish(),
         bound,
+        robust,
     };
     if let Some((placed, memory, score)) = &examined {
         report.devices = device_figures(&problem, placed, memory, score);

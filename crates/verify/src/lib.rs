@@ -17,7 +17,7 @@
 //!    latency the time of every call and host operator, and the value, which is the longest path through
 //!    them; for makespan a simulation of one step.
 //! 4. *Claims* (`claim`): the value, figures, status, gap and bound that the plan states, and of a robust plan
-//!    the worst case.
+//!    the worst case, or the regret over all scenarios.
 //!
 //! Every broken constraint or claim is a [`Violation`] in the [`Report`]. A broken constraint that later
 //! checks depend on skips those checks: loads of a plan with a missing operator mean nothing, so none are
@@ -85,6 +85,6 @@ pub use error::CheckError;
 pub use joint::{
     JointReport, JointStageFigures, JointVerdict, JointViolation, check_joint, check_joint_layers,
 };
-pub use report::{BoundEvidence, BoundVerdict, DeviceFigures, Report};
+pub use report::{BoundEvidence, BoundVerdict, DeviceFigures, Report, RobustClaim, RobustVerdict, Verdict};
 pub use strategies::{StrategyReport, StrategyVerdict, StrategyViolation, check_strategies};
 pub use violation::{Subject, Violation, ViolationKind};

@@ -1,4 +1,4 @@
-//! The report: recomputed figures, violations and the verdict on the bound.
+//! The report: recomputed figures, violations, and the verdicts on the bound and on claims about costs that are off.
 
 use crate::violation::Violation;
 
@@ -22,6 +22,8 @@ pub struct Report {
     pub violations: Vec<Violation>,
     /// Verdict on the claimed bound.
     pub bound: BoundVerdict,
+    /// Verdicts on the claims about costs that are off; empty if the plan makes none.
+    pub robust: Vec<RobustVerdict>,
 }
 
 impl Report {
@@ -56,6 +58,71 @@ pub struct DeviceFigures {
     pub memory_bytes: f64,
     /// Usable bytes; `None` means unlimited.
     pub memory_limit: Option<f64>,
+}
+
+/// The verdict on a claim about costs that are off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RobustVerdict {
+    /// The claim.
+    pub claim: RobustClaim,
+    /// The verdict.
+    pub verdict: Verdict,
+}
+
+/// A claim about costs that are off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RobustClaim {
+    /// The worst value of the plan, and when it occurs.
+    WorstCase,
+    /// The bound on the worst value of every plan, and the gap.
+    WorstCaseBound,
+    /// The value of the nominally best plan, and its worst value.
+    NominalWorstCase,
+    /// The values of the plan in the scenarios of its regret.
+    ScenarioValues,
+    /// The regret and its largest possible value, from the best values and bounds of the scenarios.
+    Regret,
+    /// The bound on the regret of every plan.
+    RegretBound,
+    /// The value of the nominally best plan, and its regret.
+    NominalRegret,
+}
+
+impl RobustClaim {
+    /// Stable name.
+    pub fn name(self) -> &'static str {
+        match self {
+            RobustClaim::WorstCase => "worst-case",
+            RobustClaim::WorstCaseBound => "worst-case-bound",
+            RobustClaim::NominalWorstCase => "nominal-worst-case",
+            RobustClaim::ScenarioValues => "scenario-values",
+            RobustClaim::Regret => "regret",
+            RobustClaim::RegretBound => "regret-bound",
+            RobustClaim::NominalRegret => "nominal-regret",
+        }
+    }
+}
+
+/// Verdict on a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The recomputed figures prove it.
+    Verified,
+    /// Nothing refutes it, and the plan has no evidence for it.
+    NotVerified,
+    /// A violation says what is wrong.
+    Refuted,
+}
+
+impl Verdict {
+    /// Stable name, as for a bound.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Verified => "verified",
+            Verdict::NotVerified => "not-verified",
+            Verdict::Refuted => "refuted",
+        }
+    }
 }
 
 /// Evidence that a bound was compared with.

@@ -1,18 +1,20 @@
 //! Costs that are off: the worst case and the robust plan against the enumeration of placements and scenarios.
 
 use rand::RngExt;
+use stagewright_core::bound::LowerBound;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::Split;
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::graph::Graph;
+use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Silent, Solver};
-use stagewright_core::uncertainty::{Scenarios, SourceId, Sources, Uncertainty, When, worst_case};
+use stagewright_core::solver::{Context, Limits, Result, Silent, Solution, Solver, Status, StopReason};
+use stagewright_core::uncertainty::{Off, Scenarios, SourceId, Sources, Uncertainty, When, worst_case};
 use stagewright_dp::Dp;
-use stagewright_search::Local;
-use stagewright_search::robust::{Robust, listed, regret, solve};
+use stagewright_search::robust::{Regret, Robust, listed, regret, solve};
+use stagewright_search::{Local, OneDevice};
 use stagewright_testing::brute_force;
 use stagewright_testing::random::{self, Size};
 
@@ -58,11 +60,22 @@ fn uncertainty(number: u64) -> Uncertainty {
 }
 
 fn robust(problem: &Problem, uncertainty: Uncertainty, solver: &dyn Solver, threads: usize) -> Robust {
+    with_context(Limits::default().memory, |context| {
+        context.threads = threads;
+        solve(problem, uncertainty, solver, context).expect("a problem with a worst case")
+    })
+}
+
+fn least_regret(problem: &Problem, deviation: f64, solver: &dyn Solver) -> Regret {
+    with_context(Limits::default().memory, |context| {
+        regret(problem, deviation, solver, context).expect("a problem with a regret")
+    })
+}
+
+fn with_context<T>(memory: Option<u64>, work: impl FnOnce(&mut Context<'_>) -> T) -> T {
     let mut silent = Silent;
-    let mut context =
-        Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut silent);
-    context.threads = threads;
-    solve(problem, uncertainty, solver, &mut context).expect("a problem with a worst case")
+    let limits = Limits { time: None, memory, ..Limits::default() };
+    work(&mut Context::new(limits, Default::default(), &mut silent))
 }
 
 fn close(one: f64, other: f64) -> bool {
@@ -230,10 +243,7 @@ fn the_least_regret_is_found_and_its_bounds_hold() {
             continue;
         };
         let deviation = [0.1, 0.3, 0.8][number as usize % 3];
-        let mut silent = Silent;
-        let limits = Limits { time: None, ..Limits::default() };
-        let mut context = Context::new(limits, Default::default(), &mut silent);
-        let found = regret(&problem, deviation, &Dp, &mut context).expect("a problem with a regret");
+        let found = least_regret(&problem, deviation, &Dp);
         let Some(scenarios) = least_values(&problem, deviation) else {
             assert!(found.plan.is_none(), "{number}");
             continue;
@@ -268,4 +278,126 @@ fn the_least_regret_is_found_and_its_bounds_hold() {
         optimal += usize::from(own <= least + 1e-7);
     }
     assert!(compared > 100 && gained > 12 && 20 * optimal > 19 * compared, "{compared} {gained} {optimal}");
+}
+
+/// All compute at 0.8 is all links at 1.25, which no other scenario covers.
+#[test]
+fn the_only_class_of_a_cluster_is_off_as_well() {
+    let mut compared = 0;
+    for number in 0..600 {
+        let Some(problem) = problem(number, Size { operators: 5, devices: 2, groups: false }) else {
+            continue;
+        };
+        let cluster = problem.cluster();
+        let classes = (0..cluster.kind_count()).filter(|&kind| cluster.kind(kind).count > 0).count();
+        let scenarios = listed(&problem, &Sources::new(problem.graph()), 0.2);
+        let of_classes = scenarios.iter().filter(|scenario| matches!(scenario.off, Off::Class(_))).count();
+        assert_eq!(of_classes, 2 * classes, "{number}: {scenarios:?}");
+        compared += usize::from(classes == 1);
+    }
+    assert!(compared > 50, "{compared}");
+}
+
+/// The search finds better plans for the costs as predicted than a baseline does.
+#[test]
+fn the_nominally_best_plan_is_the_best_of_all_found() {
+    let (mut compared, mut improved) = (0, 0);
+    for number in 0..400 {
+        let Some(problem) = problem(number, Size { operators: 6, devices: 4, groups: number % 4 == 0 })
+        else {
+            continue;
+        };
+        let baseline =
+            with_context(None, |context| OneDevice.solve(&problem, context)).expect("any objective");
+        let Some(baseline) = baseline.value() else { continue };
+        let found = robust(&problem, uncertainty(number), &OneDevice, 1);
+        let (Some(best), Some(nominal), Some(worst)) =
+            (&found.best, found.nominal.value(), found.nominal_worst)
+        else {
+            panic!("{number}: there is a plan");
+        };
+        assert!(nominal <= best.plan.value() * (1.0 + 1e-9), "{number}: {nominal}");
+        assert!(best.worst.value <= worst * (1.0 + 1e-9), "{number}: {worst}");
+        improved += usize::from(nominal < baseline * (1.0 - 1e-6));
+        let found = least_regret(&problem, 0.3, &OneDevice);
+        let nominal = found.nominal.value().expect("a plan");
+        assert!(close(nominal, found.cases[0].best), "{number}: {nominal} {:?}", found.cases[0]);
+        assert!(found.regret() <= found.of_nominal() + 1e-9, "{number}");
+        compared += 1;
+    }
+    assert!(compared > 80 && improved > 20, "{compared} {improved}");
+}
+
+/// A solver that a limit ends before it has a plan.
+struct NoPlan;
+
+impl Solver for NoPlan {
+    fn name(&self) -> &'static str {
+        "no-plan"
+    }
+
+    fn summary(&self) -> &'static str {
+        "finds nothing"
+    }
+
+    fn unsupported(&self, _: &Objective) -> Option<&'static str> {
+        None
+    }
+
+    fn solve(&self, _: &Problem, _: &mut Context<'_>) -> Result<Solution> {
+        let (bound, stop) = (LowerBound::TRIVIAL, Some(StopReason::Memory));
+        let why = "too little memory".into();
+        Ok(Solution::without_plan(self.name(), Status::Unknown, bound, stop, why))
+    }
+}
+
+#[test]
+fn the_search_needs_no_plan_of_the_solver() {
+    let (mut compared, mut found, mut free) = (0, 0, 0);
+    for number in 0..600 {
+        let Some(problem) = problem(number, Size { operators: 6, devices: 4, groups: false }) else {
+            continue;
+        };
+        let Some(expected) = robust(&problem, uncertainty(number), &Dp, 1).best else { continue };
+        if expected.worst.value <= 0.0 {
+            continue;
+        }
+        let own = robust(&problem, uncertainty(number), &NoPlan, 1);
+        assert!(own.nominal.reason.is_some_and(|why| why.contains("too little memory")), "{number}");
+        compared += 1;
+        let Some(best) = own.best else { continue };
+        assert!(close(best.worst.value, expected.worst.value), "{number}");
+        found += 1;
+        let problem = problem.with_objective(problem.objective().with_split(Split::Free)).expect("any split");
+        free += usize::from(least_regret(&problem, 0.2, &NoPlan).plan.is_some());
+    }
+    assert!(compared > 120 && 10 * found > 9 * compared && 2 * free > found, "{compared} {found} {free}");
+}
+
+#[test]
+fn the_tables_respect_the_memory_limit() {
+    let (mut proved, mut left_out) = (0, 0);
+    for number in 0..400 {
+        let Some(problem) = problem(number, Size { operators: 7, devices: 4, groups: false }) else {
+            continue;
+        };
+        let within = |memory| {
+            with_context(Some(memory), |context| solve(&problem, uncertainty(number), &OneDevice, context))
+                .expect("a problem with a worst case")
+        };
+        let all = within(8 << 30);
+        let Some(least) = all.best.as_ref().map(|best| best.worst.value) else { continue };
+        if all.bound.source != LowerBound::EXHAUSTED {
+            continue;
+        }
+        proved += 1;
+        assert_ne!(within(0).bound.source, LowerBound::EXHAUSTED, "{number}");
+        for memory in [0, 4 << 10, 32 << 10] {
+            let some = within(memory);
+            let value = some.best.as_ref().map_or(f64::INFINITY, |best| best.worst.value);
+            assert!(some.bound.value <= least * (1.0 + 1e-9) && least <= value * (1.0 + 1e-9), "{number}");
+            left_out += usize::from(some.gap() != Some(0.0));
+        }
+    }
+    assert!(proved > 50 && left_out > 50, "{proved} {left_out}");
 }

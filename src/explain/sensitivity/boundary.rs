@@ -36,8 +36,8 @@ pub(super) struct Boundaries<'a> {
     placement: &'a Placement,
     /// Forward operators that take time; others may be on either side.
     decisive: Vec<OpId>,
-    /// The decisive operators before each boundary.
-    before: Vec<Vec<u64>>,
+    /// The stage before each boundary, and the decisive operators before it.
+    before: Vec<(usize, Vec<u64>)>,
     losses: Vec<Vec<f64>>,
 }
 
@@ -62,8 +62,8 @@ impl<'a> Boundaries<'a> {
             return;
         }
         let theirs = prefixes(&self.decisive, better);
-        for (own, losses) in self.before.iter().zip(&mut self.losses) {
-            if !theirs.contains(own) {
+        for ((_, own), losses) in self.before.iter().zip(&mut self.losses) {
+            if !theirs.iter().any(|(_, set)| set == own) {
                 losses.push(loss);
             }
         }
@@ -73,10 +73,10 @@ impl<'a> Boundaries<'a> {
     pub(super) fn moved(self) -> Vec<Boundary> {
         let used = self.placement.used();
         let mut moved: Vec<Boundary> = self
-            .losses
+            .before
             .iter()
-            .enumerate()
-            .filter_map(|(stage, losses)| {
+            .zip(&self.losses)
+            .filter_map(|(&(stage, _), losses)| {
                 let mut losses = losses.clone();
                 losses.sort_by(f64::total_cmp);
                 let (median_loss, largest_loss) = (median(&losses)?, *losses.last()?);
@@ -115,18 +115,21 @@ impl<'a> Boundaries<'a> {
     }
 }
 
-/// The decisive operators in the first stages, for every boundary that has some on both sides.
-fn prefixes(decisive: &[OpId], placement: &Placement) -> Vec<Vec<u64>> {
-    let used = placement.used();
+/// The stage before every boundary that has decisive operators on both sides, and those before it.
+fn prefixes(decisive: &[OpId], placement: &Placement) -> Vec<(usize, Vec<u64>)> {
     let mut set = vec![0; bits::words(decisive.len())];
-    let mut prefixes = Vec::with_capacity(used.len());
-    for device in used.iter().take(used.len().saturating_sub(1)) {
+    let mut count = 0;
+    let mut prefixes = Vec::new();
+    for (stage, device) in placement.used().into_iter().enumerate() {
         for (at, &op) in decisive.iter().enumerate() {
-            if placement.device_of(op) == *device {
+            if placement.device_of(op) == device {
                 bits::insert(&mut set, at);
+                count += 1;
             }
         }
-        prefixes.push(set.clone());
+        if (1..decisive.len()).contains(&count) {
+            prefixes.push((stage, set.clone()));
+        }
     }
     prefixes
 }

@@ -70,8 +70,7 @@ fn drawn(problem: &Problem, deviation: f64, seed: u64, draw: u64) -> Problem {
     })
 }
 
-/// The cases: every class with devices, the links and the kinds of operators with the most seconds, each slower and
-/// faster.
+/// The cases: every class of devices, the links and the kinds of operators with the most seconds, each slower and faster.
 pub(super) fn systematic(problem: &Problem, sources: &Sources, deviation: f64) -> Vec<Costs> {
     robust::listed(problem, sources, deviation).into_iter().skip(1).map(Costs::Systematic).collect()
 }

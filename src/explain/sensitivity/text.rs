@@ -13,7 +13,7 @@ impl Sensitivity {
                 format!("{} to {} if every cost is off by at most {off}", seconds(low), seconds(high))
             }
             (None, Some([low, high])) => format!(
-                "{} to {} in {} samples of costs that are off by at most {off}; others may lie outside",
+                "{} to {} in {} samples of costs off by at most {off}; other costs may give values outside",
                 seconds(low),
                 seconds(high),
                 self.samples
@@ -22,27 +22,27 @@ impl Sensitivity {
         }];
         if self.samples > 0 {
             let better = match self.better {
-                0 => "no better plan is known for any".into(),
-                better => format!("a better plan is known for {better}"),
+                0 => "no better plan is known in any".into(),
+                better => format!("a better plan is known in {better}"),
             };
             let solved = match self.solved {
-                solved if solved == self.samples => "all solved to optimality".into(),
-                solved => format!("{solved} solved to optimality"),
+                solved if solved == self.samples => "all were solved to optimality".into(),
+                solved => format!("{solved} were solved to optimality"),
             };
-            lines.push(format!("{better} of {} samples of such costs, {solved}", self.samples));
+            lines.push(format!("{better} of {} samples of such costs; {solved}", self.samples));
         }
         if let Some(drawn) = &self.drawn {
             let possible = match drawn.largest_possible_loss {
                 Some(possible) if possible > drawn.largest_loss + 1e-6 => {
-                    format!("; no more than {} in any", percent(possible))
+                    format!("; by the bounds at most {}", percent(possible))
                 }
                 Some(_) => String::new(),
-                None => "; more may be lost".into(),
+                None => "; some draws have no bound".into(),
             };
             lines.push(format!(
-                "with independent errors the plan loses {} in the median of {} draws, at most {}{possible}",
-                percent(drawn.median_loss),
+                "regret over {} draws of independent errors: median {}, largest {}{possible}",
                 drawn.draws,
+                percent(drawn.median_loss),
                 percent(drawn.largest_loss),
             ));
         }
@@ -56,7 +56,7 @@ impl Sensitivity {
         if !self.cases.is_empty() {
             let mut grid = Grid::of(&[
                 (Column::Words, &["if"]),
-                (Column::Figures, &["this plan", "best plan known", "no plan below", "loss"]),
+                (Column::Figures, &["this plan", "best plan known", "no plan below", "regret"]),
             ]);
             for case in &self.cases {
                 grid.row([
@@ -72,7 +72,7 @@ impl Sensitivity {
         if !self.boundaries.is_empty() {
             let mut grid = Grid::of(&[
                 (Column::Names, &["boundary after", "and before"]),
-                (Column::Figures, &["moves in", "loss if it stays", "at most"]),
+                (Column::Figures, &["samples that move it", "median regret", "largest regret"]),
             ]);
             for boundary in &self.boundaries {
                 grid.row(row(boundary));

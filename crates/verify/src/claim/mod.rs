@@ -3,6 +3,7 @@
 pub(crate) mod bound;
 pub(crate) mod certificate;
 mod columns;
+mod costs_off;
 mod critical_path;
 pub(crate) mod figures;
 pub(crate) mod gap;

@@ -1,99 +1,106 @@
-//! What a plan claims of costs that are off: its worst value, when that occurs, and the figures beside it.
+//! What a plan claims of its worst case: its value, when that occurs, and the figures beside it.
 //!
 //! The worst value is computed again, and so is the value in the scenario that the plan names. The bound on the worst value
-//! of every plan has no evidence, so it is only compared with the worst value of this one, which is feasible.
+//! of every plan has no evidence, so it is only compared with the worst value of this one, if that is feasible. The
+//! nominally best plan is not in the document, so its figures are only compared with each other and with those of this one.
 
 use std::collections::BTreeSet;
 
 use stagewright_core::document::{PlanDocument, RobustDocument};
 use stagewright_core::tolerance;
 
+use super::costs_off::{Claims, at_most};
 use super::gap::GAP_ABSOLUTE;
 use crate::constraint::Placed;
 use crate::error::CheckError;
 use crate::read::Problem;
-use crate::score::worst::{Scenario, Worst, is_defined};
-use crate::violation::{Findings, Subject, ViolationKind};
+use crate::report::RobustClaim::{NominalWorstCase, WorstCase, WorstCaseBound};
+use crate::report::{RobustVerdict, Verdict};
+use crate::score::worst::Scenario;
+use crate::violation::Findings;
 
-/// Reports wrong claims. `placed` is the placement, if it could be scored. O(operators log sources + pins).
+/// Reports wrong claims, and returns the verdict on each. `placed` is the placement, if it could be scored. O(operators
+/// log sources + pins).
 pub(crate) fn check(
     problem: &Problem,
     plan: &PlanDocument,
     placed: Option<&Placed>,
     findings: &mut Findings,
-) -> Result<(), CheckError> {
-    let Some(claimed) = &plan.robust else { return Ok(()) };
-    let mut wrong = |message: String| findings.push(ViolationKind::Robust, Subject::Plan, || message);
+) -> Result<Vec<RobustVerdict>, CheckError> {
+    let Some(claimed) = &plan.robust else { return Ok(Vec::new()) };
+    let mut claims = Claims::new(
+        findings,
+        &[
+            (WorstCase, Verdict::Verified),
+            (WorstCaseBound, Verdict::NotVerified),
+            (NominalWorstCase, Verdict::NotVerified),
+        ],
+    );
     let RobustDocument { deviation, budget, worst_s, bound_s, gap, .. } = *claimed;
-    if !is_defined(plan) {
-        wrong("a worst case is only defined for throughput, in one pass and without a schedule".into());
-        return Ok(());
-    }
+    let Some(worst) = claims.loads(problem, plan, placed, "a worst case")? else {
+        return Ok(claims.finish());
+    };
     if !(0.0..=1.0).contains(&deviation) || budget == 0 {
-        wrong(format!("costs are off by {deviation:?}, from at most {budget} sources"));
-        return Ok(());
+        claims.refute_all(format!("costs are off by {deviation:?}, from at most {budget} sources"));
+        return Ok(claims.finish());
     }
-    let scenario = scenario(problem, claimed, &mut wrong);
-    let worst = match placed {
-        Some(placed) => Worst::new(problem, placed)?,
-        None => None,
-    };
-    let Some(worst) = worst else {
-        wrong("the plan claims a worst case, but has no placement to evaluate".into());
-        return Ok(());
-    };
     let actual = worst.worst(budget, deviation);
     if !tolerance::same(worst_s, actual) {
-        wrong(format!("the plan claims a worst case of {worst_s:?} s, but it is {actual:?} s"));
+        let message = format!("the plan claims a worst case of {worst_s:?} s, but it is {actual:?} s");
+        claims.refute(WorstCase, message);
     }
-    if let Some(scenario) = scenario {
-        let value = worst.value(&scenario, deviation);
-        if !tolerance::same(value, actual) {
-            wrong(format!(
-                "the value is {value:?} s in the scenario of the worst case, but {actual:?} s in the worst"
-            ));
+    match scenario(problem, claimed) {
+        Ok(scenario) => {
+            let value = worst.value(&scenario, deviation);
+            if !tolerance::same(value, actual) {
+                let message = format!(
+                    "the value is {value:?} s in the scenario of the worst case, but {actual:?} s in the worst"
+                );
+                claims.refute(WorstCase, message);
+            }
         }
+        Err(message) => claims.refute(WorstCase, message),
     }
-    let at_most = |figure: f64, limit: f64| figure <= limit * (1.0 + tolerance::VALUE_RELATIVE);
-    if !at_most(bound_s, actual) || bound_s < 0.0 {
-        wrong(format!("the bound on the worst case is {bound_s:?} s, but it is {actual:?} s"));
+    let exceeds = claims.is_feasible() && !at_most(bound_s, actual);
+    if exceeds || bound_s < 0.0 {
+        let message = format!("the bound on the worst case is {bound_s:?} s, but it is {actual:?} s");
+        claims.refute(WorstCaseBound, message);
     }
-    if !at_most(worst_s, claimed.nominal_best_worst_s) {
-        let other = claimed.nominal_best_worst_s;
-        wrong(format!(
-            "the worst case of {worst_s:?} s exceeds that of the nominally best plan, {other:?} s"
-        ));
+    let other = claimed.nominal_best_worst_s;
+    if !at_most(worst_s, other) {
+        let message =
+            format!("the worst case of {worst_s:?} s exceeds that of the nominally best plan, {other:?} s");
+        claims.refute(NominalWorstCase, message);
     }
-    if !at_most(claimed.nominal_best_s, claimed.nominal_best_worst_s) {
-        wrong("the worst case of the nominally best plan is below its value".into());
+    if !at_most(claimed.nominal_best_s, other) {
+        let message = "the worst case of the nominally best plan is below its value".into();
+        claims.refute(NominalWorstCase, message);
     }
     let expected = tolerance::gap(worst_s, bound_s);
     let is_right = (gap - expected).abs() <= GAP_ABSOLUTE;
     if !is_right {
-        wrong(format!("the gap of the worst case is {gap:?}, but its value and bound give {expected:?}"));
+        let message =
+            format!("the gap of the worst case is {gap:?}, but its value and bound give {expected:?}");
+        claims.refute(WorstCaseBound, message);
     }
-    Ok(())
+    Ok(claims.finish())
 }
 
-/// The scenario that the plan names, if its sources exist and are no more than the budget.
-fn scenario<'a>(
-    problem: &Problem,
-    claimed: &'a RobustDocument,
-    wrong: &mut impl FnMut(String),
-) -> Option<Scenario<'a>> {
+/// The scenario that the plan names, if its sources exist and are no more than the budget; otherwise what is wrong.
+fn scenario<'a>(problem: &Problem, claimed: &'a RobustDocument) -> Result<Scenario<'a>, String> {
     let known: BTreeSet<&str> =
         problem.graph.operators.iter().map(|operator| operator.kind.as_deref().unwrap_or("")).collect();
     let document = &claimed.scenario;
     let kinds: BTreeSet<&str> = document.kinds.iter().map(String::as_str).collect();
     if let Some(unknown) = kinds.iter().find(|kind| !known.contains(*kind)) {
-        wrong(format!("the worst case names operators of kind {unknown:?}, which the model does not have"));
-        return None;
+        return Err(format!(
+            "the worst case names operators of kind {unknown:?}, which the model does not have"
+        ));
     }
     let count = kinds.len() + usize::from(document.links);
     if kinds.len() < document.kinds.len() || count as u64 > u64::from(claimed.budget) {
         let budget = claimed.budget;
-        wrong(format!("the worst case names a source twice, or more than {budget} of them"));
-        return None;
+        return Err(format!("the worst case names a source twice, or more than {budget} of them"));
     }
-    Some(Scenario { kinds, links: document.links })
+    Ok(Scenario { kinds, links: document.links })
 }

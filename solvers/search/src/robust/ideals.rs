@@ -3,20 +3,20 @@
 use rustc_hash::FxHashMap;
 use stagewright_core::bits;
 use stagewright_core::contract::{UnitId, Units};
-use stagewright_core::placement::StageAssignment;
+use stagewright_core::solver::Stop;
 
 use super::search::Program;
-use super::states::States;
+use super::states::{Recurrence, Stages};
 use crate::usage::UsageSpace;
 
 /// Maximum number of ideals.
-const MOST_IDEALS: usize = 1 << 14;
-/// Maximum number of states.
-const MOST_STATES: usize = 1 << 22;
+const MOST_IDEALS: u64 = 1 << 14;
 /// Maximum number of units that all searches for stages look at, a few seconds' worth.
 const MOST_STEPS: u64 = 40_000_000;
 /// Maximum number of units that the listing looks at.
 const MOST_LISTED: u64 = 100_000_000;
+/// Ideals listed between checks of the clock.
+const IDEALS_BETWEEN_CHECKS: usize = 64;
 
 /// Sets closed under predecessors, by size.
 struct Ideals {
@@ -25,9 +25,11 @@ struct Ideals {
 }
 
 impl Ideals {
-    /// Lists all ideals; `None` if there are too many.
-    fn new(units: &Units) -> Option<Ideals> {
+    /// Lists all ideals. `None` if there are too many, if they take more than `most_bytes`, or if the solve has to stop
+    /// first.
+    fn new(units: &Units, most_bytes: u64, stop: &Stop) -> Option<Ideals> {
         let words = bits::words(units.len());
+        let most = MOST_IDEALS.min(most_bytes / bytes(units, 1));
         let mut ideals = Ideals { sets: vec![vec![0; words]], index: FxHashMap::default() };
         ideals.index.insert(ideals.sets[0].clone(), 0);
         let mut looked_at = 0;
@@ -43,12 +45,19 @@ impl Ideals {
                     ideals.sets.push(larger);
                 }
             }
-            if ideals.sets.len() > MOST_IDEALS || looked_at > MOST_LISTED {
+            let has_to_stop = next.is_multiple_of(IDEALS_BETWEEN_CHECKS) && stop.reason().is_some();
+            if ideals.sets.len() as u64 > most || looked_at > MOST_LISTED || has_to_stop {
                 return None;
             }
         }
         Some(ideals)
     }
+}
+
+/// Bytes of a list of ideals, in which each set occurs twice.
+fn bytes(units: &Units, count: usize) -> u64 {
+    let set = size_of::<Vec<u64>>() + size_of::<u64>() * bits::words(units.len());
+    (count * (2 * set + size_of::<usize>())) as u64
 }
 
 /// Whether a unit is not in an ideal, but all its predecessors are.
@@ -57,31 +66,23 @@ fn is_next(units: &Units, set: &[u64], unit: UnitId) -> bool {
     !holds(unit) && units.predecessors(unit).iter().all(|&before| holds(before))
 }
 
-/// The stages of a finished program: the best below the cap, or `None` if there are none.
-pub(super) type Finished = Option<(f64, Vec<StageAssignment>)>;
-
 impl Program<'_> {
-    /// The best stages with a worst value below the cap, over all contiguous splits. `None` if the lattice is too large
-    /// or the solve has to stop first. O(ideals² · (units + sources + usages)) at most.
-    pub(super) fn over_ideals(&self, cap: f64) -> Option<Finished> {
-        let ideals = Ideals::new(self.units)?;
-        let space = UsageSpace::new(self.problem, self.units.len(), MOST_STATES / ideals.sets.len())?;
-        let mut states = States::new(&space, ideals.sets.len());
+    /// The best stages with a worst value below the cap, over all contiguous splits; `Some(None)` if there are none.
+    /// `None` if the lattice is too large, or the solve has to stop first. O(ideals² · (units + sources + usages)) at
+    /// most.
+    pub(super) fn over_ideals(&self, cap: f64) -> Option<Option<Stages>> {
+        let ideals = Ideals::new(self.units, self.room, &self.stop)?;
+        let count = ideals.sets.len();
+        let most = self.most_states(bytes(self.units, count));
+        let space = UsageSpace::new(self.problem, self.units.len(), most / count)?;
+        let mut recurrence = Recurrence::new(self, &space, count, cap);
         let mut steps = 0;
-        let mut meters: Vec<_> = (0..self.problem.pools().len()).map(|pool| self.meter(pool)).collect();
-        let mut open = Vec::new();
         // Larger ideals come later, so a state is final when it is extended.
-        for start in 0..ideals.sets.len() {
-            if self.stop.reason().is_some() {
-                return None;
-            }
-            for (pool, meter) in meters.iter_mut().enumerate() {
-                states.open(start, pool, cap, &mut open);
-                if open.is_empty() {
+        for start in 0..count {
+            for pool in 0..self.problem.pools().len() {
+                if !recurrence.begin(start, pool) {
                     continue;
                 }
-                let most = self.most_replicas(pool);
-                meter.clear();
                 let mut set = ideals.sets[start].clone();
                 let mut added = Vec::new();
                 let mut from = 0;
@@ -97,40 +98,25 @@ impl Program<'_> {
                     }
                     let Some(unit) = next else {
                         let Some((unit, before)) = added.pop() else { break };
-                        meter.undo(unit, before);
+                        recurrence.undo(unit, before);
                         bits::remove(&mut set, unit.index());
                         from = unit.index() + 1;
                         continue;
                     };
                     from = unit.index() + 1;
-                    let before = meter.add(unit);
-                    if meter.is_hopeless(cap, most) {
-                        meter.undo(unit, before);
+                    let before = recurrence.add(unit)?;
+                    if recurrence.is_hopeless() {
+                        recurrence.undo(unit, before);
                         continue;
                     }
                     bits::insert(&mut set, unit.index());
                     added.push((unit, before));
-                    for replicas in 1..=most {
-                        let load = meter.worst(replicas);
-                        if load < cap {
-                            if !meter.fits() {
-                                break;
-                            }
-                            states.extend(&open, start, ideals.index[&set], (pool, replicas), load);
-                        }
-                    }
+                    recurrence.end(ideals.index[&set]);
                 }
             }
         }
-        let full = ideals.sets.len() - 1;
-        let Some((usage, value)) = states.best(full) else { return Some(None) };
-        let stages = states.stages(full, usage).into_iter().map(|(last, end)| StageAssignment {
-            pool: last.pool as usize,
-            replicas: last.replicas,
-            units: bits::difference(&ideals.sets[end], &ideals.sets[last.start as usize])
-                .map(UnitId::new)
-                .collect(),
-        });
-        Some(Some((value, stages.collect())))
+        Some(recurrence.best(count - 1, |start, end| {
+            bits::difference(&ideals.sets[end], &ideals.sets[start]).map(UnitId::new).collect()
+        }))
     }
 }

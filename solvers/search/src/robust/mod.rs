@@ -38,10 +38,18 @@ mod search;
 mod states;
 
 use stagewright_core::bound::LowerBound;
+use stagewright_core::contract::Units;
+use stagewright_core::document::Split;
+use stagewright_core::objective::Throughput;
+use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Plan, Result, Solution, SolveError, Solver};
+use stagewright_core::solver::{
+    Context, Event, Plan, Result, Solution, SolveError, Solver, Status, StopReason,
+};
 use stagewright_core::tolerance;
 use stagewright_core::uncertainty::{Scenarios, Sources, Uncertainty, WorstCase};
+
+use crate::dpl::{OrderEffort, best_over_orders};
 
 pub use regret::{Regret, RegretCase, listed, regret};
 use search::Search;
@@ -49,7 +57,7 @@ use search::Search;
 /// Share of the time for the nominal problem.
 const NOMINAL_SHARE: f64 = 0.4;
 /// Source of the bound that scales the nominal one.
-const UNIFORM: &str = "the nominal bound, all sources a little off";
+const UNIFORM: &str = "the nominal bound, scaled to the average of all scenarios";
 
 /// A plan with its worst case.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,7 +71,7 @@ pub struct RobustPlan {
 /// The outcome of [`solve`].
 #[derive(Debug, Clone)]
 pub struct Robust {
-    /// The nominal problem, solved.
+    /// The nominal problem, solved; if the search found a better plan of it, with that plan.
     pub nominal: Solution,
     /// The sources of error.
     pub sources: Sources,
@@ -92,9 +100,64 @@ impl Robust {
 /// A nominal solution with another plan in place of its own.
 fn with_plan(nominal: &Solution, plan: Option<&Plan>, context: &Context<'_>) -> Solution {
     let Some(plan) = plan else { return nominal.clone() };
-    let Solution { solver, bound, statistics, stop, .. } = nominal.clone();
+    let Solution { solver, bound, statistics, stop, reason, .. } = nominal.clone();
     let stop = context.stop().reason().or(stop);
-    Solution { statistics, ..Solution::with_plan(solver, plan.clone(), bound, stop) }
+    let solution = Solution::with_plan(solver, plan.clone(), bound, stop);
+    let reason = reason.filter(|_| solution.status != Status::Optimal);
+    Solution { statistics, reason, ..solution }
+}
+
+/// A nominal solution with the nominally best plan of a search, which started from its own.
+///
+/// # Errors
+/// A broken invariant: a plan below the bound.
+fn with_best(nominal: Solution, best: &Plan, context: &Context<'_>) -> Result<Solution> {
+    if nominal.plan.as_ref() == Some(best) {
+        return Ok(nominal);
+    }
+    best.check_bound(&nominal.bound)?;
+    Ok(with_plan(&nominal, Some(best), context))
+}
+
+/// Solves the nominal problem in a share of the time. If there is no plan by then, a split of a linear order is tried,
+/// then the solver in the remaining time: a search can start from any plan.
+///
+/// # Errors
+/// Those of the solver, or a broken invariant.
+fn solve_nominal(
+    problem: &Problem,
+    solver: &dyn Solver,
+    share: f64,
+    context: &mut Context<'_>,
+) -> Result<Solution> {
+    let nominal = solver.solve(problem, &mut context.time_slice(share))?;
+    if nominal.plan.is_some() || nominal.status == Status::Infeasible {
+        return Ok(nominal);
+    }
+    context.emit(Event::Phase { name: "no plan yet: splits of linear orders".into() });
+    if let Some(plan) = split_of_an_order(problem, context)? {
+        let why = nominal.reason.as_deref().unwrap_or("no reason given");
+        let reason = format!("`{}` found no plan for the costs as predicted: {why}", nominal.solver);
+        let nominal = Solution { reason: Some(reason), ..nominal };
+        return Ok(with_plan(&nominal, Some(&plan), context));
+    }
+    let is_over = context.stop().reason().is_some() || nominal.stop != Some(StopReason::Time);
+    if is_over { Ok(nominal) } else { solver.solve(problem, &mut context.time_slice(1.0)) }
+}
+
+/// The best contiguous split over a few linear orders, which is a plan under every split rule; `None` if none fits.
+fn split_of_an_order(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
+    let rules = problem.objective().rules();
+    if rules.split == Split::Contiguous {
+        return best_over_orders(problem, &Units::new(problem), OrderEffort::Plain, context);
+    }
+    let rules = Throughput { split: Split::Contiguous, max_replicas: 1, ..rules };
+    let Ok(contiguous) = problem.with_objective(rules) else { return Ok(None) };
+    let units = Units::new(&contiguous);
+    let found = best_over_orders(&contiguous, &units, OrderEffort::Plain, &mut context.for_restriction())?;
+    let Some(found) = found else { return Ok(None) };
+    let device_of = problem.graph().operators().map(|op| found.placement.device_of(op)).collect();
+    Ok(Plan::try_new(problem, Placement::new(device_of)).ok())
 }
 
 /// Checks that the worst case is defined for an objective.
@@ -120,20 +183,21 @@ pub fn solve(
     let sources = Sources::new(problem.graph());
     let is_certain = uncertainty.deviation == 0.0 || uncertainty.budget == 0;
     let share = if is_certain { 1.0 } else { NOMINAL_SHARE };
-    let nominal = solver.solve(problem, &mut context.time_slice(share))?;
+    let nominal = solve_nominal(problem, solver, share, context)?;
     let bound = nominal.bound.clone();
     let Some(plan) = nominal.plan.clone() else {
         return Ok(Robust { nominal, sources, nominal_worst: None, best: None, bound, solved: 0 });
     };
     let mut search = Search::new(problem, &sources, Scenarios::Budgeted(uncertainty), plan);
     search.bound = bound;
-    let nominal_worst = Some(search.best.worst.value);
     let mut solved = 0;
     if !is_certain {
         let share = (f64::from(uncertainty.budget) / sources.active(problem) as f64).min(1.0);
         search.raise(search.bound.value * (1.0 + uncertainty.deviation * share), UNIFORM);
         solved = search.run(solver, context)?;
     }
-    let Search { best, bound, .. } = search;
+    let Search { best, nominal: of_nominal, bound, .. } = search;
+    let nominal = with_best(nominal, &of_nominal.plan, context)?;
+    let nominal_worst = Some(of_nominal.worst.value);
     Ok(Robust { nominal, sources, nominal_worst, best: Some(best), bound, solved })
 }

@@ -10,7 +10,7 @@ use stagewright_core::uncertainty::{Off, Scenario, Scenarios, SourceId, Sources}
 
 use super::play::proved;
 use super::search::Search;
-use super::{check, with_plan};
+use super::{check, solve_nominal, with_best, with_plan};
 
 /// Number of kinds of operators, those with the most seconds, that are off in scenarios of their own.
 const KINDS: usize = 3;
@@ -20,7 +20,7 @@ const NOMINAL_SHARE: f64 = 0.25;
 const SEARCH_SLICES: f64 = 0.7;
 
 /// Source of the bound of zero.
-const NO_REGRET: &str = "no plan is better than the best";
+const NO_REGRET: &str = "a regret is at least zero";
 
 /// One scenario.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,7 +40,7 @@ pub struct RegretCase {
 /// The outcome of [`regret`].
 #[derive(Debug, Clone)]
 pub struct Regret {
-    /// The nominal problem, solved.
+    /// The nominal problem, solved; if the search found a better plan of it, with that plan.
     pub nominal: Solution,
     /// The sources of error.
     pub sources: Sources,
@@ -84,8 +84,11 @@ fn largest(pairs: impl Iterator<Item = (f64, f64)>) -> f64 {
 }
 
 /// The scenarios of a problem: costs as predicted; then, by a factor of 1 + `deviation` and of 1 − `deviation`, every
-/// class of devices if there are several, the links, and the three kinds of operators with the most seconds.
-/// O(operators · pools).
+/// class of devices, the links, and the three kinds of operators with the most seconds. The only kind on the only class is
+/// left out, as both are all compute. O(operators · pools).
+///
+/// The only class of a cluster is a scenario of its own: with all compute at 1 − p the regrets are those with all links
+/// at 1 / (1 − p), which is more than 1 + p.
 pub fn listed(problem: &Problem, sources: &Sources, deviation: f64) -> Vec<Scenario> {
     let cluster = problem.cluster();
     let kinds = 0..cluster.kind_count();
@@ -97,12 +100,12 @@ pub fn listed(problem: &Problem, sources: &Sources, deviation: f64) -> Vec<Scena
             off.push(of_class);
         }
     }
-    // The error of a single class is that of the links, the other way.
-    if off.len() == 1 {
-        off.clear();
-    }
+    let is_one_class = off.len() == 1;
     off.push(Off::Source(sources.links()));
-    off.extend(longest_kinds(problem, sources).into_iter().map(Off::Source));
+    let longest = longest_kinds(problem, sources);
+    if !is_one_class || longest.len() > 1 {
+        off.extend(longest.into_iter().map(Off::Source));
+    }
     let both = |off: Off| {
         [1.0 + deviation, 1.0 - deviation].map(|factor| Scenario { off: off.clone(), factor, weight: 1.0 })
     };
@@ -110,8 +113,7 @@ pub fn listed(problem: &Problem, sources: &Sources, deviation: f64) -> Vec<Scena
     std::iter::once(nominal).chain(off.into_iter().flat_map(both)).collect()
 }
 
-/// The kinds of operators with the most seconds, each operator on the pool where it is fastest; none if all that take
-/// time are of one kind, whose error is that of the links, the other way.
+/// The kinds of operators with the most seconds, each operator on the pool where it is fastest.
 fn longest_kinds(problem: &Problem, sources: &Sources) -> Vec<SourceId> {
     let mut seconds: Keyed<SourceId, f64> = Keyed::filled(0.0, sources.count());
     for op in problem.graph().operators() {
@@ -119,9 +121,6 @@ fn longest_kinds(problem: &Problem, sources: &Sources) -> Vec<SourceId> {
         seconds[sources.of(op)] += times.reduce(f64::min).unwrap_or(0.0);
     }
     let mut kinds: Vec<SourceId> = seconds.ids().filter(|&source| seconds[source] > 0.0).collect();
-    if kinds.len() < 2 {
-        return Vec::new();
-    }
     kinds.sort_by(|&one, &other| seconds[other].total_cmp(&seconds[one]).then(one.cmp(&other)));
     kinds.truncate(KINDS);
     kinds
@@ -144,12 +143,12 @@ pub fn regret(
     let count = if deviation == 0.0 { 1 } else { scenarios.len() };
     scenarios.truncate(count);
     let share = if count == 1 { 1.0 } else { NOMINAL_SHARE };
-    let nominal = solver.solve(problem, &mut context.time_slice(share))?;
+    let nominal = solve_nominal(problem, solver, share, context)?;
     let Some(plan) = nominal.plan.clone() else {
         return Ok(Regret { nominal, sources, plan: None, cases: Vec::new(), bound: 0.0, source: "none" });
     };
     let mut plans = vec![plan.clone()];
-    let mut bounds = vec![nominal.bound.value];
+    let mut bounds = vec![proved(&nominal).unwrap_or(0.0).max(0.0)];
     let problems: Vec<Problem> = scenarios.iter().map(|it| it.apply(problem, &sources)).collect();
     for (at, changed) in problems.iter().enumerate().skip(1) {
         context.emit(Event::Phase { name: format!("scenario {at} of {}", count - 1) });
@@ -167,7 +166,7 @@ pub fn regret(
     let value_in = |plan: &Plan, changed: &Problem| evaluate(changed, &plan.placement).value;
     let least =
         |changed: &Problem| plans.iter().map(|plan| value_in(plan, changed)).fold(f64::INFINITY, f64::min);
-    let bests: Vec<f64> = problems.iter().map(least).collect();
+    let mut bests: Vec<f64> = problems.iter().map(least).collect();
     for (scenario, &best) in scenarios.iter_mut().zip(&bests) {
         // A plan without work has no regret.
         scenario.weight = if best > 0.0 { best.recip() } else { 1.0 };
@@ -183,15 +182,25 @@ pub fn regret(
     if count > 1 {
         search.run(solver, context)?;
     }
-    let Search { best: found, bound: LowerBound { value: ratio, source, .. }, .. } = search;
+    let Search { best, nominal: other, bound: LowerBound { value: ratio, source, .. }, .. } = search;
+    let nominal = with_best(nominal, &other.plan, context)?;
+    let values = |plan: &Plan| problems.iter().map(|it| value_in(plan, it)).collect::<Vec<f64>>();
+    let (own, of_nominal) = (values(&best.plan), values(&other.plan));
+    for (at, best) in bests.iter_mut().enumerate() {
+        *best = best.min(own[at]).min(of_nominal[at]);
+    }
+    // A best value that only the search found raises the regrets of other plans: compare again.
+    let over = |values: &[f64]| largest(values.iter().copied().zip(bests.iter().copied()));
+    let (plan, own) = match over(&of_nominal) < over(&own) {
+        true => (other.plan, of_nominal.clone()),
+        false => (best.plan, own),
+    };
     let mut cases = Vec::with_capacity(count);
-    for (at, (scenario, changed)) in scenarios.into_iter().zip(&problems).enumerate() {
-        let value = value_in(&found.plan, changed);
-        let best = bests[at].min(value);
+    for (at, scenario) in scenarios.into_iter().enumerate() {
         let scenario = Scenario { weight: 1.0, ..scenario };
-        let nominal = value_in(&plan, changed);
+        let (value, nominal, best) = (own[at], of_nominal[at], bests[at]);
         cases.push(RegretCase { scenario, value, nominal, best, bound: bounds[at].min(best) });
     }
     let (bound, source) = if ratio > 1.0 { (ratio - 1.0, source) } else { (0.0, NO_REGRET) };
-    Ok(Regret { nominal, sources, plan: Some(found.plan), cases, bound, source })
+    Ok(Regret { nominal, sources, plan: Some(plan), cases, bound, source })
 }

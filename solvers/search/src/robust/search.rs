@@ -4,20 +4,23 @@ use stagewright_core::bound::LowerBound;
 use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::Split;
 use stagewright_core::ids::{Keyed, places};
-use stagewright_core::placement::{Placement, StageAssignment};
+use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, Result, SolveError, Solver, Stop};
+use stagewright_core::solver::{Context, Event, Limits, Plan, Result, SolveError, Solver, Stop};
 use stagewright_core::tolerance;
 use stagewright_core::uncertainty::{Scenarios, Sources, WorstCase, worst_case};
 
 use super::meter::{Shares, WorstMeter};
-use super::{RobustPlan, ideals, moves, play};
+use super::states::{STATE_BYTES, Stages};
+use super::{RobustPlan, moves, play};
 use crate::dpl::{Positions, is_chain, plan_of};
 use crate::order;
 use crate::usage::UsageSpace;
 
-/// Maximum number of states of a program over one order.
-const MOST_STATES: usize = 1 << 22;
+/// Maximum number of states of a program.
+const MOST_STATES: u64 = 1 << 22;
+/// The tables of a program take 1/`SHARE` of the memory limit. The rest is for the problem, the solver and the caller.
+const SHARE: u64 = 4;
 
 /// What the search knows.
 pub(super) struct Search<'a> {
@@ -25,6 +28,8 @@ pub(super) struct Search<'a> {
     pub(super) sources: &'a Sources,
     pub(super) scenarios: Scenarios,
     pub(super) best: RobustPlan,
+    /// The plan of least value for the costs as predicted.
+    pub(super) nominal: RobustPlan,
     /// On the worst case of every plan.
     pub(super) bound: LowerBound,
 }
@@ -34,7 +39,8 @@ impl<'a> Search<'a> {
     pub(super) fn new(problem: &'a Problem, sources: &'a Sources, scenarios: Scenarios, plan: Plan) -> Self {
         let worst = worst_case(problem, sources, &plan.placement, &plan.evaluation, &scenarios);
         let best = RobustPlan { plan, worst };
-        Search { problem, sources, scenarios, best, bound: LowerBound::TRIVIAL }
+        let nominal = best.clone();
+        Search { problem, sources, scenarios, best, nominal, bound: LowerBound::TRIVIAL }
     }
 
     /// The worst case of a plan.
@@ -42,14 +48,16 @@ impl<'a> Search<'a> {
         worst_case(self.problem, self.sources, &plan.placement, &plan.evaluation, &self.scenarios)
     }
 
-    /// Keeps a plan that is better in the worst case, or as good and better for the costs as predicted.
+    /// Keeps a plan that is better in the worst case, or as good and better for the costs as predicted, and one that is
+    /// the best for these costs.
     pub(super) fn keep(&mut self, plan: Plan) {
         let worst = self.worst(&plan);
+        let is_below = |value: f64, other: f64| value < other && !tolerance::same(value, other);
+        if is_below(plan.value(), self.nominal.plan.value()) {
+            self.nominal = RobustPlan { plan: plan.clone(), worst: worst.clone() };
+        }
         let is_better = match tolerance::same(worst.value, self.best.worst.value) {
-            true => {
-                plan.value() < self.best.plan.value()
-                    && !tolerance::same(plan.value(), self.best.plan.value())
-            }
+            true => is_below(plan.value(), self.best.plan.value()),
             false => worst.value < self.best.worst.value,
         };
         if is_better {
@@ -91,7 +99,7 @@ impl<'a> Search<'a> {
 
     /// Improves a contiguous plan by the programs over orders and over ideals. A finished program over all ideals, or
     /// over the only order, raises the bound to the least worst case without uplinks, which only increase it.
-    fn split(&mut self, context: &Context<'_>) -> Result<()> {
+    fn split(&mut self, context: &mut Context<'_>) -> Result<()> {
         let problem = self.problem;
         let units = Units::new(problem);
         if units.is_empty() {
@@ -99,7 +107,14 @@ impl<'a> Search<'a> {
         }
         let shares = Shares::new(problem, &units, self.sources);
         let (scenarios, stop) = (self.scenarios.clone(), context.stop().clone());
-        let program = Program { problem, units: &units, shares, scenarios: &scenarios, stop };
+        // Without a limit the default one applies, since a failed allocation ends the process.
+        let room = context.limits.memory.or(Limits::default().memory).unwrap_or(0) / SHARE;
+        let program = Program { problem, units: &units, shares, scenarios: &scenarios, stop, room };
+        let states = UsageSpace::size(problem, units.len()) * (units.len() + 1) as f64;
+        if states.min(MOST_STATES as f64) > program.most_states(0) as f64 {
+            let name = "the memory limit has no room for all states: some splits are left out".into();
+            context.emit(Event::Phase { name });
+        }
         let mut orders: Vec<Vec<UnitId>> = vec![by_stages(&units, &self.best.plan.placement)];
         orders.extend(order::PLAIN.map(|rule| rule.order(problem, &units)));
         for (at, order) in orders.iter().enumerate() {
@@ -132,6 +147,8 @@ pub(super) struct Program<'a> {
     shares: Shares,
     scenarios: &'a Scenarios,
     pub(super) stop: Stop,
+    /// Bytes for the tables of one program.
+    pub(super) room: u64,
 }
 
 impl Program<'_> {
@@ -143,15 +160,20 @@ impl Program<'_> {
         self.problem.objective().rules().max_replicas.min(self.problem.pools()[pool].count())
     }
 
+    /// Maximum number of states beside `bytes` of other tables.
+    pub(super) fn most_states(&self, bytes: u64) -> usize {
+        MOST_STATES.min(self.room.saturating_sub(bytes) / STATE_BYTES) as usize
+    }
+
     /// Splits an order, and near its cuts again if not all positions were tried. Keeps better plans.
     fn split(&self, order: &[UnitId], search: &mut Search<'_>) -> Result<()> {
         let mut positions = Positions::new(self.problem, self.units, order);
         let rounds = if positions.are_all(order.len()) { 1 } else { 2 };
         for _ in 0..rounds {
-            let most = MOST_STATES / (positions.list().len() + 1);
+            let most = self.most_states(0) / positions.list().len();
             let Some(space) = UsageSpace::fitting(self.problem, self.units.len(), most) else { break };
             let cap = search.best.worst.value;
-            let Some((_, stages)) = self.on_line(order, &positions, &space, cap) else { break };
+            let Some(Some((_, stages))) = self.on_line(order, &positions, &space, cap) else { break };
             search.keep(plan_of(self.problem, self.units, &stages)?);
             positions = Positions::near(&stages, order.len());
         }
@@ -159,14 +181,14 @@ impl Program<'_> {
     }
 
     /// As [`Program::over_ideals`], for units with a single order.
-    fn over_order(&self, order: &[UnitId], cap: f64) -> Option<ideals::Finished> {
+    fn over_order(&self, order: &[UnitId], cap: f64) -> Option<Option<Stages>> {
         let positions = Positions::new(self.problem, self.units, order);
         if !positions.are_all(order.len()) {
             return None;
         }
-        let space = UsageSpace::new(self.problem, self.units.len(), MOST_STATES / (order.len() + 1))?;
-        let found: Option<(f64, Vec<StageAssignment>)> = self.on_line(order, &positions, &space, cap);
-        (found.is_some() || self.stop.reason().is_none()).then_some(found)
+        let most = self.most_states(0) / positions.list().len();
+        let space = UsageSpace::new(self.problem, self.units.len(), most)?;
+        self.on_line(order, &positions, &space, cap)
     }
 }
 

@@ -1,81 +1,147 @@
-//! The states of both programs: the least worst load of a prefix, or of an ideal, for each usage of the devices.
+//! The recurrence of both programs: the least worst load of a prefix, or of an ideal, for each usage of the devices.
 
+use stagewright_core::contract::UnitId;
+use stagewright_core::placement::StageAssignment;
+
+use super::meter::{Before, WorstMeter};
+use super::search::Program;
 use crate::usage::UsageSpace;
+
+/// Units added between checks of the clock.
+const UNITS_BETWEEN_CHECKS: usize = 256;
+
+/// Bytes of a state.
+pub(super) const STATE_BYTES: u64 = (size_of::<f64>() + size_of::<Last>()) as u64;
+
+/// Stages of a pipeline in order, with their largest worst load.
+pub(super) type Stages = (f64, Vec<StageAssignment>);
 
 /// The last stage of a state.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Last {
+struct Last {
     /// The prefix or ideal before it.
-    pub(super) start: u32,
+    start: u32,
     /// The usage before it.
-    pub(super) usage: u32,
-    pub(super) pool: u32,
-    pub(super) replicas: u32,
+    usage: u32,
+    pool: u32,
+    replicas: u32,
 }
 
-/// `[prefix or ideal][usage]`.
-pub(super) struct States<'a> {
+/// The states, `[prefix or ideal][usage]`, and the stage that grows.
+pub(super) struct Recurrence<'a> {
+    program: &'a Program<'a>,
     space: &'a UsageSpace,
+    cap: f64,
     value: Vec<f64>,
     last: Vec<Last>,
+    /// The stage on each pool, of which one grows at a time.
+    meters: Vec<WorstMeter<'a>>,
+    /// Where the stage starts.
+    start: usize,
+    /// Its pool.
+    pool: usize,
+    /// The usages before it, with their values.
+    open: Vec<(usize, f64)>,
+    /// Units added so far.
+    added: usize,
 }
 
-impl<'a> States<'a> {
-    /// States of `count` prefixes or ideals, of which the first is empty.
-    pub(super) fn new(space: &'a UsageSpace, count: usize) -> Self {
+impl<'a> Recurrence<'a> {
+    /// States of `count` prefixes or ideals, of which the first is empty, with values below the cap.
+    pub(super) fn new(program: &'a Program<'a>, space: &'a UsageSpace, count: usize, cap: f64) -> Self {
         let nothing = Last { start: 0, usage: 0, pool: 0, replicas: 0 };
         let mut value = vec![f64::INFINITY; count * space.len()];
         value[0] = 0.0;
-        States { space, value, last: vec![nothing; count * space.len()] }
+        Recurrence {
+            program,
+            space,
+            cap,
+            value,
+            last: vec![nothing; count * space.len()],
+            meters: (0..program.problem.pools().len()).map(|pool| program.meter(pool)).collect(),
+            start: 0,
+            pool: 0,
+            open: Vec::new(),
+            added: 0,
+        }
     }
 
-    /// Lists the usages at `start` with a value below the cap and a device of the pool left.
-    pub(super) fn open(&self, start: usize, pool: usize, cap: f64, open: &mut Vec<(usize, f64)>) {
+    /// Begins a stage at `start` on a pool. Returns whether any state there has a value below the cap and a device of
+    /// the pool left.
+    pub(super) fn begin(&mut self, start: usize, pool: usize) -> bool {
         let width = self.space.len();
-        open.clear();
         let row = self.value[start * width..][..width].iter().copied().enumerate();
-        open.extend(row.filter(|&(usage, value)| value < cap && self.space.left(usage, pool) > 0));
+        self.open.clear();
+        self.open.extend(row.filter(|&(usage, value)| value < self.cap && self.space.left(usage, pool) > 0));
+        if self.open.is_empty() {
+            return false;
+        }
+        (self.start, self.pool) = (start, pool);
+        self.meters[pool].clear();
+        true
     }
 
-    /// Extends the open usages of `start` by a stage that leads to `end`.
-    pub(super) fn extend(
-        &mut self,
-        open: &[(usize, f64)],
-        start: usize,
-        end: usize,
-        stage: (usize, u32),
-        load: f64,
-    ) {
-        let (pool, replicas) = stage;
-        let row = end * self.space.len();
-        for &(usage, value) in open.iter().filter(|(usage, _)| self.space.left(*usage, pool) >= replicas) {
-            let after = row + self.space.after(usage, pool, replicas);
-            let candidate = value.max(load);
-            if candidate < self.value[after] {
-                self.value[after] = candidate;
-                self.last[after] =
-                    Last { start: start as u32, usage: usage as u32, pool: pool as u32, replicas };
+    /// Adds a unit to the stage. Returns what [`Recurrence::undo`] needs, or `None` if the solve has to stop.
+    pub(super) fn add(&mut self, unit: UnitId) -> Option<Before> {
+        self.added += 1;
+        if self.added.is_multiple_of(UNITS_BETWEEN_CHECKS) && self.program.stop.reason().is_some() {
+            return None;
+        }
+        Some(self.meters[self.pool].add(unit))
+    }
+
+    /// Removes the unit that was added last.
+    pub(super) fn undo(&mut self, unit: UnitId, before: Before) {
+        self.meters[self.pool].undo(unit, before);
+    }
+
+    /// Whether no larger stage is below the cap.
+    pub(super) fn is_hopeless(&self) -> bool {
+        self.meters[self.pool].is_hopeless(self.cap, self.program.most_replicas(self.pool))
+    }
+
+    /// Ends the stage at `end`, with every number of replicas that is below the cap.
+    pub(super) fn end(&mut self, end: usize) {
+        let (space, pool, row) = (self.space, self.pool, end * self.space.len());
+        for replicas in 1..=self.program.most_replicas(pool) {
+            let load = self.meters[pool].worst(replicas);
+            if load < self.cap {
+                if !self.meters[pool].fits() {
+                    return;
+                }
+                let open = self.open.iter().filter(|(usage, _)| space.left(*usage, pool) >= replicas);
+                for &(usage, value) in open {
+                    let after = row + space.after(usage, pool, replicas);
+                    let candidate = value.max(load);
+                    if candidate < self.value[after] {
+                        let (start, usage, pool) = (self.start as u32, usage as u32, pool as u32);
+                        self.value[after] = candidate;
+                        self.last[after] = Last { start, usage, pool, replicas };
+                    }
+                }
             }
         }
     }
 
-    /// The best value at `end` and its usage; `None` if it was not reached.
-    pub(super) fn best(&self, end: usize) -> Option<(usize, f64)> {
+    /// The best value at `end` and its stages, whose units `units` lists by their start and end. `None` if no state
+    /// there has a value below the cap.
+    pub(super) fn best(&self, end: usize, units: impl Fn(usize, usize) -> Vec<UnitId>) -> Option<Stages> {
         let width = self.space.len();
         let row = self.value[end * width..][..width].iter().copied().enumerate();
-        row.min_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, value)| value.is_finite())
-    }
-
-    /// The last stages on the way to a state, the first stage first, each with its end.
-    pub(super) fn stages(&self, end: usize, usage: usize) -> Vec<(Last, usize)> {
-        let width = self.space.len();
-        let (mut end, mut usage, mut stages) = (end, usage, Vec::new());
+        let (mut usage, value) =
+            row.min_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, value)| value.is_finite())?;
+        let (mut end, mut stages) = (end, Vec::new());
         while end > 0 {
             let last = self.last[end * width + usage];
-            stages.push((last, end));
-            (end, usage) = (last.start as usize, last.usage as usize);
+            let start = last.start as usize;
+            stages.push(StageAssignment {
+                pool: last.pool as usize,
+                replicas: last.replicas,
+                units: units(start, end),
+            });
+            (end, usage) = (start, last.usage as usize);
         }
         stages.reverse();
-        stages
+        Some((value, stages))
     }
 }

@@ -21,8 +21,9 @@ use stagewright_core::solver::{Context, Limits, Plan, Silent, Solver};
 use stagewright_search::Dpl;
 use stagewright_verify::check;
 
-/// Largest relative deviation of the FLOP from PyTorch's count of products, convolutions and attention alone.
-const FLOP_TOLERANCE: f64 = 0.02;
+/// Largest relative deviation of the FLOP from PyTorch's count of products, convolutions and attention alone. The elementwise
+/// operators of MobileNet are more than a twentieth of it.
+const FLOP_TOLERANCE: f64 = 0.06;
 /// Bytes of the angles of 256 tokens by 64 numbers.
 const LARGEST_TABLE: f64 = 4.0 * 256.0 * 64.0;
 /// PyTorch's counter omits the grouped products of experts.
@@ -95,7 +96,7 @@ fn parameters_and_flop_are_those_of_the_framework() {
 const WRITE: &str = "STAGEWRIGHT_WRITE_MODELS";
 /// Smallest ratio of the bound of free splits to the value of a contiguous plan.
 const SHARE: f64 = 0.9;
-/// Models below it: two layers of experts on four devices, each layer with a product of 70% of a device's
+/// Models below it: two layers of experts on four devices, each layer with a product of 72% of a device's
 /// load; and a model of 172 microseconds, whose transfers take 15% of that.
 const SHORT: [&str; 2] = ["mixtral-2l.json.gz", "resnet-50-qdq.onnx.gz"];
 /// While a device waits for its decoder layers, the step projects the keys and values of their
@@ -184,7 +185,7 @@ this table and compares it with the page. No time in it is measured.
 | memory | memory in use on the fullest device, in GB |
 | in a step | largest excess of a device's peak in the simulated step over its memory in the plan |
 
-`explain` names the cause of the two shares below 90%: a layer of experts is a single product, with 70% of the load of its device;
+`explain` names the cause of the two shares below 90%: a layer of experts is a single product, with 72% of the load of its device;
 and transfers take 15% of 172 µs.
 
 The step can need more memory than the plan because it holds a tensor in transit at both ends until it has arrived, where the plan

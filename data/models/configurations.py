@@ -99,6 +99,11 @@ def resnet():
     return torchvision.models.resnet50(), {"x": torch.zeros(8, 3, 224, 224)}
 
 
+def mobilenet():
+    """Wide activations between products of little work."""
+    return torchvision.models.mobilenet_v2(), {"x": torch.zeros(8, 3, 224, 224)}
+
+
 def convnext():
     return torchvision.models.convnext_tiny(), {"x": torch.zeros(8, 3, 224, 224)}
 

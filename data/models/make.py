@@ -32,7 +32,7 @@ import configurations
 
 HERE = pathlib.Path(__file__).parent
 DEMO = HERE.parent / "demo" / "gpt2.onnx"
-EXPORTER = ["costs.py", "graph.py", "program.py", "training.py", "command.py"]
+EXPORTER = ["costs.py", "graph.py", "program.py", "timing.py", "forward.py", "training.py", "command.py"]
 
 # Constants of at most this many bytes stay in an ONNX file: shapes, axes and scalars decide what its operators do.
 KEPT_BYTES = 1024
@@ -50,6 +50,7 @@ MODELS = {
     "vit": (configurations.vit, "dynamo"),
     "swin-t": (configurations.swin, "dynamo"),
     "resnet-50": (configurations.resnet, "dynamo"),
+    "mobilenet-v2": (configurations.mobilenet, "dynamo"),
     "convnext-tiny": (configurations.convnext, "dynamo"),
     "unet": (configurations.unet, "dynamo"),
     "resnet-50-qdq": (configurations.resnet, "qdq"),
@@ -63,7 +64,7 @@ MODELS = {
 
 def exporter():
     """What `stagewright exporter torch` prints, as a module."""
-    folder = HERE.parent.parent / "src" / "formats" / "torch"
+    folder = HERE.parent.parent / "crates" / "formats" / "src" / "torch"
     module = types.ModuleType("stagewright_exporter")
     exec("".join((folder / part).read_text() for part in EXPORTER), module.__dict__)
     return module

@@ -118,7 +118,9 @@ pub(super) fn kernels(call: &Call<'_>, outputs: &[&Value]) -> Vec<KernelDocument
         {
             matmul(call, outputs).into_iter().collect()
         }
-        _ if infer::is_attention(call) => infer::attention(call).map_or_else(|_| Vec::new(), |it| it.kernels),
+        _ if infer::is_attention(call) => {
+            infer::attention(call).map_or_else(|_| Vec::new(), |it| it.kernels())
+        }
         _ => Vec::new(),
     };
     let is_positive = |kernel: &KernelDocument| match *kernel {

@@ -25,6 +25,9 @@ the tensor that it is a view of. Operators carry FLOP (a multiply-add counts two
 precision of their numbers, and the cluster's roofline prices them. FLOP of products, convolutions and attention are
 those of torch.utils.flop_counter; of elementwise operators, one for each element of the output or a few.
 
+Matrix products, single and batched, and attention also name the kernel that they call with its dimensions, by which
+measured costs are looked up (`--costs`). Attention with a mask in a tensor is not causal here, whatever the mask holds.
+
 # Parameters
 
 A weight with one reader is its `parameter_bytes`. A weight with several, as a tied embedding, is an entry of
@@ -203,6 +206,37 @@ def flop_of(node, outputs):
     if kind in REDUCTIONS:
         return sum(elements(tensor, node.name) for tensor in tensors(node.all_input_nodes[0].meta["val"]))
     return FLOP_PER_ELEMENT.get(kind, 1) * made
+
+
+def kernels_of(node):
+    """The kernel that it calls, in the dimensions by which measurements are listed."""
+    kind = kind_of(node)
+    if kind in ("mm", "bmm", "addmm", "baddbmm"):
+        (*batch, m, k), second = shapes(node.args[1:3] if kind in ("addmm", "baddbmm") else node.args[:2])
+        called = {"product": {"batch": batch[0] if batch else 1, "m": m, "n": second[-1], "k": k}}
+    elif kind == ATTENTION and len(shapes(node.args[:1])[0]) == 4:
+        (batch, heads, queries, width), (_, kv_heads, keys, _), value = shapes(node.args[:3])
+        if value[-1] != width:
+            return []
+        called = {
+            "attention": {
+                "batch": batch, "queries": queries, "keys": keys, "heads": heads, "kv_heads": kv_heads, "head_dim": width,
+            }
+        }  # fmt: skip
+    else:
+        return []
+    dimensions = next(iter(called.values()))
+    if min(dimensions.values()) < 1:
+        return []
+    if kind == ATTENTION and is_causal(node):
+        dimensions["causal"] = True
+    return [called]
+
+
+def is_causal(node):
+    """Whether attention has a causal mask that is no tensor."""
+    names = [argument.name for argument in node.target._schema.arguments]
+    return bool({**dict(zip(names, node.args)), **node.kwargs}.get("is_causal", False))
 
 
 def precision_of(node, outputs):

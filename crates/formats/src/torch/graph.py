@@ -17,6 +17,7 @@ class Work:
         self.reads = []  # (operator, output) and bytes, one for each view of it
         self.flop, self.held_bytes, self.written = 0.0, 0.0, {}
         self.precision, self.launches, self.leader = None, 1, None
+        self.kernels = []
         self.parameter_bytes = self.optimizer_bytes = 0.0
         self.home = None  # the operator whose device it shares, by number
         self.seconds = {}  # measured, by device class
@@ -100,6 +101,7 @@ class Builder:
                 readers = self.readers.setdefault(found, [])
                 if number not in readers:
                     readers.append(number)
+        work.kernels = kernels_of(node)
         self.works.append(work)
         self.place[node] = number
         self.source[node] = (number, 0)
@@ -211,6 +213,8 @@ class Builder:
             entry["bytes_moved"] = work.held_bytes + sum(size for _, size in work.reads)
             if work.precision:
                 entry["precision"] = work.precision
+            if work.kernels:
+                entry["kernels"] = work.kernels
             if work.seconds:
                 entry["seconds"] = work.seconds
             if work.launches != 1:

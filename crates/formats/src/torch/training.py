@@ -8,7 +8,7 @@ def joint_attention():
     """Attention and its gradient as two operators, as fused kernels have them; defined once in a process."""
     if hasattr(torch.ops.stagewright_exporter, ATTENTION):
         return
-    signature = "(Tensor query, Tensor key, Tensor value, Tensor? mask)"
+    signature = "(Tensor query, Tensor key, Tensor value, Tensor? mask, bool is_causal)"
     library = torch.library.Library("stagewright_exporter", "DEF")
     library.define(f"{ATTENTION}{signature} -> (Tensor, Tensor)")
     library.define(
@@ -20,7 +20,7 @@ def joint_attention():
     backward = f"stagewright_exporter::{ATTENTION_BACKWARD}"
 
     @torch.library.register_fake(forward)
-    def attend(query, key, value, mask):
+    def attend(query, key, value, mask, is_causal):
         # Tokens lie before heads, so that joining the heads is a view.
         *batch, heads, tokens, _ = query.shape
         out = query.new_empty([*batch, tokens, heads, value.shape[-1]]).transpose(-2, -3)
@@ -32,11 +32,11 @@ def joint_attention():
         return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value), of_mask
 
     def keep(ctx, inputs, output):
-        ctx.save_for_backward(*inputs, *output)
+        ctx.save_for_backward(*inputs[:4], *output)
 
     def differentiate(ctx, grad, _):
         made = getattr(torch.ops.stagewright_exporter, ATTENTION_BACKWARD)(grad, *ctx.saved_tensors)
-        return *made[:3], made[3] if ctx.needs_input_grad[3] else None
+        return *made[:3], made[3] if ctx.needs_input_grad[3] else None, None
 
     torch.library.register_autograd(forward, differentiate, setup_context=keep)
 
@@ -83,9 +83,9 @@ class Step(torch.fx.Interpreter):
 
     def call_function(self, target, args, kwargs):
         if target is torch.ops.aten.scaled_dot_product_attention.default:
-            query, key, value, mask = [*args, None][:4]
-            mask = kwargs.get("attn_mask", mask)
-            return getattr(torch.ops.stagewright_exporter, ATTENTION)(query, key, value, mask)[0]
+            given = {**dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args)), **kwargs}
+            mask, causal = given.get("attn_mask"), given.get("is_causal", False)
+            return getattr(torch.ops.stagewright_exporter, ATTENTION)(*args[:3], mask, causal)[0]
         return super().call_function(target, args, kwargs)
 
 

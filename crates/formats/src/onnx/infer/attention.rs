@@ -37,7 +37,7 @@ pub(in super::super) struct Attention {
     /// FLOP of projecting queries, keys and values, if the operator does so.
     projection: f64,
     /// The kernels that it consists of; none of sequences without padding, whose lengths are data.
-    pub(in super::super) kernels: Vec<KernelDocument>,
+    kernels: Vec<KernelDocument>,
 }
 
 impl Attention {
@@ -47,6 +47,11 @@ impl Attention {
             + product(self.scores, self.widths[0])
             + product(self.scores, self.widths[1])
             + SOFTMAX * self.scores
+    }
+
+    /// The kernels that it consists of; none if values are not as wide as keys, which they are in tables.
+    pub(in super::super) fn kernels(self) -> Vec<KernelDocument> {
+        if self.widths[0] == self.widths[1] { self.kernels } else { Vec::new() }
     }
 }
 

@@ -27,8 +27,9 @@ use stagewright::costs::{Costs, Source, apply};
 use stagewright::formats::{ImportOptions, detect, import_model};
 use stagewright::{Options, solve};
 
-/// Clusters, and the systems that their devices are in the tables.
-const DEVICES: [(&str, &str); 2] = [("4xa100", "a100_sxm"), ("4xh100", "h100_sxm")];
+/// Clusters, and the systems that their kinds of devices are in the tables.
+const DEVICES: [(&str, &[&str]); 3] =
+    [("4xa100", &["a100_sxm"]), ("4xh100", &["h100_sxm"]), ("2xa100+2xh100", &["a100_sxm", "h100_sxm"])];
 
 /// Longest solve.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -44,13 +45,14 @@ fn main() {
     println!("| --- | --- | ---: | ---: | ---: | ---: | ---: |");
     let mut changed = [0, 0];
     let mut count = 0;
-    for (devices, system) in DEVICES {
+    for (devices, systems) in DEVICES {
         let cluster = clusters::find(devices).unwrap_or_else(|error| panic!("{error}"));
-        let class = cluster.kinds[0].class.clone();
+        let systems = systems.iter().map(|&system| system.to_owned());
+        let classes = cluster.kinds.iter().map(|kind| kind.class.clone());
         let options = aiconfigurator::Options {
-            systems: vec![system.to_owned()],
+            systems: systems.clone().collect(),
             framework: None,
-            classes: [(system.to_owned(), class)].into(),
+            classes: systems.zip(classes).collect(),
         };
         let imported =
             aiconfigurator::import(Path::new(&folder), &options).unwrap_or_else(|error| panic!("{error}"));
@@ -97,14 +99,15 @@ impl Row {
     fn new(graph: GraphDocument, cluster: &ClusterDocument, costs: &Costs) -> Option<Row> {
         let mut measured = (graph.clone(), cluster.clone());
         let coverage = apply(&mut measured.0, &mut measured.1, costs);
-        let class = cluster.kinds[0].class.clone();
         let measured = problem(measured.0, measured.1)?;
-        let seconds = coverage.seconds(&class, |at| {
-            let op = measured.graph().operators().nth(at);
-            op.and_then(|op| measured.seconds(op, 0)).unwrap_or(0.0)
-        });
-        let total: f64 = seconds.values().sum();
-        let guessed = seconds.get(&Source::Guessed).copied().unwrap_or(0.0);
+        let operators: Vec<_> = measured.graph().operators().collect();
+        let (mut total, mut guessed) = (0.0, 0.0);
+        for (number, kind) in cluster.kinds.iter().enumerate() {
+            let seconds = |at: usize| measured.seconds(operators[at], number).unwrap_or(0.0);
+            let seconds = coverage.seconds(&kind.class, seconds);
+            total += seconds.values().sum::<f64>();
+            guessed += seconds.get(&Source::Guessed).copied().unwrap_or(0.0);
+        }
         let covered = 1.0 - guessed / total;
         if covered <= 0.0 {
             return None;

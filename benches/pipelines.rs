@@ -42,10 +42,11 @@ use stagewright::runtime::{library, worker};
 use stagewright::{Options, solve};
 
 /// Models, with the batch of those that leave it open.
-const MODELS: [(&str, Option<u64>); 6] = [
+const MODELS: [(&str, Option<u64>); 7] = [
     ("models/resnet-50.onnx.gz", None),
     ("models/resnet-50-qdq.onnx.gz", None),
     ("models/convnext-tiny.onnx.gz", None),
+    ("models/mobilenet-v2.onnx.gz", None),
     ("models/swin-t.onnx.gz", None),
     ("models/vit.onnx.gz", None),
     ("demo/gpt2.onnx", Some(1)),
@@ -95,8 +96,11 @@ fn main() {
     for (file, batch) in MODELS {
         if wanted.is_empty() || wanted.iter().any(|name| file.contains(name.as_str())) {
             let model = Model::new(&host, file, batch);
-            fast.extend(model.rows(&host, &link, None));
-            slow.extend(model.rows(&host, &link, Some(Throttle { bandwidth: SLOW, latency_s: 0.0 })));
+            let throttle = Throttle { bandwidth: SLOW, latency_s: 0.0 };
+            let here = model.problems(&link, None);
+            let throttled = model.problems(&link, Some(throttle));
+            fast.extend(model.rows(&host, &here, &throttled.contiguous, None));
+            slow.extend(model.rows(&host, &throttled, &here.contiguous, Some(throttle)));
         }
     }
     table("links of this machine", &fast);
@@ -192,19 +196,32 @@ impl Model {
         Problem::new(graph, cluster, objective, PinsDocument::default()).expect("every operator has seconds")
     }
 
-    /// Every plan, predicted and measured.
-    fn rows(&self, host: &Host, link: &[[f64; 2]], throttle: Option<Throttle>) -> Vec<Row> {
-        let communication = if throttle.is_some() { Communication::Duplex } else { Communication::Serial };
+    /// What plans are made for with links as they are, or throttled ones.
+    fn problems(&self, link: &[[f64; 2]], throttle: Option<Throttle>) -> Problems {
+        let communication = communication(throttle);
         let link = match throttle {
             None => Link::Measured(link),
             Some(Throttle { bandwidth, latency_s }) => Link::Given(LinkDocument { latency_s, bandwidth }),
         };
         let objective =
             |split| Objective::Throughput(Throughput { split, communication, ..Throughput::default() });
-        let problem = self.problem(link, objective(Split::Contiguous));
-        let free = self.problem(link, objective(Split::Free));
+        Problems {
+            contiguous: self.problem(link, objective(Split::Contiguous)),
+            free: self.problem(link, objective(Split::Free)),
+        }
+    }
+
+    /// Every plan, predicted and measured, with the one that is best with the `other` links.
+    fn rows(
+        &self,
+        host: &Host,
+        problems: &Problems,
+        other: &Problem,
+        throttle: Option<Throttle>,
+    ) -> Vec<Row> {
+        let problem = &problems.contiguous;
         let mut rows: Vec<Row> = Vec::new();
-        for (rule, placement, predicted) in plans(&problem, &free) {
+        for (rule, placement, predicted) in plans(problems, other) {
             if rows.iter().any(|row| (row.predicted / predicted - 1.0).abs() < DISTINCT) {
                 continue;
             }
@@ -217,7 +234,7 @@ impl Model {
                     .collect(),
                 samples: SAMPLES,
                 seed: 0,
-                communication,
+                communication: communication(throttle),
                 throttle: vec![throttle; 2],
                 one_by_one: false,
                 compare: false,
@@ -244,20 +261,46 @@ impl Model {
     }
 }
 
-/// Plans with their values: those of rules, and cuts of a linear order from the best to the worst.
-fn plans(problem: &Problem, free: &Problem) -> Vec<(String, Placement, f64)> {
+/// What plans of a model are made for.
+struct Problems {
+    contiguous: Problem,
+    free: Problem,
+}
+
+/// Transfers that are throttled happen beside computations.
+fn communication(throttle: Option<Throttle>) -> Communication {
+    if throttle.is_some() { Communication::Duplex } else { Communication::Serial }
+}
+
+/// The plan of a solver.
+fn planned(problem: &Problem, solver: &str) -> Option<Placement> {
+    let options = Options::default()
+        .solver_named(solver)
+        .expect("a solver of the table")
+        .time_limit(Some(Duration::from_secs(20)));
+    Some(solve(problem, &options).ok()?.plan?.placement)
+}
+
+/// Plans with their values: those of rules, the best one with `other` links, and cuts of a linear order from the best to the
+/// worst.
+fn plans(problems: &Problems, other: &Problem) -> Vec<(String, Placement, f64)> {
+    let problem = &problems.contiguous;
     let mut plans = Vec::new();
     for (name, solver) in RULES {
-        let of = if solver == "graph-partition" { free } else { problem };
-        let options = Options::default()
-            .solver_named(solver)
-            .expect("a solver of the table")
-            .time_limit(Some(Duration::from_secs(20)));
-        match solve(of, &options).ok().and_then(|solution| solution.plan) {
-            Some(plan) => plans.push((name.to_owned(), plan.placement.clone(), plan.value())),
+        let of = if solver == "graph-partition" { &problems.free } else { problem };
+        match planned(of, solver) {
+            Some(placement) => plans.push((name.to_owned(), placement)),
             None => println!("no plan of {name}"),
         }
     }
+    plans.extend(planned(other, "dpl").map(|placement| ("best with the other links".to_owned(), placement)));
+    let mut plans: Vec<_> = plans
+        .into_iter()
+        .map(|(name, placement)| {
+            let value = evaluate(&problems.free, &placement).value;
+            (name, placement, value)
+        })
+        .collect();
     let mut cuts = cuts(problem);
     cuts.sort_by(|one, other| one.1.total_cmp(&other.1));
     let (Some(best), Some((worst, value))) = (cuts.first().map(|cut| cut.1), cuts.last().cloned()) else {

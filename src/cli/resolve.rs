@@ -157,7 +157,7 @@ pub(crate) fn model(
 }
 
 /// Rejects the folder of a Hugging Face model; the error says how to export a graph.
-fn refuse_folder(path: &Path) -> Result<()> {
+pub(crate) fn refuse_folder(path: &Path) -> Result<()> {
     match path.is_dir() && path.join("config.json").is_file() {
         true => Err(Foreign::Folder.refused(&path.display().to_string()).into()),
         false => Ok(()),

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
+use stagewright::core::document::PlanDocument;
+use stagewright::report::html::run::{RunPage, write};
+use stagewright::report::run::{RunActivity, RunDevice, RunOutcome, RunSpan, predicted};
 use tempfile::TempDir;
 
 /// A page and its plan.
@@ -48,6 +51,52 @@ pub(crate) fn joint(schedule: &str) -> Made {
         ["llama", "--layers", "6", "--sequence", "512", "--batch", "1", "--training", "--precision", "bf16"];
     let request = ["--parallel", "tp,pp=4,recompute", "--global-batch", "8", "--schedule", schedule];
     planned("8xh100", &llama, &request)
+}
+
+/// A run of a chain of four operators on two devices, each 5% slower than predicted.
+pub(crate) fn run() -> Made {
+    let made = chain(&["a", "b", "c", "d"].map(|name| (name, None)), 2, &[]);
+    let plan: PlanDocument = serde_json::from_value(made.plan.clone()).expect("--json prints a plan");
+    let samples = 6;
+    let mut spans = predicted(&plan, samples);
+    assert_eq!(spans.len(), 12, "two devices and six samples");
+    let slower = |span: &RunSpan| RunSpan {
+        activity: RunActivity::Compute,
+        start_s: 1.05 * span.start_s,
+        end_s: 1.05 * span.end_s,
+        ..*span
+    };
+    let computed: Vec<RunSpan> = spans.iter().map(slower).collect();
+    spans.extend(computed.iter().map(|span| RunSpan {
+        activity: if span.device == 0 { RunActivity::Send } else { RunActivity::Receive },
+        start_s: span.end_s,
+        end_s: span.end_s + 0.01,
+        ..*span
+    }));
+    spans.extend(computed);
+    let device = |name: &str| RunDevice {
+        name: name.into(),
+        segments: 1,
+        predicted_compute_s: 2.0,
+        measured_compute_s: 2.1,
+        predicted_communication_s: 0.001,
+        measured_communication_s: 0.01,
+        busy: 0.99,
+        peak_memory_bytes: Some(123_000_000),
+    };
+    let outcome = RunOutcome {
+        predicted_s: 2.0,
+        measured_s: 2.1,
+        repeats_s: vec![2.05, 2.1, 2.15],
+        error: -0.0476,
+        latency_s: 4.3,
+        difference: Some(1e-6),
+        devices: plan.devices.iter().map(|one| device(&one.name)).collect(),
+    };
+    let page = RunPage { model: "chain", plan: &plan, outcome: &outcome, spans: &spans, samples };
+    let mut file = std::fs::File::create(&made.page).expect("a file can be written");
+    write(&page, &mut file).expect("a page can be written");
+    made
 }
 
 /// A built-in workload planned with some options.

@@ -46,16 +46,11 @@ pub fn kind(kernel: &KernelDocument) -> KernelKind {
     }
 }
 
-/// Work of a kernel at a precision. Results of products of 8 bits and less have 16 bits.
+/// Work of a kernel at a precision.
 pub fn work(kernel: &KernelDocument, precision: Precision) -> Work {
     match *kernel {
         KernelDocument::Product { batch, m, n, k } => {
-            let result = precision.bytes().max(Precision::Bf16.bytes());
-            Work {
-                flop: 2.0 * batch * m * n * k,
-                bytes: batch * (precision.bytes() * (m * k + k * n) + result * m * n),
-                inner: k,
-            }
+            Work { flop: 2.0 * batch * m * n * k, bytes: operand_bytes(kernel, precision), inner: k }
         }
         KernelDocument::Attention { batch, queries, keys, heads, kv_heads, head_dim, causal } => {
             let rows = batch * kv_heads * tiles(heads / kv_heads * queries);
@@ -72,10 +67,13 @@ pub fn work(kernel: &KernelDocument, precision: Precision) -> Work {
 }
 
 /// Bytes of operands and result at a precision, without padding: what `bytes_moved` of an operator exceeds this by is
-/// for other kernels, or for a fused epilogue.
+/// for other kernels, or for a fused epilogue. Results of products of 8 bits and less have 16 bits.
 pub fn operand_bytes(kernel: &KernelDocument, precision: Precision) -> f64 {
     match *kernel {
-        KernelDocument::Product { batch, m, n, k } => precision.bytes() * batch * (m * k + k * n + m * n),
+        KernelDocument::Product { batch, m, n, k } => {
+            let result = precision.bytes().max(Precision::Bf16.bytes());
+            batch * (precision.bytes() * (m * k + k * n) + result * m * n)
+        }
         KernelDocument::Attention { batch, queries, keys, heads, kv_heads, head_dim, .. } => {
             2.0 * precision.bytes() * batch * head_dim * (heads * queries + kv_heads * keys)
         }

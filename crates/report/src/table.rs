@@ -48,8 +48,7 @@ pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument, width: Option<u16>) 
     if let Some(gap) = plan.gap {
         lines.push(("gap", percent(gap)));
     }
-    lines.extend(plan.robust.iter().flat_map(|robust| worst_case(plan.objective.value_s, robust)));
-    lines.extend(plan.regret.iter().flat_map(|of| regret(plan.objective.value_s, of)));
+    lines.extend(robustness(plan));
     lines.extend(plan.sources.as_ref().map(|shares| ("costs", sources(shares))));
     let stopped = plan.stop.as_ref().map(|stop| format!(", stopped by {stop}")).unwrap_or_default();
     lines.push(("status", format!("{}{stopped}", plan.status.name())));
@@ -95,6 +94,14 @@ pub fn sources(shares: &SourcesDocument) -> String {
     parts.map(|(name, share)| format!("{:.0}% {name}", 100.0 * share)).collect::<Vec<_>>().join(", ")
 }
 
+/// What a plan claims if costs are off: its worst case, or its regret. Empty for plans that claim neither.
+pub fn robustness(plan: &PlanDocument) -> Vec<(&'static str, String)> {
+    let value = plan.objective.value_s;
+    let mut lines: Vec<_> = plan.robust.iter().flat_map(|robust| worst_case(value, robust)).collect();
+    lines.extend(plan.regret.iter().flat_map(|of| regret(value, of)));
+    lines
+}
+
 /// The worst case of a plan, and its price: what the plan costs more than the nominally best, and what it saves in the
 /// worst case.
 fn worst_case(value: Option<f64>, robust: &RobustDocument) -> Vec<(&'static str, String)> {
@@ -109,7 +116,7 @@ fn worst_case(value: Option<f64>, robust: &RobustDocument) -> Vec<(&'static str,
     let mut lines = vec![
         ("worst case", format!("{}{when}", seconds(robust.worst_s))),
         (
-            "its bound",
+            "worst-case bound",
             format!("{} ({}), gap {}", seconds(robust.bound_s), robust.source, percent(robust.gap)),
         ),
         ("nominal best", format!("{}, worst case {of_nominal}", seconds(robust.nominal_best_s))),
@@ -120,7 +127,7 @@ fn worst_case(value: Option<f64>, robust: &RobustDocument) -> Vec<(&'static str,
         lines.push((
             "robustness",
             format!(
-                "costs {} of the value, saves {} of the worst case",
+                "value {} higher and worst case {} lower than of the nominal best",
                 percent(costs.max(0.0)),
                 percent(saves.max(0.0))
             ),
@@ -142,7 +149,7 @@ fn regret(value: Option<f64>, regret: &RegretDocument) -> Vec<(&'static str, Str
     };
     let mut lines = vec![
         ("regret", format!("{} over the best plan for the same costs{most}{when}", percent(regret.regret))),
-        ("its bound", format!("{} ({})", percent(regret.bound), regret.source)),
+        ("regret bound", format!("{} ({})", percent(regret.bound), regret.source)),
         (
             "nominal best",
             format!("{}, regret {}", seconds(regret.nominal_best_s), percent(regret.nominal_best_regret)),
@@ -153,7 +160,11 @@ fn regret(value: Option<f64>, regret: &RegretDocument) -> Vec<(&'static str, Str
         let saves = regret.nominal_best_regret - regret.regret;
         lines.push((
             "robustness",
-            format!("costs {} of the value, saves {} of regret", percent(costs), percent(saves.max(0.0))),
+            format!(
+                "value {} higher and regret {} lower than of the nominal best",
+                percent(costs),
+                percent(saves.max(0.0))
+            ),
         ));
     }
     lines

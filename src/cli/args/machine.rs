@@ -33,7 +33,7 @@ pub(crate) struct HostArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArguments {
-    /// ONNX model
+    /// ONNX model; - is standard input
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     #[command(flatten)]
@@ -56,10 +56,10 @@ pub(crate) struct ProfileArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
-    /// ONNX model
+    /// ONNX model; - is standard input
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// Plan of the model
+    /// Plan of the model; - is standard input
     #[arg(value_name = "PLAN")]
     pub(crate) plan: PathBuf,
     #[command(flatten)]
@@ -84,4 +84,7 @@ pub(crate) struct RunArguments {
     /// Write the timeline of the run to a file for Perfetto or chrome://tracing, beside the predicted one
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+    /// Write a page with what happened beside what was predicted
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }

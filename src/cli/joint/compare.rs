@@ -18,7 +18,8 @@ use super::super::error::{CliError, Result};
 use super::super::exit::Exit;
 use super::super::output;
 use super::super::resolve::{self, Solving};
-use super::{Graph, besides_schedules, parallel, refuse, refuse_around};
+use super::problem::{Graph, parallel};
+use super::{besides_schedules, refuse, refuse_around};
 
 /// A row of the comparison.
 #[derive(Serialize)]

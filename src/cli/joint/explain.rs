@@ -19,7 +19,8 @@ use super::super::files::{self, at_most_one_standard};
 use super::super::model_options::{Kept, ModelOptions};
 use super::super::resolve::{self, Solving};
 use super::super::{interrupt, measured, output};
-use super::{failed, read_plan, refuse, refuse_around, refused};
+use super::problem::{failed, refused};
+use super::{read_plan, refuse, refuse_around};
 
 /// The output of `--json`.
 #[derive(Serialize)]

@@ -112,16 +112,7 @@ impl Claims<'_> {
             ("gap", self.gap.map_or_else(none, markup::percent), &stop),
             ("solved in", markup::seconds(self.seconds), self.solver),
         ];
-        let mut text = String::from("<dl class=\"figures\">\n");
-        for (name, figure, note) in rows {
-            let id = name.replace(' ', "-");
-            let note = escape(&visible(note));
-            let _ = writeln!(
-                text,
-                "<div><dt>{name}</dt><dd id=\"{id}\">{figure}</dd><dd class=\"note\">{note}</dd></div>"
-            );
-        }
-        text.push_str("</dl>\n");
+        let mut text = figures(rows);
         if let (Some(value), Some(bound)) = (value, bound)
             && value > 0.0
             && (bound / value).is_finite()
@@ -154,8 +145,27 @@ fn of_problem(page: &Page) -> Vec<(&'static str, String)> {
         ("devices", devices),
         ("seed", page.document.seed.to_string()),
     ];
+    rows.extend(
+        table::robustness(page.document).into_iter().map(|(name, text)| (name, escape(&visible(&text)))),
+    );
     rows.extend(page.document.sources.as_ref().map(|shares| ("costs", table::sources(shares))));
     rows
+}
+
+/// The figures of a page: names, markup of figures, and notes.
+pub(super) fn figures<'a>(rows: impl IntoIterator<Item = (&'a str, String, &'a str)>) -> String {
+    let mut text = String::from("<dl class=\"figures\">\n");
+    for (name, figure, note) in rows {
+        let id = name.replace(' ', "-");
+        let note = escape(&visible(note));
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "<div><dt>{name}</dt><dd id=\"{id}\">{figure}</dd><dd class=\"note\">{note}</dd></div>"
+        );
+    }
+    text.push_str("</dl>\n");
+    text
 }
 
 /// A list of facts, whose markup is given.

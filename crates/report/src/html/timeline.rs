@@ -82,6 +82,9 @@ pub(super) struct TimelineData {
     /// stage o / this number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) microbatches: Option<u32>,
+    /// Whether activities are what a device does for a sample, whose number is the operator.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) samples: bool,
 }
 
 /// A row of the timeline, of a device or a link.
@@ -228,7 +231,13 @@ impl TimelineData {
         });
         let rows = rows.collect();
         let moment = |part| units::seconds(length * f64::from(part) / f64::from(PARTS));
-        Some(TimelineData { ticks, axis: (0..=PARTS).map(moment).collect(), rows, microbatches: None })
+        Some(TimelineData {
+            ticks,
+            axis: (0..=PARTS).map(moment).collect(),
+            rows,
+            microbatches: None,
+            samples: false,
+        })
     }
 }
 

@@ -51,7 +51,7 @@ struct Load {
     flop: f64,
     /// Bytes with padding, as the fit counts them.
     moved: f64,
-    /// Bytes without padding, all in the precision of the operator.
+    /// Bytes without padding.
     operands: f64,
     inner: f64,
 }
@@ -61,12 +61,13 @@ impl Load {
         let width = precision.bytes();
         match *kernel {
             KernelDocument::Product { batch, m, n, k } => {
-                let (read, written) = (m * k + k * n, m * n);
+                // Results of narrow numbers have 16 bits.
+                let moved = batch * (width * (m * k + k * n) + width.max(2.0) * m * n);
                 Load {
                     kinds: &[KernelKind::Product],
                     flop: 2.0 * batch * m * n * k,
-                    moved: batch * (width * read + width.max(2.0) * written),
-                    operands: width * batch * (read + written),
+                    moved,
+                    operands: moved,
                     inner: k,
                 }
             }

@@ -1,7 +1,7 @@
 // A timeline: a strip of canvas for each row, and a cursor that the pointer and the arrow keys move. In that of the
 // full pipeline every activity is for one of several batches. In an iteration of microbatches the key has the names and
-// the colours of passes; else a pass has the colour of its device.
-const startTimeline = (id, { ticks, axis, rows, microbatches }, isPipeline) => {
+// the colours of passes; else a pass has the colour of its device. In a run on this machine activities are of samples.
+const startTimeline = (id, { ticks, axis, rows, microbatches, samples }, isPipeline) => {
   const STRENGTH = [1, 0.62, 0.4, 0.8, 0.8];
   const [UPDATE, TRANSFER, GRADIENTS, SEVERAL] = [2, 3, 4, 6];
   const holder = document.getElementById(`${id}-rows`);
@@ -27,7 +27,7 @@ const startTimeline = (id, { ticks, axis, rows, microbatches }, isPipeline) => {
       last = { device: row.device, owner };
     }
     const canvas = element("canvas");
-    canvas.height = ["computes", "runs"].includes(row.name) ? 20 : 8;
+    canvas.height = ["computes", "runs", "predicted"].includes(row.name) ? 20 : 8;
     canvas.style.height = `${canvas.height}px`;
     canvas.dataset.height = canvas.height;
     if (colour) canvas.classList.add(...colour.split(" "));
@@ -78,6 +78,7 @@ const startTimeline = (id, { ticks, axis, rows, microbatches }, isPipeline) => {
   };
   const nameOf = (operator, kind) => {
     if (kind === GRADIENTS) return "gradients";
+    if (samples) return `sample ${operator}`;
     if (!microbatches) return `${kind === TRANSFER ? "output of " : ""}${fullName(operator)}`;
     const pass = swatches.find((swatch) => Number(swatch.dataset.pass) === kind).parentElement.textContent;
     if (kind === UPDATE) return pass;
@@ -92,7 +93,7 @@ const startTimeline = (id, { ticks, axis, rows, microbatches }, isPipeline) => {
     const what = element("b");
     what.append(element("bdi", "", nameOf(row.operator[cursor.at], kind)));
     const more = number > 1 ? ` and ${count(number - 1)} at most as long,` : "";
-    const pass = kind < TRANSFER && !microbatches ? `${PASSES[kind]}, ` : "";
+    const pass = kind < TRANSFER && !microbatches && !samples ? `${PASSES[kind]}, ` : "";
     const age = row.batch?.[cursor.at] ?? 0;
     const batch = isPipeline ? `, batch n${age ? ` \u2212 ${age}` : ""}` : "";
     const when = `from ${scene.seconds.text[row.from[cursor.at]]}, for ${scene.seconds.text[row.took[cursor.at]]}`;

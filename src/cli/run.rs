@@ -1,19 +1,16 @@
 //! `run`: a plan as a pipeline of processes on this machine, predicted and measured.
 
-mod trace;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::Serialize;
 use stagewright::core::cluster::Cluster;
-use stagewright::core::document::{Communication, ObjectiveKind, PlanDocument, Schedule};
+use stagewright::core::document::{PlanDocument, Schedule};
 use stagewright::formats::PlanFile;
-use stagewright::report::grid::{Column, Grid};
-use stagewright::report::wrap::facts;
+use stagewright::report::html;
+use stagewright::report::run::{RunActivity, RunDevice, RunOutcome, RunSpan, is_pipeline, predicted, trace};
 use stagewright::runtime::RunError;
 use stagewright::runtime::pipeline::{self, Host, Measured, Run};
-use stagewright::runtime::protocol::Throttle;
+use stagewright::runtime::protocol::{SpanKind, Throttle};
 
 use super::args::RunArguments;
 use super::error::{CliError, Result};
@@ -23,53 +20,27 @@ use super::machine;
 use super::model_options::{Kept, ModelOptions};
 use super::{output, resolve};
 
-/// The result, for programs.
-#[derive(Debug, Serialize)]
-struct Outcome {
-    /// Predicted and measured seconds per sample.
-    predicted_s: f64,
-    measured_s: f64,
-    /// Measured seconds per sample of every repeat.
-    repeats_s: Vec<f64>,
-    /// Predicted divided by measured, minus one.
-    error: f64,
-    /// Mean seconds of a sample from its start to its end.
-    latency_s: f64,
-    /// Largest difference to the outputs of the whole model, relative to the largest number of each.
-    difference: Option<f64>,
-    devices: Vec<OutcomeDevice>,
-}
-
-#[derive(Debug, Serialize)]
-struct OutcomeDevice {
-    name: String,
-    segments: usize,
-    predicted_compute_s: f64,
-    measured_compute_s: f64,
-    predicted_communication_s: f64,
-    measured_communication_s: f64,
-    /// Share of the time in which it computed.
-    busy: f64,
-    /// Largest resident memory in bytes.
-    peak_memory_bytes: Option<u64>,
-}
-
 pub(crate) fn run(arguments: &RunArguments) -> Result<Exit> {
     files::outputs(&[
         ("--json", arguments.json.then_some(Path::new("-"))),
         ("--trace", arguments.trace.as_deref()),
+        ("--html", arguments.html.as_deref()),
+    ])?;
+    files::at_most_one_standard(&[
+        Some(&arguments.model),
+        Some(&arguments.plan),
+        arguments.throttle.as_deref(),
     ])?;
     let host = machine::host(&arguments.host)?;
     let Input { label: plan_label, bytes } = files::read(&arguments.plan)?;
     let plan = PlanFile::read(&plan_label, &bytes)?;
     let kept = Kept::from_plan(&plan_label, plan.native());
     let options = ModelOptions::new(&arguments.import, None, kept)?;
-    let (_, imported) = resolve::model(&arguments.model, &arguments.import, kept)?;
-    let plan = plan.for_model(&imported)?;
+    let mut model = machine::model(&arguments.model, &options)?;
+    let plan = plan.for_model(&model.imported)?;
     let predicted_s = runnable(&plan, &plan_label, &host)?;
     let folder = machine::folder()?;
-    let (label, whole) =
-        machine::whole(&arguments.model, &options.reading()?, &arguments.host, folder.path())?;
+    machine::move_weights(&mut model, &arguments.model, &arguments.host, folder.path())?;
     let mut placement = BTreeMap::new();
     for (number, device) in plan.devices.iter().enumerate() {
         placement.extend(device.ops.iter().map(|name| (name.clone(), number)));
@@ -81,16 +52,16 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit> {
         seed: arguments.host.seed,
         communication: plan.objective.communication,
         throttle: throttles(arguments, &plan)?,
-        one_by_one: plan.objective.kind != ObjectiveKind::Throughput,
+        one_by_one: !is_pipeline(&plan.objective),
         compare: !arguments.no_compare,
     };
     let mut all: Vec<Measured> = Vec::new();
     for at in 0..arguments.repeat.max(1) {
         let run = Run { compare: run.compare && at == 0, ..run.clone() };
-        match pipeline::run(&host, &whole, &run, folder.path()) {
+        match pipeline::run(&host, &model.whole, &run, folder.path()) {
             Ok(measured) => all.push(measured),
             Err(RunError::Interrupted) => break,
-            Err(error) => return Err(machine::failed(&label, &error)),
+            Err(error) => return Err(machine::failed(&model.label, &error)),
         }
     }
     if all.is_empty() {
@@ -98,13 +69,22 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit> {
         return Ok(Exit::NoPlan);
     }
     let outcome = outcome(&plan, predicted_s, &run, &all);
-    if let (Some(path), Some(measured)) = (&arguments.trace, all.last()) {
-        files::write_with(path, |file| trace::write(file, &plan, measured))?;
+    if let Some(measured) = all.last().filter(|_| arguments.trace.is_some() || arguments.html.is_some()) {
+        let (samples, spans) = timeline(&plan, measured);
+        if let Some(path) = &arguments.trace {
+            let devices: Vec<&str> = plan.devices.iter().map(|device| device.name.as_str()).collect();
+            files::write_with(path, |file| trace::write(file, &devices, &spans))?;
+        }
+        if let Some(path) = &arguments.html {
+            let (model, outcome) = (model.label.as_str(), &outcome);
+            let page = html::run::RunPage { model, plan: &plan, outcome, spans: &spans, samples };
+            files::write_with(path, |file| html::run::write(&page, file))?;
+        }
     }
     if arguments.json {
         output::data(&output::json(&outcome)?)?;
     } else {
-        output::result(&table(&outcome, &run))?;
+        output::result(&outcome.table(&plan.objective, output::width()))?;
     }
     Ok(Exit::Done)
 }
@@ -165,14 +145,14 @@ fn median(numbers: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-fn outcome(plan: &PlanDocument, predicted_s: f64, run: &Run, all: &[Measured]) -> Outcome {
+fn outcome(plan: &PlanDocument, predicted_s: f64, run: &Run, all: &[Measured]) -> RunOutcome {
     let value =
         |measured: &Measured| if run.one_by_one { measured.latency_s } else { measured.seconds_per_sample };
     let measured_s = median(all.iter().map(value));
     let devices = plan.devices.iter().enumerate().map(|(number, device)| {
         let stages =
             || all.iter().filter_map(|measured| measured.stages.iter().find(|stage| stage.device == number));
-        OutcomeDevice {
+        RunDevice {
             name: device.name.clone(),
             segments: stages().next().map_or(0, |stage| stage.segments),
             predicted_compute_s: device.compute_s,
@@ -183,7 +163,7 @@ fn outcome(plan: &PlanDocument, predicted_s: f64, run: &Run, all: &[Measured]) -
             peak_memory_bytes: stages().filter_map(|stage| stage.report.peak_memory).max(),
         }
     });
-    Outcome {
+    RunOutcome {
         predicted_s,
         measured_s,
         repeats_s: all.iter().map(value).collect(),
@@ -194,52 +174,24 @@ fn outcome(plan: &PlanDocument, predicted_s: f64, run: &Run, all: &[Measured]) -
     }
 }
 
-fn table(outcome: &Outcome, run: &Run) -> String {
-    let names =
-        ["segments", "compute, ms", "measured", "communication, ms", "measured", "busy", "memory, MB"];
-    let mut grid = Grid::of(&[(Column::Names, &["device"]), (Column::Figures, &names)]);
-    let ms = |seconds: f64| format!("{:.3}", 1e3 * seconds);
-    for device in &outcome.devices {
-        grid.row([
-            device.name.clone(),
-            device.segments.to_string(),
-            ms(device.predicted_compute_s),
-            ms(device.measured_compute_s),
-            ms(device.predicted_communication_s),
-            ms(device.measured_communication_s),
-            format!("{:.0}%", 100.0 * device.busy),
-            device.peak_memory_bytes.map_or("-".into(), |bytes| format!("{:.0}", bytes as f64 / 1e6)),
-        ]);
-    }
-    let width = output::width();
-    let (low, high) =
-        outcome.repeats_s.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), &s| (low.min(s), high.max(s)));
-    let spread = match outcome.repeats_s.len() {
-        1 => String::new(),
-        count => format!(", {} to {} in {count} runs", ms(low), ms(high)),
+/// Number of samples of a run, and what its devices did, with what the plan predicts of them.
+fn timeline(plan: &PlanDocument, measured: &Measured) -> (u32, Vec<RunSpan>) {
+    let all = || {
+        measured.stages.iter().flat_map(|stage| stage.report.spans.iter().map(|span| (stage.device, span)))
     };
-    let what = if run.one_by_one { "latency" } else { "time per sample" };
-    let communication = match run.communication {
-        Communication::Serial => "between computations",
-        Communication::Overlap | Communication::Duplex => "beside computations",
-    };
-    let mut lines = vec![
-        (
-            what,
-            format!(
-                "{} ms predicted, {} ms measured{spread}",
-                ms(outcome.predicted_s),
-                ms(outcome.measured_s)
-            ),
-        ),
-        ("prediction", format!("{:+.1}%", 100.0 * outcome.error)),
-        ("transfers", communication.to_owned()),
-    ];
-    if let Some(difference) = outcome.difference {
-        lines.push((
-            "outputs",
-            format!("those of the whole model, to {difference:.0e} of the largest number"),
-        ));
-    }
-    format!("{}\n{}", grid.text(width), facts(lines, width))
+    let start = all().map(|(_, span)| span.start_ns).min().unwrap_or(0);
+    let samples = all().map(|(_, span)| span.sample + 1).max().unwrap_or(0);
+    let after = |ns: u64| ns.saturating_sub(start) as f64 * 1e-9;
+    let happened = all().map(|(device, span)| RunSpan {
+        device,
+        activity: match span.kind {
+            SpanKind::Run => RunActivity::Compute,
+            SpanKind::Send => RunActivity::Send,
+            SpanKind::Receive => RunActivity::Receive,
+        },
+        sample: span.sample,
+        start_s: after(span.start_ns),
+        end_s: after(span.end_ns.max(span.start_ns)),
+    });
+    (samples, happened.chain(predicted(plan, samples)).collect())
 }

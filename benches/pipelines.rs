@@ -2,8 +2,8 @@
 //!
 //! Models of `data/models` with random weights. Each is profiled first; what is predicted from the profile is then run. Plans
 //! of a model are the best contiguous one, those of expert rules and of METIS, the worst cut of a linear order, and cuts
-//! between. With links as fast as the machine has them transfers happen between computations (`serial`), and with links of
-//! 100 MB/s beside them (`duplex`).
+//! between; with the links of this machine, and with links of 100 MB/s, for which other plans are best. Transfers happen
+//! between computations.
 //!
 //! Prints a table for each kind of link; nothing else should run meanwhile.
 //!
@@ -198,11 +198,11 @@ impl Model {
 
     /// What plans are made for with links as they are, or throttled ones.
     fn problems(&self, link: &[[f64; 2]], throttle: Option<Throttle>) -> Problems {
-        let communication = communication(throttle);
         let link = match throttle {
             None => Link::Measured(link),
             Some(Throttle { bandwidth, latency_s }) => Link::Given(LinkDocument { latency_s, bandwidth }),
         };
+        let communication = Communication::Serial;
         let objective =
             |split| Objective::Throughput(Throughput { split, communication, ..Throughput::default() });
         Problems {
@@ -234,7 +234,7 @@ impl Model {
                     .collect(),
                 samples: SAMPLES,
                 seed: 0,
-                communication: communication(throttle),
+                communication: Communication::Serial,
                 throttle: vec![throttle; 2],
                 one_by_one: false,
                 compare: false,
@@ -265,11 +265,6 @@ impl Model {
 struct Problems {
     contiguous: Problem,
     free: Problem,
-}
-
-/// Transfers that are throttled happen beside computations.
-fn communication(throttle: Option<Throttle>) -> Communication {
-    if throttle.is_some() { Communication::Duplex } else { Communication::Serial }
 }
 
 /// The plan of a solver.

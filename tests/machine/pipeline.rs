@@ -73,6 +73,35 @@ fn any_placement_of_any_graph_computes_what_the_model_computes() {
     }
 }
 
+/// Zeros that are cast like a value of another device: only its type is read, so devices form no cycle.
+#[test]
+fn a_type_alone_makes_no_segments() {
+    let Some(library) = runtime() else { return };
+    let like = node("CastLike", "like", &["zeros", "b"]);
+    let mut model = model(GraphProto {
+        input: vec![floats("x", &[4, 4])],
+        initializer: vec![tensor("zeros", &[4, 4], &[0.0; 16])],
+        node: vec![
+            node("Relu", "a", &["x"]),
+            node("Relu", "b", &["a"]),
+            like,
+            node("Sub", "c", &["a", "like"]),
+            node("Sub", "d", &["c", "b"]),
+        ],
+        output: vec![floats("d", &[4, 4])],
+        ..GraphProto::default()
+    });
+    model.opset_import[0].version = Some(19);
+    model.ir_version = Some(9);
+    // a and c on one device, b and d on the other.
+    let mut devices = [0, 1, 0, 1].into_iter();
+    let mut place = || devices.next().unwrap();
+    let measured =
+        placed(&host(library), &model.encode_to_vec(), &mut place, &settings(2, Communication::Serial));
+    assert_eq!(measured.difference, Some(0.0));
+    assert!(measured.stages.iter().all(|stage| stage.segments == 1), "{measured:?}");
+}
+
 #[test]
 fn a_throttled_link_takes_as_long_as_it_says() {
     let Some(library) = runtime() else { return };

@@ -17,7 +17,7 @@ use stagewright_formats::onnx::proto::type_proto::{self, Tensor as TensorKind};
 use stagewright_formats::onnx::proto::{
     GraphProto, ModelProto, NodeProto, TensorShapeProto, TypeProto, ValueInfoProto,
 };
-use stagewright_formats::onnx::{TensorType, Whole};
+use stagewright_formats::onnx::{TensorType, Whole, reads_type_alone};
 
 use crate::error::{Result, RunError};
 use crate::protocol::{Segment, SegmentInput, SegmentOutput};
@@ -56,6 +56,8 @@ struct Flow<'a> {
     graph: &'a GraphProto,
     /// Names that each node reads, those read inside its bodies included.
     reads: Vec<Vec<&'a str>>,
+    /// The same without those of which it reads the type alone.
+    needs: Vec<Vec<&'a str>>,
     /// The node that makes a value.
     producer: BTreeMap<&'a str, usize>,
     constants: BTreeSet<&'a str>,
@@ -78,8 +80,9 @@ impl<'a> Flow<'a> {
         }
         let sparse = graph.sparse_initializer.iter().filter_map(|tensor| tensor.values.as_ref());
         let constants = graph.initializer.iter().chain(sparse).map(|tensor| tensor.name()).collect();
-        let reads = graph.node.iter().map(read_names).collect();
-        Ok(Flow { whole, graph, reads, producer, constants })
+        let reads = graph.node.iter().map(|node| read_names(node, true)).collect();
+        let needs = graph.node.iter().map(|node| read_names(node, false)).collect();
+        Ok(Flow { whole, graph, reads, needs, producer, constants })
     }
 
     /// Type of a value.
@@ -92,7 +95,7 @@ impl<'a> Flow<'a> {
 
     /// The operators that a node reads from.
     fn operators_before(&self, node: usize) -> impl Iterator<Item = usize> {
-        let makers = self.reads[node].iter().filter_map(|name| self.producer.get(name).copied());
+        let makers = self.needs[node].iter().filter_map(|name| self.producer.get(name).copied());
         makers.filter(|&maker| self.whole.operators[maker].is_some())
     }
 
@@ -103,9 +106,10 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// Names that a node reads, in order, each once.
-fn read_names(node: &NodeProto) -> Vec<&str> {
-    let mut names: Vec<&str> = node.input.iter().map(String::as_str).collect();
+/// Names that a node reads, in order, each once; perhaps with those of which it reads the `types` alone.
+fn read_names(node: &NodeProto, types: bool) -> Vec<&str> {
+    let inputs = node.input.iter().enumerate().filter(|&(place, _)| types || !reads_type_alone(node, place));
+    let mut names: Vec<&str> = inputs.map(|(_, name)| name.as_str()).collect();
     let bodies = node.attribute.iter().flat_map(|attribute| attribute.g.iter().chain(&attribute.graphs));
     bodies.for_each(|body| outer_names(body, &mut names));
     let mut seen = BTreeSet::new();
@@ -123,7 +127,13 @@ fn outer_names<'a>(body: &'a GraphProto, names: &mut Vec<&'a str>) {
         .chain(body.initializer.iter().map(|tensor| tensor.name()));
     let own: BTreeSet<&str> = made.map(String::as_str).chain(given).collect();
     let outputs = body.output.iter().map(|output| output.name());
-    names.extend(body.node.iter().flat_map(read_names).chain(outputs).filter(|name| !own.contains(name)));
+    names.extend(
+        body.node
+            .iter()
+            .flat_map(|node| read_names(node, true))
+            .chain(outputs)
+            .filter(|name| !own.contains(name)),
+    );
 }
 
 /// Cuts a model whose weights have been gathered, and writes its segments to a folder. `placement` has the number of the
@@ -154,7 +164,7 @@ pub fn cut(whole: &Whole, placement: &BTreeMap<String, usize>, devices: usize, f
     let mut readers: BTreeMap<&str, BTreeSet<Key>> = BTreeMap::new();
     for (node, key) in keys.iter().enumerate() {
         let Some(key) = *key else { continue };
-        for name in &flow.reads[node] {
+        for name in &flow.needs[node] {
             if flow.producer.get(name).and_then(|&maker| keys[maker]).is_some_and(|maker| maker != key) {
                 readers.entry(name).or_default().insert(key);
             }
@@ -185,7 +195,7 @@ pub fn cut(whole: &Whole, placement: &BTreeMap<String, usize>, devices: usize, f
         let needed = with_constants(&flow, nodes);
         let mut inputs = Vec::new();
         for name in outside(&flow, &needed) {
-            // Of a value of which only the shape is read, any content will do.
+            // Of a value of which only the shape or the type is read, any content will do.
             let is_read = readers.get(name).is_some_and(|by| by.contains(&key));
             let value = numbers.get(name).copied().filter(|_| is_read);
             inputs.push(flow.input(name, value)?);

@@ -44,6 +44,7 @@ use super::options::{CostRules, ImportOptions};
 use super::text::Sniff;
 use super::{Format, Imported, Stream, names, work};
 use proto::{ModelProto, NodeProto};
+pub use walk::reads_type_alone;
 pub use whole::{TensorType, Whole};
 
 /// The first field of every ONNX file in use is the IR version, a small number, followed by one of the other

@@ -211,6 +211,9 @@ impl<'a> Walk<'a> {
         for (_, value) in &mut outputs {
             value.elem = cast(value.elem, self.precision);
         }
+        for (place, value) in at.iter_mut().enumerate() {
+            *value = value.filter(|_| !reads_type_alone(node, place));
+        }
         let reads = at.iter().copied().flatten();
         if self.folds(node, reads.clone()) {
             let root = match (
@@ -396,6 +399,11 @@ impl<'a> Walk<'a> {
         self.walked.values.push(Entry { name, value, origin, weights, is_stored, is_quantized: false });
         Ok(())
     }
+}
+
+/// Whether a node reads no more than the element type of an input, which need not be there when it runs.
+pub fn reads_type_alone(node: &NodeProto, place: usize) -> bool {
+    node.op_type() == "CastLike" && place == 1
 }
 
 /// Whether an operator's output is random.

@@ -119,6 +119,26 @@ fn shapes_that_the_graph_computes_are_followed() {
     assert_eq!(graph.operators[0].bytes_moved, Some(0.0));
 }
 
+/// PyTorch writes `x.new_zeros(…)` as a constant that is cast like x.
+#[test]
+fn a_value_of_which_the_type_alone_is_read_is_not_waited_for() {
+    let mut model = Model::new(19);
+    model.input("x", &[Of(8), Of(8)]).weight("zeros", &[8, 8]);
+    model.node("Relu", &["x"], &["a"], vec![]);
+    model.node("CastLike", &["zeros", "a"], &["like"], vec![]);
+    model.node("Sin", &["x"], &["b"], vec![]);
+    model.node("CastLike", &["b", "a"], &["c"], vec![]);
+    model.node("Add", &["c", "like"], &["y"], vec![]);
+    let graph = graph_of(&model, None);
+    let kinds: Vec<_> = graph.operators.iter().map(|operator| operator.kind.as_deref().unwrap()).collect();
+    assert_eq!(kinds, ["Relu", "Sin", "CastLike", "Add"]);
+    assert!(
+        graph.tensors.iter().all(|tensor| tensor.producer != graph.operators[0].name),
+        "{:?}",
+        graph.tensors
+    );
+}
+
 #[test]
 fn large_shared_constants_tie_their_readers_together_and_small_ones_do_not() {
     let mut model = Model::new(13);

@@ -55,6 +55,9 @@ const MODELS: [(&str, Option<u64>); 7] = [
 /// Bytes per second of throttled links.
 const SLOW: f64 = 100e6;
 
+/// Timed runs of a model for its profile.
+const RUNS: u32 = 20;
+
 /// Runs of each plan.
 const REPEATS: usize = 5;
 
@@ -155,7 +158,7 @@ impl Model {
             .collect();
         let share = |name: &str| work.get(name).copied().unwrap_or(0.0);
         let profile =
-            profile(host, &whole, &share, 5, 0, folder.path()).unwrap_or_else(|error| panic!("{error}"));
+            profile(host, &whole, &share, RUNS, 0, folder.path()).unwrap_or_else(|error| panic!("{error}"));
         let name = path
             .file_name()
             .and_then(|name| name.to_str())

@@ -120,15 +120,16 @@ pub(crate) fn model(path: &Path, options: &ModelOptions) -> Result<Model> {
         let cause = format!("a model in the format {} cannot be run", format.entry().name);
         return Err(not_runnable(label, cause, "give the model as ONNX"));
     }
-    let whole = Whole::new(label, bytes, &reading)?;
-    if let Some(precision) = reading.precision {
-        // Costs of numbers of another precision say nothing about a run of the file.
-        let as_it_is = Whole::new(label, bytes, &ImportOptions { precision: None, ..reading })?;
-        if as_it_is.types != whole.types {
-            let cause = format!("it is for the model cast to {precision}, and the file runs as it is");
-            let help = "leave out --precision, in the plan as well, or cast the file itself";
-            return Err(not_runnable(label, cause, help));
-        }
+    // Costs of numbers of another precision say nothing about a run of the file.
+    let cast = match reading.precision {
+        Some(precision) => Some((precision, Whole::new(label, bytes, &reading)?.types)),
+        None => None,
+    };
+    let whole = Whole::new(label, bytes, &ImportOptions { precision: None, ..reading })?;
+    if let Some((precision, _)) = cast.filter(|(_, types)| *types != whole.types) {
+        let cause = format!("--precision casts the model to {precision}, and the file runs as it is");
+        let help = "leave out --precision, also when the plan is made, or cast the file itself";
+        return Err(not_runnable(label, cause, help));
     }
     let (label, imported) = resolve::opened_model(Opened::Memory(input), options)?;
     Ok(Model { label, whole, imported })

@@ -15,13 +15,13 @@ use stagewright::runtime::protocol::{SpanKind, Throttle};
 use super::args::RunArguments;
 use super::error::{CliError, Result};
 use super::exit::Exit;
-use super::files::{self, Input};
+use super::files::{self, Input, Outputs};
 use super::machine;
 use super::model_options::{Kept, ModelOptions};
 use super::{output, resolve};
 
 pub(crate) fn run(arguments: &RunArguments) -> Result<Exit> {
-    files::outputs(&[
+    let outputs = files::outputs(&[
         ("--json", arguments.json.then_some(Path::new("-"))),
         ("--trace", arguments.trace.as_deref()),
         ("--html", arguments.html.as_deref()),
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit> {
     }
     if arguments.json {
         output::data(&output::json(&outcome)?)?;
-    } else {
+    } else if outputs == Outputs::Files {
         output::result(&outcome.table(&plan.objective, output::width()))?;
     }
     Ok(Exit::Done)

@@ -13,7 +13,7 @@ use serde_json::Value;
 use stagewright::core::document::Communication;
 use stagewright::formats::ImportOptions;
 use stagewright::formats::onnx::Whole;
-use stagewright::formats::onnx::proto::GraphProto;
+use stagewright::formats::onnx::proto::{GraphProto, TensorProto};
 use stagewright::runtime::pipeline::{self, Host, Measured, MeasuredStage, Run};
 use stagewright::runtime::protocol::{Optimization, Throttle};
 use stagewright::runtime::weights::{Missing, gather};
@@ -100,6 +100,39 @@ fn a_type_alone_makes_no_segments() {
         placed(&host(library), &model.encode_to_vec(), &mut place, &settings(2, Communication::Serial));
     assert_eq!(measured.difference, Some(0.0));
     assert!(measured.stages.iter().all(|stage| stage.segments == 1), "{measured:?}");
+}
+
+/// The plan sends the source of a view, and so does the run: bytes, and not the numbers that they stand for.
+#[test]
+fn integers_cross_devices_as_integers() {
+    let Some(library) = runtime() else { return };
+    let zero = TensorProto {
+        name: Some("zero".into()),
+        data_type: Some(3),
+        raw_data: Some(vec![0]),
+        ..TensorProto::default()
+    };
+    let mut model = model(GraphProto {
+        input: vec![floats("x", &[16, 4])],
+        initializer: vec![tensor("scale", &[], &[0.1]), zero],
+        node: vec![
+            node("QuantizeLinear", "q", &["x", "scale", "zero"]),
+            node("DequantizeLinear", "d", &["q", "scale", "zero"]),
+            node("Relu", "a", &["d"]),
+            node("Relu", "b", &["d"]),
+            node("Add", "y", &["a", "b"]),
+        ],
+        output: vec![floats("y", &[16, 4])],
+        ..GraphProto::default()
+    });
+    model.opset_import[0].version = Some(17);
+    let mut devices = [0, 0, 1, 1, 1].into_iter();
+    let mut place = || devices.next().unwrap();
+    let measured =
+        placed(&host(library), &model.encode_to_vec(), &mut place, &settings(2, Communication::Serial));
+    assert_eq!(measured.difference, Some(0.0));
+    let sent: Vec<f64> = measured.transfers.iter().map(|transfer| transfer.bytes).collect();
+    assert_eq!(sent, [64.0]);
 }
 
 #[test]

@@ -111,14 +111,14 @@ fn read_names(node: &NodeProto, types: bool) -> Vec<&str> {
     let inputs = node.input.iter().enumerate().filter(|&(place, _)| types || !reads_type_alone(node, place));
     let mut names: Vec<&str> = inputs.map(|(_, name)| name.as_str()).collect();
     let bodies = node.attribute.iter().flat_map(|attribute| attribute.g.iter().chain(&attribute.graphs));
-    bodies.for_each(|body| outer_names(body, &mut names));
+    bodies.for_each(|body| outer_names(body, types, &mut names));
     let mut seen = BTreeSet::new();
     names.retain(|name| !name.is_empty() && seen.insert(*name));
     names
 }
 
 /// Names that a body reads from outside.
-fn outer_names<'a>(body: &'a GraphProto, names: &mut Vec<&'a str>) {
+fn outer_names<'a>(body: &'a GraphProto, types: bool, names: &mut Vec<&'a str>) {
     let made = body.node.iter().flat_map(|node| &node.output);
     let given = body
         .input
@@ -130,7 +130,7 @@ fn outer_names<'a>(body: &'a GraphProto, names: &mut Vec<&'a str>) {
     names.extend(
         body.node
             .iter()
-            .flat_map(|node| read_names(node, true))
+            .flat_map(|node| read_names(node, types))
             .chain(outputs)
             .filter(|name| !own.contains(name)),
     );
@@ -162,13 +162,16 @@ pub fn cut(whole: &Whole, placement: &BTreeMap<String, usize>, devices: usize, f
     }
     // Who reads what: by value, the segments that read it, without the one that makes it.
     let mut readers: BTreeMap<&str, BTreeSet<Key>> = BTreeMap::new();
-    for (node, key) in keys.iter().enumerate() {
-        let Some(key) = *key else { continue };
-        for name in &flow.needs[node] {
-            if flow.producer.get(name).and_then(|&maker| keys[maker]).is_some_and(|maker| maker != key) {
-                readers.entry(name).or_default().insert(key);
+    let mut run: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+    for (&(level, device), nodes) in &segments {
+        let nodes = with_views(&flow, &keys, device, nodes);
+        for name in nodes.iter().flat_map(|&node| &flow.needs[node]) {
+            let maker = flow.producer.get(name).filter(|&maker| nodes.binary_search(maker).is_err());
+            if maker.is_some_and(|&maker| keys[maker].is_some()) {
+                readers.entry(name).or_default().insert((device, level));
             }
         }
+        run.insert((level, device), nodes);
     }
     let outputs: BTreeMap<&str, u32> =
         flow.graph.output.iter().map(|output| output.name()).zip(0..).collect();
@@ -192,7 +195,7 @@ pub fn cut(whole: &Whole, placement: &BTreeMap<String, usize>, devices: usize, f
             leaving.extend(made.last());
         }
         let path = folder.join(format!("segment-{device}-{level}.onnx"));
-        let needed = with_constants(&flow, nodes);
+        let needed = with_constants(&flow, &run[&(level, device)]);
         let mut inputs = Vec::new();
         for name in outside(&flow, &needed) {
             // Of a value of which only the shape or the type is read, any content will do.
@@ -284,6 +287,25 @@ fn order_of_devices(flow: &Flow<'_>, device: &[Option<usize>], devices: usize) -
         position[next] = Some(place);
     }
     position.into_iter().collect()
+}
+
+/// The nodes of a segment, and the views that they read of values on other devices, in file order. A view costs nothing, and
+/// its source is what the plan sends: the integers and not the numbers that `DequantizeLinear` makes of them.
+fn with_views(flow: &Flow<'_>, keys: &[Option<Key>], device: usize, nodes: &[usize]) -> Vec<usize> {
+    let mut all: BTreeSet<usize> = nodes.iter().copied().collect();
+    let mut open: Vec<usize> = nodes.to_vec();
+    while let Some(node) = open.pop() {
+        for name in &flow.needs[node] {
+            if let Some(&maker) = flow.producer.get(name)
+                && flow.whole.views[maker]
+                && keys[maker].is_some_and(|key| key.0 != device)
+                && all.insert(maker)
+            {
+                open.push(maker);
+            }
+        }
+    }
+    all.into_iter().collect()
 }
 
 /// Nodes and the constant nodes that they read from, in file order.

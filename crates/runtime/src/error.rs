@@ -34,8 +34,8 @@ pub enum RunError {
         /// The cause.
         cause: String,
     },
-    /// A plan that cannot be run as processes.
-    #[error("the plan cannot be run: {0}")]
+    /// A plan or a model that cannot be run as processes.
+    #[error("this cannot be run here: {0}")]
     NotRunnable(String),
     /// A process that ended early.
     #[error("the process of {device} {how}")]

@@ -19,8 +19,8 @@ use crate::tensor::Tensor;
 /// Runs of a model before it is timed.
 const WARM_UP: usize = 2;
 
-/// Time between two reports of a measurement that goes on: shorter than any patience with a process that has to start, and
-/// long enough that the program which reads them does not disturb what is measured.
+/// Time between two reports of a measurement that goes on, so that it is not taken for one that hangs. The program that
+/// reads them has to disturb what is measured as little as possible.
 const PULSE: Duration = Duration::from_millis(500);
 
 /// Does the task on standard input. A failure is reported; the process then ends with code 1.

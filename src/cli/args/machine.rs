@@ -81,10 +81,10 @@ pub(crate) struct RunArguments {
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the timeline of the run to a file for Perfetto or chrome://tracing, beside the predicted one
+    /// Write the timeline of the run to a file for Perfetto or chrome://tracing, for throughput beside the predicted one
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Write a page with what happened beside what was predicted
+    /// Write a page of what was predicted and measured, with the timeline of the run
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
 }

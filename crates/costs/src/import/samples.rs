@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use stagewright_core::document::OperatorCostsDocument;
 use stagewright_formats::{InputError, Result};
 
-/// Largest number of microseconds that is a plausible duration; below it no sum overflows.
-const LONGEST: f64 = 1e30;
+/// Largest number of microseconds that is a plausible duration: as long as the longest of a costs document.
+const LONGEST: f64 = 1e21;
 
 /// Seconds of a duration in microseconds.
 ///

@@ -30,7 +30,7 @@ use super::walk::{Operator, Origin, Walked};
 use crate::batch::{self, Input};
 use crate::fusion::{self, Role, role};
 use crate::names::is_among;
-use crate::options::{Fusion, ImportOptions};
+use crate::options::{CostRules, Fusion, ImportOptions};
 use crate::readers::Readers;
 use crate::work::ARGUMENT_BYTES;
 
@@ -95,6 +95,14 @@ pub(super) fn document(name: &str, walked: &Walked<'_>, options: &ImportOptions)
         fusion::fuse(&mut graph, &roles, |_, _| true);
     }
     graph
+}
+
+/// Per operator, whether it is a view.
+pub(super) fn free(walked: &Walked<'_>, options: &ImportOptions) -> Vec<bool> {
+    match options.cost_rules {
+        CostRules::One => vec![false; walked.operators.len()],
+        CostRules::Two => Views::new(walked, options.fusion == Fusion::On).is_free,
+    }
 }
 
 /// Names of the operators, unique.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use prost::Message;
 
 use super::proto::ModelProto;
-use super::version2::operator_names;
+use super::version2::{free, operator_names};
 use super::walk;
 use super::{inline, not_a_model, without_nodes};
 use crate::error::Result;
@@ -28,6 +28,8 @@ pub struct Whole {
     /// For each node of the main graph, the name of its operator in the graph document; `None` for a
     /// node that depends on constants alone.
     pub operators: Vec<Option<String>>,
+    /// For each node of the main graph, whether its operator is a view: it costs nothing, and who reads it reads its source.
+    pub views: Vec<bool>,
     /// Number of operators in the graph document. Those beyond the nodes of the main graph are in branches that replace
     /// their `If`.
     pub count: usize,
@@ -53,15 +55,16 @@ impl Whole {
         });
         let types = types.collect();
         let names = operator_names(&walked);
-        let by_node: BTreeMap<*const _, &String> = walked
+        let by_node: BTreeMap<*const _, usize> = walked
             .operators
             .iter()
-            .zip(&names)
-            .map(|(operator, name)| (std::ptr::from_ref(operator.node), name))
+            .enumerate()
+            .map(|(at, operator)| (std::ptr::from_ref(operator.node), at))
             .collect();
-        let operators =
-            graph.node.iter().map(|node| by_node.get(&std::ptr::from_ref(node)).map(|&name| name.clone()));
-        let operators = operators.collect();
-        Ok(Whole { operators, count: names.len(), types, model })
+        let is_free = free(&walked, options);
+        let found = graph.node.iter().map(|node| by_node.get(&std::ptr::from_ref(node)).copied());
+        let views = found.clone().map(|at| at.is_some_and(|at| is_free[at])).collect();
+        let operators = found.map(|at| at.map(|at| names[at].clone())).collect();
+        Ok(Whole { operators, views, count: names.len(), types, model })
     }
 }

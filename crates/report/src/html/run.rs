@@ -106,19 +106,23 @@ fn devices(page: &RunPage) -> Section {
 }
 
 fn timeline(page: &RunPage) -> Section {
-    let predicted = match run::is_pipeline(&page.plan.objective) {
-        true => ", and when the plan predicts a device to be busy",
-        false => "",
-    };
-    let lead = format!(
-        "The last run from its start, {} samples with those that fill the pipeline{predicted}.",
-        count(page.samples as usize)
+    let samples = count(page.samples as usize);
+    let mut key = String::from(
+        "<li><i class=\"swatch solid\"></i>computes</li><li><i class=\"swatch transfer\"></i>sends, receives</li>",
     );
-    let key = "<li><i class=\"swatch solid\"></i>computes</li><li><i class=\"swatch transfer\"></i>sends, receives</li>\
-               <li><i class=\"swatch half\"></i>predicted</li>";
+    let lead = match run::is_pipeline(&page.plan.objective) {
+        true => {
+            key.push_str("<li><i class=\"swatch half\"></i>predicted</li>");
+            format!(
+                "The last run from its start, {samples} samples with those that fill the pipeline, and when the plan \
+                 predicts a device to be busy."
+            )
+        }
+        false => format!("The last run from its start, {samples} samples one after the other."),
+    };
     let markup = format!(
         "<h2 id=\"timeline-title\">Timeline</h2>\n<p class=\"lead\">{lead}</p>\n{}",
-        view("timeline", "the run", key)
+        view("timeline", "the run", &key)
     );
     Section { id: "timeline", title: "Timeline", markup }
 }

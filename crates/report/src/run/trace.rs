@@ -1,7 +1,7 @@
 //! The timeline of a run in the Chrome trace format, beside the predicted one.
 //!
-//! Process 1 is what happened: a thread for each device, and one for its transfers. Process 2 is what the plan predicts of a
-//! full pipeline: every device starts a sample every period, after the devices before it.
+//! Process 1 is what happened: a thread for each device, and one for its transfers. Process 2 is what a plan for throughput
+//! predicts of a full pipeline: every device starts a sample every period, after the devices before it.
 
 use std::io::{self, Write};
 
@@ -14,11 +14,13 @@ use super::{RunActivity, RunSpan};
 /// # Errors
 /// If the writer fails.
 pub fn write(file: &mut dyn Write, devices: &[&str], spans: &[RunSpan]) -> io::Result<()> {
-    let mut events = vec![named("process_name", 1, 0, "measured"), named("process_name", 2, 0, "predicted")];
+    let is_predicted = spans.iter().any(|span| span.activity == RunActivity::Load);
+    let mut events = vec![named("process_name", 1, 0, "measured")];
+    events.extend(is_predicted.then(|| named("process_name", 2, 0, "predicted")));
     for (device, name) in devices.iter().enumerate() {
         events.push(named("thread_name", 1, 2 * device, name));
         events.push(named("thread_name", 1, 2 * device + 1, &format!("{name} transfers")));
-        events.push(named("thread_name", 2, 2 * device, name));
+        events.extend(is_predicted.then(|| named("thread_name", 2, 2 * device, name)));
     }
     events.extend(spans.iter().map(|span| {
         let (process, thread) = match span.activity {

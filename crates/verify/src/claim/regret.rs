@@ -189,12 +189,20 @@ fn figures(claimed: &RegretDocument, claims: &mut Claims) {
             format!("the plan claims a regret of at most {claimed:?}, but its scenarios give {most:?}");
         claims.refute(Regret, message);
     }
-    let is_bound = claimed.bound >= 0.0 && claimed.bound <= claimed.regret + REGRET_ABSOLUTE;
+    let is_below = !claims.is_feasible() || claimed.bound <= claimed.regret + REGRET_ABSOLUTE;
+    let is_bound = claimed.bound >= 0.0 && is_below;
     if !is_bound {
         let RegretDocument { bound, regret, .. } = claimed;
         let message =
             format!("the bound on the regret is {bound:?}, but the plan has a regret of {regret:?}");
         claims.refute(RegretBound, message);
+    }
+    let nominal = claimed.cases.first().map(|case| case.best_s);
+    if !nominal.is_some_and(|best| tolerance::same(claimed.nominal_best_s, best)) {
+        let of = claimed.nominal_best_s;
+        let message =
+            format!("the nominally best plan has a value of {of:?} s, and the best one known {nominal:?} s");
+        claims.refute(NominalRegret, message);
     }
     let is_least = claimed.regret <= claimed.nominal_best_regret + REGRET_ABSOLUTE;
     if !is_least {

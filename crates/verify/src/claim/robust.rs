@@ -76,6 +76,14 @@ pub(crate) fn check(
         let message = "the worst case of the nominally best plan is below its value".into();
         claims.refute(NominalWorstCase, message);
     }
+    let nominal = plan.objective.value_s.filter(|_| claims.is_feasible());
+    if claimed.nominal_best_s < 0.0 || nominal.is_some_and(|value| !at_most(claimed.nominal_best_s, value)) {
+        let message = format!(
+            "the nominally best plan has a value of {:?} s, and this plan {nominal:?} s",
+            claimed.nominal_best_s
+        );
+        claims.refute(NominalWorstCase, message);
+    }
     let expected = tolerance::gap(worst_s, bound_s);
     let is_right = (gap - expected).abs() <= GAP_ABSOLUTE;
     if !is_right {

@@ -32,6 +32,7 @@ pub use boundaries::improve_boundaries;
 pub use chain::{Line, best_stages, stage_loads};
 pub use positions::Positions;
 pub use room::Room;
+pub(crate) use room::table_bytes;
 
 use crate::usage::UsageSpace;
 use crate::{order, pipeline};

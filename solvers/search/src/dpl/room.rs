@@ -18,6 +18,12 @@ use crate::usage::UsageSpace;
 /// table would take hours to fill.
 const SHARE: u64 = 4;
 
+/// Bytes for tables under a memory limit in bytes. Without a limit the default one applies, since a failed allocation ends
+/// the process.
+pub(crate) fn table_bytes(memory: Option<u64>) -> u64 {
+    memory.or(Limits::default().memory).unwrap_or(0) / SHARE
+}
+
 /// The usages that fit, and the reason if some do not.
 #[derive(Debug, Clone)]
 pub struct Room {
@@ -28,10 +34,9 @@ pub struct Room {
 }
 
 impl Room {
-    /// Usages of a problem's devices for tables over all orders of `units`, under a limit in bytes. Without a limit the
-    /// default one applies, since a failed allocation ends the process.
+    /// Usages of a problem's devices for tables over all orders of `units`, under a limit in bytes.
     pub fn new(problem: &Problem, units: &Units, memory: Option<u64>) -> Room {
-        let bytes = memory.or(Limits::default().memory).unwrap_or(0) / SHARE;
+        let bytes = table_bytes(memory);
         let per_usage = STATE_BYTES * (units.len().min(MOST) as u64 + 1);
         // Usages are numbered with 32 bits.
         let most = (bytes / per_usage).min(u64::from(u32::MAX)) as usize;

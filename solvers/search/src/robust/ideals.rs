@@ -7,7 +7,6 @@ use stagewright_core::solver::Stop;
 
 use super::search::Program;
 use super::states::{Recurrence, Stages};
-use crate::usage::UsageSpace;
 
 /// Maximum number of ideals.
 const MOST_IDEALS: u64 = 1 << 14;
@@ -68,13 +67,12 @@ fn is_next(units: &Units, set: &[u64], unit: UnitId) -> bool {
 
 impl Program<'_> {
     /// The best stages with a worst value below the cap, over all contiguous splits; `Some(None)` if there are none.
-    /// `None` if the lattice is too large, or the solve has to stop first. O(ideals² · (units + sources + usages)) at
+    /// `None` if the lattice is too large, or the solve has to stop first. O(ideals² · (units + sources + replicas · usages)) at
     /// most.
     pub(super) fn over_ideals(&self, cap: f64) -> Option<Option<Stages>> {
         let ideals = Ideals::new(self.units, self.room, &self.stop)?;
         let count = ideals.sets.len();
-        let most = self.most_states(bytes(self.units, count));
-        let space = UsageSpace::new(self.problem, self.units.len(), most / count)?;
+        let space = self.usages(bytes(self.units, count), count, false)?;
         let mut recurrence = Recurrence::new(self, &space, count, cap);
         let mut steps = 0;
         // Larger ideals come later, so a state is final when it is extended.
@@ -111,7 +109,7 @@ impl Program<'_> {
                     }
                     bits::insert(&mut set, unit.index());
                     added.push((unit, before));
-                    recurrence.end(ideals.index[&set]);
+                    recurrence.end(ideals.index[&set])?;
                 }
             }
         }

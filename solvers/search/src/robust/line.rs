@@ -10,7 +10,7 @@ use crate::usage::UsageSpace;
 impl Program<'_> {
     /// The best stages over an order with a worst value below the cap, by the recurrence of
     /// [`best_stages`](crate::dpl::best_stages) with worst loads; `Some(None)` if there are none, `None` if the solve has
-    /// to stop first. O(p · (w + q · (sources + usages))) for p cut positions, w units and q positions in the longest
+    /// to stop first. O(p · (w + q · (sources + replicas · usages))) for p cut positions, w units and q positions in the longest
     /// stage below the cap, times the pools.
     pub(super) fn on_line(
         &self,
@@ -33,7 +33,7 @@ impl Program<'_> {
                         break;
                     }
                     if cuts[end] == at + 1 {
-                        recurrence.end(end);
+                        recurrence.end(end)?;
                         end += 1;
                     }
                 }

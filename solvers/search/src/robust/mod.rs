@@ -139,10 +139,15 @@ fn solve_nominal(
         let why = nominal.reason.as_deref().unwrap_or("no reason given");
         let reason = format!("`{}` found no plan for the costs as predicted: {why}", nominal.solver);
         let nominal = Solution { reason: Some(reason), ..nominal };
-        return Ok(with_plan(&nominal, Some(&plan), context));
+        return with_best(nominal, &plan, context);
     }
     let is_over = context.stop().reason().is_some() || nominal.stop != Some(StopReason::Time);
-    if is_over { Ok(nominal) } else { solver.solve(problem, &mut context.time_slice(1.0)) }
+    if is_over {
+        return Ok(nominal);
+    }
+    let again = solver.solve(problem, &mut context.time_slice(1.0))?;
+    let is_weaker = again.plan.is_none() && again.bound.value < nominal.bound.value;
+    Ok(if is_weaker { Solution { bound: nominal.bound, ..again } } else { again })
 }
 
 /// The best contiguous split over a few linear orders, which is a plan under every split rule; `None` if none fits.
@@ -169,7 +174,7 @@ fn check(problem: &Problem) -> Result<()> {
 }
 
 /// Finds a plan of least value in the worst case, and bounds that value. `solver` solves the nominal problem and those
-/// with other costs. The time is that of `solver` for up to eleven problems, and of the programs over orders and ideals.
+/// with other costs. The time is that of `solver` for up to twelve problems, and of the programs over orders and ideals.
 ///
 /// # Errors
 /// An objective that [`Uncertainty`] or the solver does not support, or a broken invariant.

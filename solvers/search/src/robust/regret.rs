@@ -189,7 +189,7 @@ pub fn regret(
     for (at, best) in bests.iter_mut().enumerate() {
         *best = best.min(own[at]).min(of_nominal[at]);
     }
-    // A best value that only the search found raises the regrets of other plans: compare again.
+    // A best value that is that of one of these plans raises the regret of the other: compare again.
     let over = |values: &[f64]| largest(values.iter().copied().zip(bests.iter().copied()));
     let (plan, own) = match over(&of_nominal) < over(&own) {
         true => (other.plan, of_nominal.clone()),

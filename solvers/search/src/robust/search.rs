@@ -1,26 +1,26 @@
 //! The search for the plan with the least worst case over given scenarios, from plans and bounds that are known.
 
+use std::cell::Cell;
+
 use stagewright_core::bound::LowerBound;
 use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::Split;
 use stagewright_core::ids::{Keyed, places};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Limits, Plan, Result, SolveError, Solver, Stop};
+use stagewright_core::solver::{Context, Event, Plan, Result, SolveError, Solver, Stop};
 use stagewright_core::tolerance;
 use stagewright_core::uncertainty::{Scenarios, Sources, WorstCase, worst_case};
 
 use super::meter::{Shares, WorstMeter};
 use super::states::{STATE_BYTES, Stages};
 use super::{RobustPlan, moves, play};
-use crate::dpl::{Positions, is_chain, plan_of};
+use crate::dpl::{Positions, is_chain, plan_of, table_bytes};
 use crate::order;
 use crate::usage::UsageSpace;
 
 /// Maximum number of states of a program.
 const MOST_STATES: u64 = 1 << 22;
-/// The tables of a program take 1/`SHARE` of the memory limit. The rest is for the problem, the solver and the caller.
-const SHARE: u64 = 4;
 
 /// What the search knows.
 pub(super) struct Search<'a> {
@@ -107,14 +107,9 @@ impl<'a> Search<'a> {
         }
         let shares = Shares::new(problem, &units, self.sources);
         let (scenarios, stop) = (self.scenarios.clone(), context.stop().clone());
-        // Without a limit the default one applies, since a failed allocation ends the process.
-        let room = context.limits.memory.or(Limits::default().memory).unwrap_or(0) / SHARE;
-        let program = Program { problem, units: &units, shares, scenarios: &scenarios, stop, room };
-        let states = UsageSpace::size(problem, units.len()) * (units.len() + 1) as f64;
-        if states.min(MOST_STATES as f64) > program.most_states(0) as f64 {
-            let name = "the memory limit has no room for all states: some splits are left out".into();
-            context.emit(Event::Phase { name });
-        }
+        let (room, lacks_room) = (table_bytes(context.limits.memory), Cell::new(false));
+        let program =
+            Program { problem, units: &units, shares, scenarios: &scenarios, stop, room, lacks_room };
         let mut orders: Vec<Vec<UnitId>> = vec![by_stages(&units, &self.best.plan.placement)];
         orders.extend(order::PLAIN.map(|rule| rule.order(problem, &units)));
         for (at, order) in orders.iter().enumerate() {
@@ -130,6 +125,10 @@ impl<'a> Search<'a> {
             true => program.over_order(&orders[0], cap),
             false => program.over_ideals(cap),
         };
+        if program.lacks_room.get() {
+            let name = "the memory limit has no room for all states: some splits are left out".into();
+            context.emit(Event::Phase { name });
+        }
         let Some(found) = finished else { return Ok(()) };
         let value = found.as_ref().map_or(cap, |(value, _)| *value);
         if let Some((_, stages)) = found {
@@ -149,6 +148,8 @@ pub(super) struct Program<'a> {
     pub(super) stop: Stop,
     /// Bytes for the tables of one program.
     pub(super) room: u64,
+    /// Whether a program left out states that the memory limit has no room for.
+    lacks_room: Cell<bool>,
 }
 
 impl Program<'_> {
@@ -160,9 +161,20 @@ impl Program<'_> {
         self.problem.objective().rules().max_replicas.min(self.problem.pools()[pool].count())
     }
 
-    /// Maximum number of states beside `bytes` of other tables.
-    pub(super) fn most_states(&self, bytes: u64) -> usize {
-        MOST_STATES.min(self.room.saturating_sub(bytes) / STATE_BYTES) as usize
+    /// The usages for tables of `count` prefixes or ideals, beside `bytes` of other tables: all of them, or if they `may_lack`
+    /// some, as many as there is room for.
+    pub(super) fn usages(&self, bytes: u64, count: usize, may_lack: bool) -> Option<UsageSpace> {
+        let most = MOST_STATES.min(self.room.saturating_sub(bytes) / STATE_BYTES) as usize / count;
+        let space = match may_lack {
+            true => UsageSpace::fitting(self.problem, self.units.len(), most),
+            false => UsageSpace::new(self.problem, self.units.len(), most),
+        };
+        let size = UsageSpace::size(self.problem, self.units.len());
+        let has_all = space.as_ref().is_some_and(|space| space.len() as f64 >= size);
+        if !has_all && size * count as f64 <= MOST_STATES as f64 {
+            self.lacks_room.set(true);
+        }
+        space
     }
 
     /// Splits an order, and near its cuts again if not all positions were tried. Keeps better plans.
@@ -170,8 +182,7 @@ impl Program<'_> {
         let mut positions = Positions::new(self.problem, self.units, order);
         let rounds = if positions.are_all(order.len()) { 1 } else { 2 };
         for _ in 0..rounds {
-            let most = self.most_states(0) / positions.list().len();
-            let Some(space) = UsageSpace::fitting(self.problem, self.units.len(), most) else { break };
+            let Some(space) = self.usages(0, positions.list().len(), true) else { break };
             let cap = search.best.worst.value;
             let Some(Some((_, stages))) = self.on_line(order, &positions, &space, cap) else { break };
             search.keep(plan_of(self.problem, self.units, &stages)?);
@@ -186,8 +197,7 @@ impl Program<'_> {
         if !positions.are_all(order.len()) {
             return None;
         }
-        let most = self.most_states(0) / positions.list().len();
-        let space = UsageSpace::new(self.problem, self.units.len(), most)?;
+        let space = self.usages(0, positions.list().len(), false)?;
         self.on_line(order, &positions, &space, cap)
     }
 }

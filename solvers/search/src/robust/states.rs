@@ -7,8 +7,10 @@ use super::meter::{Before, WorstMeter};
 use super::search::Program;
 use crate::usage::UsageSpace;
 
-/// Units added between checks of the clock.
-const UNITS_BETWEEN_CHECKS: usize = 256;
+/// Units added and states extended between checks of the clock.
+const BETWEEN_CHECKS: usize = 1 << 14;
+/// What a unit that is added counts for.
+const UNIT: usize = 64;
 
 /// Bytes of a state.
 pub(super) const STATE_BYTES: u64 = (size_of::<f64>() + size_of::<Last>()) as u64;
@@ -42,8 +44,8 @@ pub(super) struct Recurrence<'a> {
     pool: usize,
     /// The usages before it, with their values.
     open: Vec<(usize, f64)>,
-    /// Units added so far.
-    added: usize,
+    /// Work since the clock was checked last.
+    unchecked: usize,
 }
 
 impl<'a> Recurrence<'a> {
@@ -62,7 +64,7 @@ impl<'a> Recurrence<'a> {
             start: 0,
             pool: 0,
             open: Vec::new(),
-            added: 0,
+            unchecked: 0,
         }
     }
 
@@ -83,11 +85,18 @@ impl<'a> Recurrence<'a> {
 
     /// Adds a unit to the stage. Returns what [`Recurrence::undo`] needs, or `None` if the solve has to stop.
     pub(super) fn add(&mut self, unit: UnitId) -> Option<Before> {
-        self.added += 1;
-        if self.added.is_multiple_of(UNITS_BETWEEN_CHECKS) && self.program.stop.reason().is_some() {
-            return None;
-        }
+        self.count(UNIT)?;
         Some(self.meters[self.pool].add(unit))
+    }
+
+    /// Counts work, and checks the clock from time to time. `None` if the solve has to stop.
+    fn count(&mut self, work: usize) -> Option<()> {
+        self.unchecked += work;
+        if self.unchecked >= BETWEEN_CHECKS {
+            self.unchecked = 0;
+            return self.program.stop.reason().is_none().then_some(());
+        }
+        Some(())
     }
 
     /// Removes the unit that was added last.
@@ -100,15 +109,16 @@ impl<'a> Recurrence<'a> {
         self.meters[self.pool].is_hopeless(self.cap, self.program.most_replicas(self.pool))
     }
 
-    /// Ends the stage at `end`, with every number of replicas that is below the cap.
-    pub(super) fn end(&mut self, end: usize) {
+    /// Ends the stage at `end`, with every number of replicas that is below the cap. `None` if the solve has to stop.
+    pub(super) fn end(&mut self, end: usize) -> Option<()> {
         let (space, pool, row) = (self.space, self.pool, end * self.space.len());
         for replicas in 1..=self.program.most_replicas(pool) {
             let load = self.meters[pool].worst(replicas);
             if load < self.cap {
                 if !self.meters[pool].fits() {
-                    return;
+                    return Some(());
                 }
+                self.count(self.open.len())?;
                 let open = self.open.iter().filter(|(usage, _)| space.left(*usage, pool) >= replicas);
                 for &(usage, value) in open {
                     let after = row + space.after(usage, pool, replicas);
@@ -121,6 +131,7 @@ impl<'a> Recurrence<'a> {
                 }
             }
         }
+        Some(())
     }
 
     /// The best value at `end` and its stages, whose units `units` lists by their start and end. `None` if no state

@@ -38,7 +38,7 @@ fn text(arguments: &ConvertArguments) -> Result<String> {
         let plan = PlanFile::read(&input.label, &input.bytes)?;
         let (_, model) =
             resolve::model(model, &arguments.import, Kept::from_plan(&input.label, plan.native()))?;
-        return Ok(write_plan(&plan.for_model(&model)?));
+        return Ok(write_plan(&plan.for_model(&model, None)?));
     }
     let any = arguments.import.format.is_none();
     if any && let Some((label, cluster)) = resolve::built_in_cluster(&arguments.input)? {

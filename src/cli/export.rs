@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit> {
         Some(path) => {
             let plan = PlanFile::read(&label, &bytes)?;
             let model = resolve::model(path, &arguments.import, Kept::from_plan(&label, plan.native()))?;
-            let plan = plan.for_model(&model.1)?;
+            let plan = plan.for_model(&model.1, cluster.as_ref())?;
             (Some(model), plan)
         }
     };

@@ -94,7 +94,7 @@ pub(crate) fn planned(arguments: &ModelArguments, plan: &Path) -> Result<(Docume
     let Input { label, bytes } = read(plan)?;
     let plan = PlanFile::read(&label, &bytes)?;
     let documents = documents_of(model, around, Kept::from_plan(&label, plan.native()))?;
-    let plan = plan.for_model(&documents.model)?;
+    let plan = plan.for_model(&documents.model, Some(&documents.cluster))?;
     Ok((documents, plan, label))
 }
 

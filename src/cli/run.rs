@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit> {
     let kept = Kept::from_plan(&plan_label, plan.native());
     let options = ModelOptions::new(&arguments.import, None, kept)?;
     let mut model = machine::model(&arguments.model, &options)?;
-    let plan = plan.for_model(&model.imported)?;
+    let plan = plan.for_model(&model.imported, None)?;
     let predicted_s = runnable(&plan, &plan_label, &host)?;
     let folder = machine::folder()?;
     machine::move_weights(&mut model, &arguments.model, &arguments.host, folder.path())?;

@@ -5,6 +5,7 @@ mod kept;
 mod limits;
 mod models;
 mod outputs;
+mod placements;
 mod precision;
 mod strategies;
 mod suites;

@@ -33,6 +33,7 @@
 //! that all formats share, and one imports it. Add a variant to [`Format`] and a row to [`FORMATS`].
 //! CONTRIBUTING.md has the recipe, with the options and the tests.
 
+mod assignment;
 mod batch;
 pub mod calls;
 pub mod cluster;

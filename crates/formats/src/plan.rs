@@ -1,10 +1,14 @@
-//! `stagewright.plan/1`, and splits of the reference package read as plans.
+//! `stagewright.plan/1`, and what is read as a plan: splits of the reference package and placements without claims.
 //!
 //! A native plan is read unchecked: the checker decides whether it fits the model and has the value that it
 //! claims. A split lists node ids and nothing else, so it needs the model that it was made for.
 
-use stagewright_core::document::{PLAN_SCHEMA, PlanDocument};
+use stagewright_core::document::{
+    BoundDocument, ClusterDocument, Communication, DeviceDocument, Execution, ObjectiveDocument,
+    ObjectiveKind, PLAN_SCHEMA, PinsDocument, PlanDocument, PlanStatus, Schedule, Split, Training,
+};
 
+use super::assignment::{self, Form};
 use super::error::{At, InputError, Result};
 use super::notation::Notation;
 use super::reference::split;
@@ -23,18 +27,31 @@ pub enum PlanFile<'a> {
         /// Contents of the file.
         text: &'a str,
     },
+    /// A device for every operator.
+    Assignment {
+        /// Label in errors.
+        label: &'a str,
+        /// Contents of the file.
+        text: &'a str,
+        /// How it is written.
+        form: Form,
+    },
 }
 
 impl<'a> PlanFile<'a> {
-    /// Reads a native plan, or recognises a split.
+    /// Reads a native plan, or recognises a split or an assignment.
     ///
     /// # Errors
     /// If the text or a native plan is invalid.
     pub fn read(label: &'a str, bytes: &'a [u8]) -> Result<PlanFile<'a>> {
         let text = text(label, bytes)?;
-        match split::detect(&Sniff::new(text)) {
-            true => Ok(PlanFile::Split { label, text }),
-            false => Ok(PlanFile::Native(Box::new(Notation::Json.read_as(label, text, &[PLAN_SCHEMA])?))),
+        let sniff = Sniff::new(text);
+        if split::detect(&sniff) {
+            return Ok(PlanFile::Split { label, text });
+        }
+        match assignment::detect(text, &sniff) {
+            Some(form) => Ok(PlanFile::Assignment { label, text, form }),
+            None => Ok(PlanFile::Native(Box::new(Notation::Json.read_as(label, text, &[PLAN_SCHEMA])?))),
         }
     }
 
@@ -42,31 +59,34 @@ impl<'a> PlanFile<'a> {
     pub fn native(&self) -> Option<&PlanDocument> {
         match self {
             PlanFile::Native(plan) => Some(plan),
-            PlanFile::Split { .. } => None,
+            PlanFile::Split { .. } | PlanFile::Assignment { .. } => None,
         }
     }
 
-    /// Returns the plan for a model.
+    /// Returns the plan for a model; devices with numbers are those of the cluster.
     ///
     /// # Errors
-    /// If a split is invalid, for example because the model did not come in the reference format.
-    pub fn for_model(self, model: &Imported) -> Result<PlanDocument> {
+    /// If a split or an assignment is invalid, for example because the model did not come in the reference format.
+    pub fn for_model(self, model: &Imported, cluster: Option<&ClusterDocument>) -> Result<PlanDocument> {
         match self {
             PlanFile::Native(plan) => Ok(*plan),
             PlanFile::Split { label, text } => split::import(label, text, model),
+            PlanFile::Assignment { label, text, form } => {
+                assignment::import(label, text, form, model, cluster)
+            }
         }
     }
 }
 
-/// Reads a plan for a model: a native one, or a split if the model came in the reference format.
+/// Reads a plan for a model: a native one, a split if the model came in the reference format, or an assignment.
 pub fn import_plan(label: &str, bytes: &[u8], model: &Imported) -> Result<PlanDocument> {
-    PlanFile::read(label, bytes)?.for_model(model)
+    PlanFile::read(label, bytes)?.for_model(model, None)
 }
 
 /// Reads a native plan without its model.
 ///
 /// # Errors
-/// If the file is a split, whose node ids mean nothing without the model (S006), or if a native plan is invalid.
+/// If the file is a split or an assignment, which needs the model (S006), or if a native plan is invalid.
 pub fn import_plan_alone(label: &str, bytes: &[u8]) -> Result<PlanDocument> {
     match PlanFile::read(label, bytes)? {
         PlanFile::Native(plan) => Ok(*plan),
@@ -75,6 +95,47 @@ pub fn import_plan_alone(label: &str, bytes: &[u8]) -> Result<PlanDocument> {
             let message = "the split lists node ids, which need the model";
             Err(InputError::new("S006", label, At::Whole, message, help))
         }
+        PlanFile::Assignment { label, .. } => {
+            let help = "give the model that it is for";
+            let message = "a list of devices and operators, which needs the model";
+            Err(InputError::new("S006", label, At::Whole, message, help))
+        }
+    }
+}
+
+/// A plan that nobody has evaluated: status unknown, no value, no bound.
+pub(crate) fn unevaluated(devices: Vec<DeviceDocument>) -> PlanDocument {
+    PlanDocument {
+        schema: PLAN_SCHEMA.to_owned(),
+        status: PlanStatus::Unknown,
+        solver: "import".to_owned(),
+        objective: ObjectiveDocument {
+            kind: ObjectiveKind::Throughput,
+            split: Split::Contiguous,
+            communication: Communication::Serial,
+            training: Training::Combined,
+            schedule: Schedule::None,
+            microbatches: None,
+            max_replicas: None,
+            calls: None,
+            execution: Execution::default(),
+            value_s: None,
+        },
+        bound: BoundDocument { value_s: None, source: "none".to_owned(), certificate: None },
+        gap: None,
+        seconds: 0.0,
+        seed: 0,
+        stop: None,
+        reason: None,
+        model: None,
+        throughput: None,
+        sources: None,
+        pins: PinsDocument::default(),
+        devices,
+        uplinks: Vec::new(),
+        priority: None,
+        robust: None,
+        regret: None,
     }
 }
 

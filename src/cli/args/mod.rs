@@ -185,7 +185,7 @@ pub(crate) struct BoundArguments {
 pub(crate) struct CheckArguments {
     #[command(flatten)]
     pub(crate) model: ModelArguments,
-    /// Plan file, or a split of the reference package
+    /// Plan file, a split of the reference package, or a device for every operator as JSON: {"conv1": "gpu0", …} or a list
     #[arg(value_name = "PLAN")]
     pub(crate) plan: PathBuf,
     #[command(flatten)]
@@ -199,7 +199,7 @@ pub(crate) struct CheckArguments {
 pub(crate) struct ExplainArguments {
     #[command(flatten)]
     pub(crate) model: ModelArguments,
-    /// Plan file, or a split of the reference package
+    /// Plan file, a split of the reference package, or a device for every operator as JSON: {"conv1": "gpu0", …} or a list
     #[arg(value_name = "PLAN")]
     pub(crate) plan: PathBuf,
     #[command(flatten)]
@@ -221,7 +221,7 @@ pub(crate) struct ExplainArguments {
 pub(crate) struct SimulateArguments {
     #[command(flatten)]
     pub(crate) model: ModelArguments,
-    /// Plan file for any objective, or a split file of the reference package
+    /// Plan file for any objective, a split of the reference package, or a device for every operator as JSON
     #[arg(value_name = "PLAN")]
     pub(crate) plan: PathBuf,
     /// Print the whole timeline as JSON

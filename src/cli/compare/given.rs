@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use stagewright::calls::assign_calls;
 use stagewright::core::document::{BoundDocument, ModelOptionsDocument, PlanStatus};
 use stagewright::core::objective::Objective;
-use stagewright::formats::{PlanFile, import_plan};
+use stagewright::formats::PlanFile;
 use stagewright::nearest::instead;
 use stagewright::report::comparison::Contender;
 use stagewright_verify::check;
@@ -193,7 +193,7 @@ impl Plan {
 impl PlanOfModel<'_> {
     fn valued(&self, documents: &Documents, objective: &Objective) -> Result<Contender> {
         let Input { label, bytes } = &self.input;
-        let mut plan = import_plan(label, bytes, &documents.model)?;
+        let mut plan = PlanFile::read(label, bytes)?.for_model(&documents.model, Some(&documents.cluster))?;
         // Only the placement counts: the value that the plan claims was under its own rules.
         plan.objective = objective.to_document(None);
         plan.status = PlanStatus::Feasible;

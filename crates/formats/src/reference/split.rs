@@ -16,15 +16,13 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use stagewright_core::document::{
-    BoundDocument, Communication, DeviceDocument, Execution, GraphDocument, ObjectiveDocument, ObjectiveKind,
-    PLAN_SCHEMA, PinsDocument, PlanDocument, PlanStatus, Schedule, Split, Training,
-};
+use stagewright_core::document::{DeviceDocument, GraphDocument, PlanDocument};
 
 use super::check::list;
 use super::{ACCELERATOR, HOST};
 use crate::error::{At, InputError, Result};
 use crate::notation::Notation;
+use crate::plan::unevaluated;
 use crate::text::Sniff;
 use crate::{Imported, ReferenceIds};
 
@@ -169,36 +167,5 @@ fn plan(graph: &GraphDocument, devices: &[(&str, usize)], device_of: &[Option<us
             documents[*device].ops.push(operator.name.clone());
         }
     }
-    PlanDocument {
-        schema: PLAN_SCHEMA.to_owned(),
-        status: PlanStatus::Unknown,
-        solver: "import".to_owned(),
-        objective: ObjectiveDocument {
-            kind: ObjectiveKind::Throughput,
-            split: Split::Contiguous,
-            communication: Communication::Serial,
-            training: Training::Combined,
-            schedule: Schedule::None,
-            microbatches: None,
-            max_replicas: None,
-            calls: None,
-            execution: Execution::default(),
-            value_s: None,
-        },
-        bound: BoundDocument { value_s: None, source: "none".to_owned(), certificate: None },
-        gap: None,
-        seconds: 0.0,
-        seed: 0,
-        stop: None,
-        reason: None,
-        model: None,
-        throughput: None,
-        sources: None,
-        pins: PinsDocument::default(),
-        devices: documents,
-        uplinks: Vec::new(),
-        priority: None,
-        robust: None,
-        regret: None,
-    }
+    unevaluated(documents)
 }

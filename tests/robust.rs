@@ -108,12 +108,20 @@ fn robust_plans_pass_the_checker_and_wrong_claims_do_not() {
             with(&|plan| plan.robust.as_mut().expect("it is").budget = 0);
             with(&|plan| plan.robust.as_mut().expect("it is").nominal_best_worst_s *= 0.5);
             with(&|plan| plan.robust.as_mut().expect("it is").scenario.kinds.push("unknown".into()));
+            with(&|plan| plan.robust.as_mut().expect("it is").nominal_best_s = -1.0);
+            // This plan would be nominally better than the best.
+            let value = plan.objective.value_s.expect("a plan has a value");
+            with(&|plan| {
+                let robust = plan.robust.as_mut().expect("it is");
+                (robust.nominal_best_s, robust.nominal_best_worst_s) = (1.5 * value, 10.0 * robust.worst_s);
+            });
         }
         if plan.regret.as_ref().is_some_and(|regret| regret.cases[0].value_s > 0.0) {
             with(&|plan| plan.regret.as_mut().expect("it is").cases[1].value_s *= 0.99);
             with(&|plan| plan.regret.as_mut().expect("it is").cases[0].best_s *= 1.5);
             with(&|plan| plan.regret.as_mut().expect("it is").cases[0].factor = 1.1);
             with(&|plan| plan.regret.as_mut().expect("it is").regret += 0.01);
+            with(&|plan| plan.regret.as_mut().expect("it is").nominal_best_s *= 1.01);
             with(&|plan| plan.regret.as_mut().expect("it is").bound += 1.0);
             with(&|plan| plan.regret.as_mut().expect("it is").cases.clear());
         }

@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit> {
 fn runnable(plan: &PlanDocument, label: &str, host: &Host) -> Result<f64> {
     let refused = |cause: String, help: &str| Err(machine::not_runnable(label, cause, help));
     let Some(value) = plan.objective.value_s else {
-        return refused("the plan has no placement".into(), "give a plan that was found");
+        return refused("the plan predicts no time".into(), "give a plan that `plan` found");
     };
     if plan.objective.schedule != Schedule::None {
         return refused(

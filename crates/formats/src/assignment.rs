@@ -20,7 +20,7 @@ use stagewright_core::document::{ClusterDocument, DeviceDocument, PLAN_SCHEMA, P
 use crate::Imported;
 use crate::error::{At, InputError, Result};
 use crate::notation::Notation;
-use crate::plan::unevaluated;
+use crate::plan::{unevaluated, unevaluated_device};
 use crate::text::Sniff;
 
 /// How an assignment is written.
@@ -172,24 +172,14 @@ impl Devices<'_> {
         };
         let at = *self.number_of.entry(name).or_insert_with_key(|name| {
             let kind = self.cluster.and_then(|cluster| {
-                let kinds = cluster.kinds.iter().map(|kind| kind.name.as_str());
-                kinds
-                    .filter(|kind| name.strip_prefix(kind).is_some_and(is_number))
-                    .max_by_key(|kind| kind.len())
+                let number = |kind: &str| name.strip_prefix(kind)?.parse::<u32>().ok();
+                cluster.kinds.iter().find(|kind| number(&kind.name).is_some_and(|number| number < kind.count))
             });
-            let kind = kind.unwrap_or_else(|| name.trim_end_matches(|digit: char| digit.is_ascii_digit()));
-            self.documents.push(DeviceDocument {
-                name: name.clone(),
-                kind: kind.to_owned(),
-                stage: None,
-                replicas: 1,
-                calls: None,
-                load_s: 0.0,
-                compute_s: 0.0,
-                communication_s: 0.0,
-                memory_bytes: 0.0,
-                ops: Vec::new(),
-            });
+            let kind = kind.map_or_else(
+                || name.trim_end_matches(|digit: char| digit.is_ascii_digit()),
+                |kind| kind.name.as_str(),
+            );
+            self.documents.push(unevaluated_device(name.clone(), kind.to_owned()));
             self.documents.len() - 1
         });
         self.documents[at].ops.push(operator);
@@ -217,10 +207,6 @@ impl Devices<'_> {
         let count: u64 = cluster.kinds.iter().map(|kind| u64::from(kind.count)).sum();
         refused(format!("the device {number}, and the cluster has {count}"), "count devices from 0")
     }
-}
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]

@@ -103,6 +103,22 @@ pub fn import_plan_alone(label: &str, bytes: &[u8]) -> Result<PlanDocument> {
     }
 }
 
+/// A device of such a plan, without operators.
+pub(crate) fn unevaluated_device(name: String, kind: String) -> DeviceDocument {
+    DeviceDocument {
+        name,
+        kind,
+        stage: None,
+        replicas: 1,
+        calls: None,
+        load_s: 0.0,
+        compute_s: 0.0,
+        communication_s: 0.0,
+        memory_bytes: 0.0,
+        ops: Vec::new(),
+    }
+}
+
 /// A plan that nobody has evaluated: status unknown, no value, no bound.
 pub(crate) fn unevaluated(devices: Vec<DeviceDocument>) -> PlanDocument {
     PlanDocument {

@@ -22,7 +22,7 @@ use super::check::list;
 use super::{ACCELERATOR, HOST};
 use crate::error::{At, InputError, Result};
 use crate::notation::Notation;
-use crate::plan::unevaluated;
+use crate::plan::{unevaluated, unevaluated_device};
 use crate::text::Sniff;
 use crate::{Imported, ReferenceIds};
 
@@ -149,18 +149,7 @@ fn extend(
 fn plan(graph: &GraphDocument, devices: &[(&str, usize)], device_of: &[Option<usize>]) -> PlanDocument {
     let mut documents: Vec<DeviceDocument> = devices
         .iter()
-        .map(|(kind, number)| DeviceDocument {
-            name: format!("{kind}{number}"),
-            kind: (*kind).to_owned(),
-            stage: None,
-            replicas: 1,
-            calls: None,
-            load_s: 0.0,
-            compute_s: 0.0,
-            communication_s: 0.0,
-            memory_bytes: 0.0,
-            ops: Vec::new(),
-        })
+        .map(|(kind, number)| unevaluated_device(format!("{kind}{number}"), (*kind).to_owned()))
         .collect();
     for (operator, device) in graph.operators.iter().zip(device_of) {
         if let Some(device) = device {

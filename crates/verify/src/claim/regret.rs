@@ -198,10 +198,10 @@ fn figures(claimed: &RegretDocument, claims: &mut Claims) {
         claims.refute(RegretBound, message);
     }
     let nominal = claimed.cases.first().map(|case| case.best_s);
-    if !nominal.is_some_and(|best| tolerance::same(claimed.nominal_best_s, best)) {
+    if let Some(best) = nominal.filter(|&best| !tolerance::same(claimed.nominal_best_s, best)) {
         let of = claimed.nominal_best_s;
         let message =
-            format!("the nominally best plan has a value of {of:?} s, and the best one known {nominal:?} s");
+            format!("the nominally best plan has a value of {of:?} s, and the best one known {best:?} s");
         claims.refute(NominalRegret, message);
     }
     let is_least = claimed.regret <= claimed.nominal_best_regret + REGRET_ABSOLUTE;

@@ -27,9 +27,7 @@ mod model_options;
 mod output;
 mod plan;
 mod policy;
-mod precision;
 mod profile;
-mod profiled;
 mod progress;
 mod quantity;
 mod recorder;
@@ -38,7 +36,6 @@ mod run;
 mod simulate;
 mod strategies;
 mod style;
-mod unpriced;
 mod workload;
 
 use std::borrow::Cow;

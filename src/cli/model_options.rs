@@ -6,17 +6,15 @@
 //! # Adding an option
 //!
 //! Add a field to `ModelOptionsDocument`, omitted from the document if the option is not given, and its lines in
-//! [`typed`] and [`ModelOptions::reading`]. Storing, merging and the notes use the names of the fields.
+//! [`typed`] and `reading::import_options`. Storing, merging and the notes use the names of the fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde_json::{Map, Value};
-use stagewright::core::document::{
-    ClusterDocument, GradientsDocument, ModelOptionsDocument, PlanDocument, TimeUnitDocument,
-};
-use stagewright::formats::{CostRules, FORMATS, Format, Fusion, Gradients, ImportOptions, Tied, TimeUnit};
-use stagewright::nearest::instead;
+use stagewright::core::document::{ModelOptionsDocument, PlanDocument};
+use stagewright::formats::{CostRules, Format, ImportOptions};
+use stagewright::reading::{import_options, suit};
 
 use super::args::ImportArguments;
 use super::error::{CliError, Result};
@@ -159,105 +157,29 @@ impl ModelOptions {
         (self.document != ModelOptionsDocument::default()).then(|| self.document.clone())
     }
 
-    /// Device class of the profiled times.
-    pub(crate) fn profile_class(&self) -> Option<&str> {
-        self.document.profile_class.as_deref()
-    }
-
-    /// Whether the operators of each layer share a device.
-    pub(crate) fn whole_layers(&self) -> bool {
-        self.document.whole_layers
+    /// The options as a plan stores them.
+    pub(crate) fn document(&self) -> &ModelOptionsDocument {
+        &self.document
     }
 
     /// The options for importers.
     pub(crate) fn reading(&self) -> Result<ImportOptions> {
-        let ModelOptionsDocument { batch, context, sequences, keep_input_costs, .. } = self.document;
-        for (name, size) in [("batch", batch), ("context", context), ("sequences", sequences)] {
-            if size == Some(0) {
-                let message = format!("the {name} must be at least 1");
-                return Err(CliError::new("U001", message).at(self.place(name)).help("give at least 1"));
-            }
-        }
-        Ok(ImportOptions {
-            format: self.format()?,
-            batch,
-            dims: self.document.dims.clone(),
-            context,
-            sequences,
-            precision: self.document.precision,
-            tied: if self.document.tied_together { Tied::Together } else { Tied::Copy },
-            fusion: if self.document.without_fusion { Fusion::Off } else { Fusion::On },
-            cost_rules: match self.document.cost_rules {
-                None | Some(2) => CostRules::Two,
-                Some(1) => CostRules::One,
-                Some(other) => {
-                    let message = format!("unknown cost rules {other}");
-                    return Err(CliError::new("U001", message)
-                        .at(self.place("cost_rules"))
-                        .help("use 1 or 2"));
-                }
-            },
-            time_unit: self.document.time_unit.map(|unit| match unit {
-                TimeUnitDocument::S => TimeUnit::Seconds,
-                TimeUnitDocument::Ms => TimeUnit::Milliseconds,
-                TimeUnitDocument::Us => TimeUnit::Microseconds,
-                TimeUnitDocument::Ns => TimeUnit::Nanoseconds,
-            }),
-            keep_input_costs,
-            profile_class: self.document.profile_class.clone(),
-            gradients: match self.document.gradients {
-                None | Some(GradientsDocument::Mirrored) => Gradients::Mirrored,
-                Some(GradientsDocument::Reversed) => Gradients::Reversed,
-            },
-        })
+        import_options(&self.document, |name| self.place(name))
     }
 
-    /// Rejects options of the command line that the format does not use, because ignoring one would silently read
-    /// another model than requested. The exception is the batch, which also scales the throughput; if it does not
-    /// change the costs, a note reports it.
+    /// Rejects options of the command line that the format does not use. A note reports a batch that does not change
+    /// the costs.
     ///
     /// # Errors
     /// If an option has no effect on models of this format (U012).
     pub(crate) fn suit(&self, format: Format) -> Result<()> {
-        let entry = format.entry();
-        let of_any = ["format", "tied_together", "whole_layers", "memory_reserve", "costs"];
-        let takes = |name: &str| of_any.contains(&name) || entry.options.contains(&name);
-        for name in self.typed.iter().filter(|name| !takes(name)) {
-            if let ("batch", Some(batch)) = (name.as_str(), self.document.batch) {
-                output::note(&format!(
-                    "note: --batch {batch} does not change the costs of the file; it states how many samples they \
-                     are for"
-                ));
-                continue;
-            }
-            let others = FORMATS.iter().filter(|entry| entry.options.contains(&name.as_str()));
-            let others: Vec<&str> = others.map(|entry| entry.name).collect();
-            let message = format!("the option has no effect on models of the format {}", entry.name);
-            return Err(CliError::new("U012", message)
-                .at(option(name))
-                .help(format!("leave it out; it is an option of {}", others.join(", "))));
+        let only_counted = suit(self.typed.iter().map(String::as_str), format, option)?;
+        if let (true, Some(batch)) = (only_counted, self.document.batch) {
+            output::note(&format!(
+                "note: --batch {batch} does not change the costs of the file; it states how many samples they are for"
+            ));
         }
         Ok(())
-    }
-
-    /// The requested format of the model, if any.
-    fn format(&self) -> Result<Option<Format>> {
-        let Some(name) = self.document.format.as_deref() else { return Ok(None) };
-        Format::named(name).map(Some).ok_or_else(|| {
-            let known = FORMATS.iter().map(|entry| entry.name);
-            let error = CliError::new("U005", format!("unknown model format `{name}`"));
-            let error = if self.typed.contains("format") { error } else { error.at(self.place("format")) };
-            error.help(format!("{}; omit --format to detect it", instead(name, known)))
-        })
-    }
-
-    /// Sets the requested memory reserve on every device except hosts.
-    pub(crate) fn reserve(&self, cluster: &mut ClusterDocument) {
-        if let Some(bytes) = self.document.memory_reserve {
-            for kind in cluster.kinds.iter_mut().filter(|kind| !kind.host) {
-                kind.reserve_bytes = Some(bytes as f64);
-            }
-        }
     }
 }
 
@@ -315,7 +237,7 @@ mod tests {
         let arguments = ImportArguments { batch: Some(16), ..nothing() };
         let options = ModelOptions::new(&arguments, None, kept).expect("options");
         assert_eq!(options.reading().expect("a reading").batch, Some(16));
-        assert!(options.whole_layers());
+        assert!(options.document().whole_layers);
         assert_eq!(options.kept().and_then(|kept| kept.memory_reserve), Some(5));
         assert_eq!([options.place("batch"), options.place("format")], ["--batch", "plan.json: model.format"]);
     }

@@ -41,6 +41,13 @@ pub(crate) fn note(line: &str) {
     story(&visible(line));
 }
 
+/// Writes notes to standard error, a line each.
+pub(crate) fn notes(notes: &[String]) {
+    for text in notes {
+        note(&format!("note: {text}"));
+    }
+}
+
 /// Writes an error to standard error.
 pub(crate) fn error(error: &CliError) {
     story(&error.to_string());

@@ -18,8 +18,8 @@ use stagewright::report::html::{self, Page};
 use stagewright::report::step::Step;
 use stagewright::report::table;
 use stagewright::report::throughput::throughput;
-use stagewright::robust;
 use stagewright::text::visible;
+use stagewright::{reading, robust};
 
 use super::args::PlanArguments;
 use super::error::{CliError, Result};
@@ -29,7 +29,7 @@ use super::policy;
 use super::progress::Progress;
 use super::recorder::Recorder;
 use super::resolve::{self, Chosen, Robustness, Solving};
-use super::{export, interrupt, joint, measured, output, simulate, strategies};
+use super::{export, interrupt, joint, output, simulate, strategies};
 
 /// Maximum time of a diagnosis; it also ends with the time limit of the solve.
 const DIAGNOSIS: Duration = Duration::from_secs(20);
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     let Answer { problem, solution, document, .. } = &mut answer;
     document.model = options;
     let placement = solution.plan.as_ref().map(|plan| &plan.placement);
-    document.sources = placement.and_then(|placement| measured::sources(problem, placement, &coverage));
+    document.sources = placement.and_then(|placement| reading::sources(problem, placement, &coverage));
     document.throughput = solution
         .value()
         .and_then(|value| throughput(&document.objective, value, batch, problem.graph().document()));

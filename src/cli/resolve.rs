@@ -1,6 +1,5 @@
 //! Interpretation of arguments: files to documents, options to an objective and limits.
 
-use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +11,6 @@ use stagewright::core::document::{
     PlanDocument, Split,
 };
 use stagewright::core::graph::Graph;
-use stagewright::core::memory;
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::{Problem, ProblemError};
 use stagewright::core::solver::{Limits, Solver};
@@ -21,9 +19,8 @@ use stagewright::costs::Coverage;
 use stagewright::formats::{
     Foreign, Imported, PlanFile, import_cluster, import_file, import_model, import_pins,
 };
-use stagewright::layers::keep_whole;
 use stagewright::nearest::{instead, nearest_three};
-use stagewright::{portfolio, registry};
+use stagewright::{portfolio, reading, registry};
 
 use super::args::{
     AroundArguments, Criterion, ImportArguments, ModelArguments, ObjectiveArguments, PlanArguments,
@@ -32,7 +29,7 @@ use super::args::{
 use super::error::{CliError, Result};
 use super::files::{Input, Opened, at_most_one_standard, is_standard, open, read};
 use super::model_options::{Kept, ModelOptions};
-use super::{measured, output, precision, profiled, quantity, unpriced};
+use super::{measured, output, quantity};
 
 /// The documents of a problem, with their labels in errors.
 pub(crate) struct Documents {
@@ -55,10 +52,7 @@ pub(crate) struct Documents {
 impl Documents {
     /// The samples and tokens in a batch of the model, if known.
     pub(crate) fn batch(&self) -> Option<BatchDocument> {
-        let given = self.options.as_ref().and_then(|options| NonZeroU64::new(options.batch?));
-        let known = self.model.graph.batch;
-        let samples = given.or(known.map(|known| known.samples))?;
-        Some(BatchDocument { samples, tokens: known.and_then(|known| known.tokens) })
+        reading::batch(&self.model.graph, self.options.as_ref())
     }
 }
 
@@ -124,9 +118,10 @@ pub(crate) fn documents_of(
             }
         },
     };
-    profiled::on(&mut model, options.profile_class(), &cluster)?;
-    precision::tell(&label, &model.graph, &cluster);
-    let coverage = measured::on(&mut model, &mut cluster, &options.costs())?;
+    let costs = measured::documents(&options.costs())?;
+    let mut notes = Vec::new();
+    let coverage = reading::join(&label, &mut model, &mut cluster, options.document(), costs, &mut notes)?;
+    output::notes(&notes);
     let pins = match pins {
         Some(path) => {
             let Input { label, bytes } = read(path)?;
@@ -134,14 +129,6 @@ pub(crate) fn documents_of(
         }
         None => None,
     };
-    options.reserve(&mut cluster);
-    // Makes the default reserve explicit, so that every table shows the memory that a plan may use.
-    for kind in &mut cluster.kinds {
-        let reserve = memory::reserve(&model.graph, kind);
-        if reserve > 0.0 {
-            kind.reserve_bytes = Some(reserve);
-        }
-    }
     Ok(Documents { label, model, cluster_label, cluster, pins, options: options.kept(), coverage })
 }
 
@@ -166,22 +153,21 @@ pub(crate) fn refuse_folder(path: &Path) -> Result<()> {
 
 /// Reads a model from an open input.
 pub(crate) fn opened_model(opened: Opened, options: &ModelOptions) -> Result<(String, Imported)> {
-    let reading = options.reading()?;
+    let import = options.reading()?;
     let (label, mut model) = match opened {
         Opened::Memory(Input { label, bytes }) => {
-            let model = import_model(&label, &bytes, &reading)?;
+            let model = import_model(&label, &bytes, &import)?;
             (label, model)
         }
         Opened::File(label, mut file) => {
-            let model = import_file(&label, &mut file, &reading)?;
+            let model = import_file(&label, &mut file, &import)?;
             (label, model)
         }
     };
     options.suit(model.format)?;
-    if options.whole_layers() {
-        keep_whole(&mut model.graph);
-    }
-    unpriced::tell(&label, &model.graph);
+    let mut notes = Vec::new();
+    reading::finish(&label, &mut model, options.document(), &mut notes);
+    output::notes(&notes);
     Ok((label, model))
 }
 

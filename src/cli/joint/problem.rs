@@ -12,6 +12,7 @@ use stagewright::core::tolerance;
 use stagewright::formats::piper::{self, configuration_names, layer_names};
 use stagewright::formats::{Format, import_piper, is_piper, layers};
 use stagewright::joint::{iteration, sample};
+use stagewright::reading;
 use stagewright::report::joint::JointFigures;
 
 use super::super::args::{ModelArguments, ParallelArguments};
@@ -196,7 +197,7 @@ impl Layers {
         let cluster = match around.cluster.as_deref().map(resolve::cluster_file).transpose()? {
             None => None,
             Some((_, mut cluster)) => {
-                options.reserve(&mut cluster);
+                reading::reserve(&mut cluster, options.document());
                 on_cluster(&mut document, &cluster)?;
                 Some(cluster)
             }

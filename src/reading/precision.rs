@@ -5,15 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stagewright::core::document::{
+use stagewright_core::document::{
     ClassDocument, ClusterDocument, GraphDocument, OperatorDocument, Precision,
 };
 
-use super::output;
-
-/// Reports on standard error, in one line, the precisions of a model without a peak on a class of the cluster, and
-/// the peak used instead. Classes with a single peak for all precisions are not reported.
-pub(crate) fn tell(label: &str, graph: &GraphDocument, cluster: &ClusterDocument) {
+/// A note, in one line, on the precisions of a model without a peak on a class of the cluster, and
+/// the peak used instead. Classes with a single peak for all precisions are left out.
+pub(super) fn note(label: &str, graph: &GraphDocument, cluster: &ClusterDocument) -> Option<String> {
     let used: BTreeSet<&str> = cluster.kinds.iter().map(|kind| kind.class.as_str()).collect();
     let mut lacking: Vec<String> = Vec::new();
     for (name, class) in cluster.classes.iter().filter(|(name, _)| used.contains(name.as_str())) {
@@ -34,12 +32,10 @@ pub(crate) fn tell(label: &str, graph: &GraphDocument, cluster: &ClusterDocument
         });
         lacking.extend(told);
     }
-    if !lacking.is_empty() {
-        output::note(&format!(
-            "note: {label}: no peak for the precision of {}; --precision casts an ONNX model",
-            lacking.join("; ")
-        ));
-    }
+    (!lacking.is_empty()).then(|| {
+        let lacking = lacking.join("; ");
+        format!("{label}: no peak for the precision of {lacking}; --precision casts an ONNX model")
+    })
 }
 
 /// Whether an operator's cost on a class depends on the class's peak.

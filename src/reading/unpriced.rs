@@ -6,16 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use stagewright::core::document::GraphDocument;
-use stagewright::report::units::name;
-
-use super::output;
+use stagewright_core::document::GraphDocument;
+use stagewright_report::units::name;
 
 /// Number of kinds that a note names; the rest are counted.
 const KINDS_NAMED: usize = 8;
 
-/// Reports on standard error the operators of a model that are priced only by the bytes they move, if any.
-pub(crate) fn tell(label: &str, graph: &GraphDocument) {
+/// A note on the operators of a model that are priced only by the bytes they move, if any.
+pub(super) fn note(label: &str, graph: &GraphDocument) -> Option<String> {
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     for operator in &graph.operators {
         if operator.flop.is_none() && operator.bytes_moved.is_some() && operator.seconds.is_empty() {
@@ -23,15 +21,13 @@ pub(crate) fn tell(label: &str, graph: &GraphDocument) {
         }
     }
     if kinds.is_empty() {
-        return;
+        return None;
     }
     let mut told: Vec<String> =
         kinds.iter().take(KINDS_NAMED).map(|(kind, count)| format!("{count} {}", name(kind))).collect();
     if kinds.len() > KINDS_NAMED {
         told.push(format!("{} more kinds", kinds.len() - KINDS_NAMED));
     }
-    output::note(&format!(
-        "note: {label}: operators without FLOP are priced only by the bytes that they move: {}",
-        told.join(", ")
-    ));
+    let told = told.join(", ");
+    Some(format!("{label}: operators without FLOP are priced only by the bytes that they move: {told}"))
 }

@@ -5,12 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stagewright::core::document::ClusterDocument;
-use stagewright::formats::Imported;
-use stagewright::formats::reference::ACCELERATOR;
-use stagewright::nearest::{instead, nearest};
+use stagewright_core::document::ClusterDocument;
+use stagewright_formats::Imported;
+use stagewright_formats::nearest::{instead, nearest};
+use stagewright_formats::reference::ACCELERATOR;
 
-use super::error::{CliError, Result};
+use crate::failure::{Failure, Result};
 
 /// Assigns the times of a profile to their device class.
 ///
@@ -28,7 +28,7 @@ pub(super) fn on(model: &mut Imported, asked: Option<&str>, cluster: &ClusterDoc
     if let Some(asked) = asked {
         let meant = nearest(asked, classes.iter().copied());
         let meant = meant.map(|class| format!("; did you mean `{class}`?")).unwrap_or_default();
-        return Err(CliError::new("U011", format!("the cluster has no device of class `{asked}`{meant}"))
+        return Err(Failure::new("U011", format!("the cluster has no device of class `{asked}`{meant}"))
             .at("--profile-class")
             .help(instead(asked, classes.iter().copied())));
     }
@@ -40,7 +40,7 @@ pub(super) fn on(model: &mut Imported, asked: Option<&str>, cluster: &ClusterDoc
             rename(model, only);
             Ok(())
         }
-        _ => Err(CliError::new("U011", "the profile does not state the class of the measured device")
+        _ => Err(Failure::new("U011", "the profile does not state the class of the measured device")
             .at("--profile-class")
             .help(instead("", classes.iter().copied()))),
     }

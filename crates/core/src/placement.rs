@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::cluster::DeviceId;
 use crate::contract::{UnitId, Units};
-use crate::document::ObjectiveKind;
+use crate::document::{ObjectiveKind, Split};
+use crate::evaluate::precedences;
 use crate::graph::{Graph, OpId};
+use crate::ids::Keyed;
 use crate::problem::Problem;
 
 /// A device for every operator.
@@ -51,6 +53,23 @@ impl Placement {
         replicas: BTreeMap<DeviceId, u32>,
     ) -> Self {
         Placement { order: Order::Pipeline { stages, replicas }, ..Placement::new(device_of) }
+    }
+
+    /// A placement with its devices in a pipeline order that the contiguous rule admits, if there is one: each device comes
+    /// after those from which forward tensors arrive, and of two that may be next, the one with the first operator in
+    /// topological order comes first. Without such an order, or under another rule, the placement has no order.
+    /// O(pins + devices²).
+    ///
+    /// # Panics
+    /// If there is no device for every operator of the problem.
+    pub fn in_pipeline_order(problem: &Problem, device_of: Vec<DeviceId>) -> Self {
+        let objective = problem.objective();
+        let is_contiguous =
+            objective.kind() == ObjectiveKind::Throughput && objective.rules().split == Split::Contiguous;
+        match is_contiguous.then(|| pipeline_order(problem, &device_of)).flatten() {
+            Some(stages) => Placement::with_stages(device_of, stages, BTreeMap::new()),
+            None => Placement::new(device_of),
+        }
     }
 
     /// A placement for one sample through offloaded calls: each operator has a device and the number of the call of
@@ -159,4 +178,37 @@ impl Placement {
         used.dedup();
         used
     }
+}
+
+/// The devices in use in an order without tensors against it; `None` if they are on a cycle.
+fn pipeline_order(problem: &Problem, device_of: &[DeviceId]) -> Option<Vec<DeviceId>> {
+    let graph = problem.graph();
+    // Devices by their first operator.
+    let mut used: Vec<DeviceId> = Vec::new();
+    let mut slot = Keyed::filled(usize::MAX, problem.cluster().device_count());
+    for &op in graph.topological() {
+        let device = device_of[op.index()];
+        if slot[device] == usize::MAX {
+            slot[device] = used.len();
+            used.push(device);
+        }
+    }
+    let count = used.len();
+    let mut precedes = vec![false; count * count];
+    for (before, after) in precedences(graph) {
+        let (before, after) = (slot[device_of[before.index()]], slot[device_of[after.index()]]);
+        precedes[before * count + after] |= before != after;
+    }
+    let waits = |after: usize| (0..count).filter(|before| precedes[before * count + after]).count();
+    let mut waiting: Vec<usize> = (0..count).map(waits).collect();
+    let mut order = Vec::with_capacity(count);
+    while order.len() < count {
+        let next = (0..count).find(|&at| waiting[at] == 0)?;
+        waiting[next] = usize::MAX;
+        for after in (0..count).filter(|after| precedes[next * count + after]) {
+            waiting[after] -= 1;
+        }
+        order.push(used[next]);
+    }
+    Some(order)
 }

@@ -1,5 +1,6 @@
 //! The cost model, the simulator, schedules and bounds against independent definitions.
 
+mod batch;
 mod makespan_bounds;
 mod oracles;
 mod schedule;

@@ -89,7 +89,10 @@ pub fn placement(problem: &Problem, plan: &PlanDocument) -> Result<Placement, Pl
     match plan.objective.kind {
         ObjectiveKind::Throughput => {
             let (stages, replicas) = names.stages(plan)?;
-            Ok(Placement::with_stages(device_of, stages, replicas))
+            match stages.is_empty() && replicas.is_empty() {
+                true => Ok(Placement::in_pipeline_order(problem, device_of)),
+                false => Ok(Placement::with_stages(device_of, stages, replicas)),
+            }
         }
         ObjectiveKind::Latency => match names.calls(plan, &device_of)? {
             Some(call_of) => Ok(Placement::with_calls(device_of, call_of)),

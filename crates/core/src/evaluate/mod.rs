@@ -3,6 +3,7 @@
 //! This is the single definition of a placement's value: every solver's result is evaluated here before it is
 //! reported. It works on operators and tensors, not on contracted units.
 
+mod batch;
 mod constraint;
 mod latency;
 mod makespan;
@@ -10,6 +11,8 @@ mod pipeline;
 mod steady;
 mod throughput;
 
+pub use batch::{Values, evaluate_all};
+pub(crate) use constraint::precedences;
 pub use pipeline::pipeline;
 pub use steady::{NoSteadyState, Place, SteadyDevice, SteadyState, SteadyTask, SteadyWork, steady};
 use thiserror::Error;

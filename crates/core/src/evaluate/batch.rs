@@ -1,0 +1,85 @@
+//! Values of many placements of one problem.
+
+use rayon::prelude::*;
+
+use super::constraint::check_colocation;
+use super::evaluate;
+use crate::cluster::DeviceId;
+use crate::document::ObjectiveKind;
+use crate::graph::OpId;
+use crate::placement::Placement;
+use crate::problem::Problem;
+use crate::simulate::{Flow, Simulator, Template};
+use crate::tolerance;
+
+/// Evaluates placements of one problem one after the other, with the memory that they share.
+#[derive(Debug, Clone)]
+pub struct Values<'p> {
+    problem: &'p Problem,
+    simulation: Option<(Simulator, Template<'p>, Flow)>,
+}
+
+impl<'p> Values<'p> {
+    /// Prepares a problem, in O(operators · pools).
+    pub fn new(problem: &'p Problem) -> Values<'p> {
+        let simulation = (problem.objective().kind() == ObjectiveKind::Makespan)
+            .then(|| (Simulator::new(), Template::new(problem), Flow::default()));
+        Values { problem, simulation }
+    }
+
+    /// The value of a placement, or infinity if it violates a constraint: the value of [`evaluate`], which also says what
+    /// it consists of.
+    ///
+    /// # Panics
+    /// As for [`evaluate`].
+    pub fn of(&mut self, placement: &Placement) -> f64 {
+        let problem = self.problem;
+        let graph = problem.graph();
+        let runs = |op: OpId| problem.seconds(op, problem.pool_of(placement.device_of(op))).is_some();
+        if !graph.operators().all(runs) {
+            return f64::INFINITY;
+        }
+        let Some((simulator, template, spare)) = &mut self.simulation else {
+            let evaluation = evaluate(problem, placement);
+            return if evaluation.is_feasible() { evaluation.value } else { f64::INFINITY };
+        };
+        let mut violations = Vec::new();
+        check_colocation(problem, placement, &mut violations);
+        // Whatever else is wrong with a placement, it has no simulation then.
+        if !violations.is_empty() || !is_permutation(placement.priority(), graph.operator_count()) {
+            return f64::INFINITY;
+        }
+        let flow = template.flow_of(placement, std::mem::take(spare));
+        let timeline = simulator.run(&flow);
+        let fits = |device: DeviceId| {
+            let limit = problem.pools()[problem.pool_of(device)].memory;
+            tolerance::fits(timeline.peak_bytes()[device.index()], limit)
+        };
+        let value = if problem.cluster().devices().all(fits) { timeline.makespan() } else { f64::INFINITY };
+        *spare = flow;
+        value
+    }
+}
+
+/// Whether a priority is empty or names every operator once.
+fn is_permutation(priority: &[OpId], count: usize) -> bool {
+    if priority.is_empty() {
+        return true;
+    }
+    let mut seen = vec![false; count];
+    priority.len() == count && priority.iter().all(|op| !std::mem::replace(&mut seen[op.index()], true))
+}
+
+/// Values of `count` placements, the n-th of which `placement` makes: infinity for those that violate a constraint. In
+/// parallel on the threads of the current rayon pool; the values do not depend on their number.
+///
+/// # Panics
+/// As for [`evaluate`].
+pub fn evaluate_all(
+    problem: &Problem,
+    count: usize,
+    placement: impl Fn(usize) -> Placement + Sync,
+) -> Vec<f64> {
+    let value = |values: &mut Values<'_>, at: usize| values.of(&placement(at));
+    (0..count).into_par_iter().map_init(|| Values::new(problem), value).collect()
+}

@@ -1,0 +1,3 @@
+//! Errors of the command line.
+
+pub(crate) use stagewright::failure::{Failure as CliError, Result};

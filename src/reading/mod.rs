@@ -1,0 +1,77 @@
+//! Models and clusters that are read together: what one leaves open and the other decides.
+//!
+//! A file does not say everything about a model. [`import_options`] takes what was said beside it to its importer, and
+//! [`join`] prepares a model and a cluster for each other: the class of profiled times, measurements, memory reserves.
+//! What a reader should know about their prices is returned as notes; who called prints them.
+
+mod measured;
+mod options;
+mod precision;
+mod profiled;
+mod unpriced;
+
+use std::num::NonZeroU64;
+
+use stagewright_core::document::{
+    BatchDocument, ClusterDocument, CostsDocument, GraphDocument, ModelOptionsDocument,
+};
+use stagewright_core::memory;
+use stagewright_costs::Coverage;
+use stagewright_formats::Imported;
+use stagewright_formats::layers::keep_whole;
+
+use crate::failure::Result;
+pub use measured::{measured, sources};
+pub use options::{import_options, suit};
+
+/// Finishes a model that has been imported: groups whole layers, if the options say so. Notes name operators that have
+/// no price but their bytes.
+pub fn finish(label: &str, model: &mut Imported, options: &ModelOptionsDocument, notes: &mut Vec<String>) {
+    if options.whole_layers {
+        keep_whole(&mut model.graph);
+    }
+    notes.extend(unpriced::note(label, &model.graph));
+}
+
+/// Prepares a model and a cluster for each other, and says where the seconds of operators come from. `costs` are
+/// measurements with their labels.
+///
+/// # Errors
+/// If the class of profiled times is open (U011), or the measurements contradict one another.
+pub fn join(
+    label: &str,
+    model: &mut Imported,
+    cluster: &mut ClusterDocument,
+    options: &ModelOptionsDocument,
+    costs: Vec<(String, CostsDocument)>,
+    notes: &mut Vec<String>,
+) -> Result<Coverage> {
+    profiled::on(model, options.profile_class.as_deref(), cluster)?;
+    notes.extend(precision::note(label, &model.graph, cluster));
+    let coverage = measured(model, cluster, costs, notes)?;
+    reserve(cluster, options);
+    // Makes the default reserve explicit, so that every table shows the memory that a plan may use.
+    for kind in &mut cluster.kinds {
+        let reserve = memory::reserve(&model.graph, kind);
+        if reserve > 0.0 {
+            kind.reserve_bytes = Some(reserve);
+        }
+    }
+    Ok(coverage)
+}
+
+/// Sets the requested memory reserve on every device except hosts.
+pub fn reserve(cluster: &mut ClusterDocument, options: &ModelOptionsDocument) {
+    if let Some(bytes) = options.memory_reserve {
+        for kind in cluster.kinds.iter_mut().filter(|kind| !kind.host) {
+            kind.reserve_bytes = Some(bytes as f64);
+        }
+    }
+}
+
+/// The samples and tokens in a batch of a model, if known.
+pub fn batch(graph: &GraphDocument, options: Option<&ModelOptionsDocument>) -> Option<BatchDocument> {
+    let given = options.and_then(|options| NonZeroU64::new(options.batch?));
+    let samples = given.or(graph.batch.map(|known| known.samples))?;
+    Some(BatchDocument { samples, tokens: graph.batch.and_then(|known| known.tokens) })
+}

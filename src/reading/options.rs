@@ -1,0 +1,92 @@
+//! What the options of a model mean to its importer, and which of them its format uses.
+
+use stagewright_core::document::{GradientsDocument, ModelOptionsDocument, TimeUnitDocument};
+use stagewright_formats::nearest::instead;
+use stagewright_formats::{CostRules, FORMATS, Format, Fusion, Gradients, ImportOptions, Tied, TimeUnit};
+
+use crate::failure::{Failure, Result};
+
+/// Options of every format, by their names in a plan's `model`.
+const OF_ANY: [&str; 5] = ["format", "tied_together", "whole_layers", "memory_reserve", "costs"];
+
+/// The options for importers. `place` says where an option was given, by its name in the document.
+///
+/// # Errors
+/// If a size is zero (U001), or the format or the cost rules are unknown (U005, U001).
+pub fn import_options(
+    options: &ModelOptionsDocument,
+    place: impl Fn(&str) -> String,
+) -> Result<ImportOptions> {
+    let wrong =
+        |name: &str, cause: String, help: &str| Err(Failure::new("U001", cause).at(place(name)).help(help));
+    let ModelOptionsDocument { batch, context, sequences, keep_input_costs, .. } = *options;
+    for (name, size) in [("batch", batch), ("context", context), ("sequences", sequences)] {
+        if size == Some(0) {
+            return wrong(name, format!("the {name} must be at least 1"), "give at least 1");
+        }
+    }
+    Ok(ImportOptions {
+        format: format(options, &place)?,
+        batch,
+        dims: options.dims.clone(),
+        context,
+        sequences,
+        precision: options.precision,
+        tied: if options.tied_together { Tied::Together } else { Tied::Copy },
+        fusion: if options.without_fusion { Fusion::Off } else { Fusion::On },
+        cost_rules: match options.cost_rules {
+            None | Some(2) => CostRules::Two,
+            Some(1) => CostRules::One,
+            Some(other) => return wrong("cost_rules", format!("unknown cost rules {other}"), "use 1 or 2"),
+        },
+        time_unit: options.time_unit.map(|unit| match unit {
+            TimeUnitDocument::S => TimeUnit::Seconds,
+            TimeUnitDocument::Ms => TimeUnit::Milliseconds,
+            TimeUnitDocument::Us => TimeUnit::Microseconds,
+            TimeUnitDocument::Ns => TimeUnit::Nanoseconds,
+        }),
+        keep_input_costs,
+        profile_class: options.profile_class.clone(),
+        gradients: match options.gradients {
+            None | Some(GradientsDocument::Mirrored) => Gradients::Mirrored,
+            Some(GradientsDocument::Reversed) => Gradients::Reversed,
+        },
+    })
+}
+
+/// The requested format of the model, if any.
+fn format(options: &ModelOptionsDocument, place: impl Fn(&str) -> String) -> Result<Option<Format>> {
+    let Some(name) = options.format.as_deref() else { return Ok(None) };
+    Format::named(name).map(Some).ok_or_else(|| {
+        let known = FORMATS.iter().map(|entry| entry.name);
+        Failure::new("U005", format!("unknown model format `{name}`"))
+            .at(place("format"))
+            .help(format!("{}; omit it to detect the format", instead(name, known)))
+    })
+}
+
+/// Rejects given options that a format does not use, because ignoring one would silently read another model than
+/// requested. The exception is the batch, which also scales the throughput: returns whether it has no other effect.
+///
+/// # Errors
+/// If an option has no effect on models of this format (U012).
+pub fn suit<'a>(
+    given: impl Iterator<Item = &'a str>,
+    format: Format,
+    place: impl Fn(&str) -> String,
+) -> Result<bool> {
+    let mut only_counted = false;
+    for name in given.filter(|name| !OF_ANY.contains(name) && !format.has_option(name)) {
+        if name == "batch" {
+            only_counted = true;
+            continue;
+        }
+        let others = FORMATS.iter().filter(|entry| entry.options.contains(&name));
+        let others: Vec<&str> = others.map(|entry| entry.name).collect();
+        let cause = format!("the option has no effect on models of the format {}", format.entry().name);
+        return Err(Failure::new("U012", cause)
+            .at(place(name))
+            .help(format!("leave it out; it is an option of {}", others.join(", "))));
+    }
+    Ok(only_counted)
+}

@@ -42,7 +42,7 @@
 //! - [`mod@solve`], [`portfolio`], [`registry`]: solving, the choice of a solver, and the tables of solvers and bounds.
 //! - [`diagnose`], [`explain`]: why there is no plan, and why a plan takes as long as it does.
 //! - [`robust`]: the plan of least value when costs are off.
-//! - [`reading`], [`failure`]: a model and a cluster that are read together, and errors as users see them.
+//! - [`files`], [`reading`], [`failure`]: files, a model and a cluster that are read together, and errors as users see them.
 //! - [`joint`]: joint plans, with degrees of parallelism by stage and configurations by layer.
 //! - [`shard`]: the choice of a strategy for every operator under a memory limit.
 //! - [`costs`]: measured costs of operators, kernels and transfers.
@@ -62,6 +62,7 @@ mod absent;
 pub mod diagnose;
 pub mod explain;
 pub mod failure;
+pub mod files;
 mod integer;
 pub mod learned;
 pub mod portfolio;

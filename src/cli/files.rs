@@ -2,26 +2,19 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Seek, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use flate2::read::MultiGzDecoder;
+use stagewright::files::{GZIP, HELD, large, replace, unpacked, unreadable};
+pub(crate) use stagewright::files::{Input, Opened};
 
 use super::error::{CliError, Result};
 use super::output;
 
 /// Path that means standard input or output.
 const STANDARD: &str = "-";
-
-/// The content of a file, with its name in errors.
-#[derive(Debug, Clone)]
-pub(crate) struct Input {
-    /// Name in errors.
-    pub(crate) label: String,
-    /// Content.
-    pub(crate) bytes: Vec<u8>,
-}
 
 /// Whether a path means standard input or output.
 pub(crate) fn is_standard(path: &Path) -> bool {
@@ -74,37 +67,12 @@ pub(crate) fn outputs(outputs: &[(&str, Option<&Path>)]) -> Result<Outputs> {
     Ok(if is_standard { Outputs::Standard } else { Outputs::Files })
 }
 
-/// An input that may be large.
-pub(crate) enum Opened {
-    /// The whole content.
-    Memory(Input),
-    /// A file of more than [`HELD`] bytes, with its name in errors: its reader may not need all of it.
-    File(String, File),
-}
-
-/// Files up to this size in bytes are always read into memory whole.
-const HELD: u64 = 16 << 20;
-
-/// Magic number of gzip files.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
-
-/// Maximum unpacked size of a gzip file, in bytes. The content is a structure without weights, and a few bytes can
-/// claim any size.
-const UNPACKED: u64 = 1 << 30;
-
 /// Opens a file. Small or compressed files, standard input and pipes are read whole.
 pub(crate) fn open(path: &Path) -> Result<Opened> {
-    if !is_standard(path)
-        && let Ok(mut file) = File::open(path)
-        && file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > HELD)
-    {
-        let mut first = [0; GZIP.len()];
-        let is_plain = file.read_exact(&mut first).is_ok() && first != GZIP && file.rewind().is_ok();
-        if is_plain {
-            return Ok(Opened::File(path.display().to_string(), file));
-        }
+    match large(path).filter(|_| !is_standard(path)) {
+        Some(file) => Ok(Opened::File(path.display().to_string(), file)),
+        None => read(path).map(Opened::Memory),
     }
-    read(path).map(Opened::Memory)
 }
 
 /// What was read from inputs that can be read only once, and not asked for yet.
@@ -172,24 +140,8 @@ pub(crate) fn read(path: &Path) -> Result<Input> {
     let standard = is_standard(path);
     let label = if standard { "standard input".into() } else { path.display().to_string() };
     match bytes(path) {
-        Ok(bytes) if bytes.starts_with(&GZIP) => unpacked(label, &bytes),
-        Ok(bytes) => Ok(Input { label, bytes }),
-        Err(error) => Err(CliError::new("I001", format!("cannot read the file: {error}"))
-            .at(label)
-            .help("check the path and its permissions")),
-    }
-}
-
-fn unpacked(label: String, packed: &[u8]) -> Result<Input> {
-    let mut bytes = Vec::new();
-    match MultiGzDecoder::new(packed).take(UNPACKED + 1).read_to_end(&mut bytes) {
-        Ok(_) if bytes.len() as u64 <= UNPACKED => Ok(Input { label, bytes }),
-        Ok(_) => Err(CliError::new("I005", "the gzip file unpacks to more than 1 GiB")
-            .at(label)
-            .help("unpack it with gunzip, and give the unpacked file")),
-        Err(error) => Err(CliError::new("I005", format!("the gzip file cannot be unpacked: {error}"))
-            .at(label)
-            .help("create it again: it is truncated or damaged")),
+        Ok(bytes) => Ok(Input { bytes: unpacked(&label, bytes)?, label }),
+        Err(error) => Err(unreadable(label, &error)),
     }
 }
 
@@ -198,27 +150,13 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
     write_with(path, |file| file.write_all(text.as_bytes()))
 }
 
-/// Writes a file, or standard output for `-`. A file is written atomically: to a temporary file in the same folder,
-/// which is then renamed. Anything but a regular file (a device, a pipe) is written directly. `fill` writes the content;
-/// the writer is buffered.
+/// Writes a file atomically, or standard output for `-`. `fill` writes the content; the writer is buffered.
 pub(crate) fn write_with(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     if is_standard(path) {
         let mut out = BufWriter::new(io::stdout().lock());
         return output::judged(fill(&mut out).and_then(|()| out.flush()));
     }
-    // A link stays a link: its target is replaced.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let special = fs::metadata(&target).is_ok_and(|metadata| !metadata.is_file());
-    let written = if special {
-        File::create(&target).and_then(|mut file| buffered(&mut file, fill))
-    } else {
-        replace(&target, fill)
-    };
-    written.map_err(|error| {
-        CliError::new("I002", format!("cannot write the file: {error}"))
-            .at(path.display().to_string())
-            .help("check that the folder exists and is writable, and that the disk has space")
-    })
+    replace(path, fill)
 }
 
 /// Creates a folder and its parents, if they do not exist.
@@ -228,29 +166,4 @@ pub(crate) fn make_folder(path: &Path) -> Result<()> {
             .at(path.display().to_string())
             .help("check the permissions of its parent folder")
     })
-}
-
-fn buffered(file: &mut File, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let mut buffer = BufWriter::new(file);
-    fill(&mut buffer)?;
-    buffer.flush()
-}
-
-fn replace(target: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let folder = match target.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".stagewright-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // The default mode of new files, before the umask; temporary files are private by default.
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    let mut file = builder.tempfile_in(folder)?;
-    buffered(file.as_file_mut(), fill)?;
-    file.as_file().sync_all()?;
-    file.persist(target).map(drop).map_err(|error| error.error)
 }

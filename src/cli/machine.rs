@@ -108,7 +108,7 @@ pub(crate) struct Model {
 
 /// Reads an ONNX model: once, as it may be standard input.
 pub(crate) fn model(path: &Path, options: &ModelOptions) -> Result<Model> {
-    resolve::refuse_folder(path)?;
+    stagewright::reading::refuse_folder(path)?;
     let input = files::read(path)?;
     let (label, bytes) = (&input.label, &input.bytes);
     let reading = options.reading()?;

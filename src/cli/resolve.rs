@@ -16,9 +16,7 @@ use stagewright::core::problem::{Problem, ProblemError};
 use stagewright::core::solver::{Limits, Solver};
 use stagewright::core::uncertainty::Uncertainty;
 use stagewright::costs::Coverage;
-use stagewright::formats::{
-    Foreign, Imported, PlanFile, import_cluster, import_file, import_model, import_pins,
-};
+use stagewright::formats::{Imported, PlanFile, import_cluster, import_pins};
 use stagewright::nearest::{instead, nearest_three};
 use stagewright::{portfolio, reading, registry};
 
@@ -102,7 +100,7 @@ pub(crate) fn documents_of(
     at_most_one_standard(&[Some(path), cluster, pins])?;
     let options =
         ModelOptions::with_costs(&around.import, around.memory_reserve.as_deref(), &around.costs, kept)?;
-    refuse_folder(path)?;
+    reading::refuse_folder(path)?;
     let (label, mut model) = opened_model(open(path)?, &options)?;
     let (cluster_label, mut cluster) = match cluster {
         Some(path) => cluster_file(path)?,
@@ -139,31 +137,13 @@ pub(crate) fn model(
     kept: Option<Kept<'_>>,
 ) -> Result<(String, Imported)> {
     let options = ModelOptions::new(arguments, None, kept)?;
-    refuse_folder(path)?;
+    reading::refuse_folder(path)?;
     opened_model(open(path)?, &options)
-}
-
-/// Rejects the folder of a Hugging Face model; the error says how to export a graph.
-pub(crate) fn refuse_folder(path: &Path) -> Result<()> {
-    match path.is_dir() && path.join("config.json").is_file() {
-        true => Err(Foreign::Folder.refused(&path.display().to_string()).into()),
-        false => Ok(()),
-    }
 }
 
 /// Reads a model from an open input.
 pub(crate) fn opened_model(opened: Opened, options: &ModelOptions) -> Result<(String, Imported)> {
-    let import = options.reading()?;
-    let (label, mut model) = match opened {
-        Opened::Memory(Input { label, bytes }) => {
-            let model = import_model(&label, &bytes, &import)?;
-            (label, model)
-        }
-        Opened::File(label, mut file) => {
-            let model = import_file(&label, &mut file, &import)?;
-            (label, model)
-        }
-    };
+    let (label, mut model) = reading::import(opened, &options.reading()?)?;
     options.suit(model.format)?;
     let mut notes = Vec::new();
     reading::finish(&label, &mut model, options.document(), &mut notes);

@@ -11,18 +11,49 @@ mod profiled;
 mod unpriced;
 
 use std::num::NonZeroU64;
+use std::path::Path;
 
 use stagewright_core::document::{
     BatchDocument, ClusterDocument, CostsDocument, GraphDocument, ModelOptionsDocument,
 };
 use stagewright_core::memory;
 use stagewright_costs::Coverage;
-use stagewright_formats::Imported;
 use stagewright_formats::layers::keep_whole;
+use stagewright_formats::{Foreign, ImportOptions, Imported, import_file, import_model};
 
 use crate::failure::Result;
+use crate::files::{Input, Opened};
 pub use measured::{measured, sources};
 pub use options::{import_options, suit};
+
+/// Reads a model, with its label in errors; a large file only as far as its format needs.
+///
+/// # Errors
+/// If it is not a valid model.
+pub fn import(opened: Opened, options: &ImportOptions) -> Result<(String, Imported)> {
+    let (label, model) = match opened {
+        Opened::Memory(Input { label, bytes }) => {
+            let model = import_model(&label, &bytes, options);
+            (label, model)
+        }
+        Opened::File(label, mut file) => {
+            let model = import_file(&label, &mut file, options);
+            (label, model)
+        }
+    };
+    Ok((label, model?))
+}
+
+/// Rejects the folder of a Hugging Face model; the error says how to export a graph.
+///
+/// # Errors
+/// If the path is such a folder.
+pub fn refuse_folder(path: &Path) -> Result<()> {
+    match path.is_dir() && path.join("config.json").is_file() {
+        true => Err(Foreign::Folder.refused(&path.display().to_string()).into()),
+        false => Ok(()),
+    }
+}
 
 /// Finishes a model that has been imported: groups whole layers, if the options say so. Notes name operators that have
 /// no price but their bytes.

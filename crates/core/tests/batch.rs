@@ -2,7 +2,7 @@
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::evaluate::{evaluate, evaluate_all};
+use stagewright_core::evaluate::{Values, evaluate};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -42,7 +42,8 @@ fn values_of_many_placements_are_those_of_each() {
                     Placement::with_priority(device_of, priority)
                 })
                 .collect();
-            let values = evaluate_all(&problem, placements.len(), |at| placements[at].clone());
+            let mut shared = Values::new(&problem);
+            let values: Vec<f64> = placements.iter().map(|placement| shared.of(placement)).collect();
             assert_eq!(values, one_by_one(&problem, &placements), "problem {number}");
             feasible += values.iter().filter(|value| value.is_finite()).count();
         }

@@ -1,7 +1,5 @@
 //! Values of many placements of one problem.
 
-use rayon::prelude::*;
-
 use super::constraint::check_colocation;
 use super::evaluate;
 use crate::cluster::DeviceId;
@@ -68,18 +66,4 @@ fn is_permutation(priority: &[OpId], count: usize) -> bool {
     }
     let mut seen = vec![false; count];
     priority.len() == count && priority.iter().all(|op| !std::mem::replace(&mut seen[op.index()], true))
-}
-
-/// Values of `count` placements, the n-th of which `placement` makes: infinity for those that violate a constraint. In
-/// parallel on the threads of the current rayon pool; the values do not depend on their number.
-///
-/// # Panics
-/// As for [`evaluate`].
-pub fn evaluate_all(
-    problem: &Problem,
-    count: usize,
-    placement: impl Fn(usize) -> Placement + Sync,
-) -> Vec<f64> {
-    let value = |values: &mut Values<'_>, at: usize| values.of(&placement(at));
-    (0..count).into_par_iter().map_init(|| Values::new(problem), value).collect()
 }

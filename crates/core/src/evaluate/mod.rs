@@ -11,7 +11,7 @@ mod pipeline;
 mod steady;
 mod throughput;
 
-pub use batch::{Values, evaluate_all};
+pub use batch::Values;
 pub(crate) use constraint::precedences;
 pub use pipeline::pipeline;
 pub use steady::{NoSteadyState, Place, SteadyDevice, SteadyState, SteadyTask, SteadyWork, steady};

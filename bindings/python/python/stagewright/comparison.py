@@ -1,0 +1,142 @@
+"""Solvers side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _native
+from .plans import Plan, check, plan
+from .problems import Problem
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pandas as pd
+
+#: A solver of one's own: a function from a problem and a seed to a placement, a pair of placement and priority, or a
+#: plan.
+Solver = Callable[..., "npt.ArrayLike | tuple[npt.ArrayLike, npt.ArrayLike] | Plan"]
+
+
+def compare(
+    problem: Problem,
+    solvers: Sequence[str | Solver | Plan] | Mapping[str, str | Solver | Plan],
+    *,
+    seeds: int | Sequence[int] = 1,
+    time_limit: float | None = 60.0,
+    threads: int | None = None,
+) -> pd.DataFrame:
+    """Compares solvers, functions of one's own, and plans on one problem.
+
+    Args:
+        problem: The problem.
+        solvers: Names of solvers, functions and plans, or a mapping that names them. A function takes the problem, and
+            the seed as ``seed`` if it has such a parameter. It returns a placement, a placement and its priority, or a
+            plan.
+        seeds: Number of seeds, or the seeds. A plan has one row.
+        time_limit: Seconds of each named solver. A function has its own limit.
+        threads: Threads of each named solver.
+
+    Returns:
+        A row for each solver and seed: ``solver``, ``seed``, ``status``, ``value``, ``bound`` and ``gap`` (the bound is
+        the best one that any of them proved), ``seconds`` and ``reason``. A placement that violates a constraint has
+        the status ``infeasible placement`` and the violation as its reason. A function that raises, or returns no
+        placement, has ``error``. Neither ends the comparison.
+    """
+    import pandas as pd
+
+    named = dict(solvers) if isinstance(solvers, Mapping) else _named(solvers)
+    chosen = range(seeds) if isinstance(seeds, int) else seeds
+    rows: list[dict[str, Any]] = []
+    for name, solver in named.items():
+        for seed in [0] if isinstance(solver, Plan) else chosen:
+            rows.append({"solver": name, "seed": seed, **_row(problem, solver, seed, time_limit, threads)})
+    columns = ["solver", "seed", "status", "value", "bound", "gap", "seconds", "reason"]
+    table = pd.DataFrame(rows, columns=columns)
+    best = max([problem.bound(), *table["bound"].dropna()])
+    table["bound"] = best
+    table["gap"] = [np.nan if np.isnan(value) else _native.gap(value, best) for value in table["value"]]
+    return table
+
+
+def _named(solvers: Sequence[str | Solver | Plan]) -> dict[str, str | Solver | Plan]:
+    named: dict[str, str | Solver | Plan] = {}
+    for solver in solvers:
+        if isinstance(solver, str):
+            name = solver
+        elif isinstance(solver, Plan):
+            name = solver.solver
+        else:
+            name = getattr(solver, "__name__", type(solver).__name__)
+        if name in named:
+            raise ValueError(f"two solvers are called {name!r}: give a mapping that names them")
+        named[name] = solver
+    return named
+
+
+def _row(
+    problem: Problem, solver: str | Solver | Plan, seed: int, time_limit: float | None, threads: int | None
+) -> dict[str, Any]:
+    started = time.perf_counter()
+    if isinstance(solver, str):
+        found = plan(problem, solver, time_limit=time_limit, seed=seed, threads=threads)
+        return _of_plan(found, found.seconds)
+    if isinstance(solver, Plan):
+        return _given(problem, solver, solver.seconds)
+    seconds = None
+    try:
+        answer = solver(problem, seed=seed) if _takes_seed(solver) else solver(problem)
+        seconds = time.perf_counter() - started
+        return _answered(problem, answer, seconds)
+    except Exception as error:  # noqa: BLE001 - whatever a solver of one's own raises is its result
+        seconds = time.perf_counter() - started if seconds is None else seconds
+        return _row_of("error", np.nan, seconds, f"{type(error).__name__}: {error}")
+
+
+def _answered(problem: Problem, answer: Any, seconds: float) -> dict[str, Any]:
+    """The answer of a function of one's own."""
+    if isinstance(answer, Plan):
+        return _given(problem, answer, seconds)
+    placement, priority = answer if isinstance(answer, tuple) else (answer, None)
+    devices = problem.placement(placement)
+    priorities = None if priority is None else np.atleast_2d(priority)
+    value = float(problem.evaluate(devices[None, :], priorities)[0])
+    if np.isinf(value):
+        violations = problem.violations(devices, priority)
+        return _row_of("infeasible placement", np.nan, seconds, violations[0] if violations else "no value")
+    return _row_of("feasible", value, seconds, None)
+
+
+def _row_of(status: str, value: float, seconds: float, reason: str | None) -> dict[str, Any]:
+    return {"status": status, "value": value, "bound": np.nan, "seconds": seconds, "reason": reason}
+
+
+def _of_plan(found: Plan, seconds: float) -> dict[str, Any]:
+    row = _row_of(found.status, np.nan if found.value is None else found.value, seconds, found.reason)
+    return {**row, "bound": np.nan if found.bound is None else found.bound}
+
+
+def _given(problem: Problem, given: Plan, seconds: float) -> dict[str, Any]:
+    """A plan from elsewhere: its value is computed again, and its bound counts if it is proved again."""
+    if given.problem.objective != problem.objective and given.device_of is not None:
+        # Its claims are about another objective. Its placement counts.
+        return _answered(problem, (given.device_of, given.priority), seconds)
+    checked = check(problem, given)
+    if checked.violations or checked.value is None:
+        reason = checked.violations[0][1] if checked.violations else given.reason
+        return _row_of("infeasible placement", np.nan, seconds, reason)
+    row = _row_of("feasible", checked.value, seconds, None)
+    return {**row, "bound": given.bound if checked.bound == "verified" else np.nan}
+
+
+def _takes_seed(solver: Solver) -> bool:
+    import inspect
+
+    try:
+        parameters = inspect.signature(solver).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(parameter.name == "seed" or parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)

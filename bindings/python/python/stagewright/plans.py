@@ -1,0 +1,240 @@
+"""Plans, solving and checking."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _native
+
+if TYPE_CHECKING:
+    from .problems import Problem
+
+
+class Export(str):
+    """The text of an export.
+
+    Attributes:
+        notes: How to use it, and what it leaves to the runtime.
+    """
+
+    notes: list[str]
+
+    def __new__(cls, text: str, notes: list[str]) -> Export:
+        export = super().__new__(cls, text)
+        export.notes = notes
+        return export
+
+
+class Plan:
+    """A placement with its value and a lower bound, or the reason why there is none.
+
+    Made by :func:`plan`, ``Problem.place`` and ``Problem.read_plan``.
+    """
+
+    def __init__(self, problem: Problem, native: _native.Plan) -> None:
+        self._problem, self._native = problem, native
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that it is for."""
+        return self._problem
+
+    @property
+    def status(self) -> str:
+        """``optimal``, ``feasible``, ``infeasible`` (proved) or ``unknown``."""
+        return self._native.status
+
+    @property
+    def value(self) -> float | None:
+        """Value of the objective in seconds; ``None`` without a placement."""
+        return self._native.value
+
+    @property
+    def bound(self) -> float | None:
+        """Lower bound on the value of every placement, in seconds."""
+        return self._native.bound
+
+    @property
+    def bound_source(self) -> str:
+        """Where the bound comes from."""
+        return self._native.bound_source
+
+    @property
+    def gap(self) -> float | None:
+        """(value − bound) / value."""
+        return self._native.gap
+
+    @property
+    def solver(self) -> str:
+        """The solver, with the rule that chose it."""
+        return self._native.solver
+
+    @property
+    def seconds(self) -> float:
+        """Duration of the solve in seconds."""
+        return self._native.seconds
+
+    @property
+    def stop(self) -> str | None:
+        """Why the search ended before a proof: ``time``, ``memory``, ``gap`` or ``interrupted``."""
+        return self._native.stop
+
+    @property
+    def reason(self) -> str | None:
+        """Why there is no plan."""
+        return self._native.reason
+
+    @property
+    def device_of(self) -> npt.NDArray[np.uint16] | None:
+        """The number of the device of every operator, ``uint16[operators]``; ``None`` without a placement."""
+        return self._native.device_of
+
+    @property
+    def priority(self) -> npt.NDArray[np.float64] | None:
+        """A number for every operator, higher for those that run first, as ``Problem.evaluate`` takes it; ``None`` if
+        the plan has no priority."""
+        order = self._native.order
+        if order is None:
+            return None
+        priority = np.empty(len(order))
+        priority[order] = np.arange(len(order), 0, -1)
+        return priority
+
+    @property
+    def stages(self) -> list[str]:
+        """The names of the devices in pipeline order; empty if there is no order."""
+        return self._native.stages
+
+    @property
+    def devices(self) -> list[dict[str, Any]]:
+        """The devices in use with their loads, memory and operators, as in the plan document."""
+        return self.to_dict()["devices"]
+
+    @property
+    def convergence(self) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+        """Improvements during the solve: seconds since its start with the value reached, and with the bound reached."""
+        return self._native.convergence
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as a document of ``stagewright.plan/1``."""
+        return json.loads(self._native.to_json())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the plan document, which every command of the program reads."""
+        self._native.save(os.fspath(path))
+
+    def to_html(self) -> str:
+        """The report: a page with figures, graph, devices and timelines, which needs no network."""
+        return self._native.to_html()
+
+    def export(self, to: str) -> Export:
+        """The plan in the notation of a runtime, which :func:`export_targets` lists, with notes on how to use it.
+
+        Raises:
+            StagewrightError: If the runtime cannot express the plan, or is unknown.
+        """
+        text, notes = self._native.export(to)
+        return Export(text, notes)
+
+    def _repr_html_(self) -> str:
+        """The report in a notebook. A frame of its own keeps its styles and scripts apart from the notebook."""
+        page = base64.b64encode(self.to_html().encode()).decode()
+        return (
+            f'<iframe title="Stagewright report" src="data:text/html;base64,{page}" '
+            'style="width:100%;height:640px;border:1px solid #ccc"></iframe>'
+        )
+
+    def __str__(self) -> str:
+        return str(self._native)
+
+    def __repr__(self) -> str:
+        return repr(self._native)
+
+
+@dataclass(frozen=True)
+class Check:
+    """What the independent checker says of a plan.
+
+    Attributes:
+        holds: Whether the plan is feasible and no claim is refuted.
+        value: The recomputed value in seconds.
+        bound: ``verified``, ``refuted``, ``not-verified`` or ``no-claim``.
+        bound_by: What proves or refutes the bound.
+        violations: Every violated constraint and refuted claim, by kind and in words.
+    """
+
+    holds: bool
+    value: float | None
+    bound: str
+    bound_by: str | None
+    violations: list[tuple[str, str]]
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+
+def plan(
+    problem: Problem,
+    solver: str = "auto",
+    *,
+    time_limit: float | None = 60.0,
+    memory_limit: int | None = 8 << 30,
+    gap: float = 0.0,
+    seed: int = 0,
+    threads: int | None = None,
+    start: Plan | npt.ArrayLike | None = None,
+) -> Plan:
+    """Solves a problem. At a limit, or after Ctrl-C, the result is the best plan with the best bound so far.
+
+    Args:
+        problem: The problem.
+        solver: A name of :func:`solvers`, or ``auto``, which uses an exact solver where there is one.
+        time_limit: Seconds; ``None`` for no limit.
+        memory_limit: Bytes that the solver's tables may take; ``None`` for no limit.
+        gap: Relative gap at which to stop.
+        seed: Seed of every random choice.
+        threads: Number of threads; by default one per processor.
+        start: A placement to start from, for solvers that use one.
+
+    Raises:
+        StagewrightError: If the solver is unknown or does not support the objective. That there is no plan is no error
+            but a status.
+    """
+    arguments = {
+        "solver": solver,
+        "time_limit": time_limit,
+        "memory_limit": memory_limit,
+        "gap": gap,
+        "seed": seed,
+        "threads": threads,
+    }
+    devices, priority = None, None
+    if isinstance(start, Plan):
+        devices, priority = start.device_of, start.priority
+    elif start is not None:
+        devices = problem.placement(start)
+    return Plan(problem, _native.plan(problem._native, json.dumps(arguments), devices, priority))
+
+
+def check(problem: Problem, plan: Plan) -> Check:
+    """Checks a plan with code that is independent of the solvers: constraints, value, and the claimed bound."""
+    found = json.loads(_native.check(problem._native, plan._native))
+    return Check(
+        holds=found["holds"],
+        value=found["value_s"],
+        bound=found["bound"]["verdict"],
+        bound_by=found["bound"]["by"],
+        violations=[(violation["kind"], violation["message"]) for violation in found["violations"]],
+    )
+
+
+def solvers(problem: Problem | None = None) -> list[str]:
+    """The names of the solvers: those that support the objective of a problem, or all."""
+    return _native.solvers(None if problem is None else problem._native)

@@ -1,0 +1,327 @@
+"""Problems: values of placements, steps, arrays."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _native
+from .errors import StagewrightError, StagewrightWarning
+from .models import Model
+from .plans import Plan
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """One step of each of some placements.
+
+    Attributes:
+        makespan: Seconds of each step, ``float64[n]``; infinity if an operator cannot run on its device.
+        peak_bytes: Peak memory, ``float64[n, devices]``.
+        timelines: The timeline of each step, as ``stagewright simulate --json`` writes it; empty unless requested.
+    """
+
+    makespan: npt.NDArray[np.float64]
+    peak_bytes: npt.NDArray[np.float64]
+    timelines: list[dict[str, Any]]
+
+
+class Problem:
+    """A model, a cluster and an objective.
+
+    Args:
+        model: The model.
+        cluster: A name such as ``8xa100``, a file, or a document; by default the model's own.
+        objective: ``throughput``, ``latency`` or ``makespan``.
+        split: ``contiguous``, ``convex`` or ``free``, for throughput.
+        communication: ``serial``, ``overlap`` or ``duplex``, for throughput.
+        training: ``combined`` or ``separate``: scoring of the passes, for throughput.
+        schedule: ``gpipe``, ``1f1b``, ``zero-bubble`` or ``none``: the value is then the time of an iteration.
+        microbatches: Microbatches of the schedule.
+        max_replicas: Devices that a stage may be replicated on.
+        calls: Calls of each accelerator, for latency.
+        execution: ``ports`` or ``contention-free``, for makespan.
+        pins: A device, kind or class, or a list of them, by operator.
+        costs: Files of measurements.
+        memory_reserve: Bytes of each device that a plan leaves free; by default that of its kind.
+
+    Raises:
+        StagewrightError: If they are not a valid problem.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        cluster: PathLike | Mapping[str, Any] | None = None,
+        objective: Literal["throughput", "latency", "makespan"] = "throughput",
+        *,
+        split: Literal["contiguous", "convex", "free"] | None = None,
+        communication: Literal["serial", "overlap", "duplex"] | None = None,
+        training: Literal["combined", "separate"] | None = None,
+        schedule: Literal["none", "gpipe", "1f1b", "zero-bubble"] | None = None,
+        microbatches: int | None = None,
+        max_replicas: int | None = None,
+        calls: int | None = None,
+        execution: Literal["ports", "contention-free"] | None = None,
+        pins: Mapping[str, str | Sequence[str]] | None = None,
+        costs: PathLike | Sequence[PathLike] = (),
+        memory_reserve: int | None = None,
+    ) -> None:
+        rules = {
+            "kind": objective,
+            "split": split,
+            "communication": communication,
+            "training": training,
+            "schedule": schedule,
+            "microbatches": microbatches,
+            "max_replicas": max_replicas,
+            "calls": calls,
+            "execution": execution,
+        }
+        is_document = isinstance(cluster, Mapping)
+        files = [costs] if isinstance(costs, (str, os.PathLike)) else list(costs)
+        arguments = {
+            "cluster": json.dumps(cluster) if is_document else None,
+            "cluster_name": None if is_document or cluster is None else os.fspath(cluster),  # type: ignore[arg-type]
+            "objective": {name: value for name, value in rules.items() if value is not None},
+            "pins": None if pins is None else json.dumps(dict(pins)),
+            "costs": [os.fspath(file) for file in files],
+            "memory_reserve": memory_reserve,
+        }
+        self._model = model
+        self._native = _native.Problem(model._native, json.dumps(arguments))
+        for note in self._native.notes:
+            warnings.warn(note, StagewrightWarning, stacklevel=2)
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+        return self._model
+
+    @property
+    def operators(self) -> list[str]:
+        """The names of the operators, in the order of placements."""
+        return self._native.operators
+
+    @property
+    def devices(self) -> list[str]:
+        """The names of the devices, in the order of their numbers in placements."""
+        return self._native.devices
+
+    @property
+    def objective(self) -> dict[str, Any]:
+        """The objective and its rules."""
+        return json.loads(self._native.objective)
+
+    @property
+    def cluster(self) -> dict[str, Any]:
+        """The cluster as a document."""
+        return json.loads(self._native.cluster)
+
+    def bound(self) -> float:
+        """The strongest closed-form lower bound on the value of every placement, in seconds."""
+        return self._native.bound()[0]
+
+    def evaluate(
+        self,
+        placements: npt.ArrayLike,
+        priorities: npt.ArrayLike | None = None,
+        *,
+        threads: int | None = None,
+    ) -> npt.NDArray[np.float64]:
+        """Values of placements under the objective, in parallel.
+
+        Under a contiguous split, the devices of a placement form a pipeline in an order that the tensors admit, if
+        there is one. Under latency, an accelerator runs its operators in one call.
+
+        Args:
+            placements: The number of a device for every operator, ``uint16[n, operators]``; such an array is not
+                copied.
+            priorities: For makespan, a number for every operator, ``float64[n, operators]``: of two that are ready on a
+                device, the one with the higher number runs first. By default the one that became ready first.
+            threads: Number of threads; by default one per processor.
+
+        Returns:
+            Seconds, ``float64[n]``; infinity for placements that violate a constraint, which :meth:`violations` names.
+        """
+        return self._native.evaluate(_rows(placements), _numbers(priorities), threads)
+
+    def simulate(
+        self,
+        placements: npt.ArrayLike,
+        priorities: npt.ArrayLike | None = None,
+        *,
+        timeline: bool = False,
+        threads: int | None = None,
+    ) -> Steps:
+        """Simulates one step of each placement under dataflow execution, whatever the objective.
+
+        Memory limits are not enforced: compare ``peak_bytes`` with ``arrays()["memory_bytes"]``.
+
+        Args:
+            placements: As for :meth:`evaluate`.
+            priorities: As for :meth:`evaluate`.
+            timeline: Return the timelines as well, which take far longer than the steps.
+            threads: As for :meth:`evaluate`.
+        """
+        rows, numbers = _rows(placements), _numbers(priorities)
+        makespan, peak_bytes = self._native.simulate(rows, numbers, threads)
+        timelines = []
+        if timeline:
+            for at, row in enumerate(rows):
+                priority = None if numbers is None else numbers[at]
+                timelines.append(json.loads(self._native.timeline(row, priority)))
+        return Steps(makespan, peak_bytes, timelines)
+
+    def violations(self, placement: npt.ArrayLike, priority: npt.ArrayLike | None = None) -> list[str]:
+        """The constraints that a placement violates, in words; empty if it is feasible."""
+        return self._native.violations(self.placement(placement), _row(priority))
+
+    def placement(self, devices: npt.ArrayLike | Mapping[str, str | int] | Sequence[str]) -> npt.NDArray[np.uint16]:
+        """A placement as an array, from numbers or names of devices, or from a mapping by operator.
+
+        Raises:
+            StagewrightError: If an operator is missing or unknown, or a device is unknown.
+        """
+        if isinstance(devices, Mapping):
+            missing = [name for name in self.operators if name not in devices]
+            if missing:
+                raise StagewrightError("Z002", f"{len(missing)} operators have no device, the first is `{missing[0]}`")
+            if len(devices) > len(self.operators):
+                unknown = min(set(devices) - set(self.operators))
+                raise StagewrightError("Z002", f"the model has no operator `{unknown}`")
+            devices = [devices[name] for name in self.operators]  # type: ignore[assignment]
+        array = np.asarray(devices)
+        if array.dtype.kind in "UO":
+            numbers = {name: number for number, name in enumerate(self.devices)}
+            try:
+                array = np.array([device if isinstance(device, int) else numbers[device] for device in array.tolist()])
+            except KeyError as error:
+                help = f"the devices are {', '.join(self.devices[:8])}"
+                raise StagewrightError("Z002", f"the cluster has no device {error}", None, help) from None
+        return _unsigned(array, 1)
+
+    def place(
+        self,
+        placement: npt.ArrayLike | Mapping[str, str | int],
+        priority: npt.ArrayLike | None = None,
+        *,
+        solver: str = "given",
+        seconds: float = 0.0,
+    ) -> Plan:
+        """A plan from a placement of one's own, with the strongest closed-form bound beside its value.
+
+        Args:
+            placement: As for :meth:`placement`.
+            priority: As a row of the priorities of :meth:`evaluate`.
+            solver: The name in the plan.
+            seconds: How long it took to find, for the plan.
+
+        Raises:
+            StagewrightError: If the placement violates a constraint.
+        """
+        return Plan(self, self._native.place(self.placement(placement), _row(priority), solver, seconds))
+
+    def read_plan(self, path: PathLike) -> Plan:
+        """Reads a plan for this problem: a plan document, a split of the NeurIPS 2020 package, or a device for every
+        operator as JSON."""
+        with open(path, "rb") as file:
+            return Plan(self, self._native.read_plan(os.fspath(path), file.read(), self._model._native))
+
+    def arrays(self, form: Literal["numpy", "torch_geometric", "networkx"] = "numpy") -> dict[str, Any]:
+        """The problem as arrays, so that a policy of one's own needs no parser.
+
+        Args:
+            form: ``numpy`` returns the arrays below. ``torch_geometric`` returns the arguments of
+                ``torch_geometric.data.Data`` as NumPy arrays: ``x`` (features of operators), ``edge_index``,
+                ``edge_attr`` and ``num_nodes``. ``networkx`` returns node-link data, which ``networkx.node_link_graph``
+                reads.
+
+        Returns:
+            For ``numpy``, with O operators, T tensors, E pairs of producer and consumer and D devices:
+
+            - ``seconds`` ``float64[O, D]``: time of an operator; infinity if it cannot run there.
+            - ``flop``, ``parameter_bytes``, ``optimizer_bytes``, ``activation_bytes``, ``workspace_bytes``
+              ``float64[O]``; ``flop`` is NaN if unknown.
+            - ``pass`` ``uint8[O]``: 0 forward, 1 backward, 2 update.
+            - ``colocation`` ``int64[O]``: operators with the same number must share a device.
+            - ``topological`` ``int64[O]``: the operators in topological order.
+            - ``edge_index`` ``int64[2, E]``: producer and consumer. ``edge_tensor`` ``int64[E]``: the tensor of each.
+            - ``tensor_bytes`` ``float64[T]``, ``tensor_producer`` ``int64[T]``.
+            - ``tensor_seconds`` ``float64[T, D]``: time of a tensor over the link of a device.
+            - ``memory_bytes`` ``float64[D]``: infinity if unlimited. ``device_kind`` ``int64[D]``, ``is_host``
+              ``bool[D]``.
+        """
+        arrays: dict[str, Any] = self._native.arrays()
+        if form == "numpy":
+            return arrays
+        if form not in ("torch_geometric", "networkx"):
+            raise ValueError(f"unknown form {form!r}: numpy, torch_geometric or networkx")
+        of_edges = arrays["tensor_bytes"][arrays["edge_tensor"]]
+        seconds = np.where(np.isfinite(arrays["seconds"]), arrays["seconds"], -1.0)
+        columns = ["flop", "parameter_bytes", "optimizer_bytes", "activation_bytes", "workspace_bytes"]
+        figures = np.stack([np.nan_to_num(arrays[column]) for column in columns] + [arrays["pass"]], axis=1)
+        if form == "torch_geometric":
+            return {
+                "x": np.concatenate([figures, seconds], axis=1).astype(np.float32),
+                "edge_index": arrays["edge_index"],
+                "edge_attr": of_edges[:, None].astype(np.float32),
+                "num_nodes": len(figures),
+            }
+        names = self.operators
+        nodes = [
+            {"id": name, **dict(zip([*columns, "pass"], row)), "seconds": times}
+            for name, row, times in zip(names, figures.tolist(), arrays["seconds"].tolist())
+        ]
+        edges = [
+            {"source": names[source], "target": names[target], "bytes": size}
+            for source, target, size in zip(*arrays["edge_index"].tolist(), of_edges.tolist())
+        ]
+        return {"directed": True, "multigraph": True, "graph": {}, "nodes": nodes, "edges": edges}
+
+    def __copy__(self) -> Problem:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Problem:
+        # It is immutable. Gymnasium copies the arguments of environments.
+        return self
+
+    def __repr__(self) -> str:
+        return repr(self._native)
+
+
+def _unsigned(array: npt.NDArray[Any], dimensions: int) -> npt.NDArray[np.uint16]:
+    if array.ndim != dimensions:
+        shape = "(placements, operators)" if dimensions == 2 else "(operators,)"
+        raise StagewrightError("Z001", f"the shape is {array.shape}, expected {shape}", "placements")
+    if array.dtype != np.uint16:
+        if array.dtype.kind not in "iub" or (array.size and (array.min() < 0 or array.max() > 0xFFFF)):
+            raise StagewrightError(
+                "Z001",
+                f"the numbers of devices are of type {array.dtype}, or out of range",
+                "placements",
+                "give integers from 0, below the number of devices",
+            )
+        array = array.astype(np.uint16)
+    return np.ascontiguousarray(array)
+
+
+def _rows(placements: npt.ArrayLike) -> npt.NDArray[np.uint16]:
+    return _unsigned(np.asarray(placements), 2)
+
+
+def _numbers(priorities: npt.ArrayLike | None) -> npt.NDArray[np.float64] | None:
+    return None if priorities is None else np.ascontiguousarray(np.atleast_2d(priorities), dtype=np.float64)
+
+
+def _row(priority: npt.ArrayLike | None) -> npt.NDArray[np.float64] | None:
+    return None if priority is None else np.ascontiguousarray(priority, dtype=np.float64)

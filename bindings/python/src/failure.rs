@@ -1,0 +1,60 @@
+//! Errors as exceptions.
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use serde::de::DeserializeOwned;
+use stagewright::failure::Failure;
+
+/// A result whose errors become exceptions.
+pub(crate) type Result<T, E = Raised> = std::result::Result<T, E>;
+
+/// An error of the program, or one of Python.
+#[derive(Debug)]
+pub(crate) enum Raised {
+    Failure(Failure),
+    Python(PyErr),
+}
+
+impl From<Failure> for Raised {
+    fn from(failure: Failure) -> Raised {
+        Raised::Failure(failure)
+    }
+}
+
+impl From<PyErr> for Raised {
+    fn from(error: PyErr) -> Raised {
+        Raised::Python(error)
+    }
+}
+
+/// A failure becomes a `StagewrightError`, the class of which is written in Python so that it can be pickled.
+impl From<Raised> for PyErr {
+    fn from(raised: Raised) -> PyErr {
+        let failure = match raised {
+            Raised::Python(error) => return error,
+            Raised::Failure(failure) => failure,
+        };
+        // If the package is damaged, the message is all there is.
+        Python::attach(|py| exception(py, &failure))
+            .unwrap_or_else(|_| PyRuntimeError::new_err(failure.to_string()))
+    }
+}
+
+fn exception(py: Python<'_>, failure: &Failure) -> PyResult<PyErr> {
+    let class = py.import("stagewright.errors")?.getattr("StagewrightError")?;
+    let help = failure.help_lines().join("\n");
+    let help = (!help.is_empty()).then_some(help);
+    Ok(PyErr::from_value(class.call1((failure.code(), failure.cause(), failure.place(), help))?))
+}
+
+/// Reads what the wrapper has collected from the arguments of a call.
+///
+/// # Errors
+/// If a value is not one of those that an argument takes (U001).
+pub(crate) fn arguments<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let place = error.path().to_string();
+        Failure::new("U001", error.into_inner().to_string()).at(place).help("correct the argument")
+    })
+}

@@ -1,0 +1,37 @@
+//! The extension module `stagewright._native`.
+//!
+//! Python's package `stagewright` wraps it and has the documentation. Arrays cross the boundary as NumPy arrays, documents
+//! as JSON, errors as `StagewrightError` with code, place and help. Whatever takes longer than a millisecond releases the
+//! global interpreter lock.
+
+mod arrays;
+mod check;
+mod failure;
+mod model;
+mod placements;
+mod plan;
+mod problem;
+mod solve;
+
+use pyo3::prelude::*;
+
+/// The classes and functions of the extension.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::check::check;
+    #[pymodule_export]
+    use super::model::{Model, cluster, families, torch_exporter, workload};
+    #[pymodule_export]
+    use super::plan::{Plan, export_targets, gap};
+    #[pymodule_export]
+    use super::problem::Problem;
+    #[pymodule_export]
+    use super::solve::{plan, solvers};
+
+    #[pymodule_init]
+    fn init(module: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {
+        use super::PyModuleMethods;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,226 @@
+//! Models and clusters.
+
+use std::path::{Path, PathBuf};
+
+use pyo3::prelude::*;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use stagewright::clusters;
+use stagewright::core::document::{ClusterDocument, GraphDocument, ModelOptionsDocument};
+use stagewright::core::graph::Graph;
+use stagewright::failure::Failure;
+use stagewright::files::{self, Input, Opened};
+use stagewright::formats::torch::EXPORTER;
+use stagewright::formats::{Format, Imported, Notation, import_cluster, write_cluster, write_graph};
+use stagewright::reading::{finish, import, import_options, refuse_folder, suit};
+use stagewright::workloads::{FAMILIES, Granularity, Optimizer, Options, Precision, Size, Sizes, family};
+
+use crate::failure::{Result, arguments};
+
+/// A model as it was read: a graph of operators and tensors, without a cluster.
+#[pyclass(frozen, module = "stagewright")]
+pub(crate) struct Model {
+    pub(crate) label: String,
+    pub(crate) imported: Imported,
+    pub(crate) options: ModelOptionsDocument,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Where an argument was given, by the field of a plan's `model`.
+fn place(field: &str) -> String {
+    match field {
+        "tied_together" => "tied",
+        "without_fusion" => "fusion",
+        other => other,
+    }
+    .to_owned()
+}
+
+impl Model {
+    /// A model from an input, with the options that the wrapper collected.
+    fn new(opened: Opened, options: &str) -> Result<Model, Failure> {
+        let given: Map<String, Value> = arguments(options)?;
+        let options: ModelOptionsDocument = arguments(options)?;
+        let (label, mut imported) = import(opened, &import_options(&options, place)?)?;
+        let mut notes = Vec::new();
+        if suit(given.keys().map(String::as_str), imported.format, place)? {
+            notes.push(format!(
+                "{label}: the batch does not change the costs, it says how many samples they are for"
+            ));
+        }
+        finish(&label, &mut imported, &options, &mut notes);
+        // A model that is no graph is refused where it is read.
+        Graph::from_document(imported.graph.clone()).map_err(|error| Failure::graph(&label, &error))?;
+        Ok(Model { label, imported, options, notes })
+    }
+}
+
+#[pymethods]
+impl Model {
+    /// Reads a model file in any format, compressed with gzip or not.
+    #[staticmethod]
+    fn read(py: Python<'_>, path: PathBuf, options: &str) -> Result<Model> {
+        Ok(py.detach(|| {
+            refuse_folder(&path)?;
+            Model::new(files::open(&path)?, options)
+        })?)
+    }
+
+    /// Reads a model from memory.
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, label: String, bytes: Vec<u8>, options: &str) -> Result<Model> {
+        Ok(py.detach(|| {
+            let bytes = files::unpacked(&label, bytes)?;
+            Model::new(Opened::Memory(Input { label, bytes }), options)
+        })?)
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        match self.imported.graph.name.as_str() {
+            "" => &self.label,
+            name => name,
+        }
+    }
+
+    #[getter]
+    fn format(&self) -> &'static str {
+        self.imported.format.entry().name
+    }
+
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+
+    #[getter]
+    fn operators(&self) -> Vec<&str> {
+        self.imported.graph.operators.iter().map(|operator| operator.name.as_str()).collect()
+    }
+
+    #[getter]
+    fn tensor_count(&self) -> usize {
+        self.imported.graph.tensors.len()
+    }
+
+    /// The model as native JSON.
+    fn to_json(&self, py: Python<'_>) -> String {
+        py.detach(|| write_graph(&self.imported.graph))
+    }
+
+    fn __len__(&self) -> usize {
+        self.imported.graph.operators.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<stagewright.Model {:?}, {} operators>", self.name(), self.__len__())
+    }
+}
+
+/// Arguments of [`workload`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Workload {
+    variant: Option<String>,
+    #[serde(default)]
+    training: bool,
+    optimizer: Option<String>,
+    precision: Option<String>,
+    granularity: Option<String>,
+    batch: Option<u64>,
+    sequence: Option<u64>,
+    image: Option<u64>,
+    hidden: Option<u64>,
+    layers: Option<u64>,
+    vocabulary: Option<u64>,
+}
+
+/// One of several values by its name.
+fn one_of<T: Copy>(argument: &str, name: &str, values: &[(&str, T)]) -> Result<T, Failure> {
+    values.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or_else(|| {
+        let known: Vec<&str> = values.iter().map(|(known, _)| *known).collect();
+        Failure::new("U001", format!("unknown value `{name}`"))
+            .at(argument)
+            .help(format!("give one of {}", known.join(", ")))
+    })
+}
+
+impl Workload {
+    fn options(&self) -> Result<Options, Failure> {
+        let given = [
+            (Size::Batch, self.batch),
+            (Size::Sequence, self.sequence),
+            (Size::Image, self.image),
+            (Size::Hidden, self.hidden),
+            (Size::Layers, self.layers),
+            (Size::Vocabulary, self.vocabulary),
+        ];
+        let mut sizes = Sizes::default();
+        for (size, value) in given {
+            if let Some(value) = value {
+                sizes = sizes.with(size, value);
+            }
+        }
+        let optimizers =
+            [("sgd", Optimizer::Sgd), ("momentum", Optimizer::Momentum), ("adam", Optimizer::Adam)];
+        let precisions = [
+            ("fp32", Precision::Fp32),
+            ("fp16", Precision::Fp16),
+            ("bf16", Precision::Bf16),
+            ("fp8", Precision::Fp8),
+        ];
+        let granularities = [("operator", Granularity::Operator), ("layer", Granularity::Layer)];
+        let optimizer = self.optimizer.as_deref().unwrap_or("adam");
+        let optimizer = one_of("optimizer", optimizer, &optimizers)?;
+        let mut options =
+            Options { sizes, training: self.training.then_some(optimizer), ..Options::default() };
+        if let Some(name) = &self.precision {
+            options.precision = one_of("precision", name, &precisions)?;
+        }
+        if let Some(name) = &self.granularity {
+            options.granularity = one_of("granularity", name, &granularities)?;
+        }
+        Ok(options)
+    }
+}
+
+/// Generates the graph of a well-known model.
+#[pyfunction]
+pub(crate) fn workload(py: Python<'_>, name: &str, arguments: &str) -> Result<Model> {
+    Ok(py.detach(|| generate(name, arguments))?)
+}
+
+fn generate(name: &str, arguments: &str) -> Result<Model, Failure> {
+    let given: Workload = crate::failure::arguments(arguments)?;
+    let graph: GraphDocument = family(name)?.generate(given.variant.as_deref(), &given.options()?)?;
+    let imported = Imported { graph, format: Format::Native, ids: None };
+    let (label, options) = (name.to_owned(), ModelOptionsDocument::default());
+    Ok(Model { label, imported, options, notes: Vec::new() })
+}
+
+/// The families of [`workload`] with their variants.
+#[pyfunction]
+pub(crate) fn families() -> Vec<(&'static str, Vec<&'static str>)> {
+    FAMILIES.iter().map(|family| (family.name(), family.variants())).collect()
+}
+
+/// The cluster of a name, a shorthand or a file, as JSON.
+#[pyfunction]
+pub(crate) fn cluster(name: &str) -> Result<String> {
+    Ok(write_cluster(&cluster_of(name)?, Notation::Json))
+}
+
+/// A cluster by name, or from a file.
+pub(crate) fn cluster_of(name: &str) -> Result<ClusterDocument, Failure> {
+    if !name.contains(['/', '\\', '.']) && !Path::new(name).is_file() {
+        return clusters::find(name).map_err(|error| Failure::from(error).at("cluster"));
+    }
+    let Input { label, bytes } = files::read(Path::new(name))?;
+    Ok(import_cluster(&label, &bytes)?)
+}
+
+/// The script that exports PyTorch models.
+#[pyfunction]
+pub(crate) fn torch_exporter() -> &'static str {
+    EXPORTER
+}

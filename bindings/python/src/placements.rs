@@ -1,0 +1,132 @@
+//! Arrays of placements: a row each, with the number of a device for every operator.
+
+use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use stagewright::core::cluster::DeviceId;
+use stagewright::core::graph::OpId;
+use stagewright::core::placement::Placement;
+use stagewright::core::problem::Problem;
+use stagewright::failure::Failure;
+
+/// Rows of devices, and of priorities if there are any.
+pub(crate) struct Rows<'a> {
+    devices: &'a [u16],
+    priorities: Option<&'a [f64]>,
+    operators: usize,
+    /// Number of placements.
+    pub(crate) count: usize,
+}
+
+fn wrong(argument: &str, cause: String, help: &str) -> Failure {
+    Failure::new("Z001", cause).at(argument).help(help)
+}
+
+impl<'a> Rows<'a> {
+    /// Checks shapes and devices, in O(placements · operators).
+    ///
+    /// # Errors
+    /// An array of another shape or layout, an unknown device, or a priority that is not a number (Z001).
+    pub(crate) fn new(
+        problem: &Problem,
+        placements: &'a PyReadonlyArray2<'_, u16>,
+        priorities: Option<&'a PyReadonlyArray2<'_, f64>>,
+    ) -> Result<Rows<'a>, Failure> {
+        let operators = problem.graph().operator_count();
+        let &[count, columns] = placements.shape() else { unreachable!("two dimensions") };
+        let help =
+            "give an array of shape (placements, operators), with the operators in the order of the model";
+        if columns != operators {
+            let cause = format!("the rows have {columns} devices, and the model has {operators} operators");
+            return Err(wrong("placements", cause, help));
+        }
+        let contiguous = "use numpy.ascontiguousarray";
+        let not_contiguous = |argument| wrong(argument, "the array is not contiguous".into(), contiguous);
+        let devices = placements.as_slice().map_err(|_| not_contiguous("placements"))?;
+        check_devices(problem, "placements", devices, operators)?;
+        let priorities = match priorities {
+            None => None,
+            Some(array) => {
+                if array.shape() != placements.shape() {
+                    let cause =
+                        format!("the shape is {:?}, expected {:?}", array.shape(), placements.shape());
+                    return Err(wrong(
+                        "priorities",
+                        cause,
+                        "give a number for each operator of each placement",
+                    ));
+                }
+                let numbers = array.as_slice().map_err(|_| not_contiguous("priorities"))?;
+                check_numbers(numbers, operators)?;
+                Some(numbers)
+            }
+        };
+        Ok(Rows { devices, priorities, operators, count })
+    }
+
+    /// A placement, with its devices in a pipeline order if the objective has one.
+    pub(crate) fn placement(&self, problem: &Problem, at: usize) -> Placement {
+        let row = at * self.operators..(at + 1) * self.operators;
+        let priorities = self.priorities.map(|priorities| &priorities[row.clone()]);
+        placement(problem, &self.devices[row], priorities)
+    }
+}
+
+/// Checks that every device exists.
+fn check_devices(problem: &Problem, argument: &str, devices: &[u16], columns: usize) -> Result<(), Failure> {
+    let count = problem.cluster().device_count();
+    match devices.iter().position(|&device| usize::from(device) >= count) {
+        None => Ok(()),
+        Some(at) => {
+            let (row, column) = (at / columns, at % columns);
+            let cause = format!("device {} at [{row}, {column}], and the cluster has {count}", devices[at]);
+            Err(wrong(argument, cause, "number devices from 0, in the order of `problem.devices`"))
+        }
+    }
+}
+
+fn check_numbers(priorities: &[f64], columns: usize) -> Result<(), Failure> {
+    match priorities.iter().position(|priority| priority.is_nan()) {
+        None => Ok(()),
+        Some(at) => {
+            let cause = format!("NaN at [{}, {}]", at / columns, at % columns);
+            Err(wrong("priorities", cause, "give a number for each operator; higher ones run first"))
+        }
+    }
+}
+
+/// One placement from a row.
+///
+/// # Errors
+/// As for [`Rows::new`].
+pub(crate) fn single(
+    problem: &Problem,
+    devices: &PyReadonlyArray1<'_, u16>,
+    priorities: Option<&PyReadonlyArray1<'_, f64>>,
+) -> Result<Placement, Failure> {
+    let operators = problem.graph().operator_count();
+    let contiguous =
+        |argument| wrong(argument, "the array is not contiguous".into(), "use numpy.ascontiguousarray");
+    let devices = devices.as_slice().map_err(|_| contiguous("placement"))?;
+    let priorities =
+        priorities.map(|array| array.as_slice().map_err(|_| contiguous("priority"))).transpose()?;
+    for (argument, len) in [("placement", Some(devices.len())), ("priority", priorities.map(<[f64]>::len))] {
+        if let Some(len) = len.filter(|&len| len != operators) {
+            let cause = format!("{len} entries, and the model has {operators} operators");
+            return Err(wrong(argument, cause, "give one for each operator, in the order of the model"));
+        }
+    }
+    check_devices(problem, "placement", devices, operators.max(1))?;
+    check_numbers(priorities.unwrap_or_default(), operators.max(1))?;
+    Ok(placement(problem, devices, priorities))
+}
+
+fn placement(problem: &Problem, devices: &[u16], priorities: Option<&[f64]>) -> Placement {
+    let device_of: Vec<DeviceId> = devices.iter().map(|&device| DeviceId(device.into())).collect();
+    match priorities {
+        None => Placement::in_pipeline_order(problem, device_of),
+        Some(priorities) => {
+            let mut order: Vec<OpId> = problem.graph().operators().collect();
+            order.sort_by(|a, b| priorities[b.index()].total_cmp(&priorities[a.index()]));
+            Placement::with_priority(device_of, order)
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! Problems: values of placements, steps, bounds, plans from placements.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use stagewright::core::bound::strongest;
+use stagewright::core::cluster::Cluster;
+use stagewright::core::document::{
+    BatchDocument, ClusterDocument, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, PinsDocument,
+    Split,
+};
+use stagewright::core::evaluate::{Values, evaluate};
+use stagewright::core::graph::Graph;
+use stagewright::core::objective::Objective;
+use stagewright::core::problem::{self, ProblemError};
+use stagewright::core::simulate::simulate_all;
+use stagewright::core::solver::thread_pool;
+use stagewright::costs::{Coverage, import};
+use stagewright::failure::Failure;
+use stagewright::files::{self, Input};
+use stagewright::formats::{import_cluster, import_pins};
+use stagewright::reading;
+use stagewright::report::step::Step;
+use stagewright::report::step::document::{DeviceNames, StepDocument};
+
+use crate::failure::{Result, arguments};
+use crate::model::{Model, cluster_of};
+use crate::placements::{Rows, single};
+use crate::plan::Plan;
+
+/// A model, a cluster and an objective.
+#[pyclass(frozen, module = "stagewright")]
+pub(crate) struct Problem {
+    pub(crate) inner: Arc<Shared>,
+}
+
+/// What plans of a problem need of it.
+pub(crate) struct Shared {
+    pub(crate) problem: problem::Problem,
+    /// The same for one step, whatever the objective.
+    pub(crate) step: problem::Problem,
+    pub(crate) model: String,
+    pub(crate) cluster: String,
+    pub(crate) options: Option<ModelOptionsDocument>,
+    pub(crate) coverage: Coverage,
+    pub(crate) batch: Option<BatchDocument>,
+    /// The pins beside those of a plan.
+    pub(crate) pins: Option<PinsDocument>,
+    notes: Vec<String>,
+}
+
+/// Arguments besides the model.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    /// A name or a file.
+    cluster_name: Option<String>,
+    /// A cluster document as JSON.
+    cluster: Option<String>,
+    /// Fields of the objective.
+    objective: Map<String, Value>,
+    /// A pins document as JSON.
+    pins: Option<String>,
+    #[serde(default)]
+    costs: Vec<PathBuf>,
+    memory_reserve: Option<u64>,
+}
+
+impl Given {
+    fn cluster(&self, model: &Model) -> Result<(String, ClusterDocument), Failure> {
+        match (&self.cluster_name, &self.cluster, &model.imported.graph.cluster) {
+            (Some(name), ..) => Ok((name.clone(), cluster_of(name)?)),
+            (None, Some(text), _) => Ok(("cluster".into(), import_cluster("cluster", text.as_bytes())?)),
+            (None, None, Some(own)) => Ok((model.label.clone(), own.clone())),
+            (None, None, None) => Err(Failure::new("U002", "no cluster given, and the model contains none")
+                .at(&model.label)
+                .help("give one: a name such as dgx-a100 or 8xa100, a file, or a dictionary")),
+        }
+    }
+
+    fn objective(&self) -> Result<Objective, Failure> {
+        let default = Objective::default().to_document(None);
+        let mut fields = match serde_json::to_value(default) {
+            Ok(Value::Object(fields)) => fields,
+            _ => Map::new(),
+        };
+        fields.extend(self.objective.clone());
+        let mut document: ObjectiveDocument = arguments(&Value::Object(fields).to_string())?;
+        if document.kind != ObjectiveKind::Throughput {
+            // Any operator may run on any device; latency has the rule of calls.
+            document.split = Split::Free;
+        }
+        Objective::from_document(&document).map_err(|error| {
+            let error = ProblemError::from(error);
+            Failure::new(error.code(), error.to_string()).at("objective").help("correct the objective")
+        })
+    }
+
+    fn problem(&self, model: &Model) -> Result<Shared, Failure> {
+        let objective = self.objective()?;
+        let (cluster_label, mut cluster) = self.cluster(model)?;
+        let mut costs = Vec::new();
+        for path in &self.costs {
+            let Input { label, bytes } = files::read(path)?;
+            let document = import::import(&label, &bytes, &import::Options::default())?;
+            costs.push((label, document));
+        }
+        let options = ModelOptionsDocument {
+            memory_reserve: self.memory_reserve,
+            costs: self.costs.iter().map(|path| path.display().to_string()).collect(),
+            ..model.options.clone()
+        };
+        let (mut imported, mut notes) = (model.imported.clone(), Vec::new());
+        let label = &model.label;
+        let coverage = reading::join(label, &mut imported, &mut cluster, &options, costs, &mut notes)?;
+        let pins = match &self.pins {
+            Some(text) => Some(import_pins("pins", text.as_bytes())?),
+            None => None,
+        };
+        let batch = reading::batch(&imported.graph, Some(&options));
+        let graph = Graph::from_document(imported.graph).map_err(|error| Failure::graph(label, &error))?;
+        let cluster =
+            Cluster::from_document(cluster).map_err(|error| Failure::cluster(&cluster_label, &error))?;
+        if cluster.device_count() > usize::from(u16::MAX) + 1 {
+            let cause = format!("{} devices, and an array of placements has 65536", cluster.device_count());
+            return Err(Failure::new("Z001", cause).at(&cluster_label).help("give fewer devices"));
+        }
+        let refused = |error: ProblemError| Failure::problem(label, &error);
+        let problem = problem::Problem::new(graph, cluster, objective, pins.clone().unwrap_or_default())
+            .map_err(refused)?;
+        let execution = problem.objective().execution();
+        let step = problem.with_objective(Objective::Makespan { execution }).map_err(refused)?;
+        Ok(Shared {
+            model: if problem.graph().name().is_empty() {
+                label.clone()
+            } else {
+                problem.graph().name().into()
+            },
+            cluster: match problem.cluster().document().name.as_str() {
+                "" => cluster_label,
+                name => name.to_owned(),
+            },
+            problem,
+            step,
+            options: (options != ModelOptionsDocument::default()).then_some(options),
+            coverage,
+            batch,
+            pins,
+            notes,
+        })
+    }
+}
+
+/// Runs work on a number of threads, or on all processors.
+fn on_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+    match threads {
+        None => Ok(work()),
+        Some(0) => Err(Failure::new("U001", "0 threads").at("threads").help("give at least 1")),
+        Some(count) => {
+            let pool = thread_pool(count).map_err(|error| Failure::new("X001", error.to_string()))?;
+            Ok(pool.install(work))
+        }
+    }
+}
+
+/// Makespans by placement, and peak bytes by placement and device.
+type Steps<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray2<f64>>);
+
+#[pymethods]
+impl Problem {
+    #[new]
+    fn new(py: Python<'_>, model: &Model, arguments: &str) -> Result<Problem> {
+        let shared = py.detach(|| crate::failure::arguments::<Given>(arguments)?.problem(model))?;
+        Ok(Problem { inner: Arc::new(shared) })
+    }
+
+    #[getter]
+    fn model(&self) -> &str {
+        &self.inner.model
+    }
+
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.inner.notes.clone()
+    }
+
+    #[getter]
+    fn operators(&self) -> Vec<&str> {
+        let graph = self.inner.problem.graph();
+        graph.operators().map(|op| graph.operator(op).name.as_str()).collect()
+    }
+
+    #[getter]
+    fn devices(&self) -> Vec<String> {
+        let cluster = self.inner.problem.cluster();
+        cluster.devices().map(|device| cluster.device_name(device)).collect()
+    }
+
+    /// The objective as JSON.
+    #[getter]
+    fn objective(&self) -> Result<String> {
+        json(&self.inner.problem.objective().to_document(None))
+    }
+
+    /// The cluster as JSON, with its measured links and its memory reserves.
+    #[getter]
+    fn cluster(&self) -> Result<String> {
+        json(self.inner.problem.cluster().document())
+    }
+
+    /// The strongest closed-form bound in seconds, and its name.
+    fn bound(&self, py: Python<'_>) -> (f64, &'static str) {
+        let bound = py.detach(|| strongest(&self.inner.problem));
+        (bound.value, bound.source)
+    }
+
+    /// Values of placements in seconds; infinity for those that violate a constraint.
+    #[pyo3(signature = (placements, priorities=None, threads=None))]
+    fn evaluate<'py>(
+        &self,
+        py: Python<'py>,
+        placements: PyReadonlyArray2<'py, u16>,
+        priorities: Option<PyReadonlyArray2<'py, f64>>,
+        threads: Option<usize>,
+    ) -> Result<Bound<'py, PyArray1<f64>>> {
+        let problem = &self.inner.problem;
+        let rows = Rows::new(problem, &placements, priorities.as_ref())?;
+        let values = interruptible(
+            py,
+            threads,
+            &rows,
+            || {
+                let mut values = Values::new(problem);
+                move |placement| values.of(&placement)
+            },
+            problem,
+        )?;
+        Ok(values.into_pyarray(py))
+    }
+
+    /// One step of each placement: makespans in seconds, and peak bytes by device.
+    #[pyo3(signature = (placements, priorities=None, threads=None))]
+    fn simulate<'py>(
+        &self,
+        py: Python<'py>,
+        placements: PyReadonlyArray2<'py, u16>,
+        priorities: Option<PyReadonlyArray2<'py, f64>>,
+        threads: Option<usize>,
+    ) -> Result<Steps<'py>> {
+        let shared = &*self.inner;
+        let rows = Rows::new(&shared.problem, &placements, priorities.as_ref())?;
+        let devices = shared.problem.cluster().device_count();
+        let outcomes = py.detach(|| {
+            on_threads(threads, || {
+                let kind = shared.problem.objective().kind();
+                let step = |at| rows.placement(&shared.problem, at).as_step(shared.step.graph(), kind);
+                let placements: Vec<_> = (0..rows.count).map(step).collect();
+                let mut outcomes = simulate_all(&shared.step, &placements);
+                for (outcome, placement) in outcomes.iter_mut().zip(&placements) {
+                    let runs =
+                        |op| shared.step.seconds(op, shared.step.pool_of(placement.device_of(op))).is_some();
+                    if !shared.step.graph().operators().all(runs) {
+                        outcome.makespan = f64::INFINITY;
+                    }
+                }
+                outcomes
+            })
+        })?;
+        let makespans: Vec<f64> = outcomes.iter().map(|outcome| outcome.makespan).collect();
+        let peaks: Vec<f64> = outcomes.into_iter().flat_map(|outcome| outcome.peak_bytes).collect();
+        let peaks = peaks.into_pyarray(py).reshape([rows.count, devices])?;
+        Ok((makespans.into_pyarray(py), peaks))
+    }
+
+    /// The timeline of one step as JSON, in the notation of `simulate --json`.
+    #[pyo3(signature = (placement, priority=None))]
+    fn timeline(
+        &self,
+        py: Python<'_>,
+        placement: PyReadonlyArray1<'_, u16>,
+        priority: Option<PyReadonlyArray1<'_, f64>>,
+    ) -> Result<String> {
+        let shared = &*self.inner;
+        let placement = single(&shared.problem, &placement, priority.as_ref())?;
+        py.detach(|| {
+            let placement = placement.as_step(shared.step.graph(), shared.problem.objective().kind());
+            let step = Step::new(&shared.step, &placement);
+            let steady = stagewright::report::steady::Steady::new(&shared.problem, &placement);
+            json(&StepDocument::new(&step, &DeviceNames::new(&step), &steady))
+        })
+    }
+
+    /// The constraints that a placement violates.
+    #[pyo3(signature = (placement, priority=None))]
+    fn violations(
+        &self,
+        py: Python<'_>,
+        placement: PyReadonlyArray1<'_, u16>,
+        priority: Option<PyReadonlyArray1<'_, f64>>,
+    ) -> Result<Vec<String>> {
+        let problem = &self.inner.problem;
+        let placement = single(problem, &placement, priority.as_ref())?;
+        Ok(py.detach(|| evaluate(problem, &placement).violations.iter().map(ToString::to_string).collect()))
+    }
+
+    /// A plan from a placement, with the strongest closed-form bound.
+    #[pyo3(signature = (placement, priority=None, solver="given", seconds=0.0))]
+    fn place(
+        &self,
+        py: Python<'_>,
+        placement: PyReadonlyArray1<'_, u16>,
+        priority: Option<PyReadonlyArray1<'_, f64>>,
+        solver: &str,
+        seconds: f64,
+    ) -> Result<Plan> {
+        let placement = single(&self.inner.problem, &placement, priority.as_ref())?;
+        Ok(py.detach(|| Plan::from_placement(self.inner.clone(), placement, solver, seconds))?)
+    }
+
+    /// A plan from a file or from text: a plan document, a split of the reference package, or a device for every
+    /// operator.
+    fn read_plan(&self, py: Python<'_>, label: &str, bytes: &[u8], model: &Model) -> Result<Plan> {
+        Ok(py.detach(|| Plan::read(self.inner.clone(), label, bytes, &model.imported))?)
+    }
+
+    /// The problem as arrays.
+    fn arrays<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
+        crate::arrays::arrays(py, &self.inner.problem)
+    }
+
+    fn __repr__(&self) -> String {
+        let problem = &self.inner.problem;
+        format!(
+            "<stagewright.Problem {:?} on {:?}, {} operators, {} devices, {}>",
+            self.inner.model,
+            self.inner.cluster,
+            problem.graph().operator_count(),
+            problem.cluster().device_count(),
+            problem.objective().kind().name()
+        )
+    }
+}
+
+/// Values of rows in parallel. Signals are looked at between batches, so that Ctrl-C ends it.
+fn interruptible<F: FnMut(stagewright::core::placement::Placement) -> f64>(
+    py: Python<'_>,
+    threads: Option<usize>,
+    rows: &Rows<'_>,
+    new: impl Fn() -> F + Sync,
+    problem: &problem::Problem,
+) -> Result<Vec<f64>> {
+    use rayon::prelude::*;
+
+    // About a tenth of a second of work.
+    let batch = (2_000_000 / problem.graph().operator_count().max(1)).max(64);
+    let mut values = Vec::with_capacity(rows.count);
+    while values.len() < rows.count {
+        let part = values.len()..rows.count.min(values.len() + batch);
+        let found = py.detach(|| {
+            on_threads(threads, || {
+                let value = |of: &mut F, at: usize| of(rows.placement(problem, at));
+                part.into_par_iter().map_init(&new, value).collect::<Vec<f64>>()
+            })
+        })?;
+        values.extend(found);
+        py.check_signals()?;
+    }
+    Ok(values)
+}
+
+/// Formats a document as JSON.
+pub(crate) fn json(document: &impl serde::Serialize) -> Result<String> {
+    serde_json::to_string(document).map_err(|error| Failure::new("X001", error.to_string()).into())
+}

@@ -1,0 +1,182 @@
+//! Solving, with the lock released and signals looked at.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use numpy::PyReadonlyArray1;
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+use serde::Deserialize;
+use stagewright::core::solver::{Event, Observer, Solution};
+use stagewright::failure::Failure;
+use stagewright::nearest::instead;
+use stagewright::report::convergence::Convergence;
+use stagewright::report::document::Provenance;
+use stagewright::solve::{Error, solve_observed};
+use stagewright::{Options, portfolio, registry};
+
+use crate::failure::Result;
+use crate::placements::single;
+use crate::plan::Plan;
+use crate::problem::{Problem, Shared};
+
+/// How often signals are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Arguments of [`plan`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    solver: String,
+    time_limit: Option<f64>,
+    memory_limit: Option<u64>,
+    gap: f64,
+    seed: u64,
+    threads: Option<usize>,
+}
+
+/// Longest time limit in seconds: a century.
+const LONGEST: f64 = 3e9;
+
+impl Given {
+    /// The options, and the label of the solver in the plan.
+    fn options(&self, shared: &Shared) -> Result<(Options, String), Failure> {
+        let wrong = |argument: &str, cause: String, help: &str| {
+            Err(Failure::new("U001", cause).at(argument).help(help))
+        };
+        let mut options = Options::default().memory_limit(self.memory_limit).gap(self.gap).seed(self.seed);
+        if !(0.0..1.0).contains(&self.gap) {
+            return wrong("gap", format!("the gap is {}", self.gap), "give a share such as 0.01");
+        }
+        options = match self.time_limit {
+            None => options.time_limit(None),
+            Some(seconds) if (0.0..=LONGEST).contains(&seconds) => {
+                options.time_limit(Some(Duration::from_secs_f64(seconds)))
+            }
+            Some(seconds) => {
+                return wrong("time_limit", format!("{seconds} seconds"), "give a positive number, or None");
+            }
+        };
+        match self.threads {
+            Some(0) => return wrong("threads", "0 threads".into(), "give at least 1"),
+            Some(threads) => options = options.threads(threads),
+            None => {}
+        }
+        let objective = shared.problem.objective();
+        if self.solver == "auto" {
+            let choice = portfolio::auto(objective)
+                .map_err(|error| Failure::new("U004", error.to_string()).at("solver"))?;
+            let label = format!("{} (auto: {})", choice.solver.name(), choice.rule);
+            return Ok((options, label));
+        }
+        let options = options.solver_named(&self.solver).map_err(|error| {
+            let known = registry::SOLVERS.iter().map(|entry| entry.solver.name());
+            let help = format!("{}; auto chooses one", instead(&self.solver, known));
+            Failure::new("U003", error.to_string()).at("solver").help(help)
+        })?;
+        Ok((options, self.solver.clone()))
+    }
+}
+
+/// Records improvements.
+struct Recorder {
+    started: Instant,
+    convergence: Convergence,
+}
+
+impl Observer for Recorder {
+    fn event(&mut self, event: &Event) -> ControlFlow<()> {
+        let elapsed = self.started.elapsed().as_secs_f64();
+        match event {
+            Event::Incumbent { value } => self.convergence.value(elapsed, *value),
+            Event::Bound { value, .. } => self.convergence.bound(elapsed, *value),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// What a solve ends with.
+type Ended = (Result<Solution, Error>, Recorder);
+
+/// Solves a problem. Ctrl-C ends the solve with its best plan, a second one raises `KeyboardInterrupt`.
+#[pyfunction]
+#[pyo3(signature = (problem, arguments, start=None, start_priority=None))]
+pub(crate) fn plan(
+    py: Python<'_>,
+    problem: &Problem,
+    arguments: &str,
+    start: Option<PyReadonlyArray1<'_, u16>>,
+    start_priority: Option<PyReadonlyArray1<'_, f64>>,
+) -> Result<Plan> {
+    let shared = problem.inner.clone();
+    let given: Given = crate::failure::arguments(arguments)?;
+    let (mut options, label) = given.options(&shared)?;
+    if let Some(start) = start {
+        options = options.warm_start(single(&shared.problem, &start, start_priority.as_ref())?);
+    }
+    let interrupt = Arc::new(AtomicBool::new(false));
+    let options = options.interrupt(interrupt.clone());
+    let (send, ended) = channel::<Ended>();
+    let of_thread = shared.clone();
+    // A thread of its own: this one has to look at signals, which Python handles on its main thread.
+    let thread = std::thread::Builder::new().name("stagewright".into()).spawn(move || {
+        let mut recorder = Recorder { started: Instant::now(), convergence: Convergence::default() };
+        let solution = solve_observed(&of_thread.problem, &options, &mut recorder);
+        // Nobody waits for an answer after a second interrupt.
+        let _unread = send.send((solution, recorder));
+    });
+    thread.map_err(|error| Failure::new("X001", format!("cannot start a thread: {error}")))?;
+    let ended = Mutex::new(ended);
+    let next = || ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);
+    let mut raised: Option<PyErr> = None;
+    let (solution, recorder) = loop {
+        match py.detach(next) {
+            Ok(ended) => break ended,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Failure::new("X001", "the solver failed").at("solver").into());
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if let Err(error) = py.check_signals() {
+            if interrupt.swap(true, Ordering::Relaxed) {
+                return Err(error.into());
+            }
+            raised = (!error.is_instance_of::<PyKeyboardInterrupt>(py)).then_some(error);
+        }
+    };
+    // An exception of a handler of one's own, such as that of a timeout, is no Ctrl-C.
+    if let Some(error) = raised {
+        return Err(error.into());
+    }
+    let solution = solution.map_err(|error| failed(&error))?;
+    let seconds = recorder.started.elapsed().as_secs_f64();
+    let provenance = Provenance { solver: label, seconds, seed: given.seed };
+    Ok(py.detach(|| Plan::from_solution(shared, &solution, provenance, recorder.convergence)))
+}
+
+fn failed(error: &Error) -> Failure {
+    let code = match error {
+        Error::UnknownSolver { .. } => "U003",
+        Error::NoSolver(_) | Error::Solve(stagewright::core::solver::SolveError::Unsupported { .. }) => {
+            "U004"
+        }
+        _ => "X001",
+    };
+    Failure::new(code, error.to_string())
+        .at("solver")
+        .help("`stagewright.solvers(problem)` lists those that support it")
+}
+
+/// The solvers that support the objective of a problem, or all.
+#[pyfunction]
+#[pyo3(signature = (problem=None))]
+pub(crate) fn solvers(problem: Option<&Problem>) -> Vec<&'static str> {
+    match problem {
+        Some(problem) => registry::supporting(problem.inner.problem.objective()),
+        None => registry::SOLVERS.iter().map(|entry| entry.solver.name()).collect(),
+    }
+}

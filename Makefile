@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-costs bench-pipelines bench-gdp bench-placeto bench-hsdag bench-policy bench-policy-ablation policy policy-stages bench-systems bench-systems-large systems
+.PHONY: rust setup demo test wheel bench-python build-cuda test-runtimes screenshot lint fmt doc bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-costs bench-pipelines bench-gdp bench-placeto bench-hsdag bench-policy bench-policy-ablation policy policy-stages bench-systems bench-systems-large systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -28,6 +28,19 @@ test: setup
 	@data/setup/install-onnxruntime
 	@[ -n "$$STAGEWRIGHT_SHARED" ] || echo "STAGEWRIGHT_SHARED is not set: tests on reference inputs are skipped"
 	$(CARGO) test --workspace
+	@bindings/python/run-tests
+
+# The Python package as a wheel in target/wheels: the extension, and the program for the command line.
+wheel: setup
+	python3 -m venv target/maturin
+	target/maturin/bin/pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
+	bindings/python/make-wheel target/maturin/bin/python release
+
+# Evaluations from Python against the loop over the program, as a table. Ten minutes, most of them the build.
+bench-python: wheel
+	python3 -m venv target/bench-python
+	target/bench-python/bin/pip install --quiet --disable-pip-version-check --force-reinstall target/wheels/stagewright-*.whl
+	target/bench-python/bin/python bindings/python/benches/evaluate.py
 
 # The tests and benches that use a GPU, on a machine that needs none: where no CUDA toolkit is installed, one is put into
 # target/cuda. See docs/cuda.md.
@@ -45,6 +58,7 @@ test-runtimes: setup
 	target/runtimes/bin/pip install --quiet --disable-pip-version-check numpy $(RUNTIMES)
 	$(if $(ALONE),target/runtimes/bin/pip install --quiet --disable-pip-version-check --no-deps $(ALONE))
 	target/runtimes/bin/python tests/runtimes/check.py target/debug/stagewright
+	EXTRAS="torch nbclient ipykernel" bindings/python/run-tests
 
 # The picture of a report in the README.
 screenshot: setup

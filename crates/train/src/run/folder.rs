@@ -34,6 +34,11 @@ impl Folder {
         }
     }
 
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Labels of the training set. Labels that a network helped to make have a separate file for every network.
     pub fn labels(&self, network: Option<&str>) -> PathBuf {
         self.path.join(network.map_or("labels.jsonl".into(), |network| format!("labels-{network}.jsonl")))

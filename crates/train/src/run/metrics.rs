@@ -1,10 +1,11 @@
-//! Measurements of a run, as CSV and as JSON lines, which TensorBoard's importers and pandas read.
+//! Measurements of a run, as CSV, as JSON lines, and as events that TensorBoard shows.
 
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::events::{Events, Scalars};
 use super::{Folder, Result, RunError};
 
 /// Measurement after a step.
@@ -38,19 +39,27 @@ pub struct Measured {
 
 /// A measurement with its position in the run.
 pub(in super::super) trait At {
+    /// The column of the position.
+    const COLUMN: &'static str;
+
     /// Steps or episodes of the run so far.
     fn at(&self) -> u64;
 }
 
 impl At for Measured {
+    const COLUMN: &'static str = "step";
+
     fn at(&self) -> u64 {
         self.step
     }
 }
 
 /// All measurements so far, in memory and in the folder.
-#[derive(Debug, Clone, Default)]
-pub(in super::super) struct Metrics<M>(pub(in super::super) Vec<M>);
+#[derive(Debug)]
+pub(in super::super) struct Metrics<M> {
+    all: Vec<M>,
+    events: Events,
+}
 
 impl<M: At + Serialize + DeserializeOwned> Metrics<M> {
     /// Reads the measurements up to a step: later ones are left over from a run killed before it saved its state.
@@ -59,26 +68,43 @@ impl<M: At + Serialize + DeserializeOwned> Metrics<M> {
         let lines = bytes.split(|&byte| byte == b'\n');
         let mut all: Vec<M> = lines.filter_map(|line| serde_json::from_slice(line).ok()).collect();
         all.retain(|measured| measured.at() <= step);
-        Ok(Metrics(all))
+        let scalars = all.iter().map(|measured| scalars(folder, measured)).collect::<Result<Vec<_>>>()?;
+        Ok(Metrics { all, events: Events::open(folder, &scalars)? })
     }
 
-    /// Writes all measurements.
-    pub(in super::super) fn write(&self, folder: &Folder) -> Result<()> {
+    /// Adds a measurement and writes it: the tables anew, and an event.
+    pub(in super::super) fn add(&mut self, measured: M, folder: &Folder) -> Result<()> {
+        let scalars = scalars(folder, &measured)?;
+        self.all.push(measured);
+        self.write(folder)?;
+        self.events.append(&scalars)
+    }
+
+    /// Writes the tables.
+    fn write(&self, folder: &Folder) -> Result<()> {
         let mut lines = String::new();
         let mut table = csv::Writer::from_writer(Vec::new());
-        let failed = |path: &Path, cause: String| RunError::File {
-            doing: "write",
-            file: path.display().to_string(),
-            cause,
-        };
-        for measured in &self.0 {
+        for measured in &self.all {
             let line = serde_json::to_string(measured);
-            lines += &line.map_err(|error| failed(&folder.json_lines(), error.to_string()))?;
+            lines += &line.map_err(|error| unwritten(&folder.json_lines(), error.to_string()))?;
             lines.push('\n');
-            table.serialize(measured).map_err(|error| failed(&folder.csv(), error.to_string()))?;
+            table.serialize(measured).map_err(|error| unwritten(&folder.csv(), error.to_string()))?;
         }
-        let table = table.into_inner().map_err(|error| failed(&folder.csv(), error.to_string()))?;
+        let table = table.into_inner().map_err(|error| unwritten(&folder.csv(), error.to_string()))?;
         Folder::write(&folder.json_lines(), lines.as_bytes())?;
         Folder::write(&folder.csv(), &table)
     }
+}
+
+/// The numbers of a measurement, by column.
+fn scalars<M: At + Serialize>(folder: &Folder, measured: &M) -> Result<Scalars> {
+    let row =
+        serde_json::to_value(measured).map_err(|error| unwritten(&folder.json_lines(), error.to_string()))?;
+    let columns = row.as_object().into_iter().flatten().filter(|(column, _)| *column != M::COLUMN);
+    let values = columns.filter_map(|(column, number)| Some((column.clone(), number.as_f64()?))).collect();
+    Ok(Scalars { step: measured.at(), values })
+}
+
+fn unwritten(path: &Path, cause: String) -> RunError {
+    RunError::File { doing: "write", file: path.display().to_string(), cause }
 }

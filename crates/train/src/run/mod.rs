@@ -10,6 +10,7 @@
 
 mod config;
 mod error;
+mod events;
 mod examples;
 mod expert;
 mod folder;

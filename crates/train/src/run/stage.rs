@@ -212,8 +212,7 @@ impl Training<'_> {
             let bytes = trainer.network.to_bytes(&card).map_err(TrainError::from)?;
             Folder::write(&folder.best(), &bytes)?;
         }
-        metrics.0.push(measured);
-        metrics.write(folder)?;
+        metrics.add(measured, folder)?;
         // Written last, so that the state is never ahead of the other files.
         self.keep()?;
         Ok(measured)

@@ -62,6 +62,8 @@ pub struct Episodes {
 }
 
 impl At for Episodes {
+    const COLUMN: &'static str = "episode";
+
     fn at(&self) -> u64 {
         self.episode
     }
@@ -144,8 +146,7 @@ pub fn run(document: &SystemRunDocument, beside: &Path, folder: &Folder, watch: 
                 let made = serde_json::json!({ "configuration": document, "episode": kept.episode });
                 Folder::write(&folder.best(), &agent.to_bytes(&descent, made)?)?;
             }
-            metrics.0.push(now);
-            metrics.write(folder)?;
+            metrics.add(now, folder)?;
             // Written last, so that the state is never ahead of the other files.
             Folder::write(&folder.state(), &state(&agent, &descent, &kept, folder)?)?;
             is_kept = true;

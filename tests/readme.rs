@@ -1,30 +1,41 @@
-//! The README shows the current output of its commands.
+//! The README, the tutorial and the guides show the current output of their commands.
 //!
-//! A block marked `console` contains commands after `$ `, each followed by its standard output. The commands run in
-//! order in one folder with a copy of `data`. The first `text` block is the output of `make demo`. Solve times are not
-//! compared: the line `solver` and the column `time`. `STAGEWRIGHT_WRITE_README=1 cargo test --test integration readme` writes the
-//! current output.
+//! A block marked `console` contains commands after `$ `, each followed by its standard output. The commands of a page run
+//! in order in one folder with a copy of `data`. The first `text` block of the README is the output of `make demo`. Solve
+//! times are not compared: the line `solver` and the column `time`. Of blocks marked `console measured`, which measure this
+//! machine, only words are compared; they need ONNX Runtime and two cores, and are skipped without.
+//! `STAGEWRIGHT_WRITE_README=1 cargo test --test integration readme` writes the current output.
 
 #![cfg(all(feature = "metis", feature = "milp"))]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use stagewright::runtime::library;
+
+use super::machine;
 
 struct Shown {
     command: String,
     output: Vec<String>,
+    /// Whether the output depends on the machine.
+    is_measured: bool,
 }
 
 /// Commands of all blocks.
 fn shown(text: &str) -> Vec<Shown> {
     let mut found: Vec<Shown> = Vec::new();
-    let mut inside = false;
+    // Whether the block that a line is in, if any, is of measurements.
+    let mut block = None;
     for line in text.lines() {
-        match line {
-            "```console" => inside = true,
-            "```" => inside = false,
-            line if inside => match line.strip_prefix("$ ") {
-                Some(command) => found.push(Shown { command: command.into(), output: Vec::new() }),
+        match (line, block) {
+            ("```console", _) => block = Some(false),
+            ("```console measured", _) => block = Some(true),
+            ("```", _) => block = None,
+            (line, Some(is_measured)) => match line.strip_prefix("$ ") {
+                Some(command) => {
+                    found.push(Shown { command: command.into(), output: Vec::new(), is_measured })
+                }
                 None => found.last_mut().expect("a command first").output.push(line.into()),
             },
             _ => {}
@@ -52,14 +63,38 @@ fn lasting(lines: &[String]) -> Vec<String> {
     lasting
 }
 
-/// Standard output of a command in a folder; empty if it is redirected to a file.
-fn printed(folder: &Path, arguments: &str) -> Vec<String> {
+/// The words of lines: no numbers with their units, and no bars.
+fn words(lines: &[String]) -> Vec<String> {
+    let mut words = Vec::new();
+    for line in lasting(lines) {
+        let mut kept = Vec::new();
+        let mut is_unit = false;
+        for word in line.split(' ') {
+            let is_number = word.contains(|character: char| character.is_ascii_digit());
+            let is_bar = word.contains(['█', '▒']);
+            if !(is_number || is_bar || is_unit && word.len() < 5) {
+                kept.push(word);
+            }
+            is_unit = is_number;
+        }
+        words.push(kept.join(" "));
+    }
+    words
+}
+
+/// Standard output of a command in a folder; empty if it is redirected to a file. A result is also that a plan is wrong (1)
+/// or that there is none (3).
+fn printed(folder: &Path, arguments: &str, runtime: Option<&Path>) -> Vec<String> {
     let (arguments, file) =
         arguments.split_once(" > ").map_or((arguments, None), |(before, file)| (before, Some(file)));
     let mut command = Command::new(env!("CARGO_BIN_EXE_stagewright"));
-    let run =
-        command.args(arguments.split_whitespace()).current_dir(folder).output().expect("the program starts");
-    assert!(run.status.success(), "{arguments}: {}", String::from_utf8_lossy(&run.stderr));
+    command.args(arguments.split_whitespace()).current_dir(folder);
+    if let Some(runtime) = runtime {
+        command.env(library::VARIABLE, runtime);
+    }
+    let run = command.output().expect("the program starts");
+    let is_result = matches!(run.status.code(), Some(0 | 1 | 3));
+    assert!(is_result, "{arguments}: {}", String::from_utf8_lossy(&run.stderr));
     if let Some(file) = file {
         std::fs::write(folder.join(file), run.stdout).expect("room");
         return Vec::new();
@@ -67,38 +102,51 @@ fn printed(folder: &Path, arguments: &str) -> Vec<String> {
     String::from_utf8(run.stdout).expect("text").lines().map(str::to_owned).collect()
 }
 
-#[test]
-fn commands_print_what_is_shown() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let readme = std::fs::read_to_string(root.join("README.md")).expect("a README");
-    let shown = shown(&readme);
-    assert!(shown.len() >= 3, "the README shows its commands");
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A folder with copies of the files that pages use.
+fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for part in ["data/demo", "data/models"] {
         let copy = folder.path().join(part);
         std::fs::create_dir_all(&copy).expect("room");
-        for file in std::fs::read_dir(root.join(part)).expect("a folder") {
+        for file in std::fs::read_dir(root().join(part)).expect("a folder") {
             let file = file.expect("a readable folder").path();
             std::fs::copy(&file, copy.join(file.file_name().expect("a name"))).expect("room");
         }
     }
-    let is_written = std::env::var_os("STAGEWRIGHT_WRITE_README").is_some();
-    let mut written = readme.clone();
-    let makefile = std::fs::read_to_string(root.join("Makefile")).expect("a Makefile");
-    let demo = makefile.split("--bin stagewright -- ").nth(1).and_then(|rest| rest.lines().next());
-    let first = readme.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a block");
-    let demo_prints = printed(folder.path(), demo.expect("what `make demo` runs"));
-    if is_written {
-        written = written.replacen(first, &(demo_prints.join("\n") + "\n"), 1);
-    } else {
-        let first: Vec<String> = first.lines().map(str::to_owned).collect();
-        assert_eq!(lasting(&demo_prints), lasting(&first), "make demo:\n{}", demo_prints.join("\n"));
-    }
-    for Shown { command, output } in shown {
-        let mut words = command.split_whitespace();
-        assert_eq!(words.next(), Some("stagewright"), "{command}");
-        let printed = self::printed(folder.path(), &words.collect::<Vec<_>>().join(" "));
-        if is_written {
+    folder
+}
+
+fn is_written() -> bool {
+    std::env::var_os("STAGEWRIGHT_WRITE_README").is_some()
+}
+
+/// ONNX Runtime, if measurements can be made.
+fn measuring() -> Option<PathBuf> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    machine::runtime().filter(|_| cores > 1)
+}
+
+/// Runs the commands of a page, and compares or writes their outputs. Returns the text of the page and the number of
+/// its commands.
+fn commands_print_what_is_shown(page: &Path) -> (String, usize) {
+    let text = std::fs::read_to_string(page).expect("a page");
+    let shown = shown(&text);
+    let count = shown.len();
+    let folder = folder();
+    let runtime = shown.iter().any(|shown| shown.is_measured).then(measuring).flatten();
+    let mut written = text.clone();
+    for Shown { command, output, is_measured } in shown {
+        if is_measured && runtime.is_none() {
+            continue;
+        }
+        let mut parts = command.split_whitespace();
+        assert_eq!(parts.next(), Some("stagewright"), "{command}");
+        let printed = self::printed(folder.path(), &parts.collect::<Vec<_>>().join(" "), runtime.as_deref());
+        if is_written() {
             let block = |lines: &[String]| {
                 [&format!("$ {command}")]
                     .into_iter()
@@ -107,10 +155,49 @@ fn commands_print_what_is_shown() {
             };
             written = written.replace(&block(&output), &block(&printed));
         } else {
-            assert_eq!(lasting(&printed), lasting(&output), "{command}:\n{}", printed.join("\n"));
+            let compared = if is_measured { words } else { lasting };
+            assert_eq!(compared(&printed), compared(&output), "{command}:\n{}", printed.join("\n"));
         }
     }
-    if is_written {
-        std::fs::write(root.join("README.md"), written).expect("room");
+    if is_written() {
+        std::fs::write(page, &written).expect("room");
     }
+    (written, count)
+}
+
+#[test]
+fn the_readme() {
+    let page = root().join("README.md");
+    let (readme, count) = commands_print_what_is_shown(&page);
+    assert!(count >= 3, "the README shows its commands");
+    let makefile = std::fs::read_to_string(root().join("Makefile")).expect("a Makefile");
+    let demo = makefile.split("--bin stagewright -- ").nth(1).and_then(|rest| rest.lines().next());
+    let first = readme.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a block");
+    let demo_prints = printed(folder().path(), demo.expect("what `make demo` runs"), None);
+    if is_written() {
+        let written = readme.replacen(first, &(demo_prints.join("\n") + "\n"), 1);
+        std::fs::write(page, written).expect("room");
+    } else {
+        let first: Vec<String> = first.lines().map(str::to_owned).collect();
+        assert_eq!(lasting(&demo_prints), lasting(&first), "make demo:\n{}", demo_prints.join("\n"));
+    }
+}
+
+#[test]
+fn the_tutorial() {
+    let (_, count) = commands_print_what_is_shown(&root().join("docs/tutorial.md"));
+    assert!(count >= 6, "the tutorial shows its commands");
+}
+
+#[test]
+fn the_guides() {
+    let pages = std::fs::read_dir(root().join("docs/how-to")).expect("guides");
+    let counts = pages.map(|page| commands_print_what_is_shown(&page.expect("a page").path()).1);
+    assert!(counts.sum::<usize>() >= 12, "the guides show commands");
+}
+
+#[test]
+fn words_are_neither_numbers_nor_units_nor_bars() {
+    let line = "cpu0  185.14 ms  the value ██▒  10 samples per second".to_owned();
+    assert_eq!(words(&[line]), ["the value samples per second"]);
 }

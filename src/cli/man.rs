@@ -1,5 +1,7 @@
 //! `man`: the manual, with a page for each command.
 
+mod markdown;
+
 use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
@@ -12,6 +14,7 @@ pub(crate) fn run(arguments: &ManArguments) -> Result<Exit> {
     let mut command = Arguments::command().disable_help_subcommand(true);
     // Gives every command its full name, such as `stagewright-plan`.
     command.build();
+    let page = if arguments.markdown { markdown_page } else { page };
     let Some(folder) = &arguments.folder else {
         output::data(&page(command)?.1)?;
         return Ok(Exit::Done);
@@ -33,4 +36,10 @@ fn page(command: Command) -> Result<(String, String)> {
     page.render(&mut text)
         .map_err(|error| CliError::new("X001", format!("cannot write the manual: {error}")))?;
     Ok((page.get_filename(), String::from_utf8_lossy(&text).into_owned()))
+}
+
+/// The same in Markdown.
+fn markdown_page(command: Command) -> Result<(String, String)> {
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+    Ok((format!("{name}.md"), markdown::page(&command)))
 }

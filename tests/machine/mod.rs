@@ -15,7 +15,7 @@ use std::process::{Command, Output, Stdio};
 use stagewright::runtime::library;
 
 /// The shared library of ONNX Runtime.
-fn runtime() -> Option<PathBuf> {
+pub(crate) fn runtime() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/onnxruntime/onnxruntime/capi");
     let own = std::fs::read_dir(folder).ok().and_then(|entries| {
         let mut files = entries.filter_map(|entry| Some(entry.ok()?.path()));

@@ -429,6 +429,9 @@ pub(crate) struct ManArguments {
     /// Folder to write all pages into, instead of printing the first
     #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub(crate) folder: Option<PathBuf>,
+    /// Write Markdown instead of roff
+    #[arg(long)]
+    pub(crate) markdown: bool,
 }
 
 #[derive(Debug, Args)]

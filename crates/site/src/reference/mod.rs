@@ -18,6 +18,6 @@ pub(crate) fn pages(root: &Path) -> Result<Vec<Page>> {
     let mut pages = commands::pages(root)?;
     pages.extend(documents::pages(root)?);
     pages.extend(rust::pages(root)?);
-    pages.extend(python::pages(root)?);
+    pages.push(python::page(root)?);
     Ok(pages)
 }

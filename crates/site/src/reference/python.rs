@@ -1,4 +1,4 @@
-//! The Python API: the signatures and docstrings of the stubs of the package, if it is there.
+//! The Python API: signatures and docstrings, from the sources of the package.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,50 +8,51 @@ use crate::error::Result;
 use crate::files;
 use crate::markdown::escaped;
 
-/// Folder of the stubs.
+/// Folder of the package.
 const FOLDER: &str = "bindings/python/python/stagewright";
 
-/// A page with a section for each stub; none without the package.
-pub(super) fn pages(root: &Path) -> Result<Vec<Page>> {
-    let folder = root.join(FOLDER);
-    if !folder.is_dir() {
-        return Ok(Vec::new());
-    }
+/// What users import, and the files that define it.
+const MODULES: [(&str, &[&str]); 2] = [
+    ("stagewright", &["models", "problems", "plans", "comparison", "program", "errors"]),
+    ("stagewright.envs", &["envs"]),
+];
+
+/// The page of the package.
+pub(super) fn page(root: &Path) -> Result<Page> {
     let mut text = String::from("# Python API\n");
-    let mut stubs = 0;
-    for path in files::list(&folder)? {
-        let is_stub = path.extension().is_some_and(|extension| extension == "pyi");
-        let Some(name) = path.file_stem().and_then(|name| name.to_str()).filter(|_| is_stub) else {
-            continue;
-        };
-        let module = if name == "__init__" { "stagewright".into() } else { format!("stagewright.{name}") };
-        let _ = writeln!(text, "\n## {}\n", escaped(&module));
-        text += &section(&files::read(&path)?);
-        stubs += 1;
+    for (module, names) in MODULES {
+        let _ = writeln!(text, "\n## {}\n", escaped(module));
+        for name in names {
+            text += &section(&files::read(&root.join(FOLDER).join(format!("{name}.py")))?);
+        }
     }
-    Ok(if stubs == 0 { Vec::new() } else { vec![Page::generated("reference/python.md", text)] })
+    Ok(Page::generated("reference/python.md", text))
 }
 
-/// Public classes, methods and functions of a stub with their docstrings. Anything else of a stub is not shown.
-fn section(stub: &str) -> String {
+/// Public classes, methods and functions of a module with their docstrings, and the docstring of the module.
+fn section(module: &str) -> String {
     let mut text = String::new();
-    let mut lines = stub.lines().peekable();
+    let mut lines = module.lines().peekable();
     // The class that the lines belong to is private.
     let mut is_hidden = false;
     while let Some(line) = lines.next() {
         let trimmed = line.trim_start();
         let depth = (line.len() - trimmed.len()) / 4;
         if trimmed.starts_with("\"\"\"") {
-            let _ = writeln!(text, "{}\n", docstring(trimmed, &mut lines));
+            let documentation = docstring(trimmed, &mut lines);
+            if depth == 0 {
+                let _ = writeln!(text, "{documentation}\n");
+            }
             continue;
         }
-        let Some(name) = ["class ", "def ", "async def "].iter().find_map(|word| trimmed.strip_prefix(word))
-        else {
+        let defined = ["class ", "def ", "async def "].iter().find_map(|word| trimmed.strip_prefix(word));
+        // Functions within functions are no part of the interface.
+        let Some(name) = defined.filter(|_| depth < 2) else {
             is_hidden &= depth > 0 || trimmed.is_empty();
             continue;
         };
         let mut signature = trimmed.to_owned();
-        while depth < 2 && !ends_signature(&signature) {
+        while !ends_signature(&signature) {
             let Some(next) = lines.next() else { break };
             signature += "\n";
             signature += next.get(depth * 4..).unwrap_or(next.trim_start());
@@ -99,7 +100,42 @@ fn docstring<'a>(first: &'a str, lines: &mut impl Iterator<Item = &'a str>) -> S
         rest.iter().filter(|line| !line.trim().is_empty()).map(|line| line.len() - line.trim_start().len());
     let indent = indents.min().unwrap_or(0);
     text.extend(rest.iter().map(|line| line.get(indent..).unwrap_or_default().to_owned()));
-    text.join("\n").trim().to_owned()
+    markdown(&text.join("\n"))
+}
+
+/// A docstring in Google's style as Markdown: its sections become lists, its references code.
+fn markdown(docstring: &str) -> String {
+    let mut text = String::new();
+    let mut section = "";
+    for line in docstring.trim().lines() {
+        let indent = line.len() - line.trim_start().len();
+        let is_heading = ["Args:", "Attributes:", "Raises:", "Returns:", "Example:"].contains(&line);
+        match (section, line.trim_start()) {
+            (_, heading) if is_heading => {
+                section = heading;
+                let _ = writeln!(text, "**{}**\n", heading.trim_end_matches(':'));
+                continue;
+            }
+            ("Args:" | "Attributes:" | "Raises:", item) if indent == 4 => {
+                let (name, meaning) = item.split_once(": ").unwrap_or((item, ""));
+                let _ = write!(text, "- `{name}`: {meaning}");
+            }
+            ("Args:" | "Attributes:" | "Raises:", more) if indent > 4 => {
+                let _ = write!(text, "  {more}");
+            }
+            ("Returns:", _) if indent >= 4 => text += &line[4..],
+            _ => {
+                // Code stays indented, and only code does.
+                text += line;
+            }
+        }
+        text.push('\n');
+    }
+    [":func:`", ":class:`", ":meth:`"]
+        .iter()
+        .fold(text, |text, role| text.replace(role, "`"))
+        .trim()
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -111,5 +147,12 @@ mod tests {
         let stub = "\"\"\"The package.\"\"\"\n\nfrom typing import Any\n\nclass Problem:\n    \"\"\"A problem.\n\n    With a model.\n    \"\"\"\n\n    def evaluate(\n        self,\n        placements: Any,\n    ) -> float:\n        \"\"\"Values.\"\"\"\n    def _hidden(self) -> None: ...\n\nclass _Private:\n    def shown(self) -> None: ...\n\ndef load(path: str) -> Problem: ...\n";
         let expected = "The package.\n\n### Problem\n\n```python\nclass Problem\n```\n\nA problem.\n\nWith a model.\n\n#### evaluate\n\n```python\ndef evaluate(\n    self,\n    placements: Any,\n) -> float\n```\n\nValues.\n\n### load\n\n```python\ndef load(path: str) -> Problem\n```\n\n";
         assert_eq!(section(stub), expected);
+    }
+
+    #[test]
+    fn sections_of_docstrings_become_lists() {
+        let docstring = "Reads.\n\nArgs:\n    path: The file, see\n        :func:`load`.\n\nReturns:\n    A model.\n\nExample:\n    >>> load()\n";
+        let expected = "Reads.\n\n**Args**\n\n- `path`: The file, see\n  `load`.\n\n**Returns**\n\nA model.\n\n**Example**\n\n    >>> load()";
+        assert_eq!(markdown(docstring), expected);
     }
 }

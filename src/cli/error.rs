@@ -32,6 +32,10 @@ impl CliError {
         CliError { code: code.into(), cause: cause.into(), place: None, help: Vec::new() }
     }
 
+    pub(crate) fn code(&self) -> &str {
+        &self.code
+    }
+
     /// What went wrong, alone.
     pub(crate) fn cause(&self) -> &str {
         &self.cause

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use flate2::read::MultiGzDecoder;
 
 use super::error::{CliError, Result};
-use super::output;
+use super::{instances, output};
 
 /// Path that means standard input or output.
 const STANDARD: &str = "-";
@@ -160,6 +160,9 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     if let Some(at) = ahead.iter().position(|(read, _)| read == path) {
         return Ok(ahead.swap_remove(at).1);
     }
+    if let Some(name) = instances::name(path) {
+        return instances::document(name).map_err(|error| io::Error::other(error.cause().to_owned()));
+    }
     if !is_standard(path) {
         return fs::read(path);
     }
@@ -167,17 +170,24 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
 }
 
-/// Reads a file, or standard input for `-`, and unpacks gzip.
+/// Reads a file, the model of an instance for `instance:NAME`, or standard input for `-`, and unpacks gzip.
 pub(crate) fn read(path: &Path) -> Result<Input> {
+    if let Some(name) = instances::name(path) {
+        return Ok(Input { label: path.display().to_string(), bytes: instances::document(name)? });
+    }
     let standard = is_standard(path);
     let label = if standard { "standard input".into() } else { path.display().to_string() };
     match bytes(path) {
-        Ok(bytes) if bytes.starts_with(&GZIP) => unpacked(label, &bytes),
-        Ok(bytes) => Ok(Input { label, bytes }),
+        Ok(bytes) => unpack(label, bytes),
         Err(error) => Err(CliError::new("I001", format!("cannot read the file: {error}"))
             .at(label)
             .help("check the path and its permissions")),
     }
+}
+
+/// Unpacks an input if it is compressed with gzip.
+pub(crate) fn unpack(label: String, bytes: Vec<u8>) -> Result<Input> {
+    if bytes.starts_with(&GZIP) { unpacked(label, &bytes) } else { Ok(Input { label, bytes }) }
 }
 
 fn unpacked(label: String, packed: &[u8]) -> Result<Input> {

@@ -2,6 +2,7 @@
 //! several commands share are in `shared`, and the values that an option may take in `values`.
 
 mod costs;
+mod instances;
 mod machine;
 mod shared;
 mod values;
@@ -14,6 +15,7 @@ use stagewright::core::document::Schedule;
 use stagewright::workloads::{CostRules, Granularity, Optimizer, Precision};
 
 pub(crate) use costs::*;
+pub(crate) use instances::*;
 pub(crate) use machine::*;
 pub(crate) use shared::*;
 pub(crate) use values::Criterion;
@@ -97,6 +99,8 @@ pub(crate) enum Command {
     Finetune(FinetuneArguments),
     /// Generate the graph of a well-known model
     Workload(WorkloadArguments),
+    /// List, show and verify the instances of the library
+    Instances(InstancesArguments),
     /// Print a completion script
     Completions(CompletionsArguments),
     /// Print the manual, or write its pages

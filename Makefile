@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test wheel bench-python build-cuda test-runtimes screenshot lint fmt doc site bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-costs bench-pipelines bench-gdp bench-placeto bench-hsdag bench-policy bench-policy-ablation policy policy-stages bench-systems bench-systems-large systems
+.PHONY: rust setup demo test wheel bench-python build-cuda test-runtimes screenshot lint fmt doc site bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-costs bench-pipelines reproduce bench-gdp bench-placeto bench-hsdag bench-policy bench-policy-ablation policy policy-stages bench-systems bench-systems-large systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -146,6 +146,11 @@ bench-iopddl: rust
 # without HiGHS and candle.
 bench-joint: rust
 	$(CARGO) bench --no-default-features --bench joint
+
+# The main tables of the pages in docs, made again within ten minutes at a reduced budget and compared with the shipped figures,
+# with the profile of the tests.
+reproduce: setup
+	$(CARGO) bench --profile dev --bench reproduce
 
 # Plans made with the roofline and with published measurements, which are installed into target/aiconfigurator.
 bench-costs: rust

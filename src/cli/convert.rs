@@ -80,7 +80,8 @@ fn cluster_text(label: &str, cluster: ClusterDocument, arguments: &ConvertArgume
     Ok(write_cluster(cluster.document(), notation))
 }
 
-fn model_text(opened: Opened, arguments: &ConvertArguments) -> Result<String> {
+/// A model in the requested notation.
+pub(super) fn model_text(opened: Opened, arguments: &ConvertArguments) -> Result<String> {
     let (label, model) = resolve::opened_model(opened, &ModelOptions::new(&arguments.import, None, None)?)?;
     let mut model = model.graph;
     if let Some(path) = &arguments.cluster {

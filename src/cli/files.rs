@@ -11,7 +11,7 @@ use stagewright::files::{GZIP, HELD, large, replace, unpacked, unreadable};
 pub(crate) use stagewright::files::{Input, Opened};
 
 use super::error::{CliError, Result};
-use super::output;
+use super::{instances, output};
 
 /// Path that means standard input or output.
 const STANDARD: &str = "-";
@@ -128,6 +128,9 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     if let Some(at) = ahead.iter().position(|(read, _)| read == path) {
         return Ok(ahead.swap_remove(at).1);
     }
+    if let Some(name) = instances::name(path) {
+        return instances::document(name).map_err(|error| io::Error::other(error.cause().to_owned()));
+    }
     if !is_standard(path) {
         return fs::read(path);
     }
@@ -135,14 +138,22 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
 }
 
-/// Reads a file, or standard input for `-`, and unpacks gzip.
+/// Reads a file, the model of an instance for `instance:NAME`, or standard input for `-`, and unpacks gzip.
 pub(crate) fn read(path: &Path) -> Result<Input> {
+    if let Some(name) = instances::name(path) {
+        return Ok(Input { label: path.display().to_string(), bytes: instances::document(name)? });
+    }
     let standard = is_standard(path);
     let label = if standard { "standard input".into() } else { path.display().to_string() };
     match bytes(path) {
-        Ok(bytes) => Ok(Input { bytes: unpacked(&label, bytes)?, label }),
+        Ok(bytes) => unpack(label, bytes),
         Err(error) => Err(unreadable(label, &error)),
     }
+}
+
+/// An input in memory, unpacked if it is compressed with gzip.
+pub(crate) fn unpack(label: String, bytes: Vec<u8>) -> Result<Input> {
+    Ok(Input { bytes: unpacked(&label, bytes)?, label })
 }
 
 /// Writes a text to a file with [`write_with`].

@@ -3,12 +3,16 @@
 use std::path::Path;
 
 use serde::Serialize;
-use stagewright::core::document::{JointBoundDocument, JointObjectiveKind, JointPlanDocument, PlanStatus};
+use stagewright::core::document::{
+    JointBoundDocument, JointObjectiveDocument, JointObjectiveKind, JointPlanDocument, PlanStatus,
+};
 use stagewright::formats::{import_joint_plan, import_piper, is_joint_plan, write_joint_plan};
 use stagewright::report::html::{self, joint::JointPage};
 use stagewright_verify::{JointReport, JointVerdict, check_joint, check_joint_layers};
 
-use super::args::{AroundArguments, BoundArguments, CheckArguments, ObjectiveArguments, PlanArguments};
+use super::args::{
+    AroundArguments, BoundArguments, CheckArguments, ModelArguments, ObjectiveArguments, PlanArguments,
+};
 use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Input, Outputs, at_most_one_standard};
@@ -111,43 +115,72 @@ pub(super) fn check_if_joint(arguments: &CheckArguments) -> Result<Option<Exit>>
     let Some((label, plan)) = read_plan(&arguments.plan)? else { return Ok(None) };
     at_most_one_standard(&[Some(&arguments.model.model), Some(&arguments.plan)])?;
     refuse_around(&arguments.model.around, &arguments.objective)?;
-    let kept = plan.options.as_ref().map(|options| Kept { label: &label, options });
-    let around = &arguments.model.around;
-    let options =
-        ModelOptions::with_costs(&around.import, around.memory_reserve.as_deref(), &around.costs, kept)?;
-    let wrong = |error: stagewright_verify::CheckError| {
-        CliError::new(&format!("V:{}", error.code()), error.to_string())
-            .at(format!("{}, {label}", arguments.model.model.display()))
-            .help("correct the named document; the plan itself was not checked")
-    };
-    let cluster =
-        around.cluster.as_deref().map(resolve::cluster_file).transpose()?.map(|(_, cluster)| cluster);
-    let report = match plan.objective.kind {
-        JointObjectiveKind::TimePerSample => {
-            let Input { label, bytes } = files::read(&arguments.model.model)?;
-            let document = import_piper(&label, &bytes)?;
-            let plan = match cluster {
-                Some(cluster) => JointPlanDocument { cluster: Some(cluster), ..plan.clone() },
-                None => plan.clone(),
-            };
-            check_joint_layers(&document, &plan).map_err(wrong)?
-        }
-        JointObjectiveKind::Iteration => {
-            let (_, mut model) = resolve::opened_model(files::open(&arguments.model.model)?, &options)?;
-            let Some(mut cluster) = cluster.or_else(|| plan.cluster.clone()) else {
-                return Err(CliError::new("U002", "no cluster given, and the plan contains none")
-                    .at(&label)
-                    .help("give one with --cluster"));
-            };
-            measured::on(&mut model, &mut cluster, &options.costs())?;
-            check_joint(&model.graph, &cluster, &plan).map_err(wrong)?
-        }
-    };
+    let report = report(&arguments.model, &label, &plan)?;
     match arguments.json {
         true => output::data(&output::json(&Summary::new(&report))?)?,
         false => output::result(&text::checked(&plan, &report, output::width()))?,
     }
     Ok(Some(if report.holds() { Exit::Done } else { Exit::Violation }))
+}
+
+/// Checks the plan called `label` for a model. Its options are the defaults.
+fn report(model: &ModelArguments, label: &str, plan: &JointPlanDocument) -> Result<JointReport> {
+    let kept = plan.options.as_ref().map(|options| Kept { label, options });
+    let around = &model.around;
+    let options =
+        ModelOptions::with_costs(&around.import, around.memory_reserve.as_deref(), &around.costs, kept)?;
+    let wrong = |error: stagewright_verify::CheckError| {
+        CliError::new(&format!("V:{}", error.code()), error.to_string())
+            .at(format!("{}, {label}", model.model.display()))
+            .help("correct the named document; the plan itself was not checked")
+    };
+    let cluster =
+        around.cluster.as_deref().map(resolve::cluster_file).transpose()?.map(|(_, cluster)| cluster);
+    match plan.objective.kind {
+        JointObjectiveKind::TimePerSample => {
+            let Input { label, bytes } = files::read(&model.model)?;
+            let document = import_piper(&label, &bytes)?;
+            let plan = match cluster {
+                Some(cluster) => JointPlanDocument { cluster: Some(cluster), ..plan.clone() },
+                None => plan.clone(),
+            };
+            check_joint_layers(&document, &plan).map_err(wrong)
+        }
+        JointObjectiveKind::Iteration => {
+            let (_, mut model) = resolve::opened_model(files::open(&model.model)?, &options)?;
+            let Some(mut cluster) = cluster.or_else(|| plan.cluster.clone()) else {
+                return Err(CliError::new("U002", "no cluster given, and the plan contains none")
+                    .at(label)
+                    .help("give one with --cluster"));
+            };
+            measured::on(&mut model, &mut cluster, &options.costs())?;
+            check_joint(&model.graph, &cluster, plan).map_err(wrong)
+        }
+    }
+}
+
+/// A plan that was checked for the request of `plan`.
+pub(super) struct Checked {
+    pub(super) plan: JointPlanDocument,
+    pub(super) report: JointReport,
+    /// Whether the plan is for that request, and not for another objective or model.
+    pub(super) is_answer: bool,
+}
+
+/// Checks the plan called `label` as an answer to the request of `plan`.
+pub(super) fn check_answer(arguments: &PlanArguments, label: &str, bytes: &[u8]) -> Result<Checked> {
+    let plan = import_joint_plan(label, bytes)?;
+    let problem = Problem::read(&arguments.model, &arguments.parallel, &arguments.objective.schedule)?;
+    let asked = JointObjectiveDocument { value_s: plan.objective.value_s, ..problem.objective().clone() };
+    let is_answer = plan.objective == asked && plan.options.as_ref() == problem.options();
+    let report = report(&arguments.model, label, &plan)?;
+    Ok(Checked { plan, report, is_answer })
+}
+
+/// The answer to the request of `plan`.
+pub(super) fn answer(arguments: &PlanArguments) -> Result<JointPlanDocument> {
+    Problem::read(&arguments.model, &arguments.parallel, &arguments.objective.schedule)?
+        .solve(&resolve::solving(&arguments.solve)?, false)
 }
 
 /// Reads a plan, with its label, if it is a joint plan; else the plan can still be read.

@@ -18,6 +18,7 @@ mod exit;
 mod explain;
 mod export;
 mod files;
+mod instances;
 mod interrupt;
 mod iteration;
 mod joint;
@@ -118,6 +119,7 @@ fn run_command(command: Command, verbose: bool) -> Result<Exit> {
         Command::Train(arguments) => policy::train(&arguments),
         Command::Finetune(arguments) => policy::finetune(&arguments),
         Command::Workload(arguments) => workload::run(&arguments),
+        Command::Instances(arguments) => instances::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),
         Command::Costs(arguments) => costs::run(&arguments),
@@ -143,6 +145,7 @@ fn threads(command: &Command) -> Option<usize> {
         | Command::Exporter(_)
         | Command::Bench(_)
         | Command::Workload(_)
+        | Command::Instances(_)
         | Command::Completions(_)
         | Command::Man(_)
         | Command::Costs(_)

@@ -107,19 +107,32 @@ struct Bounds<'b> {
 pub(super) fn check(arguments: &CheckArguments) -> Result<Exit> {
     refuse_around(&arguments.model.around, &arguments.objective)?;
     at_most_one_standard(&[Some(&arguments.model.model), Some(&arguments.plan)])?;
-    let Input { label, bytes } = files::read(&arguments.model.model)?;
-    let problem = import_strategies(&label, &bytes)?;
     let plan = read_plan(&arguments.plan)?;
-    let report = check_strategies(&problem, &plan).map_err(|error| {
-        CliError::new(&format!("V:{}", error.code()), error.to_string())
-            .at(format!("{label}, {}", arguments.plan.display()))
-            .help("correct the named document; the plan itself was not checked")
-    })?;
+    let report = report(&arguments.model.model, &plan, &arguments.plan.display().to_string())?;
     match arguments.json {
         true => output::data(&output::json(&Summary::new(&report))?)?,
         false => output::result(&checked(&plan, &report, output::width()))?,
     }
     Ok(if report.holds() { Exit::Done } else { Exit::Violation })
+}
+
+/// The answer to the request of `plan`.
+pub(super) fn answer(arguments: &PlanArguments) -> Result<StrategyPlanDocument> {
+    let problem = read(&arguments.model.model)?;
+    let solving = resolve::solving(&arguments.solve)?;
+    let (solution, took) = solve(&problem, Request::default(), &solving, false)?;
+    Ok(document(&problem, &solution, solving.seed, took))
+}
+
+/// Checks the plan called `label`.
+pub(super) fn report(model: &Path, plan: &StrategyPlanDocument, label: &str) -> Result<StrategyReport> {
+    let Input { label: model, bytes } = files::read(model)?;
+    let problem = import_strategies(&model, &bytes)?;
+    check_strategies(&problem, plan).map_err(|error| {
+        CliError::new(&format!("V:{}", error.code()), error.to_string())
+            .at(format!("{model}, {label}"))
+            .help("correct the named document; the plan itself was not checked")
+    })
 }
 
 /// Refuses options that were given.

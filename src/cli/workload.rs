@@ -52,10 +52,14 @@ fn instances(recipe: &Path, count: u64, out: &Path) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// The graph of a family.
+pub(super) fn graph(family: &dyn Family, arguments: &WorkloadArguments) -> Result<GraphDocument> {
+    Ok(family.generate(arguments.variant.as_deref(), &options(arguments))?)
+}
+
 fn generate(family: &dyn Family, arguments: &WorkloadArguments) -> Result<Exit> {
-    let options = options(arguments);
-    let graph = family.generate(arguments.variant.as_deref(), &options)?;
-    let figures = Figures::new(&graph, options.precision);
+    let graph = graph(family, arguments)?;
+    let figures = Figures::new(&graph, arguments.precision);
     let text = write_graph(&graph);
     match &arguments.out {
         Some(path) if !is_standard(path) => files::write(path, &text)?,

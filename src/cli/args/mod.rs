@@ -3,6 +3,7 @@
 
 mod bench;
 mod costs;
+mod instances;
 mod machine;
 mod shared;
 mod values;
@@ -16,6 +17,7 @@ use stagewright::workloads::{CostRules, Granularity, Optimizer, Precision};
 
 pub(crate) use bench::*;
 pub(crate) use costs::*;
+pub(crate) use instances::*;
 pub(crate) use machine::*;
 pub(crate) use shared::*;
 pub(crate) use values::Criterion;
@@ -99,6 +101,8 @@ pub(crate) enum Command {
     Finetune(FinetuneArguments),
     /// Generate the graph of a well-known model
     Workload(WorkloadArguments),
+    /// List, show and verify the instances of the library
+    Instances(InstancesArguments),
     /// Print a completion script
     Completions(CompletionsArguments),
     /// Print the manual, or write its pages

@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use stagewright::core::document::{PlanDocument, StrategyPlanDocument};
+use stagewright::core::document::{JointPlanDocument, PlanDocument, StrategyPlanDocument};
 use stagewright::core::solver::StopReason;
 use tempfile::NamedTempFile;
 
@@ -21,6 +21,7 @@ use super::runs::Runs;
 use super::suite::Suite;
 use super::variant::Variant;
 use crate::cli::error::{CliError, Result};
+use crate::cli::instances;
 
 /// One combination of a suite.
 pub(super) struct Case {
@@ -68,6 +69,9 @@ pub(super) struct Row {
     /// Value over the baseline value. The journal does not keep it, since the suite's baseline may change.
     #[serde(skip)]
     pub(super) ratio: Option<f64>,
+    /// What the value says about the best-known one of an instance. The library may change, so the journal does not keep it.
+    #[serde(skip)]
+    pub(super) mark: &'static str,
     /// The model and cluster file, which distinguish cases with equal names.
     pub(super) files: [String; 2],
     /// Whether an interrupt cut off its runs, which no journal keeps.
@@ -89,10 +93,13 @@ impl Row {
         self.status != NOT_RUN
     }
 
-    /// Sets the ratio to the baseline value.
+    /// Sets the ratio to the baseline value, and the mark of an instance with its own objective and devices.
     pub(super) fn compare(&mut self, baseline: Option<&Baseline>) {
         let baseline = baseline.and_then(|baseline| baseline.of(&self.input, &self.solver));
         self.ratio = baseline.zip(self.value_s).map(|(baseline, value)| value / baseline);
+        let is_own = self.objective.is_empty() && self.cluster.is_empty();
+        self.mark =
+            self.value_s.filter(|_| is_own).map_or("", |value| instances::mark(&self.files[0], value));
     }
 }
 
@@ -279,6 +286,9 @@ impl Case {
         let given = [("memory-limit", &suite.memory_limit), ("cluster", &self.cluster)];
         call.extend(given.iter().filter_map(|(name, value)| Some(option(name, value.as_ref()?))));
         call.extend(self.objective.iter().map(|(name, value)| option(&name.replace('_', "-"), plain(value))));
+        if self.objective.is_empty() {
+            call.extend(instances::options(&self.input));
+        }
         call.extend(["--".into(), self.input.clone()]);
         call
     }
@@ -298,7 +308,7 @@ struct Printed {
 }
 
 impl Printed {
-    /// Reads a plan, or a strategy plan.
+    /// Reads a plan, a joint plan or a strategy plan.
     fn read(bytes: &[u8]) -> Option<Printed> {
         if let Ok(plan) = serde_json::from_slice::<PlanDocument>(bytes) {
             let operators = plan.devices.iter().map(|device| device.ops.len()).sum();
@@ -310,6 +320,18 @@ impl Printed {
                 is_cost: false,
                 seconds: plan.seconds,
                 operators: plan.objective.value_s.map(|_| operators),
+                stop: plan.stop,
+            });
+        }
+        if let Ok(plan) = serde_json::from_slice::<JointPlanDocument>(bytes) {
+            return Some(Printed {
+                status: plan.status.name(),
+                value: plan.objective.value_s,
+                bound: plan.bound.value_s,
+                gap: plan.gap,
+                is_cost: false,
+                seconds: plan.seconds,
+                operators: None,
                 stop: plan.stop,
             });
         }

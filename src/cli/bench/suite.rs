@@ -11,7 +11,7 @@ use super::convergence::Asked;
 use super::variant::Variant;
 use crate::cli::error::{CliError, Result};
 use crate::cli::resolve::MAX_THREADS;
-use crate::cli::{files, output};
+use crate::cli::{files, instances, output};
 
 /// Environment variable of the folder that `$STAGEWRIGHT_SHARED` at the start of a path means.
 const SHARED: &str = "STAGEWRIGHT_SHARED";
@@ -27,7 +27,8 @@ const MAX_CASES: usize = 100_000;
 pub(super) struct Suite {
     /// Title of the table.
     pub(super) name: String,
-    /// Model files and globs, relative to the suite file or to `$STAGEWRIGHT_SHARED`.
+    /// Model files and globs, relative to the suite file or to `$STAGEWRIGHT_SHARED`; instances as `instance:NAME`, with
+    /// their own objectives if there is none.
     inputs: Vec<String>,
     /// Cluster files, globs and built-in names; if empty, each model's own cluster.
     #[serde(default)]
@@ -192,6 +193,9 @@ impl Suite {
     /// The files of a pattern, sorted. A pattern with an unset variable is skipped with a note; a missing file is
     /// an error.
     fn expand(&self, pattern: &str) -> Result<Vec<String>> {
+        if let Some(found) = instances::matching(pattern)? {
+            return Ok(found);
+        }
         let Some(path) = resolve(&self.folder, pattern) else {
             output::note(&format!("skipped: {pattern}, since {SHARED} is not set"));
             return Ok(Vec::new());

@@ -72,7 +72,7 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row], cases: usize) -> String {
             rules,
             row.solver.clone(),
             row.operators.map(|count| count.to_string()).unwrap_or_default(),
-            row.status.clone(),
+            [row.status.as_str(), row.mark].join(if row.mark.is_empty() { "" } else { ", " }),
             or_blank(row.value_s, &amount),
             or_blank(row.bound_s, &amount),
             or_blank(row.gap, &percent),

@@ -115,6 +115,20 @@ impl Problem {
         Graph::read(model, arguments, parallel, schedules).map(|graph| Problem::Graph(Box::new(graph)))
     }
 
+    pub(super) fn objective(&self) -> &JointObjectiveDocument {
+        match self {
+            Problem::Layers(layers) => &layers.objective,
+            Problem::Graph(graph) => &graph.objective,
+        }
+    }
+
+    pub(super) fn options(&self) -> Option<&ModelOptionsDocument> {
+        match self {
+            Problem::Layers(layers) => layers.options.as_ref(),
+            Problem::Graph(graph) => graph.options.as_ref(),
+        }
+    }
+
     pub(super) fn figures(&self) -> JointFigures {
         match self {
             Problem::Layers(_) => JointFigures::default(),

@@ -1,0 +1,304 @@
+//! `instances`: the shipped library is verified, and tampered copies of it are refused.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+use super::{code, json, root, run, stderr, stdout};
+
+/// A small free split, with a certificate of column generation.
+const CERTIFIED: &str = "random-19-free";
+/// A small contiguous split, whose bound `dp` proves.
+const REPLAYED: &str = "random-20";
+/// A makespan with a bound that needs no search.
+const BOUNDED: &str = "random-22-makespan";
+
+/// A copy of the library.
+fn copy() -> TempDir {
+    let copy = tempfile::tempdir().expect("a folder");
+    let from = root().join("data/instances");
+    for folder in ["", "plans", "graphs"] {
+        fs::create_dir_all(copy.path().join(folder)).expect("room");
+        for entry in fs::read_dir(from.join(folder)).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_file() {
+                let name = path.strip_prefix(&from).expect("it is below");
+                fs::copy(&path, copy.path().join(name)).expect("room");
+            }
+        }
+    }
+    copy
+}
+
+fn verify(library: &TempDir, names: &[&str]) -> Output {
+    let folder = library.path().display().to_string();
+    run(&[&["instances", "--library", &folder, "verify"], names].concat())
+}
+
+/// Edits the entry of an instance in the index.
+fn edit(library: &TempDir, name: &str, change: impl FnOnce(&mut toml::Table)) {
+    let path = library.path().join("index.toml");
+    let mut index: toml::Table =
+        toml::from_str(&fs::read_to_string(&path).expect("an index")).expect("it is TOML");
+    let entries = index["instance"].as_array_mut().expect("a list");
+    let is_meant = |entry: &&mut toml::Value| entry["name"].as_str() == Some(name);
+    let entry = entries.iter_mut().find(is_meant).and_then(toml::Value::as_table_mut).expect("an entry");
+    change(entry);
+    fs::write(path, toml::to_string(&index).expect("TOML")).expect("room");
+}
+
+fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unpacked(path: &Path) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let packed = fs::File::open(path).expect("a file");
+    flate2::read::GzDecoder::new(packed).read_to_end(&mut bytes).expect("it is whole");
+    bytes
+}
+
+/// Changes the plan of an instance; the index gets the digest of the changed plan if `is_careful`.
+fn tamper(library: &TempDir, name: &str, is_careful: bool, change: impl FnOnce(&mut Value)) {
+    let path = library.path().join(format!("plans/{name}.json.gz"));
+    let mut plan: Value = serde_json::from_slice(&unpacked(&path)).expect("a plan");
+    change(&mut plan);
+    let text = plan.to_string();
+    let mut packed = flate2::write::GzEncoder::new(fs::File::create(path).expect("room"), Default::default());
+    packed.write_all(text.as_bytes()).expect("room");
+    packed.finish().expect("room");
+    if is_careful {
+        edit(library, name, |entry| {
+            entry.insert("plan_sha256".into(), digest(text.as_bytes()).into());
+        });
+    }
+}
+
+#[track_caller]
+fn refused(output: &Output, name: &str, refusal: &str) {
+    let story = stderr(output);
+    assert_eq!(code(output), Some(1), "{story}");
+    assert!(story.contains(&format!("error[{refusal}]: ")), "{story}");
+    assert!(story.contains(&format!("--> instance {name}\n")), "{story}");
+    assert!(stdout(output).contains(&format!("refused: {refusal}")), "{}", stdout(output));
+}
+
+fn figure(entry: &toml::Table, field: &str) -> f64 {
+    entry[field].as_float().expect("a number")
+}
+
+/// Bounds on the makespan of larger steps take up to half a minute each; `instances verify` replays them as well.
+#[test]
+fn claims_of_the_library_hold() {
+    let all = json(&run(&["instances", "list", "--json"]));
+    let is_quick = |entry: &&Value| entry["proof"] != "bounds" || entry["operators"].as_u64() < Some(60);
+    let is_ours = |entry: &&Value| entry["model"]["published"].is_null();
+    let chosen = all.as_array().expect("a list").iter().filter(is_quick).filter(is_ours);
+    let names: Vec<&str> = chosen.map(|entry| entry["name"].as_str().expect("a name")).collect();
+    let output = run(&[&["instances", "verify", "--json"], &names[..]].concat());
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    let verdicts = json(&output);
+    let verdicts = verdicts.as_array().expect("a list");
+    assert!(verdicts.len() >= 35, "{} instances", verdicts.len());
+    assert!(verdicts.iter().all(|verdict| verdict["holds"] == true && verdict["better"].is_null()));
+}
+
+#[test]
+fn a_copy_is_verified_as_the_library_is() {
+    let output = verify(&copy(), &[CERTIFIED, REPLAYED, BOUNDED]);
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("\n3 verified, 0 refused, in "), "{}", stdout(&output));
+}
+
+#[test]
+fn a_wrong_digest_is_refused() {
+    let library = copy();
+    edit(&library, REPLAYED, |entry| {
+        entry.insert("model_sha256".into(), "0".repeat(64).into());
+    });
+    refused(&verify(&library, &[REPLAYED]), REPLAYED, "O003");
+    tamper(&library, CERTIFIED, false, |plan| plan["seconds"] = 0.5.into());
+    refused(&verify(&library, &[CERTIFIED]), CERTIFIED, "O004");
+}
+
+#[test]
+fn a_plan_of_another_value_is_refused() {
+    let library = copy();
+    tamper(&library, CERTIFIED, true, |plan| {
+        let value = plan["objective"]["value_s"].as_f64().expect("a value");
+        plan["objective"]["value_s"] = (0.99 * value).into();
+    });
+    refused(&verify(&library, &[CERTIFIED]), CERTIFIED, "O005");
+    // The plan is right, and the index claims too much.
+    edit(&library, REPLAYED, |entry| {
+        let value = figure(entry, "value");
+        entry.insert("value".into(), (0.99 * value).into());
+        entry.insert("bound".into(), (0.99 * value).into());
+    });
+    refused(&verify(&library, &[REPLAYED]), REPLAYED, "O005");
+}
+
+#[test]
+fn a_plan_of_another_placement_is_refused() {
+    let library = copy();
+    tamper(&library, REPLAYED, true, |plan| {
+        let devices = plan["devices"].as_array_mut().expect("devices");
+        let moved = devices[0]["ops"].as_array_mut().expect("operators").remove(0);
+        let last = devices.last_mut().expect("a device");
+        last["ops"].as_array_mut().expect("operators").push(moved);
+    });
+    refused(&verify(&library, &[REPLAYED]), REPLAYED, "O005");
+}
+
+#[test]
+fn a_plan_for_another_objective_is_refused() {
+    let library = copy();
+    edit(&library, REPLAYED, |entry| {
+        entry.insert("options".into(), "--split free".into());
+    });
+    refused(&verify(&library, &[REPLAYED]), REPLAYED, "O005");
+}
+
+#[test]
+fn a_false_bound_is_refused_whatever_its_proof() {
+    let library = copy();
+    for name in [CERTIFIED, REPLAYED] {
+        // By a part in a million, which leaves the status as it is.
+        edit(&library, name, |entry| {
+            let bound = figure(entry, "bound");
+            entry.insert("bound".into(), (1.000_001 * bound).into());
+        });
+        refused(&verify(&library, &[name]), name, "O006");
+    }
+    edit(&library, BOUNDED, |entry| {
+        let (value, bound) = (figure(entry, "value"), figure(entry, "bound"));
+        assert!(bound < 0.95 * value, "the instance is open");
+        entry.insert("bound".into(), (0.5 * (value + bound)).into());
+    });
+    refused(&verify(&library, &[BOUNDED]), BOUNDED, "O006");
+    // A gap is claimed to be none.
+    let library = copy();
+    edit(&library, BOUNDED, |entry| {
+        entry.insert("status".into(), "optimal".into());
+    });
+    refused(&verify(&library, &[BOUNDED]), BOUNDED, "O006");
+}
+
+#[test]
+fn a_feasible_instance_is_not_infeasible() {
+    let library = copy();
+    edit(&library, REPLAYED, |entry| {
+        for claim in ["value", "bound", "plan_sha256"] {
+            entry.remove(claim);
+        }
+        entry.insert("status".into(), "infeasible".into());
+    });
+    refused(&verify(&library, &[REPLAYED]), REPLAYED, "O006");
+}
+
+#[test]
+fn documents_of_an_instance_can_be_used() {
+    let list = stdout(&run(&["instances", "list"]));
+    assert!(list.contains(CERTIFIED) && list.contains("optimal") && list.contains("infeasible"), "{list}");
+    let all = json(&run(&["instances", "list", "--json"]));
+    let mut entries = all.as_array().expect("a list").iter();
+    let entry = entries.find(|entry| entry["name"] == REPLAYED).expect("an entry");
+    let model = run(&["instances", "show", REPLAYED, "--model"]);
+    assert_eq!(entry["model_sha256"].as_str(), Some(digest(&model.stdout).as_str()));
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("plan.json").display().to_string();
+    let shown = run(&["instances", "show", REPLAYED, "--plan", "--out", &plan]);
+    assert_eq!(code(&shown), Some(0), "{}", stderr(&shown));
+    let checked = run(&["check", &format!("instance:{REPLAYED}"), &plan, "--json"]);
+    assert_eq!((code(&checked), json(&checked)["value_s"].as_f64()), (Some(0), entry["value"].as_f64()));
+    let planned = run(&["plan", &format!("instance:{REPLAYED}"), "--json"]);
+    assert_eq!(json(&planned)["objective"]["value_s"], entry["value"]);
+    let cluster = stdout(&run(&["instances", "show", REPLAYED, "--cluster"]));
+    assert!(cluster.starts_with("schema = \"stagewright.cluster/1\""), "{cluster}");
+    let shown = stdout(&run(&["instances", "show", REPLAYED]));
+    assert!(shown.contains("solver dp") && shown.contains("found by"), "{shown}");
+}
+
+#[test]
+fn unknown_names_and_missing_documents_are_errors() {
+    for arguments in [&["instances", "show", "random-2O"][..], &["plan", "instance:random-2O"]] {
+        let output = run(arguments);
+        assert_eq!(code(&output), Some(2), "{}", stderr(&output));
+        assert!(
+            stderr(&output).starts_with("error[O001]: unknown instance `random-2O`"),
+            "{}",
+            stderr(&output)
+        );
+    }
+    let none = run(&["instances", "show", "gpt-3-13b-infeasible", "--plan"]);
+    assert!(stderr(&none).starts_with("error[O008]: "), "{}", stderr(&none));
+    let published = run(&["instances", "verify", "iopddl-G"]);
+    refused(&published, "iopddl-G", "O007");
+    let broken = tempfile::tempdir().expect("a folder");
+    fs::write(broken.path().join("index.toml"), "schema = \"stagewright.instances/1\"\nx = 1\n")
+        .expect("room");
+    let output = verify(&broken, &[]);
+    assert_eq!(code(&output), Some(2));
+    assert!(stderr(&output).starts_with("error[O002]: "), "{}", stderr(&output));
+}
+
+#[test]
+fn only_the_best_plan_is_added() {
+    let library = copy();
+    let folder = library.path().display().to_string();
+    let plan = library.path().join("plan.json").display().to_string();
+    let add = |plan: &str| {
+        let by = ["--by", "a test", "--on", "2026-01-02"];
+        run(&[&["instances", "--library", &folder, "add", BOUNDED, plan], &by[..]].concat())
+    };
+    let model = format!("instance:{BOUNDED}");
+    let worse = run(&["plan", &model, "--objective", "makespan", "--solver", "heft", "--out", &plan]);
+    assert_eq!(code(&worse), Some(0), "{}", stderr(&worse));
+    let output = add(&plan);
+    assert!(stderr(&output).starts_with("error[O009]: "), "{}", stderr(&output));
+    // An instance without a plan takes any.
+    edit(&library, BOUNDED, |entry| {
+        for claim in ["value", "bound", "plan_sha256", "status", "found_by"] {
+            entry.remove(claim);
+        }
+    });
+    let output = add(&plan);
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    assert_eq!(code(&verify(&library, &[BOUNDED])), Some(0));
+    // A plan for another objective is none of the instance.
+    run(&["plan", &model, "--split", "free", "--solver", "one-device", "--out", &plan]);
+    let output = add(&plan);
+    assert!(stderr(&output).starts_with("error[O005]: "), "{}", stderr(&output));
+}
+
+#[test]
+fn a_bench_marks_what_beats_the_library() {
+    let suite = format!(
+        "name = \"x\"\ninputs = [\"instance:{REPLAYED}\", \"instance:random-19-*\"]\nsolvers = [\"auto\"]\ntime_limit = \"3s\"\n"
+    );
+    let folder = super::folder(&[("suite.toml", &suite)]);
+    let output = run(&["bench", &super::path(&folder, "suite.toml")]);
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    let table = stdout(&output);
+    for name in [REPLAYED, CERTIFIED, "random-19-makespan"] {
+        assert!(table.contains(&format!("| instance:{name} |")), "{table}");
+    }
+    assert!(!table.contains("new best") && !table.contains("below the bound"), "{table}");
+}
+
+#[test]
+fn published_files_are_verified_where_they_are() {
+    let Some(shared) = std::env::var_os("STAGEWRIGHT_SHARED").filter(|folder| !folder.is_empty()) else {
+        return;
+    };
+    let folder = Path::new(&shared).join("data").display().to_string();
+    let names = ["msr-layer-bert24-inference", "iopddl-G", "pipedream-gnmt"];
+    let output = run(&[&["instances", "verify", "--published", &folder], &names[..]].concat());
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("digest verified"), "{}", stdout(&output));
+}

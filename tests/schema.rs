@@ -12,7 +12,7 @@ use stagewright::formats::{
 };
 use stagewright_core::document::{
     ClusterDocument, CostsDocument, GraphDocument, JointPlanDocument, PinsDocument, PlanDocument,
-    StrategiesDocument, StrategyPlanDocument,
+    ProblemDocument, StrategiesDocument, StrategyPlanDocument,
 };
 
 fn path(name: &str) -> PathBuf {
@@ -43,6 +43,7 @@ fn schemas_are_up_to_date() {
     regenerate::<GraphDocument>("graph");
     regenerate::<ClusterDocument>("cluster");
     regenerate::<PlanDocument>("plan");
+    regenerate::<ProblemDocument>("problem");
     regenerate::<CostsDocument>("costs");
     regenerate::<PinsDocument>("pins");
     regenerate::<StrategiesDocument>("strategies");

@@ -5,7 +5,7 @@
 //! repeats those whose node or process died, and writes one line for each: the reply or an error. On a node the program
 //! runs with the arguments of the head, and [`serve`] answers one request after the other.
 //!
-//! The driver ends when it is told to, when its input is closed and all tasks are answered, or when this program dies.
+//! The driver ends at a line that asks for it, at the end of its input when all tasks are answered, or with this program.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};

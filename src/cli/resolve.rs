@@ -25,6 +25,7 @@ use super::args::{
     SolveArguments,
 };
 use super::error::{CliError, Result};
+use super::external::{self, External};
 use super::files::{Input, Opened, at_most_one_standard, is_standard, open, read};
 use super::model_options::{Kept, ModelOptions};
 use super::{measured, output, quantity};
@@ -430,6 +431,9 @@ pub(crate) fn solver(name: &str, objective: &Objective) -> Result<Chosen> {
         })?;
         let label = format!("{} (auto: {})", choice.solver.name(), choice.rule);
         return Ok(Chosen { solver: Arc::new(choice.solver), label });
+    }
+    if let Some(command) = name.strip_prefix(external::PREFIX) {
+        return Ok(Chosen { solver: Arc::new(External::parse(command)?), label: name.into() });
     }
     let known = registry::SOLVERS.iter().map(|entry| entry.solver.name());
     let solver = registry::named(name).ok_or_else(|| {

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{chain, cluster, code, command, demo, folder, path, root, run, stderr, stdout};
+use super::{chain, cluster, code, command, demo, folder, json, path, root, run, stderr, stdout};
 
 #[test]
 fn a_suite_becomes_a_table_with_ratios() {
@@ -347,4 +347,306 @@ fn a_suite_of_absent_reference_inputs_is_skipped() {
         .expect("the program starts");
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     assert!(stderr(&output).contains("skipped"), "{}", stderr(&output));
+}
+
+/// The columns of a CSV table that do not depend on time: input, solver, seed, status, value, bound, gap and runs.
+fn rows_of(file: &str) -> Vec<[String; 8]> {
+    let mut reader = csv::Reader::from_path(file).expect("it was written");
+    let rows = reader.records().map(|row| row.expect("it is CSV"));
+    rows.map(|row| [0, 3, 4, 5, 6, 7, 8, 15].map(|at| row[at].to_owned())).collect()
+}
+
+/// Ten cases on the demo model.
+fn ten() -> tempfile::TempDir {
+    let suite = format!(
+        "name = \"ten\"\ninputs = [{:?}]\nclusters = [{:?}]\nsolvers = [\"dp\", \"one-device\"]\nseeds = [0, 1, 2, 3, 4]\n",
+        demo("model.json"),
+        demo("cluster.toml"),
+    );
+    folder(&[("suite.toml", &suite)])
+}
+
+#[test]
+fn shards_merged_are_the_whole_run() {
+    let folder = ten();
+    let at = |name: &str| path(&folder, name);
+    let (suite, whole, merged) = (at("suite.toml"), at("whole.csv"), at("merged.csv"));
+    assert_eq!(code(&run(&["bench", &suite, "--out-csv", &whole])), Some(0));
+    let journals = ["one", "two", "three"].map(at);
+    for (shard, journal) in ["1/3", "2/3", "3/3"].iter().zip(&journals) {
+        let output = run(&["bench", &suite, "--shard", shard, "--journal", journal]);
+        assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    }
+    let [one, two, three] = &journals;
+    let all = at("all");
+    let merge = ["bench", "merge", &suite, one, two, three, two, "--journal", &all, "--out-csv", &merged];
+    let output = run(&merge);
+    assert_eq!((code(&output), stderr(&output)), (Some(0), String::new()));
+    assert_eq!(rows_of(&merged), rows_of(&whole));
+    assert_eq!(rows_of(&merged).len(), 10);
+    let lines = std::fs::read_to_string(&all).expect("a journal").lines().count();
+    assert_eq!(lines, 11, "a header, and every row once");
+    assert_eq!(code(&run(&merge)), Some(0));
+    assert_eq!(std::fs::read_to_string(&all).expect("a journal").lines().count(), 11);
+    assert_eq!(stderr(&run(&["bench", &suite, "--journal", &all])), "", "nothing is left to run");
+    // Without a shard, its cases are not run.
+    let part = run(&["bench", "merge", &suite, one, three, "--journal", &at("part"), "--out-csv", &merged]);
+    assert_eq!(code(&part), Some(4), "{}", stderr(&part));
+    assert!(stdout(&part).contains("Partial: 7 of 10 case(s) were run.\n"), "{}", stdout(&part));
+    assert_eq!(stdout(&part).matches("| not run |").count(), 3);
+    assert_eq!(rows_of(&merged).iter().filter(|row| row[3] == "not run").count(), 3);
+}
+
+#[test]
+fn journals_of_other_suites_and_builds_are_not_merged() {
+    let folder = ten();
+    let at = |name: &str| path(&folder, name);
+    let (suite, journal, out) = (at("suite.toml"), at("journal"), at("out"));
+    assert_eq!(code(&run(&["bench", &suite, "--shard", "2/5", "--journal", &journal])), Some(0));
+    let text = std::fs::read_to_string(&journal).expect("a journal");
+    let digest = {
+        let line: serde_json::Value =
+            serde_json::from_str(text.lines().nth(1).expect("a row")).expect("a row is JSON");
+        line["case"][0].as_str().expect("a digest").to_owned()
+    };
+    std::fs::write(at("build"), text.replace(&digest, "other")).expect("room");
+    std::fs::write(at("none"), "no journal\n").expect("room");
+    let other = std::fs::read_to_string(&suite).expect("a suite") + "repeat = 2\n";
+    std::fs::write(at("other.toml"), other).expect("room");
+    for (suite, journal, said) in [
+        (&suite, at("build"), "error[B008]: another build of the program wrote the journal"),
+        (&at("other.toml"), journal.clone(), "error[B008]: the journal is of another suite"),
+        (&suite, at("none"), "error[B005]"),
+    ] {
+        let output = run(&["bench", "merge", suite, &journal, "--journal", &out]);
+        assert_eq!(code(&output), Some(2));
+        assert!(stderr(&output).starts_with(said), "{}", stderr(&output));
+        assert!(stderr(&output).contains(&format!("--> {journal}\n")), "{}", stderr(&output));
+        assert!(!PathBuf::from(&out).exists(), "nothing is written");
+    }
+    for shard in ["0/2", "3/2", "half"] {
+        let output = run(&["bench", &suite, "--shard", shard]);
+        assert!(stderr(&output).starts_with("error[U001]"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn plans_take_part_in_a_suite() {
+    let suite = format!(
+        "name = \"plans\"\ninputs = [{:?}]\nclusters = [{:?}]\nsolvers = [\"dp\"]\n\
+         plans = [\"mine=mine.json\", \"all-on-one=plans/{{}}.json\", \"broken=broken.json\"]\n",
+        demo("model.json"),
+        demo("cluster.toml"),
+    );
+    let folder = folder(&[("suite.toml", &suite), ("broken.json", "{\"nobody\": \"gpu0\"}")]);
+    let at = |name: &str| path(&folder, name);
+    // The placement of another plan as a bare list, and a native plan that claims too much.
+    let dp = json(&run(&[
+        "plan",
+        &demo("model.json"),
+        "--cluster",
+        &demo("cluster.toml"),
+        "--json",
+        "--solver",
+        "dp",
+    ]));
+    let mut claims = dp.clone();
+    claims["objective"]["value_s"] = 1e-9.into();
+    std::fs::write(at("mine.json"), claims.to_string()).expect("room");
+    let devices: Vec<serde_json::Value> = dp["devices"].as_array().expect("devices").clone();
+    let operators: Vec<&serde_json::Value> =
+        devices.iter().flat_map(|device| device["ops"].as_array().expect("operators")).collect();
+    std::fs::create_dir(at("plans")).expect("room");
+    let on_one = serde_json::json!({"devices": [{"name": devices[0]["name"], "ops": operators}]});
+    std::fs::write(at("plans/model.json"), on_one.to_string()).expect("room");
+    let (file, table, journal) = (at("suite.toml"), at("table.csv"), at("journal"));
+    let output = run(&["bench", &file, "--out-csv", &table, "--journal", &journal]);
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    let rows = rows_of(&table);
+    let row = |name: &str| rows.iter().find(|row| row[1] == name).expect("a row");
+    let value = |name: &str| row(name)[4].parse::<f64>().expect("a value");
+    assert_eq!(row("mine")[3], "given");
+    assert!((value("mine") / value("dp") - 1.0).abs() < 1e-9, "not what it claims: {rows:?}");
+    let compared = run(&[
+        "compare",
+        &demo("model.json"),
+        "--cluster",
+        &demo("cluster.toml"),
+        "--solvers",
+        "none",
+        "--json",
+        "--plan",
+        &format!("one={}", at("plans/model.json")),
+    ]);
+    let compared = &json(&compared)["models"][0]["rows"];
+    assert_eq!(compared.as_array().map(Vec::len), Some(1), "{compared}");
+    let status = &row("all-on-one")[3];
+    match compared[0]["breaks"].as_array() {
+        Some(breaks) => assert_eq!(*status, breaks[0].as_str().expect("a name")),
+        None => assert_eq!(
+            (status.as_str(), compared[0]["value_s"].as_f64()),
+            ("given", Some(value("all-on-one")))
+        ),
+    }
+    assert_eq!((row("broken")[3].as_str(), row("broken")[4].as_str()), ("placement", ""));
+    // Another content of the file is another case.
+    std::fs::write(at("mine.json"), on_one.to_string()).expect("room");
+    let again = run(&["bench", &file, "--out-csv", &table, "--journal", &journal]);
+    assert_eq!(stderr(&again).matches(" of 4: ").count(), 1, "mine alone: {}", stderr(&again));
+    assert_eq!(rows_of(&table)[1][4], rows_of(&table)[2][4]);
+    for (plans, code) in
+        [("dp=mine.json", "B002"), ("absent.json", ""), ("other:x=mine.json", "U001"), ("x=", "U001")]
+    {
+        std::fs::write(&file, suite.replace("mine=mine.json", plans)).expect("room");
+        let output = run(&["bench", &file, "--out-csv", &table]);
+        match code {
+            "" => assert!(rows_of(&table)[1][3].starts_with("error[I001]"), "{:?}", rows_of(&table)),
+            _ => assert!(stderr(&output).contains(code), "{plans}: {}", stderr(&output)),
+        }
+    }
+}
+
+/// The example of `docs/solvers.md`; `None` without Python.
+#[cfg(unix)]
+fn example() -> Option<String> {
+    if Command::new("python3").arg("--version").output().is_err() {
+        // Written directly, so that it shows although the output of tests is captured.
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), b"skipped: there is no python3\n");
+        return None;
+    }
+    let page = std::fs::read_to_string(root().join("docs/solvers.md")).expect("the page is there");
+    let example = page.split("```python\n").nth(1).and_then(|text| text.split("```").next());
+    Some(example.expect("the page has an example").to_owned())
+}
+
+#[cfg(unix)]
+#[test]
+fn a_solver_in_another_language_takes_part() {
+    let Some(example) = example() else { return };
+    let commands = [
+        ("mine", "[\"python3\", \"mine.py\"]"),
+        ("fails", "[\"sh\", \"-c\", \"echo out of luck >&2; exit 3\"]"),
+        ("wrong", "[\"sh\", \"-c\", \"echo []\"]"),
+        ("absent", "[\"no-such-program\"]"),
+        ("heavy", "[\"python3\", \"heavy.py\"]"),
+    ];
+    let names: Vec<String> = commands.iter().map(|(name, _)| format!("\"exec:{name}\"")).collect();
+    let tables: String = commands
+        .iter()
+        .map(|(name, command)| format!("[[exec]]\nname = \"{name}\"\ncommand = {command}\n"))
+        .collect();
+    let suite = |names: &str, tables: &str| {
+        format!(
+            "name = \"exec\"\ninputs = [\"model.json\"]\nclusters = [\"cluster.toml\"]\n\
+             objectives = [{{ split = \"free\" }}]\nsolvers = [\"local\", {names}]\ntime_limit = \"20s\"\n{tables}"
+        )
+    };
+    let text = suite(&names.join(", "), &tables);
+    let heavy = "import shutil, sys\nshutil.copy(sys.argv[1], \"seen.json\")\nprint([0, 0, 0, 0])\n";
+    let (model, cluster) = (chain(4), cluster(2));
+    let folder = folder(&[
+        ("suite.toml", &text),
+        ("mine.py", &example),
+        ("heavy.py", heavy),
+        ("model.json", &model),
+        ("cluster.toml", &cluster),
+    ]);
+    let at = |name: &str| path(&folder, name);
+    let (file, table, journal) = (at("suite.toml"), at("table.csv"), at("journal"));
+    let output = run(&["bench", &file, "--out-csv", &table, "--journal", &journal]);
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    let rows = rows_of(&table);
+    let status = |name: &str| &rows.iter().find(|row| row[1] == format!("exec:{name}")).expect("a row")[3];
+    assert_eq!(status("fails"), "exit code 3: out of luck");
+    assert!(status("wrong").starts_with("its plan cannot be read: "), "{rows:?}");
+    assert!(status("absent").starts_with("cannot start `no-such-program`: "), "{rows:?}");
+    assert_eq!(status("heavy"), "its plan is infeasible: memory");
+    assert!(["feasible", "optimal"].contains(&status("mine").as_str()), "{rows:?}");
+    let own = rows.iter().find(|row| row[1] == "exec:mine").expect("a row")[4].parse::<f64>();
+    assert!(own.expect("a value") >= rows[0][4].parse::<f64>().expect("a value") * (1.0 - 1e-9));
+    let schema = std::fs::read_to_string(root().join("data/schema/problem.schema.json")).expect("a schema");
+    let schema: serde_json::Value = serde_json::from_str(&schema).expect("JSON");
+    let seen = std::fs::read_to_string(at("seen.json")).expect("it runs in the folder of the suite");
+    let seen: serde_json::Value = serde_json::from_str(&seen).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    assert!(validator.is_valid(&seen), "{seen}");
+    assert_eq!(seen["devices"], serde_json::json!(["acc0", "acc1"]));
+    assert_eq!((&seen["objective"]["split"], &seen["seed"]), (&"free".into(), &0.into()));
+    let limit = seen["time_limit_s"].as_f64().expect("a limit");
+    assert!(limit > 10.0 && limit <= 20.0, "{limit}");
+    assert_eq!(stderr(&run(&["bench", &file, "--journal", &journal])), "", "nothing is run again");
+    std::fs::write(at("mine.py"), example + "\n").expect("room");
+    let again = run(&["bench", &file, "--journal", &journal]);
+    assert_eq!(
+        stderr(&again).matches(" of 6: ").count(),
+        1,
+        "another script is another case: {}",
+        stderr(&again)
+    );
+    // The same commands beside solvers on the command line.
+    let compared = run(&[
+        "compare",
+        &at("model.json"),
+        "--cluster",
+        &at("cluster.toml"),
+        "--split",
+        "free",
+        "--json",
+        "--solvers",
+        &format!("local,exec:python3 {},exec:no-such-program", at("mine.py")),
+    ]);
+    assert_eq!(code(&compared), Some(0), "{}", stderr(&compared));
+    let reasons: Vec<bool> = json(&compared)["models"][0]["rows"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(|row| row["reason"].is_null())
+        .collect();
+    assert_eq!(reasons, [true, true, false]);
+    for (names, tables) in [
+        ("\"exec:mine\"", ""),
+        ("", "[[exec]]\nname = \"mine\"\ncommand = [\"x\"]\n"),
+        ("\"exec:mine\"", "[[exec]]\nname = \"mine\"\ncommand = []\n"),
+    ] {
+        std::fs::write(&file, suite(names, tables)).expect("room");
+        assert!(stderr(&run(&["bench", &file])).starts_with("error[B002]"), "{names} {tables}");
+    }
+    assert!(stderr(&run(&["plan", &at("model.json"), "--solver", "exec: "])).starts_with("error[U001]"));
+}
+
+/// Whether a process with this word among its arguments runs.
+#[cfg(target_os = "linux")]
+fn runs(word: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").expect("Linux has it").filter_map(Result::ok);
+    processes
+        .filter_map(|process| std::fs::read(process.path().join("cmdline")).ok())
+        .any(|line| line.split(|&byte| byte == 0).any(|argument| argument == word.as_bytes()))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_ends_with_its_limit_and_its_children_with_it() {
+    // The number of seconds identifies the processes of this test.
+    let (limited, ended_early) = ("98765.25", "98765.75");
+    let text = |seconds: &str, limit: &str| {
+        format!(
+            "name = \"slow\"\ninputs = [{:?}]\nclusters = [{:?}]\nsolvers = [\"exec:slow\"]\ntime_limit = \"{limit}\"\n\
+             [[exec]]\nname = \"slow\"\ncommand = [\"sh\", \"-c\", \"sleep {seconds} & sleep {seconds}\"]\n",
+            demo("model.json"),
+            demo("cluster.toml"),
+        )
+    };
+    let folder =
+        folder(&[("limited.toml", &text(limited, "100ms")), ("ended.toml", &text(ended_early, "none"))]);
+    let table = path(&folder, "table.csv");
+    let began = Instant::now();
+    let output = run(&["bench", &path(&folder, "limited.toml"), "--out-csv", &table]);
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    assert!(began.elapsed() < SOON && began.elapsed() > Duration::from_secs(5), "{:?}", began.elapsed());
+    assert_eq!(rows_of(&table)[0][3], "no plan within the time limit and 5 s");
+    assert!(!runs(limited), "its child is killed as well");
+    let (output, took) = ended(&["bench", &path(&folder, "ended.toml")], "1 of 1", Duration::from_secs(1));
+    assert!(took < SOON, "{took:?}");
+    assert_eq!(code(&output), Some(5), "{}", stderr(&output));
+    assert!(!runs(ended_early), "an interrupt ends it");
 }

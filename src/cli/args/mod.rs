@@ -122,7 +122,7 @@ pub(crate) struct PlanArguments {
     pub(crate) parallel: ParallelArguments,
     #[command(flatten)]
     pub(crate) solve: SolveArguments,
-    /// Name of the solver
+    /// Name of the solver; "exec:COMMAND" runs a solver in another program
     #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Solving")]
     pub(crate) solver: String,
     /// Plan of the same strategy problem to start from, with its certificate
@@ -282,8 +282,8 @@ pub(crate) struct CompareArguments {
     #[command(flatten)]
     pub(crate) solve: SolveArguments,
     /// Solvers to compare: names, auto, or the groups exact, search, baselines, learned (learned systems of the
-    /// literature) and all (the first three), each optionally with its own split rule, such as bnp@free [default: auto,
-    /// auto@free and baselines]
+    /// literature) and all (the first three), each optionally with its own split rule, such as bnp@free; "exec:COMMAND"
+    /// runs a solver in another program; none compares plans alone [default: auto, auto@free and baselines]
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Taking part")]
     pub(crate) solvers: Vec<String>,
     /// Plan, or split file of the reference package, to compare as NAME; with MODEL, only for the model of that file

@@ -21,6 +21,7 @@ use super::runs::Runs;
 use super::suite::Suite;
 use super::variant::Variant;
 use crate::cli::error::{CliError, Result};
+use crate::cli::external::External;
 use crate::cli::instances;
 
 /// One combination of a suite.
@@ -33,12 +34,25 @@ pub(super) struct Case {
     pub(super) cluster: Option<String>,
     /// Options of `plan` for the objective.
     pub(super) objective: BTreeMap<String, toml::Value>,
-    /// Name of a solver or variant.
+    /// Name of a solver, variant, command or plan.
     pub(super) solver: String,
-    /// The variant of that name, if it is one.
-    pub(super) variant: Option<Variant>,
+    /// What that name means.
+    pub(super) method: Method,
     /// Seed.
     pub(super) seed: u64,
+}
+
+/// Where the plan of a case comes from.
+#[derive(Debug, Clone)]
+pub(super) enum Method {
+    /// A solver of this program.
+    Solver,
+    /// A variant of one.
+    Variant(Variant),
+    /// A solver in another program.
+    Command(External),
+    /// The file of a given plan.
+    Plan(PathBuf),
 }
 
 /// One row of the table.
@@ -129,14 +143,28 @@ impl Case {
         let key = [program.to_owned(), format!("runs {}", suite.repeat), self.solver.clone()]
             .into_iter()
             .chain(contents);
-        let variant = self.variant.iter().flat_map(|variant| {
-            let digest =
-                |file: &PathBuf| std::fs::read(file).map(|bytes| BASE64.encode(Sha256::digest(bytes)));
-            let checkpoint = variant.checkpoint.as_ref().and_then(|file| digest(file).ok());
-            [checkpoint, variant.finetune.clone()].map(Option::unwrap_or_default)
-        });
+        let digest = |file: &Path| {
+            std::fs::read(file).map(|bytes| BASE64.encode(Sha256::digest(bytes))).unwrap_or_default()
+        };
+        let method: Vec<String> = match &self.method {
+            Method::Solver => Vec::new(),
+            Method::Variant(variant) => {
+                let checkpoint = variant.checkpoint.as_deref().map(digest);
+                [checkpoint, variant.finetune.clone()].map(Option::unwrap_or_default).into()
+            }
+            Method::Command(command) => command.files().map(|file| digest(&file)).collect(),
+            Method::Plan(file) => vec![digest(file)],
+        };
         let watched = suite.convergence.as_ref().map(|_| "convergence".to_owned());
-        key.chain(variant).chain(watched).chain(self.plan(suite)).chain(self.problem(suite)).collect()
+        key.chain(method).chain(watched).chain(self.plan(suite)).chain(self.problem(suite)).collect()
+    }
+
+    /// The variant, if it is one.
+    fn variant(&self) -> Option<&Variant> {
+        match &self.method {
+            Method::Variant(variant) => Some(variant),
+            _ => None,
+        }
     }
 
     fn objective(&self) -> String {
@@ -184,10 +212,14 @@ impl Case {
             Adapted::No => None,
             Adapted::To(file) => Some(file),
         };
-        let given = self.variant.as_ref().and_then(|variant| variant.checkpoint.as_deref());
+        let given = self.variant().and_then(|variant| variant.checkpoint.as_deref());
         let checkpoint = adapted.as_ref().map(|file| file.path()).or(given);
-        let watched =
-            suite.convergence.as_ref().map(|_| self.file("the convergence of a run")).transpose()?;
+        let watched = suite
+            .convergence
+            .as_ref()
+            .filter(|_| !self.is_given())
+            .map(|_| self.file("the convergence of a run"))
+            .transpose()?;
         let mut call = self.plan(suite);
         call.extend(checkpoint.map(|file| option("checkpoint", file.display())));
         call.extend(watched.as_ref().map(|file| option("convergence", file.path().display())));
@@ -196,7 +228,10 @@ impl Case {
             return Ok(false);
         };
         let took = started.elapsed().as_secs_f64();
-        let plan = Printed::read(&output.stdout);
+        let plan = match self.method {
+            Method::Plan(_) => Printed::given(&output.stdout),
+            _ => Printed::read(&output.stdout),
+        };
         // The signal of a terminal may reach the run before it reaches this process.
         let interrupted = Some(StopReason::Interrupted.name());
         if plan.as_ref().is_some_and(|plan| plan.stop.as_deref() == interrupted) {
@@ -208,7 +243,11 @@ impl Case {
         row.peak_bytes = row.peak_bytes.max(peak);
         match plan {
             Some(plan) => {
-                row.status = plan.status.into();
+                row.status = match (&self.method, plan.value, plan.reason) {
+                    // Why a command has no plan is not in this program.
+                    (Method::Command(_), None, Some(reason)) => reason,
+                    _ => plan.status,
+                };
                 row.value_s = plan.value;
                 row.bound_s = plan.bound;
                 row.gap = plan.gap;
@@ -233,7 +272,7 @@ impl Case {
     /// Adapts a checkpoint to the input, if the variant requests it. Its time does not count as the plan's.
     fn adapt(&self, suite: &Suite, runs: &Runs) -> Result<Adapted> {
         let Some((variant, time)) =
-            self.variant.as_ref().and_then(|variant| Some((variant, variant.finetune.as_ref()?)))
+            self.variant().and_then(|variant| Some((variant, variant.finetune.as_ref()?)))
         else {
             return Ok(Adapted::No);
         };
@@ -265,15 +304,33 @@ impl Case {
             CliError::new("B004", format!("cannot {doing}: {error}")).at(self.input.clone())
         };
         let program = std::env::current_exe().map_err(|error| failed("find this program", error))?;
-        runs.run(Command::new(program).args(options)).map_err(|error| failed("start a run", error))
+        let starts_others = matches!(self.method, Method::Command(_));
+        runs.run(Command::new(program).args(options), starts_others)
+            .map_err(|error| failed("start a run", error))
     }
 
-    /// Arguments of `plan`, without those of the problem.
+    /// Whether its plan is given.
+    fn is_given(&self) -> bool {
+        matches!(self.method, Method::Plan(_))
+    }
+
+    /// Arguments of `plan`, without those of the problem; for a given plan those of `compare`.
     fn plan(&self, suite: &Suite) -> Vec<String> {
-        let solver = self.variant.as_ref().map_or(&self.solver, |variant| &variant.solver);
-        let mut call: Vec<String> =
-            ["plan", "--json", "--verbose", "--solver", solver].map(str::to_owned).into();
-        let is_zero_shot = self.variant.as_ref().is_some_and(|variant| variant.zero_shot);
+        let solver = match &self.method {
+            Method::Plan(file) => {
+                let call = ["compare", "--json", "--verbose", "--solvers", "none"].map(str::to_owned);
+                return call
+                    .into_iter()
+                    .chain([option("plan", format!("plan={}", file.display()))])
+                    .collect();
+            }
+            Method::Solver => self.solver.clone(),
+            Method::Variant(variant) => variant.solver.clone(),
+            Method::Command(command) => command.argument(),
+        };
+        let mut call: Vec<String> = ["plan", "--json", "--verbose", "--solver"].map(str::to_owned).into();
+        call.push(solver);
+        let is_zero_shot = self.variant().is_some_and(|variant| variant.zero_shot);
         call.extend(is_zero_shot.then(|| "--zero-shot".to_owned()));
         let limits = [("time-limit", &suite.time_limit), ("gap", &suite.gap)];
         call.extend(limits.iter().filter_map(|(name, value)| Some(option(name, value.as_ref()?))));
@@ -285,7 +342,11 @@ impl Case {
         let mut call = vec![option("threads", suite.threads), option("seed", self.seed)];
         let given = [("memory-limit", &suite.memory_limit), ("cluster", &self.cluster)];
         call.extend(given.iter().filter_map(|(name, value)| Some(option(name, value.as_ref()?))));
-        call.extend(self.objective.iter().map(|(name, value)| option(&name.replace('_', "-"), plain(value))));
+        let objective = self
+            .objective
+            .iter()
+            .filter(|(name, _)| !self.is_given() || !OF_SOLVERS.contains(&name.as_str()));
+        call.extend(objective.map(|(name, value)| option(&name.replace('_', "-"), plain(value))));
         if self.objective.is_empty() {
             call.extend(instances::options(&self.input));
         }
@@ -294,9 +355,13 @@ impl Case {
     }
 }
 
+/// Options of `plan` that say how to find a plan, not what it is worth.
+const OF_SOLVERS: [&str; 4] = ["simulations", "robust", "robust_criterion", "robust_budget"];
+
 /// What a run printed.
+#[derive(Default)]
 struct Printed {
-    status: &'static str,
+    status: String,
     value: Option<f64>,
     bound: Option<f64>,
     gap: Option<f64>,
@@ -305,15 +370,51 @@ struct Printed {
     seconds: f64,
     operators: Option<usize>,
     stop: Option<String>,
+    /// Reason why there is no plan.
+    reason: Option<String>,
+}
+
+/// The output of `compare --json`.
+#[derive(Deserialize)]
+struct Compared {
+    models: Vec<ComparedModel>,
+}
+
+#[derive(Deserialize)]
+struct ComparedModel {
+    rows: Vec<ComparedPlan>,
+}
+
+/// The row of a given plan.
+#[derive(Deserialize)]
+struct ComparedPlan {
+    status: String,
+    #[serde(default)]
+    breaks: Vec<String>,
+    value_s: Option<f64>,
+    reason: Option<String>,
 }
 
 impl Printed {
+    /// Reads the comparison of a given plan. A plan that breaks a rule has no value.
+    fn given(bytes: &[u8]) -> Option<Printed> {
+        let compared: Compared = serde_json::from_slice(bytes).ok()?;
+        let plan = compared.models.into_iter().next()?.rows.into_iter().next()?;
+        let value = plan.value_s.filter(|_| plan.breaks.is_empty());
+        let status = match (value, plan.breaks.as_slice()) {
+            (Some(_), _) => plan.status,
+            (None, []) => plan.reason.unwrap_or(plan.status),
+            (None, breaks) => breaks.join(", "),
+        };
+        Some(Printed { status, value, ..Printed::default() })
+    }
+
     /// Reads a plan, a joint plan or a strategy plan.
     fn read(bytes: &[u8]) -> Option<Printed> {
         if let Ok(plan) = serde_json::from_slice::<PlanDocument>(bytes) {
             let operators = plan.devices.iter().map(|device| device.ops.len()).sum();
             return Some(Printed {
-                status: plan.status.name(),
+                status: plan.status.name().into(),
                 value: plan.objective.value_s,
                 bound: plan.bound.value_s,
                 gap: plan.gap,
@@ -321,11 +422,12 @@ impl Printed {
                 seconds: plan.seconds,
                 operators: plan.objective.value_s.map(|_| operators),
                 stop: plan.stop,
+                reason: plan.reason,
             });
         }
         if let Ok(plan) = serde_json::from_slice::<JointPlanDocument>(bytes) {
             return Some(Printed {
-                status: plan.status.name(),
+                status: plan.status.name().into(),
                 value: plan.objective.value_s,
                 bound: plan.bound.value_s,
                 gap: plan.gap,
@@ -333,11 +435,12 @@ impl Printed {
                 seconds: plan.seconds,
                 operators: None,
                 stop: plan.stop,
+                reason: plan.reason,
             });
         }
         let plan: StrategyPlanDocument = serde_json::from_slice(bytes).ok()?;
         Some(Printed {
-            status: plan.status.name(),
+            status: plan.status.name().into(),
             value: plan.cost.map(|cost| cost as f64),
             bound: plan.bound.cost,
             gap: plan.gap,
@@ -345,6 +448,7 @@ impl Printed {
             seconds: plan.seconds,
             operators: plan.cost.map(|_| plan.strategies.len()),
             stop: plan.stop,
+            reason: None,
         })
     }
 }
@@ -372,7 +476,7 @@ fn option(name: &str, value: impl Display) -> String {
 }
 
 /// A file's name without folder and extension.
-fn stem(path: &str) -> String {
+pub(super) fn stem(path: &str) -> String {
     Path::new(path).file_stem().map_or_else(|| path.into(), |stem| stem.to_string_lossy().into_owned())
 }
 

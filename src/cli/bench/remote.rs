@@ -27,10 +27,10 @@ impl Bench {
     /// Runs all cases that the journal lacks on a cluster, until runs are ended, and returns the rows of all.
     pub(super) fn run_on(&self, address: &str, suite: &str, runs: &Runs) -> Result<Vec<Row>> {
         let mut rows: Vec<Row> = self.cases.iter().map(Case::row).collect();
+        let keys: Vec<Vec<String>> = self.cases.iter().map(|case| self.key(case)).collect();
         let mut cluster = None;
-        for (at, case) in self.cases.iter().enumerate() {
-            let key = self.key(case);
-            if let Some(row) = self.finished(&key) {
+        for (at, (case, key)) in self.cases.iter().zip(&keys).enumerate() {
+            if let Some(row) = self.finished(key) {
                 rows[at] = row;
                 continue;
             }
@@ -46,7 +46,7 @@ impl Bench {
                 label: case.describe(),
                 cpus: self.suite.threads,
                 memory: memory.map_err(wrong)?.flatten(),
-                request: Request { case: case.number, key },
+                request: Request { case: case.number, key: key.clone() },
             })?;
         }
         let Some(mut cluster) = cluster else { return Ok(rows) };
@@ -55,7 +55,7 @@ impl Bench {
             let Some(case) = self.cases.get(at) else { continue };
             output::note(&format!("{} of {}: {}", at + 1, self.cases.len(), case.describe()));
             rows[at] = match answer {
-                Ok(row) => self.kept(self.key(case), row)?,
+                Ok(row) => self.kept(keys[at].clone(), row)?,
                 Err(error) => Row { status: first_line(error), ..case.row() },
             };
         }

@@ -13,7 +13,29 @@ use super::locked;
 pub(super) struct Runs {
     are_ended: AtomicBool,
     /// By process id.
-    children: Mutex<BTreeMap<u32, Child>>,
+    children: Mutex<BTreeMap<u32, Run>>,
+}
+
+/// A run that is under way.
+#[derive(Debug)]
+struct Run {
+    child: Child,
+    /// Whether it starts processes of its own, and ends them when it is interrupted.
+    starts_others: bool,
+}
+
+impl Run {
+    /// Ends it. One that is done already cannot be ended, and need not be.
+    fn end(&mut self) {
+        #[cfg(unix)]
+        if self.starts_others
+            && let Some(process) = rustix::process::Pid::from_raw(self.child.id().cast_signed())
+        {
+            let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
+            return;
+        }
+        let _ = self.child.kill();
+    }
 }
 
 impl Runs {
@@ -21,10 +43,7 @@ impl Runs {
     pub(super) fn end(&self) {
         // First, so that whoever starts a child afterwards sees it.
         self.are_ended.store(true, Ordering::SeqCst);
-        for child in locked(&self.children).values_mut() {
-            // One that is done already cannot be killed, and need not be.
-            let _ = child.kill();
-        }
+        locked(&self.children).values_mut().for_each(Run::end);
     }
 
     /// Whether they were ended.
@@ -32,8 +51,9 @@ impl Runs {
         self.are_ended.load(Ordering::SeqCst)
     }
 
-    /// Runs a program to its end; `None` if runs were ended before that.
-    pub(super) fn run(&self, command: &mut Command) -> io::Result<Option<Output>> {
+    /// Runs a program to its end; `None` if runs were ended before that. One that starts others is interrupted at the end,
+    /// not killed.
+    pub(super) fn run(&self, command: &mut Command, starts_others: bool) -> io::Result<Option<Output>> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let (id, result, story) = {
             let mut children = locked(&self.children);
@@ -42,7 +62,7 @@ impl Runs {
             }
             let mut child = command.spawn()?;
             let (id, result, story) = (child.id(), child.stdout.take(), child.stderr.take());
-            children.insert(id, child);
+            children.insert(id, Run { child, starts_others });
             (id, result, story)
         };
         let (stdout, stderr) = std::thread::scope(|scope| {
@@ -50,8 +70,8 @@ impl Runs {
             let result = whole(result);
             (result, story.join().unwrap_or_else(|_| Err(io::Error::other("its reader failed"))))
         });
-        let child = locked(&self.children).remove(&id);
-        let status = child.ok_or_else(|| io::Error::other("unknown process"))?.wait()?;
+        let run = locked(&self.children).remove(&id);
+        let status = run.ok_or_else(|| io::Error::other("unknown process"))?.child.wait()?;
         let output = Output { status, stdout: stdout?, stderr: stderr? };
         Ok((!self.are_ended()).then_some(output))
     }

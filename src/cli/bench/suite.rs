@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use stagewright::clusters;
 
-use super::case::Case;
+use super::case::{Case, Method, stem};
 use super::convergence::Asked;
 use super::variant::Variant;
 use crate::cli::error::{CliError, Result};
+use crate::cli::external::{External, PREFIX};
+use crate::cli::given::Given;
 use crate::cli::resolve::MAX_THREADS;
 use crate::cli::{files, instances, output};
 
@@ -33,9 +35,15 @@ pub(super) struct Suite {
     /// Cluster files, globs and built-in names; if empty, each model's own cluster.
     #[serde(default)]
     clusters: Vec<String>,
-    /// Names of solvers and variants.
+    /// Names of solvers and variants; `exec:NAME` is a command.
     #[serde(default = "auto")]
     solvers: Vec<String>,
+    /// Plans beside the solvers, as those of `compare --plan`.
+    #[serde(default)]
+    plans: Vec<String>,
+    /// Solvers in other programs.
+    #[serde(default)]
+    exec: Vec<Exec>,
     /// Variants of solvers.
     #[serde(default)]
     variants: Vec<Variant>,
@@ -67,7 +75,18 @@ pub(super) struct Suite {
     /// Baseline values, if any.
     pub(super) baseline: Option<BaselineTable>,
     #[serde(skip)]
+    given: Given,
+    #[serde(skip)]
     folder: PathBuf,
+}
+
+/// A solver in another program, `exec:NAME` in `solvers`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Exec {
+    name: String,
+    /// The program and its arguments; it runs in the folder of the suite.
+    command: Vec<String>,
 }
 
 /// The CSV file of the baseline values. Lines that start with `#` are ignored.
@@ -152,6 +171,20 @@ impl Suite {
                 None => String::new(),
             };
         }
+        let place = format!("{}: plans", input.label);
+        let given = Given::parse(&suite.plans, &place)?.resolved(|plan| {
+            let path = resolve(&suite.folder, plan);
+            if path.is_none() {
+                output::note(&format!("skipped: {plan}, since {SHARED} is not set"));
+            }
+            path
+        });
+        given.fit(&suite.inputs.iter().map(|input| stem(input)).collect::<Vec<_>>(), &place)?;
+        if let Some(twice) = given.names().find(|name| suite.solvers.iter().any(|solver| solver == name)) {
+            let cause = format!("`{twice}` is the name of both a solver and a plan");
+            return Err(CliError::new("B002", cause).at(place).help("give the plan another name: NAME=FILE"));
+        }
+        suite.given = given;
         match suite.case_count() {
             Some(count) if count <= MAX_CASES => Ok(suite),
             _ => Err(bad(format!(
@@ -163,7 +196,7 @@ impl Suite {
     /// Describes what is invalid in the suite, if anything, without looking at files.
     fn mistake(&self) -> Option<String> {
         if self.inputs.is_empty()
-            || self.solvers.is_empty()
+            || (self.solvers.is_empty() && self.plans.is_empty())
             || self.objectives.is_empty()
             || self.seeds.is_empty()
         {
@@ -179,6 +212,24 @@ impl Suite {
         let reaches = self.convergence.iter().flat_map(|asked| &asked.reaches);
         if let Some(unknown) = reaches.into_iter().find(|name| !self.solvers.contains(name)) {
             return Some(format!("convergence reaches `{unknown}`, which is not one of the solvers"));
+        }
+        let commands = self.exec.iter().enumerate().find_map(|(at, exec)| {
+            let name = &exec.name;
+            let is_twice = self.exec[..at].iter().any(|other| other.name == *name);
+            let is_unused = !self.solvers.iter().any(|solver| solver.strip_prefix(PREFIX) == Some(name));
+            let mistakes = [
+                (is_twice, "is defined twice"),
+                (exec.command.is_empty(), "has no command"),
+                (is_unused, "is not one of the solvers"),
+            ];
+            let (_, mistake) = mistakes.into_iter().find(|(is_so, _)| *is_so)?;
+            Some(format!("`{PREFIX}{name}` {mistake}"))
+        });
+        let mut named = self.solvers.iter().filter_map(|solver| solver.strip_prefix(PREFIX));
+        let unknown = named.find(|name| !self.exec.iter().any(|exec| exec.name == *name));
+        let unknown = unknown.map(|name| format!("`{PREFIX}{name}` has no command: add it under [[exec]]"));
+        if let Some(mistake) = commands.or(unknown) {
+            return Some(mistake);
         }
         self.variants.iter().enumerate().find_map(|(at, variant)| {
             let name = &variant.name;
@@ -211,6 +262,16 @@ impl Suite {
         Ok(files)
     }
 
+    /// What the name of a solver means.
+    fn method(&self, name: &str) -> Method {
+        let exec = name.strip_prefix(PREFIX).and_then(|own| self.exec.iter().find(|exec| exec.name == own));
+        match (self.variant(name), exec) {
+            (Some(variant), _) => Method::Variant(variant.clone()),
+            (None, Some(exec)) => Method::Command(External::new(exec.command.clone(), self.folder.clone())),
+            (None, None) => Method::Solver,
+        }
+    }
+
     /// The variant of a name, if there is one.
     fn variant(&self, name: &str) -> Option<&Variant> {
         self.variants.iter().find(|variant| variant.name == name)
@@ -218,8 +279,8 @@ impl Suite {
 
     /// Number of combinations; `None` on overflow.
     fn case_count(&self) -> Option<usize> {
-        let lists =
-            [self.inputs.len(), self.clusters.len().max(1), self.objectives.len(), self.solvers.len()];
+        let contenders = self.solvers.len() + self.plans.len();
+        let lists = [self.inputs.len(), self.clusters.len().max(1), self.objectives.len(), contenders];
         lists.into_iter().try_fold(self.seeds.len(), usize::checked_mul)
     }
 
@@ -234,15 +295,19 @@ impl Suite {
         for input in &self.inputs {
             for cluster in &clusters {
                 for objective in &self.objectives {
-                    for solver in &self.solvers {
+                    let solvers = self.solvers.iter().map(|solver| (solver.as_str(), self.method(solver)));
+                    let plans = self.given.named(&stem(input)).into_iter();
+                    for (solver, method) in
+                        solvers.chain(plans.map(|(name, file)| (name, Method::Plan(file))))
+                    {
                         for &seed in &self.seeds {
                             cases.push(Case {
                                 number: cases.len(),
                                 input: input.clone(),
                                 cluster: cluster.clone(),
                                 objective: objective.clone(),
-                                solver: solver.clone(),
-                                variant: self.variant(solver).cloned(),
+                                solver: solver.to_owned(),
+                                method: method.clone(),
                                 seed,
                             });
                         }

@@ -1,6 +1,5 @@
 //! `compare`: compares solvers, expert rules and given plans side by side.
 
-mod given;
 mod solved;
 
 use std::path::Path;
@@ -20,9 +19,9 @@ use super::args::CompareArguments;
 use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Outputs};
+use super::given::Given;
 use super::resolve::Parts;
 use super::{interrupt, joint, output, plan, resolve, simulate};
-use given::Given;
 use solved::Entrant;
 pub(super) use solved::groups;
 
@@ -47,9 +46,14 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
     let objective = resolve::objective(&arguments.objective)?;
     let solving = resolve::solving(&arguments.solve)?;
     let entrants = solved::entrants(&arguments.solvers, &objective)?;
-    let given = Given::parse(&arguments.plan)?;
+    let given = Given::parse(&arguments.plan, "--plan")?;
     one_standard_input(arguments, &given)?;
-    given.fit(&arguments.models.iter().map(|model| stem(model)).collect::<Vec<_>>())?;
+    given.fit(&arguments.models.iter().map(|model| stem(model)).collect::<Vec<_>>(), "--plan")?;
+    if entrants.is_empty() && arguments.plan.is_empty() {
+        return Err(CliError::new("U001", "nothing takes part")
+            .at("--solvers")
+            .help("give a solver or a --plan"));
+    }
     let baseline = baseline(arguments, &entrants, &given)?;
     if arguments.html.is_some() && arguments.models.len() > 1 {
         return Err(CliError::new("U001", "an HTML page shows one model")

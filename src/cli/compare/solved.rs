@@ -12,8 +12,8 @@ use stagewright::report::comparison::Contender;
 use stagewright::report::document::{Provenance, plan_document};
 
 use crate::cli::error::{CliError, Result};
-use crate::cli::plan;
 use crate::cli::resolve::{self, Chosen, Solving};
+use crate::cli::{external, plan};
 
 /// A solver with its own objective.
 pub(super) struct Entrant {
@@ -26,7 +26,7 @@ pub(super) struct Entrant {
 
 /// The solvers of a list. An entry is `auto`, the name of a solver, or a group of them (`exact`, `search`,
 /// `baselines`, `learned`, `all`), and may have its own split rule: `bnp@free`. A group means its members that support
-/// the objective. The default list is `auto` and the baselines, for throughput of a non-free split without a schedule
+/// the objective; `none` means no solver. `exec:COMMAND` is a solver in another program. The default list is `auto` and the baselines, for throughput of a non-free split without a schedule
 /// also `auto@free`.
 pub(super) fn entrants(list: &[String], objective: &Objective) -> Result<Vec<Entrant>> {
     let usual;
@@ -36,10 +36,14 @@ pub(super) fn entrants(list: &[String], objective: &Objective) -> Result<Vec<Ent
     } else {
         list
     };
+    if list == [NONE] {
+        return Ok(Vec::new());
+    }
     let mut entrants: Vec<Entrant> = Vec::new();
     for entry in list {
-        // Keeps the `@`, so that a member of a group is named as if it were listed alone.
-        let (name, at) = entry.split_at(entry.find('@').unwrap_or(entry.len()));
+        // Keeps the `@`, so that a member of a group is named as if it were listed alone. It is part of a command.
+        let at = entry.find('@').filter(|_| !entry.starts_with(external::PREFIX));
+        let (name, at) = entry.split_at(at.unwrap_or(entry.len()));
         let split = match at.strip_prefix('@') {
             Some(split) => split_named(entry, split, objective)?,
             None => objective.rules().split,
@@ -69,6 +73,9 @@ pub(super) fn entrants(list: &[String], objective: &Objective) -> Result<Vec<Ent
     }
     Ok(entrants)
 }
+
+/// The list without solvers, for a comparison of plans.
+const NONE: &str = "none";
 
 fn usual(objective: &Objective) -> Vec<String> {
     let mut list = vec!["auto".to_owned()];

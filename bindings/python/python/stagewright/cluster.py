@@ -25,6 +25,7 @@ import os
 import queue
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -32,7 +33,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TextIO
 
 SCHEMA = "stagewright.tasks/1"
 
@@ -44,6 +45,9 @@ DEATHS = 20
 
 #: Seconds between two looks at the parent process.
 POLL = 0.5
+
+#: Seconds to wait for the head node.
+KNOCK = 10.0
 
 #: Seconds between two looks at the size of the cluster.
 CENSUS = 10.0
@@ -74,7 +78,7 @@ class Program:
         if program is None:
             raise Failure(f"there is no {path} on {os.uname().nodename}, and no stagewright on its search path")
         folder = head["folder"]
-        story = tempfile.TemporaryFile()
+        story = tempfile.TemporaryFile()  # noqa: SIM115
         process = subprocess.Popen(
             [program, *head["arguments"]],
             cwd=folder if os.path.isdir(folder) else None,
@@ -220,14 +224,20 @@ class Driver:
                 self.ray.cancel(task.reference, force=True)
 
 
-_saying = threading.Lock()
+#: Where :func:`say` writes.
+_answers: list[TextIO] = []
+
+
+def reserve_output() -> None:
+    """Keep standard output for :func:`say`: what Ray prints goes to standard error."""
+    _answers.append(os.fdopen(os.dup(1), "w"))
+    os.dup2(2, 1)
 
 
 def say(line: dict[str, Any]) -> None:
     """Write a line to the program."""
-    with _saying:
-        sys.stdout.write(json.dumps(line) + "\n")
-        sys.stdout.flush()
+    _answers[0].write(json.dumps(line) + "\n")
+    _answers[0].flush()
 
 
 def read(events: queue.SimpleQueue[Event]) -> None:
@@ -270,7 +280,14 @@ def drive(ray: Any, head: dict[str, Any], events: queue.SimpleQueue[Event]) -> N
 
 
 def connect(ray: Any, address: str) -> None:
-    """Connect to the cluster at an address."""
+    """Connect to the cluster at an address: ``auto``, or the host and port of its head node."""
+    if address != "auto":
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal():
+            raise ValueError(f"{address} is not HOST:PORT")
+        # Ray waits for minutes for a head node that is not there.
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK):
+            pass
     ray.init(address=address, log_to_driver=False, logging_level="ERROR", configure_logging=False)
 
 
@@ -279,6 +296,7 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         sys.stderr.write("usage: python3 -m stagewright.cluster ADDRESS\n")
         return 2
+    reserve_output()
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     # The program decides what an interrupt of the terminal means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -296,7 +314,7 @@ def main(arguments: list[str]) -> int:
         return 1
     try:
         connect(ray, arguments[0])
-    except Exception as error:  # Ray has no class for it.
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         say({"no_cluster": (str(error).strip().splitlines() or [type(error).__name__])[0]})
         return 1
     signal.signal(signal.SIGTERM, lambda *_: events.put(("end", None)))

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _native
+from .errors import StagewrightError
 from .plans import Plan, check, plan
 from .problems import Problem
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pandas as pd
+
+#: The code of a solver that does not support the objective.
+UNSUPPORTED = "U004"
 
 #: A solver of one's own: a function from a problem and a seed to a placement, a pair of placement and priority, or a
 #: plan.
@@ -44,7 +48,11 @@ def compare(
         A row for each solver and seed: ``solver``, ``seed``, ``status``, ``value``, ``bound`` and ``gap`` (the bound is
         the best one that any of them proved), ``seconds`` and ``reason``. A placement that violates a constraint has
         the status ``infeasible placement`` and the violation as its reason. A function that raises, or returns no
-        placement, has ``error``. Neither ends the comparison.
+        placement, has ``error``, and a solver that does not support the objective has ``unsupported``. None of these
+        ends the comparison.
+
+    Raises:
+        StagewrightError: If a solver is unknown.
     """
     import pandas as pd
 
@@ -82,7 +90,12 @@ def _row(
 ) -> dict[str, Any]:
     started = time.perf_counter()
     if isinstance(solver, str):
-        found = plan(problem, solver, time_limit=time_limit, seed=seed, threads=threads)
+        try:
+            found = plan(problem, solver, time_limit=time_limit, seed=seed, threads=threads)
+        except StagewrightError as error:
+            if error.code != UNSUPPORTED:
+                raise
+            return _row_of("unsupported", np.nan, 0.0, error.cause)
         return _of_plan(found, found.seconds)
     if isinstance(solver, Plan):
         return _given(problem, solver, solver.seconds)
@@ -91,7 +104,8 @@ def _row(
         answer = solver(problem, seed=seed) if _takes_seed(solver) else solver(problem)
         seconds = time.perf_counter() - started
         return _answered(problem, answer, seconds)
-    except Exception as error:  # noqa: BLE001 - whatever a solver of one's own raises is its result
+    except Exception as error:
+        # Whatever a solver of one's own raises is its result.
         seconds = time.perf_counter() - started if seconds is None else seconds
         return _row_of("error", np.nan, seconds, f"{type(error).__name__}: {error}")
 
@@ -121,9 +135,11 @@ def _of_plan(found: Plan, seconds: float) -> dict[str, Any]:
 
 def _given(problem: Problem, given: Plan, seconds: float) -> dict[str, Any]:
     """A plan from elsewhere: its value is computed again, and its bound counts if it is proved again."""
-    if given.problem.objective != problem.objective and given.device_of is not None:
-        # Its claims are about another objective. Its placement counts.
-        return _answered(problem, (given.device_of, given.priority), seconds)
+    claimed = {**given.to_dict()["objective"], "value_s": None}
+    if claimed != problem.objective and given.device_of is not None:
+        # Its claims are about another objective. Its placement counts, and its priority if both are about a step.
+        is_step = claimed["kind"] == problem.objective["kind"] == "makespan"
+        return _answered(problem, (given.device_of, given.priority if is_step else None), seconds)
     checked = check(problem, given)
     if checked.violations or checked.value is None:
         reason = checked.violations[0][1] if checked.violations else given.reason

@@ -30,7 +30,7 @@ placement algorithms for distributed machine learning", NeurIPS 2019.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -124,13 +124,25 @@ class _Episodes:
     def is_over(self) -> bool:
         return self.step >= self.length
 
-    def start(self, generators: Sequence[np.random.Generator], given: Any) -> None:
-        """Starts an episode for every generator, at a given placement if there is one."""
-        if given is not None:
+    def start(self, generators: Sequence[np.random.Generator], options: dict[str, Any] | None = None) -> None:
+        """Starts an episode for every generator, at the placement of the options if there is one."""
+        options = options or {}
+        if unknown := options.keys() - {"placement"}:
+            raise ValueError(f"unknown options {sorted(unknown)}, expected 'placement'")
+        if (given := options.get("placement")) is not None:
             devices = self.problem.placement(given)
+            if len(devices) != len(self.group_of):
+                cause = f"{len(devices)} devices, and the model has {len(self.group_of)} operators"
+                raise StagewrightError("Z001", cause, "placement", "give one for each operator")
             start = np.empty(self.groups, dtype=np.int64)
-            # Of members on different devices the first one counts.
-            start[self.group_of[::-1]] = devices[::-1]
+            start[self.group_of] = devices
+            if (start[self.group_of] != devices).any():
+                at = int(np.flatnonzero(start[self.group_of] != devices)[0])
+                cause = f"operator {at} is not on the device of its group"
+                raise StagewrightError("Z001", cause, "placement", "give all operators of a group one device")
+            if start.max() >= self.devices:
+                cause = f"device {start.max()}, and the cluster has {self.devices}"
+                raise StagewrightError("Z001", cause, "placement", "number devices from 0")
             self.placement = np.tile(start, (self.count, 1))
         elif self.mode == "progressive":
             drawn = np.stack([generator.random(self.groups) for generator in generators])
@@ -281,7 +293,7 @@ class PlacementEnv(_Placements, gymnasium.Env[Observation, Any]):
     that ``Problem.placement`` reads.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+    metadata = {"render_modes": []}  # noqa: RUF012 - Gymnasium declares it for instances
 
     def __init__(
         self,
@@ -302,7 +314,7 @@ class PlacementEnv(_Placements, gymnasium.Env[Observation, Any]):
     ) -> tuple[Observation, dict[str, Any]]:
         """Starts an episode."""
         super().reset(seed=seed)
-        self._episodes.start([self.np_random], (options or {}).get("placement"))
+        self._episodes.start([self.np_random], options)
         return self._episodes.observe(0), self._info()
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -338,7 +350,7 @@ class PlacementVectorEnv(_Placements, gymnasium.vector.VectorEnv[Observation, An
         threads: Threads of the evaluation; by default one per processor.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
+    metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012 - as above
 
     def __init__(
         self,
@@ -372,7 +384,7 @@ class PlacementVectorEnv(_Placements, gymnasium.vector.VectorEnv[Observation, An
             for at, own in enumerate(seeds):
                 if own is not None:
                     self._generators[at] = seeding.np_random(own)[0]
-        self._episodes.start(self._generators, (options or {}).get("placement"))
+        self._episodes.start(self._generators, options)
         return self._episodes.observe(slice(None)), self._info()
 
     def step(
@@ -391,7 +403,7 @@ class PlacementVectorEnv(_Placements, gymnasium.vector.VectorEnv[Observation, An
             last: npt.NDArray[np.object_] = np.empty(self.num_envs, dtype=object)
             last[:] = [episodes.observe(at) for at in range(self.num_envs)]
             final = {"final_obs": last, "final_info": infos}
-            episodes.start(self._generators, None)
+            episodes.start(self._generators)
             infos = {**self._info(), **_with_masks(final, self.num_envs)}
         terminated = np.full(self.num_envs, is_over)
         truncated = np.zeros(self.num_envs, dtype=bool)
@@ -459,7 +471,7 @@ def _features(
     return features
 
 
-def _share(column: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _share(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     most = column.max(initial=0.0)
     return column / most if most > 0.0 else column
 

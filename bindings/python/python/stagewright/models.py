@@ -48,7 +48,8 @@ class Model:
 
     def to_dict(self) -> dict[str, Any]:
         """The model as a document of ``stagewright.graph/1`` or ``/2``."""
-        return json.loads(self._native.to_json())
+        document: dict[str, Any] = json.loads(self._native.to_json())
+        return document
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model as native JSON, which every command of the program reads."""
@@ -284,7 +285,8 @@ def cluster(name: str | os.PathLike[str]) -> dict[str, Any]:
     Args:
         name: A built-in name such as ``dgx-a100``, a shorthand such as ``8xv100:fp32@nvlink``, or a file.
     """
-    return json.loads(_native.cluster(os.fspath(name)))
+    document: dict[str, Any] = json.loads(_native.cluster(os.fspath(name)))
+    return document
 
 
 def _options(given: Mapping[str, Any]) -> str:
@@ -324,7 +326,7 @@ def _exporter() -> types.ModuleType:
     if _EXPORTER is None:
         module = types.ModuleType("stagewright_exporter")
         script = compile(_native.torch_exporter(), "stagewright_exporter.py", "exec")
-        exec(script, module.__dict__)  # noqa: S102 - it is part of the extension
+        exec(script, module.__dict__)
         _EXPORTER = module
     return _EXPORTER
 

@@ -115,7 +115,8 @@ class Plan:
     @property
     def devices(self) -> list[dict[str, Any]]:
         """The devices in use with their loads, memory and operators, as in the plan document."""
-        return self.to_dict()["devices"]
+        devices: list[dict[str, Any]] = self.to_dict()["devices"]
+        return devices
 
     @property
     def convergence(self) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
@@ -124,7 +125,8 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as a document of ``stagewright.plan/1``."""
-        return json.loads(self._native.to_json())
+        document: dict[str, Any] = json.loads(self._native.to_json())
+        return document
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the plan document, which every command of the program reads."""

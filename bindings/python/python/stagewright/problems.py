@@ -120,12 +120,14 @@ class Problem:
     @property
     def objective(self) -> dict[str, Any]:
         """The objective and its rules."""
-        return json.loads(self._native.objective)
+        document: dict[str, Any] = json.loads(self._native.objective)
+        return document
 
     @property
     def cluster(self) -> dict[str, Any]:
         """The cluster as a document."""
-        return json.loads(self._native.cluster)
+        document: dict[str, Any] = json.loads(self._native.cluster)
+        return document
 
     def bound(self) -> float:
         """The strongest closed-form lower bound on the value of every placement, in seconds."""
@@ -199,12 +201,14 @@ class Problem:
             if len(devices) > len(self.operators):
                 unknown = min(set(devices) - set(self.operators))
                 raise StagewrightError("Z002", f"the model has no operator `{unknown}`")
-            devices = [devices[name] for name in self.operators]  # type: ignore[assignment]
-        array = np.asarray(devices)
-        if array.dtype.kind in "UO":
+            devices = [devices[name] for name in self.operators]
+        given: Any = devices
+        array = np.asarray(given)
+        if array.dtype.kind in "UO" and array.ndim == 1:
             numbers = {name: number for number, name in enumerate(self.devices)}
             try:
-                array = np.array([device if isinstance(device, int) else numbers[device] for device in array.tolist()])
+                # Not from the array, in which numbers beside names have become text.
+                array = np.array([numbers[device] if isinstance(device, str) else device for device in given])
             except KeyError as error:
                 help = f"the devices are {', '.join(self.devices[:8])}"
                 raise StagewrightError("Z002", f"the cluster has no device {error}", None, help) from None

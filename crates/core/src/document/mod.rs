@@ -8,6 +8,7 @@
 //! | `stagewright.cluster/1` | [`ClusterDocument`] | device classes, kinds, links and groups |
 //! | `stagewright.plan/1` | [`PlanDocument`] | a placement, its value and its lower bound |
 //! | `stagewright.costs/1` | [`CostsDocument`] | measured seconds of operators, kernels and transfers |
+//! | `stagewright.problem/1` | [`ProblemDocument`] | a graph, a cluster, an objective and limits, for other programs |
 //! | IOPDDL | [`StrategiesDocument`] | a choice of strategies under a memory limit |
 //! | `stagewright.strategy-plan/1` | [`StrategyPlanDocument`] | such a choice, its cost and its lower bound |
 //! | Piper | [`PiperDocument`] | layers with configurations by degree of tensor parallelism |
@@ -27,6 +28,7 @@ mod joint;
 mod pins;
 mod piper;
 mod plan;
+mod problem;
 mod role;
 mod strategies;
 
@@ -56,6 +58,7 @@ pub use plan::{
     PlanStatus, RegretCaseDocument, RegretDocument, RobustDocument, ScenarioDocument, Schedule,
     SourcesDocument, Split, ThroughputDocument, TimeUnitDocument, Training, UplinkDocument,
 };
+pub use problem::{PROBLEM_SCHEMA, ProblemDocument};
 pub use role::{Role, role};
 pub use strategies::{
     FORBIDDEN_COST, STRATEGY_PLAN_SCHEMA, StrategiesDocument, StrategyBoundDocument,

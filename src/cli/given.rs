@@ -1,14 +1,19 @@
-//! The given plans in the comparison.
+//! Given plans beside solvers, in `compare` and in suites: which model each is for, and what it is worth.
+//!
+//! The value that a plan claims was under its own rules, so only its placement counts. The independent checker evaluates it.
 
 use std::path::{Path, PathBuf};
 
 use stagewright::calls::assign_calls;
-use stagewright::core::document::{BoundDocument, ModelOptionsDocument, PlanStatus};
+use stagewright::core::document::{
+    BoundDocument, ClusterDocument, GraphDocument, ModelOptionsDocument, PinsDocument, PlanDocument,
+    PlanStatus,
+};
 use stagewright::core::objective::Objective;
 use stagewright::formats::PlanFile;
 use stagewright::nearest::instead;
 use stagewright::report::comparison::Contender;
-use stagewright_verify::check;
+use stagewright_verify::{CheckError, check};
 
 use crate::cli::error::{CliError, Result};
 use crate::cli::files::{Input, read};
@@ -20,11 +25,13 @@ use crate::cli::resolve::Documents;
 const MODEL: &str = "{}";
 
 /// The plans of all models.
-pub(super) struct Given {
+#[derive(Debug, Default)]
+pub(crate) struct Given {
     plans: Vec<Plan>,
 }
 
 /// One `--plan`: `[MODEL:][NAME=]FILE`.
+#[derive(Debug)]
 struct Plan {
     /// The only model that it is for; `None` means any.
     model: Option<String>,
@@ -33,8 +40,8 @@ struct Plan {
 }
 
 impl Given {
-    /// Parses the arguments.
-    pub(super) fn parse(typed: &[String]) -> Result<Given> {
+    /// Parses the arguments of `place`, an option or a field of a suite.
+    pub(crate) fn parse(typed: &[String], place: &str) -> Result<Given> {
         let plan = |text: &String| {
             let (name, path) = match text.split_once('=') {
                 // A path may contain an equals sign.
@@ -47,7 +54,7 @@ impl Given {
             };
             if path.is_empty() || name == Some("") {
                 let cause = format!("`{text}` does not name a plan");
-                return Err(CliError::new("U001", cause).at("--plan").help("write [MODEL:][NAME=]FILE"));
+                return Err(CliError::new("U001", cause).at(place).help("write [MODEL:][NAME=]FILE"));
             }
             let own = Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned());
             let name = name.map(str::to_owned).or(own).unwrap_or_else(|| path.to_owned());
@@ -56,42 +63,66 @@ impl Given {
         Ok(Given { plans: typed.iter().map(plan).collect::<Result<_, _>>()? })
     }
 
+    /// The same plans, with paths that `to` resolves; `None` leaves a plan out.
+    pub(crate) fn resolved(self, to: impl Fn(&str) -> Option<PathBuf>) -> Given {
+        let plans = self.plans.into_iter().filter_map(|plan| {
+            let path = to(&plan.path)?.display().to_string();
+            Some(Plan { path, ..plan })
+        });
+        Given { plans: plans.collect() }
+    }
+
     /// Rejects plans for an absent model, and paths that fit no model.
-    pub(super) fn fit(&self, models: &[String]) -> Result<()> {
+    pub(crate) fn fit(&self, models: &[String], place: &str) -> Result<()> {
         for plan in &self.plans {
             let unknown = plan.model.as_ref().filter(|model| !models.contains(model));
             if let Some(model) = unknown {
                 return Err(CliError::new("U001", format!("`{model}` is not one of the models"))
-                    .at("--plan")
+                    .at(place)
                     .help(instead(model, models.iter().map(String::as_str))));
             }
             let of_any = models.iter().any(|model| plan.file(model).is_some());
             if !of_any {
                 return Err(CliError::new("U001", format!("no file matches `{}`", plan.path))
-                    .at("--plan")
+                    .at(place)
                     .help("{} stands for the name of a model, or for what follows an underscore in it"));
             }
         }
         Ok(())
     }
 
+    /// The plans for a model with their files: those for this model alone come first.
+    fn of<'a>(&'a self, model: &str) -> Vec<(&'a Plan, PathBuf)> {
+        let own = self.plans.iter().filter(|plan| plan.model.as_deref() == Some(model));
+        let all = own.chain(self.plans.iter().filter(|plan| plan.model.is_none()));
+        all.filter_map(|plan| Some((plan, plan.file(model)?))).collect()
+    }
+
+    /// Names and files of the plans for a model, each name once.
+    pub(crate) fn named(&self, model: &str) -> Vec<(&str, PathBuf)> {
+        let mut named: Vec<(&str, PathBuf)> = Vec::new();
+        for (plan, file) in self.of(model) {
+            if !named.iter().any(|(name, _)| *name == plan.name) {
+                named.push((&plan.name, file));
+            }
+        }
+        named
+    }
+
     /// Paths of the plans.
-    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.plans.iter().map(|plan| Path::new(&plan.path))
     }
 
     /// Names of the plans.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.plans.iter().map(|plan| plan.name.as_str())
     }
 
     /// Reads the files of the plans for a model.
-    pub(super) fn files(&self, model: &str) -> Result<Files<'_>> {
+    pub(crate) fn files(&self, model: &str) -> Result<Files<'_>> {
         let mut files = Files { files: Vec::new() };
-        // Plans for this model come before plans for any model.
-        let own = self.plans.iter().filter(|plan| plan.model.as_deref() == Some(model));
-        for plan in own.chain(self.plans.iter().filter(|plan| plan.model.is_none())) {
-            let Some(path) = plan.file(model) else { continue };
+        for (plan, path) in self.of(model) {
             match plan.open(&path) {
                 Ok(file) => files.files.push(file),
                 Err(error) => plan.fails(model, error)?,
@@ -102,7 +133,7 @@ impl Given {
 }
 
 /// The files of the plans for one model.
-pub(super) struct Files<'a> {
+pub(crate) struct Files<'a> {
     files: Vec<PlanOfModel<'a>>,
 }
 
@@ -116,7 +147,7 @@ struct PlanOfModel<'a> {
 
 impl Files<'_> {
     /// The import options of the first plan that has any. A note reports plans with different options.
-    pub(super) fn kept(&self) -> Option<Kept<'_>> {
+    pub(crate) fn kept(&self) -> Option<Kept<'_>> {
         let mut all = self
             .files
             .iter()
@@ -132,7 +163,7 @@ impl Files<'_> {
     }
 
     /// Evaluates the plans with the independent checker, under the rules of the comparison.
-    pub(super) fn contenders(
+    pub(crate) fn contenders(
         self,
         model: &str,
         documents: &Documents,
@@ -193,32 +224,45 @@ impl Plan {
 impl PlanOfModel<'_> {
     fn valued(&self, documents: &Documents, objective: &Objective) -> Result<Contender> {
         let Input { label, bytes } = &self.input;
-        let mut plan = PlanFile::read(label, bytes)?.for_model(&documents.model, Some(&documents.cluster))?;
-        // Only the placement counts: the value that the plan claims was under its own rules.
-        plan.objective = objective.to_document(None);
-        plan.status = PlanStatus::Feasible;
-        plan.bound = BoundDocument { value_s: None, source: "none".into(), certificate: None };
-        plan.gap = None;
-        plan.pins = documents.pins.clone().unwrap_or_default();
+        let plan = PlanFile::read(label, bytes)?.for_model(&documents.model, Some(&documents.cluster))?;
         let (graph, cluster) = (&documents.model.graph, &documents.cluster);
-        assign_calls(graph, cluster, &mut plan);
-        let report = check(graph, cluster, documents.pins.as_ref(), &plan).map_err(|error| {
+        let judged = judge(plan, graph, cluster, documents.pins.as_ref(), objective);
+        let (plan, breaks) = judged.map_err(|error| {
             CliError::new(&format!("V:{}", error.code()), error.to_string())
                 .at(label.clone())
                 .help("correct the plan, or leave it out")
         })?;
-        plan.objective.value_s = report.value_s;
-        for (device, figures) in plan.devices.iter_mut().zip(&report.devices) {
-            device.load_s = figures.load_s;
-            device.compute_s = figures.compute_s;
-            device.communication_s = figures.communication_s;
-            device.memory_bytes = figures.memory_bytes;
-        }
-        let broken = report.violations.iter().filter(|violation| violation.kind.breaks_feasibility());
-        let mut breaks: Vec<String> = broken.map(|violation| violation.kind.name().to_owned()).collect();
-        breaks.sort_unstable();
-        breaks.dedup();
-        plan.reason = report.value_s.is_none().then(|| "the placement cannot be evaluated".to_owned());
         Ok(Contender { name: self.plan.name.clone(), plan, given: Some(breaks) })
     }
+}
+
+/// Evaluates the placement of a plan with the independent checker. Returns the plan with its figures, without claims, and
+/// the names of the rules that it breaks.
+pub(crate) fn judge(
+    mut plan: PlanDocument,
+    graph: &GraphDocument,
+    cluster: &ClusterDocument,
+    pins: Option<&PinsDocument>,
+    objective: &Objective,
+) -> Result<(PlanDocument, Vec<String>), CheckError> {
+    plan.objective = objective.to_document(None);
+    plan.status = PlanStatus::Feasible;
+    plan.bound = BoundDocument { value_s: None, source: "none".into(), certificate: None };
+    plan.gap = None;
+    plan.pins = pins.cloned().unwrap_or_default();
+    assign_calls(graph, cluster, &mut plan);
+    let report = check(graph, cluster, pins, &plan)?;
+    plan.objective.value_s = report.value_s;
+    for (device, figures) in plan.devices.iter_mut().zip(&report.devices) {
+        device.load_s = figures.load_s;
+        device.compute_s = figures.compute_s;
+        device.communication_s = figures.communication_s;
+        device.memory_bytes = figures.memory_bytes;
+    }
+    let broken = report.violations.iter().filter(|violation| violation.kind.breaks_feasibility());
+    let mut breaks: Vec<String> = broken.map(|violation| violation.kind.name().to_owned()).collect();
+    breaks.sort_unstable();
+    breaks.dedup();
+    plan.reason = report.value_s.is_none().then(|| "the placement cannot be evaluated".to_owned());
+    Ok((plan, breaks))
 }

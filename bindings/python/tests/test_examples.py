@@ -1,0 +1,25 @@
+"""The examples run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def test_a_policy_is_trained_and_compared() -> None:
+    pytest.importorskip("gymnasium")
+    pytest.importorskip("pandas")
+    command = [sys.executable, EXAMPLES / "train_policy.py", "--seconds", "2", "--time-limit", "1"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert found.returncode == 0, found.stderr
+    rows = [line.split() for line in found.stdout.splitlines()]
+    policies = [row for row in rows if row[:1] == ["policy"]]
+    assert len(policies) == 2 and all(row[2] == "feasible" for row in policies), found.stdout
+    # Better than the mean of random placements, which take more than 0.06 s.
+    value, bound = float(policies[1][3]), float(policies[1][4])
+    assert bound <= value < 0.055

@@ -1,0 +1,195 @@
+"""Solving: limits, interrupts, signals, threads."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import stagewright as sw
+from support import chain, cluster, random_model
+
+#: A search that ends at its limit, long after every test here.
+ENDLESS = """
+import sys
+sys.path.insert(0, {tests!r})
+import stagewright as sw
+from support import cluster, random_model
+problem = sw.Problem(random_model(300, 1), cluster(4), "makespan")
+print("ready", flush=True)
+"""
+
+
+@pytest.fixture
+def search() -> sw.Problem:
+    return sw.Problem(random_model(300, 1), cluster(4), "makespan")
+
+
+def script(body: str) -> subprocess.Popen[str]:
+    code = ENDLESS.format(tests=str(Path(__file__).parent)) + body
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_an_interrupt_returns_the_best_plan() -> None:
+    process = script(
+        "plan = sw.plan(problem, 'annealing', time_limit=600, threads=1)\n"
+        "print(plan.status, plan.stop, plan.value is not None, bool(sw.check(problem, plan)))\n"
+    )
+    time.sleep(1.0)
+    os.kill(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert out == "feasible interrupted True True\n", err
+
+
+def test_a_second_interrupt_raises() -> None:
+    # An episode of this solver takes longer than a second, and it looks for interrupts between episodes.
+    process = script(
+        "import signal\n"
+        "problem = sw.Problem(random_model(3000, 1), cluster(4), 'makespan')\n"
+        "print('go', flush=True)\n"
+        "try:\n"
+        "    sw.plan(problem, 'gdp', time_limit=600, threads=1)\n"
+        "except KeyboardInterrupt:\n"
+        "    signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "    print('raised', flush=True)\n"
+    )
+    assert process.stdout is not None and process.stdout.readline() == "go\n"
+    time.sleep(1.0)
+    for _ in range(100):
+        if process.poll() is not None:
+            break
+        os.kill(process.pid, signal.SIGINT)
+        time.sleep(0.2)
+    out, err = process.communicate(timeout=30)
+    assert out == "raised\n", err
+    assert process.returncode == 0
+
+
+def test_a_handler_that_raises_ends_the_solve(search: sw.Problem) -> None:
+    def alarm(number: int, frame: object) -> None:
+        raise TimeoutError("enough")
+
+    before = signal.signal(signal.SIGALRM, alarm)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        started = time.perf_counter()
+        with pytest.raises(TimeoutError, match="enough"):
+            sw.plan(search, "annealing", time_limit=600, threads=1)
+        assert time.perf_counter() - started < 20
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_an_interrupt_ends_an_evaluation() -> None:
+    process = script(
+        "import numpy as np\n"
+        "placements = np.zeros((2_000_000, 300), dtype=np.uint16)\n"
+        "try:\n"
+        "    print('go', flush=True)\n"
+        "    problem.evaluate(placements, threads=1)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted', flush=True)\n"
+    )
+    assert process.stdout is not None and process.stdout.readline() == "go\n"
+    time.sleep(0.5)
+    os.kill(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert out == "interrupted\n", err
+
+
+def test_other_threads_run_during_a_solve(search: sw.Problem) -> None:
+    is_over, counts = threading.Event(), [0]
+
+    def count() -> None:
+        while not is_over.is_set():
+            counts[0] += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    before = counts[0]
+    sw.plan(search, "annealing", time_limit=1.0, threads=1)
+    during = counts[0] - before
+    is_over.set()
+    thread.join()
+    assert during > 50
+
+
+def test_solves_run_in_any_thread() -> None:
+    problem = sw.Problem(random_model(12, 2), cluster(2))
+    values: list[float | None] = []
+    threads = [
+        threading.Thread(target=lambda: values.append(sw.plan(problem, "dp", threads=1).value)) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(values) == 4 and values[0] is not None and set(values) == {values[0]}
+
+
+def test_the_time_limit_is_kept(search: sw.Problem) -> None:
+    started = time.perf_counter()
+    plan = sw.plan(search, "annealing", time_limit=0.5, threads=1)
+    assert time.perf_counter() - started < 5.0
+    assert (plan.status, plan.stop) == ("feasible", "time")
+
+
+def test_a_gap_ends_the_search() -> None:
+    problem = sw.Problem(random_model(30, 1), cluster(4), "makespan")
+    plan = sw.plan(problem, gap=0.9, time_limit=30, threads=1)
+    assert plan.gap is not None and plan.gap <= 0.9 and plan.seconds < 20
+
+
+def test_an_unknown_solver_is_refused() -> None:
+    problem = sw.Problem(chain(), cluster(2))
+    with pytest.raises(sw.StagewrightError) as raised:
+        sw.plan(problem, "dpp")
+    assert (raised.value.code, raised.value.place) == ("U003", "solver")
+    assert raised.value.help is not None and "dp" in raised.value.help
+
+
+def test_a_solver_of_another_objective_is_refused() -> None:
+    problem = sw.Problem(chain(), cluster(2))
+    assert "heft" in sw.solvers() and "heft" not in sw.solvers(problem) and "dp" in sw.solvers(problem)
+    with pytest.raises(sw.StagewrightError) as raised:
+        sw.plan(problem, "heft")
+    assert raised.value.code == "U004"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("time_limit", -1.0),
+        ("time_limit", 1e300),
+        ("gap", 1.0),
+        ("gap", -0.1),
+        ("threads", 0),
+        ("seed", -1),
+        ("memory_limit", -1),
+    ],
+)
+def test_wrong_options_are_refused(option: str, value: float) -> None:
+    problem = sw.Problem(chain(), cluster(2))
+    with pytest.raises(sw.StagewrightError) as raised:
+        sw.plan(problem, **{option: value})  # type: ignore[arg-type]
+    assert (raised.value.code, raised.value.place) == ("U001", option)
+
+
+def test_every_solver_of_an_objective_answers() -> None:
+    problem = sw.Problem(chain(5), cluster(2), "makespan")
+    # The learned systems take longest, and a limit ends them.
+    for solver in sw.solvers(problem):
+        plan = sw.plan(problem, solver, time_limit=0.2, threads=1)
+        assert plan.status in ("optimal", "feasible", "unknown"), solver
+        if plan.value is not None:
+            assert sw.check(problem, plan), solver

@@ -1,6 +1,6 @@
 //! Tasks on a Ray cluster, through a driver in Python.
 //!
-//! This program starts `python3 -m stagewright.cluster ADDRESS` and writes JSON lines to its standard input: first a
+//! This program starts `python3 -m stagewright.driver ADDRESS` and writes JSON lines to its standard input: first a
 //! [`Head`], which says how to start this program on a node, then a [`Task`] each. The driver submits the tasks to Ray,
 //! repeats those whose node or process died, and writes one line for each: the reply or an error. On a node the program
 //! runs with the arguments of the head, and [`serve`] answers one request after the other.
@@ -24,7 +24,7 @@ use super::output;
 const PYTHON: &str = "STAGEWRIGHT_PYTHON";
 
 /// Module of the driver.
-const DRIVER: &str = "stagewright.cluster";
+const DRIVER: &str = "stagewright.driver";
 
 /// What installs the driver and Ray.
 const INSTALL: &str = "install the Python package with Ray: pip install \"stagewright[ray]\"";

@@ -2,6 +2,7 @@
 
 use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use stagewright::core::cluster::DeviceId;
+use stagewright::core::document::ObjectiveKind;
 use stagewright::core::graph::OpId;
 use stagewright::core::placement::Placement;
 use stagewright::core::problem::Problem;
@@ -80,6 +81,20 @@ fn check_devices(problem: &Problem, argument: &str, devices: &[u16], columns: us
             let cause = format!("device {} at [{row}, {column}], and the cluster has {count}", devices[at]);
             Err(wrong(argument, cause, "number devices from 0, in the order of `problem.devices`"))
         }
+    }
+}
+
+/// Refuses priorities where nothing runs in their order: a value other than the makespan does not depend on them.
+///
+/// # Errors
+/// An objective other than the makespan (Z001).
+pub(crate) fn check_priorities(problem: &Problem, argument: &str, are_given: bool) -> Result<(), Failure> {
+    match problem.objective().kind() {
+        ObjectiveKind::Throughput | ObjectiveKind::Latency if are_given => {
+            let cause = "only the makespan depends on priorities".into();
+            Err(wrong(argument, cause, "leave them out, or use `Problem.simulate`"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -7,7 +7,7 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use stagewright::calls::assign_calls;
 use stagewright::core::bound::strongest;
-use stagewright::core::document::PlanDocument;
+use stagewright::core::document::{ObjectiveDocument, PlanDocument};
 use stagewright::core::placement::Placement;
 use stagewright::core::solver::{self, Solution, Status};
 use stagewright::core::tolerance;
@@ -98,12 +98,19 @@ impl Plan {
             document.objective = shared.problem.objective().to_document(None);
         }
         assign_calls(&model.graph, cluster, &mut document);
+        let convergence = Convergence::default();
+        let own = ObjectiveDocument { value_s: None, ..document.objective.clone() };
+        let is_for_this = own == shared.problem.objective().to_document(None);
+        if document.devices.is_empty() && is_for_this {
+            return Ok(Plan { shared, document, placement: None, convergence });
+        }
         let placed = stagewright::placement::placement(&shared.problem, &document);
         let placement = placed.map_err(|error| Failure::placement(label, &error))?;
-        if !is_native {
-            return Plan::from_placement(shared, placement, &document.solver, 0.0);
+        // Claims of a plan for another objective are not about this problem.
+        if !is_native || !is_for_this {
+            return Plan::from_placement(shared, placement, &document.solver, document.seconds);
         }
-        Ok(Plan { shared, document, placement: Some(placement), convergence: Convergence::default() })
+        Ok(Plan { shared, document, placement: Some(placement), convergence })
     }
 }
 

@@ -30,7 +30,7 @@ use stagewright::report::step::document::{DeviceNames, StepDocument};
 
 use crate::failure::{Result, arguments};
 use crate::model::{Model, cluster_of};
-use crate::placements::{Rows, single};
+use crate::placements::{Rows, check_priorities, single};
 use crate::plan::Plan;
 
 /// A model, a cluster and an objective.
@@ -229,6 +229,7 @@ impl Problem {
         threads: Option<usize>,
     ) -> Result<Bound<'py, PyArray1<f64>>> {
         let problem = &self.inner.problem;
+        check_priorities(problem, "priorities", priorities.is_some())?;
         let rows = Rows::new(problem, &placements, priorities.as_ref())?;
         let values = interruptible(
             py,
@@ -304,6 +305,7 @@ impl Problem {
         priority: Option<PyReadonlyArray1<'_, f64>>,
     ) -> Result<Vec<String>> {
         let problem = &self.inner.problem;
+        check_priorities(problem, "priority", priority.is_some())?;
         let placement = single(problem, &placement, priority.as_ref())?;
         Ok(py.detach(|| evaluate(problem, &placement).violations.iter().map(ToString::to_string).collect()))
     }
@@ -318,6 +320,7 @@ impl Problem {
         solver: &str,
         seconds: f64,
     ) -> Result<Plan> {
+        check_priorities(&self.inner.problem, "priority", priority.is_some())?;
         let placement = single(&self.inner.problem, &placement, priority.as_ref())?;
         Ok(py.detach(|| Plan::from_placement(self.inner.clone(), placement, solver, seconds))?)
     }

@@ -174,7 +174,7 @@ def test_a_failing_program_is_an_error_of_its_task(cluster: Cluster, tmp_path: P
     head = {"schema": "stagewright.tasks/1", "program": str(program), "arguments": [], "folder": str(tmp_path)}
     task = {"id": 7, "label": "task", "cpus": 1, "memory": None, "request": {}}
     driver = subprocess.run(
-        [sys.executable, "-m", "stagewright.cluster", cluster.address],
+        [sys.executable, "-m", "stagewright.driver", cluster.address],
         input="".join(json.dumps(line) + "\n" for line in (head, task)),
         env=environment(),
         capture_output=True,
@@ -196,7 +196,7 @@ def test_a_node_with_another_suite_is_refused_by_name(suite: Path, cluster: Clus
     }
     task = {"id": 0, "label": "task", "cpus": 1, "memory": None, "request": {"case": 0, "key": ["other"]}}
     driver = subprocess.run(
-        [sys.executable, "-m", "stagewright.cluster", cluster.address],
+        [sys.executable, "-m", "stagewright.driver", cluster.address],
         input="".join(json.dumps(line) + "\n" for line in (head, task)),
         env=environment(),
         capture_output=True,

@@ -97,7 +97,7 @@ pub enum ObjectiveError {
     #[error("{0} microbatches without a schedule")]
     MicrobatchesWithoutSchedule(u32),
     /// A schedule of a split that has no pipeline order.
-    #[error("a pipeline schedule needs a contiguous split: a {0:?} split has no order of stages")]
+    #[error("a pipeline schedule needs a contiguous split: a {} split has no order of stages", .0.name())]
     ScheduleWithoutOrder(Split),
     /// More microbatches than an iteration may have.
     #[error("{count} microbatches, expected at most {most}: with that many, the bubble is negligible")]

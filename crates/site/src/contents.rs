@@ -78,6 +78,8 @@ const PARTS: &[(&str, &[&str])] = &[
             "docs/how-to/joint.md",
             "docs/how-to/policy.md",
             "docs/how-to/bench.md",
+            "docs/clusters.md",
+            "docs/instances.md",
             "docs/python.md",
             "docs/cuda.md",
             "docs/setup.md",

@@ -59,6 +59,10 @@ class Model:
     def __len__(self) -> int:
         return len(self._native)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy in another process is native, in whatever format the model was read."""
+        return _from_text, (self.name, self._native.to_json(), False)
+
     def __repr__(self) -> str:
         return repr(self._native)
 

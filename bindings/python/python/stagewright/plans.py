@@ -153,11 +153,19 @@ class Plan:
             'style="width:100%;height:640px;border:1px solid #ccc"></iframe>'
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self._problem, self._native.to_json())
+
     def __str__(self) -> str:
         return str(self._native)
 
     def __repr__(self) -> str:
         return repr(self._native)
+
+
+def _restored(problem: Problem, text: str) -> Plan:
+    """A plan of another process."""
+    return Plan(problem, problem._native.read_plan("plan", text.encode(), problem.model._native))
 
 
 @dataclass(frozen=True)

@@ -97,10 +97,16 @@ class Problem:
             "costs": [os.fspath(file) for file in files],
             "memory_reserve": memory_reserve,
         }
-        self._model = model
-        self._native = _native.Problem(model._native, json.dumps(arguments))
+        self._begin(model, json.dumps(arguments))
+
+    def _begin(self, model: Model, arguments: str) -> None:
+        self._model, self._arguments = model, arguments
+        self._native = _native.Problem(model._native, arguments)
         for note in self._native.notes:
-            warnings.warn(note, StagewrightWarning, stacklevel=2)
+            warnings.warn(note, StagewrightWarning, stacklevel=3)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self._model, self._arguments)
 
     @property
     def model(self) -> Model:
@@ -149,7 +155,8 @@ class Problem:
             placements: The number of a device for every operator, ``uint16[n, operators]``; such an array is not
                 copied.
             priorities: For makespan, a number for every operator, ``float64[n, operators]``: of two that are ready on a
-                device, the one with the higher number runs first. By default the one that became ready first.
+                device, the one with the higher number runs first. By default the one that became ready first. Execution without
+                contention runs everything that is ready, and ignores them.
             threads: Number of threads; by default one per processor.
 
         Returns:
@@ -301,6 +308,13 @@ class Problem:
 
     def __repr__(self) -> str:
         return repr(self._native)
+
+
+def _restored(model: Model, arguments: str) -> Problem:
+    """A problem of another process."""
+    problem = Problem.__new__(Problem)
+    problem._begin(model, arguments)
+    return problem
 
 
 def _unsigned(array: npt.NDArray[Any], dimensions: int) -> npt.NDArray[np.uint16]:

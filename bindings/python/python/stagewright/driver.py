@@ -1,6 +1,6 @@
 """The driver between the program and a Ray cluster.
 
-The program starts it as ``python3 -m stagewright.cluster ADDRESS`` and talks to it in JSON lines. On standard input, the
+The program starts it as ``python3 -m stagewright.driver ADDRESS`` and talks to it in JSON lines. On standard input, the
 first line says how to start the program on a node, and each further line is a task::
 
     {"schema": "stagewright.tasks/1", "program": PATH, "arguments": [...], "folder": PATH}
@@ -294,7 +294,7 @@ def connect(ray: Any, address: str) -> None:
 def main(arguments: list[str]) -> int:
     """Run the driver, and return its exit code."""
     if len(arguments) != 1:
-        sys.stderr.write("usage: python3 -m stagewright.cluster ADDRESS\n")
+        sys.stderr.write("usage: python3 -m stagewright.driver ADDRESS\n")
         return 2
     reserve_output()
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()

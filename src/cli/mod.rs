@@ -7,6 +7,7 @@ mod args;
 mod bench;
 mod bound;
 mod check;
+mod cluster;
 mod codes;
 mod compare;
 mod completions;

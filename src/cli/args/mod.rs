@@ -1,6 +1,7 @@
 //! Command-line arguments, parsed but not interpreted: see `resolve`. Each command has a structure here; those that
 //! several commands share are in `shared`, and the values that an option may take in `values`.
 
+mod bench;
 mod costs;
 mod machine;
 mod shared;
@@ -13,6 +14,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 use stagewright::core::document::Schedule;
 use stagewright::workloads::{CostRules, Granularity, Optimizer, Precision};
 
+pub(crate) use bench::*;
 pub(crate) use costs::*;
 pub(crate) use machine::*;
 pub(crate) use shared::*;
@@ -356,29 +358,6 @@ pub(crate) struct FinetuneArguments {
     /// Write the adapted checkpoint to a file
     #[arg(long, value_name = "FILE")]
     pub(crate) out: PathBuf,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct BenchArguments {
-    /// Suite file (TOML)
-    #[arg(value_name = "SUITE")]
-    pub(crate) suite: PathBuf,
-    /// Number of cases to run in parallel; times are comparable only with 1
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) jobs: usize,
-    /// Keep finished cases in a file, and run only those that it lacks or that another build ran
-    #[arg(long, value_name = "FILE")]
-    pub(crate) journal: Option<PathBuf>,
-    /// Write SVG plots into a folder: performance profiles, mean ratios and, if the
-    /// suite requests it, convergence
-    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
-    pub(crate) plots: Option<PathBuf>,
-    /// Write the table as CSV
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out_csv: Option<PathBuf>,
-    /// Write the table as Markdown
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out_markdown: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -24,6 +24,8 @@ use crate::cli::error::{CliError, Result};
 
 /// One combination of a suite.
 pub(super) struct Case {
+    /// Index in the suite.
+    pub(super) number: usize,
     /// Model file.
     pub(super) input: String,
     /// Cluster file; `None` means the model's own.
@@ -101,6 +103,13 @@ impl Case {
         let objective = if objective.is_empty() { String::new() } else { format!(" ({objective})") };
         format!("{} with {}{objective}", stem(&self.input), self.solver)
     }
+
+    /// Position of the digest of the program in the key.
+    pub(super) const PROGRAM: usize = 0;
+    /// Position of the digest of the input.
+    pub(super) const INPUT: usize = 3;
+    /// Position of the digest of the cluster file.
+    pub(super) const CLUSTER: usize = 4;
 
     /// Journal key: everything that the outcome depends on. That is the command, the number of runs, the content of the
     /// files, and the digest of the program; but not the number of jobs, so that a suite can be resumed with any.

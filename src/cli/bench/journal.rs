@@ -17,6 +17,7 @@ use stagewright::lock::{self, Locked};
 
 use super::case::Row;
 use crate::cli::error::{CliError, Result};
+use crate::cli::files;
 
 /// A file of finished cases, which no other process writes meanwhile; or none, and then nothing is kept.
 pub(super) struct Journal {
@@ -54,16 +55,30 @@ struct Line {
     row: Row,
 }
 
+/// The finished cases of a journal that may be in use.
+pub(super) fn read(path: &Path) -> Result<BTreeMap<Vec<String>, Row>> {
+    let input = files::read(path)?;
+    match input.bytes.strip_prefix(HEAD) {
+        Some(text) => Ok(lines(text)),
+        None => Err(CliError::new("B005", "not a journal of `bench`")
+            .at(input.label)
+            .help("give the journals of the shards, which --journal named")),
+    }
+}
+
+fn lines(text: &[u8]) -> BTreeMap<Vec<String>, Row> {
+    // The case of a truncated line, or of a line in the format of another version, runs again.
+    let lines = text.split(|&byte| byte == b'\n').map(serde_json::from_slice::<Line>);
+    lines.filter_map(Result::ok).map(|line| (line.case, line.row)).collect()
+}
+
 impl Journal {
-    /// Reads the finished cases; creates the file if it does not exist.
-    pub(super) fn open(path: Option<&Path>) -> Result<Journal> {
+    /// Reads the finished cases; creates the file if it does not exist. Without a file, the program is hashed only if it
+    /// is to be `identified`.
+    pub(super) fn open(path: Option<&Path>, identified: bool) -> Result<Journal> {
         let Some(path) = path else {
-            return Ok(Journal {
-                done: BTreeMap::new(),
-                file: None,
-                label: String::new(),
-                program: String::new(),
-            });
+            let program = if identified { digest_of_program()? } else { String::new() };
+            return Ok(Journal { done: BTreeMap::new(), file: None, label: String::new(), program });
         };
         let label = path.display().to_string();
         let bad = |cause: String| {
@@ -89,18 +104,12 @@ impl Journal {
             // The next entry then starts on a new line.
             Some(_) => CUT_OFF,
         };
-        let mut done = BTreeMap::new();
-        for line in bytes.strip_prefix(HEAD).unwrap_or_default().split(|&byte| byte == b'\n') {
-            // The case of a truncated line, or of a line in the format of another version, runs again.
-            if let Ok(Line { case, row }) = serde_json::from_slice::<Line>(line) {
-                done.insert(case, row);
-            }
-        }
+        let done = lines(bytes.strip_prefix(HEAD).unwrap_or_default());
         file.write_all(end).map_err(|error| bad(format!("cannot write the journal: {error}")))?;
         Ok(Journal { done, file: Some(Mutex::new(file)), label, program: digest_of_program()? })
     }
 
-    /// Digest of the running program, a part of the key. Empty if nothing is recorded.
+    /// Digest of the running program, a part of the key. Empty if nothing is recorded or identified.
     pub(super) fn program(&self) -> &str {
         &self.program
     }

@@ -8,19 +8,23 @@ mod baseline;
 mod case;
 mod convergence;
 mod journal;
+mod merge;
 mod paired;
 mod plot;
+mod remote;
 mod runs;
+mod shard;
 mod suite;
 mod summary;
 mod table;
 mod variant;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::args::BenchArguments;
-use super::error::Result;
+use super::args::{BenchArguments, BenchCommand, TableArguments};
+use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Outputs};
 use super::{interrupt, output, resolve};
@@ -28,64 +32,60 @@ use baseline::Baseline;
 use case::{Case, Row};
 use journal::Journal;
 use runs::Runs;
+use shard::Shard;
 use suite::Suite;
 
 /// Start of the line in which a child reports its peak memory in bytes.
 pub(crate) const PEAK_MEMORY: &str = "peak memory bytes: ";
 
 pub(crate) fn run(arguments: &BenchArguments) -> Result<Exit> {
+    match (&arguments.command, &arguments.suite) {
+        (Some(BenchCommand::Merge(arguments)), _) => merge::run(arguments),
+        (None, Some(suite)) => sweep(suite, arguments),
+        (None, None) => Err(CliError::new("U001", "a suite is missing").at("SUITE").help("see bench --help")),
+    }
+}
+
+/// Runs the cases of a suite, here or on a cluster.
+fn sweep(path: &Path, arguments: &BenchArguments) -> Result<Exit> {
     resolve::count("--jobs", arguments.jobs as u64, 1..=resolve::MAX_THREADS as u64)?;
-    let outputs = files::outputs(&[
-        ("--out-markdown", arguments.out_markdown.as_deref()),
-        ("--out-csv", arguments.out_csv.as_deref()),
-    ])?;
-    let suite = Suite::read(&arguments.suite)?;
-    let bench = Bench {
-        baseline: suite.baseline.as_ref().map(Baseline::read).transpose()?.flatten(),
-        journal: Journal::open(arguments.journal.as_deref())?,
-        cases: suite.cases(),
-        suite,
-    };
+    let outputs = outputs(&arguments.table)?;
+    let shard = arguments.shard.as_deref().map(Shard::parse).transpose()?;
+    let suite = Suite::read(path)?;
+    let is_remote = arguments.worker || arguments.ray.is_some();
+    let journal = Journal::open(arguments.journal.as_deref(), is_remote)?;
+    let bench = Bench::new(suite, journal, shard)?;
     let runs = Arc::new(Runs::default());
     interrupt::watch_and({
         let runs = runs.clone();
         move || runs.end()
     });
-    let all = bench.run(arguments.jobs, &runs)?;
+    if arguments.worker {
+        bench.serve(&runs)?;
+        return Ok(Exit::Done);
+    }
+    let all = match &arguments.ray {
+        Some(address) => bench.run_on(address, &path.display().to_string(), &runs)?,
+        None => bench.run(arguments.jobs, &runs)?,
+    };
+    let is_partial = all.iter().any(|row| !row.is_run() || row.is_cut_off);
     let rows: Vec<Row> = all.iter().filter(|row| row.is_run()).cloned().collect();
-    let is_partial = rows.len() < all.len() || rows.iter().any(|row| row.is_cut_off);
     if is_partial {
         output::note(&format!("interrupted: {} of {} cases were run", rows.len(), all.len()));
     }
     if is_partial && rows.is_empty() {
         return Ok(Exit::NoPlan);
     }
-    let summaries = summary::summaries(&rows);
-    let mut markdown = table::markdown(&bench.suite, &rows, all.len()) + &summary::markdown(&summaries);
-    if let Some(looked_at) = &bench.suite.look_at {
-        markdown += &paired::markdown(&paired::paired(&rows, looked_at), looked_at);
-    }
-    if let Some(asked) = &bench.suite.convergence {
-        markdown += &convergence::markdown(&rows, asked);
-    }
-    if bench.suite.by_group {
-        markdown += &summary::markdown_by_group(&rows);
-    }
-    if outputs == Outputs::Files {
-        output::result(&markdown)?;
-    }
-    if let Some(path) = &arguments.out_markdown {
-        files::write(path, &markdown)?;
-    }
-    if let Some(path) = &arguments.out_csv {
-        files::write(path, &table::csv(&all)?)?;
-    }
-    if let Some(folder) = &arguments.plots {
-        let name = &bench.suite.name;
-        let name = if is_partial { format!("{name} (interrupted)") } else { name.clone() };
-        plot::write(folder, &name, &rows, &summaries)?;
-    }
+    bench.show(&arguments.table, outputs, &rows, &all)?;
     Ok(if is_partial { Exit::Partial } else { Exit::Done })
+}
+
+/// Where the files of a table go.
+fn outputs(arguments: &TableArguments) -> Result<Outputs> {
+    files::outputs(&[
+        ("--out-markdown", arguments.out_markdown.as_deref()),
+        ("--out-csv", arguments.out_csv.as_deref()),
+    ])
 }
 
 /// A run of a suite.
@@ -97,6 +97,46 @@ struct Bench {
 }
 
 impl Bench {
+    /// A run of a suite, or of one of its shards.
+    fn new(suite: Suite, journal: Journal, shard: Option<Shard>) -> Result<Bench> {
+        let mut cases = suite.cases();
+        cases.retain(|case| shard.is_none_or(|shard| shard.has(case.number)));
+        let baseline = suite.baseline.as_ref().map(Baseline::read).transpose()?.flatten();
+        Ok(Bench { baseline, journal, cases, suite })
+    }
+
+    /// Prints the table of `rows`, of `all` in the CSV file, and draws the plots.
+    fn show(&self, arguments: &TableArguments, outputs: Outputs, rows: &[Row], all: &[Row]) -> Result<()> {
+        let run: Vec<Row> = rows.iter().filter(|row| row.is_run()).cloned().collect();
+        let summaries = summary::summaries(&run);
+        let mut markdown = table::markdown(&self.suite, rows, all.len()) + &summary::markdown(&summaries);
+        if let Some(looked_at) = &self.suite.look_at {
+            markdown += &paired::markdown(&paired::paired(&run, looked_at), looked_at);
+        }
+        if let Some(asked) = &self.suite.convergence {
+            markdown += &convergence::markdown(&run, asked);
+        }
+        if self.suite.by_group {
+            markdown += &summary::markdown_by_group(&run);
+        }
+        if outputs == Outputs::Files {
+            output::result(&markdown)?;
+        }
+        if let Some(path) = &arguments.out_markdown {
+            files::write(path, &markdown)?;
+        }
+        if let Some(path) = &arguments.out_csv {
+            files::write(path, &table::csv(all)?)?;
+        }
+        if let Some(folder) = &arguments.plots {
+            let name = &self.suite.name;
+            let is_partial = run.len() < all.len() || run.iter().any(|row| row.is_cut_off);
+            let name = if is_partial { format!("{name} (interrupted)") } else { name.clone() };
+            plot::write(folder, &name, &run, &summaries)?;
+        }
+        Ok(())
+    }
+
     /// Runs all cases, `jobs` in parallel, until runs are ended, and returns their rows.
     fn run(&self, jobs: usize, runs: &Runs) -> Result<Vec<Row>> {
         let next = AtomicUsize::new(0);
@@ -127,20 +167,37 @@ impl Bench {
 
     /// The row of a case: from the journal, or run now and kept there.
     fn row(&self, at: usize, case: &Case, runs: &Runs) -> Result<Row> {
-        let key = case.key(&self.suite, self.journal.program());
-        if let Some(row) = self.journal.row(&key) {
-            let mut row = row.clone();
-            row.compare(self.baseline.as_ref());
+        let key = self.key(case);
+        if let Some(row) = self.finished(&key) {
             return Ok(row);
         }
         output::note(&format!("{} of {}: {}", at + 1, self.cases.len(), case.describe()));
-        let mut row = case.run(&self.suite, runs)?;
+        self.kept(key, case.run(&self.suite, runs)?)
+    }
+
+    /// The journal key of a case.
+    fn key(&self, case: &Case) -> Vec<String> {
+        case.key(&self.suite, self.journal.program())
+    }
+
+    /// The row of a finished case from the journal.
+    fn finished(&self, key: &[String]) -> Option<Row> {
+        Some(self.compared(self.journal.row(key)?.clone()))
+    }
+
+    /// A row with its ratio to the baseline.
+    fn compared(&self, mut row: Row) -> Row {
+        row.compare(self.baseline.as_ref());
+        row
+    }
+
+    /// Records a row in the journal.
+    fn kept(&self, key: Vec<String>, row: Row) -> Result<Row> {
         // A case with an error is not recorded: it runs again once the cause is fixed.
         if row.is_answered(self.suite.repeat) {
             self.journal.keep(key, &row)?;
         }
-        row.compare(self.baseline.as_ref());
-        Ok(row)
+        Ok(self.compared(row))
     }
 }
 

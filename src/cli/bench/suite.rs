@@ -233,6 +233,7 @@ impl Suite {
                     for solver in &self.solvers {
                         for &seed in &self.seeds {
                             cases.push(Case {
+                                number: cases.len(),
                                 input: input.clone(),
                                 cluster: cluster.clone(),
                                 objective: objective.clone(),

@@ -26,7 +26,7 @@ fn spread(ascending: &[f64]) -> f64 {
     }
 }
 
-/// The table for display: rows of the cases that ran, of `cases` in all.
+/// The table for display: rows of `cases` cases in all. Without rows for those that were not run, it was interrupted.
 pub(super) fn markdown(suite: &Suite, rows: &[Row], cases: usize) -> String {
     let mut text = format!(
         "# {}\n\nOne process a run, {} run(s) a case, {} thread(s). The time is end to end; solving is the solver's \
@@ -36,13 +36,15 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row], cases: usize) -> String {
         suite.threads
     );
     let cut_off = rows.iter().filter(|row| row.is_cut_off).count();
-    let is_partial = cut_off > 0 || rows.len() < cases;
+    let run = rows.iter().filter(|row| row.is_run()).count();
+    let is_partial = cut_off > 0 || run < cases;
     if is_partial {
         let fewer = match cut_off {
             0 => String::new(),
             count => format!(", {count} of them fewer than {} times", suite.repeat),
         };
-        text.push_str(&format!("Interrupted: {} of {cases} case(s) were run{fewer}.\n\n", rows.len()));
+        let why = if rows.len() < cases || cut_off > 0 { "Interrupted" } else { "Partial" };
+        text.push_str(&format!("{why}: {run} of {cases} case(s) were run{fewer}.\n\n"));
     }
     let runs: &[&str] = if is_partial { &["runs"] } else { &[] };
     let mut grid = Grid::of(&[
@@ -84,7 +86,7 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row], cases: usize) -> String {
     }
     text.push_str(&grid.markdown());
     let total: f64 = rows.iter().map(|row| median(&row.seconds)).sum();
-    text.push_str(&format!("\n{} case(s), {} in all (sum of medians).\n", rows.len(), seconds(total)));
+    text.push_str(&format!("\n{run} case(s), {} in all (sum of medians).\n", seconds(total)));
     text
 }
 

@@ -1,0 +1,313 @@
+"""The driver between the program and a Ray cluster.
+
+The program starts it as ``python3 -m stagewright.cluster ADDRESS`` and talks to it in JSON lines. On standard input, the
+first line says how to start the program on a node, and each further line is a task::
+
+    {"schema": "stagewright.tasks/1", "program": PATH, "arguments": [...], "folder": PATH}
+    {"id": 0, "label": "...", "cpus": 1, "memory": null, "request": {...}}
+
+On standard output there is one line for each task: ``{"id": 0, "reply": ...}`` or ``{"id": 0, "error": "..."}``. Other
+lines are ``{"note": "..."}``, and ``{"no_ray": "..."}`` or ``{"no_cluster": "..."}`` before the driver gives up.
+
+The driver ends when all tasks are answered and its input is closed. It ends at once, and cancels what is running, at the
+line ``{"end": true}``, at SIGTERM, or when the program is gone.
+
+A task is one Ray task. In the process of Ray that runs it, the program stays alive between tasks and answers one request
+after the other, so a task costs some milliseconds. The module imports nothing of its package, and Ray sends its functions
+to the nodes, so these need only Ray and the program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+SCHEMA = "stagewright.tasks/1"
+
+#: Failures of the program after which a task is given up.
+TRIES = 3
+
+#: Deaths of a node or of a process of Ray after which a task is given up.
+DEATHS = 20
+
+#: Seconds between two looks at the parent process.
+POLL = 0.5
+
+#: Seconds between two looks at the size of the cluster.
+CENSUS = 10.0
+
+#: Tasks handed to Ray for each that the cluster can run at a time, so that no core waits for the driver.
+AHEAD = 3
+
+#: Events of the driver: what happened, and its data.
+Event = tuple[str, Any]
+
+
+class Failure(Exception):
+    """The program on a node died, or its answer is no answer."""
+
+
+@dataclass
+class Program:
+    """The program on a node, which answers one request after the other."""
+
+    process: subprocess.Popen[bytes]
+    story: Any
+
+    @staticmethod
+    def start(head: dict[str, Any]) -> Program:
+        """Start the program by its path or, if this node lacks that, from the search path."""
+        path = head["program"]
+        program = path if os.access(path, os.X_OK) else shutil.which("stagewright")
+        if program is None:
+            raise Failure(f"there is no {path} on {os.uname().nodename}, and no stagewright on its search path")
+        folder = head["folder"]
+        story = tempfile.TemporaryFile()
+        process = subprocess.Popen(
+            [program, *head["arguments"]],
+            cwd=folder if os.path.isdir(folder) else None,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=story,
+            # A group of its own, so that what it started ends with it.
+            start_new_session=True,
+        )
+        return Program(process, story)
+
+    def answer(self, request: Any) -> dict[str, Any]:
+        """Answer a request: a dictionary with ``reply`` or ``error``."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        try:
+            self.process.stdin.write(json.dumps(request).encode() + b"\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except OSError:
+            line = b""
+        if not line.endswith(b"\n"):
+            raise Failure(self.end())
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict) or len(answer) != 1 or not answer.keys() <= {"reply", "error"}:
+            self.end()
+            raise Failure(f"the program answered nonsense: {line[:200].decode(errors='replace').strip()}")
+        return answer
+
+    def end(self) -> str:
+        """End the program with everything that it started, and say how it ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=1)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        code = self.process.wait()
+        self.story.seek(0)
+        lines = [line for line in self.story.read().decode(errors="replace").splitlines() if line.strip()]
+        error = next((line for line in lines if line.startswith("error")), lines[-1] if lines else "")
+        return f"the program ended with code {code}" + (f": {error}" if error else "")
+
+
+#: The programs of this process of Ray, by how they are started.
+_programs: dict[str, Program] = {}
+
+
+def answer(head: dict[str, Any], request: Any) -> dict[str, Any]:
+    """Answer a request on a node: a dictionary with ``reply``, ``error`` or, if it is worth another try, ``failure``."""
+    key = json.dumps(head)
+    try:
+        if key not in _programs:
+            _programs[key] = Program.start(head)
+        return _programs[key].answer(request)
+    except (Failure, OSError) as failure:
+        _programs.pop(key, None)
+        return {"failure": str(failure)}
+
+
+@dataclass
+class Task:
+    """A task without an answer."""
+
+    line: dict[str, Any]
+    failures: list[str] = field(default_factory=list)
+    deaths: int = 0
+    reference: Any = None
+
+
+class Driver:
+    """Keeps Ray busy with tasks, and reports their answers."""
+
+    def __init__(self, ray: Any, head: dict[str, Any], events: queue.SimpleQueue[Event]) -> None:
+        self.ray = ray
+        self.head = ray.put(head)
+        self.events = events
+        # Deaths are counted here, so that a task that kills its process is given up.
+        self.remote = ray.remote(max_retries=0, scheduling_strategy="SPREAD")(answer)
+        self.waiting: deque[Task] = deque()
+        self.running: dict[int, Task] = {}
+        self.cores = 1.0
+        self.census_at = -CENSUS
+        self.is_warned = False
+
+    def census(self, cpus: float) -> None:
+        """Count the cores of the cluster, and warn if no node can run a task."""
+        now = time.monotonic()
+        if now - self.census_at < CENSUS:
+            return
+        self.census_at = now
+        nodes = [node["Resources"].get("CPU", 0.0) for node in self.ray.nodes() if node["Alive"]]
+        self.cores = max(sum(nodes), 1.0)
+        if not self.is_warned and max(nodes, default=0.0) < cpus:
+            self.is_warned = True
+            say({"note": f"no node of the cluster has {cpus} core(s) yet, so the tasks wait"})
+
+    def fill(self) -> None:
+        """Hand waiting tasks to Ray, as many as it can use."""
+        while self.waiting:
+            cpus = self.waiting[0].line["cpus"]
+            self.census(cpus)
+            if len(self.running) > AHEAD * self.cores / cpus:
+                return
+            self.submit(self.waiting.popleft())
+
+    def submit(self, task: Task) -> None:
+        """Hand a task to Ray. Its end is an event."""
+        line = task.line
+        number, memory = line["id"], line.get("memory")
+        resources = {} if memory is None else {"memory": memory}
+        options = {"num_cpus": line["cpus"], "name": line["label"], **resources}
+        task.reference = self.remote.options(**options).remote(self.head, line["request"])
+        self.running[number] = task
+        future = task.reference.future()
+        future.add_done_callback(lambda future: self.events.put(("answered", (number, future))))
+
+    def settle(self, number: int, future: Any) -> None:
+        """Report the answer of a task, or try again."""
+        task = self.running.pop(number)
+        task.reference = None
+        try:
+            found = future.result()
+        except self.ray.exceptions.RayError as error:
+            task.deaths += 1
+            if task.deaths < DEATHS:
+                self.waiting.appendleft(task)
+                return
+            cause = str(error).strip().splitlines()[0]
+            found = {"error": f"its node or process died {DEATHS} times: {cause}"}
+        if "failure" in found:
+            task.failures.append(found["failure"])
+            if len(task.failures) < TRIES:
+                self.waiting.appendleft(task)
+                return
+            found = {"error": f"it failed {TRIES} times: {task.failures[-1]}"}
+        say({"id": number, **found})
+
+    def cancel(self) -> None:
+        """Cancel everything that runs."""
+        for task in self.running.values():
+            with contextlib.suppress(Exception):
+                self.ray.cancel(task.reference, force=True)
+
+
+_saying = threading.Lock()
+
+
+def say(line: dict[str, Any]) -> None:
+    """Write a line to the program."""
+    with _saying:
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+
+
+def read(events: queue.SimpleQueue[Event]) -> None:
+    """Turn the lines of standard input into events, until it is closed."""
+    for text in sys.stdin:
+        line = json.loads(text)
+        if "schema" in line:
+            events.put(("head", line))
+        elif "id" in line:
+            events.put(("task", line))
+        else:
+            events.put(("end", None))
+    events.put(("closed", None))
+
+
+def watch(events: queue.SimpleQueue[Event], parent: int) -> None:
+    """End the driver when the program is gone: then another process is the parent of this one."""
+    pause = threading.Event()
+    while os.getppid() == parent:
+        pause.wait(POLL)
+    events.put(("end", None))
+
+
+def drive(ray: Any, head: dict[str, Any], events: queue.SimpleQueue[Event]) -> None:
+    """Answer tasks until there are no more, or until the end is asked for."""
+    driver = Driver(ray, head, events)
+    closed = False
+    while not closed or driver.waiting or driver.running:
+        event, data = events.get()
+        if event == "task":
+            driver.waiting.append(Task(data))
+        elif event == "answered":
+            driver.settle(*data)
+        elif event == "closed":
+            closed = True
+        elif event == "end":
+            driver.cancel()
+            return
+        driver.fill()
+
+
+def connect(ray: Any, address: str) -> None:
+    """Connect to the cluster at an address."""
+    ray.init(address=address, log_to_driver=False, logging_level="ERROR", configure_logging=False)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the driver, and return its exit code."""
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python3 -m stagewright.cluster ADDRESS\n")
+        return 2
+    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    # The program decides what an interrupt of the terminal means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = os.getppid()
+    threading.Thread(target=read, args=(events,), daemon=True).start()
+    threading.Thread(target=watch, args=(events, parent), daemon=True).start()
+    event, head = events.get()
+    if event != "head" or head["schema"] != SCHEMA:
+        sys.stderr.write(f"the first line is not of {SCHEMA}\n")
+        return 2
+    try:
+        import ray
+    except ImportError as error:
+        say({"no_ray": str(error)})
+        return 1
+    try:
+        connect(ray, arguments[0])
+    except Exception as error:  # Ray has no class for it.
+        say({"no_cluster": (str(error).strip().splitlines() or [type(error).__name__])[0]})
+        return 1
+    signal.signal(signal.SIGTERM, lambda *_: events.put(("end", None)))
+    try:
+        drive(ray, head, events)
+    except BrokenPipeError:
+        return 1
+    finally:
+        ray.shutdown()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -4,6 +4,7 @@
 #![cfg(feature = "policy")]
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -409,6 +410,119 @@ fn a_learned_system_that_fits_nowhere_is_kept_all_the_same() {
     let output =
         stagewright(&[&plan[..], &["--solver", "gdp", "--checkpoint", &checkpoint, "--zero-shot"]].concat());
     assert_done(&output);
+}
+
+/// Trains with labels of some workers, which a driver without Ray starts.
+fn train_elsewhere(configuration: &str, out: &str, workers: &str) -> Output {
+    let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/driver");
+    Command::new(env!("CARGO_BIN_EXE_stagewright"))
+        .args(["train", configuration, "--out", out, "--threads", "2", "--ray", workers])
+        .env("STAGEWRIGHT_PYTHON", "python3")
+        .env("PYTHONPATH", driver)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .output()
+        .expect("the program runs")
+}
+
+/// The files of a run that must not depend on who made the labels.
+fn made(run: &str) -> Vec<(String, Vec<u8>)> {
+    let mut made: Vec<(String, Vec<u8>)> = fs::read_dir(run)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            name.contains("labels") || ["held-out.jsonl", "best.safetensors"].contains(&name)
+        })
+        .map(|path| {
+            (path.file_name().expect("a name").display().to_string(), fs::read(path).expect("a file"))
+        })
+        .collect();
+    made.sort();
+    made
+}
+
+/// Labels with a counted effort, and what is learned from them, are the same for any number of workers. So are those that
+/// a network helps to make.
+#[test]
+fn labels_of_any_number_of_workers_are_those_of_this_process() {
+    let folder = folder();
+    let counted =
+        CONFIGURATION.replace("seconds = 0.02", "simulations = 120").replace("steps = 24", "steps = 4");
+    let expert = counted
+        .replace("\"imitation\"", "\"expert\"")
+        .replace("seed = 3", "seed = 4\nfrom = \"imitation-here/best.safetensors\"");
+    for (stage, text) in [("imitation", &counted), ("expert", &expert)] {
+        let configuration = configured(&folder, text);
+        let here = path(&folder, &format!("{stage}-here"));
+        assert_done(&train(&configuration, &here));
+        let wanted = made(&here);
+        assert_eq!(wanted.len(), 3);
+        for workers in ["1", "2", "4"] {
+            let there = path(&folder, &format!("{stage}-{workers}"));
+            let output = train_elsewhere(&configuration, &there, workers);
+            assert_done(&output);
+            assert!(!String::from_utf8_lossy(&output.stderr).contains("in a number of seconds"));
+            assert!(made(&there) == wanted, "{stage}, {workers}");
+        }
+    }
+
+    // Seconds are accepted with a note.
+    let seconds = configured(&folder, &CONFIGURATION.replace("steps = 24", "steps = 4"));
+    let output = train_elsewhere(&seconds, &path(&folder, "seconds"), "2");
+    assert_done(&output);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("in a number of seconds"));
+}
+
+#[test]
+fn what_a_worker_refuses_is_reported_with_its_cause() {
+    let folder = folder();
+    let counted =
+        CONFIGURATION.replace("seconds = 0.02", "simulations = 120").replace("steps = 24", "steps = 4");
+    let configuration = configured(&folder, &counted);
+    let answers = |requests: &str| {
+        let mut worker = Command::new(env!("CARGO_BIN_EXE_stagewright"))
+            .args(["train", &configuration, "--worker"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program runs");
+        let mut pipe = worker.stdin.take().expect("a pipe");
+        pipe.write_all(requests.as_bytes()).expect("a reader");
+        // The end of the input ends a search, so it comes after the answers.
+        let lines =
+            BufReader::new(worker.stdout.take().expect("a pipe")).lines().take(requests.lines().count());
+        let answers = lines.map(|line| serde_json::from_str(&line.expect("a line")).expect("JSON"));
+        let answers: Vec<serde_json::Value> = answers.collect();
+        drop(pipe);
+        assert!(worker.wait().expect("an end").success());
+        answers
+    };
+    let recipe = r#"{"seed": 1, "operators": [20, 40], "devices": [2, 3], "objectives": ["makespan"]}"#;
+    let request = |index: &str, effort: &str, teacher: &str| {
+        format!(r#"{{"recipe": {recipe}, "effort": {effort}, "index": {index}, "teacher": {teacher}}}"#)
+            + "\n"
+    };
+    let effort = r#"{"simulations": 50}"#;
+    for (wrong, cause) in [
+        ("{}\n".to_owned(), "another version"),
+        (request("0", r#"{"simulations": 0}"#, "null"), "D006"),
+        (request("0", effort, "\"00\""), "D025"),
+        (request("0", effort, "null").replace("[20, 40]", "[40, 20]"), "D003"),
+    ] {
+        let answer = &answers(&wrong)[0];
+        assert!(answer["error"].as_str().is_some_and(|error| error.contains(cause)), "{cause}: {answer}");
+    }
+    // As many answers as requests, in their order.
+    let both = answers(&(request("7", effort, "null") + &request("2", effort, "null")));
+    assert_eq!(both.iter().map(|answer| &answer["reply"]["index"]).collect::<Vec<_>>(), [7, 2]);
+
+    // An address that is no number ends the driver.
+    let refused = train_elsewhere(&configuration, &path(&folder, "run"), "many");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("A004"));
+    let system = configured(&folder, SYSTEM);
+    let refused = train_elsewhere(&system, &path(&folder, "run"), "1");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("without labels"));
 }
 
 /// A second run would overwrite the state of the first. What is locked is a file, whoever has it.

@@ -12,8 +12,8 @@ use stagewright::train::clusters::{CLASSES, COMMUNICATION, ROOM, staying_bytes};
 use stagewright::train::families::{FAMILIES, FEWEST, MOST};
 use stagewright::train::label::{MAX_PLANS, WORSE, Work};
 use stagewright::train::recipe::{RecipeDocument, Target};
-use stagewright::train::store::{Filling, Labels, Progress, StoreError};
-use stagewright::train::{Instance, LabelEffort, Labelled, Recipe, fill, instance, label};
+use stagewright::train::store::{Filling, Labeller, Labels, Local, Progress, StoreError, Take, Wanted};
+use stagewright::train::{Instance, Label, LabelEffort, Labelled, Recipe, fill, instance, label};
 use stagewright_core::bound::LowerBound;
 use stagewright_core::document::{KindDocument, ObjectiveKind, Pass};
 use stagewright_core::evaluate::evaluate;
@@ -23,7 +23,9 @@ use stagewright_core::solver::{Plan, Solution};
 use stagewright_core::tolerance;
 use stagewright_verify::check;
 
-const QUICK: LabelEffort = LabelEffort { seconds: 0.04 };
+const QUICK: LabelEffort = LabelEffort::Seconds(0.04);
+/// The same on every machine.
+const COUNTED: LabelEffort = LabelEffort::Simulations(400);
 
 fn recipe(seed: u64, operators: [usize; 2]) -> Recipe {
     let objectives = vec![Target::Makespan, Target::Throughput];
@@ -61,13 +63,19 @@ impl Scratch {
 }
 
 fn fill_quietly(recipe: &Recipe, count: u64, path: &Path) -> Result<bool, StoreError> {
-    let filling = Filling {
-        labeller: &label,
-        threads: 2,
-        interrupt: Arc::new(AtomicBool::new(false)),
-        progress: &|_: Progress<'_>| {},
-    };
-    fill(recipe, &QUICK, count, path, &filling)
+    fill_with(recipe, &QUICK, count, path, &Local { labelling: &label, threads: 2 })
+}
+
+fn fill_with(
+    recipe: &Recipe,
+    effort: &LabelEffort,
+    count: u64,
+    path: &Path,
+    labeller: &dyn Labeller,
+) -> Result<bool, StoreError> {
+    let interrupt = Arc::new(AtomicBool::new(false));
+    let filling = Filling { labeller, teacher: None, interrupt, progress: &|_: Progress<'_>| {} };
+    fill(recipe, effort, count, path, &filling)
 }
 
 #[test]
@@ -338,8 +346,9 @@ fn an_interrupt_keeps_what_is_done() {
             interrupt.store(true, Ordering::Relaxed);
         }
     };
+    let labeller = Local { labelling: &label, threads: 2 };
     let filling =
-        Filling { labeller: &label, threads: 2, interrupt: interrupt.clone(), progress: &after_two };
+        Filling { labeller: &labeller, teacher: None, interrupt: interrupt.clone(), progress: &after_two };
     assert_eq!(fill(&recipe, &QUICK, 20, &path, &filling), Ok(false));
     let done = Labels::read(&path).expect("labels").labels.len();
     assert!((2..=3).contains(&done), "{done}");
@@ -394,8 +403,10 @@ fn files_that_hold_something_else_are_refused_with_their_place_and_left_alone() 
     let none = scratch.0.path().join("no").join("folder");
     assert_eq!(fill_quietly(&ours, 1, &none).map_err(|error| error.code()), Err("D010"));
     let work = Work { seed: 0, threads: 1, interrupt: Arc::new(AtomicBool::new(false)) };
-    for seconds in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let label = label(&instance(&ours, 0).problem, &LabelEffort { seconds }, &work);
+    let seconds = [0.0, -1.0, f64::NAN, f64::INFINITY].map(LabelEffort::Seconds);
+    let counts = [0, u64::MAX].map(LabelEffort::Simulations);
+    for effort in seconds.into_iter().chain(counts) {
+        let label = label(&instance(&ours, 0).problem, &effort, &work);
         assert_eq!(label.map_err(|error| error.code()), Err("D006"));
     }
 }
@@ -411,11 +422,97 @@ fn two_programs_do_not_add_to_one_file() {
         *second.lock().expect("nothing failed") = Some(outcome);
     };
     let filling = Filling {
-        labeller: &label,
-        threads: 1,
+        labeller: &Local { labelling: &label, threads: 1 },
+        teacher: None,
         interrupt: Arc::new(AtomicBool::new(false)),
         progress: &progress,
     };
     assert_eq!(fill(&recipe, &QUICK, 1, &path, &filling), Ok(true));
     assert_eq!(second.into_inner().expect("nothing failed"), Some(Err("D015")));
+}
+
+/// Labels with a counted effort depend neither on threads nor on the load of the machine.
+#[test]
+fn counted_labels_are_the_same_under_load_and_for_any_threads() {
+    let recipe = recipe(12, [20, 200]);
+    let (mut proved, mut open) = (0, 0);
+    for index in 0..8 {
+        let problem = instance(&recipe, index).problem;
+        let labelled = |threads| {
+            let work = Work { seed: index, threads, interrupt: Arc::new(AtomicBool::new(false)) };
+            label(&problem, &COUNTED, &work).expect("a label").expect("nobody interrupted it")
+        };
+        let alone = labelled(1);
+        let load = AtomicBool::new(true);
+        let beside = std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while load.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+            let beside = [labelled(1), labelled(2)];
+            load.store(false, Ordering::Relaxed);
+            beside
+        });
+        let bits = |label: &Label| {
+            let values = label.plans.iter().map(|plan| plan.value.to_bits());
+            (label.value.to_bits(), label.bound.to_bits(), values.collect::<Vec<_>>())
+        };
+        for other in &beside {
+            assert_eq!((bits(other), other), (bits(&alone), &alone), "{index}");
+        }
+        *(if alone.proved { &mut proved } else { &mut open }) += 1;
+    }
+    assert!(proved > 0 && open > 0, "{proved} {open}");
+}
+
+/// Hands the labels of another labeller over in another order, and every third one twice.
+struct Shuffled<'a>(Local<'a>);
+
+impl Labeller for Shuffled<'_> {
+    fn label(&self, wanted: &Wanted<'_>, take: &Take<'_>) -> Result<(), StoreError> {
+        let mut indices = wanted.indices.to_vec();
+        indices.sort_by_key(|index| (index % 3, std::cmp::Reverse(*index)));
+        let twice: Vec<u64> =
+            indices.iter().flat_map(|&index| vec![index; 1 + usize::from(index % 3 == 0)]).collect();
+        self.0.label(&Wanted { indices: &twice, ..*wanted }, take)
+    }
+}
+
+#[test]
+fn the_file_is_the_same_whatever_the_threads_and_the_order_of_the_labels() {
+    let recipe = recipe(13, [20, 60]);
+    let scratch = Scratch::new();
+    let path = scratch.path();
+    let filled = |labeller: &dyn Labeller| {
+        let _ = fs::remove_file(&path);
+        assert_eq!(fill_with(&recipe, &COUNTED, 10, &path, labeller), Ok(true));
+        fs::read(&path).expect("labels")
+    };
+    let one = filled(&Local { labelling: &label, threads: 1 });
+    assert!(one == filled(&Local { labelling: &label, threads: 3 }));
+    assert!(one == filled(&Shuffled(Local { labelling: &label, threads: 2 })));
+    let order: Vec<u64> = String::from_utf8(one)
+        .expect("text")
+        .lines()
+        .skip(1)
+        .map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).expect("JSON")["index"]
+                .as_u64()
+                .expect("a number")
+        })
+        .collect();
+    assert_eq!(order, (0..10).collect::<Vec<_>>());
+}
+
+/// Files of earlier versions, whose effort is always in seconds, are read, and written in the same way.
+#[test]
+fn an_effort_in_seconds_is_written_as_before() {
+    assert_eq!(serde_json::to_string(&QUICK).expect("JSON"), r#"{"seconds":0.04}"#);
+    assert_eq!(serde_json::to_string(&COUNTED).expect("JSON"), r#"{"simulations":400}"#);
+    let read = |text: &str| serde_json::from_str::<LabelEffort>(text);
+    assert_eq!(read(r#"{"seconds":0.04}"#).ok(), Some(QUICK));
+    assert!(read(r#"{"seconds":0.04,"simulations":400}"#).is_err() && read("{}").is_err());
 }

@@ -139,6 +139,8 @@ fn threads(command: &Command) -> Option<usize> {
         Command::Explain(arguments) => arguments.solve.threads,
         Command::Compare(arguments) => arguments.solve.threads,
         Command::Finetune(arguments) => arguments.solve.threads,
+        // A node runs as many processes as it has cores.
+        Command::Train(arguments) if arguments.worker => Some(1),
         Command::Train(arguments) => arguments.threads,
         Command::Check(_)
         | Command::Simulate(_)

@@ -95,7 +95,7 @@ pub struct Limits {
     pub memory: Option<u64>,
     /// Relative gap at which to stop.
     pub gap: f64,
-    /// Simulations of plans, for solvers that count them; `None` means unlimited.
+    /// Simulations of plans, for solvers that count them, exactly or nearly; `None` means unlimited.
     pub simulations: Option<u64>,
 }
 

@@ -71,10 +71,37 @@ impl Solver for Dp {
         if problem.objective().times_iteration() {
             return iterate::solve(self.name(), problem, context);
         }
+        self.split(problem, None, context)
+    }
+}
+
+impl Dp {
+    /// Splits within a number of steps: supersets of ideals that the search examines. Unlike a time limit, it leads to
+    /// the same plan and bound on every machine. Orders and minimum cuts, which take no steps, are tried as long as the
+    /// steps are not used up. The statistic `steps` of the solution has the steps taken, at most a batch more.
+    ///
+    /// # Errors
+    /// If the objective is not the throughput of a contiguous split without a schedule, or an invariant is broken.
+    pub fn solve_within(&self, problem: &Problem, steps: u64, context: &mut Context<'_>) -> Result<Solution> {
+        SolveError::check(self, problem)?;
+        let objective = problem.objective();
+        if objective.kind() != ObjectiveKind::Throughput || objective.times_iteration() {
+            let what = "a number of steps for this objective".into();
+            return Err(SolveError::Unsupported { solver: self.name(), what });
+        }
+        self.split(problem, Some(steps), context)
+    }
+
+    fn split(
+        &self,
+        problem: &Problem,
+        most_steps: Option<u64>,
+        context: &mut Context<'_>,
+    ) -> Result<Solution> {
         let units = Units::new(problem);
         let best = best_over_orders(problem, &units, OrderEffort::Plain, context)?;
-        let mut search =
-            Search { problem, best, bound: strongest(problem), counts: Counts::default(), units: &units };
+        let (bound, counts) = (strongest(problem), Counts::default());
+        let mut search = Search { problem, best, bound, counts, most_steps, units: &units };
         let (bound_value, source) = (search.bound.value, search.bound.source);
         context.emit(Event::Bound { value: bound_value, source });
         let outcome = search.run(context)?;
@@ -125,6 +152,8 @@ struct Search<'a> {
     best: Option<Plan>,
     bound: LowerBound,
     counts: Counts,
+    /// Limit of the steps of all attempts together.
+    most_steps: Option<u64>,
 }
 
 impl Search<'_> {
@@ -151,7 +180,9 @@ impl Search<'_> {
         let catalogue;
         match self.attempt(&recurrence, top, seed.map(|_| WALK_STEPS), context)? {
             None => {}
-            Some(halt) if halt.by_clock() || self.best.is_none() => return Ok(Some(stop_of(halt))),
+            Some(halt) if halt.by_clock() || self.best.is_none() || self.is_spent() => {
+                return Ok(Some(stop_of(halt)));
+            }
             Some(_) => {
                 catalogue = Catalogue::new(&lattice, &weights, context.limits.memory, context.stop());
                 recurrence.catalogue = catalogue.as_ref();
@@ -182,7 +213,7 @@ impl Search<'_> {
         let steps = if recurrence.catalogue.is_some() { SCAN_STEPS } else { FIRST_RUN_STEPS };
         match self.attempt(recurrence, top, Some(steps), context)? {
             None => return Ok(None),
-            Some(halt) if halt.by_clock() => return Ok(Some(stop_of(halt))),
+            Some(halt) if halt.by_clock() || self.is_spent() => return Ok(Some(stop_of(halt))),
             // Lower caps take fewer steps and less memory, and raise the bound. A walk gains by them, a scan hardly
             // does.
             Some(_) => recurrence.catalogue = None,
@@ -220,6 +251,11 @@ impl Search<'_> {
         improve_boundaries(self.problem, self.units, &room, &mut self.best, &mut self.bound, context)
     }
 
+    /// Whether the steps of all attempts are used up.
+    fn is_spent(&self) -> bool {
+        self.most_steps.is_some_and(|most| self.counts.steps >= most)
+    }
+
     /// Runs the recurrence below a cap. A finished run raises the bound to the best split that it found, else to
     /// the cap.
     fn attempt(
@@ -230,10 +266,18 @@ impl Search<'_> {
         context: &mut Context<'_>,
     ) -> Result<Option<Halt>> {
         let stop = context.stop().clone();
-        let budget = Budget { stop: &stop, memory: context.limits.memory, steps };
+        let (memory, most_steps) = (context.limits.memory, self.most_steps);
         let (problem, units, counts) = (self.problem, self.units, &mut self.counts);
+        let mut is_spent = false;
         let (found, halt) = context.in_pool(|| {
-            let mut call = |pass, caps| recurrence.minimise(pass, caps, budget, counts);
+            let mut call = |pass, caps| {
+                let left = most_steps.map(|most| most.saturating_sub(counts.steps));
+                let steps = [steps, left].into_iter().flatten().min();
+                let run = recurrence.minimise(pass, caps, Budget { stop: &stop, memory, steps }, counts);
+                // A batch that exceeds the steps left is dropped and not counted.
+                is_spent = run.halt == Some(Halt::Steps) && steps == left;
+                run
+            };
             if problem.objective().passes() == 1 {
                 let run = call(0, [cap, cap]);
                 Ok((run.best, run.halt))
@@ -241,6 +285,9 @@ impl Search<'_> {
                 separate(recurrence, units, cap, call)
             }
         })??;
+        if is_spent {
+            self.most_steps = Some(self.counts.steps);
+        }
         let plan = match &found {
             Some(stages) => Some(plan_of(self.problem, self.units, stages)?),
             None => None,

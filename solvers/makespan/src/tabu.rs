@@ -86,7 +86,7 @@ fn walk(
         // The best sampled move, stored as the move whose undoing makes it again.
         let mut chosen: Option<(Score, Move)> = None;
         for _ in 0..LOOKED_AT {
-            if ground.goal.is_over(best.score) {
+            if ground.is_over(evaluator, best.score) {
                 return best;
             }
             let Some(made) = state.step(instance, &ground.groups, ground.guidance, choice, rng) else {

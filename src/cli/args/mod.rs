@@ -341,11 +341,22 @@ pub(crate) struct TrainArguments {
     pub(crate) configuration: PathBuf,
     /// Folder of the run: state, measurements, best checkpoint, and labels if the policy learns from them. An existing
     /// run is resumed
-    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
-    pub(crate) out: PathBuf,
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        value_hint = ValueHint::DirPath,
+        required_unless_present = "worker"
+    )]
+    pub(crate) out: Option<PathBuf>,
     /// Worker threads [default: one per processor]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
+    /// Make the labels on a Ray cluster: auto, or HOST:PORT of its head node
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) ray: Option<String>,
+    /// Make the labels that are named on standard input, on a node of a cluster
+    #[arg(long, hide = true, conflicts_with_all = ["out", "ray"])]
+    pub(crate) worker: bool,
 }
 
 #[derive(Debug, Args)]

@@ -3,11 +3,16 @@
 //! A graph may have many good placements, and a policy that imitates only one of them learns an average. So a label
 //! holds the best few that differ by more than a permutation of identical devices. Throughput is split exactly if the
 //! lattice of ideals is small; makespan is searched by several methods.
+//!
+//! The effort is a time, or a number of simulations. A time gives the best labels that a machine can make in it. Counted
+//! work leads to the same label for any speed, load and number of threads: the searches end after their simulations, and
+//! the exact splitter after its steps.
 
 mod best;
 mod makespan;
 mod throughput;
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -34,26 +39,60 @@ const MEMORY: u64 = 512 << 20;
 
 /// Search effort.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LabelEffort {
+#[serde(rename_all = "lowercase")]
+pub enum LabelEffort {
     /// Seconds on one thread for a graph of up to [`SMALL`] operators; larger graphs get proportionally more.
-    pub seconds: f64,
+    Seconds(f64),
+    /// Simulations of plans by all searches together, for a graph of any size; for throughput the corresponding steps of
+    /// the exact splitter.
+    Simulations(u64),
 }
 
 impl LabelEffort {
     /// Largest valid number of seconds.
-    pub const MOST: f64 = 1e6;
+    pub const MOST_SECONDS: f64 = 1e6;
+    /// Largest valid number of simulations.
+    pub const MOST_SIMULATIONS: u64 = 1 << 40;
 
-    /// Time limit for a problem.
-    pub(super) fn time(&self, problem: &Problem) -> Duration {
-        let times = problem.graph().operator_count() as f64 / SMALL as f64;
-        Duration::from_secs_f64(self.seconds * times.max(1.0))
+    /// The part of the effort given by a share.
+    pub(super) fn share(self, share: f64) -> LabelEffort {
+        match self {
+            LabelEffort::Seconds(seconds) => LabelEffort::Seconds(seconds * share),
+            LabelEffort::Simulations(most) => LabelEffort::Simulations(((most as f64 * share) as u64).max(1)),
+        }
     }
 
-    pub(super) fn check(&self) -> Result<(), LabelError> {
-        match self.seconds > 0.0 && self.seconds <= LabelEffort::MOST {
-            true => Ok(()),
-            false => Err(LabelError::Effort { seconds: self.seconds }),
+    /// The limits of a search of a problem with this effort.
+    pub(super) fn limits(self, problem: &Problem) -> Limits {
+        let (time, simulations) = match self {
+            LabelEffort::Seconds(seconds) => {
+                let times = problem.graph().operator_count() as f64 / SMALL as f64;
+                (Some(Duration::from_secs_f64(seconds * times.max(1.0))), None)
+            }
+            LabelEffort::Simulations(most) => (None, Some(most)),
+        };
+        Limits { time, memory: Some(MEMORY), gap: 0.0, simulations }
+    }
+
+    pub(super) fn check(self) -> Result<(), LabelError> {
+        let is_valid = match self {
+            LabelEffort::Seconds(seconds) => seconds > 0.0 && seconds <= LabelEffort::MOST_SECONDS,
+            LabelEffort::Simulations(most) => (1..=LabelEffort::MOST_SIMULATIONS).contains(&most),
+        };
+        if is_valid { Ok(()) } else { Err(LabelError::Effort(self)) }
+    }
+}
+
+/// The effort and the range of its numbers.
+impl fmt::Display for LabelEffort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LabelEffort::Seconds(seconds) => {
+                write!(f, "{seconds} s, expected more than 0 and at most {}", LabelEffort::MOST_SECONDS)
+            }
+            LabelEffort::Simulations(most) => {
+                write!(f, "{most} simulations, expected 1 to {}", LabelEffort::MOST_SIMULATIONS)
+            }
         }
     }
 }
@@ -96,12 +135,9 @@ pub struct Labelled {
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum LabelError {
-    /// An invalid time.
-    #[error("the effort is {seconds} s, expected more than 0 and at most {}", LabelEffort::MOST)]
-    Effort {
-        /// The seconds.
-        seconds: f64,
-    },
+    /// An effort out of its range.
+    #[error("the effort is {0}")]
+    Effort(LabelEffort),
     /// An objective that is not supported.
     #[error("labels support only the throughput of contiguous splits and the makespan")]
     Objective,
@@ -117,7 +153,7 @@ impl LabelError {
     /// Stable error code.
     pub fn code(&self) -> &'static str {
         match self {
-            LabelError::Effort { .. } => "D006",
+            LabelError::Effort(_) => "D006",
             LabelError::Objective => "D007",
             LabelError::NoPlan => "D008",
             LabelError::Solver(_) => "D009",
@@ -127,9 +163,11 @@ impl LabelError {
     /// A hint for fixing the error.
     pub fn help(&self) -> &'static str {
         match self {
-            LabelError::Effort { .. } => "give the seconds for a graph of up to 300 operators, such as 0.3",
+            LabelError::Effort(_) => {
+                "give the seconds for a graph of up to 300 operators, such as 0.3, or simulations, such as 20000"
+            }
             LabelError::Objective => "change the objective",
-            LabelError::NoPlan => "give the devices more memory, or the search more seconds",
+            LabelError::NoPlan => "give the devices more memory, or the search more effort",
             LabelError::Solver(_) => "report it with the recipe and the number of the instance",
         }
     }
@@ -137,9 +175,9 @@ impl LabelError {
 
 /// Labels a problem. `None` if interrupted, because a partial label is worse than the complete one.
 ///
-/// Apart from a first plan and the bound, which are quick to compute, the search ends after the seconds of the effort.
-/// The quality of a label depends on the machine, but every placement is feasible and has the stated value, and the
-/// bound is valid.
+/// Apart from a first plan and the bound, which are quick to compute, the search ends after the seconds or simulations of
+/// the effort. Every placement is feasible and has the stated value, and the bound is valid. With seconds, the quality of
+/// a label depends on the machine; with simulations, the label depends on the problem, the effort and the seed only.
 ///
 /// # Errors
 /// If the effort is invalid or the problem cannot be labelled.
@@ -154,7 +192,7 @@ pub fn label(problem: &Problem, effort: &LabelEffort, work: &Work) -> Result<Opt
     if let Some(plan) = first_plan(problem)? {
         best.take_plan(plan);
     }
-    search(&mut best, effort.time(problem), work)?;
+    search(&mut best, *effort, work)?;
     if work.interrupt.load(std::sync::atomic::Ordering::Relaxed) {
         return Ok(None);
     }
@@ -165,16 +203,15 @@ pub fn label(problem: &Problem, effort: &LabelEffort, work: &Work) -> Result<Opt
     Ok(Some(Label { value, bound, proved: tolerance::gap(value, bound) == 0.0, plans }))
 }
 
-/// Runs a closure with a context of the given time, starting from a placement if there is one.
+/// Runs a closure with a context of the given limits, starting from a placement if there is one.
 fn within<T>(
     work: &Work,
     turn: u64,
-    time: Duration,
+    limits: Limits,
     from: Option<Placement>,
     run: impl FnOnce(&mut Context<'_>) -> T,
 ) -> T {
     let mut silent = Silent;
-    let limits = Limits { time: Some(time), memory: Some(MEMORY), gap: 0.0, simulations: None };
     let mut context = Context::new(limits, work.interrupt.clone(), &mut silent);
     context.seed = work.seed.wrapping_add(turn);
     context.threads = work.threads.max(1);

@@ -17,60 +17,111 @@ use stagewright_core::graph::Graph;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Plan, SolveError, Solver};
+use stagewright_core::solver::{Limits, Plan, Solution, SolveError, Solver};
 use stagewright_dp::Dp;
 
 use super::best::Best;
-use super::{MAX_PLANS, WORSE, Work, within};
+use super::{LabelEffort, MAX_PLANS, MEMORY, WORSE, Work, within};
 
-/// Share of the time for the unperturbed problem.
+/// Share of the effort for the unperturbed problem.
 const EXACT: f64 = 0.5;
-/// Share of the time after which the walk starts at the latest.
+/// Share of the effort after which the walk starts at the latest.
 const SPLITTING: f64 = 0.92;
+/// Steps of the splitter in the place of one simulation: both take about ten microseconds, in graphs of up to
+/// [`SMALL`](super::SMALL) operators.
+const STEPS_PER_SIMULATION: u64 = 64;
 /// Most perturbed problems.
 const OTHERS: u64 = 2 * MAX_PLANS as u64;
-/// Random stream of the walk, after those of the perturbed problems, and its number of steps.
+/// Random stream of the walk, after those of the perturbed problems, and its number of moves.
 const WALK: u64 = OTHERS + 1;
-const STEPS: u64 = 300;
+const MOVES: u64 = 300;
 /// Largest relative perturbation of costs, ε: (1 + ε) / (1 − ε) is 1 + [`WORSE`].
 pub(super) const OFF: f64 = WORSE / (2.0 + WORSE);
 
+/// The effort for a problem in the unit of the splitter.
+struct Budget {
+    /// Seconds, or steps.
+    all: f64,
+    /// The beginning, for seconds; `None` for steps.
+    began: Option<Instant>,
+    /// The steps taken, if they count.
+    steps: u64,
+}
+
+impl Budget {
+    fn new(effort: LabelEffort, problem: &Problem) -> Budget {
+        let Limits { time, simulations, .. } = effort.limits(problem);
+        let steps = simulations.unwrap_or(0).saturating_mul(STEPS_PER_SIMULATION);
+        let all = time.map_or(steps as f64, |time| time.as_secs_f64());
+        Budget { all, began: time.map(|_| Instant::now()), steps: 0 }
+    }
+
+    /// The rest of a share of the whole.
+    fn left(&self, share: f64) -> f64 {
+        let spent = self.began.map_or(self.steps as f64, |began| began.elapsed().as_secs_f64());
+        (self.all * share - spent).max(0.0)
+    }
+
+    /// Whether the time is over; steps do not end a walk, whose moves are counted.
+    fn is_over(&self) -> bool {
+        self.began.is_some() && self.left(1.0) == 0.0
+    }
+
+    /// Splits a problem with a part of the effort.
+    fn split(
+        &mut self,
+        problem: &Problem,
+        turn: u64,
+        part: f64,
+        from: Option<Placement>,
+        work: &Work,
+    ) -> Result<Solution, SolveError> {
+        let time = self.began.map(|_| Duration::from_secs_f64(part));
+        let limits = Limits { time, memory: Some(MEMORY), gap: 0.0, simulations: None };
+        let found = within(work, turn, limits, from, |context| match time {
+            Some(_) => Dp.solve(problem, context),
+            None => Dp.solve_within(problem, part as u64, context),
+        })?;
+        let steps = found.statistics.iter().find(|(name, _)| *name == "steps");
+        self.steps += steps.map_or(0, |(_, steps)| *steps);
+        Ok(found)
+    }
+}
+
 /// Splits the problem and perturbed copies of it.
-pub(super) fn search(best: &mut Best<'_>, time: Duration, work: &Work) -> Result<(), SolveError> {
+pub(super) fn search(best: &mut Best<'_>, effort: LabelEffort, work: &Work) -> Result<(), SolveError> {
     let problem = best.problem();
-    let began = Instant::now();
-    let split = |problem: &Problem, turn: u64, time: Duration, from: Option<Placement>| {
-        within(work, turn, time, from, |context| Dp.solve(problem, context))
-    };
-    best.take(split(problem, 0, time.mul_f64(EXACT), best.placement().cloned())?);
+    let mut budget = Budget::new(effort, problem);
+    let half = budget.left(EXACT);
+    best.take(budget.split(problem, 0, half, best.placement().cloned(), work)?);
     let cluster = Arc::new(problem.cluster().clone());
     for turn in 1..=OTHERS {
-        let left = time.mul_f64(SPLITTING).saturating_sub(began.elapsed());
-        if best.is_full() || left.is_zero() {
+        let left = budget.left(SPLITTING);
+        if best.is_full() || left == 0.0 {
             break;
         }
         let other = with_other_costs(problem, &cluster, work.seed, turn);
-        // No warm start from the best placement: it would be the result whenever time ends the search.
-        let share = left / (1 + (OTHERS - turn).min(MAX_PLANS as u64)) as u32;
-        let found = split(&other, turn, share, None)?.plan;
+        // No warm start from the best placement: it would be the result whenever a limit ends the search.
+        let share = left / (1 + (OTHERS - turn).min(MAX_PLANS as u64)) as f64;
+        let found = budget.split(&other, turn, share, None, work)?.plan;
         if let Some(plan) = found.and_then(|plan| Plan::try_new(problem, plan.placement).ok()) {
             best.take_plan(plan);
         }
     }
-    walk(best, began + time, work.seed);
+    walk(best, &budget, work.seed);
     Ok(())
 }
 
 /// Moves units to the stages of their neighbours, one by one, starting from the best split.
-fn walk(best: &mut Best<'_>, end: Instant, seed: u64) {
+fn walk(best: &mut Best<'_>, budget: &Budget, seed: u64) {
     let problem = best.problem();
     let units = Units::new(problem);
     let Some(start) = best.placement() else { return };
     let mut device_of: Vec<DeviceId> = problem.graph().operators().map(|op| start.device_of(op)).collect();
     let stages = start.used();
     let mut rng = seed::stream(seed, WALK);
-    for _ in 0..STEPS {
-        if best.is_full() || Instant::now() >= end {
+    for _ in 0..MOVES {
+        if best.is_full() || budget.is_over() {
             return;
         }
         let unit = UnitId::new(rng.random_range(0..units.len()));

@@ -43,8 +43,29 @@ pub struct Data {
     pub recipe: RecipeDocument,
     /// Number of problems.
     pub count: u64,
-    /// Seconds per label for a graph of up to 300 operators.
-    pub seconds: f64,
+    /// Seconds per label for a graph of up to 300 operators; either these or `simulations`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// Simulations per label, for labels that do not depend on the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulations: Option<u64>,
+}
+
+impl Data {
+    /// The search effort per label.
+    ///
+    /// # Errors
+    /// If there is not exactly one, or it is out of its range. `field` is the place of the data.
+    pub(super) fn effort(&self, field: &str) -> Result<LabelEffort> {
+        let refused = |cause| RunError::Config { cause, line: None };
+        let effort = match (self.seconds, self.simulations) {
+            (Some(seconds), None) => LabelEffort::Seconds(seconds),
+            (None, Some(simulations)) => LabelEffort::Simulations(simulations),
+            _ => return Err(refused(format!("`{field}` needs one of `seconds` and `simulations`"))),
+        };
+        let check = effort.check().map_err(|error| refused(format!("`{field}`: {error}")));
+        check.map(|()| effort)
+    }
 }
 
 /// Contents of a configuration file.
@@ -103,9 +124,11 @@ impl RunDocument {
     pub fn from_toml(text: &str) -> Result<RunDocument> {
         let document: RunDocument = toml::from_str(text).map_err(|error| RunError::toml(text, &error))?;
         match document.mistake() {
-            Some(cause) => Err(RunError::Config { cause, line: None }),
-            None => document.counts().map(|()| document),
+            Some(cause) => return Err(RunError::Config { cause, line: None }),
+            None => document.counts()?,
         }
+        document.efforts()?;
+        Ok(document)
     }
 
     fn counts(&self) -> Result<()> {
@@ -131,8 +154,6 @@ impl RunDocument {
             ("adam.last", self.adam.final_lr_fraction, 1.0),
             ("adam.decay", self.adam.weight_decay, 1.0),
             ("reinforce.entropy", self.reinforce.entropy, f64::MAX),
-            ("data.seconds", self.data.seconds, LabelEffort::MOST),
-            ("held_out.seconds", self.held_out.seconds, LabelEffort::MOST),
         ];
         if let Some((field, number, most)) =
             shares.iter().find(|(_, number, most)| !(0.0..=*most).contains(number))
@@ -143,8 +164,6 @@ impl RunDocument {
             ("adam.rate", self.adam.learning_rate),
             ("adam.clip", self.adam.max_grad_norm),
             ("reinforce.clip", self.reinforce.clip),
-            ("data.seconds", self.data.seconds),
-            ("held_out.seconds", self.held_out.seconds),
         ];
         if let Some((field, number)) =
             positive.iter().find(|(_, number)| !(*number > 0.0 && number.is_finite()))
@@ -170,6 +189,14 @@ impl RunDocument {
             return Some(SAME_SEED.into());
         }
         self.network.mistake()
+    }
+
+    /// The search effort per label of the training set and of the held-out set.
+    ///
+    /// # Errors
+    /// If one is missing or out of its range.
+    pub fn efforts(&self) -> Result<[LabelEffort; 2]> {
+        Ok([self.data.effort("data")?, self.held_out.effort("held_out")?])
     }
 
     /// The recipes of the training set and of the held-out set.

@@ -10,15 +10,13 @@
 //! first event names the version of the format; the others have a step, the wall time in seconds since 1970, and one
 //! scalar of single precision for every column of the measurements.
 //!
-//! TensorBoard keeps a file open and reads what is appended, so events are appended, and a file is never changed in
-//! another way. A resumed run drops the measurements after its state. It then writes the remaining events, with their
-//! wall times, to a file with a later name, and removes the earlier one; the first event of the new file has the mark of
-//! a restart, at which a running TensorBoard drops what it has read.
+//! TensorBoard keeps a file open and reads what is appended; one that is replaced or becomes shorter it loses. So a file
+//! only grows, except for an incomplete record at its end, which is not read. A resumed run that drops measurements after
+//! its state appends the mark of a restart at the first of their steps: from there on, TensorBoard drops what it has read.
 //!
 //! The messages are those of `tensorboard/compat/proto/event.proto` and `summary.proto`, and the records those of
 //! `tensorflow/core/lib/io/record_writer.cc`, with the fields and tags that are used here.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -95,9 +93,12 @@ impl Scalars {
     fn event(&self, wall_time: f64) -> Event {
         let value = |(tag, number): &(String, f64)| Value { tag: tag.clone(), number: *number as f32 };
         let values = self.values.iter().map(value).collect();
-        let step = i64::try_from(self.step).unwrap_or(i64::MAX);
-        Event { wall_time, step, summary: Some(Summary { values }), ..Event::default() }
+        Event { wall_time, step: step(self), summary: Some(Summary { values }), ..Event::default() }
     }
+}
+
+fn step(scalars: &Scalars) -> i64 {
+    i64::try_from(scalars.step).unwrap_or(i64::MAX)
 }
 
 /// The file of events of a run, open for further ones.
@@ -108,44 +109,35 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Opens the file of events of a folder, which then has exactly the given measurements. If it has others, as after a
-    /// kill, or is incomplete, another file replaces it. A measurement without an event gets the present time.
+    /// Opens the file of events of a folder, or creates it, and makes it show exactly the given measurements. One that it
+    /// lacks is appended with the present time.
     ///
     /// # Errors
-    /// If a file cannot be read, written or removed.
+    /// If the file cannot be read or written.
     pub(super) fn open(folder: &Folder, measured: &[Scalars]) -> Result<Events> {
-        let found = files(folder.path())?;
-        let mut times = BTreeMap::new();
-        let mut is_same = found.len() == 1;
-        for (_, path) in &found {
-            let bytes = Folder::read(path)?.unwrap_or_default();
-            let (events, whole) = read(&bytes);
-            is_same &= whole == bytes.len();
-            let shown: Vec<&Event> = events.iter().filter(|event| event.summary.is_some()).collect();
-            is_same &= shown.len() == measured.len()
-                && shown
-                    .iter()
-                    .zip(measured)
-                    .all(|(event, scalars)| **event == scalars.event(event.wall_time))
-                && events.first().is_some_and(|event| event.file_version.as_deref() == Some(VERSION));
-            times.extend(shown.iter().map(|event| (event.step, event.wall_time)));
-        }
-        let path = match found.last() {
-            Some((_, path)) if is_same => path.clone(),
-            last => {
-                let now = now();
-                let after = last.map_or(0, |(seconds, _)| seconds + 1);
-                let seconds = after.max(now as u64);
-                let path = folder.path().join(format!("{PREFIX}{seconds:010}{SUFFIX}"));
-                Folder::write(&path, &written(measured, &times, now))?;
-                for (_, old) in &found {
-                    std::fs::remove_file(old).map_err(|error| RunError::file("remove", old, &error))?;
-                }
-                path
-            }
+        let path = match newest(folder.path())? {
+            Some(path) => path,
+            None => folder.path().join(format!("{PREFIX}{:010}{SUFFIX}", now() as u64)),
         };
-        let file = File::options().append(true).open(&path);
-        let file = file.map_err(|error| RunError::file("open", &path, &error))?;
+        let (events, whole) = read(&Folder::read(&path)?.unwrap_or_default());
+        // A file without its head is written anew.
+        let whole = if events.len() < 2 { 0 } else { whole };
+        let shown = shown(events);
+        let is_same = |(event, scalars): &(&Event, &Scalars)| **event == scalars.event(event.wall_time);
+        let same = shown.iter().zip(measured).take_while(is_same).count();
+        let mut records = Vec::new();
+        if whole == 0 {
+            let version = Event { wall_time: now(), file_version: Some(VERSION.into()), ..Event::default() };
+            // The mark of the first session, without which the next one would count as the first.
+            records.extend([record(&version), restart(0)].concat());
+        } else if let Some(first) = shown.get(same) {
+            let next = measured.get(same).map_or(first.step, |scalars| first.step.min(step(scalars)));
+            records.extend(restart(next));
+        }
+        records.extend(measured[same..].iter().flat_map(|scalars| record(&scalars.event(now()))));
+        let failed = |error: std::io::Error| RunError::file("write", &path, &error);
+        let mut file = File::options().append(true).create(true).open(&path).map_err(failed)?;
+        file.set_len(whole as u64).and_then(|()| file.write_all(&records)).map_err(failed)?;
         Ok(Events { file, path })
     }
 
@@ -159,31 +151,31 @@ impl Events {
     }
 }
 
-/// The contents of a file with some measurements: of known wall time, else of the time `now`.
-fn written(measured: &[Scalars], times: &BTreeMap<i64, f64>, now: f64) -> Vec<u8> {
-    let version = Event { wall_time: now, file_version: Some(VERSION.into()), ..Event::default() };
-    let restart = Event { wall_time: now, session: Some(Session { status: START }), ..Event::default() };
-    let mut bytes = [record(&version), record(&restart)].concat();
-    for scalars in measured {
-        let mut event = scalars.event(now);
-        event.wall_time = times.get(&event.step).copied().unwrap_or(now);
-        bytes.extend(record(&event));
-    }
-    bytes
-}
-
-/// The files of events in a folder that a run wrote, by the number in their names.
-fn files(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
+/// The newest file of events in a folder that a run wrote.
+fn newest(folder: &Path) -> Result<Option<PathBuf>> {
     let failed = |error: std::io::Error| RunError::file("read", folder, &error);
-    let mut found = Vec::new();
+    let mut found = None;
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name();
-        let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX));
-        found.extend(number.and_then(|number| number.parse().ok()).map(|number| (number, entry.path())));
+        if name.to_str().is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX)) {
+            found = found.max(Some(entry.path()));
+        }
     }
-    found.sort();
     Ok(found)
+}
+
+/// The measurements among events that TensorBoard shows.
+fn shown(events: Vec<Event>) -> Vec<Event> {
+    let mut shown: Vec<Event> = Vec::new();
+    for event in events {
+        if event.session.is_some() {
+            shown.retain(|earlier| earlier.step < event.step);
+        } else if event.summary.is_some() {
+            shown.push(event);
+        }
+    }
+    shown
 }
 
 /// Seconds since 1970.
@@ -193,6 +185,12 @@ fn now() -> f64 {
 
 fn masked(bytes: &[u8]) -> [u8; 4] {
     CHECKSUM.checksum(bytes).rotate_right(15).wrapping_add(MASK).to_le_bytes()
+}
+
+/// The mark of a session that starts at a step, as a record.
+fn restart(step: i64) -> Vec<u8> {
+    let session = Some(Session { status: START });
+    record(&Event { wall_time: now(), step, session, ..Event::default() })
 }
 
 /// An event as a record.
@@ -259,19 +257,19 @@ mod tests {
         }
     }
 
-    /// Steps, numbers and wall times of the events of a folder, and the number of its files.
-    fn shown(folder: &Path) -> (Vec<(i64, f32, f64)>, usize) {
-        let files = files(folder).unwrap();
-        let (events, whole) = read(&std::fs::read(&files[0].1).unwrap());
-        assert_eq!(whole, std::fs::metadata(&files[0].1).unwrap().len() as usize);
+    /// Steps, numbers and wall times that TensorBoard shows for a folder.
+    fn rows(folder: &Path) -> Vec<(i64, f32, f64)> {
+        let bytes = std::fs::read(newest(folder).unwrap().unwrap()).unwrap();
+        let (events, whole) = read(&bytes);
+        assert_eq!(whole, bytes.len());
         assert_eq!(events[0].file_version.as_deref(), Some(VERSION));
         assert_eq!(events[1].session, Some(Session { status: START }));
-        let number = |event: &Event| {
+        let row = |event: Event| {
             let value = &event.summary.as_ref().unwrap().values[0];
             assert_eq!(value.tag, "loss");
             (event.step, value.number, event.wall_time)
         };
-        (events[2..].iter().map(number).collect(), files.len())
+        shown(events).into_iter().map(row).collect()
     }
 
     #[test]
@@ -281,42 +279,38 @@ mod tests {
         let mut events = Events::open(&folder, &[]).unwrap();
         let all = [scalars(4, 0.5), scalars(8, 0.25), scalars(12, 0.125)];
         all.iter().for_each(|scalars| events.append(scalars).unwrap());
-        let (first, _) = shown(scratch.path());
-        assert_eq!(
-            first.iter().map(|row| (row.0, row.1)).collect::<Vec<_>>(),
-            [(4, 0.5), (8, 0.25), (12, 0.125)]
-        );
+        let first = rows(scratch.path());
+        let numbers: Vec<(i64, f32)> = first.iter().map(|row| (row.0, row.1)).collect();
+        assert_eq!(numbers, [(4, 0.5), (8, 0.25), (12, 0.125)]);
+        let path = newest(scratch.path()).unwrap().unwrap();
+        let whole = std::fs::read(&path).unwrap();
 
-        // Nothing to drop: the same file is appended to.
-        let before = files(scratch.path()).unwrap();
-        events = Events::open(&folder, &all).unwrap();
-        assert_eq!(files(scratch.path()).unwrap(), before);
-        events.append(&scalars(16, 0.1)).unwrap();
-        assert_eq!(shown(scratch.path()).0[..3], first[..]);
+        // Nothing to drop: nothing is written.
+        Events::open(&folder, &all).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), whole);
 
-        // The state is that of step 8: a later file has its events, with their times, and the earlier one is gone.
+        // The state is that of step 8: the file grows, and shows what is left with its times.
         events = Events::open(&folder, &all[..2]).unwrap();
-        assert_eq!(shown(scratch.path()), (first[..2].to_vec(), 1));
-        assert!(files(scratch.path()).unwrap() > before);
-        events.append(&scalars(12, 0.2)).unwrap();
+        assert!(std::fs::read(&path).unwrap().starts_with(&whole));
+        assert_eq!(rows(scratch.path()), first[..2]);
+        events.append(&scalars(12, 0.0625)).unwrap();
+        assert_eq!(rows(scratch.path())[..2], first[..2]);
+        assert_eq!(rows(scratch.path())[2].1, 0.0625);
 
-        // A kill within a record.
-        let (_, path) = files(scratch.path()).unwrap().remove(0);
-        let bytes = std::fs::read(&path).unwrap();
-        std::fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();
-        Events::open(&folder, &all[..2]).unwrap();
-        assert_eq!(shown(scratch.path()), (first[..2].to_vec(), 1));
+        // A kill at any byte.
+        for cut in 0..whole.len() {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            Events::open(&folder, &all[..2]).unwrap();
+            let rows: Vec<(i64, f32)> = rows(scratch.path()).iter().map(|row| (row.0, row.1)).collect();
+            assert_eq!(rows, numbers[..2], "{cut}");
+        }
 
-        // A kill between writing the new file and removing the old one.
-        let (number, path) = files(scratch.path()).unwrap().remove(0);
-        std::fs::copy(&path, scratch.path().join(format!("{PREFIX}{:010}{SUFFIX}", number + 1))).unwrap();
-        Events::open(&folder, &all[..2]).unwrap();
-        assert_eq!(shown(scratch.path()), (first[..2].to_vec(), 1));
-
-        // A run without events, as earlier versions leave it.
-        files(scratch.path()).unwrap().iter().for_each(|(_, path)| std::fs::remove_file(path).unwrap());
-        Events::open(&folder, &all[..2]).unwrap();
-        let (rows, _) = shown(scratch.path());
-        assert!(rows.iter().zip(&first).all(|(now, then)| now.1 == then.1 && now.2 >= then.2), "{rows:?}");
+        // A run without events, as earlier versions leave it, and one of other numbers.
+        std::fs::remove_file(&path).unwrap();
+        Events::open(&folder, &all).unwrap();
+        assert_eq!(rows(scratch.path()).len(), 3);
+        Events::open(&folder, &[scalars(3, 0.5), scalars(8, 0.75)]).unwrap();
+        let rows: Vec<(i64, f32)> = rows(scratch.path()).iter().map(|row| (row.0, row.1)).collect();
+        assert_eq!(rows, [(3, 0.5), (8, 0.75)]);
     }
 }

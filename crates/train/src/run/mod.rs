@@ -9,6 +9,7 @@
 //! checkpoint as an uninterrupted one.
 
 mod config;
+mod elsewhere;
 mod error;
 mod events;
 mod examples;
@@ -19,6 +20,7 @@ mod stage;
 
 pub use config::{Data, RunDocument, Stage, TRAINING_SCHEMA};
 pub(super) use config::{MAX_HELD_OUT, MAX_LEARNED, SAME_SEED, recipes};
+pub use elsewhere::{Request, Respondent};
 pub use error::{Result, RunError};
 pub use examples::{Lesson, example_of};
 pub use folder::Folder;

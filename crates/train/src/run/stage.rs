@@ -26,9 +26,9 @@ use stagewright_policy::solver::{MAX_UNITS, device};
 use stagewright_policy::subject::{Base, Subject};
 
 use super::super::instance::instance;
-use super::super::label::{LabelEffort, label};
+use super::super::label::label;
 use super::super::recipe::Recipe;
-use super::super::store::{Filling, Labels, Progress, StoredLabel, fill};
+use super::super::store::{Filling, Labeller, Labels, Local, Progress, StoredLabel, fill};
 use super::config::{Data, RunDocument, Stage};
 use super::examples::example_of;
 use super::expert::expert_label;
@@ -46,6 +46,8 @@ const AT_ONCE: usize = 16;
 pub struct Watch<'a> {
     /// Worker threads.
     pub threads: usize,
+    /// Makes the labels; `None` means the threads of this process.
+    pub labeller: Option<&'a dyn Labeller>,
     /// Stops the run; what was learned so far is kept.
     pub interrupt: Arc<AtomicBool>,
     /// Called after every label, with the number of labels, the total, and the kind of set.
@@ -97,9 +99,8 @@ pub fn run(document: &RunDocument, beside: &Path, folder: &Folder, watch: &Watch
         return Ok(stopped);
     };
     let learned = Set { recipe, labels };
-    let Some(labels) =
-        self::labels(&document.held_out, &held_out, &folder.held_out(), "held out", None, watch)?
-    else {
+    let (kind, path) = (("held_out", "held out"), folder.held_out());
+    let Some(labels) = self::labels(kind, &document.held_out, &held_out, &path, None, watch)? else {
         return Ok(stopped);
     };
     let held_out = Set { recipe: held_out, labels };
@@ -242,11 +243,11 @@ fn with_stage(card: &Card, document: &RunDocument, step: u64, held_out: f64) -> 
 }
 
 /// The initial network of a run.
-struct Beginning {
-    network: Network,
+pub(super) struct Beginning {
+    pub(super) network: Network,
     card: Card,
     /// SHA-256 of its file in hexadecimal.
-    digest: String,
+    pub(super) digest: String,
 }
 
 /// Digits of a digest that identify a file.
@@ -254,7 +255,11 @@ const SHOWN: usize = 12;
 
 impl Beginning {
     /// The checkpoint named by the configuration, if any.
-    fn from_document(document: &RunDocument, beside: &Path, device: &Device) -> Result<Option<Beginning>> {
+    pub(super) fn from_document(
+        document: &RunDocument,
+        beside: &Path,
+        device: &Device,
+    ) -> Result<Option<Beginning>> {
         let Some(from) = &document.from else { return Ok(None) };
         let path = beside.join(from);
         let bytes = std::fs::read(&path).map_err(|error| RunError::file("read", &path, &error))?;
@@ -317,27 +322,31 @@ fn labels_to_learn_from(
     match document.stage {
         Stage::Reinforcement => Ok(Some(Vec::new())),
         Stage::Imitation | Stage::Expert => {
-            labels(&document.data, recipe, &path, "to learn from", teacher, watch)
+            labels(("data", "to learn from"), &document.data, recipe, &path, teacher, watch)
         }
     }
 }
 
 /// The labels of a set, after making those that are missing; `None` if interrupted.
 fn labels(
+    (field, kind): (&'static str, &'static str),
     data: &Data,
     recipe: &Recipe,
     path: &Path,
-    kind: &'static str,
     teacher: Option<&Beginning>,
     watch: &Watch<'_>,
 ) -> Result<Option<Vec<StoredLabel>>> {
-    let effort = LabelEffort { seconds: data.seconds };
-    let filling = Filling {
-        labeller: &|problem, effort, work| match teacher {
+    let effort = data.effort(field)?;
+    let local = Local {
+        labelling: &|problem, effort, work| match teacher {
             Some(teacher) => expert_label(&teacher.network, problem, effort, work),
             None => label(problem, effort, work),
         },
         threads: watch.threads,
+    };
+    let filling = Filling {
+        labeller: watch.labeller.unwrap_or(&local),
+        teacher: teacher.map(|teacher| teacher.digest.as_str()),
         interrupt: watch.interrupt.clone(),
         progress: &|Progress { done, total, .. }| (watch.labelled)(done, total, kind),
     };

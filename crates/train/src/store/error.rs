@@ -74,6 +74,14 @@ pub enum StoreError {
         /// The error.
         error: LabelError,
     },
+    /// A label that another process should have made.
+    #[error("instance {index} was not labelled elsewhere: {cause}")]
+    Elsewhere {
+        /// Number of the instance.
+        index: u64,
+        /// The cause.
+        cause: String,
+    },
     /// Worker threads that cannot be started.
     #[error("cannot start worker threads: {0}")]
     Threads(String),
@@ -95,6 +103,7 @@ impl StoreError {
             StoreError::InUse { .. } => "D015",
             StoreError::OtherProblem { .. } => "D016",
             StoreError::Threads(_) => "D017",
+            StoreError::Elsewhere { .. } => "D024",
             StoreError::Label { error, .. } => error.code(),
         }
     }
@@ -108,9 +117,9 @@ impl StoreError {
             StoreError::Schema { file, .. } => format!("{file}:1: schema"),
             StoreError::OtherRecipe { file, what } => format!("{file}:1: {what}"),
             StoreError::Line { file, line, .. } => format!("{file}:{line}"),
-            StoreError::OtherProblem { index, .. } | StoreError::Label { index, .. } => {
-                format!("instance {index}")
-            }
+            StoreError::OtherProblem { index, .. }
+            | StoreError::Label { index, .. }
+            | StoreError::Elsewhere { index, .. } => format!("instance {index}"),
             StoreError::Threads(_) => String::new(),
         }
     }
@@ -130,6 +139,7 @@ impl StoreError {
             StoreError::InUse { .. } => "wait for it to end, or use another file",
             StoreError::OtherProblem { .. } => "use the recipe in the header of the file",
             StoreError::Threads(_) => "use fewer threads",
+            StoreError::Elsewhere { .. } => "use the same version, configuration and checkpoint there",
             StoreError::Label { error, .. } => error.help(),
         }
     }

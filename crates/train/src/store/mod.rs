@@ -1,11 +1,13 @@
 //! A file of labels, so that each problem is labelled only once.
 //!
-//! The file has a header with the recipe and the effort, then one line of JSON per instance, appended as soon as it is
-//! labelled. It is append-only, and an incomplete last line, left by a kill, is ignored: only unfinished instances are
-//! labelled again. The file contains neither problems nor costs, because the recipe and the number reproduce them.
+//! The file has a header with the recipe and the effort, then one line of JSON per instance, appended in the order of
+//! their numbers as soon as they are labelled. It is append-only, and an incomplete last line, left by a kill, is ignored:
+//! only unfinished instances are labelled again. The file contains neither problems nor costs, because the recipe and the
+//! number reproduce them.
 
 mod error;
 mod fill;
+mod labeller;
 mod line;
 
 use std::collections::BTreeMap;
@@ -16,7 +18,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use self::error::StoreError;
-pub use self::fill::{Filling, Labeller, Progress, fill};
+pub use self::fill::{Filling, Progress, fill};
+pub use self::labeller::{Labeller, Labelling, Local, Take, Wanted};
 pub use self::line::{StoredLabel, StoredPlan};
 use super::label::LabelEffort;
 use super::recipe::{Recipe, RecipeDocument};

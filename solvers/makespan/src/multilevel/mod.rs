@@ -287,24 +287,27 @@ impl<'s, 'p> Cycles<'s, 'p> {
     }
 }
 
-/// The first descents, then cycles until one of the limits: periods of ever shorter descents, one period without a time
-/// limit. O(effort · log operators) for each period.
+/// The first descents, then cycles until one of the limits: periods of ever shorter descents, one period without a limit
+/// of time or simulations. The simulations of initial partitions count, but are not limited. O(effort · log operators)
+/// for each period.
 fn cycles<'s, 'p>(search: &mut Search<'s, 'p>, context: &mut Context<'_>) -> Result<(), SolveError> {
     let operators = search.instance.graph().operator_count() as u64;
     let levels = Cycles::new(search.instance, search.goal.target, search.goal.stop.clone());
     let pool = context.pool()?;
-    let period = (EFFORT / operators).clamp(SIMULATIONS[0], SIMULATIONS[1]);
+    let most = context.limits.simulations.unwrap_or(u64::MAX);
+    let period = (EFFORT / operators).clamp(SIMULATIONS[0], SIMULATIONS[1]).min(most);
     if let Some(first) = levels.first(&mut search.evaluator, period / FOR_DESCENT, &pool, context.seed) {
         search.take(first, context);
     }
-    let mut until = search.evaluator.runs + period;
+    let mut until = (search.evaluator.runs + period).min(most);
     let (mut round, mut idle) = (0, 0);
     while idle < PATIENCE && !search.is_over() {
         if search.evaluator.runs >= until {
-            if context.stop().remaining().is_none() {
+            let is_one_period = context.stop().remaining().is_none() && most == u64::MAX;
+            if is_one_period || search.evaluator.runs >= most {
                 break;
             }
-            until = search.evaluator.runs + period;
+            until = (search.evaluator.runs + period).min(most);
         }
         let share = ((until - search.evaluator.runs) / FOR_DESCENT).max(1);
         let start = &search.best;

@@ -2,6 +2,7 @@
 //! with a given checkpoint.
 
 mod finetune;
+mod labels;
 mod memory;
 mod threads;
 mod train;

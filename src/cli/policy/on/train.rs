@@ -6,9 +6,12 @@ use std::path::Path;
 use indicatif::{ProgressBar, ProgressStyle};
 use stagewright::report::units::seconds;
 use stagewright::text::visible;
+use stagewright::train::LabelEffort;
 use stagewright::train::run::{Folder, Measured, RunDocument, RunError, Watch, run as train};
+use stagewright::train::store::Labeller;
 use stagewright::train::system::{self, Episodes, SYSTEM_TRAINING_SCHEMA, SystemRunDocument};
 
+use super::labels::{self, Nodes};
 use crate::cli::args::TrainArguments;
 use crate::cli::error::{CliError, Result};
 use crate::cli::exit::Exit;
@@ -23,8 +26,19 @@ pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit> {
         return system(arguments, &label, &text);
     }
     let document = RunDocument::from_toml(&text).map_err(|error| at(&label, error))?;
-    let folder = Folder::new(&arguments.out).map_err(|error| at(&label, error))?;
     let beside = arguments.configuration.parent().unwrap_or(Path::new("."));
+    if arguments.worker {
+        return labels::answer(&document, beside, &label);
+    }
+    let nodes = nodes(arguments)?;
+    let folder = folder(arguments, &label)?;
+    let efforts = document.efforts().map_err(|error| at(&label, error))?;
+    if nodes.is_some() && efforts.iter().any(|effort| matches!(effort, LabelEffort::Seconds(_))) {
+        output::note(
+            "labels made in a number of seconds depend on the speed and the load of the nodes; with `simulations` \
+             instead of `seconds` they are the same on all",
+        );
+    }
     let bar = stderr().is_terminal().then(|| {
         let bar = ProgressBar::new(1);
         if let Ok(style) = ProgressStyle::with_template("{elapsed} {msg} {pos}/{len} {wide_bar} {eta}") {
@@ -45,6 +59,7 @@ pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit> {
     };
     let watch = Watch {
         threads: resolve::threads(arguments.threads)?,
+        labeller: nodes.as_ref().map(|nodes| nodes as &dyn Labeller),
         interrupt: interrupt::watch(),
         labelled: &|done, total, kind| {
             show(&format!("labels {kind}"), done, total);
@@ -55,7 +70,10 @@ pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit> {
         stepped: &|done, total| show("steps", done, total),
         measured: &|measured| note(&line(measured)),
     };
-    let outcome = train(&document, beside, &folder, &watch).map_err(|error| at(&label, error))?;
+    let outcome = train(&document, beside, &folder, &watch).map_err(|error| {
+        let failure = nodes.as_ref().and_then(Nodes::failure);
+        failure.unwrap_or_else(|| at(&label, error))
+    })?;
     if let Some(bar) = &bar {
         bar.finish_and_clear();
     }
@@ -75,6 +93,25 @@ pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit> {
     Ok(if outcome.is_interrupted { Exit::NoPlan } else { Exit::Done })
 }
 
+/// The folder of a run, opened.
+fn folder(arguments: &TrainArguments, label: &str) -> Result<Folder> {
+    let Some(out) = &arguments.out else {
+        return Err(CliError::new("U001", "a run needs a folder").at("--out").help("give one"));
+    };
+    Folder::new(out).map_err(|error| at(label, error))
+}
+
+/// The nodes that make the labels, if they do.
+fn nodes(arguments: &TrainArguments) -> Result<Option<Nodes>> {
+    let Some(address) = &arguments.ray else { return Ok(None) };
+    if files::is_standard(&arguments.configuration) {
+        return Err(CliError::new("U001", "the nodes cannot read the configuration from standard input")
+            .at("--ray")
+            .help("write it to a file in a folder that all nodes have"));
+    }
+    Ok(Some(Nodes::new(address, &arguments.configuration)))
+}
+
 fn is_of_system(text: &str) -> bool {
     let table: Result<toml::Table, _> = text.parse();
     table.is_ok_and(|table| {
@@ -85,7 +122,12 @@ fn is_of_system(text: &str) -> bool {
 /// Trains a learned system of the literature.
 fn system(arguments: &TrainArguments, label: &str, text: &str) -> Result<Exit> {
     let document = SystemRunDocument::from_toml(text).map_err(|error| at(label, error))?;
-    let folder = Folder::new(&arguments.out).map_err(|error| at(label, error))?;
+    if arguments.ray.is_some() || arguments.worker {
+        return Err(CliError::new("U001", "a learned system is trained without labels")
+            .at(if arguments.worker { "--worker" } else { "--ray" })
+            .help("leave it out"));
+    }
+    let folder = folder(arguments, label)?;
     let beside = arguments.configuration.parent().unwrap_or(Path::new("."));
     let bar = stderr().is_terminal().then(|| ProgressBar::new(document.episodes));
     let measured = |now: &Episodes| {

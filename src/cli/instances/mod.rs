@@ -96,3 +96,21 @@ fn known(path: &str) -> Option<Entry> {
 fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Library, mark};
+
+    #[test]
+    fn a_value_is_marked_by_what_is_known() {
+        let library = Library::open(None).unwrap_or_else(|error| panic!("{error}"));
+        let open = library.find("random-22-makespan").unwrap_or_else(|error| panic!("{error}"));
+        let (Some(value), Some(bound)) = (open.value, open.bound) else { panic!("the instance has claims") };
+        let path = "instance:random-22-makespan";
+        assert_eq!(mark(path, value), "");
+        assert_eq!(mark(path, 1.1 * value), "");
+        assert_eq!(mark(path, 0.5 * (value + bound)), "new best");
+        assert_eq!(mark(path, 0.99 * bound), "below the bound");
+        assert_eq!(mark("random-22-makespan", 0.99 * bound), "", "a file is no instance");
+    }
+}

@@ -300,3 +300,37 @@ fn threads_do_not_change_the_answer() {
         assert_eq!(one, two, "{number}");
     }
 }
+
+/// A number of steps ends the search at the same plan and bound for any number of threads, and enough steps end it with
+/// the proof of an unlimited search.
+#[test]
+fn a_number_of_steps_ends_the_search_at_the_same_place() {
+    let within = |problem: &Problem, steps: u64, threads: usize| {
+        let mut silent = Silent;
+        let limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };
+        let mut context = Context::new(limits, Default::default(), &mut silent);
+        context.threads = threads;
+        Dp.solve_within(problem, steps, &mut context).expect("a problem within the capabilities")
+    };
+    let mut unfinished = 0;
+    for number in 0..60 {
+        let problem = problem(number, Size { operators: 24, devices: 4, groups: number % 2 == 0 });
+        if problem.objective().times_iteration() {
+            continue;
+        }
+        let whole = solve(&Dp, &problem, 2);
+        assert_eq!(within(&problem, u64::MAX, 2), whole, "{number}");
+        for steps in [0, 10, 300, 5000] {
+            let alone = within(&problem, steps, 1);
+            assert_eq!(within(&problem, steps, 4), alone, "{number}, {steps}");
+            let taken = alone.statistics.iter().find(|(name, _)| *name == "steps").expect("they are counted");
+            assert!(alone.stop.is_none() || taken.1 <= 2 * steps + 1000, "{number}: {} of {steps}", taken.1);
+            let best = whole.plan.as_ref().map(|plan| plan.value());
+            if let (Some(plan), Some(best)) = (&alone.plan, best) {
+                assert!(alone.bound.value <= best && best <= plan.value(), "{number}, {steps}");
+            }
+            unfinished += u32::from(alone.stop == Some(StopReason::Time));
+        }
+    }
+    assert!(unfinished > 20, "{unfinished}");
+}

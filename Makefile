@@ -58,7 +58,7 @@ test-runtimes: setup
 	target/runtimes/bin/pip install --quiet --disable-pip-version-check numpy $(RUNTIMES)
 	$(if $(ALONE),target/runtimes/bin/pip install --quiet --disable-pip-version-check --no-deps $(ALONE))
 	target/runtimes/bin/python tests/runtimes/check.py target/debug/stagewright
-	EXTRAS="torch nbclient ipykernel" bindings/python/run-tests
+	EXTRAS="torch ray tensorboard" bindings/python/run-tests
 
 # The picture of a report in the README.
 screenshot: setup

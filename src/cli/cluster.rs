@@ -7,21 +7,29 @@
 //!
 //! The driver ends at a line that asks for it, at the end of its input when all tasks are answered, or with this program.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use super::error::{CliError, Result};
 use super::output;
 
 /// Environment variable of the Python interpreter.
 const PYTHON: &str = "STAGEWRIGHT_PYTHON";
+
+/// Environment variable of the folder of reference inputs, which nodes need as well.
+const SHARED: &str = "STAGEWRIGHT_SHARED";
 
 /// Module of the driver.
 const DRIVER: &str = "stagewright.driver";
@@ -44,6 +52,23 @@ struct Head<'a> {
     program: String,
     arguments: &'a [String],
     folder: String,
+    /// Variables that the paths of a suite depend on.
+    environment: BTreeMap<&'static str, String>,
+}
+
+/// Digest of the running program: a node with another build would answer something else. O(bytes of the program), some tenths of a second.
+pub(crate) fn digest_of_program() -> Result<String> {
+    let hash = || -> std::io::Result<String> {
+        let (mut file, mut hasher) = (File::open(std::env::current_exe()?)?, Sha256::new());
+        let mut chunk = vec![0; 1 << 20];
+        loop {
+            match file.read(&mut chunk)? {
+                0 => return Ok(BASE64.encode(hasher.finalize())),
+                count => hasher.update(&chunk[..count]),
+            }
+        }
+    };
+    hash().map_err(|error| CliError::new("B004", format!("cannot read this program: {error}")))
 }
 
 /// A task for a node.
@@ -119,6 +144,7 @@ impl Cluster {
             program: std::env::current_exe().map_err(unknown)?.display().to_string(),
             arguments,
             folder: std::env::current_dir().map_err(unknown)?.display().to_string(),
+            environment: std::env::var(SHARED).ok().map(|folder| (SHARED, folder)).into_iter().collect(),
         };
         let python = std::env::var_os(PYTHON).filter(|name| !name.is_empty());
         let python = python.unwrap_or_else(|| "python3".into());

@@ -69,7 +69,7 @@ pub(crate) struct AddArguments {
     /// Name of the instance, which has an entry in the index
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// Plan of the instance; without one, that it is infeasible is proved
+    /// Plan of the instance; without one, the solver must prove the instance infeasible
     #[arg(value_name = "PLAN")]
     pub(crate) plan: Option<PathBuf>,
     /// Who found the plan

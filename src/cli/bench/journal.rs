@@ -4,18 +4,16 @@
 //! kill is ignored.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::Mutex;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use stagewright::lock::{self, Locked};
 
 use super::case::Row;
+use crate::cli::cluster;
 use crate::cli::error::{CliError, Result};
 use crate::cli::files;
 
@@ -33,21 +31,6 @@ const HEAD: &[u8] = b"{\"schema\":\"stagewright.journal/1\"}\n";
 
 /// Terminates a truncated line.
 const CUT_OFF: &[u8] = b" cut off\n";
-
-/// Hashes the program. O(bytes of the program), some tenths of a second.
-fn digest_of_program() -> Result<String> {
-    let hash = || -> std::io::Result<String> {
-        let (mut file, mut hasher) = (File::open(std::env::current_exe()?)?, Sha256::new());
-        let mut chunk = vec![0; 1 << 20];
-        loop {
-            match file.read(&mut chunk)? {
-                0 => return Ok(BASE64.encode(hasher.finalize())),
-                count => hasher.update(&chunk[..count]),
-            }
-        }
-    };
-    hash().map_err(|error| CliError::new("B004", format!("cannot read this program: {error}")))
-}
 
 #[derive(Serialize, Deserialize)]
 struct Line {
@@ -77,7 +60,7 @@ impl Journal {
     /// is to be `identified`.
     pub(super) fn open(path: Option<&Path>, identified: bool) -> Result<Journal> {
         let Some(path) = path else {
-            let program = if identified { digest_of_program()? } else { String::new() };
+            let program = if identified { cluster::digest_of_program()? } else { String::new() };
             return Ok(Journal { done: BTreeMap::new(), file: None, label: String::new(), program });
         };
         let label = path.display().to_string();
@@ -106,7 +89,7 @@ impl Journal {
         };
         let done = lines(bytes.strip_prefix(HEAD).unwrap_or_default());
         file.write_all(end).map_err(|error| bad(format!("cannot write the journal: {error}")))?;
-        Ok(Journal { done, file: Some(Mutex::new(file)), label, program: digest_of_program()? })
+        Ok(Journal { done, file: Some(Mutex::new(file)), label, program: cluster::digest_of_program()? })
     }
 
     /// Digest of the running program, a part of the key. Empty if nothing is recorded or identified.

@@ -193,8 +193,10 @@ impl Bench {
 
     /// Records a row in the journal.
     fn kept(&self, key: Vec<String>, row: Row) -> Result<Row> {
-        // A case with an error is not recorded: it runs again once the cause is fixed.
-        if row.is_answered(self.suite.repeat) {
+        // A case with an error is not recorded: it runs again once the cause is fixed. So does one of another program
+        // without a plan, as that may fail for reasons that are not in the key.
+        let is_lost = row.value_s.is_none() && row.solver.starts_with("exec:");
+        if row.is_answered(self.suite.repeat) && !is_lost {
             self.journal.keep(key, &row)?;
         }
         Ok(self.compared(row))

@@ -60,6 +60,11 @@ impl Runs {
             if self.are_ended() {
                 return Ok(None);
             }
+            #[cfg(unix)]
+            if starts_others {
+                // The signal of a terminal would be a first interrupt, and that of `end` a second, which ends it at once.
+                std::os::unix::process::CommandExt::process_group(command, 0);
+            }
             let mut child = command.spawn()?;
             let (id, result, story) = (child.id(), child.stdout.take(), child.stderr.take());
             children.insert(id, Run { child, starts_others });

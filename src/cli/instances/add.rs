@@ -77,7 +77,20 @@ pub(super) fn run(folder: Option<&Path>, arguments: &AddArguments) -> Result<Exi
                 solved.bound.filter(|_| !solved.is_infeasible)
             }
         };
-        (entry.found_by, entry.found_on) = (arguments.by.clone(), arguments.on.clone());
+        let holds =
+            |bound: f64| entry.bound.is_some_and(|found| found >= bound || tolerance::same(found, bound));
+        if let Some(bound) = known.bound.filter(|&bound| !holds(bound)) {
+            let cause =
+                format!("the proof gives no bound as high as the known one, {}", amount(&entry, bound));
+            return Err(CliError::new("O006", cause)
+                .at(place(&entry))
+                .help("give a plan whose certificate proves it, or another `proof` in the index"));
+        }
+        let is_as_good =
+            entry.value.zip(known.value).is_some_and(|(found, best)| tolerance::same(found, best));
+        if !is_as_good {
+            (entry.found_by, entry.found_on) = (arguments.by.clone(), arguments.on.clone());
+        }
     }
     entry.status = entry.standing();
     let claims = match (entry.status, entry.value) {

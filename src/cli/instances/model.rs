@@ -5,6 +5,7 @@ use std::path::Path;
 use clap::Parser;
 use stagewright::formats::{import_model, is_strategies, write_graph};
 use stagewright::nearest::instead;
+use stagewright::registry;
 use stagewright::workloads::family;
 
 use super::embedded;
@@ -64,6 +65,11 @@ pub(super) fn with_cluster(library: &Library, entry: &Entry) -> Result<Vec<u8>> 
 
 /// The arguments of `plan` for an instance whose model is in a file.
 pub(super) fn arguments(entry: &Entry, model: &Path, solver: &str) -> Result<PlanArguments> {
+    if solver != "auto" && registry::named(solver).is_none() {
+        return Err(CliError::new("O002", format!("unknown solver `{solver}`"))
+            .at(place(entry))
+            .help("name a solver of this program"));
+    }
     let cluster = entry.cluster.iter().map(|cluster| format!(" --cluster={cluster}")).collect::<String>();
     let words = format!("plan --time-limit={REPLAY} --solver={solver}{cluster} {} -- MODEL", entry.options);
     let Command::Plan(mut arguments) = parsed(entry, &words)? else { return Err(not_a(entry, "plan")) };

@@ -106,9 +106,14 @@ impl Subject {
                 let plan = PlanFile::read(&plan.label, &plan.bytes)?
                     .for_model(&documents.model, Some(&documents.cluster))?;
                 let is_answer = resolve::same_objective(&asked, &plan.objective);
-                let report = check(&documents.model.graph, &documents.cluster, None, &plan)
+                let pins = documents.pins.unwrap_or_default();
+                // Pins of its own restrict what its bound is about.
+                let is_restricted = plan.pins != pins;
+                let report = check(&documents.model.graph, &documents.cluster, Some(&pins), &plan)
                     .map_err(|error| CliError::new(&format!("V:{}", error.code()), error.to_string()))?;
                 let violations = report.violations.iter().map(ToString::to_string);
+                let violations = violations
+                    .chain(is_restricted.then(|| "the plan has other pins than the instance".to_owned()));
                 Ok(Checked {
                     value: report.value_s,
                     bound: plan.bound.value_s,

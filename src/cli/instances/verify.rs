@@ -119,6 +119,9 @@ fn table(verdicts: &[Verdict<'_>]) -> Grid {
             (None, None) if verdict.entry.plan_sha256.is_none() && verdict.entry.is_published() => {
                 "digest verified".into()
             }
+            (None, None) if matches!(verdict.entry.proof, Proof::Published(_)) => {
+                "plan verified, bound as published".into()
+            }
             (None, None) => "verified".into(),
         };
         grid.row([
@@ -245,7 +248,7 @@ fn verify(
 /// An error of a document of an instance, as a refusal of the instance.
 fn named(error: CliError, entry: &Entry) -> CliError {
     match error.code() {
-        code if code.starts_with('A') => error,
+        code if code.starts_with('O') => error,
         code => CliError::new("O005", format!("its documents cannot be used: {code}: {}", error.cause()))
             .at(place(entry))
             .help(format!("`--explain {code}` explains it")),

@@ -82,6 +82,7 @@ class Program:
         process = subprocess.Popen(
             [program, *head["arguments"]],
             cwd=folder if os.path.isdir(folder) else None,
+            env={**os.environ, **head.get("environment", {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=story,
@@ -107,13 +108,17 @@ class Program:
             answer = None
         if not isinstance(answer, dict) or len(answer) != 1 or not answer.keys() <= {"reply", "error"}:
             self.end()
-            raise Failure(f"the program answered nonsense: {line[:200].decode(errors='replace').strip()}")
+            raise Failure(f"the program answered something unexpected: {line[:200].decode(errors='replace').strip()}")
         return answer
 
     def end(self) -> str:
         """End the program with everything that it started, and say how it ended."""
+        # The end of its input tells it to end what it started.
+        with contextlib.suppress(OSError):
+            if self.process.stdin is not None:
+                self.process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout=1)
+            self.process.wait(timeout=2)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         code = self.process.wait()
@@ -164,7 +169,7 @@ class Driver:
         self.census_at = -CENSUS
         self.is_warned = False
 
-    def census(self, cpus: float) -> None:
+    def census(self, cpus: float, memory: float | None) -> None:
         """Count the cores of the cluster, and warn if no node can run a task."""
         now = time.monotonic()
         if now - self.census_at < CENSUS:
@@ -172,15 +177,22 @@ class Driver:
         self.census_at = now
         nodes = [node["Resources"].get("CPU", 0.0) for node in self.ray.nodes() if node["Alive"]]
         self.cores = max(sum(nodes), 1.0)
-        if not self.is_warned and max(nodes, default=0.0) < cpus:
-            self.is_warned = True
+        if self.is_warned:
+            return
+        room = max((node["Resources"].get("memory", 0.0) for node in self.ray.nodes() if node["Alive"]), default=0.0)
+        if max(nodes, default=0.0) < cpus:
             say({"note": f"no node of the cluster has {cpus} core(s) yet, so the tasks wait"})
+        elif memory is not None and room < memory:
+            say({"note": f"no node of the cluster has {memory} bytes of memory yet, so the tasks wait"})
+        else:
+            return
+        self.is_warned = True
 
     def fill(self) -> None:
         """Hand waiting tasks to Ray, as many as it can use."""
         while self.waiting:
             cpus = self.waiting[0].line["cpus"]
-            self.census(cpus)
+            self.census(cpus, self.waiting[0].line.get("memory"))
             if len(self.running) > AHEAD * self.cores / cpus:
                 return
             self.submit(self.waiting.popleft())

@@ -1,7 +1,8 @@
 //! Labels of a run that another process makes.
 //!
-//! A [`Request`] has everything that a label depends on, except the checkpoint of a teacher, which is too large for it:
-//! the other process reads it as its own configuration names it, and the digest makes sure that it is the same.
+//! A [`Request`] has everything that a label depends on in the same build of the program, except the checkpoint of a
+//! teacher, which is too large for it: the other process reads it as its own configuration names it, and the digest makes
+//! sure that it is the same.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ impl Respondent {
     /// The label of an instance, the same as in the process that asks.
     ///
     /// # Errors
-    /// If the recipe is invalid, the teacher is another one here, the instance cannot be labelled, or the labelling is
+    /// If the recipe is invalid, the teacher differs here, the instance cannot be labelled, or the labelling is
     /// interrupted.
     pub fn answer(&self, request: &Request) -> Result<StoredLabel> {
         let Request { recipe, effort, index, teacher } = request;

@@ -75,7 +75,7 @@ pub enum RunError {
         folder: String,
     },
     /// A request for labels with the help of another checkpoint.
-    #[error("the checkpoint that helps to make the labels is another one here")]
+    #[error("the teacher checkpoint of this process differs from that of the run")]
     OtherTeacher,
     /// A count that no run can have.
     #[error("`{field}` is {count}, expected 1 to {most}")]

@@ -56,9 +56,12 @@ pub fn fill(
     let Filling { labeller, teacher, interrupt, progress } = filling;
     if !indices.is_empty() && !interrupt.load(Ordering::Relaxed) {
         let wanted = Wanted { recipe, effort, indices: &indices, teacher: *teacher, interrupt };
-        labeller.label(&wanted, &|label| {
+        let labelled = labeller.label(&wanted, &|label| {
             writer.lock().unwrap_or_else(PoisonError::into_inner).take(label, *progress)
-        })?;
+        });
+        // Labels that wait for one that will not come are kept; the file may have any order.
+        writer.lock().unwrap_or_else(PoisonError::into_inner).take_waiting(*progress)?;
+        labelled?;
     }
     let writer = writer.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(writer.done == count)
@@ -84,11 +87,28 @@ impl Writer {
         self.waiting.insert(label.index, label);
         while let Some(label) = self.missing.front().and_then(|index| self.waiting.remove(index)) {
             self.missing.pop_front();
-            let index = label.index;
-            self.store.append(label)?;
-            self.done += 1;
-            progress(Progress { done: self.done, total: self.total, label: &self.store.labels[&index] });
+            self.append(label, progress)?;
         }
+        Ok(())
+    }
+
+    /// Writes the labels that still wait.
+    fn take_waiting(&mut self, progress: &(dyn Fn(Progress<'_>) + Sync)) -> Result<(), StoreError> {
+        while let Some((_, label)) = self.waiting.pop_first() {
+            self.append(label, progress)?;
+        }
+        Ok(())
+    }
+
+    fn append(
+        &mut self,
+        label: StoredLabel,
+        progress: &(dyn Fn(Progress<'_>) + Sync),
+    ) -> Result<(), StoreError> {
+        let index = label.index;
+        self.store.append(label)?;
+        self.done += 1;
+        progress(Progress { done: self.done, total: self.total, label: &self.store.labels[&index] });
         Ok(())
     }
 }

@@ -5,13 +5,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde::{Deserialize, Serialize};
 use stagewright::train::run::{Request, Respondent, RunDocument};
 use stagewright::train::store::{Labeller, StoreError, StoredLabel, Take, Wanted};
 
 use super::train::at;
-use crate::cli::cluster::{self, Cluster, Task};
+use crate::cli::cluster::{self, Cluster, Task, digest_of_program};
 use crate::cli::error::{CliError, Result};
 use crate::cli::exit::Exit;
+
+/// A request for the same build of the program, as the label of another one could differ.
+#[derive(Serialize, Deserialize)]
+struct Asked {
+    program: String,
+    request: Request,
+}
 
 /// The nodes of a cluster as makers of labels.
 pub(super) struct Nodes {
@@ -37,6 +45,7 @@ impl Nodes {
     /// Asks for all wanted labels, and takes them as they come.
     fn ask(&self, wanted: &Wanted<'_>, take: &Take<'_>) -> Result<Result<(), StoreError>> {
         let arguments = ["train", &self.configuration, "--worker"].map(String::from);
+        let program = digest_of_program()?;
         let mut cluster = Cluster::start(&self.address, &arguments)?;
         for (id, &index) in wanted.indices.iter().enumerate() {
             let request = Request {
@@ -46,6 +55,7 @@ impl Nodes {
                 teacher: wanted.teacher.map(String::from),
             };
             let label = format!("label {index} of {}", self.configuration);
+            let request = Asked { program: program.clone(), request };
             cluster.submit(&Task { id, label, cpus: 1, memory: None, request })?;
         }
         while let Some((id, reply)) = cluster.next(|| wanted.interrupt.load(Ordering::Relaxed))? {
@@ -86,6 +96,12 @@ pub(super) fn answer(document: &RunDocument, beside: &Path, label: &str) -> Resu
     let respondent =
         Respondent::new(document, beside, interrupt.clone()).map_err(|error| at(label, error))?;
     let ended = move || interrupt.store(true, Ordering::Relaxed);
-    cluster::serve(ended, |request: Request| respondent.answer(&request).map_err(|error| at(label, error)))?;
+    let program = digest_of_program()?;
+    cluster::serve(ended, |asked: Asked| {
+        if asked.program != program {
+            return Err(CliError::new("D024", "the node has another build of the program").at(label));
+        }
+        respondent.answer(&asked.request).map_err(|error| at(label, error))
+    })?;
     Ok(Exit::Done)
 }

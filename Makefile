@@ -39,7 +39,7 @@ wheel: setup
 # Evaluations from Python against the loop over the program, as a table. Ten minutes, most of them the build.
 bench-python: wheel
 	python3 -m venv target/bench-python
-	target/bench-python/bin/pip install --quiet --disable-pip-version-check --force-reinstall target/wheels/stagewright-*.whl
+	target/bench-python/bin/pip install --quiet --disable-pip-version-check --force-reinstall $(or $(CARGO_TARGET_DIR),target)/wheels/stagewright-*.whl
 	target/bench-python/bin/python bindings/python/benches/evaluate.py
 
 # The tests and benches that use a GPU, on a machine that needs none: where no CUDA toolkit is installed, one is put into

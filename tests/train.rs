@@ -3,6 +3,8 @@
 
 #![cfg(feature = "policy")]
 
+use base64::Engine;
+use sha2::Digest;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -497,10 +499,13 @@ fn what_a_worker_refuses_is_reported_with_its_cause() {
         assert!(worker.wait().expect("an end").success());
         answers
     };
+    let bytes = fs::read(env!("CARGO_BIN_EXE_stagewright")).expect("the program");
+    let program = base64::engine::general_purpose::STANDARD.encode(sha2::Sha256::digest(bytes));
     let recipe = r#"{"seed": 1, "operators": [20, 40], "devices": [2, 3], "objectives": ["makespan"]}"#;
     let request = |index: &str, effort: &str, teacher: &str| {
-        format!(r#"{{"recipe": {recipe}, "effort": {effort}, "index": {index}, "teacher": {teacher}}}"#)
-            + "\n"
+        format!(
+            r#"{{"program": "{program}", "request": {{"recipe": {recipe}, "effort": {effort}, "index": {index}, "teacher": {teacher}}}}}"#
+        ) + "\n"
     };
     let effort = r#"{"simulations": 50}"#;
     for (wrong, cause) in [
@@ -508,6 +513,7 @@ fn what_a_worker_refuses_is_reported_with_its_cause() {
         (request("0", r#"{"simulations": 0}"#, "null"), "D006"),
         (request("0", effort, "\"00\""), "D025"),
         (request("0", effort, "null").replace("[20, 40]", "[40, 20]"), "D003"),
+        (request("0", effort, "null").replace(&program, "another"), "another build"),
     ] {
         let answer = &answers(&wrong)[0];
         assert!(answer["error"].as_str().is_some_and(|error| error.contains(cause)), "{cause}: {answer}");

@@ -56,19 +56,28 @@ struct Head<'a> {
     environment: BTreeMap<&'static str, String>,
 }
 
-/// Digest of the running program: a node with another build would answer something else. O(bytes of the program), some tenths of a second.
-pub(crate) fn digest_of_program() -> Result<String> {
-    let hash = || -> std::io::Result<String> {
-        let (mut file, mut hasher) = (File::open(std::env::current_exe()?)?, Sha256::new());
-        let mut chunk = vec![0; 1 << 20];
-        loop {
-            match file.read(&mut chunk)? {
-                0 => return Ok(BASE64.encode(hasher.finalize())),
-                count => hasher.update(&chunk[..count]),
-            }
+/// Digest of the running program: a node with another build would answer something else. O(bytes of the program), some
+/// tenths of a second.
+pub(crate) fn digest_of_program() -> io::Result<String> {
+    let (mut file, mut hasher) = (File::open(std::env::current_exe()?)?, Sha256::new());
+    let mut chunk = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut chunk)? {
+            0 => return Ok(BASE64.encode(hasher.finalize())),
+            count => hasher.update(&chunk[..count]),
         }
-    };
-    hash().map_err(|error| CliError::new("B004", format!("cannot read this program: {error}")))
+    }
+}
+
+/// The same for a request.
+///
+/// # Errors
+/// If the program cannot be read (A001).
+pub(crate) fn own_digest() -> Result<String> {
+    digest_of_program().map_err(|error| {
+        CliError::new("A001", format!("cannot read this program: {error}"))
+            .help("start it by its full path, in a folder that exists")
+    })
 }
 
 /// A task for a node.

@@ -16,6 +16,7 @@ use stagewright::reading::{finish, import, import_options, refuse_folder, suit};
 use stagewright::workloads::{FAMILIES, Granularity, Optimizer, Options, Precision, Size, Sizes, family};
 
 use crate::failure::{Result, arguments};
+use crate::problem::json;
 
 /// A model as it was read: a graph of operators and tensors, without a cluster.
 #[pyclass(frozen, module = "stagewright")]
@@ -72,6 +73,29 @@ impl Model {
         Ok(py.detach(|| {
             let bytes = files::unpacked(&label, bytes)?;
             Model::new(Opened::Memory(Input { label, bytes }), options)
+        })?)
+    }
+
+    /// What a copy in another process needs.
+    fn state(&self, py: Python<'_>) -> Result<String> {
+        let Model { label, imported, options, .. } = self;
+        let (graph, format) = (&imported.graph, imported.format.entry().name);
+        py.detach(|| json(&(label, format, graph, options)))
+    }
+
+    /// The copy of a model of another process. Splits of the reference package by node id cannot be read for it.
+    #[staticmethod]
+    fn restored(py: Python<'_>, state: &str) -> Result<Model> {
+        Ok(py.detach(|| {
+            let (label, format, graph, options): (String, String, GraphDocument, ModelOptionsDocument) =
+                arguments(state)?;
+            let format = Format::named(&format).unwrap_or(Format::Native);
+            Ok::<Model, Failure>(Model {
+                label,
+                imported: Imported { graph, format, ids: None },
+                options,
+                notes: Vec::new(),
+            })
         })?)
     }
 

@@ -1,5 +1,7 @@
 //! Arrays of placements: a row each, with the number of a device for every operator.
 
+use std::ops::Range;
+
 use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use stagewright::core::cluster::DeviceId;
 use stagewright::core::document::ObjectiveKind;
@@ -22,10 +24,10 @@ fn wrong(argument: &str, cause: String, help: &str) -> Failure {
 }
 
 impl<'a> Rows<'a> {
-    /// Checks shapes and devices, in O(placements · operators).
+    /// Checks shapes and layouts.
     ///
     /// # Errors
-    /// An array of another shape or layout, an unknown device, or a priority that is not a number (Z001).
+    /// An array of another shape or layout (Z001).
     pub(crate) fn new(
         problem: &Problem,
         placements: &'a PyReadonlyArray2<'_, u16>,
@@ -42,7 +44,6 @@ impl<'a> Rows<'a> {
         let contiguous = "use numpy.ascontiguousarray";
         let not_contiguous = |argument| wrong(argument, "the array is not contiguous".into(), contiguous);
         let devices = placements.as_slice().map_err(|_| not_contiguous("placements"))?;
-        check_devices(problem, "placements", devices, operators)?;
         let priorities = match priorities {
             None => None,
             Some(array) => {
@@ -56,28 +57,77 @@ impl<'a> Rows<'a> {
                     ));
                 }
                 let numbers = array.as_slice().map_err(|_| not_contiguous("priorities"))?;
-                check_numbers(numbers, operators)?;
                 Some(numbers)
             }
         };
         Ok(Rows { devices, priorities, operators, count })
     }
 
-    /// A placement, with its devices in a pipeline order if the objective has one.
-    pub(crate) fn placement(&self, problem: &Problem, at: usize) -> Placement {
-        let row = at * self.operators..(at + 1) * self.operators;
-        let priorities = self.priorities.map(|priorities| &priorities[row.clone()]);
-        placement(problem, &self.devices[row], priorities)
+    /// A part of the rows as a copy: whoever holds the arrays may change them while the lock is released.
+    ///
+    /// # Errors
+    /// An unknown device, or a priority that is not a number (Z001).
+    pub(crate) fn part(&self, problem: &Problem, rows: Range<usize>) -> Result<Part, Failure> {
+        let entries = rows.start * self.operators..rows.end * self.operators;
+        let part = Part {
+            devices: self.devices[entries.clone()].to_vec(),
+            priorities: self.priorities.map(|priorities| priorities[entries].to_vec()),
+            operators: self.operators,
+            count: rows.len(),
+        };
+        check_devices(problem, "placements", &part.devices, self.operators, rows.start)?;
+        check_numbers(part.priorities.as_deref().unwrap_or_default(), self.operators, rows.start)?;
+        Ok(part)
     }
 }
 
+/// Some rows, checked.
+pub(crate) struct Part {
+    devices: Vec<u16>,
+    priorities: Option<Vec<f64>>,
+    operators: usize,
+    /// Number of placements.
+    pub(crate) count: usize,
+}
+
+impl Part {
+    /// A placement, with its devices in a pipeline order if the objective has one.
+    pub(crate) fn placement(&self, problem: &Problem, at: usize) -> Placement {
+        let (devices, priorities) = self.row(at);
+        placement(problem, devices, priorities)
+    }
+
+    /// A placement for one step, in the given order of priority unless it has priorities of its own.
+    pub(crate) fn step(&self, problem: &Problem, at: usize, order: &[OpId]) -> Placement {
+        match self.row(at) {
+            (devices, None) => Placement::with_priority(numbered(devices), order.to_vec()),
+            (devices, priorities) => placement(problem, devices, priorities),
+        }
+    }
+
+    fn row(&self, at: usize) -> (&[u16], Option<&[f64]>) {
+        let row = at * self.operators..(at + 1) * self.operators;
+        (&self.devices[row.clone()], self.priorities.as_ref().map(|priorities| &priorities[row]))
+    }
+}
+
+fn numbered(devices: &[u16]) -> Vec<DeviceId> {
+    devices.iter().map(|&device| DeviceId(device.into())).collect()
+}
+
 /// Checks that every device exists.
-fn check_devices(problem: &Problem, argument: &str, devices: &[u16], columns: usize) -> Result<(), Failure> {
+fn check_devices(
+    problem: &Problem,
+    argument: &str,
+    devices: &[u16],
+    columns: usize,
+    first: usize,
+) -> Result<(), Failure> {
     let count = problem.cluster().device_count();
     match devices.iter().position(|&device| usize::from(device) >= count) {
         None => Ok(()),
         Some(at) => {
-            let (row, column) = (at / columns, at % columns);
+            let (row, column) = (first + at / columns, at % columns);
             let cause = format!("device {} at [{row}, {column}], and the cluster has {count}", devices[at]);
             Err(wrong(argument, cause, "number devices from 0, in the order of `problem.devices`"))
         }
@@ -98,11 +148,11 @@ pub(crate) fn check_priorities(problem: &Problem, argument: &str, are_given: boo
     }
 }
 
-fn check_numbers(priorities: &[f64], columns: usize) -> Result<(), Failure> {
+fn check_numbers(priorities: &[f64], columns: usize, first: usize) -> Result<(), Failure> {
     match priorities.iter().position(|priority| priority.is_nan()) {
         None => Ok(()),
         Some(at) => {
-            let cause = format!("NaN at [{}, {}]", at / columns, at % columns);
+            let cause = format!("NaN at [{}, {}]", first + at / columns, at % columns);
             Err(wrong("priorities", cause, "give a number for each operator; higher ones run first"))
         }
     }
@@ -129,13 +179,13 @@ pub(crate) fn single(
             return Err(wrong(argument, cause, "give one for each operator, in the order of the model"));
         }
     }
-    check_devices(problem, "placement", devices, operators.max(1))?;
-    check_numbers(priorities.unwrap_or_default(), operators.max(1))?;
+    check_devices(problem, "placement", devices, operators.max(1), 0)?;
+    check_numbers(priorities.unwrap_or_default(), operators.max(1), 0)?;
     Ok(placement(problem, devices, priorities))
 }
 
 fn placement(problem: &Problem, devices: &[u16], priorities: Option<&[f64]>) -> Placement {
-    let device_of: Vec<DeviceId> = devices.iter().map(|&device| DeviceId(device.into())).collect();
+    let device_of = numbered(devices);
     match priorities {
         None => Placement::in_pipeline_order(problem, device_of),
         Some(priorities) => {

@@ -1,11 +1,13 @@
 //! Problems: values of placements, steps, bounds, plans from placements.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use rayon::ThreadPool;
+use rayon::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use stagewright::core::bound::strongest;
@@ -18,7 +20,7 @@ use stagewright::core::evaluate::{Values, evaluate};
 use stagewright::core::graph::Graph;
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::{self, ProblemError};
-use stagewright::core::simulate::simulate_all;
+use stagewright::core::simulate::{Flow, Outcome, Simulator, Template};
 use stagewright::core::solver::thread_pool;
 use stagewright::costs::{Coverage, import};
 use stagewright::failure::Failure;
@@ -30,7 +32,7 @@ use stagewright::report::step::document::{DeviceNames, StepDocument};
 
 use crate::failure::{Result, arguments};
 use crate::model::{Model, cluster_of};
-use crate::placements::{Rows, check_priorities, single};
+use crate::placements::{Part, Rows, check_priorities, single};
 use crate::plan::Plan;
 
 /// A model, a cluster and an objective.
@@ -156,16 +158,33 @@ impl Given {
     }
 }
 
-/// Runs work on a number of threads, or on all processors.
-fn on_threads<T: Send>(threads: Option<usize>, work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
-    match threads {
-        None => Ok(work()),
-        Some(0) => Err(Failure::new("U001", "0 threads").at("threads").help("give at least 1")),
-        Some(count) => {
-            let pool = thread_pool(count).map_err(|error| Failure::new("X001", error.to_string()))?;
-            Ok(pool.install(work))
-        }
+/// The threads of this process, and how many there are.
+type Pool = (u32, usize, Arc<ThreadPool>);
+
+/// Threads are made once, and again after a fork, which copies none of them.
+static POOL: Mutex<Option<Pool>> = Mutex::new(None);
+
+/// A pool of a number of threads, by default one per processor.
+fn pool(threads: Option<usize>) -> Result<Arc<ThreadPool>, Failure> {
+    let count = match threads {
+        Some(0) => return Err(Failure::new("U001", "0 threads").at("threads").help("give at least 1")),
+        Some(count) => count,
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let process = std::process::id();
+    let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, _, pool)) = pool.as_ref().filter(|(of, size, _)| (*of, *size) == (process, count)) {
+        return Ok(pool.clone());
     }
+    let made = thread_pool(count).map_err(|error| Failure::new("X001", error.to_string()))?;
+    let made = Arc::new(made);
+    if let Some(old) = pool.replace((process, count, made.clone()))
+        && old.0 != process
+    {
+        // Its threads are in another process, and cannot be waited for.
+        std::mem::forget(old);
+    }
+    Ok(made)
 }
 
 /// Makespans by placement, and peak bytes by placement and device.
@@ -231,16 +250,10 @@ impl Problem {
         let problem = &self.inner.problem;
         check_priorities(problem, "priorities", priorities.is_some())?;
         let rows = Rows::new(problem, &placements, priorities.as_ref())?;
-        let values = interruptible(
-            py,
-            threads,
-            &rows,
-            || {
-                let mut values = Values::new(problem);
-                move |placement| values.of(&placement)
-            },
-            problem,
-        )?;
+        let values = by_parts(py, threads, problem, &rows, |part| {
+            let value = |values: &mut Values<'_>, at| values.of(&part.placement(problem, at));
+            (0..part.count).into_par_iter().map_init(|| Values::new(problem), value).collect()
+        })?;
         Ok(values.into_pyarray(py))
     }
 
@@ -256,21 +269,23 @@ impl Problem {
         let shared = &*self.inner;
         let rows = Rows::new(&shared.problem, &placements, priorities.as_ref())?;
         let devices = shared.problem.cluster().device_count();
-        let outcomes = py.detach(|| {
-            on_threads(threads, || {
-                let kind = shared.problem.objective().kind();
-                let step = |at| rows.placement(&shared.problem, at).as_step(shared.step.graph(), kind);
-                let placements: Vec<_> = (0..rows.count).map(step).collect();
-                let mut outcomes = simulate_all(&shared.step, &placements);
-                for (outcome, placement) in outcomes.iter_mut().zip(&placements) {
-                    let runs =
-                        |op| shared.step.seconds(op, shared.step.pool_of(placement.device_of(op))).is_some();
-                    if !shared.step.graph().operators().all(runs) {
-                        outcome.makespan = f64::INFINITY;
-                    }
-                }
-                outcomes
-            })
+        let graph = shared.step.graph();
+        let is_of_throughput = shared.problem.objective().kind() == ObjectiveKind::Throughput;
+        let order = if is_of_throughput && graph.is_version_2() { graph.work_order() } else { Vec::new() };
+        let outcomes = by_parts(py, threads, &shared.step, &rows, |part| {
+            let workspace = || (Simulator::new(), Template::new(&shared.step), Flow::default());
+            let outcome = |(simulator, template, spare): &mut (Simulator, Template<'_>, Flow), at| {
+                let placement = part.step(&shared.step, at, &order);
+                let flow = template.flow_of(&placement, std::mem::take(spare));
+                let timeline = simulator.run(&flow);
+                let runs =
+                    |op| shared.step.seconds(op, shared.step.pool_of(placement.device_of(op))).is_some();
+                let makespan = if graph.operators().all(runs) { timeline.makespan() } else { f64::INFINITY };
+                let outcome = Outcome { makespan, peak_bytes: timeline.peak_bytes().to_vec() };
+                *spare = flow;
+                outcome
+            };
+            (0..part.count).into_par_iter().map_init(workspace, outcome).collect()
         })?;
         let makespans: Vec<f64> = outcomes.iter().map(|outcome| outcome.makespan).collect();
         let peaks: Vec<f64> = outcomes.into_iter().flat_map(|outcome| outcome.peak_bytes).collect();
@@ -349,31 +364,24 @@ impl Problem {
     }
 }
 
-/// Values of rows in parallel. Signals are looked at between batches, so that Ctrl-C ends it.
-fn interruptible<F: FnMut(stagewright::core::placement::Placement) -> f64>(
+/// Results of all rows, computed part by part. Signals are checked between parts, so that Ctrl-C ends it.
+fn by_parts<T: Send>(
     py: Python<'_>,
     threads: Option<usize>,
-    rows: &Rows<'_>,
-    new: impl Fn() -> F + Sync,
     problem: &problem::Problem,
-) -> Result<Vec<f64>> {
-    use rayon::prelude::*;
-
+    rows: &Rows<'_>,
+    work: impl Fn(&Part) -> Vec<T> + Sync,
+) -> Result<Vec<T>> {
     // About a tenth of a second of work.
-    let batch = (2_000_000 / problem.graph().operator_count().max(1)).max(64);
-    let mut values = Vec::with_capacity(rows.count);
-    while values.len() < rows.count {
-        let part = values.len()..rows.count.min(values.len() + batch);
-        let found = py.detach(|| {
-            on_threads(threads, || {
-                let value = |of: &mut F, at: usize| of(rows.placement(problem, at));
-                part.into_par_iter().map_init(&new, value).collect::<Vec<f64>>()
-            })
-        })?;
-        values.extend(found);
+    let size = (2_000_000 / problem.graph().operator_count().max(1)).max(64);
+    let pool = pool(threads)?;
+    let mut results = Vec::with_capacity(rows.count);
+    while results.len() < rows.count {
+        let part = rows.part(problem, results.len()..rows.count.min(results.len() + size))?;
+        results.extend(py.detach(|| pool.install(|| work(&part))));
         py.check_signals()?;
     }
-    Ok(values)
+    Ok(results)
 }
 
 /// Formats a document as JSON.

@@ -32,6 +32,11 @@ const HEAD: &[u8] = b"{\"schema\":\"stagewright.journal/1\"}\n";
 /// Terminates a truncated line.
 const CUT_OFF: &[u8] = b" cut off\n";
 
+fn digest() -> Result<String> {
+    cluster::digest_of_program()
+        .map_err(|error| CliError::new("B004", format!("cannot read this program: {error}")))
+}
+
 #[derive(Serialize, Deserialize)]
 struct Line {
     case: Vec<String>,
@@ -60,7 +65,7 @@ impl Journal {
     /// is to be `identified`.
     pub(super) fn open(path: Option<&Path>, identified: bool) -> Result<Journal> {
         let Some(path) = path else {
-            let program = if identified { cluster::digest_of_program()? } else { String::new() };
+            let program = if identified { digest()? } else { String::new() };
             return Ok(Journal { done: BTreeMap::new(), file: None, label: String::new(), program });
         };
         let label = path.display().to_string();
@@ -89,7 +94,7 @@ impl Journal {
         };
         let done = lines(bytes.strip_prefix(HEAD).unwrap_or_default());
         file.write_all(end).map_err(|error| bad(format!("cannot write the journal: {error}")))?;
-        Ok(Journal { done, file: Some(Mutex::new(file)), label, program: cluster::digest_of_program()? })
+        Ok(Journal { done, file: Some(Mutex::new(file)), label, program: digest()? })
     }
 
     /// Digest of the running program, a part of the key. Empty if nothing is recorded or identified.

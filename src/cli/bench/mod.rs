@@ -27,7 +27,7 @@ use super::args::{BenchArguments, BenchCommand, TableArguments};
 use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Outputs};
-use super::{interrupt, output, resolve};
+use super::{external, interrupt, output, resolve};
 use baseline::Baseline;
 use case::{Case, Row};
 use journal::Journal;
@@ -195,7 +195,7 @@ impl Bench {
     fn kept(&self, key: Vec<String>, row: Row) -> Result<Row> {
         // A case with an error is not recorded: it runs again once the cause is fixed. So does one of another program
         // without a plan, as that may fail for reasons that are not in the key.
-        let is_lost = row.value_s.is_none() && row.solver.starts_with("exec:");
+        let is_lost = row.value_s.is_none() && row.solver.starts_with(external::PREFIX);
         if row.is_answered(self.suite.repeat) && !is_lost {
             self.journal.keep(key, &row)?;
         }

@@ -5,7 +5,6 @@ use std::path::Path;
 use clap::Parser;
 use stagewright::formats::{import_model, is_strategies, write_graph};
 use stagewright::nearest::instead;
-use stagewright::registry;
 use stagewright::workloads::family;
 
 use super::embedded;
@@ -14,7 +13,7 @@ use super::library::Library;
 use crate::cli::args::{Arguments, Asked, Command, PlanArguments};
 use crate::cli::error::{CliError, Result};
 use crate::cli::files::{self, Input, Opened};
-use crate::cli::{convert, resolve, workload};
+use crate::cli::{convert, external, resolve, workload};
 
 /// Seconds of a replay of a solver. Shipped proofs take a fraction of it.
 const REPLAY: &str = "120s";
@@ -65,8 +64,8 @@ pub(super) fn with_cluster(library: &Library, entry: &Entry) -> Result<Vec<u8>> 
 
 /// The arguments of `plan` for an instance whose model is in a file.
 pub(super) fn arguments(entry: &Entry, model: &Path, solver: &str) -> Result<PlanArguments> {
-    if solver != "auto" && registry::named(solver).is_none() {
-        return Err(CliError::new("O002", format!("unknown solver `{solver}`"))
+    if solver.starts_with(external::PREFIX) {
+        return Err(CliError::new("O002", "the proof runs another program")
             .at(place(entry))
             .help("name a solver of this program"));
     }

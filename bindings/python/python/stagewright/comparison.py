@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,7 @@ def compare(
     import pandas as pd
 
     named = dict(solvers) if isinstance(solvers, Mapping) else _named(solvers)
-    chosen = range(seeds) if isinstance(seeds, int) else seeds
+    chosen = range(seeds) if isinstance(seeds, numbers.Integral) else seeds
     rows: list[dict[str, Any]] = []
     for name, solver in named.items():
         for seed in [0] if isinstance(solver, Plan) else chosen:

@@ -60,8 +60,7 @@ class Model:
         return len(self._native)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy in another process is native, in whatever format the model was read."""
-        return _from_text, (self.name, self._native.to_json(), False)
+        return _restored, (self._native.state(),)
 
     def __repr__(self) -> str:
         return repr(self._native)
@@ -295,6 +294,11 @@ def cluster(name: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _options(given: Mapping[str, Any]) -> str:
     return json.dumps({name: value for name, value in given.items() if value is not None}, default=_plain)
+
+
+def _restored(state: str) -> Model:
+    """A model of another process."""
+    return Model(_native.Model.restored(state))
 
 
 def _from_text(label: str, text: str, whole_layers: bool) -> Model:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
+from .models import _plain
 
 if TYPE_CHECKING:
     from .problems import Problem
@@ -30,6 +31,9 @@ class Export(str):
         export = super().__new__(cls, text)
         export.notes = notes
         return export
+
+    def __getnewargs__(self) -> tuple[str, list[str]]:  # type: ignore[override]
+        return str(self), self.notes
 
 
 class Plan:
@@ -230,7 +234,7 @@ def plan(
         devices, priority = start.device_of, start.priority
     elif start is not None:
         devices = problem.placement(start)
-    return Plan(problem, _native.plan(problem._native, json.dumps(arguments), devices, priority))
+    return Plan(problem, _native.plan(problem._native, json.dumps(arguments, default=_plain), devices, priority))
 
 
 def check(problem: Problem, plan: Plan) -> Check:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from . import _native
 from .errors import StagewrightError, StagewrightWarning
-from .models import Model
+from .models import Model, _plain
 from .plans import Plan
 
 PathLike = str | os.PathLike[str]
@@ -90,14 +90,14 @@ class Problem:
         is_document = isinstance(cluster, Mapping)
         files = [costs] if isinstance(costs, (str, os.PathLike)) else list(costs)
         arguments = {
-            "cluster": json.dumps(cluster) if is_document else None,
+            "cluster": json.dumps(cluster, default=_plain) if is_document else None,
             "cluster_name": None if is_document or cluster is None else os.fspath(cluster),  # type: ignore[arg-type]
             "objective": {name: value for name, value in rules.items() if value is not None},
             "pins": None if pins is None else json.dumps(dict(pins)),
             "costs": [os.fspath(file) for file in files],
             "memory_reserve": memory_reserve,
         }
-        self._begin(model, json.dumps(arguments))
+        self._begin(model, json.dumps(arguments, default=_plain))
 
     def _begin(self, model: Model, arguments: str) -> None:
         self._model, self._arguments = model, arguments
@@ -172,13 +172,14 @@ class Problem:
         timeline: bool = False,
         threads: int | None = None,
     ) -> Steps:
-        """Simulates one step of each placement under dataflow execution, whatever the objective.
+        """Simulates one step of each placement under dataflow execution, also for other objectives than the makespan.
 
         Memory limits are not enforced: compare ``peak_bytes`` with ``arrays()["memory_bytes"]``.
 
         Args:
             placements: As for :meth:`evaluate`.
-            priorities: As for :meth:`evaluate`.
+            priorities: As for :meth:`evaluate`. By default, operators of a throughput problem run in the order of work, for
+                which its plans have memory, and all others in the order in which they become ready.
             timeline: Return the timelines as well, which take far longer than the steps.
             threads: As for :meth:`evaluate`.
         """
@@ -330,7 +331,7 @@ def _unsigned(array: npt.NDArray[Any], dimensions: int) -> npt.NDArray[np.uint16
                 "give integers from 0, below the number of devices",
             )
         array = array.astype(np.uint16)
-    return np.ascontiguousarray(array)
+    return np.require(array, np.uint16, ["C", "A"])
 
 
 def _rows(placements: npt.ArrayLike) -> npt.NDArray[np.uint16]:
@@ -338,8 +339,8 @@ def _rows(placements: npt.ArrayLike) -> npt.NDArray[np.uint16]:
 
 
 def _numbers(priorities: npt.ArrayLike | None) -> npt.NDArray[np.float64] | None:
-    return None if priorities is None else np.ascontiguousarray(np.atleast_2d(priorities), dtype=np.float64)
+    return None if priorities is None else np.require(np.atleast_2d(priorities), np.float64, ["C", "A"])
 
 
 def _row(priority: npt.ArrayLike | None) -> npt.NDArray[np.float64] | None:
-    return None if priority is None else np.ascontiguousarray(priority, dtype=np.float64)
+    return None if priority is None else np.require(priority, np.float64, ["C", "A"])

@@ -94,8 +94,11 @@ impl Writer {
 
     /// Writes the labels that still wait.
     fn take_waiting(&mut self, progress: &(dyn Fn(Progress<'_>) + Sync)) -> Result<(), StoreError> {
-        while let Some((_, label)) = self.waiting.pop_first() {
-            self.append(label, progress)?;
+        while let Some((index, label)) = self.waiting.pop_first() {
+            // A label that came twice waits for nothing.
+            if self.missing.contains(&index) {
+                self.append(label, progress)?;
+            }
         }
         Ok(())
     }

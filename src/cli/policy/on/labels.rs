@@ -10,7 +10,7 @@ use stagewright::train::run::{Request, Respondent, RunDocument};
 use stagewright::train::store::{Labeller, StoreError, StoredLabel, Take, Wanted};
 
 use super::train::at;
-use crate::cli::cluster::{self, Cluster, Task, digest_of_program};
+use crate::cli::cluster::{self, Cluster, Task, own_digest};
 use crate::cli::error::{CliError, Result};
 use crate::cli::exit::Exit;
 
@@ -45,7 +45,7 @@ impl Nodes {
     /// Asks for all wanted labels, and takes them as they come.
     fn ask(&self, wanted: &Wanted<'_>, take: &Take<'_>) -> Result<Result<(), StoreError>> {
         let arguments = ["train", &self.configuration, "--worker"].map(String::from);
-        let program = digest_of_program()?;
+        let program = own_digest()?;
         let mut cluster = Cluster::start(&self.address, &arguments)?;
         for (id, &index) in wanted.indices.iter().enumerate() {
             let request = Request {
@@ -96,7 +96,7 @@ pub(super) fn answer(document: &RunDocument, beside: &Path, label: &str) -> Resu
     let respondent =
         Respondent::new(document, beside, interrupt.clone()).map_err(|error| at(label, error))?;
     let ended = move || interrupt.store(true, Ordering::Relaxed);
-    let program = digest_of_program()?;
+    let program = own_digest()?;
     cluster::serve(ended, |asked: Asked| {
         if asked.program != program {
             return Err(CliError::new("D024", "the node has another build of the program").at(label));

@@ -1,4 +1,4 @@
-//! A problem as arrays, for policies of one's own.
+//! A problem as arrays, for custom policies.
 
 use numpy::{IntoPyArray, PyArrayMethods};
 use pyo3::prelude::*;

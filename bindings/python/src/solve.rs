@@ -23,7 +23,7 @@ use crate::placements::single;
 use crate::plan::Plan;
 use crate::problem::{Problem, Shared};
 
-/// How often signals are looked at.
+/// How often signals are checked.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Arguments of [`plan`].
@@ -148,7 +148,7 @@ pub(crate) fn plan(
             raised = (!error.is_instance_of::<PyKeyboardInterrupt>(py)).then_some(error);
         }
     };
-    // An exception of a handler of one's own, such as that of a timeout, is no Ctrl-C.
+    // An exception from a signal handler, such as a timeout, is not an interrupt.
     if let Some(error) = raised {
         return Err(error.into());
     }

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: The code of a solver that does not support the objective.
 UNSUPPORTED = "U004"
 
-#: A solver of one's own: a function from a problem and a seed to a placement, a pair of placement and priority, or a
+#: A custom solver: a function from a problem and a seed to a placement, a pair of placement and priority, or a
 #: plan.
 Solver = Callable[..., "npt.ArrayLike | tuple[npt.ArrayLike, npt.ArrayLike] | Plan"]
 
@@ -34,7 +34,7 @@ def compare(
     time_limit: float | None = 60.0,
     threads: int | None = None,
 ) -> pd.DataFrame:
-    """Compares solvers, functions of one's own, and plans on one problem.
+    """Compares solvers, custom functions, and plans on one problem.
 
     Args:
         problem: The problem.

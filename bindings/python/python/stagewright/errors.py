@@ -12,7 +12,7 @@ class StagewrightError(ValueError):
         code: The stable code, such as ``F003``.
         cause: What is wrong.
         place: Where it is: an argument, or a file and a path in it. ``None`` if that is not known.
-        help: How to mend it, or ``None``.
+        help: How to fix it, or ``None``.
     """
 
     code: str

@@ -218,8 +218,8 @@ def plan(
         start: A placement to start from, for solvers that use one.
 
     Raises:
-        StagewrightError: If the solver is unknown or does not support the objective. That there is no plan is no error
-            but a status.
+        StagewrightError: If the solver is unknown or does not support the objective. That there is no plan is
+            a status, not an error.
     """
     arguments = {
         "solver": solver,

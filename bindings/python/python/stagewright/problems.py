@@ -230,7 +230,7 @@ class Problem:
         solver: str = "given",
         seconds: float = 0.0,
     ) -> Plan:
-        """A plan from a placement of one's own, with the strongest closed-form bound beside its value.
+        """A plan from a given placement, with the strongest closed-form bound beside its value.
 
         Args:
             placement: As for :meth:`placement`.
@@ -250,7 +250,7 @@ class Problem:
             return Plan(self, self._native.read_plan(os.fspath(path), file.read(), self._model._native))
 
     def arrays(self, form: Literal["numpy", "torch_geometric", "networkx"] = "numpy") -> dict[str, Any]:
-        """The problem as arrays, so that a policy of one's own needs no parser.
+        """The problem as arrays, so that a custom policy needs no parser.
 
         Args:
             form: ``numpy`` returns the arrays below. ``torch_geometric`` returns the arguments of

@@ -100,7 +100,16 @@ const PARTS: &[(&str, &[&str])] = &[
         ],
     ),
     ("Tables", &["docs/solvers.md", "docs/models.md", "docs/runtimes.md"]),
-    ("Project", &["CONTRIBUTING.md", "CHANGELOG.md", "data/demo/README.md", "data/models/README.md"]),
+    (
+        "Project",
+        &[
+            "CONTRIBUTING.md",
+            "CHANGELOG.md",
+            "data/demo/README.md",
+            "data/models/README.md",
+            "data/instances/README.md",
+        ],
+    ),
 ];
 
 /// The parts with the text of all pages.

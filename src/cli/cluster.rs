@@ -73,6 +73,7 @@ pub(crate) fn digest_of_program() -> io::Result<String> {
 ///
 /// # Errors
 /// If the program cannot be read (A001).
+#[cfg(feature = "policy")]
 pub(crate) fn own_digest() -> Result<String> {
     digest_of_program().map_err(|error| {
         CliError::new("A001", format!("cannot read this program: {error}"))

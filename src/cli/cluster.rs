@@ -81,6 +81,19 @@ pub(crate) fn own_digest() -> Result<String> {
     })
 }
 
+/// Refuses a request of another build.
+///
+/// # Errors
+/// If the digests of the programs differ (A005).
+#[cfg(feature = "policy")]
+pub(crate) fn refuse_other_build(asked: &str, own: &str) -> Result<()> {
+    match asked == own {
+        true => Ok(()),
+        false => Err(CliError::new("A005", "the node has another build of the program")
+            .help("give all nodes the same program, in the same folder")),
+    }
+}
+
 /// A task for a node.
 #[derive(Debug, Serialize)]
 pub(crate) struct Task<Q> {

@@ -10,7 +10,7 @@ use stagewright::train::run::{Request, Respondent, RunDocument};
 use stagewright::train::store::{Labeller, StoreError, StoredLabel, Take, Wanted};
 
 use super::train::at;
-use crate::cli::cluster::{self, Cluster, Task, own_digest};
+use crate::cli::cluster::{self, Cluster, Task, own_digest, refuse_other_build};
 use crate::cli::error::{CliError, Result};
 use crate::cli::exit::Exit;
 
@@ -98,9 +98,7 @@ pub(super) fn answer(document: &RunDocument, beside: &Path, label: &str) -> Resu
     let ended = move || interrupt.store(true, Ordering::Relaxed);
     let program = own_digest()?;
     cluster::serve(ended, |asked: Asked| {
-        if asked.program != program {
-            return Err(CliError::new("D024", "the node has another build of the program").at(label));
-        }
+        refuse_other_build(&asked.program, &program)?;
         respondent.answer(&asked.request).map_err(|error| at(label, error))
     })?;
     Ok(Exit::Done)

@@ -35,7 +35,7 @@ const SHARED: &str = "STAGEWRIGHT_SHARED";
 const DRIVER: &str = "stagewright.driver";
 
 /// What installs the driver and Ray.
-const INSTALL: &str = "install the Python package with Ray: pip install \"stagewright[ray]\"";
+const INSTALL: &str = "install the Python package and Ray: pip install target/wheels/stagewright-*.whl ray";
 
 const SCHEMA: &str = "stagewright.tasks/1";
 

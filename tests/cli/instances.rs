@@ -276,6 +276,30 @@ fn only_the_best_plan_is_added() {
     assert!(stderr(&output).starts_with("error[O005]: "), "{}", stderr(&output));
 }
 
+/// Pins restrict what a bound is about, so a plan with pins of its own proves nothing of its instance.
+#[test]
+fn a_plan_with_pins_of_its_own_is_refused() {
+    let library = copy();
+    tamper(&library, CERTIFIED, true, |plan| {
+        let device = &plan["devices"][0];
+        let pins = serde_json::json!({ device["ops"][0].as_str().expect("a name"): device["name"] });
+        plan["pins"] = pins;
+    });
+    refused(&verify(&library, &[CERTIFIED]), CERTIFIED, "O005");
+}
+
+#[test]
+fn a_proof_by_another_program_is_refused() {
+    let library = copy();
+    let mark = library.path().join("it-ran").display().to_string();
+    edit(&library, REPLAYED, |entry| {
+        let proof = toml::Table::from_iter([("solver".to_owned(), format!("exec:touch {mark}").into())]);
+        entry.insert("proof".into(), proof.into());
+    });
+    refused(&verify(&library, &[REPLAYED]), REPLAYED, "O002");
+    assert!(!Path::new(&mark).exists());
+}
+
 #[test]
 fn a_bench_marks_what_beats_the_library() {
     let suite = format!(

@@ -1,8 +1,8 @@
 //! The extension module `stagewright._native`.
 //!
 //! Python's package `stagewright` wraps it and has the documentation. Arrays cross the boundary as NumPy arrays, documents
-//! as JSON, errors as `StagewrightError` with code, place and help. Whatever takes longer than a millisecond releases the
-//! global interpreter lock.
+//! as JSON, errors as `StagewrightError` with code, place and help. Reading, solving, evaluation, simulation and reports
+//! release the global interpreter lock.
 
 mod arrays;
 mod check;

@@ -89,7 +89,8 @@ impl Model {
         Ok(py.detach(|| {
             let (label, format, graph, options): (String, String, GraphDocument, ModelOptionsDocument) =
                 arguments(state)?;
-            let format = Format::named(&format).unwrap_or(Format::Native);
+            let format = Format::named(&format)
+                .ok_or_else(|| Failure::new("U005", format!("unknown model format `{format}`")))?;
             Ok::<Model, Failure>(Model {
                 label,
                 imported: Imported { graph, format, ids: None },

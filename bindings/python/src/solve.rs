@@ -1,4 +1,4 @@
-//! Solving, with the lock released and signals looked at.
+//! Solving, with the lock released and signals checked.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -122,7 +122,7 @@ pub(crate) fn plan(
     let options = options.interrupt(interrupt.clone());
     let (send, ended) = channel::<Ended>();
     let of_thread = shared.clone();
-    // A thread of its own: this one has to look at signals, which Python handles on its main thread.
+    // A thread of its own: this one checks signals, which Python handles on its main thread.
     let thread = std::thread::Builder::new().name("stagewright".into()).spawn(move || {
         let mut recorder = Recorder { started: Instant::now(), convergence: Convergence::default() };
         let solution = solve_observed(&of_thread.problem, &options, &mut recorder);

@@ -148,3 +148,10 @@ def test_an_answer_that_is_no_placement_is_an_error_row(problem: sw.Problem) -> 
     table = sw.compare(problem, [short, nothing, "heft"], time_limit=1)
     assert table["status"].tolist()[:2] == ["error", "error"]
     assert table["reason"].notna().tolist()[:2] == [True, True]
+
+
+def test_an_unknown_name_is_refused_before_anything_is_solved(problem: sw.Problem) -> None:
+    called = []
+    with pytest.raises(sw.StagewrightError) as raised:
+        sw.compare(problem, [lambda problem: called.append(problem), "oracle"])
+    assert raised.value.code == "U003" and called == []

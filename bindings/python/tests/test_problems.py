@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import pickle
+import threading
 import time
+import warnings
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -295,3 +301,53 @@ def test_many_values_take_little_time() -> None:
     started = time.perf_counter()
     problem.evaluate(placements)
     assert time.perf_counter() - started < 5.0
+
+
+@pytest.mark.parametrize("name", ["pipedream.txt", "full.json", "cost_graph.pbtxt"])
+def test_a_copy_in_another_process_is_the_same_problem(name: str) -> None:
+    path = Path(__file__).parents[3] / "tests" / "fuzz" / "seeds" / "graph" / name
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = sw.load(path, batch=8, **({"time_unit": "us"} if name.endswith("pbtxt") else {}))
+        problem = sw.Problem(model, "2xv100", split="free")
+        copy = pickle.loads(pickle.dumps(problem))
+    assert copy.operators == problem.operators and copy.objective == problem.objective
+    placements = random_placements(problem, 30, 5)
+    assert np.array_equal(copy.evaluate(placements), problem.evaluate(placements))
+    first, second = sw.plan(problem, time_limit=5), sw.plan(copy, time_limit=5)
+    assert (first.status, first.value) == (second.status, second.value)
+    assert first.to_dict().get("throughput") == second.to_dict().get("throughput")
+    again = pickle.loads(pickle.dumps(first))
+    assert again.value == first.value and np.array_equal(again.device_of, first.device_of)
+
+
+def _values(problem: sw.Problem, placements: np.ndarray, found: Any) -> None:
+    found.send((problem.evaluate(placements).tolist(), problem.simulate(placements).makespan.tolist()))
+
+
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    problem = sw.Problem(random_model(12, 3), cluster(3), "makespan")
+    placements = random_placements(problem, 50, 1)
+    expected = (problem.evaluate(placements).tolist(), problem.simulate(placements).makespan.tolist())
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    with warnings.catch_warnings():
+        # Newer versions of Python warn of forks beside threads, which is what is tested.
+        warnings.simplefilter("ignore")
+        process = context.Process(target=_values, args=(problem, placements, there))
+        process.start()
+    assert here.poll(60), "the process hangs"
+    assert here.recv() == expected
+    process.join()
+
+
+def test_an_array_that_changes_meanwhile_is_an_error_at_most() -> None:
+    problem = sw.Problem(random_model(100, 4), cluster(3), "makespan")
+    placements = random_placements(problem, 60_000, 2)
+    writer = threading.Timer(0.02, lambda: placements.__setitem__(slice(-20_000, None), 60_000))
+    writer.start()
+    try:
+        assert len(problem.evaluate(placements, threads=1)) == len(placements)
+    except sw.StagewrightError as error:
+        assert error.code == ARRAYS
+    writer.join()

@@ -240,7 +240,8 @@ impl Case {
         row.seconds.push(took);
         let story = String::from_utf8_lossy(&output.stderr);
         let peak = story.lines().find_map(|line| line.strip_prefix(PEAK_MEMORY)?.parse::<u64>().ok());
-        row.peak_bytes = row.peak_bytes.max(peak);
+        // The peak of a command is not that of this program.
+        row.peak_bytes = row.peak_bytes.max(peak.filter(|_| !matches!(self.method, Method::Command(_))));
         match plan {
             Some(plan) => {
                 row.status = match (&self.method, plan.value, plan.reason) {

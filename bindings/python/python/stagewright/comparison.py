@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 #: The code of a solver that does not support the objective.
 UNSUPPORTED = "U004"
 
+#: Why a plan is not better, and why a comparison ends.
+INTERRUPTED = "interrupted"
+
 #: A custom solver: a function from a problem and a seed to a placement, a pair of placement and priority, or a
 #: plan.
 Solver = Callable[..., "npt.ArrayLike | tuple[npt.ArrayLike, npt.ArrayLike] | Plan"]
@@ -52,17 +55,28 @@ def compare(
         placement, has ``error``, and a solver that does not support the objective has ``unsupported``. None of these
         ends the comparison.
 
+        Ctrl-C ends the comparison with the rows so far; the last of them has the reason ``interrupted``.
+
     Raises:
         StagewrightError: If a solver is unknown.
     """
     import pandas as pd
 
     named = dict(solvers) if isinstance(solvers, Mapping) else _named(solvers)
+    known = {"auto", *_native.solvers(None)}
+    for solver in named.values():
+        if isinstance(solver, str) and solver not in known:
+            # Before anything is solved; the error has the nearest names.
+            plan(problem, solver, time_limit=0.0)
     chosen = range(seeds) if isinstance(seeds, numbers.Integral) else seeds
+    runs = [
+        (name, solver, seed) for name, solver in named.items() for seed in ([0] if isinstance(solver, Plan) else chosen)
+    ]
     rows: list[dict[str, Any]] = []
-    for name, solver in named.items():
-        for seed in [0] if isinstance(solver, Plan) else chosen:
-            rows.append({"solver": name, "seed": seed, **_row(problem, solver, seed, time_limit, threads)})
+    for name, solver, seed in runs:
+        rows.append({"solver": name, "seed": seed, **_row(problem, solver, seed, time_limit, threads)})
+        if rows[-1]["reason"] == INTERRUPTED:
+            break
     columns = ["solver", "seed", "status", "value", "bound", "gap", "seconds", "reason"]
     table = pd.DataFrame(rows, columns=columns)
     best = max([problem.bound(), *table["bound"].dropna()])
@@ -97,7 +111,8 @@ def _row(
             if error.code != UNSUPPORTED:
                 raise
             return _row_of("unsupported", np.nan, 0.0, error.cause)
-        return _of_plan(found, found.seconds)
+        row = _of_plan(found, found.seconds)
+        return {**row, "reason": INTERRUPTED} if found.stop == INTERRUPTED else row
     if isinstance(solver, Plan):
         return _given(problem, solver, solver.seconds)
     seconds = None
@@ -106,13 +121,13 @@ def _row(
         seconds = time.perf_counter() - started
         return _answered(problem, answer, seconds)
     except Exception as error:
-        # Whatever a solver of one's own raises is its result.
+        # Whatever a custom solver raises is its result.
         seconds = time.perf_counter() - started if seconds is None else seconds
         return _row_of("error", np.nan, seconds, f"{type(error).__name__}: {error}")
 
 
 def _answered(problem: Problem, answer: Any, seconds: float) -> dict[str, Any]:
-    """The answer of a function of one's own."""
+    """The answer of a custom function."""
     if isinstance(answer, Plan):
         return _given(problem, answer, seconds)
     placement, priority = answer if isinstance(answer, tuple) else (answer, None)

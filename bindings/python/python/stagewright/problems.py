@@ -149,14 +149,15 @@ class Problem:
         """Values of placements under the objective, in parallel.
 
         Under a contiguous split, the devices of a placement form a pipeline in an order that the tensors admit, if
-        there is one. Under latency, an accelerator runs its operators in one call.
+        there is one. Under latency, an accelerator runs its operators in one call. Plans with replicas or several calls
+        have no such array.
 
         Args:
-            placements: The number of a device for every operator, ``uint16[n, operators]``; such an array is not
-                copied.
+            placements: The number of a device for every operator, ``uint16[n, operators]``; other integers are
+                converted.
             priorities: For makespan, a number for every operator, ``float64[n, operators]``: of two that are ready on a
-                device, the one with the higher number runs first. By default the one that became ready first. Execution without
-                contention runs everything that is ready, and ignores them.
+                device, the one with the higher number runs first. By default the one that became ready first.
+                Execution without contention runs everything that is ready, and ignores them.
             threads: Number of threads; by default one per processor.
 
         Returns:
@@ -178,8 +179,8 @@ class Problem:
 
         Args:
             placements: As for :meth:`evaluate`.
-            priorities: As for :meth:`evaluate`. By default, operators of a throughput problem run in the order of work, for
-                which its plans have memory, and all others in the order in which they become ready.
+            priorities: As for :meth:`evaluate`. By default, operators of a throughput problem run in the order of
+                work, for which its plans have memory, and all others in the order in which they become ready.
             timeline: Return the timelines as well, which take far longer than the steps.
             threads: As for :meth:`evaluate`.
         """

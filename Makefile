@@ -34,7 +34,7 @@ test: setup
 wheel: setup
 	python3 -m venv target/maturin
 	target/maturin/bin/pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
-	bindings/python/make-wheel target/maturin/bin/python release
+	bindings/python/make-wheel $(CURDIR)/target/maturin/bin/python release
 
 # Evaluations from Python against the loop over the program, as a table. Ten minutes, most of them the build.
 bench-python: wheel

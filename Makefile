@@ -126,15 +126,15 @@ bench-large: setup
 # Training steps of the models that learned placement is measured on, under dataflow execution.
 bench-makespan: setup
 	$(CARGO) build --release --bin stagewright
-	$(call step,makespan/inception-v3,inception-v3 --batch 32 --training)
-	$(call step,makespan/nasnet,nasnet-a --batch 32 --training)
-	$(call step,makespan/amoebanet,amoebanet-d --batch 32 --training)
-	$(call step,makespan/rnnlm-2,rnnlm --batch 64 --training)
-	$(call step,makespan/gnmt-2,gnmt --variant 2 --batch 128 --training)
-	$(call step,makespan/transformer-xl,transformer-xl --batch 16 --training)
-	$(call step,makespan/wavenet,wavenet --batch 8 --training)
-	$(call step,makespan/bert-base,bert --variant base --batch 16 --training)
-	$(call step,makespan/mixtral,mixtral --batch 1 --layers 2 --training)
+	$(call step,makespan/inception-v3,inception-v3 --batch 32 --training,2)
+	$(call step,makespan/nasnet,nasnet-a --batch 32 --training,2)
+	$(call step,makespan/amoebanet,amoebanet-d --batch 32 --training,2)
+	$(call step,makespan/rnnlm-2,rnnlm --batch 64 --training,2)
+	$(call step,makespan/gnmt-2,gnmt --variant 2 --batch 128 --training,2)
+	$(call step,makespan/transformer-xl,transformer-xl --batch 16 --training,2)
+	$(call step,makespan/wavenet,wavenet --batch 8 --training,2)
+	$(call step,makespan/bert-base,bert --variant base --batch 16 --training,2)
+	$(call step,makespan/mixtral,mixtral --batch 1 --layers 2 --training,2)
 	target/release/stagewright bench data/suites/makespan.toml
 
 # Instances of the contest on intra-operator parallelism: up to five minutes each, without HiGHS and candle.
@@ -207,10 +207,10 @@ $(call step,hsdag/resnet-50,resnet --variant 50 --batch 1)
 $(call step,hsdag/bert-base,bert --variant base --batch 1)
 endef
 
-# A workload in a file of its own: $(call step,NAME,WORKLOAD).
+# A workload in a file of its own, by cost rules 1 unless given: $(call step,NAME,WORKLOAD,RULES).
 define step
 @mkdir -p target/workloads/$(dir $(1))
-target/release/stagewright workload $(2) --cost-rules 1 --out target/workloads/$(1).json
+target/release/stagewright workload $(2) --cost-rules $(or $(3),1) --out target/workloads/$(1).json
 endef
 
 # The learned policy on families and devices that it was not trained on, on models of the field, and on graphs of up to

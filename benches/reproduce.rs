@@ -160,7 +160,7 @@ impl Tables {
         ];
         for cells in table("solvers.md", "| step (`make bench-makespan`) |") {
             let words = models.iter().find(|model| model.0 == cells[0]).expect("a model of the suite").1;
-            let model = self.workload(&format!("{words} --training --cost-rules 1"));
+            let model = self.workload(&format!("{words} --training"));
             let options = format!(
                 "--cluster 2xv100-32gb:fp32@nvlink --objective makespan --time-limit {HALF} --threads 2"
             );

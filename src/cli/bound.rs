@@ -8,9 +8,9 @@ use stagewright::report::table;
 use stagewright::report::wrap::facts;
 
 use super::args::BoundArguments;
-use super::error::Result;
+use super::error::{CliError, Result};
 use super::exit::Exit;
-use super::{interrupt, joint, output, plan, resolve, strategies};
+use super::{external, interrupt, joint, output, plan, resolve, strategies};
 
 /// The output of `--json`.
 #[derive(serde::Serialize)]
@@ -29,6 +29,11 @@ pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit> {
     }
     let objective = resolve::objective(&arguments.objective)?;
     let solving = resolve::solving(&arguments.solve)?;
+    if arguments.solver.as_deref().is_some_and(|name| name.starts_with(external::PREFIX)) {
+        return Err(CliError::new("U004", "a solver in another program proves no bound")
+            .at("--solver")
+            .help("leave it out, or name a solver of this program"));
+    }
     let chosen = arguments.solver.as_deref().map(|name| resolve::solver(name, &objective)).transpose()?;
     let problem = resolve::problem(resolve::documents(&arguments.model)?, objective)?;
     let interrupt = interrupt::watch();

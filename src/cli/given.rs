@@ -48,7 +48,7 @@ impl Given {
                 Some((name, path)) if !Path::new(text).exists() => (Some(name), path),
                 _ => (None, text.as_str()),
             };
-            let (model, name) = match name.and_then(|name| name.split_once(':')) {
+            let (model, name) = match name.and_then(|name| name.rsplit_once(':')) {
                 Some((model, name)) => (Some(model.to_owned()), Some(name)),
                 None => (None, name),
             };

@@ -9,6 +9,7 @@ use stagewright::reading::measured;
 
 use super::error::Result;
 use super::files::{Input, read};
+use super::model_options::option;
 use super::output;
 
 /// Reads files of measurements, with their labels.
@@ -25,7 +26,7 @@ pub(crate) fn documents(paths: &[PathBuf]) -> Result<Vec<(String, CostsDocument)
 /// Writes the measurements of files into a model and a cluster, with notes on standard error.
 pub(crate) fn on(model: &mut Imported, cluster: &mut ClusterDocument, paths: &[PathBuf]) -> Result<Coverage> {
     let mut notes = Vec::new();
-    let coverage = measured(model, cluster, documents(paths)?, &mut notes)?;
+    let coverage = measured(model, cluster, documents(paths)?, &mut notes, option)?;
     output::notes(&notes);
     Ok(coverage)
 }

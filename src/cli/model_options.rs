@@ -193,7 +193,7 @@ fn fields(document: &ModelOptionsDocument) -> Map<String, Value> {
 }
 
 /// The command-line option of a field.
-fn option(name: &str) -> String {
+pub(crate) fn option(name: &str) -> String {
     match name {
         "dims" => "--dim".to_owned(),
         "tied_together" => "--tied".to_owned(),

@@ -8,7 +8,7 @@ use stagewright::clusters;
 use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{
     BatchDocument, ClusterDocument, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, PinsDocument,
-    PlanDocument, Split,
+    PlanDocument,
 };
 use stagewright::core::graph::Graph;
 use stagewright::core::objective::Objective;
@@ -27,7 +27,7 @@ use super::args::{
 use super::error::{CliError, Result};
 use super::external::{self, External};
 use super::files::{Input, Opened, at_most_one_standard, is_standard, open, read};
-use super::model_options::{Kept, ModelOptions};
+use super::model_options::{Kept, ModelOptions, option};
 use super::{measured, output, quantity};
 
 /// The documents of a problem, with their labels in errors.
@@ -119,7 +119,8 @@ pub(crate) fn documents_of(
     };
     let costs = measured::documents(&options.costs())?;
     let mut notes = Vec::new();
-    let coverage = reading::join(&label, &mut model, &mut cluster, options.document(), costs, &mut notes)?;
+    let coverage =
+        reading::join(&label, &mut model, &mut cluster, options.document(), costs, &mut notes, option)?;
     output::notes(&notes);
     let pins = match pins {
         Some(path) => {
@@ -243,19 +244,8 @@ pub(crate) fn parts(documents: Documents) -> Result<Parts> {
 pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective> {
     let mut document = Objective::default().to_document(None);
     override_objective(&mut document, arguments)?;
-    let no_split = match document.kind {
-        ObjectiveKind::Throughput => None,
-        // Calls have their own rule, and hosts may run any operators between them.
-        ObjectiveKind::Latency => Some("--split has no effect on latency, whose rule is that of the calls"),
-        ObjectiveKind::Makespan => {
-            Some("--split has no effect on the makespan: any operator may run on any device")
-        }
-    };
-    if let Some(why) = no_split {
-        document.split = Split::Free;
-        if arguments.split.is_some() {
-            output::note(why);
-        }
+    if let Some(note) = reading::without_split(&mut document, arguments.split.is_some(), option) {
+        output::note(&note);
     }
     objective_of(&document)
 }

@@ -11,7 +11,7 @@ use stagewright_formats::Imported;
 use crate::failure::Result;
 
 /// Writes measurements, with their labels, into a model and a cluster. Notes say if they apply to nothing, and whose links
-/// they replace.
+/// they replace. `place` says where an option is given, by its name in a plan's `model`.
 ///
 /// # Errors
 /// If the measurements contradict one another.
@@ -20,18 +20,20 @@ pub fn measured(
     cluster: &mut ClusterDocument,
     documents: Vec<(String, CostsDocument)>,
     notes: &mut Vec<String>,
+    place: impl Fn(&str) -> String,
 ) -> Result<Coverage> {
     let (before, is_given) = (priced(model), !documents.is_empty());
     let coverage = apply(&mut model.graph, cluster, &Costs::new(documents)?);
     if is_given && priced(model) == before && coverage.links.is_empty() {
         let classes: Vec<&str> = coverage.operators.keys().map(String::as_str).collect();
         let classes = classes.join(", ");
+        let costs = place("costs");
         notes.push(format!(
-            "no measurement of --costs is of an operator or a kernel of the model on {classes}"
+            "no measurement of {costs} is of an operator or a kernel of the model on {classes}"
         ));
     }
     if !coverage.links.is_empty() {
-        notes.push(format!("the links of {} are those of --costs", coverage.links.join(", ")));
+        notes.push(format!("the links of {} are those of {}", coverage.links.join(", "), place("costs")));
     }
     Ok(coverage)
 }

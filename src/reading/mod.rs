@@ -14,7 +14,8 @@ use std::num::NonZeroU64;
 use std::path::Path;
 
 use stagewright_core::document::{
-    BatchDocument, ClusterDocument, CostsDocument, GraphDocument, ModelOptionsDocument,
+    BatchDocument, ClusterDocument, CostsDocument, GraphDocument, ModelOptionsDocument, ObjectiveDocument,
+    ObjectiveKind, Split,
 };
 use stagewright_core::memory;
 use stagewright_costs::Coverage;
@@ -65,7 +66,7 @@ pub fn finish(label: &str, model: &mut Imported, options: &ModelOptionsDocument,
 }
 
 /// Prepares a model and a cluster for each other, and says where the seconds of operators come from. `costs` are
-/// measurements with their labels.
+/// measurements with their labels. `place` says where an option is given, by its name in a plan's `model`.
 ///
 /// # Errors
 /// If the class of profiled times is open (U011), or the measurements contradict one another.
@@ -76,10 +77,11 @@ pub fn join(
     options: &ModelOptionsDocument,
     costs: Vec<(String, CostsDocument)>,
     notes: &mut Vec<String>,
+    place: impl Fn(&str) -> String,
 ) -> Result<Coverage> {
-    profiled::on(model, options.profile_class.as_deref(), cluster)?;
-    notes.extend(precision::note(label, &model.graph, cluster));
-    let coverage = measured(model, cluster, costs, notes)?;
+    profiled::on(model, options.profile_class.as_deref(), cluster, &place)?;
+    notes.extend(precision::note(label, &model.graph, cluster, &place));
+    let coverage = measured(model, cluster, costs, notes, &place)?;
     reserve(cluster, options);
     // Makes the default reserve explicit, so that every table shows the memory that a plan may use.
     for kind in &mut cluster.kinds {
@@ -98,6 +100,22 @@ pub fn reserve(cluster: &mut ClusterDocument, options: &ModelOptionsDocument) {
             kind.reserve_bytes = Some(bytes as f64);
         }
     }
+}
+
+/// Makes the split of an objective other than throughput free. Returns a note if a split was given, at `place`.
+pub fn without_split(
+    objective: &mut ObjectiveDocument,
+    is_given: bool,
+    place: impl Fn(&str) -> String,
+) -> Option<String> {
+    let why = match objective.kind {
+        ObjectiveKind::Throughput => return None,
+        // Calls have their own rule, and hosts may run any operators between them.
+        ObjectiveKind::Latency => "latency, whose rule is that of the calls",
+        ObjectiveKind::Makespan => "the makespan: any operator may run on any device",
+    };
+    objective.split = Split::Free;
+    is_given.then(|| format!("{} has no effect on {why}", place("split")))
 }
 
 /// The samples and tokens in a batch of a model, if known.

@@ -10,8 +10,13 @@ use stagewright_core::document::{
 };
 
 /// A note, in one line, on the precisions of a model without a peak on a class of the cluster, and
-/// the peak used instead. Classes with a single peak for all precisions are left out.
-pub(super) fn note(label: &str, graph: &GraphDocument, cluster: &ClusterDocument) -> Option<String> {
+/// the peak used instead. Classes with a single peak for all precisions are left out. `place` names an option.
+pub(super) fn note(
+    label: &str,
+    graph: &GraphDocument,
+    cluster: &ClusterDocument,
+    place: impl Fn(&str) -> String,
+) -> Option<String> {
     let used: BTreeSet<&str> = cluster.kinds.iter().map(|kind| kind.class.as_str()).collect();
     let mut lacking: Vec<String> = Vec::new();
     for (name, class) in cluster.classes.iter().filter(|(name, _)| used.contains(name.as_str())) {
@@ -33,8 +38,8 @@ pub(super) fn note(label: &str, graph: &GraphDocument, cluster: &ClusterDocument
         lacking.extend(told);
     }
     (!lacking.is_empty()).then(|| {
-        let lacking = lacking.join("; ");
-        format!("{label}: no peak for the precision of {lacking}; --precision casts an ONNX model")
+        let (lacking, option) = (lacking.join("; "), place("precision"));
+        format!("{label}: no peak for the precision of {lacking}; {option} casts an ONNX model")
     })
 }
 

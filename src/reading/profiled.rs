@@ -12,12 +12,17 @@ use stagewright_formats::reference::ACCELERATOR;
 
 use crate::failure::{Failure, Result};
 
-/// Assigns the times of a profile to their device class.
+/// Assigns the times of a profile to their device class. `place` says where the class is given.
 ///
 /// # Errors
 /// If the cluster has no device of the requested class, or no class was requested and its accelerators are not all
 /// of one class (U011).
-pub(super) fn on(model: &mut Imported, asked: Option<&str>, cluster: &ClusterDocument) -> Result<()> {
+pub(super) fn on(
+    model: &mut Imported,
+    asked: Option<&str>,
+    cluster: &ClusterDocument,
+    place: impl Fn(&str) -> String,
+) -> Result<()> {
     if !model.format.has_option("profile_class") {
         return Ok(());
     }
@@ -29,7 +34,7 @@ pub(super) fn on(model: &mut Imported, asked: Option<&str>, cluster: &ClusterDoc
         let meant = nearest(asked, classes.iter().copied());
         let meant = meant.map(|class| format!("; did you mean `{class}`?")).unwrap_or_default();
         return Err(Failure::new("U011", format!("the cluster has no device of class `{asked}`{meant}"))
-            .at("--profile-class")
+            .at(place("profile_class"))
             .help(instead(asked, classes.iter().copied())));
     }
     let accelerators: BTreeSet<&str> =
@@ -41,7 +46,7 @@ pub(super) fn on(model: &mut Imported, asked: Option<&str>, cluster: &ClusterDoc
             Ok(())
         }
         _ => Err(Failure::new("U011", "the profile does not state the class of the measured device")
-            .at("--profile-class")
+            .at(place("profile_class"))
             .help(instead("", classes.iter().copied()))),
     }
 }

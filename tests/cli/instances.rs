@@ -303,15 +303,19 @@ fn a_proof_by_another_program_is_refused() {
 #[test]
 fn a_bench_marks_what_beats_the_library() {
     let suite = format!(
-        "name = \"x\"\ninputs = [\"instance:{REPLAYED}\", \"instance:random-19-*\"]\nsolvers = [\"auto\"]\ntime_limit = \"3s\"\n"
+        "name = \"x\"\ninputs = [\"instance:{REPLAYED}\", \"instance:random-19-*\"]\nsolvers = [\"auto\"]\n\
+         plans = [\"instance:{REPLAYED}:best=best.json\"]\ntime_limit = \"3s\"\n"
     );
-    let folder = super::folder(&[("suite.toml", &suite)]);
+    let best = stdout(&run(&["instances", "show", REPLAYED, "--plan"]));
+    let folder = super::folder(&[("suite.toml", &suite), ("best.json", &best)]);
     let output = run(&["bench", &super::path(&folder, "suite.toml")]);
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     let table = stdout(&output);
     for name in [REPLAYED, CERTIFIED, "random-19-makespan"] {
         assert!(table.contains(&format!("| instance:{name} |")), "{table}");
     }
+    let given = table.lines().find(|line| line.contains("| best ")).expect("a row of the plan");
+    assert!(given.contains(REPLAYED), "{table}");
     assert!(!table.contains("new best") && !table.contains("below the bound"), "{table}");
 }
 

@@ -607,6 +607,9 @@ fn a_solver_in_another_language_takes_part() {
         .map(|row| row["reason"].is_null())
         .collect();
     assert_eq!(reasons, [true, true, false]);
+    let bound =
+        run(&["bound", &at("model.json"), "--cluster", &at("cluster.toml"), "--solver", "exec:touch"]);
+    assert!(stderr(&bound).starts_with("error[U004]: a solver in another program proves no bound"));
     for (names, tables) in [
         ("\"exec:mine\"", ""),
         ("", "[[exec]]\nname = \"mine\"\ncommand = [\"x\"]\n"),

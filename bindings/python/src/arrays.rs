@@ -1,6 +1,7 @@
 //! A problem as arrays, for custom policies.
 
 use numpy::{IntoPyArray, PyArrayMethods};
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use stagewright::core::document::Pass;
@@ -10,13 +11,16 @@ use stagewright::core::problem::Problem;
 use crate::failure::Result;
 
 /// Costs, edges and memory. Shapes and units are documented in the package.
+///
+/// # Errors
+/// Python's `MemoryError` if there is no memory for the arrays of a number for each device.
 pub(crate) fn arrays<'py>(py: Python<'py>, problem: &Problem) -> Result<Bound<'py, PyDict>> {
     let (graph, cluster) = (problem.graph(), problem.cluster());
     let (ops, devices) = (graph.operator_count(), cluster.device_count());
     let arrays = PyDict::new(py);
     let of_operators = |figure: &dyn Fn(OpId) -> f64| -> Vec<f64> { graph.operators().map(figure).collect() };
 
-    let mut seconds = Vec::with_capacity(ops * devices);
+    let mut seconds = allocated(ops, devices)?;
     for op in graph.operators() {
         let on = |device| problem.seconds(op, problem.pool_of(device)).unwrap_or(f64::INFINITY);
         seconds.extend(cluster.devices().map(on));
@@ -43,7 +47,7 @@ pub(crate) fn arrays<'py>(py: Python<'py>, problem: &Problem) -> Result<Bound<'p
     arrays.set_item("topological", topological.collect::<Vec<i64>>().into_pyarray(py))?;
 
     let (mut from, mut to, mut of_tensor) = (Vec::new(), Vec::new(), Vec::new());
-    let mut over = Vec::with_capacity(graph.tensor_count() * devices);
+    let mut over = allocated(graph.tensor_count(), devices)?;
     for tensor in graph.tensors() {
         for consumer in graph.consumers(tensor) {
             from.push(i64::from(graph.producer(tensor).0));
@@ -72,4 +76,15 @@ pub(crate) fn arrays<'py>(py: Python<'py>, problem: &Problem) -> Result<Bound<'p
     let is_host = |device| problem.pools()[problem.pool_of(device)].host;
     arrays.set_item("is_host", cluster.devices().map(is_host).collect::<Vec<bool>>().into_pyarray(py))?;
     Ok(arrays)
+}
+
+/// An empty array with the capacity of a matrix, which may be far larger than the model and the cluster.
+fn allocated(rows: usize, columns: usize) -> PyResult<Vec<f64>> {
+    let mut numbers = Vec::new();
+    match numbers.try_reserve_exact(rows.saturating_mul(columns)) {
+        Ok(()) => Ok(numbers),
+        Err(_) => {
+            Err(PyMemoryError::new_err(format!("no memory for an array of {rows} times {columns} numbers")))
+        }
+    }
 }

@@ -47,6 +47,12 @@ fn exception(py: Python<'_>, failure: &Failure) -> PyResult<PyErr> {
     Ok(PyErr::from_value(class.call1((failure.code(), failure.cause(), failure.place(), help))?))
 }
 
+/// A text from an input on one line in which every character is seen, as the program prints it.
+#[pyfunction]
+pub(crate) fn visible(text: &str) -> String {
+    stagewright::text::visible(text).into_owned()
+}
+
 /// Reads what the wrapper has collected from the arguments of a call.
 ///
 /// # Errors
@@ -55,6 +61,9 @@ pub(crate) fn arguments<T: DeserializeOwned>(text: &str) -> Result<T, Failure> {
     let mut reader = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let place = error.path().to_string();
-        Failure::new("U001", error.into_inner().to_string()).at(place).help("correct the argument")
+        let error = error.into_inner();
+        // All that the wrapper writes is JSON, except for infinities and NaN.
+        let cause = if error.is_syntax() { "not a finite number".to_owned() } else { error.to_string() };
+        Failure::new("U001", cause).at(place).help("correct the argument")
     })
 }

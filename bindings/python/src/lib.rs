@@ -21,6 +21,8 @@ mod _native {
     #[pymodule_export]
     use super::check::check;
     #[pymodule_export]
+    use super::failure::visible;
+    #[pymodule_export]
     use super::model::{Model, cluster, families, torch_exporter, workload};
     #[pymodule_export]
     use super::plan::{Plan, export_targets, gap};

@@ -13,7 +13,10 @@ use stagewright::files::{self, Input, Opened};
 use stagewright::formats::torch::EXPORTER;
 use stagewright::formats::{Format, Imported, Notation, import_cluster, write_cluster, write_graph};
 use stagewright::reading::{finish, import, import_options, refuse_folder, suit};
-use stagewright::workloads::{FAMILIES, Granularity, Optimizer, Options, Precision, Size, Sizes, family};
+use stagewright::text::quoted;
+use stagewright::workloads::{
+    FAMILIES, Granularity, Optimizer, Options, Precision, Size, Sizes, WorkloadError, family,
+};
 
 use crate::failure::{Result, arguments};
 use crate::problem::json;
@@ -28,13 +31,24 @@ pub(crate) struct Model {
 }
 
 /// Where an argument was given, by the field of a plan's `model`.
-fn place(field: &str) -> String {
+pub(crate) fn place(field: &str) -> String {
     match field {
         "tied_together" => "tied",
         "without_fusion" => "fusion",
         other => other,
     }
     .to_owned()
+}
+
+/// The error for a file that cannot be read. The library of instances is part of the program, not of the extension.
+fn unreadable(path: &Path, failure: Failure) -> Failure {
+    match path.to_str().and_then(|path| path.strip_prefix("instance:")) {
+        None => failure,
+        Some(name) => failure.help(format!(
+            "`stagewright instances show {} --model --out FILE` writes the model of an instance",
+            quoted(name)
+        )),
+    }
 }
 
 impl Model {
@@ -63,7 +77,7 @@ impl Model {
     fn read(py: Python<'_>, path: PathBuf, options: &str) -> Result<Model> {
         Ok(py.detach(|| {
             refuse_folder(&path)?;
-            Model::new(files::open(&path)?, options)
+            Model::new(files::open(&path).map_err(|failure| unreadable(&path, failure))?, options)
         })?)
     }
 
@@ -133,6 +147,12 @@ impl Model {
         py.detach(|| write_graph(&self.imported.graph))
     }
 
+    /// Writes the model as native JSON, atomically.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> Result<()> {
+        let text = self.to_json(py);
+        Ok(py.detach(|| files::replace(&path, |file| file.write_all(text.as_bytes())))?)
+    }
+
     fn __len__(&self) -> usize {
         self.imported.graph.operators.len()
     }
@@ -186,24 +206,17 @@ impl Workload {
                 sizes = sizes.with(size, value);
             }
         }
-        let optimizers =
-            [("sgd", Optimizer::Sgd), ("momentum", Optimizer::Momentum), ("adam", Optimizer::Adam)];
-        let precisions = [
-            ("fp32", Precision::Fp32),
-            ("fp16", Precision::Fp16),
-            ("bf16", Precision::Bf16),
-            ("fp8", Precision::Fp8),
-        ];
-        let granularities = [("operator", Granularity::Operator), ("layer", Granularity::Layer)];
-        let optimizer = self.optimizer.as_deref().unwrap_or("adam");
-        let optimizer = one_of("optimizer", optimizer, &optimizers)?;
+        let optimizer = self.optimizer.as_deref().unwrap_or(Optimizer::Adam.name());
+        let optimizer = one_of("optimizer", optimizer, &Optimizer::ALL.map(|value| (value.name(), value)))?;
         let mut options =
             Options { sizes, training: self.training.then_some(optimizer), ..Options::default() };
         if let Some(name) = &self.precision {
-            options.precision = one_of("precision", name, &precisions)?;
+            options.precision =
+                one_of("precision", name, &Precision::ALL.map(|value| (value.name(), value)))?;
         }
         if let Some(name) = &self.granularity {
-            options.granularity = one_of("granularity", name, &granularities)?;
+            options.granularity =
+                one_of("granularity", name, &Granularity::ALL.map(|value| (value.name(), value)))?;
         }
         Ok(options)
     }
@@ -215,9 +228,16 @@ pub(crate) fn workload(py: Python<'_>, name: &str, arguments: &str) -> Result<Mo
     Ok(py.detach(|| generate(name, arguments))?)
 }
 
+/// The error of a workload, at an argument in place of an option.
+fn at_argument(error: WorkloadError) -> Failure {
+    let place = error.place().to_lowercase();
+    Failure::from(error).at(place.trim_start_matches("--"))
+}
+
 fn generate(name: &str, arguments: &str) -> Result<Model, Failure> {
     let given: Workload = crate::failure::arguments(arguments)?;
-    let graph: GraphDocument = family(name)?.generate(given.variant.as_deref(), &given.options()?)?;
+    let (family, options) = (family(name).map_err(at_argument)?, given.options()?);
+    let graph = family.generate(given.variant.as_deref(), &options).map_err(at_argument)?;
     let imported = Imported { graph, format: Format::Native, ids: None };
     let (label, options) = (name.to_owned(), ModelOptionsDocument::default());
     Ok(Model { label, imported, options, notes: Vec::new() })

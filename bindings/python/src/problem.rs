@@ -14,7 +14,6 @@ use stagewright::core::bound::strongest;
 use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{
     BatchDocument, ClusterDocument, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, PinsDocument,
-    Split,
 };
 use stagewright::core::evaluate::{Values, evaluate};
 use stagewright::core::graph::Graph;
@@ -31,7 +30,7 @@ use stagewright::report::step::Step;
 use stagewright::report::step::document::{DeviceNames, StepDocument};
 
 use crate::failure::{Result, arguments};
-use crate::model::{Model, cluster_of};
+use crate::model::{Model, cluster_of, place};
 use crate::placements::{Part, Rows, check_priorities, single};
 use crate::plan::Plan;
 
@@ -85,7 +84,7 @@ impl Given {
         }
     }
 
-    fn objective(&self) -> Result<Objective, Failure> {
+    fn objective(&self, notes: &mut Vec<String>) -> Result<Objective, Failure> {
         let default = Objective::default().to_document(None);
         let mut fields = match serde_json::to_value(default) {
             Ok(Value::Object(fields)) => fields,
@@ -93,10 +92,7 @@ impl Given {
         };
         fields.extend(self.objective.clone());
         let mut document: ObjectiveDocument = arguments(&Value::Object(fields).to_string())?;
-        if document.kind != ObjectiveKind::Throughput {
-            // Any operator may run on any device; latency has the rule of calls.
-            document.split = Split::Free;
-        }
+        notes.extend(reading::without_split(&mut document, self.objective.contains_key("split"), place));
         Objective::from_document(&document).map_err(|error| {
             let error = ProblemError::from(error);
             Failure::new(error.code(), error.to_string()).at("objective").help("correct the objective")
@@ -104,7 +100,8 @@ impl Given {
     }
 
     fn problem(&self, model: &Model) -> Result<Shared, Failure> {
-        let objective = self.objective()?;
+        let mut notes = Vec::new();
+        let objective = self.objective(&mut notes)?;
         let (cluster_label, mut cluster) = self.cluster(model)?;
         let mut costs = Vec::new();
         for path in &self.costs {
@@ -117,9 +114,8 @@ impl Given {
             costs: self.costs.iter().map(|path| path.display().to_string()).collect(),
             ..model.options.clone()
         };
-        let (mut imported, mut notes) = (model.imported.clone(), Vec::new());
-        let label = &model.label;
-        let coverage = reading::join(label, &mut imported, &mut cluster, &options, costs, &mut notes)?;
+        let (mut imported, label) = (model.imported.clone(), &model.label);
+        let coverage = reading::join(label, &mut imported, &mut cluster, &options, costs, &mut notes, place)?;
         let pins = match &self.pins {
             Some(text) => Some(import_pins("pins", text.as_bytes())?),
             None => None,
@@ -166,11 +162,7 @@ static POOL: Mutex<Option<Pool>> = Mutex::new(None);
 
 /// A pool of a number of threads, by default one per processor.
 fn pool(threads: Option<usize>) -> Result<Arc<ThreadPool>, Failure> {
-    let count = match threads {
-        Some(0) => return Err(Failure::new("U001", "0 threads").at("threads").help("give at least 1")),
-        Some(count) => count,
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-    };
+    let count = threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let process = std::process::id();
     let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, _, pool)) = pool.as_ref().filter(|(of, size, _)| (*of, *size) == (process, count)) {
@@ -336,6 +328,10 @@ impl Problem {
         seconds: f64,
     ) -> Result<Plan> {
         check_priorities(&self.inner.problem, "priority", priority.is_some())?;
+        if !(0.0..=f64::MAX).contains(&seconds) {
+            let failure = Failure::new("U001", format!("{seconds} seconds")).at("seconds");
+            return Err(failure.help("give a finite number from 0").into());
+        }
         let placement = single(&self.inner.problem, &placement, priority.as_ref())?;
         Ok(py.detach(|| Plan::from_placement(self.inner.clone(), placement, solver, seconds))?)
     }

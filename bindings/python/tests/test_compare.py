@@ -132,7 +132,7 @@ def test_a_solver_of_another_objective_is_a_row(problem: sw.Problem) -> None:
 
 
 def test_a_name_twice_is_refused(problem: sw.Problem) -> None:
-    with pytest.raises(ValueError, match="two solvers are called 'heft'"):
+    with pytest.raises(sw.StagewrightError, match="two solvers are called 'heft'"):
         sw.compare(problem, ["heft", "heft"])
     table = sw.compare(problem, {"first": "heft", "second": "heft"}, time_limit=1)
     assert table["solver"].tolist() == ["first", "second"]

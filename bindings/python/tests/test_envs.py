@@ -123,7 +123,7 @@ def test_a_penalty_of_ones_own() -> None:
     env.reset()
     assert env.step(np.zeros(len(env.order), dtype=np.int64))[1] == -2.0
     for penalty in (-1.0, np.inf, np.nan):
-        with pytest.raises(ValueError, match="penalty"):
+        with pytest.raises(sw.StagewrightError, match="penalty"):
             PlacementEnv(small(), penalty=penalty)
 
 
@@ -155,7 +155,7 @@ def test_a_start_may_be_given() -> None:
             split.reset(options={"placement": wrong})
         assert (raised.value.code, raised.value.place) == (ARRAYS, "placement")
     for other in (env, PlacementVectorEnv(problem, 2)):
-        with pytest.raises(ValueError, match="unknown options"):
+        with pytest.raises(sw.StagewrightError, match="unknown options"):
             other.reset(options={"placements": [0] * 6})
 
 
@@ -165,7 +165,7 @@ def test_groups_of_ones_own() -> None:
     assert env.group_of.tolist() == [0, 0, 0, 1, 1, 1] and env.edge_index.tolist() == [[0], [1]]
     env.reset()
     assert env.step(np.array([0, 1]))[4]["value"] == problem.evaluate([[0, 0, 0, 1, 1, 1]])[0]
-    for groups in ([0] * 5, [0.0] * 6, [[0] * 6]):
+    for groups in ([0] * 5, [0.0] * 6, [[0] * 6], [0, [1]]):
         with pytest.raises(sw.StagewrightError) as raised:
             PlacementEnv(problem, groups=groups)
         assert (raised.value.code, raised.value.place) == (ARRAYS, "groups")
@@ -177,10 +177,18 @@ def test_groups_of_ones_own() -> None:
 
 def test_a_group_without_a_device_is_refused() -> None:
     problem = sw.Problem(chain(), cluster(2), "makespan", pins={"op0": "gpu0", "op1": "gpu1"})
-    with pytest.raises(ValueError, match="group 0 can run on no device"):
+    with pytest.raises(sw.StagewrightError, match="group 0 can run on no device"):
         PlacementEnv(problem, groups=[0, 0, 1, 1, 1, 1])
     env = PlacementEnv(problem)
     assert env.can_run[:3].tolist() == [[True, False], [False, True], [True, True]]
+
+
+def test_a_model_without_operators_has_no_environment() -> None:
+    problem = sw.Problem(sw.Graph([]), cluster(2), "makespan")
+    for made in (PlacementEnv, PlacementVectorEnv):
+        with pytest.raises(sw.StagewrightError) as raised:
+            made(problem)
+        assert (raised.value.code, raised.value.place) == ("U001", "problem")
 
 
 def test_features_are_shares() -> None:
@@ -200,11 +208,12 @@ def test_actions_outside_the_space_are_refused() -> None:
     env = PlacementEnv(small())
     env.reset()
     groups = len(env.order)
-    for action in (np.full(groups, 4), np.full(groups, -1), np.zeros(groups - 1, dtype=int), np.zeros(groups)):
+    wrong = (np.full(groups, 4), np.full(groups, -1), np.zeros(groups - 1, dtype=int), np.zeros(groups), [0, [1]])
+    for action in wrong:
         with pytest.raises(sw.StagewrightError) as raised:
             env.step(action)
         assert (raised.value.code, raised.value.place) == (ARRAYS, "action")
-    with pytest.raises(ValueError, match="mode"):
+    with pytest.raises(sw.StagewrightError, match="mode"):
         PlacementEnv(small(), "two-shot")  # type: ignore[arg-type]
 
 
@@ -251,9 +260,9 @@ def test_seeds_of_many_environments() -> None:
     assert np.array_equal(envs.reset(seed=[5, 6, 7])[0]["placement"], first)
     assert not np.array_equal(envs.reset()[0]["placement"], first)
     assert not np.array_equal(first[0], first[1])
-    with pytest.raises(ValueError, match="2 seeds for 3"):
+    with pytest.raises(sw.StagewrightError, match="2 seeds for 3"):
         envs.reset(seed=[1, 2])
-    with pytest.raises(ValueError, match="num_envs"):
+    with pytest.raises(sw.StagewrightError, match="num_envs"):
         PlacementVectorEnv(small(), 0)
 
 

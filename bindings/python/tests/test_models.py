@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import pickle
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +28,20 @@ def test_a_saved_model_is_read_again(tmp_path: Path) -> None:
     assert sw.load(str(packed)).to_dict() == model.to_dict()
 
 
+def test_a_model_is_saved_whole_or_not_at_all(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.json", tmp_path / "link.json"
+    real.write_text("old")
+    link.symlink_to(real)
+    before = real.stat().st_ino
+    chain().save(link)
+    # A new file in place of the old one, and the link is still a link.
+    assert link.is_symlink() and real.stat().st_ino != before
+    assert sw.load(real).to_dict() == chain().to_dict()
+    with pytest.raises(sw.StagewrightError) as raised:
+        chain().save(tmp_path / "missing" / "model.json")
+    assert raised.value.code == "I002"
+
+
 def test_columns_equal_dictionaries() -> None:
     tensors = [{"producer": "a", "consumers": ["b"], "bytes": 8.0}]
     rows = [{"name": "a", "flop": 1e9, "bytes_moved": 1e6}, {"name": "b", "flop": 2e9, "bytes_moved": 2e6}]
@@ -42,15 +58,29 @@ def test_numbers_that_are_not_known_are_left_out_of_columns() -> None:
 
 
 def test_columns_of_different_lengths_are_refused() -> None:
-    with pytest.raises(ValueError, match="different lengths"):
+    with pytest.raises(sw.StagewrightError, match="different lengths"):
         sw.Graph({"name": ["a", "b"], "flop": [1.0]})
-    with pytest.raises(ValueError, match="`name` is missing"):
+    with pytest.raises(sw.StagewrightError, match="`name` is missing"):
         sw.Graph({"flop": [1.0]})
 
 
 def test_a_document_is_a_graph() -> None:
     document = chain().to_dict()
     assert sw.Graph(document).to_dict() == document
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("tensors", [{"producer": "op0", "consumers": ["op2"], "bytes": 8.0}]),
+        ("name", "other"),
+        ("parameters", [{"name": "w", "bytes": 64.0, "readers": ["op0", "op1"]}]),
+    ],
+)
+def test_nothing_is_given_beside_a_whole_document(argument: str, value: Any) -> None:
+    with pytest.raises(sw.StagewrightError) as raised:
+        sw.Graph(chain().to_dict(), **{argument: value})
+    assert (raised.value.code, raised.value.place) == ("U001", argument)
 
 
 def test_shared_parameters_are_kept() -> None:
@@ -105,11 +135,32 @@ def test_an_error_survives_pickling() -> None:
     assert str(again) == str(raised.value)
 
 
+def test_a_name_moves_no_cursor() -> None:
+    error = sw.StagewrightError("Z002", "a\x1b[2J\nb", "c\u202e", "d\te\nf\x7f")
+    assert str(error) == "[Z002] a\\u{1b}[2J\\nb\n  --> c\\u{202e}\n  help: d\\te\n    f\\u{7f}"
+    assert (error.cause, error.place) == ("a\x1b[2J\nb", "c\u202e")
+    # A byte of a path that is no UTF-8.
+    assert str(sw.StagewrightError("Z002", "a\udcff")) == "[Z002] a\\udcff"
+    with pytest.raises(sw.StagewrightError) as raised:
+        sw.Graph([{"name": "a\x1b[2J", "flop": -1.0}])
+    assert "\x1b" not in str(raised.value)
+    with pytest.warns(sw.StagewrightWarning) as warned:
+        sw.Graph([{"name": "a", "bytes_moved": 1e6}], name="b\x1b[2J")
+    assert str(warned[0].message).startswith("b\\u{1b}[2J: operators without FLOP")
+
+
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     for path in [tmp_path / "missing.onnx", tmp_path]:
         with pytest.raises(sw.StagewrightError) as raised:
             sw.load(path)
         assert raised.value.code.startswith("I")
+
+
+def test_an_instance_is_written_by_the_program() -> None:
+    with pytest.raises(sw.StagewrightError) as raised:
+        sw.load("instance:random-22-makespan")
+    assert raised.value.code == "I001" and raised.value.help is not None
+    assert "`stagewright instances show random-22-makespan --model --out FILE`" in raised.value.help
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
@@ -126,8 +177,33 @@ def test_an_option_of_another_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(sw.StagewrightError) as raised:
         sw.load(path, time_unit="ms")
     assert "time_unit" in str(raised.value)
-    with pytest.raises(ValueError, match="tied"):
+    with pytest.raises(sw.StagewrightError) as raised:
         sw.load(path, tied="both")  # type: ignore[arg-type]
+    assert (raised.value.code, raised.value.place) == ("U001", "tied")
+
+
+def test_places_are_arguments_and_no_options(tmp_path: Path) -> None:
+    profile = Path(__file__).parents[3] / "tests" / "fuzz" / "seeds" / "graph" / "pipedream.txt"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = sw.load(profile)
+    with pytest.raises(sw.StagewrightError) as raised:
+        sw.Problem(model, "1xv100+1xa100")
+    assert (raised.value.code, raised.value.place) == ("U011", "profile_class")
+    for arguments, place in [(("bert", "bass"), "variant"), (("berta",), "family")]:
+        with pytest.raises(sw.StagewrightError) as raised:
+            sw.workload(*arguments)
+        assert raised.value.place == place
+    with pytest.raises(sw.StagewrightError) as raised:
+        sw.workload("bert", batch=0)
+    assert raised.value.place == "batch"
+    model = sw.Graph([{"name": "a", "flop": 1e9, "bytes_moved": 1e6, "precision": "fp8"}])
+    with pytest.warns(sw.StagewrightWarning, match="; precision casts an ONNX model"):
+        sw.Problem(model, "1xv100")
+    costs = tmp_path / "costs.json"
+    costs.write_text(json.dumps({"schema": "stagewright.costs/1"}))
+    with pytest.warns(sw.StagewrightWarning, match="no measurement of costs"):
+        sw.Problem(chain(), cluster(2), costs=costs)
 
 
 def test_workloads_have_sizes_and_passes() -> None:

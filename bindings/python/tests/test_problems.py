@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -51,7 +53,8 @@ def test_values_are_those_of_plans(rules: dict, seed: int) -> None:
 @pytest.mark.parametrize("objective", ["throughput", "makespan"])
 def test_random_placements_are_of_both_kinds(objective: str) -> None:
     """The comparison above is empty unless some placements are feasible and some are not."""
-    problem = sw.Problem(random_model(10, 0), cluster(3, 2e6, True), objective, split="free", memory_reserve=0)
+    split = "free" if objective == "throughput" else None
+    problem = sw.Problem(random_model(10, 0), cluster(3, 2e6, True), objective, split=split, memory_reserve=0)
     values = problem.evaluate(random_placements(problem, 60, 0))
     assert 0 < np.isinf(values).sum() < 60
 
@@ -122,8 +125,9 @@ def test_no_placements_have_no_values() -> None:
         np.full((1, 6), 70_000),
         np.full((1, 6), np.nan),
         [["gpu0"] * 6],
+        [[0] * 6, [0] * 5],
     ],
-    ids=["flat", "few", "few-of-none", "deep", "floats", "no-such-device", "negative", "large", "nan", "names"],
+    ids="flat few few-of-none deep floats no-such-device negative large nan names ragged".split(),
 )
 def test_wrong_placements_are_refused(placements: np.ndarray) -> None:
     problem = sw.Problem(chain(), cluster(2), split="free")
@@ -137,21 +141,50 @@ def test_wrong_placements_are_refused(placements: np.ndarray) -> None:
 
 @pytest.mark.parametrize(
     "priorities",
-    [np.zeros((1, 5)), np.zeros((2, 6)), [[0.0, 1.0, 2.0, 3.0, 4.0, np.nan]]],
-    ids=["few", "rows", "nan"],
+    [
+        np.zeros((1, 5)),
+        np.zeros((2, 6)),
+        [[0.0, 1.0, 2.0, 3.0, 4.0, np.nan]],
+        np.zeros((1, 1, 6)),
+        [["0"] * 6],
+        np.zeros((1, 6), dtype=complex),
+        [[0.0] * 6, [0.0] * 5],
+    ],
+    ids=["few", "rows", "nan", "deep", "names", "complex", "ragged"],
 )
 def test_wrong_priorities_are_refused(priorities: np.ndarray) -> None:
     problem = sw.Problem(chain(), cluster(2), "makespan")
-    with pytest.raises(sw.StagewrightError) as raised:
-        problem.evaluate(np.zeros((1, 6), dtype=np.uint16), priorities)
-    assert (raised.value.code, raised.value.place) == (ARRAYS, "priorities")
+    placements = np.zeros((1, 6), dtype=np.uint16)
+    for scored in (problem.evaluate, problem.simulate):
+        with pytest.raises(sw.StagewrightError) as raised:
+            scored(placements, priorities)
+        assert (raised.value.code, raised.value.place) == (ARRAYS, "priorities")
 
 
-def test_no_thread_is_refused() -> None:
+@pytest.mark.parametrize("priority", [np.zeros((1, 6)), 0.0, ["0"] * 6], ids=["deep", "number", "names"])
+def test_a_wrong_priority_is_refused(priority: Any) -> None:
+    problem = sw.Problem(chain(), cluster(2), "makespan")
+    for scored in (problem.violations, problem.place):
+        with pytest.raises(sw.StagewrightError) as raised:
+            scored(np.zeros(6, dtype=np.uint16), priority)
+        assert (raised.value.code, raised.value.place) == (ARRAYS, "priority")
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1 << 70])
+def test_wrong_numbers_of_threads_are_refused(threads: int) -> None:
+    problem = sw.Problem(chain(), cluster(2), split="free")
+    for scored in (problem.evaluate, problem.simulate):
+        with pytest.raises(sw.StagewrightError) as raised:
+            scored(np.zeros((1, 6), dtype=np.uint16), threads=threads)
+        assert (raised.value.code, raised.value.place) == ("U001", "threads")
+
+
+@pytest.mark.parametrize("seconds", [-1.0, np.inf, np.nan])
+def test_a_plan_takes_a_finite_time(seconds: float) -> None:
     problem = sw.Problem(chain(), cluster(2), split="free")
     with pytest.raises(sw.StagewrightError) as raised:
-        problem.evaluate(np.zeros((1, 6), dtype=np.uint16), threads=0)
-    assert (raised.value.code, raised.value.place) == ("U001", "threads")
+        problem.place(np.zeros(6, dtype=np.uint16), seconds=seconds)
+    assert (raised.value.code, raised.value.place) == ("U001", "seconds")
 
 
 def test_arrays_in_any_layout_are_read() -> None:
@@ -178,7 +211,7 @@ def test_a_placement_by_names() -> None:
         with pytest.raises(sw.StagewrightError) as raised:
             problem.placement(given)
         assert raised.value.code == NAMES
-    for given in (numbers[:5], None, "gpu0", [None] * 6):
+    for given in (numbers[:5], None, "gpu0", [None] * 6, ["gpu0", ["gpu1"]]):
         with pytest.raises(sw.StagewrightError) as raised:
             problem.place(given)  # type: ignore[arg-type]
         assert raised.value.code == ARRAYS
@@ -229,6 +262,36 @@ def test_invalid_problems_are_refused() -> None:
     with pytest.raises(sw.StagewrightError) as raised:
         sw.Problem(model, cluster(2), split="free", schedule="1f1b", microbatches=4)
     assert (raised.value.code, raised.value.place) == ("P003", "objective")
+
+
+def test_a_split_without_effect_is_a_warning() -> None:
+    for objective, why in [("latency", "whose rule is that of the calls"), ("makespan", "any operator may run")]:
+        with pytest.warns(sw.StagewrightWarning, match=f"split has no effect on .*{objective}.* {why}"):
+            problem = sw.Problem(chain(), cluster(2), objective, split="convex")  # type: ignore[arg-type]
+        assert problem.objective["kind"] == objective
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sw.Problem(chain(), cluster(2), "makespan")
+        sw.Problem(chain(), cluster(2), split="convex")
+
+
+def test_arrays_without_memory_are_an_error_of_python() -> None:
+    """The seconds of 1,000 operators on 65,536 devices are half a gigabyte, of which half is left."""
+    code = f"""
+import resource, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import stagewright as sw
+from support import chain, cluster
+problem = sw.Problem(chain(1000), cluster(65_536), split="free")
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 28), resource.getrlimit(resource.RLIMIT_AS)[1]))
+try:
+    problem.arrays()
+except MemoryError as error:
+    print("refused:", error)
+"""
+    found = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=120)
+    assert found.stdout == "refused: no memory for an array of 1000 times 65536 numbers\n", found.stderr
 
 
 def test_arrays_have_documented_shapes() -> None:
@@ -283,7 +346,7 @@ def test_arrays_in_other_forms() -> None:
     links = problem.arrays("networkx")
     assert [node["id"] for node in links["nodes"]] == problem.operators
     assert len(links["edges"]) == arrays["edge_index"].shape[1]
-    with pytest.raises(ValueError, match="unknown form"):
+    with pytest.raises(sw.StagewrightError, match="unknown form"):
         problem.arrays("dgl")  # type: ignore[arg-type]
 
 

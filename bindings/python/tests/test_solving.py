@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -171,9 +172,13 @@ def test_a_solver_of_another_objective_is_refused() -> None:
     [
         ("time_limit", -1.0),
         ("time_limit", 1e300),
+        ("time_limit", math.inf),
+        ("time_limit", math.nan),
         ("gap", 1.0),
         ("gap", -0.1),
+        ("gap", math.nan),
         ("threads", 0),
+        ("threads", -1),
         ("seed", -1),
         ("memory_limit", -1),
     ],

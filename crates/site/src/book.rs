@@ -17,8 +17,9 @@ pub(crate) const RUST: &str = "api/rust";
 /// Style beside that of mdBook.
 const STYLE: &str = include_str!("site.css");
 
-/// Writes the site into a folder, in place of what is there.
+/// Writes the site into a folder: a new one, an empty one, or that of an earlier site, which is replaced.
 pub(crate) fn write(root: &Path, parts: &[Part], out: &Path) -> Result<()> {
+    refuse_foreign(out)?;
     let folder = tempfile::tempdir().map_err(SiteError::file(&std::env::temp_dir()))?;
     let source = folder.path().join("src");
     let pages: BTreeMap<&str, &Page> =
@@ -40,6 +41,16 @@ pub(crate) fn write(root: &Path, parts: &[Part], out: &Path) -> Result<()> {
         Some(documentation) => files::copy(&documentation, &out.join(RUST)),
         None => Ok(()),
     }
+}
+
+/// mdBook empties its output folder, so other people's files must not be in it.
+fn refuse_foreign(out: &Path) -> Result<()> {
+    // mdBook writes this file into every site.
+    let is_site = out.join(".nojekyll").is_file();
+    if !out.exists() || is_site || files::list(out)?.is_empty() {
+        return Ok(());
+    }
+    Err(SiteError::Foreign(out.to_owned()))
 }
 
 /// What `cargo doc` has written beside this program, if it has.
@@ -150,6 +161,16 @@ mod tests {
         let expected =
             "# Summary\n\n[First](index.md)\n\n# Reference\n\n- [All](r/index.md)\n  - [C](r/c.md)\n";
         assert_eq!(summary(&parts).expect("titles"), expected);
+    }
+
+    #[test]
+    fn a_folder_with_other_files_is_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        refuse_foreign(folder.path()).expect("an empty folder");
+        std::fs::write(folder.path().join("thesis.tex"), "").expect("a file");
+        assert!(matches!(refuse_foreign(folder.path()), Err(SiteError::Foreign(_))));
+        std::fs::write(folder.path().join(".nojekyll"), "").expect("a file");
+        refuse_foreign(folder.path()).expect("an earlier site");
     }
 
     #[test]

@@ -18,6 +18,9 @@ pub(crate) enum SiteError {
         /// The reason.
         error: std::io::Error,
     },
+    /// An output folder with files that are not of an earlier site.
+    #[error("{} is not empty and not an earlier site: name another folder", .0.display())]
+    Foreign(PathBuf),
     /// A page of the repository that no part lists.
     #[error("{0} is in no part of the site: add it to `PARTS` in crates/site/src/contents.rs")]
     Unlisted(String),

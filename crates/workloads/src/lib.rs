@@ -53,6 +53,19 @@ pub enum Precision {
 }
 
 impl Precision {
+    /// All precisions.
+    pub const ALL: [Precision; 4] = [Precision::Fp32, Precision::Fp16, Precision::Bf16, Precision::Fp8];
+
+    /// Name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Precision::Fp32 => "fp32",
+            Precision::Fp16 => "fp16",
+            Precision::Bf16 => "bf16",
+            Precision::Fp8 => "fp8",
+        }
+    }
+
     /// Bytes of a number.
     pub fn bytes(self) -> u32 {
         match self {
@@ -71,6 +84,19 @@ pub enum Granularity {
     Operator,
     /// All kernels of a layer path and pass.
     Layer,
+}
+
+impl Granularity {
+    /// All granularities.
+    pub const ALL: [Granularity; 2] = [Granularity::Operator, Granularity::Layer];
+
+    /// Name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Granularity::Operator => "operator",
+            Granularity::Layer => "layer",
+        }
+    }
 }
 
 /// Options of generation.

@@ -40,11 +40,6 @@ values! {
     time_unit: TimeUnitDocument = "s" => TimeUnitDocument::S, "ms" => TimeUnitDocument::Ms,
         "us" => TimeUnitDocument::Us, "ns" => TimeUnitDocument::Ns;
     cost_rules: CostRules = "1" => CostRules::One, "2" => CostRules::Two;
-    optimizer: Optimizer = "sgd" => Optimizer::Sgd, "momentum" => Optimizer::Momentum, "adam" => Optimizer::Adam;
-    granularity: Granularity = "operator" => Granularity::Operator, "layer" => Granularity::Layer;
-    workload_precision: workloads::Precision = "fp32" => workloads::Precision::Fp32,
-        "fp16" => workloads::Precision::Fp16, "bf16" => workloads::Precision::Bf16,
-        "fp8" => workloads::Precision::Fp8;
     optimization: Optimization = "none" => Optimization::None, "basic" => Optimization::Basic,
         "extended" => Optimization::Extended;
     transfer: TransferKind = "send" => TransferKind::Send, "all-reduce" => TransferKind::AllReduce,
@@ -66,6 +61,18 @@ pub(crate) fn gradients() -> impl TypedValueParser<Value = GradientsDocument> {
             GradientsDocument::Reversed,
         ),
     ])
+}
+
+pub(crate) fn optimizer() -> impl TypedValueParser<Value = Optimizer> {
+    one_of(Optimizer::ALL.map(|optimizer| (optimizer.name(), "", optimizer)))
+}
+
+pub(crate) fn granularity() -> impl TypedValueParser<Value = Granularity> {
+    one_of(Granularity::ALL.map(|granularity| (granularity.name(), "", granularity)))
+}
+
+pub(crate) fn workload_precision() -> impl TypedValueParser<Value = workloads::Precision> {
+    one_of(workloads::Precision::ALL.map(|precision| (precision.name(), "", precision)))
 }
 
 pub(crate) fn precision() -> impl TypedValueParser<Value = Precision> {

@@ -58,7 +58,7 @@ def compare(
         Ctrl-C ends the comparison with the rows so far; the last of them has the reason ``interrupted``.
 
     Raises:
-        StagewrightError: If a solver is unknown.
+        StagewrightError: If a solver is unknown, or two have the same name.
     """
     import pandas as pd
 
@@ -95,7 +95,8 @@ def _named(solvers: Sequence[str | Solver | Plan]) -> dict[str, str | Solver | P
         else:
             name = getattr(solver, "__name__", type(solver).__name__)
         if name in named:
-            raise ValueError(f"two solvers are called {name!r}: give a mapping that names them")
+            cause = f"two solvers are called {name!r}"
+            raise StagewrightError("U001", cause, "solvers", "give a mapping that names them")
         named[name] = solver
     return named
 

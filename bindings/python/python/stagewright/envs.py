@@ -41,7 +41,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from .errors import StagewrightError
-from .problems import Problem
+from .problems import Problem, _array
 
 Mode = Literal["one-shot", "progressive"]
 Observation = dict[str, Any]
@@ -66,8 +66,10 @@ class _Episodes:
         threads: int | None,
     ) -> None:
         if mode not in ("one-shot", "progressive"):
-            raise ValueError(f"mode is {mode!r}, expected 'one-shot' or 'progressive'")
+            raise StagewrightError("U001", f"mode is {mode!r}", "mode", "give one-shot or progressive")
         arrays = problem.arrays()
+        if not len(arrays["colocation"]):
+            raise StagewrightError("U001", "the model has no operators", "problem", "give a model with operators")
         self.problem, self.mode, self.count, self.threads = problem, mode, count, threads
         self.group_of = _group_of(arrays, groups)
         self.groups = int(self.group_of.max()) + 1
@@ -77,7 +79,8 @@ class _Episodes:
         self.can_run: npt.NDArray[np.bool_] = can_run
         if not can_run.any(axis=1).all():
             nowhere = int(np.flatnonzero(~can_run.any(axis=1))[0])
-            raise ValueError(f"group {nowhere} can run on no device")
+            help = "divide the group, or change the pins of its operators"
+            raise StagewrightError("U001", f"group {nowhere} can run on no device", "groups", help)
         # The first member of every group in topological order gives the group its place.
         position = np.empty(len(self.group_of), dtype=np.int64)
         position[arrays["topological"]] = np.arange(len(position))
@@ -91,7 +94,7 @@ class _Episodes:
         microbatches = problem.objective.get("microbatches") or 1
         self.penalty = PENALTY * self.serial_seconds * microbatches if penalty is None else float(penalty)
         if not np.isfinite(self.penalty) or self.penalty < 0.0:
-            raise ValueError(f"penalty is {penalty!r}, expected seconds")
+            raise StagewrightError("U001", f"penalty is {penalty!r}", "penalty", "give a finite number of seconds")
         # The devices that can run a group come first, in a row of each group.
         self._choices = np.argsort(~can_run, axis=1, kind="stable")
         self._choice_counts = can_run.sum(axis=1)
@@ -128,7 +131,7 @@ class _Episodes:
         """Starts an episode for every generator, at the placement of the options if there is one."""
         options = options or {}
         if unknown := options.keys() - {"placement"}:
-            raise ValueError(f"unknown options {sorted(unknown)}, expected 'placement'")
+            raise StagewrightError("U001", f"unknown options {sorted(unknown)}", "options", "give `placement`")
         if (given := options.get("placement")) is not None:
             devices = self.problem.placement(given)
             if len(devices) != len(self.group_of):
@@ -158,7 +161,7 @@ class _Episodes:
         """Places and returns rewards, ``float64[n]``. Actions are ``int[n, G]`` for one shot, else ``int[n]``."""
         if not self.is_started or self.is_over:
             raise gymnasium.error.ResetNeeded("the episode is over: call reset()")
-        devices = np.asarray(actions)
+        devices = _array(actions, "action")
         shape = (self.count,) if self.mode == "progressive" else (self.count, self.groups)
         is_valid = devices.shape == shape and devices.dtype.kind in "iu"
         if not is_valid or devices.min() < 0 or devices.max() >= self.devices:
@@ -324,7 +327,7 @@ class PlacementEnv(_Placements, gymnasium.Env[Observation, Any]):
             StagewrightError: If the action is not one of the action space.
             gymnasium.error.ResetNeeded: If the episode is over.
         """
-        reward = float(self._episodes.act(np.asarray(action)[None])[0])
+        reward = float(self._episodes.act(_array(action, "action")[None])[0])
         return self._episodes.observe(0), reward, self._episodes.is_over, False, self._info()
 
     def _info(self) -> dict[str, Any]:
@@ -364,7 +367,7 @@ class PlacementVectorEnv(_Placements, gymnasium.vector.VectorEnv[Observation, An
         render_mode: None = None,
     ) -> None:
         if num_envs < 1:
-            raise ValueError(f"num_envs is {num_envs}, expected at least 1")
+            raise StagewrightError("U001", f"num_envs is {num_envs}", "num_envs", "give at least 1")
         self.num_envs, self.render_mode = num_envs, render_mode
         self._episodes = _Episodes(problem, mode, groups, penalty, num_envs, threads)
         self._generators = [seeding.np_random()[0] for _ in range(num_envs)]
@@ -380,7 +383,8 @@ class PlacementVectorEnv(_Placements, gymnasium.vector.VectorEnv[Observation, An
         if seed is not None:
             seeds = [seed + at for at in range(self.num_envs)] if isinstance(seed, int) else seed
             if len(seeds) != self.num_envs:
-                raise ValueError(f"{len(seeds)} seeds for {self.num_envs} placements")
+                cause = f"{len(seeds)} seeds for {self.num_envs} placements"
+                raise StagewrightError("U001", cause, "seed", "give one for each placement")
             for at, own in enumerate(seeds):
                 if own is not None:
                     self._generators[at] = seeding.np_random(own)[0]
@@ -424,7 +428,7 @@ def _with_masks(infos: dict[str, Any], count: int) -> dict[str, Any]:
 def _group_of(arrays: dict[str, Any], groups: npt.ArrayLike | None) -> npt.NDArray[np.int64]:
     """The group of every operator, numbered from 0."""
     colocation = arrays["colocation"]
-    given = colocation if groups is None else np.asarray(groups)
+    given = colocation if groups is None else _array(groups, "groups")
     if given.shape != colocation.shape or given.dtype.kind not in "iu":
         cause = f"the groups are of shape {given.shape} and type {given.dtype}"
         raise StagewrightError("Z001", cause, "groups", f"give an integer for each of {len(colocation)} operators")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from . import _native
-from .errors import StagewrightWarning
+from .errors import StagewrightError, StagewrightWarning, visible
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +29,7 @@ class Model:
     def __init__(self, native: _native.Model) -> None:
         self._native = native
         for note in native.notes:
-            warnings.warn(note, StagewrightWarning, stacklevel=3)
+            warnings.warn(visible(note), StagewrightWarning, stacklevel=3)
 
     @property
     def name(self) -> str:
@@ -53,8 +53,7 @@ class Model:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the model as native JSON, which every command of the program reads."""
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(self._native.to_json())
+        self._native.save(os.fspath(path))
 
     def __len__(self) -> int:
         return len(self._native)
@@ -123,7 +122,7 @@ def load(
         "gradients": gradients,
     }
     if tied not in ("copy", "together"):
-        raise ValueError(f"tied is {tied!r}, expected 'copy' or 'together'")
+        raise StagewrightError("U001", f"tied is {tied!r}", "tied", "give copy or together")
     return Model(_native.Model.read(os.fspath(path), _options(given)))
 
 
@@ -139,8 +138,9 @@ def Graph(
 
     Args:
         operators: A dictionary for each operator, with the fields of ``stagewright.graph/2``: ``name``, ``seconds`` by
-            device class or ``flop`` and ``bytes_moved``, ``parameter_bytes``, ``pass`` and others. Or a whole document.
-            Or a dictionary of columns: ``name``, ``flop`` and others, each a sequence with an entry for every operator.
+            device class or ``flop`` and ``bytes_moved``, ``parameter_bytes``, ``pass`` and others. Or a whole document,
+            without ``tensors``, ``name`` and ``parameters`` beside it. Or a dictionary of columns: ``name``, ``flop``
+            and others, each a sequence with an entry for every operator.
         tensors: A dictionary for each tensor: ``producer``, ``consumers``, ``bytes``; operators are given by name.
         name: Name of the model.
         parameters: Parameters that several operators read: ``name``, ``bytes``, ``readers``.
@@ -158,6 +158,10 @@ def Graph(
         2
     """
     if isinstance(operators, Mapping) and "operators" in operators:
+        for argument, value in (("tensors", tensors), ("name", name), ("parameters", parameters)):
+            if len(value) > 0:
+                cause = f"`{argument}` is given beside a whole document"
+                raise StagewrightError("U001", cause, argument, "leave it out, or put it into the document")
         document = dict(operators)
     else:
         rows = _rows(operators) if isinstance(operators, Mapping) else [dict(operator) for operator in operators]
@@ -310,9 +314,10 @@ def _rows(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Columns as rows; numbers that are not known (NaN) are left out."""
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        raise ValueError(f"the columns have different lengths: {lengths}")
+        cause = f"the columns have different lengths: {lengths}"
+        raise StagewrightError("U001", cause, "operators", "give every column an entry for each operator")
     if "name" not in columns:
-        raise ValueError("the column `name` is missing")
+        raise StagewrightError("U001", "the column `name` is missing", "operators", "name the operators")
     rows = [dict(zip(columns, row)) for row in zip(*columns.values())]
     return [{name: value for name, value in row.items() if not _is_nan(value)} for row in rows]
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from .errors import StagewrightError, StagewrightWarning
+from .errors import StagewrightError, StagewrightWarning, visible
 from .models import Model, _plain
 from .plans import Plan
 
@@ -42,7 +42,7 @@ class Problem:
         model: The model.
         cluster: A name such as ``8xa100``, a file, or a document; by default the model's own.
         objective: ``throughput``, ``latency`` or ``makespan``.
-        split: ``contiguous``, ``convex`` or ``free``, for throughput.
+        split: ``contiguous``, ``convex`` or ``free``, for throughput; without effect on others, which is a warning.
         communication: ``serial``, ``overlap`` or ``duplex``, for throughput.
         training: ``combined`` or ``separate``: scoring of the passes, for throughput.
         schedule: ``gpipe``, ``1f1b``, ``zero-bubble`` or ``none``: the value is then the time of an iteration.
@@ -103,7 +103,7 @@ class Problem:
         self._model, self._arguments = model, arguments
         self._native = _native.Problem(model._native, arguments)
         for note in self._native.notes:
-            warnings.warn(note, StagewrightWarning, stacklevel=3)
+            warnings.warn(visible(note), StagewrightWarning, stacklevel=3)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self._model, self._arguments)
@@ -162,8 +162,12 @@ class Problem:
 
         Returns:
             Seconds, ``float64[n]``; infinity for placements that violate a constraint, which :meth:`violations` names.
+
+        Raises:
+            StagewrightError: If an array has another shape or type, a device is unknown, or ``threads`` is not a
+                number of threads.
         """
-        return self._native.evaluate(_rows(placements), _numbers(priorities), threads)
+        return self._native.evaluate(_rows(placements), _priorities(priorities), _threads(threads))
 
     def simulate(
         self,
@@ -183,9 +187,12 @@ class Problem:
                 work, for which its plans have memory, and all others in the order in which they become ready.
             timeline: Return the timelines as well, which take far longer than the steps.
             threads: As for :meth:`evaluate`.
+
+        Raises:
+            StagewrightError: As for :meth:`evaluate`.
         """
-        rows, numbers = _rows(placements), _numbers(priorities)
-        makespan, peak_bytes = self._native.simulate(rows, numbers, threads)
+        rows, numbers = _rows(placements), _priorities(priorities)
+        makespan, peak_bytes = self._native.simulate(rows, numbers, _threads(threads))
         timelines = []
         if timeline:
             for at, row in enumerate(rows):
@@ -195,13 +202,14 @@ class Problem:
 
     def violations(self, placement: npt.ArrayLike, priority: npt.ArrayLike | None = None) -> list[str]:
         """The constraints that a placement violates, in words; empty if it is feasible."""
-        return self._native.violations(self.placement(placement), _row(priority))
+        return self._native.violations(self.placement(placement), _priority(priority))
 
     def placement(self, devices: npt.ArrayLike | Mapping[str, str | int] | Sequence[str]) -> npt.NDArray[np.uint16]:
         """A placement as an array, from numbers or names of devices, or from a mapping by operator.
 
         Raises:
-            StagewrightError: If an operator is missing or unknown, or a device is unknown.
+            StagewrightError: If an operator is missing or unknown, a device is unknown, or the array has another shape
+                or type.
         """
         if isinstance(devices, Mapping):
             missing = [name for name in self.operators if name not in devices]
@@ -212,16 +220,17 @@ class Problem:
                 raise StagewrightError("Z002", f"the model has no operator `{unknown}`")
             devices = [devices[name] for name in self.operators]
         given: Any = devices
-        array = np.asarray(given)
+        array = _array(given, "placement")
         if array.dtype.kind in "UO" and array.ndim == 1:
             numbers = {name: number for number, name in enumerate(self.devices)}
             try:
                 # Not from the array, in which numbers beside names have become text.
-                array = np.array([numbers[device] if isinstance(device, str) else device for device in given])
+                numbered = [numbers[device] if isinstance(device, str) else device for device in given]
             except KeyError as error:
                 help = f"the devices are {', '.join(self.devices[:8])}"
                 raise StagewrightError("Z002", f"the cluster has no device {error}", None, help) from None
-        return _unsigned(array, 1)
+            array = _array(numbered, "placement")
+        return _unsigned(array, "placement", 1)
 
     def place(
         self,
@@ -240,9 +249,9 @@ class Problem:
             seconds: How long it took to find, for the plan.
 
         Raises:
-            StagewrightError: If the placement violates a constraint.
+            StagewrightError: If the placement violates a constraint, or an argument is invalid.
         """
-        return Plan(self, self._native.place(self.placement(placement), _row(priority), solver, seconds))
+        return Plan(self, self._native.place(self.placement(placement), _priority(priority), solver, seconds))
 
     def read_plan(self, path: PathLike) -> Plan:
         """Reads a plan for this problem: a plan document, a split of the NeurIPS 2020 package, or a device for every
@@ -256,8 +265,8 @@ class Problem:
         Args:
             form: ``numpy`` returns the arrays below. ``torch_geometric`` returns the arguments of
                 ``torch_geometric.data.Data`` as NumPy arrays: ``x`` (features of operators), ``edge_index``,
-                ``edge_attr`` and ``num_nodes``. ``networkx`` returns node-link data, which ``networkx.node_link_graph``
-                reads.
+                ``edge_attr`` and ``num_nodes``. ``networkx`` returns node-link data, which
+                ``networkx.node_link_graph(data, edges="edges")`` of networkx 3.4 or later reads.
 
         Returns:
             For ``numpy``, with O operators, T tensors, E pairs of producer and consumer and D devices:
@@ -273,12 +282,17 @@ class Problem:
             - ``tensor_seconds`` ``float64[T, D]``: time of a tensor over the link of a device.
             - ``memory_bytes`` ``float64[D]``: infinity if unlimited. ``device_kind`` ``int64[D]``, ``is_host``
               ``bool[D]``.
+
+        Raises:
+            MemoryError: If there is no memory for the arrays of a number for each device.
+            StagewrightError: If the form is unknown.
         """
         arrays: dict[str, Any] = self._native.arrays()
         if form == "numpy":
             return arrays
         if form not in ("torch_geometric", "networkx"):
-            raise ValueError(f"unknown form {form!r}: numpy, torch_geometric or networkx")
+            help = "give numpy, torch_geometric or networkx"
+            raise StagewrightError("U001", f"unknown form {form!r}", "form", help)
         of_edges = arrays["tensor_bytes"][arrays["edge_tensor"]]
         seconds = np.where(np.isfinite(arrays["seconds"]), arrays["seconds"], -1.0)
         columns = ["flop", "parameter_bytes", "optimizer_bytes", "activation_bytes", "workspace_bytes"]
@@ -319,29 +333,52 @@ def _restored(model: Model, arguments: str) -> Problem:
     return problem
 
 
-def _unsigned(array: npt.NDArray[Any], dimensions: int) -> npt.NDArray[np.uint16]:
+def _array(given: Any, place: str) -> npt.NDArray[Any]:
+    """An argument as an array."""
+    try:
+        return np.asarray(given)
+    except ValueError as error:
+        raise StagewrightError("Z001", str(error), place, "give rows of the same length") from None
+
+
+def _check_dimensions(array: npt.NDArray[Any], place: str, dimensions: int) -> None:
     if array.ndim != dimensions:
         shape = "(placements, operators)" if dimensions == 2 else "(operators,)"
-        raise StagewrightError("Z001", f"the shape is {array.shape}, expected {shape}", "placements")
+        cause = f"the shape is {array.shape}, expected {shape}"
+        raise StagewrightError("Z001", cause, place, "give an entry for each operator, in the order of the model")
+
+
+def _unsigned(array: npt.NDArray[Any], place: str, dimensions: int) -> npt.NDArray[np.uint16]:
+    _check_dimensions(array, place, dimensions)
     if array.dtype != np.uint16:
         if array.dtype.kind not in "iub" or (array.size and (array.min() < 0 or array.max() > 0xFFFF)):
-            raise StagewrightError(
-                "Z001",
-                f"the numbers of devices are of type {array.dtype}, or out of range",
-                "placements",
-                "give integers from 0, below the number of devices",
-            )
+            cause = f"the numbers of devices are of type {array.dtype}, or out of range"
+            raise StagewrightError("Z001", cause, place, "give integers from 0, below the number of devices")
         array = array.astype(np.uint16)
     return np.require(array, np.uint16, ["C", "A"])
 
 
+def _floats(array: npt.NDArray[Any], place: str, dimensions: int) -> npt.NDArray[np.float64]:
+    _check_dimensions(array, place, dimensions)
+    if array.dtype.kind not in "iubf":
+        raise StagewrightError("Z001", f"the priorities are of type {array.dtype}", place, "give real numbers")
+    return np.require(array, np.float64, ["C", "A"])
+
+
 def _rows(placements: npt.ArrayLike) -> npt.NDArray[np.uint16]:
-    return _unsigned(np.asarray(placements), 2)
+    return _unsigned(_array(placements, "placements"), "placements", 2)
 
 
-def _numbers(priorities: npt.ArrayLike | None) -> npt.NDArray[np.float64] | None:
-    return None if priorities is None else np.require(np.atleast_2d(priorities), np.float64, ["C", "A"])
+def _priorities(given: npt.ArrayLike | None) -> npt.NDArray[np.float64] | None:
+    return None if given is None else _floats(np.atleast_2d(_array(given, "priorities")), "priorities", 2)
 
 
-def _row(priority: npt.ArrayLike | None) -> npt.NDArray[np.float64] | None:
-    return None if priority is None else np.require(priority, np.float64, ["C", "A"])
+def _priority(given: npt.ArrayLike | None) -> npt.NDArray[np.float64] | None:
+    return None if given is None else _floats(_array(given, "priority"), "priority", 1)
+
+
+def _threads(count: int | None) -> int | None:
+    # A pool has at most this number of threads.
+    if count is not None and not 1 <= count <= 0xFFFF:
+        raise StagewrightError("U001", f"{count} threads", "threads", "give at least 1 and at most 65535")
+    return count

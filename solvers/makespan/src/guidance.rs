@@ -6,6 +6,7 @@
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
+use stagewright_core::csr::Csr;
 use stagewright_core::graph::ClassId;
 use stagewright_core::ids::{Id, Keyed};
 
@@ -18,8 +19,8 @@ use super::multilevel::{ClusterId, Level};
 pub struct Guidance {
     /// Prefix sums of the weights of units to move.
     picks: Vec<f64>,
-    /// One class of every unit.
-    class_of: Keyed<ClusterId, ClassId>,
+    /// The classes of every unit.
+    classes: Csr<ClassId>,
     /// The unit of every class.
     unit_of: Keyed<ClassId, ClusterId>,
     devices: usize,
@@ -46,12 +47,11 @@ impl Guidance {
         let (units, devices) = (level.len(), instance.device_count());
         assert_eq!(picks.len(), units, "a weight for every unit");
         assert_eq!(targets.len(), units * devices, "a weight for every unit and device");
-        let classes = instance.graph().class_ids();
-        let mut class_of = Keyed::filled(ClassId(0), units);
-        for class in classes.clone().rev() {
-            class_of[level.cluster_of(class)] = class;
-        }
-        let unit_of: Keyed<ClassId, ClusterId> = classes.map(|class| level.cluster_of(class)).collect();
+        let unit_of: Keyed<ClassId, ClusterId> =
+            instance.graph().class_ids().map(|class| level.cluster_of(class)).collect();
+        let mut members: Vec<(ClusterId, ClassId)> =
+            unit_of.iter().copied().zip(instance.graph().class_ids()).collect();
+        members.sort_unstable();
         let kept = |a: ClassId, b: ClassId| {
             let [a, b] = [a, b].map(|class| unit_of[class]);
             let of = |from, to| {
@@ -63,7 +63,7 @@ impl Guidance {
         let groups = Groups::weighted(instance, kept);
         Guidance {
             picks: running(picks),
-            class_of,
+            classes: Csr::from_sorted(units, members.into_iter()),
             unit_of,
             devices,
             targets: targets.chunks(devices.max(1)).flat_map(running).collect(),
@@ -78,7 +78,9 @@ impl Guidance {
 
     /// A class to move; `None` if no unit has a positive weight.
     pub(super) fn pick(&self, rng: &mut impl Rng) -> Option<ClassId> {
-        draw(&self.picks, rng).map(|unit: ClusterId| self.class_of[unit])
+        let unit: ClusterId = draw(&self.picks, rng)?;
+        let classes = self.classes.row(unit);
+        (!classes.is_empty()).then(|| classes[rng.random_range(0..classes.len())])
     }
 
     /// A device for a class; `None` if no device has a positive weight.

@@ -145,7 +145,11 @@ impl SearchState {
             (Changed::Stretch, None) => None,
             (Changed::Group(level), _) => match guidance.filter(|_| rng.random_bool(GUIDED)) {
                 Some(guidance) => {
-                    let class = guidance.pick(rng)?;
+                    // A move that starts from the critical path moves what is on it.
+                    let class = match place {
+                        Some(_) => instance.graph().class_of(op),
+                        None => guidance.pick(rng)?,
+                    };
                     let to = guidance.target(class, rng)?;
                     let groups = guidance.groups();
                     self.shift(groups.around(level.min(groups.level_count() - 1), class), to, instance)

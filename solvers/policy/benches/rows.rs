@@ -1,6 +1,6 @@
 //! The segment sum compared with candle's operations, as bytes per second that must be read and written.
 //!
-//! Items have 96 numbers, as in the network, and a graph has two edges per node. `segments` sums edges into nodes,
+//! Items have 64 numbers, as in the network, and a graph has two edges per node. `segments` sums edges into nodes,
 //! compared with `index_add`; `gather` copies nodes to edges, compared with `index_select`; `messages` sums, for each
 //! node, the source nodes of its edges, which candle cannot do in one operation, so it is compared with `select_add`,
 //! which combines `index_select` and `index_add`; `pool` sums all nodes into one. With the feature `cuda` and a GPU,
@@ -21,7 +21,7 @@ use stagewright_core::ids::Id;
 use stagewright_core::seed::stream;
 use stagewright_policy::rows::Rows;
 
-const WIDTH: usize = 96;
+const WIDTH: usize = 64;
 const EDGES: [usize; 3] = [10_000, 100_000, 1_000_000];
 
 /// A random graph, with items on its edges and nodes.

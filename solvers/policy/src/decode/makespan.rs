@@ -1,6 +1,7 @@
-//! Schedules decoded from a prediction.
+//! Schedules decoded from a prediction, as changes of the schedule that the network has read.
 //!
-//! Units that belong together are merged into groups, and each group goes to the device with the highest mean affinity
+//! A unit that stays where most of its work is keeps the devices of all its operators, so a prediction that changes nothing is
+//! as good as that schedule, whatever the units are. Units that belong together are merged into groups, and each group goes to the device with the highest mean affinity
 //! of its units, weighted by their work. At a positive temperature both are sampled: an edge is kept with the
 //! probability that the grouping head assigns to it, and the group's affinities get Gumbel noise (perturb and maximise:
 //! Papandreou and Yuille, ICCV 2011).
@@ -14,11 +15,11 @@ use stagewright_core::ids::Keyed;
 use stagewright_core::seed;
 use stagewright_core::solver::Stop;
 use stagewright_makespan::schedule::{Best, Evaluator, Schedule, is_better};
-use stagewright_makespan::{assigned, rank};
+use stagewright_makespan::{ClusterId, assigned, rank};
 
 use super::gumbel;
 use crate::predict::Prediction;
-use crate::subject::Subject;
+use crate::subject::{Base, Subject};
 
 /// Smallest probability counted.
 const LEAST: f64 = 1e-9;
@@ -143,11 +144,27 @@ pub(crate) fn order(subject: &Subject<'_, '_>, prediction: &Prediction) -> Vec<O
 /// Temperatures of the draws of a batch.
 const TEMPERATURES: [f64; 4] = [0.0, 0.25, 0.5, 1.0];
 
-/// The best schedule of `count` draws from a prediction. Each draw is simulated under the priorities that its devices
-/// imply and under those of the network. Draws are scored in parallel; their random streams depend on their number, not
+/// The devices of the operators after units have moved from `base` to `homes`.
+fn moved(
+    subject: &Subject<'_, '_>,
+    base: &Base,
+    device_of: &[DeviceId],
+    homes: &Keyed<ClusterId, DeviceId>,
+) -> Vec<DeviceId> {
+    let graph = subject.instance.graph();
+    let home = |(op, &device): (OpId, &DeviceId)| {
+        let unit = subject.level.cluster_of(graph.class_of(op));
+        if homes[unit] == base.home[unit] { device } else { homes[unit] }
+    };
+    graph.operators().zip(device_of).map(home).collect()
+}
+
+/// The best schedule of `count` draws from a prediction for a schedule, `from`. Each draw is simulated under the priorities
+/// that its devices imply, under those of the network and under those of `from`. Draws are scored in parallel; their random streams depend on their number, not
 /// on the thread.
 pub(crate) fn best_of_draws<'s, 'p>(
     subject: &Subject<'s, 'p>,
+    (base, from): (&Base, &Schedule),
     prediction: &Prediction,
     evaluators: &mut [Evaluator<'s, 'p>],
     count: usize,
@@ -164,9 +181,14 @@ pub(crate) fn best_of_draws<'s, 'p>(
         // The first two draws are the most likely assignments, ungrouped and grouped.
         let temperature = if number < 2 { 0.0 } else { TEMPERATURES[1 + (number / 2) % 3] };
         let homes = homes(subject, prediction, number % 2 == 1, temperature, &mut rng);
-        let device_of = subject.level.project(instance, &homes.into());
+        let device_of = moved(subject, base, &from.device_of, &homes.into());
         let implied = assigned::order(instance, &device_of);
         let best = Best::better_of(None, evaluator, Schedule::by_order(device_of.clone(), &implied));
+        let best = Best::better_of(
+            best,
+            evaluator,
+            Schedule { device_of: device_of.clone(), ranks: from.ranks.clone() },
+        );
         Best::better_of(best, evaluator, Schedule::by_order(device_of, &by_network))
     };
     let walks = evaluators.len().max(1);

@@ -26,8 +26,10 @@ const LINEAR_SHARE: f64 = 0.1;
 const REFINEMENTS: u64 = 3;
 /// Evaluators among which draws are divided, independent of the number of threads.
 const EVALUATORS: usize = 4;
-/// Shares of the remaining time for the searches; the network reads the plan before each.
-const SEARCHES: [f64; 2] = [0.3, 1.0];
+/// Shares of the remaining time for the searches; the network reads the plan before each, if that takes at most `READING` of
+/// the search's time.
+const SEARCHES: [f64; 7] = [0.1, 0.15, 0.2, 0.25, 0.35, 0.5, 1.0];
+const READING: f64 = 0.2;
 /// Separates the random streams of the refinements.
 const TASKS: u64 = 1 << 20;
 
@@ -72,7 +74,7 @@ pub(super) fn solve(
             }
             let (prediction, base) = run.ask(network, subject, bound.value, context)?;
             context.emit(Event::Phase { name: "plans sampled from the network".into() });
-            let found = run.draw(subject, &prediction, parts.draws, refinement, context)?;
+            let found = run.draw(subject, &base, &prediction, parts.draws, refinement, context)?;
             guide = Some(guidance(subject, &base, &prediction));
             if !run.take(found, context) {
                 break;
@@ -81,23 +83,25 @@ pub(super) fn solve(
         }
     }
     if parts.search {
+        let mut is_new = false;
         for (number, share) in (1..).zip(SEARCHES) {
             if run.is_over(&bound, context) {
                 break;
             }
-            if let (Some((network, subject)), None) = (&reader, &guide) {
+            context.emit(Event::Phase { name: "search".into() });
+            let left = context.stop().remaining().map_or(f64::INFINITY, |left| left.as_secs_f64());
+            if let Some((network, subject)) = &reader
+                && (guide.is_none() || is_new && run.reads_within(READING * share * left))
+            {
                 let (prediction, base) = run.ask(network, subject, bound.value, context)?;
                 guide = Some(guidance(subject, &base, &prediction));
             }
-            context.emit(Event::Phase { name: "search".into() });
             let mut part = context.time_slice(share);
             // Every search has its own random streams, far from those of other seeds.
             part.seed = part.seed.wrapping_add(number << 32);
             let from = run.best.clone().unwrap_or_else(|| run.base.clone());
             let found = anneal(instance, from, guide.as_ref(), &bound, &mut part)?;
-            if run.take(Some(found), context) {
-                guide = None;
-            }
+            is_new = run.take(Some(found), context);
         }
     }
     let statistics = vec![
@@ -173,6 +177,7 @@ impl<'s, 'p> Run<'s, 'p> {
     fn draw(
         &mut self,
         subject: &Subject<'s, 'p>,
+        base: &Base,
         prediction: &Prediction,
         draws: usize,
         refinement: u64,
@@ -181,8 +186,9 @@ impl<'s, 'p> Run<'s, 'p> {
         let mut evaluators = vec![self.evaluator.clone(); EVALUATORS];
         let before = self.evaluator.runs;
         let (seed, stop) = ((context.seed, refinement * TASKS), context.stop().clone());
-        let found =
-            context.in_pool(|| best_of_draws(subject, prediction, &mut evaluators, draws, seed, &stop))?;
+        let read = (base, &self.base.schedule);
+        let found = context
+            .in_pool(|| best_of_draws(subject, read, prediction, &mut evaluators, draws, seed, &stop))?;
         self.evaluator.runs += evaluators.iter().map(|evaluator| evaluator.runs - before).sum::<u64>();
         Ok(found)
     }
@@ -206,6 +212,11 @@ impl<'s, 'p> Run<'s, 'p> {
             let is_enough = best.score.fits() && context.is_enough(best.score.makespan, bound.value);
             is_enough || context.stop().reason().is_some()
         })
+    }
+
+    /// Whether the network reads a schedule within some seconds, by its readings so far.
+    fn reads_within(&self, seconds: f64) -> bool {
+        self.seconds <= seconds * self.asked as f64
     }
 
     fn announce(&self, context: &mut Context<'_>) {

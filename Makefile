@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test wheel bench-python build-cuda test-runtimes screenshot lint fmt doc site bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-costs bench-pipelines reproduce bench-gdp bench-placeto bench-hsdag bench-policy bench-policy-ablation policy policy-stages bench-systems bench-systems-large systems
+.PHONY: rust setup demo test wheel bench-python build-cuda gpu-bundle test-runtimes screenshot lint fmt doc site bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-costs bench-pipelines reproduce bench-gdp bench-placeto bench-hsdag bench-policy bench-policy-ablation policy policy-stages bench-systems bench-systems-large systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -47,6 +47,11 @@ bench-python: wheel
 build-cuda: setup
 	@command -v nvcc >/dev/null || { variables=$$(data/setup/install-cuda-toolkit) && eval "$$variables"; } && \
 	  $(CARGO) test --no-run --package stagewright-policy --features cuda --all-targets
+
+# Everything that a GPU machine without Rust and without a network needs, for compute capability 90 unless CUDA_COMPUTE_CAP
+# says otherwise, in target/gpu-bundle.tar.xz. See docs/cuda.md.
+gpu-bundle: setup
+	data/gpu/make-bundle $(or $(CARGO_TARGET_DIR),target)/gpu-bundle
 
 # Loads exports into the runtimes that they are for. Needs Python 3.10 or later and a network; docs/runtimes.md has all of
 # the runtimes that can be added with RUNTIMES="…", several gigabytes, and with ALONE="…", without what these depend on.

@@ -6,12 +6,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use stagewright::core::document::{PlanDocument, RegretDocument};
+use stagewright::core::placement::Placement;
 use stagewright::core::problem::Problem;
 use stagewright::core::solver::{Context, Observer, Solution, SolveError, Status};
 use stagewright::core::tolerance;
 use stagewright::diagnose::{DiagnosisEffort, diagnose};
 use stagewright::explain::Merged;
-use stagewright::formats::write_plan;
+use stagewright::formats::{PlanFile, sibling, write_plan};
 use stagewright::report::convergence::Convergence;
 use stagewright::report::document::{Provenance, plan_document};
 use stagewright::report::html::{self, Page};
@@ -24,11 +25,11 @@ use stagewright::{reading, robust};
 use super::args::PlanArguments;
 use super::error::{CliError, Result};
 use super::exit::Exit;
-use super::files::{self, Outputs};
+use super::files::{self, Input, Outputs};
 use super::policy;
 use super::progress::Progress;
 use super::recorder::Recorder;
-use super::resolve::{self, Chosen, Robustness, Solving};
+use super::resolve::{self, Chosen, Documents, Robustness, Solving};
 use super::{export, interrupt, joint, output, simulate, strategies};
 
 /// Maximum time of a diagnosis; it also ends with the time limit of the solve.
@@ -44,11 +45,6 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     if arguments.parallel.parallel.is_some() {
         return joint::plan(arguments, verbose);
     }
-    if arguments.start.is_some() {
-        return Err(CliError::new("U013", "--start is only for strategy problems")
-            .at("--start")
-            .help("leave it out"));
-    }
     let outputs = outputs(arguments)?;
     let objective = resolve::objective(&arguments.objective)?;
     let solving = solving(arguments)?;
@@ -58,17 +54,20 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     }
     resolve::counts(&chosen, &solving)?;
     let robustness = resolve::robustness(arguments, &objective)?;
+    files::at_most_one_standard(&[Some(&arguments.model.model), arguments.start.as_deref()])?;
     let documents = resolve::documents(&arguments.model)?;
+    let start = arguments.start.as_deref().map(|path| start_plan(path, &documents)).transpose()?;
     let (options, batch, coverage) =
         (documents.options.clone(), documents.batch(), documents.coverage.clone());
     let problem = resolve::problem(documents, objective)?;
     if let Some(merged) = Merged::from_problem(&problem) {
         output::note(&format!("note: {}", merged.text()));
     }
+    let start = start.map(|(label, plan)| start_placement(&label, &plan, &problem)).transpose()?;
     if arguments.solver == "auto" && verbose {
         output::note(&format!("solver: {}", chosen.label));
     }
-    let mut answer = answer(problem, &chosen, &solving, robustness, verbose)?;
+    let mut answer = answer(problem, start, &chosen, &solving, robustness, verbose)?;
     let Answer { problem, solution, document, .. } = &mut answer;
     document.model = options;
     let placement = solution.plan.as_ref().map(|plan| &plan.placement);
@@ -109,6 +108,24 @@ fn outputs(arguments: &PlanArguments) -> Result<Outputs> {
     ])
 }
 
+/// The plan of `--start`, with its label.
+fn start_plan(path: &Path, documents: &Documents) -> Result<(String, PlanDocument)> {
+    let Input { label, bytes } = files::read(path)?;
+    let plan = PlanFile::read(&label, &bytes)?.for_model(&documents.model, Some(&documents.cluster))?;
+    Ok((label, plan))
+}
+
+/// Its placement, carried over if it is of another model.
+fn start_placement(label: &str, plan: &PlanDocument, problem: &Problem) -> Result<Placement> {
+    let found = sibling::start(problem, plan).map_err(|error| CliError::placement(label, &error))?;
+    let operators = problem.graph().operator_count();
+    if found.counterparts < operators {
+        let count = found.counterparts;
+        output::note(&format!("{label}: {count} of {operators} operators have a counterpart in this plan"));
+    }
+    Ok(found.placement)
+}
+
 fn solving(arguments: &PlanArguments) -> Result<Solving> {
     let mut solving = resolve::solving(&arguments.solve)?;
     if let Some(simulations) = arguments.simulations {
@@ -121,6 +138,7 @@ fn solving(arguments: &PlanArguments) -> Result<Solving> {
 /// Solves a problem, and diagnoses it if there is no plan.
 fn answer(
     problem: Problem,
+    start: Option<Placement>,
     chosen: &Chosen,
     solving: &Solving,
     robustness: Option<Robustness>,
@@ -130,6 +148,7 @@ fn answer(
     let started = Instant::now();
     let mut recorder = Recorder::new(verbose, chosen.solver.capabilities().counts_simulations);
     let mut context = context(solving, &interrupt, &mut recorder);
+    context.warm_start = start;
     let solver = &*chosen.solver;
     let refused = |error| failed(chosen, &error);
     let (mut robust, mut regret) = (None, None);

@@ -59,6 +59,7 @@ pub mod placement;
 pub mod plan;
 mod readers;
 pub mod reference;
+pub mod sibling;
 pub mod strategies;
 mod text;
 pub mod torch;

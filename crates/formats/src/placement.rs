@@ -40,6 +40,9 @@ pub enum PlacementError {
         /// Their number.
         count: usize,
     },
+    /// No operator of the model has a counterpart in the plan of a sibling.
+    #[error("no operator of the model has a counterpart in the plan")]
+    NoCounterpart,
     /// A call of a device runs an operator of another device.
     #[error("a call of {device} runs operator `{operator}`, which is on another device")]
     Elsewhere {
@@ -59,6 +62,7 @@ impl PlacementError {
             PlacementError::PlacedTwice(_) => "L003",
             PlacementError::NotPlaced { .. } => "L004",
             PlacementError::Elsewhere { .. } => "L005",
+            PlacementError::NoCounterpart => "L006",
         }
     }
 
@@ -68,6 +72,9 @@ impl PlacementError {
             PlacementError::UnknownDevice(_) => "give the cluster that the plan was made for",
             PlacementError::UnknownOperator { .. } | PlacementError::PlacedTwice(_) => {
                 "give the model that the plan was made for; `check` lists every mismatch"
+            }
+            PlacementError::NoCounterpart => {
+                "give a plan of the same architecture, whose operators have the same names up to their numbers"
             }
             PlacementError::NotPlaced { .. } => {
                 "give a plan that places every operator of the model; `check` lists every mismatch"

@@ -1,0 +1,403 @@
+//! Carries a plan over to a sibling of its model: the same architecture with another length, depth or batch.
+//!
+//! A graph that repeats a layer or a step has names that differ in a number: `decoder.layer.3.step7.hidden`. Without its
+//! numbers, the name is the *role* of an operator. A number that takes the same values in both models, such as a layer, says
+//! which operator of the role it is. One that takes others, such as a step, is a place: its value goes to the value of the plan's
+//! model at the same relative place, from the first to the last. So the operator of a step gets the device of its counterpart
+//! at that point of the sequence, and a priority between those of the two counterparts around it.
+//!
+//! Hu et al., "GiPH", MLSys 2023, and Addanki et al., "Placeto", NeurIPS 2019, learn placements that generalise within a
+//! family. This is the lookup that such learning has to beat.
+
+use std::collections::BTreeMap;
+
+use stagewright_core::cluster::DeviceId;
+use stagewright_core::document::{ObjectiveKind, PlanDocument};
+use stagewright_core::graph::OpId;
+use stagewright_core::ids::Keyed;
+use stagewright_core::placement::Placement;
+use stagewright_core::problem::Problem;
+
+use crate::placement::{PlacementError, placement};
+
+/// A placement carried over from the plan of a sibling.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Carried {
+    /// The placement. It keeps operators together that must share a device, but may violate other constraints.
+    pub placement: Placement,
+    /// Number of operators with a counterpart in the plan. Others are on the device of an operator that sends to them or reads
+    /// from them.
+    pub counterparts: usize,
+}
+
+/// An operator of the plan: its device and its rank in the priority.
+#[derive(Clone, Copy)]
+struct Placed {
+    device: DeviceId,
+    rank: f64,
+}
+
+/// The operators of a role.
+#[derive(Default)]
+struct Role {
+    /// The numbers in the name, with the operator's index.
+    of_plan: Vec<(Vec<u64>, Placed)>,
+    of_model: Vec<(Vec<u64>, OpId)>,
+}
+
+/// The placement of a plan to start from: its own if it is of the same model and objective, otherwise one carried over.
+///
+/// # Errors
+/// As for [`carried`].
+pub fn start(problem: &Problem, plan: &PlanDocument) -> Result<Carried, PlacementError> {
+    if plan.objective.kind == problem.objective().kind()
+        && let Ok(placement) = placement(problem, plan)
+    {
+        return Ok(Carried { placement, counterparts: problem.graph().operator_count() });
+    }
+    carried(problem, plan)
+}
+
+/// Carries the placement of a plan over to a problem with the same devices. O(n log n) in the operators of both models.
+///
+/// # Errors
+/// If the cluster lacks a device of the plan (L001), or no operator has a counterpart (L006).
+pub fn carried(problem: &Problem, plan: &PlanDocument) -> Result<Carried, PlacementError> {
+    let graph = problem.graph();
+    let roles = roles(problem, plan)?;
+    let mut found: Vec<Option<Placed>> = vec![None; graph.operator_count()];
+    for role in roles.values().filter(|role| !role.of_plan.is_empty()) {
+        role.carry(&mut found);
+    }
+    let counterparts = found.iter().flatten().count();
+    if counterparts == 0 && !found.is_empty() {
+        return Err(PlacementError::NoCounterpart);
+    }
+    fill(problem, &mut found);
+    let found: Vec<Placed> = found.into_iter().flatten().collect();
+    let device_of = together(problem, &found);
+    let placement = match problem.objective().kind() {
+        ObjectiveKind::Throughput => Placement::in_pipeline_order(problem, device_of),
+        ObjectiveKind::Latency => Placement::new(device_of),
+        ObjectiveKind::Makespan if plan.priority.is_none() => Placement::new(device_of),
+        ObjectiveKind::Makespan => {
+            // The sort is stable: operators between the same two counterparts stay in topological order.
+            let mut order = graph.topological().to_vec();
+            order.sort_by(|a, b| found[a.index()].rank.total_cmp(&found[b.index()].rank));
+            Placement::with_priority(device_of, order)
+        }
+    };
+    Ok(Carried { placement, counterparts })
+}
+
+/// The roles of the operators of the plan and of the model.
+fn roles(problem: &Problem, plan: &PlanDocument) -> Result<BTreeMap<String, Role>, PlacementError> {
+    let named = plan.priority.iter().flatten();
+    let rank_of: BTreeMap<&str, usize> =
+        named.enumerate().map(|(rank, name)| (name.as_str(), rank)).collect();
+    let mut roles: BTreeMap<String, Role> = BTreeMap::new();
+    for device in plan.devices.iter().filter(|device| !device.ops.is_empty()) {
+        let id = problem.cluster().device_named(&device.name);
+        let id = id.ok_or_else(|| PlacementError::UnknownDevice(device.name.clone()))?;
+        for name in &device.ops {
+            let (role, numbers) = split(name);
+            let rank = rank_of.get(name.as_str()).copied().unwrap_or(rank_of.len()) as f64;
+            roles.entry(role).or_default().of_plan.push((numbers, Placed { device: id, rank }));
+        }
+    }
+    let graph = problem.graph();
+    for op in graph.operators() {
+        let (role, numbers) = split(&graph.operator(op).name);
+        roles.entry(role).or_default().of_model.push((numbers, op));
+    }
+    Ok(roles)
+}
+
+/// A name without its numbers, and the numbers.
+fn split(name: &str) -> (String, Vec<u64>) {
+    let (mut role, mut numbers) = (String::new(), Vec::new());
+    let mut rest = name;
+    while let Some(at) = rest.find(|char: char| char.is_ascii_digit()) {
+        let digits = rest[at..].find(|char: char| !char.is_ascii_digit()).unwrap_or(rest.len() - at);
+        role.push_str(&rest[..at]);
+        role.push('#');
+        // A number that is longer than any index is a hash, of which the beginning does as well.
+        numbers.push(rest[at..at + digits.min(19)].parse().unwrap_or(u64::MAX));
+        rest = &rest[at + digits..];
+    }
+    role.push_str(rest);
+    (role, numbers)
+}
+
+/// The place of a number among the values of the plan's model: the one at or before it, and how far it is to the next.
+#[derive(Clone, Copy)]
+struct Place {
+    before: usize,
+    beyond: f64,
+}
+
+impl Place {
+    fn nearest(self) -> usize {
+        self.before + usize::from(self.beyond >= 0.5)
+    }
+}
+
+impl Role {
+    /// Gives every operator of the model the device of its counterpart, and a rank between those around it.
+    fn carry(&self, found: &mut [Option<Placed>]) {
+        let Some(numbers) = self.of_plan.first().map(|(numbers, _)| numbers.len()) else { return };
+        let axes: Vec<(Vec<u64>, BTreeMap<u64, Place>)> = (0..numbers).map(|at| self.axis(at)).collect();
+        let index = |numbers: &[u64]| -> Vec<usize> {
+            let of = |(number, axis): (&u64, &(Vec<u64>, _))| axis.0.partition_point(|value| value < number);
+            numbers.iter().zip(&axes).map(of).collect()
+        };
+        let placed: BTreeMap<Vec<usize>, Placed> =
+            self.of_plan.iter().map(|(numbers, placed)| (index(numbers), *placed)).collect();
+        for (numbers, op) in &self.of_model {
+            let places: Vec<Place> = numbers.iter().zip(&axes).map(|(number, axis)| axis.1[number]).collect();
+            let before: Vec<usize> = places.iter().map(|place| place.before).collect();
+            let nearest: Vec<usize> = places.iter().map(|place| place.nearest()).collect();
+            let counterpart = placed.get(&nearest).or_else(|| placed.get(&before)).or_else(|| {
+                // Not every combination of numbers exists.
+                let (after, until) =
+                    (placed.range(nearest.clone()..).next(), placed.range(..nearest.clone()).next_back());
+                after.or(until).map(|(_, placed)| placed)
+            });
+            let Some(&Placed { device, mut rank }) = counterpart else { continue };
+            if let Some(from) = placed.get(&before) {
+                rank = from.rank;
+                for (at, place) in places.iter().enumerate().filter(|(_, place)| place.beyond > 0.0) {
+                    let mut next = before.clone();
+                    next[at] += 1;
+                    if let Some(to) = placed.get(&next) {
+                        rank += place.beyond * (to.rank - from.rank);
+                    }
+                }
+            }
+            found[op.index()] = Some(Placed { device, rank });
+        }
+    }
+
+    /// The values of the number at a position in the plan, ascending, and the places of those in the model.
+    fn axis(&self, at: usize) -> (Vec<u64>, BTreeMap<u64, Place>) {
+        let values = |numbers: &mut dyn Iterator<Item = u64>| {
+            let mut values: Vec<u64> = numbers.collect();
+            values.sort_unstable();
+            values.dedup();
+            values
+        };
+        let of_plan = values(&mut self.of_plan.iter().map(|(numbers, _)| numbers[at]));
+        let of_model = values(&mut self.of_model.iter().map(|(numbers, _)| numbers[at]));
+        let last = of_model.len().saturating_sub(1).max(1);
+        let place = |(number, &value): (usize, &u64)| {
+            let exact = if of_plan == of_model {
+                number as f64
+            } else {
+                (of_plan.len() - 1) as f64 * (number as f64 / last as f64)
+            };
+            (value, Place { before: exact as usize, beyond: exact.fract() })
+        };
+        let places = of_model.iter().enumerate().map(place).collect();
+        (of_plan, places)
+    }
+}
+
+/// Places operators without a counterpart beside one that sends to them, or else beside one that reads from them.
+fn fill(problem: &Problem, found: &mut [Option<Placed>]) {
+    let graph = problem.graph();
+    for &op in graph.topological() {
+        let beside = || graph.predecessors(op).iter().find_map(|before| found[before.index()]);
+        found[op.index()] = found[op.index()].or_else(beside);
+    }
+    for &op in graph.topological().iter().rev() {
+        let beside = || graph.successors(op).iter().find_map(|after| found[after.index()]);
+        found[op.index()] = found[op.index()].or_else(beside);
+    }
+    for placed in found.iter_mut() {
+        placed.get_or_insert(Placed { device: DeviceId(0), rank: 0.0 });
+    }
+}
+
+/// The devices of the operators, the same for those that must share one: of the devices that can run all of them, the one with
+/// most of their work.
+fn together(problem: &Problem, found: &[Placed]) -> Vec<DeviceId> {
+    let (graph, cluster) = (problem.graph(), problem.cluster());
+    let device_of_class = graph.class_ids().map(|class| {
+        let members = graph.class(class);
+        let seconds = |op: OpId, device: DeviceId| problem.seconds(op, problem.pool_of(device));
+        let can_run = |device: &DeviceId| members.iter().all(|&op| seconds(op, *device).is_some());
+        let work = |device: DeviceId| -> f64 {
+            let here = members.iter().filter(|op| found[op.index()].device == device);
+            // Operators that take no time decide if no other operator does.
+            here.map(|&op| seconds(op, device).unwrap_or(0.0) + f64::MIN_POSITIVE).sum()
+        };
+        let mut best: Option<(f64, DeviceId)> = None;
+        for device in cluster.devices().filter(can_run) {
+            let work = work(device);
+            if best.is_none_or(|(most, _)| work > most) {
+                best = Some((work, device));
+            }
+        }
+        best.map_or(DeviceId(0), |(_, device)| device)
+    });
+    let device_of_class: Keyed<_, DeviceId> = device_of_class.collect();
+    graph.operators().map(|op| device_of_class[graph.class_of(op)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use stagewright_core::document::{OperatorDocument, PlanDocument, TensorDocument};
+    use stagewright_core::graph::GraphBuilder;
+    use stagewright_core::objective::Objective;
+    use stagewright_testing::devices::devices;
+
+    use super::*;
+    use crate::plan::unevaluated;
+
+    /// Layers of a recurrent network over steps: a cell reads the cell before it and the one below, and the cells of a layer
+    /// share a device if they are `shared`.
+    fn recurrent(layers: usize, steps: usize, shared: bool) -> Problem {
+        let mut builder = GraphBuilder::new("recurrent");
+        for layer in 0..layers {
+            for step in 0..steps {
+                builder.operator(OperatorDocument {
+                    seconds: [("acc".into(), 1.0)].into(),
+                    colocation: shared.then(|| format!("layer{layer}")),
+                    ..OperatorDocument::named(cell(layer, step))
+                });
+            }
+        }
+        for layer in 0..layers {
+            for step in 0..steps {
+                let mut readers = Vec::new();
+                readers.extend((step + 1 < steps).then(|| cell(layer, step + 1)));
+                readers.extend((layer + 1 < layers).then(|| cell(layer + 1, step)));
+                if !readers.is_empty() {
+                    send(&mut builder, cell(layer, step), readers);
+                }
+            }
+        }
+        let graph = builder.build().expect("a valid graph");
+        let objective = Objective::Makespan { execution: Default::default() };
+        Problem::new(graph, devices(4, None), objective, Default::default()).expect("a valid problem")
+    }
+
+    fn send(builder: &mut GraphBuilder, producer: String, consumers: Vec<String>) {
+        let seconds = [("acc".into(), 1.0)].into();
+        builder.timed_tensor(TensorDocument { name: None, producer, consumers, bytes: 1.0, seconds });
+    }
+
+    fn cell(layer: usize, step: usize) -> String {
+        format!("layer.{layer}.step{step}.cell")
+    }
+
+    /// A plan with a device for every cell, and the cells of early steps first.
+    fn plan(layers: usize, steps: usize, device: impl Fn(usize, usize) -> usize) -> PlanDocument {
+        let cells = || (0..steps).flat_map(move |step| (0..layers).map(move |layer| (layer, step)));
+        let documents = (0..4).map(|number| {
+            let mut document = crate::plan::unevaluated_device(format!("acc{number}"), "acc".into());
+            document.ops = cells()
+                .filter(|&(layer, step)| device(layer, step) == number)
+                .map(|(layer, step)| cell(layer, step))
+                .collect();
+            document
+        });
+        let mut plan = unevaluated(documents.collect());
+        plan.objective.kind = ObjectiveKind::Makespan;
+        plan.priority = Some(cells().map(|(layer, step)| cell(layer, step)).collect());
+        plan
+    }
+
+    fn device(problem: &Problem, found: &Carried, layer: usize, step: usize) -> usize {
+        let graph = problem.graph();
+        let op = graph.operators().find(|&op| graph.operator(op).name == cell(layer, step));
+        found.placement.device_of(op.expect("a cell")).index()
+    }
+
+    #[test]
+    fn a_layer_is_itself_and_a_step_is_a_place() {
+        let small = plan(2, 4, |layer, step| 2 * layer + step / 2);
+        let problem = recurrent(2, 40, false);
+        let found = carried(&problem, &small).expect("counterparts");
+        assert_eq!(found.counterparts, 80);
+        for (layer, step) in (0..2).flat_map(|layer| (0..40).map(move |step| (layer, step))) {
+            assert_eq!(device(&problem, &found, layer, step), 2 * layer + step / 20, "{layer} {step}");
+        }
+        // Both the layers of a step and the steps of a layer are in the order of the plan.
+        let place = |layer, step| {
+            let name = cell(layer, step);
+            let graph = problem.graph();
+            found.placement.priority().iter().position(|&op| graph.operator(op).name == name)
+        };
+        for step in 0..39 {
+            assert!(place(0, step) < place(1, step), "{step}");
+            assert!((0..2).all(|layer| place(layer, step) < place(layer, step + 1)), "{step}");
+        }
+    }
+
+    #[test]
+    fn depth_is_a_place_as_well() {
+        let small = plan(4, 3, |layer, _| layer);
+        let problem = recurrent(16, 3, false);
+        let found = carried(&problem, &small).expect("counterparts");
+        let devices: Vec<usize> = (0..16).map(|layer| device(&problem, &found, layer, 1)).collect();
+        assert!(devices.is_sorted() && devices[0] == 0 && devices[15] == 3, "{devices:?}");
+    }
+
+    #[test]
+    fn a_plan_of_the_same_model_is_taken_as_it_is() {
+        let own = plan(3, 5, |layer, step| (layer + step) % 4);
+        let problem = recurrent(3, 5, false);
+        let given = placement(&problem, &own).expect("a placement");
+        let starts = [start(&problem, &own), carried(&problem, &own)];
+        for found in starts {
+            assert_eq!(found.expect("a placement"), Carried { placement: given.clone(), counterparts: 15 });
+        }
+    }
+
+    #[test]
+    fn what_must_share_a_device_goes_where_most_of_its_work_is() {
+        let small = plan(2, 4, |layer, step| if step == 0 { 3 } else { layer });
+        let problem = recurrent(2, 12, true);
+        let found = carried(&problem, &small).expect("counterparts");
+        assert!((0..12).all(|step| device(&problem, &found, 1, step) == 1));
+    }
+
+    #[test]
+    fn operators_without_a_counterpart_are_beside_a_neighbour() {
+        let mut small = plan(1, 3, |_, _| 2);
+        small.devices[2].ops.retain(|name| name != &cell(0, 2));
+        small.priority = None;
+        let mut builder = GraphBuilder::new("more");
+        for name in ["layer.0.step0.cell", "loss"] {
+            builder.operator(OperatorDocument {
+                seconds: [("acc".into(), 1.0)].into(),
+                ..OperatorDocument::named(name)
+            });
+        }
+        send(&mut builder, cell(0, 0), vec!["loss".into()]);
+        let graph = builder.build().expect("a valid graph");
+        let objective = Objective::Makespan { execution: Default::default() };
+        let problem =
+            Problem::new(graph, devices(4, None), objective, Default::default()).expect("a problem");
+        let found = carried(&problem, &small).expect("a counterpart");
+        assert_eq!(found.counterparts, 1);
+        assert!(problem.graph().operators().all(|op| found.placement.device_of(op).index() == 2));
+        let error = |plan: &PlanDocument| carried(&problem, plan).expect_err("an error").code();
+        let mut other = small.clone();
+        other.devices[2].ops = vec!["another".into()];
+        assert_eq!(error(&other), "L006");
+        small.devices[2].name = "gpu7".into();
+        assert_eq!(error(&small), "L001");
+    }
+
+    #[test]
+    fn numbers_of_any_length_are_read() {
+        let long = "9".repeat(40);
+        assert_eq!(
+            split(&format!("a{long}b07.é3")),
+            ("a#b#.é#".into(), vec![9_999_999_999_999_999_999, 7, 3])
+        );
+        assert_eq!(split(""), (String::new(), Vec::new()));
+    }
+}

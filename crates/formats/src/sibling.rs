@@ -129,7 +129,18 @@ fn split(name: &str) -> (String, Vec<u64>) {
     (role, numbers)
 }
 
-/// The place of a number among the values of the plan's model: the one at or before it, and how far it is to the next.
+/// A position of a number in the names of a role.
+struct Axis {
+    at: usize,
+    /// The values in the plan, ascending.
+    values: Vec<u64>,
+    /// The places of the values in the model.
+    places: BTreeMap<u64, Place>,
+    /// Whether the values are the same in both, so that they say which operator it is.
+    is_identity: bool,
+}
+
+/// The place of a number among the values in the plan: the one at or before it, and how far it is to the next.
 #[derive(Clone, Copy)]
 struct Place {
     before: usize,
@@ -146,22 +157,28 @@ impl Role {
     /// Gives every operator of the model the device of its counterpart, and a rank between those around it.
     fn carry(&self, found: &mut [Option<Placed>]) {
         let Some(numbers) = self.of_plan.first().map(|(numbers, _)| numbers.len()) else { return };
-        let axes: Vec<(Vec<u64>, BTreeMap<u64, Place>)> = (0..numbers).map(|at| self.axis(at)).collect();
-        let index = |numbers: &[u64]| -> Vec<usize> {
-            let of = |(number, axis): (&u64, &(Vec<u64>, _))| axis.0.partition_point(|value| value < number);
-            numbers.iter().zip(&axes).map(of).collect()
+        let mut axes: Vec<Axis> = (0..numbers).map(|at| self.axis(at)).collect();
+        // Then the operators of one identity are adjacent in the order of their keys.
+        axes.sort_by_key(|axis| !axis.is_identity);
+        let identity = axes.iter().filter(|axis| axis.is_identity).count();
+        let key = |numbers: &[u64]| -> Vec<usize> {
+            axes.iter().map(|axis| axis.values.partition_point(|&value| value < numbers[axis.at])).collect()
         };
         let placed: BTreeMap<Vec<usize>, Placed> =
-            self.of_plan.iter().map(|(numbers, placed)| (index(numbers), *placed)).collect();
+            self.of_plan.iter().map(|(numbers, placed)| (key(numbers), *placed)).collect();
         for (numbers, op) in &self.of_model {
-            let places: Vec<Place> = numbers.iter().zip(&axes).map(|(number, axis)| axis.1[number]).collect();
+            let places: Vec<Place> = axes.iter().map(|axis| axis.places[&numbers[axis.at]]).collect();
             let before: Vec<usize> = places.iter().map(|place| place.before).collect();
             let nearest: Vec<usize> = places.iter().map(|place| place.nearest()).collect();
-            let counterpart = placed.get(&nearest).or_else(|| placed.get(&before)).or_else(|| {
-                // Not every combination of numbers exists.
-                let (after, until) =
-                    (placed.range(nearest.clone()..).next(), placed.range(..nearest.clone()).next_back());
-                after.or(until).map(|(_, placed)| placed)
+            let counterpart = placed.get(&nearest).or_else(|| {
+                // Not every combination of numbers exists. One beside it does, if possible of the same identity.
+                let beside =
+                    [placed.range(..nearest.clone()).next_back(), placed.range(nearest.clone()..).next()];
+                let distance = |(key, _): &(&Vec<usize>, &Placed)| -> (bool, usize) {
+                    let apart = key.iter().zip(&nearest).map(|(a, b)| a.abs_diff(*b)).sum();
+                    (key[..identity] != nearest[..identity], apart)
+                };
+                beside.into_iter().flatten().min_by_key(distance).map(|(_, placed)| placed)
             });
             let Some(&Placed { device, mut rank }) = counterpart else { continue };
             if let Some(from) = placed.get(&before) {
@@ -178,27 +195,26 @@ impl Role {
         }
     }
 
-    /// The values of the number at a position in the plan, ascending, and the places of those in the model.
-    fn axis(&self, at: usize) -> (Vec<u64>, BTreeMap<u64, Place>) {
-        let values = |numbers: &mut dyn Iterator<Item = u64>| {
+    fn axis(&self, at: usize) -> Axis {
+        let sorted = |numbers: &mut dyn Iterator<Item = u64>| {
             let mut values: Vec<u64> = numbers.collect();
             values.sort_unstable();
             values.dedup();
             values
         };
-        let of_plan = values(&mut self.of_plan.iter().map(|(numbers, _)| numbers[at]));
-        let of_model = values(&mut self.of_model.iter().map(|(numbers, _)| numbers[at]));
+        let values = sorted(&mut self.of_plan.iter().map(|(numbers, _)| numbers[at]));
+        let of_model = sorted(&mut self.of_model.iter().map(|(numbers, _)| numbers[at]));
+        let is_identity = values == of_model;
         let last = of_model.len().saturating_sub(1).max(1);
         let place = |(number, &value): (usize, &u64)| {
-            let exact = if of_plan == of_model {
-                number as f64
-            } else {
-                (of_plan.len() - 1) as f64 * (number as f64 / last as f64)
+            let exact = match is_identity {
+                true => number as f64,
+                false => (values.len() - 1) as f64 * (number as f64 / last as f64),
             };
             (value, Place { before: exact as usize, beyond: exact.fract() })
         };
         let places = of_model.iter().enumerate().map(place).collect();
-        (of_plan, places)
+        Axis { at, values, places, is_identity }
     }
 }
 

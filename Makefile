@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test wheel bench-python build-cuda gpu-bundle test-runtimes screenshot lint fmt doc site bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-costs bench-pipelines reproduce bench-gdp bench-placeto bench-hsdag bench-policy bench-policy-ablation policy policy-stages bench-systems bench-systems-large systems
+.PHONY: rust setup demo test wheel bench-python build-cuda gpu-bundle test-runtimes screenshot lint fmt doc site bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-costs bench-pipelines reproduce bench-gdp bench-placeto bench-hsdag bench-siblings bench-policy bench-policy-ablation policy policy-stages bench-systems bench-systems-large systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -259,6 +259,44 @@ bench-policy: setup
 	target/release/stagewright bench data/suites/policy-scale.toml
 	target/release/stagewright bench data/suites/policy-gnmt.toml
 	target/release/stagewright bench data/suites/policy-gnmt-throughput.toml
+
+# Plans of large steps that start from the plan of a small sibling: the same model with fewer steps or layers, planned for 30 s.
+# Half an hour for one seed, on two cores.
+bench-siblings: setup
+	$(CARGO) build --release --bin stagewright
+	$(call sibling,gnmt-8-50,8xv100-32gb:fp32@nvlink,gnmt --variant 8 --batch 128,--sequence 50,--sequence 10)
+	$(call sibling,gnmt-8-70,8xv100-32gb:fp32@nvlink,gnmt --variant 8 --batch 128 --cost-rules 1,--sequence 70,--sequence 10)
+	$(call sibling,gnmt-8-110,8xv100-32gb:fp32@nvlink,gnmt --variant 8 --batch 128,--sequence 110,--sequence 10)
+	$(call sibling,gnmt-8-70-4,4xp100:fp32@nvlink,gnmt --variant 8 --batch 128,--sequence 70,--sequence 10)
+	$(call sibling,gnmt-8-60-64,8xv100-32gb:fp32@nvlink,gnmt --variant 8,--batch 64 --sequence 60,--batch 128 --sequence 10)
+	$(call sibling,gnmt-4-60,4xv100-32gb:fp32@nvlink,gnmt --variant 4 --batch 128,--sequence 60,--sequence 10)
+	$(call sibling,gnmt-4-100,4xv100-32gb:fp32@nvlink,gnmt --variant 4 --batch 128,--sequence 100,--sequence 10)
+	$(call sibling,gnmt-4-80-8,8xp100:fp32@nvlink,gnmt --variant 4 --batch 128,--sequence 80,--sequence 10)
+	$(call sibling,gnmt-2-110,2xv100-32gb:fp32@nvlink,gnmt --variant 2 --batch 128,--sequence 110,--sequence 15)
+	$(call sibling,gnmt-2-150,4xv100-32gb:fp32@nvlink,gnmt --variant 2 --batch 128,--sequence 150,--sequence 15)
+	$(call sibling,rnnlm-2-300,2xp100:fp32@nvlink,rnnlm --variant 2 --batch 64,--sequence 300,--sequence 30)
+	$(call sibling,rnnlm-4-200,4xp100:fp32@nvlink,rnnlm --variant 4 --batch 64,--sequence 200,--sequence 20)
+	$(call sibling,rnnlm-8-100,8xv100-32gb:fp32@nvlink,rnnlm --variant 8 --batch 64,--sequence 100,--sequence 10)
+	$(call sibling,rnnlm-8-150,4xv100-32gb:fp32@nvlink,rnnlm --variant 8 --batch 64,--sequence 150,--sequence 15)
+	$(call sibling,rnnlm-4-150-8,8xp100:fp32@nvlink,rnnlm --variant 4 --batch 128,--sequence 150,--sequence 15)
+	$(call sibling,wavenet-100,4xv100-32gb:fp32@nvlink,wavenet --batch 8,--layers 100,--layers 10)
+	$(call sibling,wavenet-200,8xv100-32gb:fp32@nvlink,wavenet --batch 8,--layers 200,--layers 20)
+	$(call sibling,nasnet-45,4xv100-32gb:fp32@nvlink,nasnet-a --batch 32,--layers 45,--layers 9)
+	$(call sibling,nasnet-60,8xv100-32gb:fp32@nvlink,nasnet-a --batch 32,--layers 60,--layers 12)
+	$(call sibling,bert-500,8xa100,bert --variant large --batch 4,--layers 500,--layers 24)
+	target/release/stagewright bench data/suites/siblings.toml
+
+# A training step with its cluster, and the plan of a sibling: $(call sibling,NAME,CLUSTER,WORKLOAD,SIZES,SIBLING'S SIZES).
+define sibling
+@mkdir -p target/workloads/siblings/small
+target/release/stagewright workload $(3) $(4) --training | \
+	target/release/stagewright convert - target/workloads/siblings/$(1).json --cluster $(2)
+target/release/stagewright workload $(3) $(5) --training | \
+	target/release/stagewright convert - target/workloads/siblings/small/$(1).json --cluster $(2)
+target/release/stagewright plan target/workloads/siblings/small/$(1).json --objective makespan --time-limit 30s --threads 2 \
+	--out target/workloads/siblings/small/$(1).plan.json
+
+endef
 
 # Random problems in a folder of their own: $(call problems,NAME,RECIPE,COUNT).
 define problems

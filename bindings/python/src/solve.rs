@@ -1,5 +1,6 @@
 //! Solving, with the lock released and signals checked.
 
+use std::ffi::CString;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -10,8 +11,10 @@ use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use serde::Deserialize;
+use stagewright::core::placement::Placement;
 use stagewright::core::solver::{Event, Observer, Solution};
 use stagewright::failure::Failure;
+use stagewright::formats::sibling;
 use stagewright::nearest::instead;
 use stagewright::report::convergence::Convergence;
 use stagewright::report::document::Provenance;
@@ -104,19 +107,21 @@ type Ended = (Result<Solution, Error>, Recorder);
 
 /// Solves a problem. Ctrl-C ends the solve with its best plan, a second one raises `KeyboardInterrupt`.
 #[pyfunction]
-#[pyo3(signature = (problem, arguments, start=None, start_priority=None))]
+#[pyo3(signature = (problem, arguments, start=None, start_plan=None))]
 pub(crate) fn plan(
     py: Python<'_>,
     problem: &Problem,
     arguments: &str,
     start: Option<PyReadonlyArray1<'_, u16>>,
-    start_priority: Option<PyReadonlyArray1<'_, f64>>,
+    start_plan: Option<&Plan>,
 ) -> Result<Plan> {
     let shared = problem.inner.clone();
     let given: Given = crate::failure::arguments(arguments)?;
     let (mut options, label) = given.options(&shared)?;
     if let Some(start) = start {
-        options = options.warm_start(single(&shared.problem, &start, start_priority.as_ref())?);
+        options = options.warm_start(single(&shared.problem, &start, None)?);
+    } else if let Some(plan) = start_plan {
+        options = options.warm_start(carried(py, &shared, plan)?);
     }
     let interrupt = Arc::new(AtomicBool::new(false));
     let options = options.interrupt(interrupt.clone());
@@ -156,6 +161,20 @@ pub(crate) fn plan(
     let seconds = recorder.started.elapsed().as_secs_f64();
     let provenance = Provenance { solver: label, seconds, seed: given.seed };
     Ok(py.detach(|| Plan::from_solution(shared, &solution, provenance, recorder.convergence)))
+}
+
+/// The placement of a plan of this problem, or of a sibling of its model. Warns if operators have no counterpart.
+fn carried(py: Python<'_>, shared: &Shared, plan: &Plan) -> Result<Placement> {
+    let problem = &shared.problem;
+    let found = py.detach(|| sibling::start(problem, &plan.document));
+    let found = found.map_err(|error| Failure::placement("start", &error))?;
+    let operators = problem.graph().operator_count();
+    if found.counterparts < operators {
+        let text = format!("{} of {operators} operators have a counterpart in the plan", found.counterparts);
+        let category = py.import("stagewright.errors")?.getattr("StagewrightWarning")?;
+        PyErr::warn(py, &category, &CString::new(text).unwrap_or_default(), 2)?;
+    }
+    Ok(found.placement)
 }
 
 fn failed(error: &Error) -> Failure {

@@ -198,3 +198,18 @@ def test_every_solver_of_an_objective_answers() -> None:
         assert plan.status in ("optimal", "feasible", "unknown"), solver
         if plan.value is not None:
             assert sw.check(problem, plan), solver
+
+
+def test_a_plan_of_a_sibling_is_a_start() -> None:
+    small, large = (sw.Problem(random_model(count, 3), cluster(3), "makespan") for count in (40, 200))
+    plan = sw.plan(small, "annealing", time_limit=0.5, threads=1)
+    found = sw.plan(large, "multilevel", start=plan, time_limit=0.5, threads=1)
+    assert sw.check(large, found)
+    rows = [{"name": name, "seconds": {"gpu": 1e-3}} for name in ("op0", "op1", "loss")]
+    other = sw.Problem(sw.Graph(rows), cluster(3), "makespan")
+    with pytest.warns(sw.StagewrightWarning, match="2 of 3 operators have a counterpart"):
+        sw.plan(other, "heft", start=plan, time_limit=0.5)
+    nothing = sw.Problem(sw.Graph(rows[2:]), cluster(3), "makespan")
+    with pytest.raises(sw.StagewrightError, match="no counterpart|no operator") as error:
+        sw.plan(nothing, "heft", start=plan)
+    assert error.value.code == "L006"

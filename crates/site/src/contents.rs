@@ -74,6 +74,7 @@ const PARTS: &[(&str, &[&str])] = &[
             "docs/how-to/compare.md",
             "docs/how-to/check.md",
             "docs/how-to/slow-plan.md",
+            "docs/how-to/families.md",
             "docs/how-to/export.md",
             "docs/how-to/joint.md",
             "docs/how-to/policy.md",

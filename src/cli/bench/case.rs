@@ -150,7 +150,8 @@ impl Case {
             Method::Solver => Vec::new(),
             Method::Variant(variant) => {
                 let checkpoint = variant.checkpoint.as_deref().map(digest);
-                [checkpoint, variant.finetune.clone()].map(Option::unwrap_or_default).into()
+                let start = variant.start(&stem(&self.input)).as_deref().map(digest);
+                [checkpoint, variant.finetune.clone(), start].map(Option::unwrap_or_default).into()
             }
             Method::Command(command) => command.files().map(|file| digest(&file)).collect(),
             Method::Plan(file) => vec![digest(file)],
@@ -333,6 +334,8 @@ impl Case {
         call.push(solver);
         let is_zero_shot = self.variant().is_some_and(|variant| variant.zero_shot);
         call.extend(is_zero_shot.then(|| "--zero-shot".to_owned()));
+        let start = self.variant().and_then(|variant| variant.start(&stem(&self.input)));
+        call.extend(start.map(|file| option("start", file.display())));
         let limits = [("time-limit", &suite.time_limit), ("gap", &suite.gap)];
         call.extend(limits.iter().filter_map(|(name, value)| Some(option(name, value.as_ref()?))));
         call

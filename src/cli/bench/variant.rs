@@ -1,4 +1,4 @@
-//! Variants of solvers: with a given checkpoint, or adapted to each input first.
+//! Variants of solvers: with a given checkpoint, adapted to each input first, or from the plan of a sibling.
 
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,8 @@ pub(super) struct Variant {
     pub(super) zero_shot: bool,
     /// Value of `--time-limit` of `finetune`, which runs before every case; `None` means no fine-tuning.
     pub(super) finetune: Option<String>,
+    /// Value of `--start` of `plan`, relative to the suite file; `{}` stands for the name of the model.
+    start: Option<String>,
 }
 
 impl Variant {
@@ -31,7 +33,7 @@ impl Variant {
         if registry::named(name).is_some() {
             return Some(format!("the variant `{name}` has the name of a solver"));
         }
-        if registry::named(&self.solver).is_none() {
+        if self.solver != "auto" && registry::named(&self.solver).is_none() {
             return Some(format!("unknown solver `{}` of the variant `{name}`", self.solver));
         }
         if self.zero_shot && self.checkpoint.is_none() {
@@ -42,7 +44,12 @@ impl Variant {
             .then(|| format!("the variant `{name}` is of `{}`, which `finetune` does not adapt", self.solver))
     }
 
-    /// Resolves the checkpoint's path relative to the suite's folder.
+    /// The plan that a case of a model starts from.
+    pub(super) fn start(&self, model: &str) -> Option<PathBuf> {
+        self.start.as_ref().map(|path| PathBuf::from(path.replace("{}", model)))
+    }
+
+    /// Resolves paths relative to the suite's folder.
     ///
     /// # Errors
     /// If there is no such file.
@@ -56,6 +63,7 @@ impl Variant {
             .at(file.display().to_string())
             .help("correct the path, or create the checkpoint"));
         }
-        Ok(Variant { checkpoint, ..self })
+        let start = self.start.as_ref().map(|path| folder.join(path).display().to_string());
+        Ok(Variant { checkpoint, start, ..self })
     }
 }

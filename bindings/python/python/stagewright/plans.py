@@ -215,7 +215,9 @@ def plan(
         gap: Relative gap at which to stop.
         seed: Seed of every random choice.
         threads: Number of threads; by default one per processor.
-        start: A placement to start from, for solvers that use one.
+        start: A placement to start from, for solvers that use one. Or a plan, also of a sibling of the model: the same
+            architecture with another length, depth or batch, on the same devices. It is carried over by the names of
+            the operators.
 
     Raises:
         StagewrightError: If the solver is unknown or does not support the objective. That there is no plan is
@@ -229,12 +231,12 @@ def plan(
         "seed": seed,
         "threads": threads,
     }
-    devices, priority = None, None
+    devices, given = None, None
     if isinstance(start, Plan):
-        devices, priority = start.device_of, start.priority
+        given = start._native
     elif start is not None:
         devices = problem.placement(start)
-    return Plan(problem, _native.plan(problem._native, json.dumps(arguments, default=_plain), devices, priority))
+    return Plan(problem, _native.plan(problem._native, json.dumps(arguments, default=_plain), devices, given))
 
 
 def check(problem: Problem, plan: Plan) -> Check:

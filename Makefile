@@ -48,10 +48,10 @@ build-cuda: setup
 	@command -v nvcc >/dev/null || { variables=$$(data/setup/install-cuda-toolkit) && eval "$$variables"; } && \
 	  $(CARGO) test --no-run --package stagewright-policy --features cuda --all-targets
 
-# Everything that a GPU machine without Rust and without a network needs, for compute capability 90 unless CUDA_COMPUTE_CAP
-# says otherwise, in target/gpu-bundle.tar.xz. See docs/cuda.md.
+# A bundle for a GPU machine without Rust and without a network, target/gpu-bundle.tar.xz, for compute capability 90 or that in
+# CUDA_COMPUTE_CAP. See docs/cuda.md.
 gpu-bundle: setup
-	data/gpu/make-bundle $(or $(CARGO_TARGET_DIR),target)/gpu-bundle
+	CARGO="$(CARGO)" data/gpu/make-bundle $(or $(CARGO_TARGET_DIR),target)/gpu-bundle
 
 # Loads exports into the runtimes that they are for. Needs Python 3.10 or later and a network; docs/runtimes.md has all of
 # the runtimes that can be added with RUNTIMES="…", several gigabytes, and with ALONE="…", without what these depend on.
@@ -261,7 +261,7 @@ bench-policy: setup
 	target/release/stagewright bench data/suites/policy-gnmt-throughput.toml
 
 # Plans of large steps that start from the plan of a small sibling: the same model with fewer steps or layers, planned for 30 s.
-# Half an hour for one seed, on two cores.
+# Half an hour for one seed, on two cores. GNMT-8 of 70 tokens is by cost rules 1, as in other tables.
 bench-siblings: setup
 	$(CARGO) build --release --bin stagewright
 	$(call sibling,gnmt-8-50,8xv100-32gb:fp32@nvlink,gnmt --variant 8 --batch 128,--sequence 50,--sequence 10)
@@ -281,7 +281,7 @@ bench-siblings: setup
 	$(call sibling,rnnlm-4-150-8,8xp100:fp32@nvlink,rnnlm --variant 4 --batch 128,--sequence 150,--sequence 15)
 	$(call sibling,wavenet-100,4xv100-32gb:fp32@nvlink,wavenet --batch 8,--layers 100,--layers 10)
 	$(call sibling,wavenet-200,8xv100-32gb:fp32@nvlink,wavenet --batch 8,--layers 200,--layers 20)
-	$(call sibling,nasnet-45,4xv100-32gb:fp32@nvlink,nasnet-a --batch 32,--layers 45,--layers 9)
+	$(call sibling,nasnet-45,4xv100-32gb:fp32@nvlink,nasnet-a --batch 16,--layers 45,--layers 9)
 	$(call sibling,nasnet-60,8xv100-32gb:fp32@nvlink,nasnet-a --batch 32,--layers 60,--layers 12)
 	$(call sibling,bert-500,8xa100,bert --variant large --batch 4,--layers 500,--layers 24)
 	target/release/stagewright bench data/suites/siblings.toml

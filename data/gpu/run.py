@@ -6,7 +6,7 @@
 The steps run in this order, each with a limit of its own: the machine, the tests on the GPU, the bandwidth of the segment
 sum, passes of the network, training steps, and the training of the shipped network for the rest of the time. FOLDER
 (`results` by default) gets `results.json` after every step, the output of each step, and `checkpoint.safetensors`. Run
-again with the same folder, it leaves out what is complete and goes on with what was cut off.
+again with the same folder, it skips complete steps and continues interrupted ones.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Bundle:
         begun = time.monotonic()
         try:
             found = work()
-        except (Failed, OSError, ValueError) as error:
+        except (Failed, OSError, ValueError, LookupError) as error:
             found = {"is_complete": False, "reason": str(error) or type(error).__name__}
         found = {"is_complete": True, **found, "wall_s": round(time.monotonic() - begun, 1)}
         self.results["steps"][name] = found
@@ -192,7 +192,10 @@ class Bundle:
                 # What was measured before counts.
                 output = error.output
                 reasons.append(f"{' '.join(command)}: {error}")
-            figures += [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+            for line in output.splitlines():
+                # The last line may be cut off.
+                with contextlib.suppress(ValueError):
+                    figures += [json.loads(line)] if line.startswith("{") else []
         if not any(figure["device"] == "gpu" for figure in figures):
             reasons.append("no GPU answers")
         return {"is_complete": not reasons, "figures": figures, **({"reason": "; ".join(reasons)} if reasons else {})}
@@ -201,15 +204,17 @@ class Bundle:
         """Trains the shipped network again, until it is done or the time is over."""
         folder = self.out / "training"
         command = ["./stagewright", "train", "imitation.toml", "--out", str(folder)]
-        output = self.run("training", command, self.end - time.monotonic() - GRACE, may_be_late=True)
-        last = output.strip().splitlines()[-1]
+        begun = time.monotonic()
+        limit = self.end - begun - GRACE
+        lines = self.run("training", command, limit, may_be_late=True).strip().splitlines()
+        is_done = time.monotonic() - begun < limit
         best = folder / "best.safetensors"
         if best.exists():
             shutil.copyfile(best, self.out / "checkpoint.safetensors")
         rows = []
         with contextlib.suppress(FileNotFoundError), (folder / "metrics.csv").open() as file:
             rows = list(csv.DictReader(file))
-        return {"is_complete": "resumes" not in last, "end": last, "metrics": rows}
+        return {"is_complete": is_done, "end": lines[-1] if lines else "", "metrics": rows}
 
 
 def interrupt(process: subprocess.Popen[bytes]) -> int:

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use stagewright::core::document::{PlanDocument, RegretDocument};
 use stagewright::core::placement::Placement;
 use stagewright::core::problem::Problem;
-use stagewright::core::solver::{Context, Observer, Solution, SolveError, Status};
+use stagewright::core::solver::{Context, Observer, Plan, Solution, SolveError, Status};
 use stagewright::core::tolerance;
 use stagewright::diagnose::{DiagnosisEffort, diagnose};
 use stagewright::explain::Merged;
@@ -22,7 +22,7 @@ use stagewright::report::throughput::throughput;
 use stagewright::text::visible;
 use stagewright::{reading, robust};
 
-use super::args::PlanArguments;
+use super::args::{ModelArguments, PlanArguments};
 use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Input, Outputs};
@@ -54,7 +54,9 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     }
     resolve::counts(&chosen, &solving)?;
     let robustness = resolve::robustness(arguments, &objective)?;
-    files::at_most_one_standard(&[Some(&arguments.model.model), arguments.start.as_deref()])?;
+    let ModelArguments { model, around, .. } = &arguments.model;
+    let (cluster, pins) = (around.cluster.as_deref().map(Path::new), around.pins.as_deref());
+    files::at_most_one_standard(&[Some(model), cluster, pins, arguments.start.as_deref()])?;
     let documents = resolve::documents(&arguments.model)?;
     let start = arguments.start.as_deref().map(|path| start_plan(path, &documents)).transpose()?;
     let (options, batch, coverage) =
@@ -122,6 +124,9 @@ fn start_placement(label: &str, plan: &PlanDocument, problem: &Problem) -> Resul
     if found.counterparts < operators {
         let count = found.counterparts;
         output::note(&format!("{label}: {count} of {operators} operators have a counterpart in this plan"));
+    }
+    if let Err(broken) = Plan::try_new(problem, found.placement.clone()) {
+        output::note(&format!("{label}: this plan is not feasible here, so it may not be used: {broken}"));
     }
     Ok(found.placement)
 }

@@ -2,6 +2,7 @@
 
 use stagewright_core::bound::LowerBound;
 use stagewright_core::calls::assign_if_missing;
+use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::placement::Placement;
@@ -11,7 +12,9 @@ use stagewright_core::solver::{
 };
 use stagewright_core::tolerance;
 use stagewright_dp::{Dp, MaxLoadSplit};
-use stagewright_makespan::{ANNEALING, Exact, LIST_SCHEDULES, MULTILEVEL, OrderSplit, TABU};
+use stagewright_makespan::instance::Instance;
+use stagewright_makespan::{ANNEALING, Exact, LIST_SCHEDULES, MULTILEVEL, OrderSplit, TABU, assigned};
+use stagewright_search::dpl::Dpl;
 use stagewright_search::{LatencyGreedy, Local, OneDevice};
 
 use crate::integer::{BNP, LNS, MILP};
@@ -80,6 +83,8 @@ pub(super) static PORTFOLIOS: [&Portfolio; 3] = [&SPLITS, &CALLS, &STEPS];
 /// Source of the integer program's bounds, and the gap that counts as closed for them: its arithmetic resolves no less.
 const INTEGER_PROGRAM: &str = "milp";
 const SOLVED: f64 = 2e-6;
+/// Share of the time of the starts for the pipeline of a linear order.
+const PIPELINE_SHARE: f64 = 0.5;
 /// Number of operators above which a graph counts as large.
 const LARGE: usize = 10_000;
 
@@ -149,10 +154,29 @@ fn baselines(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan
     best_of(&[&LatencyGreedy, &MaxLoadSplit], problem, context, warm)
 }
 
-/// The best of the warm start, list schedulers and a single device.
+/// The best of the warm start, list schedulers, a single device and the pipeline of a linear order.
 fn schedulers(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let warm = context.warm_start.take();
-    best_of(&[&OneDevice, &LIST_SCHEDULES], problem, context, warm)
+    let mut best = best_of(&[&OneDevice, &LIST_SCHEDULES], problem, context, warm)?;
+    let pipeline = pipeline(problem, context)?;
+    context.keep(&mut best, pipeline);
+    Ok(best)
+}
+
+/// The best contiguous split of a linear order as one step: in large recurrent graphs, its stages lead to better plans than
+/// list schedules do.
+fn pipeline(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
+    let Ok(pipeline) = problem.with_objective(Objective::default()) else { return Ok(None) };
+    if problem.graph().operator_count() == 0 || context.stop().reason().is_some() {
+        return Ok(None);
+    }
+    let found = Dpl.solve(&pipeline, &mut context.for_auxiliary().time_slice(PIPELINE_SHARE))?;
+    let Some(found) = found.plan else { return Ok(None) };
+    let instance = Instance::new(problem);
+    let device_of: Vec<DeviceId> =
+        problem.graph().operators().map(|op| found.placement.device_of(op)).collect();
+    let order = assigned::order(&instance, &device_of);
+    Ok(Plan::new(problem, Placement::with_priority(device_of, order)).ok())
 }
 
 /// The plan of a warm start, if it is valid; announces it.

@@ -8,6 +8,7 @@ mod models;
 mod outputs;
 mod placements;
 mod precision;
+mod siblings;
 mod strategies;
 mod suites;
 

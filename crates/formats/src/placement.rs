@@ -41,7 +41,7 @@ pub enum PlacementError {
         count: usize,
     },
     /// No operator of the model has a counterpart in the plan of a sibling.
-    #[error("no operator of the model has a counterpart in the plan")]
+    #[error("the plan places no operator that is a counterpart of one of the model")]
     NoCounterpart,
     /// A call of a device runs an operator of another device.
     #[error("a call of {device} runs operator `{operator}`, which is on another device")]

@@ -9,7 +9,7 @@
 //! Hu et al., "GiPH", MLSys 2023, and Addanki et al., "Placeto", NeurIPS 2019, learn placements that generalise within a
 //! family. This is the lookup that such learning has to beat.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::{ObjectiveKind, PlanDocument};
@@ -26,7 +26,7 @@ pub struct Carried {
     /// The placement. It keeps operators together that must share a device, but may violate other constraints.
     pub placement: Placement,
     /// Number of operators with a counterpart in the plan. Others are on the device of an operator that sends to them or reads
-    /// from them.
+    /// from them, or on the first device.
     pub counterparts: usize,
 }
 
@@ -50,18 +50,23 @@ struct Role {
 /// # Errors
 /// As for [`carried`].
 pub fn start(problem: &Problem, plan: &PlanDocument) -> Result<Carried, PlacementError> {
-    if plan.objective.kind == problem.objective().kind()
-        && let Ok(placement) = placement(problem, plan)
-    {
-        return Ok(Carried { placement, counterparts: problem.graph().operator_count() });
+    if plan.objective.kind != problem.objective().kind() {
+        return carried(problem, plan);
     }
-    carried(problem, plan)
+    match placement(problem, plan) {
+        Ok(placement) => Ok(Carried { placement, counterparts: problem.graph().operator_count() }),
+        Err(PlacementError::UnknownOperator { .. } | PlacementError::NotPlaced { .. }) => {
+            carried(problem, plan)
+        }
+        Err(error) => Err(error),
+    }
 }
 
-/// Carries the placement of a plan over to a problem with the same devices. O(n log n) in the operators of both models.
+/// Carries the placement of a plan over to a problem with the same devices. O(n log n + pools · n) in the operators of both models.
 ///
 /// # Errors
-/// If the cluster lacks a device of the plan (L001), or no operator has a counterpart (L006).
+/// If the cluster lacks a device of the plan (L001), the plan places an operator twice (L003), or no operator has a counterpart
+/// (L006).
 pub fn carried(problem: &Problem, plan: &PlanDocument) -> Result<Carried, PlacementError> {
     let graph = problem.graph();
     let roles = roles(problem, plan)?;
@@ -79,7 +84,9 @@ pub fn carried(problem: &Problem, plan: &PlanDocument) -> Result<Carried, Placem
     let placement = match problem.objective().kind() {
         ObjectiveKind::Throughput => Placement::in_pipeline_order(problem, device_of),
         ObjectiveKind::Latency => Placement::new(device_of),
-        ObjectiveKind::Makespan if plan.priority.is_none() => Placement::new(device_of),
+        ObjectiveKind::Makespan if plan.priority.as_ref().is_none_or(Vec::is_empty) => {
+            Placement::new(device_of).as_step(graph, plan.objective.kind)
+        }
         ObjectiveKind::Makespan => {
             // The sort is stable: operators between the same two counterparts stay in topological order.
             let mut order = graph.topological().to_vec();
@@ -96,10 +103,14 @@ fn roles(problem: &Problem, plan: &PlanDocument) -> Result<BTreeMap<String, Role
     let rank_of: BTreeMap<&str, usize> =
         named.enumerate().map(|(rank, name)| (name.as_str(), rank)).collect();
     let mut roles: BTreeMap<String, Role> = BTreeMap::new();
+    let mut placed = BTreeSet::new();
     for device in plan.devices.iter().filter(|device| !device.ops.is_empty()) {
         let id = problem.cluster().device_named(&device.name);
         let id = id.ok_or_else(|| PlacementError::UnknownDevice(device.name.clone()))?;
         for name in &device.ops {
+            if !placed.insert(name) {
+                return Err(PlacementError::PlacedTwice(name.clone()));
+            }
             let (role, numbers) = split(name);
             let rank = rank_of.get(name.as_str()).copied().unwrap_or(rank_of.len()) as f64;
             roles.entry(role).or_default().of_plan.push((numbers, Placed { device: id, rank }));
@@ -120,7 +131,8 @@ fn split(name: &str) -> (String, Vec<u64>) {
     while let Some(at) = rest.find(|char: char| char.is_ascii_digit()) {
         let digits = rest[at..].find(|char: char| !char.is_ascii_digit()).unwrap_or(rest.len() - at);
         role.push_str(&rest[..at]);
-        role.push('#');
+        // No other digit is left in a role, so this one cannot be part of a name.
+        role.push('0');
         // A number that is longer than any index is a hash, of which the beginning does as well.
         numbers.push(rest[at..at + digits.min(19)].parse().unwrap_or(u64::MAX));
         rest = &rest[at + digits..];
@@ -207,11 +219,15 @@ impl Role {
         let is_identity = values == of_model;
         let last = of_model.len().saturating_sub(1).max(1);
         let place = |(number, &value): (usize, &u64)| {
-            let exact = match is_identity {
-                true => number as f64,
-                false => (values.len() - 1) as f64 * (number as f64 / last as f64),
+            let place = match is_identity {
+                true => Place { before: number, beyond: 0.0 },
+                // In integers, so that the last value is at the last one exactly.
+                false => {
+                    let scaled = (values.len() - 1) * number;
+                    Place { before: scaled / last, beyond: (scaled % last) as f64 / last as f64 }
+                }
             };
-            (value, Place { before: exact as usize, beyond: exact.fract() })
+            (value, place)
         };
         let places = of_model.iter().enumerate().map(place).collect();
         Axis { at, values, places, is_identity }
@@ -234,27 +250,32 @@ fn fill(problem: &Problem, found: &mut [Option<Placed>]) {
     }
 }
 
-/// The devices of the operators, the same for those that must share one: of the devices that can run all of them, the one with
-/// most of their work.
+/// The devices of the operators, the same for those that must share one: of their devices that can run all of them, the one with
+/// most of their work, or else the first device that can. O(pools · operators).
 fn together(problem: &Problem, found: &[Placed]) -> Vec<DeviceId> {
-    let (graph, cluster) = (problem.graph(), problem.cluster());
+    let graph = problem.graph();
     let device_of_class = graph.class_ids().map(|class| {
         let members = graph.class(class);
-        let seconds = |op: OpId, device: DeviceId| problem.seconds(op, problem.pool_of(device));
-        let can_run = |device: &DeviceId| members.iter().all(|&op| seconds(op, *device).is_some());
-        let work = |device: DeviceId| -> f64 {
-            let here = members.iter().filter(|op| found[op.index()].device == device);
+        let can_run = |pool: usize| members.iter().all(|&op| problem.seconds(op, pool).is_some());
+        let mut work: BTreeMap<DeviceId, f64> = BTreeMap::new();
+        for &op in members {
+            let device = found[op.index()].device;
+            let seconds = problem.seconds(op, problem.pool_of(device)).unwrap_or(0.0);
             // Operators that take no time decide if no other operator does.
-            here.map(|&op| seconds(op, device).unwrap_or(0.0) + f64::MIN_POSITIVE).sum()
-        };
+            *work.entry(device).or_default() += seconds + f64::MIN_POSITIVE;
+        }
         let mut best: Option<(f64, DeviceId)> = None;
-        for device in cluster.devices().filter(can_run) {
-            let work = work(device);
+        for (&device, &work) in work.iter().filter(|(device, _)| can_run(problem.pool_of(**device))) {
             if best.is_none_or(|(most, _)| work > most) {
                 best = Some((work, device));
             }
         }
-        best.map_or(DeviceId(0), |(_, device)| device)
+        let first = || {
+            (0..problem.pools().len())
+                .find(|&pool| can_run(pool))
+                .map(|pool| problem.pools()[pool].devices[0])
+        };
+        best.map(|(_, device)| device).or_else(first).unwrap_or(DeviceId(0))
     });
     let device_of_class: Keyed<_, DeviceId> = device_of_class.collect();
     graph.operators().map(|op| device_of_class[graph.class_of(op)]).collect()
@@ -408,11 +429,34 @@ mod tests {
     }
 
     #[test]
+    fn names_that_look_like_roles_are_names() {
+        let mut builder = GraphBuilder::new("odd");
+        for name in ["a#", "a7", "a0", "#"] {
+            builder.operator(OperatorDocument {
+                seconds: [("acc".into(), 1.0)].into(),
+                ..OperatorDocument::named(name)
+            });
+        }
+        let graph = builder.build().expect("a valid graph");
+        let objective = Objective::Makespan { execution: Default::default() };
+        let problem =
+            Problem::new(graph, devices(4, None), objective, Default::default()).expect("a problem");
+        for names in [["a7", "a#"], ["a#", "a7"]] {
+            let mut given = plan(1, 1, |_, _| 2);
+            given.priority = None;
+            given.devices[2].ops = names.map(str::to_owned).to_vec();
+            assert_eq!(carried(&problem, &given).expect("counterparts").counterparts, 3);
+            given.devices[1].ops = vec!["a7".into()];
+            assert_eq!(carried(&problem, &given).expect_err("twice").code(), "L003");
+        }
+    }
+
+    #[test]
     fn numbers_of_any_length_are_read() {
         let long = "9".repeat(40);
         assert_eq!(
             split(&format!("a{long}b07.é3")),
-            ("a#b#.é#".into(), vec![9_999_999_999_999_999_999, 7, 3])
+            ("a0b0.é0".into(), vec![9_999_999_999_999_999_999, 7, 3])
         );
         assert_eq!(split(""), (String::new(), Vec::new()));
     }

@@ -115,3 +115,29 @@ fn draw<I: Id>(sums: &[f64], rng: &mut impl Rng) -> Option<I> {
     let at = rng.random_range(0.0..all);
     Some(I::new(sums.partition_point(|&sum| sum <= at).min(sums.len() - 1)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use stagewright_core::document::ObjectiveKind;
+    use stagewright_core::seed;
+    use stagewright_testing::random::{self, Size};
+
+    use super::*;
+    use crate::level_of;
+
+    #[test]
+    fn every_class_of_a_unit_is_picked() {
+        let problem = random::problem(3, Size { operators: 24, devices: 3, groups: false });
+        let problem = problem.with_objective(ObjectiveKind::Makespan).expect("a valid objective");
+        let instance = Instance::new(&problem);
+        let mut rng = seed::stream(5, 0);
+        let level = level_of(&instance, 6, &mut rng);
+        assert!(level.len() < instance.graph().class_count());
+        let (picks, targets) = (vec![1.0; level.len()], vec![1.0; level.len() * 3]);
+        let guidance = Guidance::new(&instance, &level, &picks, &targets, &[]);
+        let picked: BTreeSet<ClassId> = (0..2000).filter_map(|_| guidance.pick(&mut rng)).collect();
+        assert_eq!(picked.len(), instance.graph().class_count());
+    }
+}

@@ -22,8 +22,11 @@ pub(super) struct Variant {
     pub(super) zero_shot: bool,
     /// Value of `--time-limit` of `finetune`, which runs before every case; `None` means no fine-tuning.
     pub(super) finetune: Option<String>,
-    /// Value of `--start` of `plan`, relative to the suite file; `{}` stands for the name of the model.
+    /// Value of `--start` of `plan`, relative to the suite file; `{}` stands for the stem of the model's file.
     start: Option<String>,
+    /// Folder of the suite.
+    #[serde(skip)]
+    folder: PathBuf,
 }
 
 impl Variant {
@@ -46,13 +49,13 @@ impl Variant {
 
     /// The plan that a case of a model starts from.
     pub(super) fn start(&self, model: &str) -> Option<PathBuf> {
-        self.start.as_ref().map(|path| PathBuf::from(path.replace("{}", model)))
+        self.start.as_ref().map(|path| self.folder.join(path.replace("{}", model)))
     }
 
     /// Resolves paths relative to the suite's folder.
     ///
     /// # Errors
-    /// If there is no such file.
+    /// If the checkpoint does not exist.
     pub(super) fn beside(self, folder: &Path) -> Result<Variant> {
         let checkpoint = self.checkpoint.as_ref().map(|file| folder.join(file));
         if let Some(file) = checkpoint.as_ref().filter(|file| !file.is_file()) {
@@ -63,7 +66,6 @@ impl Variant {
             .at(file.display().to_string())
             .help("correct the path, or create the checkpoint"));
         }
-        let start = self.start.as_ref().map(|path| folder.join(path).display().to_string());
-        Ok(Variant { checkpoint, start, ..self })
+        Ok(Variant { checkpoint, folder: folder.to_owned(), ..self })
     }
 }

@@ -209,3 +209,48 @@ pub(crate) fn best_of_draws<'s, 'p>(
     let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
     found.into_iter().map(|(_, best)| best).reduce(better)
 }
+
+#[cfg(test)]
+mod tests {
+    use stagewright_core::document::ObjectiveKind;
+    use stagewright_testing::random::{self, Size};
+
+    use super::*;
+
+    #[test]
+    fn a_prediction_that_moves_nothing_keeps_every_operator_where_it_is() {
+        let mut spread = 0;
+        for number in 0..20 {
+            let problem = random::problem(number, Size { operators: 30, devices: 3, groups: true });
+            let problem = problem.with_objective(ObjectiveKind::Makespan).expect("a valid objective");
+            let instance = stagewright_makespan::instance::Instance::new(&problem);
+            if instance.impossible().is_some() {
+                continue;
+            }
+            let subject = Subject::new(&instance, 4, false);
+            let graph = instance.graph();
+            let of_class = |op: OpId| instance.homes(graph.class(graph.class_of(op))[0]);
+            // Classes of one unit are on several devices.
+            let device = |op: OpId| {
+                let homes = of_class(op);
+                homes[graph.class_of(op).index() % homes.len()]
+            };
+            let from = Schedule::without_priority(graph.operators().map(device).collect());
+            let base = Base::new(&subject, &mut Evaluator::new(&instance), &from);
+            assert_eq!(moved(&subject, &base, &from.device_of, &base.home), from.device_of);
+            let unit_of = |op: OpId| subject.level.cluster_of(graph.class_of(op));
+            spread +=
+                graph.operators().filter(|&op| from.device_of[op.index()] != base.home[unit_of(op)]).count();
+            // A unit that moves takes all its operators along.
+            let mut homes = base.home.clone();
+            let first = subject.level.ids().next().expect("a unit");
+            homes[first] = DeviceId((base.home[first].0 + 1) % 3);
+            let after = moved(&subject, &base, &from.device_of, &homes);
+            for op in graph.operators() {
+                let expected = if unit_of(op) == first { homes[first] } else { from.device_of[op.index()] };
+                assert_eq!(after[op.index()], expected);
+            }
+        }
+        assert!(spread > 20, "{spread} operators are away from their unit");
+    }
+}

@@ -26,9 +26,9 @@ const LINEAR_SHARE: f64 = 0.1;
 const REFINEMENTS: u64 = 3;
 /// Evaluators among which draws are divided, independent of the number of threads.
 const EVALUATORS: usize = 4;
-/// Shares of the remaining time for the searches; the network reads the plan before each, if that takes at most `READING` of
-/// the search's time.
+/// Shares of the remaining time for the searches.
 const SEARCHES: [f64; 7] = [0.1, 0.15, 0.2, 0.25, 0.35, 0.5, 1.0];
+/// Largest share of a search's time for reading a new plan before it; the first plan is read in any case.
 const READING: f64 = 0.2;
 /// Separates the random streams of the refinements.
 const TASKS: u64 = 1 << 20;
@@ -88,20 +88,21 @@ pub(super) fn solve(
             if run.is_over(&bound, context) {
                 break;
             }
-            context.emit(Event::Phase { name: "search".into() });
             let left = context.stop().remaining().map_or(f64::INFINITY, |left| left.as_secs_f64());
             if let Some((network, subject)) = &reader
                 && (guide.is_none() || is_new && run.reads_within(READING * share * left))
             {
                 let (prediction, base) = run.ask(network, subject, bound.value, context)?;
                 guide = Some(guidance(subject, &base, &prediction));
+                is_new = false;
             }
+            context.emit(Event::Phase { name: "search".into() });
             let mut part = context.time_slice(share);
             // Every search has its own random streams, far from those of other seeds.
             part.seed = part.seed.wrapping_add(number << 32);
             let from = run.best.clone().unwrap_or_else(|| run.base.clone());
             let found = anneal(instance, from, guide.as_ref(), &bound, &mut part)?;
-            is_new = run.take(Some(found), context);
+            is_new |= run.take(Some(found), context);
         }
     }
     let statistics = vec![

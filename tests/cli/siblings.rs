@@ -1,0 +1,63 @@
+//! Searches that start from the plan of a sibling: the same architecture with another length.
+
+use super::{chain, cluster, code, folder, json, path, root, run, stderr, stdout};
+
+const CLUSTER: &str = "--cluster=2xv100:fp32@nvlink";
+
+#[test]
+fn a_search_starts_from_the_plan_of_a_sibling() {
+    let folder = folder(&[]);
+    let at = |name: &str| path(&folder, name);
+    for (name, steps) in [("small.json", "4"), ("large.json", "12")] {
+        let made = run(&["workload", "rnnlm", "--sequence", steps, "--training", "--out", &at(name)]);
+        assert_eq!(code(&made), Some(0), "{}", stderr(&made));
+    }
+    let (small, large, plan) = (at("small.json"), at("large.json"), at("plan.json"));
+    // Counted work, so that the plans are the same on any machine.
+    let annealing = ["--objective=makespan", "--solver=annealing", CLUSTER];
+    let solved = run(&[&["plan", &small, "--simulations", "3000", "--out", &plan][..], &annealing].concat());
+    assert_eq!(code(&solved), Some(0), "{}", stderr(&solved));
+    let value = |start: &[&str]| {
+        let output =
+            run(&[&["plan", &large, "--simulations", "0", "--json"][..], &annealing, start].concat());
+        assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+        assert_eq!(stderr(&output), "", "all operators have a counterpart");
+        json(&output)
+    };
+    let carried = value(&["--start", &plan]);
+    let [carried_value, listed] =
+        [&carried, &value(&[])].map(|plan| plan["objective"]["value_s"].as_f64().expect("a value"));
+    assert!(carried_value < 0.9 * listed, "{carried_value} from the sibling, {listed} by list scheduling");
+    // The plan of the large model is taken as it is.
+    std::fs::write(&plan, carried.to_string()).expect("room");
+    assert_eq!(value(&["--start", &plan])["objective"], carried["objective"]);
+    let other = root().join("data/demo/model.json").display().to_string();
+    let other = run(&["plan", &other, "--start", &plan, CLUSTER]);
+    assert!(stderr(&other).starts_with("error[L006]"), "{}{}", stdout(&other), stderr(&other));
+}
+
+#[test]
+fn a_suite_starts_from_plans_of_siblings() {
+    let suite = "name = \"x\"\ninputs = [\"large.json\"]\nclusters = [\"cluster.toml\"]\nsolvers = [\"mine\", \"auto\"]\n\
+                 objectives = [{ objective = \"makespan\" }]\ntime_limit = \"2s\"\n\
+                 variants = [{ name = \"mine\", solver = \"auto\", start = \"plans/{}.json\" }]\n";
+    let (small, large, cluster) = (chain(2), chain(4), cluster(2));
+    let folder = folder(&[
+        ("suite.toml", suite),
+        ("small.json", &small),
+        ("large.json", &large),
+        ("cluster.toml", &cluster),
+    ]);
+    std::fs::create_dir(folder.path().join("plans")).expect("room");
+    let bench = || run(&["bench", &path(&folder, "suite.toml")]);
+    assert!(stdout(&bench()).contains("error[I001]"), "the plan is missing: {}", stdout(&bench()));
+    let (small, plan) = (path(&folder, "small.json"), path(&folder, "plans/large.json"));
+    let cluster = path(&folder, "cluster.toml");
+    let solved = run(&["plan", &small, "--cluster", &cluster, "--objective", "makespan", "--out", &plan]);
+    assert_eq!(code(&solved), Some(0), "{}", stderr(&solved));
+    let output = bench();
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    let rows: Vec<String> =
+        stdout(&output).lines().filter(|line| line.contains("| mine ")).map(str::to_owned).collect();
+    assert!(rows[0].contains("| optimal |"), "{rows:?}");
+}

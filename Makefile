@@ -281,7 +281,6 @@ bench-siblings: setup
 	$(call sibling,rnnlm-4-150-8,8xp100:fp32@nvlink,rnnlm --variant 4 --batch 128,--sequence 150,--sequence 15)
 	$(call sibling,wavenet-100,4xv100-32gb:fp32@nvlink,wavenet --batch 8,--layers 100,--layers 10)
 	$(call sibling,wavenet-200,8xv100-32gb:fp32@nvlink,wavenet --batch 8,--layers 200,--layers 20)
-	$(call sibling,nasnet-45,4xv100-32gb:fp32@nvlink,nasnet-a --batch 16,--layers 45,--layers 9)
 	$(call sibling,nasnet-60,8xv100-32gb:fp32@nvlink,nasnet-a --batch 32,--layers 60,--layers 12)
 	$(call sibling,bert-500,8xa100,bert --variant large --batch 4,--layers 500,--layers 24)
 	target/release/stagewright bench data/suites/siblings.toml

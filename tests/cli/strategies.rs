@@ -96,7 +96,7 @@ fn faults_of_input_and_options_are_located() {
     }
     assert!(error(&["compare", &problem, "--cluster", "2xa100"]).contains("error[F012]"));
     let model = root().join("data/demo/model.json").display().to_string();
-    assert!(error(&["plan", &model, "--cluster", "2xa100", "--start", &problem]).contains("error[F007]"));
+    assert!(error(&["plan", &model, "--cluster", "2xa100", "--start", &problem]).contains("error[F005]"));
 }
 
 /// An instance of the contest; the best published bound was 216,931.

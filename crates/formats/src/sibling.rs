@@ -420,12 +420,12 @@ mod tests {
         let found = carried(&problem, &small).expect("a counterpart");
         assert_eq!(found.counterparts, 1);
         assert!(problem.graph().operators().all(|op| found.placement.device_of(op).index() == 2));
-        let error = |plan: &PlanDocument| carried(&problem, plan).expect_err("an error").code();
+        let error = |plan: &PlanDocument| carried(&problem, plan).expect_err("an error");
         let mut other = small.clone();
         other.devices[2].ops = vec!["another".into()];
-        assert_eq!(error(&other), "L006");
+        assert_eq!(error(&other), PlacementError::NoCounterpart);
         small.devices[2].name = "gpu7".into();
-        assert_eq!(error(&small), "L001");
+        assert_eq!(error(&small), PlacementError::UnknownDevice("gpu7".into()));
     }
 
     #[test]
@@ -447,7 +447,7 @@ mod tests {
             given.devices[2].ops = names.map(str::to_owned).to_vec();
             assert_eq!(carried(&problem, &given).expect("counterparts").counterparts, 3);
             given.devices[1].ops = vec!["a7".into()];
-            assert_eq!(carried(&problem, &given).expect_err("twice").code(), "L003");
+            assert_eq!(carried(&problem, &given), Err(PlacementError::PlacedTwice("a7".into())));
         }
     }
 

@@ -61,8 +61,8 @@ static CALLS: Portfolio = Portfolio {
     stages: &[(&Dp, 0.5), (&Local, 0.3), (&LNS, 0.5), (&MILP, 0.5), (&Local, 1.0)],
 };
 
-/// Makespan: list schedulers within milliseconds, linear orders for steps that are nearly sequential, then multilevel
-/// partitioning, the bound between bottlenecks and the exact search of small graphs, tabu search and annealing.
+/// Makespan: list schedulers within milliseconds, the pipeline of a linear order, linear orders for steps that are nearly
+/// sequential, then multilevel partitioning, the bound between bottlenecks and the exact search of small graphs, tabu search and annealing.
 static STEPS: Portfolio = Portfolio {
     kind: ObjectiveKind::Makespan,
     summary: "list schedulers, splits of linear orders, multilevel partitioning, branch and bound, tabu search and annealing in turn",

@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use stagewright_core::calls::assign_if_missing;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::{ObjectiveKind, PlanDocument};
 use stagewright_core::graph::OpId;
@@ -40,7 +41,7 @@ struct Placed {
 /// The operators of a role.
 #[derive(Default)]
 struct Role {
-    /// The numbers in the name, with the operator's index.
+    /// The numbers in the names, with the operators.
     of_plan: Vec<(Vec<u64>, Placed)>,
     of_model: Vec<(Vec<u64>, OpId)>,
 }
@@ -48,13 +49,16 @@ struct Role {
 /// The placement of a plan to start from: its own if it is of the same model and objective, otherwise one carried over.
 ///
 /// # Errors
-/// As for [`carried`].
+/// As for [`carried`], and if a call of the plan is on another device than its operators (L005).
 pub fn start(problem: &Problem, plan: &PlanDocument) -> Result<Carried, PlacementError> {
     if plan.objective.kind != problem.objective().kind() {
         return carried(problem, plan);
     }
     match placement(problem, plan) {
-        Ok(placement) => Ok(Carried { placement, counterparts: problem.graph().operator_count() }),
+        Ok(placement) => {
+            let placement = assign_if_missing(problem, placement);
+            Ok(Carried { placement, counterparts: problem.graph().operator_count() })
+        }
         Err(PlacementError::UnknownOperator { .. } | PlacementError::NotPlaced { .. }) => {
             carried(problem, plan)
         }
@@ -83,7 +87,7 @@ pub fn carried(problem: &Problem, plan: &PlanDocument) -> Result<Carried, Placem
     let device_of = together(problem, &found);
     let placement = match problem.objective().kind() {
         ObjectiveKind::Throughput => Placement::in_pipeline_order(problem, device_of),
-        ObjectiveKind::Latency => Placement::new(device_of),
+        ObjectiveKind::Latency => assign_if_missing(problem, Placement::new(device_of)),
         ObjectiveKind::Makespan if plan.priority.as_ref().is_none_or(Vec::is_empty) => {
             Placement::new(device_of).as_step(graph, plan.objective.kind)
         }
@@ -390,6 +394,15 @@ mod tests {
         for found in starts {
             assert_eq!(found.expect("a placement"), Carried { placement: given.clone(), counterparts: 15 });
         }
+    }
+
+    #[test]
+    fn a_placement_for_latency_has_calls() {
+        let small = plan(2, 4, |layer, _| layer);
+        let problem = recurrent(2, 12, false).with_objective(ObjectiveKind::Latency).expect("an objective");
+        let found = start(&problem, &small).expect("counterparts");
+        assert!(found.placement.has_calls() && found.counterparts == 24);
+        assert_eq!(device(&problem, &found, 1, 7), 1);
     }
 
     #[test]

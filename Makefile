@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test wheel bench-python build-cuda gpu-bundle test-runtimes screenshot lint fmt doc site bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-costs bench-pipelines reproduce bench-gdp bench-placeto bench-hsdag bench-siblings bench-policy bench-policy-ablation policy policy-stages bench-systems bench-systems-large systems
+.PHONY: rust setup demo test wheel bench-python build-cuda gpu-bundle test-runtimes screenshot lint fmt doc site bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-costs bench-pipelines reproduce bench-gdp bench-placeto bench-hsdag bench-siblings bench-policy policy bench-systems bench-systems-large systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -218,47 +218,17 @@ define step
 target/release/stagewright workload $(2) --cost-rules $(or $(3),1) --out target/workloads/$(1).json
 endef
 
-# The learned policy on families and devices that it was not trained on, on models of the field, and on graphs of up to
-# 80,000 operators. Some hours; PROBLEMS=50 LARGE=10 is a part.
+# The learned policy on random problems of families that it was not trained on: two hours, half of it with `--jobs 2` on two
+# cores. PROBLEMS=50 LARGE=10 is a part. `bench-siblings` has the large models.
 PROBLEMS ?= 500
 LARGE ?= 60
 bench-policy: setup
 	$(CARGO) build --release --bin stagewright
 	$(call problems,policy-small,held-out-small,$(PROBLEMS))
 	$(call problems,policy-large,held-out-large,$(LARGE))
-	$(call problems,policy-devices,held-out-devices,$(LARGE))
-	$(call problems,policy-links,held-out-links,$(PROBLEMS))
-	$(call problems,policy-memory,held-out-memory,$(PROBLEMS))
-	$(call step,policy-gnmt/gnmt-8,gnmt --variant 8 --batch 128 --sequence 70 --training)
-	$(call step,policy-scale/resnet-152-training,resnet --variant 152 --batch 32 --training)
-	$(call step,policy-scale/gnmt-2-training,gnmt --variant 2 --batch 128 --sequence 40 --training)
-	$(call step,policy-scale/gnmt-8-training,gnmt --variant 8 --batch 128 --sequence 75 --training)
-	$(call step,policy-scale/gnmt-8-long-training,gnmt --variant 8 --batch 128 --sequence 110 --training)
-	$(call step,policy-real/inception-v3,inception-v3 --batch 32)
-	$(call step,policy-real/inception-v3-training,inception-v3 --batch 32 --training)
-	$(call step,policy-real/resnet-50,resnet --variant 50 --batch 32)
-	$(call step,policy-real/resnet-50-training,resnet --variant 50 --batch 32 --training)
-	$(call step,policy-real/bert-base,bert --variant base --batch 16)
-	$(call step,policy-real/bert-base-training,bert --variant base --batch 16 --training)
-	$(call step,policy-real/nasnet,nasnet-a --batch 32)
-	$(call step,policy-real/nasnet-training,nasnet-a --batch 32 --training)
-	$(call step,policy-real/gnmt-2,gnmt --variant 2 --batch 128)
-	$(call step,policy-real/gnmt-2-training,gnmt --variant 2 --batch 128 --training)
-	$(call step,policy-real/transformer-xl,transformer-xl --batch 16)
-	$(call step,policy-real/transformer-xl-training,transformer-xl --batch 16 --training)
 	target/release/stagewright bench data/suites/policy-small.toml
 	target/release/stagewright bench data/suites/policy-throughput.toml
-	target/release/stagewright bench data/suites/policy-fine-tuned.toml
 	target/release/stagewright bench data/suites/policy-large.toml
-	target/release/stagewright bench data/suites/policy-large-fine-tuned.toml
-	target/release/stagewright bench data/suites/policy-large-2s.toml
-	target/release/stagewright bench data/suites/policy-devices.toml
-	target/release/stagewright bench data/suites/policy-links.toml
-	target/release/stagewright bench data/suites/policy-memory.toml
-	target/release/stagewright bench data/suites/policy-real.toml
-	target/release/stagewright bench data/suites/policy-scale.toml
-	target/release/stagewright bench data/suites/policy-gnmt.toml
-	target/release/stagewright bench data/suites/policy-gnmt-throughput.toml
 
 # Plans of large steps that start from the plan of a small sibling: the same model with fewer steps or layers, planned for 30 s.
 # Half an hour for one seed, on two cores. GNMT-8 of 70 tokens is by cost rules 1, as in other tables.
@@ -309,24 +279,6 @@ policy: setup
 	target/release/stagewright train data/policy/imitation.toml --out target/policy/imitation
 	cp target/policy/imitation/best.safetensors data/policy/checkpoint.safetensors
 	cp target/policy/imitation/metrics.csv data/policy/imitation.csv
-
-# The later stages, from what the one before left in target/policy.
-policy-stages: policy
-	target/release/stagewright train data/policy/expert.toml --out target/policy/expert
-	target/release/stagewright train data/policy/reinforcement.toml --out target/policy/reinforcement
-
-# Networks without one of their parts, which learn from the labels of stage A, and what all of them are worth.
-bench-policy-ablation: policy-stages
-	$(foreach network,full no-modulation no-attention,$(call ablated,$(network)))
-	$(call problems,policy-ablation,held-out-large,$(LARGE))
-	target/release/stagewright bench data/suites/policy-ablation.toml
-
-define ablated
-mkdir -p target/policy/ablation/$(1)
-cp target/policy/imitation/labels.jsonl target/policy/imitation/held-out.jsonl target/policy/ablation/$(1)
-target/release/stagewright train data/policy/ablation/$(1).toml --out target/policy/ablation/$(1)
-
-endef
 
 # The field's learned systems on five small models and on HELD_OUT problems of held-out families: a night, half of it with JOBS=2
 # on two cores. What was interrupted goes on where it was, as long as the program is the same; with other JOBS as well, but times

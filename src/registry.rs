@@ -83,8 +83,6 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &learned::HDP, role: Role::Learned },
     Entry { solver: &learned::UNTRAINED, role: Role::Ablation },
     Entry { solver: &learned::NO_NETWORK, role: Role::Ablation },
-    Entry { solver: &learned::NO_SEARCH, role: Role::Ablation },
-    Entry { solver: &learned::NO_DP, role: Role::Ablation },
     Entry { solver: &learned::NETWORK, role: Role::Ablation },
     Entry { solver: &learned::GDP_UNTRAINED, role: Role::Ablation },
     Entry { solver: &learned::PLACETO_UNTRAINED, role: Role::Ablation },

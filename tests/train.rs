@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use stagewright::train::Recipe;
 use stagewright::train::system::SystemRunDocument;
-use stagewright_policy::learn::AdamConfig;
+use stagewright_policy::learn::{AdamConfig, Trainer};
 use stagewright_policy::systems::{Agent, Kind};
 
 const CONFIGURATION: &str = r#"
@@ -143,20 +143,32 @@ fn a_run_that_is_killed_goes_on_to_the_same_bytes() {
     assert_done(&train(&configuration, &killed));
     assert_same(&whole, &killed, &["step", "held_out"]);
 
-    // Nothing is left to do.
-    let again = train(&configuration, &whole);
-    assert!(String::from_utf8_lossy(&again.stdout).contains("24 steps, done"));
+    // Nothing is left to do, also if the state has the settings of reinforcement learning that earlier versions kept.
+    let state = Path::new(&whole).join("state.safetensors");
+    for is_earlier in [false, true] {
+        if is_earlier {
+            let device = stagewright_policy::solver::device().expect("a device");
+            let bytes = fs::read(&state).expect("a file");
+            let read = Trainer::from_bytes(&bytes, AdamConfig::default(), &device);
+            let (trainer, mut kept) = read.expect("a state");
+            kept.progress["document"]["reinforce"] = serde_json::json!({ "draws": 32, "epochs": 2 });
+            let bytes = trainer.to_bytes(&kept.card, kept.progress).expect("a state");
+            fs::write(&state, bytes).expect("a file");
+        }
+        let again = train(&configuration, &whole);
+        assert!(String::from_utf8_lossy(&again.stdout).contains("24 steps, done"), "{is_earlier}");
+    }
     // Another configuration is rejected for this folder.
     let other = configured(&folder, &CONFIGURATION.replace("steps = 24", "steps = 25"));
     let refused = train(&other, &whole);
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("D021"));
 
-    plans_and_stages(&folder, &whole);
+    plans_and_learns_more(&folder, &whole);
 }
 
 /// Uses of a checkpoint: planning, further training, fine-tuning.
-fn plans_and_stages(folder: &tempfile::TempDir, run: &str) {
+fn plans_and_learns_more(folder: &tempfile::TempDir, run: &str) {
     let checkpoint = format!("{run}/best.safetensors");
     let model = ["data/demo/model.json", "--cluster", "data/demo/cluster.toml"];
     let plan = |checkpoint: &str| {
@@ -172,21 +184,13 @@ fn plans_and_stages(folder: &tempfile::TempDir, run: &str) {
     assert_eq!(document["solver"], "policy");
     assert!(document["gap"].as_f64().is_some_and(|gap| (0.0..1.0).contains(&gap)), "{}", document["gap"]);
 
-    for (stage, rate) in [("expert", "rate = 1e-3"), ("reinforcement", "rate = 1e-4")] {
-        let text = CONFIGURATION
-            .replace("\"imitation\"", &format!("\"{stage}\""))
-            .replace("seed = 3", "seed = 4\nfrom = \"whole/best.safetensors\"")
-            .replace("steps = 24", "steps = 4");
-        let text = format!("{text}\n[adam]\n{rate}\n[reinforce]\ndraws = 4\nepochs = 2\n");
-        let text = match stage {
-            "reinforcement" => text.replace("batch = 2", "batch = 1").replace(", \"throughput\"", ""),
-            _ => text,
-        };
-        let out = path(folder, stage);
-        let output = train(&configured(folder, &text), &out);
-        assert_done(&output);
-        assert_done(&plan(&format!("{out}/best.safetensors")));
-    }
+    let further = CONFIGURATION
+        .replace("seed = 3", "seed = 4\nfrom = \"whole/best.safetensors\"")
+        .replace("steps = 24", "steps = 4");
+    let further = configured(folder, &format!("{further}\n[adam]\nrate = 1e-3\n"));
+    let out = path(folder, "further");
+    assert_done(&train(&further, &out));
+    assert_done(&plan(&format!("{out}/best.safetensors")));
 
     let tuned = path(folder, "tuned.safetensors");
     let mut arguments = vec!["finetune"];
@@ -433,7 +437,7 @@ fn made(run: &str) -> Vec<(String, Vec<u8>)> {
         .map(|entry| entry.expect("an entry").path())
         .filter(|path| {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            name.contains("labels") || ["held-out.jsonl", "best.safetensors"].contains(&name)
+            ["labels.jsonl", "held-out.jsonl", "best.safetensors"].contains(&name)
         })
         .map(|path| {
             (path.file_name().expect("a name").display().to_string(), fs::read(path).expect("a file"))
@@ -443,29 +447,23 @@ fn made(run: &str) -> Vec<(String, Vec<u8>)> {
     made
 }
 
-/// Labels with a counted effort, and what is learned from them, are the same for any number of workers. So are those that
-/// a network helps to make.
+/// Labels with a counted effort, and what is learned from them, are the same for any number of workers.
 #[test]
 fn labels_of_any_number_of_workers_are_those_of_this_process() {
     let folder = folder();
     let counted =
         CONFIGURATION.replace("seconds = 0.02", "simulations = 120").replace("steps = 24", "steps = 4");
-    let expert = counted
-        .replace("\"imitation\"", "\"expert\"")
-        .replace("seed = 3", "seed = 4\nfrom = \"imitation-here/best.safetensors\"");
-    for (stage, text) in [("imitation", &counted), ("expert", &expert)] {
-        let configuration = configured(&folder, text);
-        let here = path(&folder, &format!("{stage}-here"));
-        assert_done(&train(&configuration, &here));
-        let wanted = made(&here);
-        assert_eq!(wanted.len(), 3);
-        for workers in ["1", "2", "4"] {
-            let there = path(&folder, &format!("{stage}-{workers}"));
-            let output = train_elsewhere(&configuration, &there, workers);
-            assert_done(&output);
-            assert!(!String::from_utf8_lossy(&output.stderr).contains("in a number of seconds"));
-            assert!(made(&there) == wanted, "{stage}, {workers}");
-        }
+    let configuration = configured(&folder, &counted);
+    let here = path(&folder, "here");
+    assert_done(&train(&configuration, &here));
+    let wanted = made(&here);
+    assert_eq!(wanted.len(), 3);
+    for workers in ["1", "2", "4"] {
+        let there = path(&folder, workers);
+        let output = train_elsewhere(&configuration, &there, workers);
+        assert_done(&output);
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("in a number of seconds"));
+        assert!(made(&there) == wanted, "{workers}");
     }
 
     // Seconds are accepted with a note.
@@ -502,24 +500,23 @@ fn what_a_worker_refuses_is_reported_with_its_cause() {
     let bytes = fs::read(env!("CARGO_BIN_EXE_stagewright")).expect("the program");
     let program = base64::engine::general_purpose::STANDARD.encode(sha2::Sha256::digest(bytes));
     let recipe = r#"{"seed": 1, "operators": [20, 40], "devices": [2, 3], "objectives": ["makespan"]}"#;
-    let request = |index: &str, effort: &str, teacher: &str| {
+    let request = |index: &str, effort: &str| {
         format!(
-            r#"{{"program": "{program}", "request": {{"recipe": {recipe}, "effort": {effort}, "index": {index}, "teacher": {teacher}}}}}"#
+            r#"{{"program": "{program}", "request": {{"recipe": {recipe}, "effort": {effort}, "index": {index}}}}}"#
         ) + "\n"
     };
     let effort = r#"{"simulations": 50}"#;
     for (wrong, cause) in [
         ("{}\n".to_owned(), "another version"),
-        (request("0", r#"{"simulations": 0}"#, "null"), "D006"),
-        (request("0", effort, "\"00\""), "D025"),
-        (request("0", effort, "null").replace("[20, 40]", "[40, 20]"), "D003"),
-        (request("0", effort, "null").replace(&program, "another"), "another build"),
+        (request("0", r#"{"simulations": 0}"#), "D006"),
+        (request("0", effort).replace("[20, 40]", "[40, 20]"), "D003"),
+        (request("0", effort).replace(&program, "another"), "another build"),
     ] {
         let answer = &answers(&wrong)[0];
         assert!(answer["error"].as_str().is_some_and(|error| error.contains(cause)), "{cause}: {answer}");
     }
     // As many answers as requests, in their order.
-    let both = answers(&(request("7", effort, "null") + &request("2", effort, "null")));
+    let both = answers(&(request("7", effort) + &request("2", effort)));
     assert_eq!(both.iter().map(|answer| &answer["reply"]["index"]).collect::<Vec<_>>(), [7, 2]);
 
     // An address that is no number ends the driver.
@@ -565,13 +562,12 @@ fn what_is_wrong_is_refused_with_its_place() {
         ("count = 6", "count = 1000000000000", "D018", "training.toml: data.count"),
         ("count = 3", "count = 1000000000000", "D018", "training.toml: held_out.count"),
         ("[data]", "[adam]\nwarmup = 9223372036854775807\n[data]", "D018", "training.toml: adam.warmup"),
-        ("[data]", "[reinforce]\ndraws = 1000000\n[data]", "D018", "training.toml: reinforce.draws"),
         ("width = 8\nlayers = 2", "width = 1024\nlayers = 1024", "D018", "training.toml"),
         ("heads = 2", "heads = 3", "D018", "training.toml"),
         ("batch = 2", "batch = 9223372036854775807", "D018", "training.toml: batch"),
         ("seconds = 0.02", "seconds = 1e30", "D018", "training.toml"),
-        ("\"imitation\"", "\"expert\"", "D018", "training.toml"),
         ("\"imitation\"", "\"intuition\"", "D018", ":3"),
+        ("stage = \"imitation\"\n", "", "D018", "training.toml"),
         ("training/1", "training/2", "D018", "training.toml"),
         ("seed = 2", "seed = 1", "D018", "training.toml"),
         ("\"residual-training\"", "\"residuals\"", "D002", "data.recipe.families[1]"),
@@ -586,9 +582,6 @@ fn what_is_wrong_is_refused_with_its_place() {
         assert_eq!(output.status.code(), Some(2), "{to}: {said}");
         assert!(said.contains(code) && said.contains(place) && said.contains("help:"), "{to}: {said}");
     }
-    let reinforced = CONFIGURATION.replace("\"imitation\"", "\"reinforcement\"");
-    let output = train(&configured(&folder, &reinforced), &path(&folder, "run"));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("takes 1 graph"));
     for (from, field) in [("count = 2", "held_out.count"), ("episodes = 24", "episodes")] {
         let (name, _) = from.split_once(" = ").expect("a field");
         let text = SYSTEM.replacen(from, &format!("{name} = 1000000000000000"), 1);

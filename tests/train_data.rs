@@ -63,7 +63,7 @@ impl Scratch {
 }
 
 fn fill_quietly(recipe: &Recipe, count: u64, path: &Path) -> Result<bool, StoreError> {
-    fill_with(recipe, &QUICK, count, path, &Local { labelling: &label, threads: 2 })
+    fill_with(recipe, &QUICK, count, path, &Local { threads: 2 })
 }
 
 fn fill_with(
@@ -74,7 +74,7 @@ fn fill_with(
     labeller: &dyn Labeller,
 ) -> Result<bool, StoreError> {
     let interrupt = Arc::new(AtomicBool::new(false));
-    let filling = Filling { labeller, teacher: None, interrupt, progress: &|_: Progress<'_>| {} };
+    let filling = Filling { labeller, interrupt, progress: &|_: Progress<'_>| {} };
     fill(recipe, effort, count, path, &filling)
 }
 
@@ -346,9 +346,8 @@ fn an_interrupt_keeps_what_is_done() {
             interrupt.store(true, Ordering::Relaxed);
         }
     };
-    let labeller = Local { labelling: &label, threads: 2 };
-    let filling =
-        Filling { labeller: &labeller, teacher: None, interrupt: interrupt.clone(), progress: &after_two };
+    let labeller = Local { threads: 2 };
+    let filling = Filling { labeller: &labeller, interrupt: interrupt.clone(), progress: &after_two };
     assert_eq!(fill(&recipe, &QUICK, 20, &path, &filling), Ok(false));
     let done = Labels::read(&path).expect("labels").labels.len();
     assert!((2..=3).contains(&done), "{done}");
@@ -422,8 +421,7 @@ fn two_programs_do_not_add_to_one_file() {
         *second.lock().expect("nothing failed") = Some(outcome);
     };
     let filling = Filling {
-        labeller: &Local { labelling: &label, threads: 1 },
-        teacher: None,
+        labeller: &Local { threads: 1 },
         interrupt: Arc::new(AtomicBool::new(false)),
         progress: &progress,
     };
@@ -469,9 +467,9 @@ fn counted_labels_are_the_same_under_load_and_for_any_threads() {
 }
 
 /// Hands the labels of another labeller over in another order, and every third one twice.
-struct Shuffled<'a>(Local<'a>);
+struct Shuffled(Local);
 
-impl Labeller for Shuffled<'_> {
+impl Labeller for Shuffled {
     fn label(&self, wanted: &Wanted<'_>, take: &Take<'_>) -> Result<(), StoreError> {
         let mut indices = wanted.indices.to_vec();
         indices.sort_by_key(|index| (index % 3, std::cmp::Reverse(*index)));
@@ -491,9 +489,9 @@ fn the_file_is_the_same_whatever_the_threads_and_the_order_of_the_labels() {
         assert_eq!(fill_with(&recipe, &COUNTED, 10, &path, labeller), Ok(true));
         fs::read(&path).expect("labels")
     };
-    let one = filled(&Local { labelling: &label, threads: 1 });
-    assert!(one == filled(&Local { labelling: &label, threads: 3 }));
-    assert!(one == filled(&Shuffled(Local { labelling: &label, threads: 2 })));
+    let one = filled(&Local { threads: 1 });
+    assert!(one == filled(&Local { threads: 3 }));
+    assert!(one == filled(&Shuffled(Local { threads: 2 })));
     let order: Vec<u64> = String::from_utf8(one)
         .expect("text")
         .lines()

@@ -9,8 +9,6 @@ const fn absent(name: &'static str) -> Absent {
 pub(crate) static POLICY: Absent = absent("policy");
 pub(crate) static UNTRAINED: Absent = absent("policy-untrained");
 pub(crate) static NO_NETWORK: Absent = absent("policy-no-network");
-pub(crate) static NO_SEARCH: Absent = absent("policy-no-search");
-pub(crate) static NO_DP: Absent = absent("policy-no-dp");
 pub(crate) static NETWORK: Absent = absent("policy-network");
 pub(crate) static GDP: Absent = absent("gdp");
 pub(crate) static PLACETO: Absent = absent("placeto");

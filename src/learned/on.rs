@@ -32,25 +32,11 @@ pub(crate) static NO_NETWORK: Policy = Policy::new(
     Parts::ALL,
 );
 
-pub(crate) static NO_SEARCH: Policy = Policy::new(
-    "policy-no-search",
-    "the policy without its search: floor and plans sampled from the network",
-    Origin::Checkpoint(SHIPPED),
-    Parts { search: false, ..Parts::ALL },
-);
-
-pub(crate) static NO_DP: Policy = Policy::new(
-    "policy-no-dp",
-    "the policy without exact splits of linear orders (makespan)",
-    Origin::Checkpoint(SHIPPED),
-    Parts { splits: false, ..Parts::ALL },
-);
-
 pub(crate) static NETWORK: Policy = Policy::new(
     "policy-network",
     "the network alone: its most likely plan, without floor and search",
     Origin::Checkpoint(SHIPPED),
-    Parts { floor: false, draws: 1, search: false, ..Parts::ALL },
+    Parts { floor: false, draws: 1, search: false },
 );
 
 pub(crate) static GDP: Learned = Learned::new(
@@ -94,4 +80,4 @@ pub static UNTRAINED_SYSTEMS: [&Learned; 4] =
     [&GDP_UNTRAINED, &PLACETO_UNTRAINED, &HSDAG_UNTRAINED, &HDP_UNTRAINED];
 
 /// The policy and its ablations that use the shipped network, which can be replaced by another checkpoint.
-pub static WITH_CHECKPOINT: [&Policy; 4] = [&POLICY, &NO_SEARCH, &NO_DP, &NETWORK];
+pub static WITH_CHECKPOINT: [&Policy; 2] = [&POLICY, &NETWORK];

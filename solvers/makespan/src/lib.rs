@@ -55,7 +55,8 @@ pub use small_communication::SMALL_COMMUNICATION;
 pub use start::{LIST_SCHEDULES, starts};
 pub use tabu::TABU;
 
-fn unsupported(objective: &Objective) -> Option<&'static str> {
+/// The reason not to solve an objective here: all solvers of this crate minimise the makespan.
+pub fn unsupported(objective: &Objective) -> Option<&'static str> {
     (objective.kind() != ObjectiveKind::Makespan).then_some("objectives other than makespan")
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn probabilities(log: &Tensor) -> Result<Vec<Vec<f64>>> {
 }
 
 /// Samples a choice with the given probabilities.
-pub(crate) fn draw<C: Id>(shares: &[f64], rng: &mut impl Rng) -> C {
+fn draw<C: Id>(shares: &[f64], rng: &mut impl Rng) -> C {
     let mut at = rng.random_range(0.0..1.0);
     for (choice, share) in shares.iter().enumerate() {
         at -= share;

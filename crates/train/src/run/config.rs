@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use stagewright_policy::learn::{AdamConfig, Reinforce};
+use stagewright_policy::learn::AdamConfig;
 use stagewright_policy::network::Config;
 
 use super::super::label::LabelEffort;
-use super::super::recipe::{Recipe, RecipeDocument, Target};
+use super::super::recipe::{Recipe, RecipeDocument};
 use super::{Result, RunError};
 
 /// The value of `schema` in a configuration.
@@ -15,7 +15,7 @@ pub const TRAINING_SCHEMA: &str = "stagewright.training/1";
 
 /// Larger values are mistakes.
 const MAX_STEPS: u64 = 1 << 40;
-/// Graphs and draws that are in memory together.
+/// Graphs that are in memory together.
 const MAX_AT_ONCE: u64 = 1 << 12;
 /// Problems that are learned from, each searched for a label, and all of them in memory.
 pub(in super::super) const MAX_LEARNED: u64 = 1 << 20;
@@ -28,11 +28,6 @@ pub(in super::super) const MAX_HELD_OUT: u64 = 1 << 16;
 pub enum Stage {
     /// The best plans of solvers.
     Imitation,
-    /// The best plans of the policy with its search: Anthony, Tian and Barber, "Thinking fast and slow with deep
-    /// learning and tree search", NeurIPS 2017.
-    Expert,
-    /// Rewards of sampled plans.
-    Reinforcement,
 }
 
 /// Problems, and the search effort per label.
@@ -88,7 +83,7 @@ pub struct RunDocument {
     pub data: Data,
     /// Held-out set, used for evaluation only.
     pub held_out: Data,
-    /// Optimiser steps; for reinforcement, episodes.
+    /// Optimiser steps.
     pub steps: u64,
     /// Graphs per step.
     pub batch: usize,
@@ -99,9 +94,6 @@ pub struct RunDocument {
     /// Hyperparameters of the optimiser.
     #[serde(default)]
     pub adam: AdamConfig,
-    /// Hyperparameters of reinforcement learning.
-    #[serde(default)]
-    pub reinforce: Reinforce,
 }
 
 /// Mistake of a configuration whose held-out problems are those to learn from.
@@ -141,8 +133,6 @@ impl RunDocument {
             ("patience", self.patience, MAX_STEPS),
             // A warm-up may take no steps.
             ("adam.warmup", self.adam.warmup.max(1), MAX_STEPS),
-            ("reinforce.draws", self.reinforce.draws as u64, MAX_AT_ONCE),
-            ("reinforce.epochs", self.reinforce.epochs as u64, MAX_AT_ONCE),
         ])
     }
 
@@ -150,39 +140,15 @@ impl RunDocument {
         if self.schema != TRAINING_SCHEMA {
             return Some(format!("the schema is `{}`, expected `{TRAINING_SCHEMA}`", self.schema));
         }
-        let shares = [
-            ("adam.last", self.adam.final_lr_fraction, 1.0),
-            ("adam.decay", self.adam.weight_decay, 1.0),
-            ("reinforce.entropy", self.reinforce.entropy, f64::MAX),
-        ];
-        if let Some((field, number, most)) =
-            shares.iter().find(|(_, number, most)| !(0.0..=*most).contains(number))
-        {
-            return Some(format!("`{field}` is {number}, expected 0 to {most}"));
+        let shares = [("adam.last", self.adam.final_lr_fraction), ("adam.decay", self.adam.weight_decay)];
+        if let Some((field, number)) = shares.iter().find(|(_, number)| !(0.0..=1.0).contains(number)) {
+            return Some(format!("`{field}` is {number}, expected 0 to 1"));
         }
-        let positive = [
-            ("adam.rate", self.adam.learning_rate),
-            ("adam.clip", self.adam.max_grad_norm),
-            ("reinforce.clip", self.reinforce.clip),
-        ];
+        let positive = [("adam.rate", self.adam.learning_rate), ("adam.clip", self.adam.max_grad_norm)];
         if let Some((field, number)) =
             positive.iter().find(|(_, number)| !(*number > 0.0 && number.is_finite()))
         {
             return Some(format!("`{field}` is {number}, expected more than 0"));
-        }
-        if self.stage == Stage::Reinforcement {
-            if self.batch != 1 {
-                return Some(format!("`batch` is {}, but a step of reinforcement takes 1 graph", self.batch));
-            }
-            let recipes = [&self.data.recipe, &self.held_out.recipe];
-            if recipes.iter().any(|recipe| recipe.objectives.contains(&Target::Throughput)) {
-                return Some(
-                    "reinforcement samples plans of steps: `objectives` may only contain makespan".into(),
-                );
-            }
-        }
-        if self.stage != Stage::Imitation && self.from.is_none() {
-            return Some("this stage starts from a checkpoint: name one in `from`".into());
         }
         let same = self.data.recipe.seed == self.held_out.recipe.seed;
         if same {

@@ -74,9 +74,6 @@ pub enum RunError {
         /// The folder.
         folder: String,
     },
-    /// A request for labels with the help of another checkpoint.
-    #[error("the teacher checkpoint of this process differs from that of the run")]
-    OtherTeacher,
     /// A count that no run can have.
     #[error("`{field}` is {count}, expected 1 to {most}")]
     Count {
@@ -104,7 +101,6 @@ impl RunError {
             RunError::OtherRun => "D021",
             RunError::Device(_) => "D022",
             RunError::InUse { .. } => "D023",
-            RunError::OtherTeacher => "D025",
         }
     }
 
@@ -129,9 +125,6 @@ impl RunError {
                 "give another folder, or the configuration that the run was started with".into()
             }
             RunError::Device(_) => "use a build without the feature `cuda`, or see docs/cuda.md".into(),
-            RunError::OtherTeacher => {
-                "give every machine the same checkpoint under the name in the configuration".into()
-            }
             RunError::InUse { .. } => "wait for it to end, or give another folder".into(),
         }
     }

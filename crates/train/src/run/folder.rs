@@ -39,9 +39,9 @@ impl Folder {
         &self.path
     }
 
-    /// Labels of the training set. Labels that a network helped to make have a separate file for every network.
-    pub fn labels(&self, network: Option<&str>) -> PathBuf {
-        self.path.join(network.map_or("labels.jsonl".into(), |network| format!("labels-{network}.jsonl")))
+    /// Labels of the training set.
+    pub fn labels(&self) -> PathBuf {
+        self.path.join("labels.jsonl")
     }
 
     /// Labels of the held-out set.

@@ -21,7 +21,7 @@ pub struct Measured {
     pub rate: f64,
     /// Mean norm of the gradients since the last measurement.
     pub gradient_norm: f64,
-    /// Mean training loss since the last measurement; for reinforcement the mean of −log(reference / value).
+    /// Mean training loss since the last measurement.
     pub loss: f64,
     /// Loss on the held-out set.
     pub held_out: f64,

@@ -13,14 +13,13 @@ mod elsewhere;
 mod error;
 mod events;
 mod examples;
-mod expert;
 mod folder;
 mod metrics;
 mod stage;
 
 pub use config::{Data, RunDocument, Stage, TRAINING_SCHEMA};
 pub(super) use config::{MAX_HELD_OUT, MAX_LEARNED, SAME_SEED, recipes};
-pub use elsewhere::{Request, Respondent};
+pub use elsewhere::Request;
 pub use error::{Result, RunError};
 pub use examples::{Lesson, example_of};
 pub use folder::Folder;

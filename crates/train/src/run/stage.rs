@@ -1,4 +1,4 @@
-//! Runs a stage of training.
+//! A training run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,28 +10,18 @@ use candle_core::{DType, Device};
 use rand::RngExt;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use stagewright_core::bound::strongest;
-use stagewright_core::cluster::DeviceId;
+use serde_json::Value;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Silent, SolveError, thread_pool};
-use stagewright_makespan::instance::Instance;
-use stagewright_makespan::schedule::{Evaluator, Schedule};
-use stagewright_makespan::{assigned, starts};
+use stagewright_core::solver::thread_pool;
 use stagewright_policy::checkpoint::Card;
-use stagewright_policy::features::{Input, input};
-use stagewright_policy::learn::{Episode, Example, Losses, TrainError, Trainer};
+use stagewright_policy::learn::{Example, Losses, TrainError, Trainer};
 use stagewright_policy::network::Network;
-use stagewright_policy::predict::Prediction;
-use stagewright_policy::solver::{MAX_UNITS, device};
-use stagewright_policy::subject::{Base, Subject};
+use stagewright_policy::solver::device;
 
-use super::super::instance::instance;
-use super::super::label::label;
 use super::super::recipe::Recipe;
 use super::super::store::{Filling, Labeller, Labels, Local, Progress, StoredLabel, fill};
-use super::config::{Data, RunDocument, Stage};
+use super::config::{Data, RunDocument};
 use super::examples::example_of;
-use super::expert::expert_label;
 use super::metrics::{Measured, Metrics};
 use super::{Folder, Result, RunError, digest_of};
 
@@ -93,30 +83,27 @@ pub fn run(document: &RunDocument, beside: &Path, folder: &Folder, watch: &Watch
     let [recipe, held_out] = document.recipes()?;
     let device = device().map_err(RunError::Device)?;
     let origin = Beginning::from_document(document, beside, &device)?;
-    let (trainer, card, kept) = begin(document, &origin, folder, &device)?;
+    let (trainer, card, kept) = begin(document, origin, folder, &device)?;
     let stopped = Outcome { steps: trainer.step(), best: kept.best, is_interrupted: true, is_early: false };
-    let Some(labels) = labels_to_learn_from(document, &recipe, origin.as_ref(), folder, watch)? else {
+    let (kind, path) = (("data", "to learn from"), folder.labels());
+    let Some(learned) = Set::labelled(kind, &document.data, recipe, &path, watch)? else {
         return Ok(stopped);
     };
-    let learned = Set { recipe, labels };
     let (kind, path) = (("held_out", "held out"), folder.held_out());
-    let Some(labels) = self::labels(kind, &document.held_out, &held_out, &path, None, watch)? else {
+    let Some(held_out) = Set::labelled(kind, &document.held_out, held_out, &path, watch)? else {
         return Ok(stopped);
     };
-    let held_out = Set { recipe: held_out, labels };
     let pool = thread_pool(watch.threads)?;
     let tests = pool.install(|| held_out.examples(document.seed ^ (HELD_OUT << 32)))?;
     let metrics = Metrics::read(folder, trainer.step())?;
-    let mut training =
-        Training { document, folder, pool, learned, held_out, tests, trainer, card, kept, metrics };
+    let mut training = Training { document, folder, pool, learned, tests, trainer, card, kept, metrics };
     let mut is_kept = true;
     let is_interrupted = || watch.interrupt.load(Ordering::Relaxed);
     while !training.is_done() && training.kept.idle < document.patience && !is_interrupted() {
-        let step = training.trainer.step();
         let rate = training.advance()?;
         is_kept = false;
-        (watch.stepped)(training.trainer.step(), steps(document));
-        if training.is_due(step) {
+        (watch.stepped)(training.trainer.step(), document.steps);
+        if training.is_due() {
             let measured = training.measure(rate)?;
             is_kept = true;
             (watch.measured)(&measured);
@@ -137,6 +124,29 @@ struct Set {
 }
 
 impl Set {
+    /// The set of a recipe, after making the labels that are missing; `None` if interrupted.
+    fn labelled(
+        (field, kind): (&'static str, &'static str),
+        data: &Data,
+        recipe: Recipe,
+        path: &Path,
+        watch: &Watch<'_>,
+    ) -> Result<Option<Set>> {
+        let effort = data.effort(field)?;
+        let local = Local { threads: watch.threads };
+        let filling = Filling {
+            labeller: watch.labeller.unwrap_or(&local),
+            interrupt: watch.interrupt.clone(),
+            progress: &|Progress { done, total, .. }| (watch.labelled)(done, total, kind),
+        };
+        if !fill(&recipe, &effort, data.count, path, &filling)? {
+            return Ok(None);
+        }
+        let labels: BTreeMap<u64, StoredLabel> = Labels::read(path)?.labels;
+        let labels = labels.into_values().take_while(|label| label.index < data.count).collect();
+        Ok(Some(Set { recipe, labels }))
+    }
+
     /// One example per label.
     fn examples(&self, seed: u64) -> Result<Vec<Example>> {
         let example = |(number, label): (usize, &StoredLabel)| {
@@ -152,7 +162,6 @@ struct Training<'r> {
     folder: &'r Folder,
     pool: rayon::ThreadPool,
     learned: Set,
-    held_out: Set,
     /// Examples of the held-out set.
     tests: Vec<Example>,
     trainer: Trainer,
@@ -164,47 +173,35 @@ struct Training<'r> {
 impl Training<'_> {
     /// Whether all steps have been taken.
     fn is_done(&self) -> bool {
-        self.trainer.step() >= steps(self.document)
+        self.trainer.step() >= self.document.steps
     }
 
-    /// Takes the step of a batch, or the steps of an episode. Returns the learning rate.
+    /// Takes the step of a batch. Returns the learning rate.
     fn advance(&mut self) -> Result<f64> {
         let began = Instant::now();
         let Training { document, pool, learned, trainer, kept, .. } = self;
         let step = trainer.step();
-        let rate = document.adam.rate_at(step, steps(document));
-        pool.install(|| match document.stage {
-            Stage::Imitation | Stage::Expert => {
-                let batch = batch(document, &learned.recipe, &learned.labels, step)?;
-                let (losses, norm) = trainer.imitate(&batch.iter().collect::<Vec<_>>(), rate)?;
-                kept.since.add(number(&losses)?, norm, batch.len());
-                Ok::<(), RunError>(())
-            }
-            Stage::Reinforcement => {
-                let reward = reinforce(document, &learned.recipe, trainer, step, rate)?;
-                kept.since.add(-reward, 0.0, 1);
-                Ok(())
-            }
+        let rate = document.adam.rate_at(step, document.steps);
+        pool.install(|| {
+            let batch = batch(document, learned, step)?;
+            let (losses, norm) = trainer.imitate(&batch.iter().collect::<Vec<_>>(), rate)?;
+            kept.since.add(number(&losses)?, norm, batch.len());
+            Ok::<(), RunError>(())
         })?;
         kept.seconds += began.elapsed().as_secs_f64();
         kept.since.seconds += began.elapsed().as_secs_f64();
         Ok(rate)
     }
 
-    /// Whether to measure after the steps since `before`.
-    fn is_due(&self, before: u64) -> bool {
-        let every = self.document.measure_every;
-        self.trainer.step() / every > before / every || self.is_done()
+    /// Whether to measure after this step.
+    fn is_due(&self) -> bool {
+        self.trainer.step().is_multiple_of(self.document.measure_every) || self.is_done()
     }
 
     /// Measures on the held-out set. Writes the measurement, the checkpoint if it is the best, and the state.
     fn measure(&mut self, rate: f64) -> Result<Measured> {
-        let Training { document, folder, pool, held_out, tests, trainer, card, kept, metrics, .. } = self;
-        let mut measured = pool.install(|| measure(trainer, tests, kept, rate))?;
-        if document.stage == Stage::Reinforcement {
-            // The objective of this stage instead of the imitation loss.
-            measured.held_out = pool.install(|| lost(trainer, &held_out.recipe, &held_out.labels))?;
-        }
+        let Training { document, folder, pool, tests, trainer, card, kept, metrics, .. } = self;
+        let measured = pool.install(|| measure(trainer, tests, kept, rate))?;
         kept.since = Since::default();
         kept.idle += 1;
         if kept.best.is_none_or(|best| measured.held_out < best) {
@@ -226,14 +223,6 @@ impl Training<'_> {
     }
 }
 
-/// Optimiser steps of a run; an episode takes several.
-fn steps(document: &RunDocument) -> u64 {
-    match document.stage {
-        Stage::Reinforcement => document.steps * document.reinforce.epochs as u64,
-        Stage::Imitation | Stage::Expert => document.steps,
-    }
-}
-
 /// The card with one more stage in its history.
 fn with_stage(card: &Card, document: &RunDocument, step: u64, held_out: f64) -> Card {
     let stage = serde_json::json!({ "configuration": document, "step": step, "held_out_loss": held_out });
@@ -243,23 +232,16 @@ fn with_stage(card: &Card, document: &RunDocument, step: u64, held_out: f64) -> 
 }
 
 /// The initial network of a run.
-pub(super) struct Beginning {
-    pub(super) network: Network,
+struct Beginning {
+    network: Network,
     card: Card,
     /// SHA-256 of its file in hexadecimal.
-    pub(super) digest: String,
+    digest: String,
 }
-
-/// Digits of a digest that identify a file.
-const SHOWN: usize = 12;
 
 impl Beginning {
     /// The checkpoint named by the configuration, if any.
-    pub(super) fn from_document(
-        document: &RunDocument,
-        beside: &Path,
-        device: &Device,
-    ) -> Result<Option<Beginning>> {
+    fn from_document(document: &RunDocument, beside: &Path, device: &Device) -> Result<Option<Beginning>> {
         let Some(from) = &document.from else { return Ok(None) };
         let path = beside.join(from);
         let bytes = std::fs::read(&path).map_err(|error| RunError::file("read", &path, &error))?;
@@ -274,19 +256,23 @@ impl Beginning {
 /// Resumes training from its state, or starts it.
 fn begin(
     document: &RunDocument,
-    origin: &Option<Beginning>,
+    origin: Option<Beginning>,
     folder: &Folder,
     device: &Device,
 ) -> Result<(Trainer, Card, Kept)> {
     let from = origin.as_ref().map(|origin| origin.digest.clone());
     if let Some(bytes) = Folder::read(&folder.state())? {
         let file = folder.state().display().to_string();
-        let (trainer, state) =
+        let (trainer, mut state) =
             Trainer::from_bytes(&bytes, document.adam, device).map_err(|error| match error {
                 TrainError::State(error) => RunError::Checkpoint { file, error },
                 other => RunError::Train(other),
             })?;
-        // A state of another version does not parse and counts as another run.
+        // Earlier versions also kept settings of reinforcement learning, which imitation never used.
+        if let Some(document) = state.progress.get_mut("document").and_then(Value::as_object_mut) {
+            document.remove("reinforce");
+        }
+        // A state that does not parse is of another version and counts as another run.
         let kept: Kept = serde_json::from_value(state.progress).map_err(|_| RunError::OtherRun)?;
         return match kept.document == *document && kept.from == from {
             true => Ok((trainer, state.card, kept)),
@@ -294,7 +280,7 @@ fn begin(
         };
     }
     let (network, card) = match origin {
-        Some(origin) => (origin.network.clone(), origin.card.clone()),
+        Some(origin) => (origin.network, origin.card),
         None => {
             let network = Network::new(document.network.clone(), document.seed, DType::F32, device);
             let network = network.map_err(|error| RunError::Checkpoint {
@@ -309,56 +295,8 @@ fn begin(
     Ok((Trainer::new(network, document.adam)?, card, kept))
 }
 
-/// The labels to learn from, empty for reinforcement; `None` if interrupted.
-fn labels_to_learn_from(
-    document: &RunDocument,
-    recipe: &Recipe,
-    origin: Option<&Beginning>,
-    folder: &Folder,
-    watch: &Watch<'_>,
-) -> Result<Option<Vec<StoredLabel>>> {
-    let teacher = origin.filter(|_| document.stage == Stage::Expert);
-    let path = folder.labels(teacher.map(|teacher| &teacher.digest[..SHOWN]));
-    match document.stage {
-        Stage::Reinforcement => Ok(Some(Vec::new())),
-        Stage::Imitation | Stage::Expert => {
-            labels(("data", "to learn from"), &document.data, recipe, &path, teacher, watch)
-        }
-    }
-}
-
-/// The labels of a set, after making those that are missing; `None` if interrupted.
-fn labels(
-    (field, kind): (&'static str, &'static str),
-    data: &Data,
-    recipe: &Recipe,
-    path: &Path,
-    teacher: Option<&Beginning>,
-    watch: &Watch<'_>,
-) -> Result<Option<Vec<StoredLabel>>> {
-    let effort = data.effort(field)?;
-    let local = Local {
-        labelling: &|problem, effort, work| match teacher {
-            Some(teacher) => expert_label(&teacher.network, problem, effort, work),
-            None => label(problem, effort, work),
-        },
-        threads: watch.threads,
-    };
-    let filling = Filling {
-        labeller: watch.labeller.unwrap_or(&local),
-        teacher: teacher.map(|teacher| teacher.digest.as_str()),
-        interrupt: watch.interrupt.clone(),
-        progress: &|Progress { done, total, .. }| (watch.labelled)(done, total, kind),
-    };
-    if !fill(recipe, &effort, data.count, path, &filling)? {
-        return Ok(None);
-    }
-    let labels: BTreeMap<u64, StoredLabel> = Labels::read(path)?.labels;
-    Ok(Some(labels.into_values().take_while(|label| label.index < data.count).collect()))
-}
-
 /// The examples of a step.
-fn batch(document: &RunDocument, recipe: &Recipe, labels: &[StoredLabel], step: u64) -> Result<Vec<Example>> {
+fn batch(document: &RunDocument, Set { recipe, labels }: &Set, step: u64) -> Result<Vec<Example>> {
     let mut rng = seed::stream(document.seed ^ (BATCHES << 32), step);
     let chosen: Vec<usize> = (0..document.batch).map(|_| rng.random_range(0..labels.len())).collect();
     let first = step * document.batch as u64;
@@ -367,84 +305,6 @@ fn batch(document: &RunDocument, recipe: &Recipe, labels: &[StoredLabel], step: 
         example_of(recipe, &labels[number], &mut rng)
     };
     chosen.par_iter().enumerate().map(example).collect()
-}
-
-/// A problem with its best list schedule, as the network reads it.
-struct Scheduled<'s, 'p> {
-    subject: Subject<'s, 'p>,
-    evaluator: Evaluator<'s, 'p>,
-    figures: Input,
-    seconds: f64,
-}
-
-impl<'s, 'p> Scheduled<'s, 'p> {
-    fn new(instance: &'s Instance<'p>) -> Option<Scheduled<'s, 'p>> {
-        let mut silent = Silent;
-        let limits = Limits { time: None, ..Limits::default() };
-        let mut context = Context::new(limits, Default::default(), &mut silent);
-        let mut evaluator = Evaluator::new(instance);
-        let start = starts(&mut evaluator, &mut context).ok()?.into_iter().next()?;
-        let subject = Subject::new(instance, MAX_UNITS, false);
-        let base = Base::new(&subject, &mut evaluator, &start.schedule);
-        let figures = input(&subject, &base, base.seconds, strongest(instance.problem()).value);
-        Some(Scheduled { subject, evaluator, figures, seconds: start.score.energy() })
-    }
-
-    /// Log of the list schedule's value over that of the given assignment of units.
-    fn reward(&self, choice: &[u32], evaluator: &mut Evaluator<'_, '_>) -> f64 {
-        let homes = choice.iter().map(|&device| DeviceId(device)).collect();
-        let device_of = self.subject.level().project(self.subject.instance(), &homes);
-        let order = assigned::order(self.subject.instance(), &device_of);
-        let score = evaluator.score(&Schedule::by_order(device_of, &order));
-        // Bounds the reward of placements that cannot run.
-        (self.seconds / score.energy()).ln().clamp(-5.0, 5.0)
-    }
-}
-
-/// Runs one episode: samples from the network's prediction for a list schedule, their rewards, and optimiser steps.
-/// Returns the mean reward.
-fn reinforce(
-    document: &RunDocument,
-    recipe: &Recipe,
-    trainer: &mut Trainer,
-    step: u64,
-    rate: f64,
-) -> Result<f64> {
-    let mut rng = seed::stream(document.seed ^ (BATCHES << 32), step);
-    let problem = instance(recipe, rng.random_range(0..document.data.count)).problem;
-    let instance = Instance::new(&problem);
-    let none = || SolveError::Invariant("a sampled problem has no schedule".into());
-    let scheduled = Scheduled::new(&instance).ok_or_else(none)?;
-    let prediction = Prediction::new(&trainer.network, &scheduled.figures).map_err(TrainError::from)?;
-    let sizes = [scheduled.figures.units, scheduled.figures.devices];
-    let mut episode = Episode::draw(&prediction, sizes, document.reinforce.draws, &mut rng);
-    let rewards: Vec<f64> = episode
-        .choices
-        .par_iter()
-        .map_init(|| scheduled.evaluator.clone(), |evaluator, choice| scheduled.reward(choice, evaluator))
-        .collect();
-    episode.reward(&rewards);
-    trainer.reinforce(&scheduled.figures, &episode, &document.reinforce, rate)?;
-    Ok(rewards.iter().sum::<f64>() / rewards.len() as f64)
-}
-
-/// Mean loss of reinforcement on the held-out set: the most likely devices against the best list schedules.
-fn lost(trainer: &Trainer, recipe: &Recipe, labels: &[StoredLabel]) -> Result<f64> {
-    let one = |label: &StoredLabel| -> Result<f64> {
-        let problem = instance(recipe, label.index).problem;
-        let instance = Instance::new(&problem);
-        let Some(scheduled) = Scheduled::new(&instance) else { return Ok(0.0) };
-        let prediction = Prediction::new(&trainer.network, &scheduled.figures).map_err(TrainError::from)?;
-        let devices = scheduled.figures.devices;
-        let likeliest = |unit| {
-            let shares = prediction.devices_of(unit, devices);
-            (0..devices).max_by(|&a, &b| shares[a].total_cmp(&shares[b]).then(b.cmp(&a))).unwrap_or(0) as u32
-        };
-        let choice: Vec<u32> = (0..scheduled.figures.units).map(likeliest).collect();
-        Ok(-scheduled.reward(&choice, &mut scheduled.evaluator.clone()))
-    };
-    let losses: Vec<f64> = labels.iter().map(one).collect::<Result<_, _>>()?;
-    Ok(losses.iter().sum::<f64>() / losses.len().max(1) as f64)
 }
 
 /// Running sums since the last measurement.

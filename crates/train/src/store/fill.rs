@@ -13,8 +13,6 @@ use super::{Labeller, Store, StoreError, StoredLabel, Wanted};
 pub struct Filling<'a> {
     /// Makes the labels.
     pub labeller: &'a dyn Labeller,
-    /// Digest of the checkpoint whose network helps to make the labels, if any.
-    pub teacher: Option<&'a str>,
     /// Stops the filling; unfinished instances are dropped.
     pub interrupt: Arc<AtomicBool>,
     /// Called after every label is written.
@@ -53,9 +51,9 @@ pub fn fill(
     let done = count - indices.len() as u64;
     let missing: VecDeque<u64> = indices.iter().copied().collect();
     let writer = Mutex::new(Writer { store, done, total: count, missing, waiting: BTreeMap::new() });
-    let Filling { labeller, teacher, interrupt, progress } = filling;
+    let Filling { labeller, interrupt, progress } = filling;
     if !indices.is_empty() && !interrupt.load(Ordering::Relaxed) {
-        let wanted = Wanted { recipe, effort, indices: &indices, teacher: *teacher, interrupt };
+        let wanted = Wanted { recipe, effort, indices: &indices, interrupt };
         let labelled = labeller.label(&wanted, &|label| {
             writer.lock().unwrap_or_else(PoisonError::into_inner).take(label, *progress)
         });

@@ -3,10 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use stagewright_core::problem::Problem;
-
 use super::super::instance::instance;
-use super::super::label::{Label, LabelEffort, LabelError, Work};
+use super::super::label::{LabelEffort, Work, label};
 use super::super::recipe::Recipe;
 use super::{StoreError, StoredLabel};
 
@@ -32,40 +30,33 @@ pub struct Wanted<'a> {
     pub effort: &'a LabelEffort,
     /// Their numbers.
     pub indices: &'a [u64],
-    /// Digest of the checkpoint whose network helps to make the labels, if any.
-    pub teacher: Option<&'a str>,
     /// Stops the labelling.
     pub interrupt: &'a Arc<AtomicBool>,
 }
-
-/// A labelling function; `None` if interrupted.
-pub type Labelling<'a> =
-    dyn Fn(&Problem, &LabelEffort, &Work) -> Result<Option<Label>, LabelError> + Sync + 'a;
 
 impl Wanted<'_> {
     /// Labels one instance on one thread; `None` if interrupted. The seed of its searches depends on its number only.
     ///
     /// # Errors
     /// If it cannot be labelled.
-    pub fn one(&self, index: u64, labelling: &Labelling<'_>) -> Result<Option<StoredLabel>, StoreError> {
+    pub fn one(&self, index: u64) -> Result<Option<StoredLabel>, StoreError> {
         let instance = instance(self.recipe, index);
         let seed = self.recipe.document().seed.wrapping_add(index);
         let work = Work { seed, threads: 1, interrupt: self.interrupt.clone() };
-        let label = labelling(&instance.problem, self.effort, &work);
+        let label = label(&instance.problem, self.effort, &work);
         let label = label.map_err(|error| StoreError::Label { index, error })?;
         Ok(label.map(|label| StoredLabel::new(index, &instance, &label)))
     }
 }
 
 /// Threads of this process.
-pub struct Local<'a> {
-    /// The labelling function: [`label`](super::super::label::label) or another.
-    pub labelling: &'a Labelling<'a>,
+#[derive(Debug, Clone, Copy)]
+pub struct Local {
     /// Instances labelled in parallel, each on one thread; at least 1.
     pub threads: usize,
 }
 
-impl Labeller for Local<'_> {
+impl Labeller for Local {
     fn label(&self, wanted: &Wanted<'_>, take: &Take<'_>) -> Result<(), StoreError> {
         let count = wanted.indices.len();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(self.threads.clamp(1, count.max(1))).build();
@@ -76,7 +67,7 @@ impl Labeller for Local<'_> {
         pool.broadcast(|_| {
             while !wanted.interrupt.load(Ordering::Relaxed) {
                 let Some(&index) = wanted.indices.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
-                let taken = match wanted.one(index, self.labelling) {
+                let taken = match wanted.one(index) {
                     Ok(Some(label)) => take(label),
                     Ok(None) => return,
                     Err(error) => Err(error),

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::error::StoreError;
 pub use self::fill::{Filling, Progress, fill};
-pub use self::labeller::{Labeller, Labelling, Local, Take, Wanted};
+pub use self::labeller::{Labeller, Local, Take, Wanted};
 pub use self::line::{StoredLabel, StoredPlan};
 use super::label::LabelEffort;
 use super::recipe::{Recipe, RecipeDocument};

@@ -60,7 +60,7 @@ const REFINED: usize = 2;
 const CYCLES: u64 = 2;
 /// Simulated operators in a period of ever shorter descents, and the range of the resulting number of simulations.
 const EFFORT: u64 = 10_000_000;
-const SIMULATIONS: [u64; 2] = [100, 200_000];
+const SIMULATIONS: [u64; 2] = [1000, 200_000];
 /// A descent takes at most 1/`FOR_DESCENT` of the remaining simulations, and a level 1/`FOR_LEVEL` of those left to its
 /// descent.
 const FOR_DESCENT: u64 = 3;

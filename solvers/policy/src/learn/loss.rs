@@ -72,7 +72,7 @@ pub fn imitation(output: &Output, batch: &Batch, targets: &[&Targets]) -> Result
 }
 
 /// Log-probabilities of the devices of each unit, p × 1.
-pub(super) fn log_probabilities(affinity: &Tensor, batch: &Batch) -> Result<Tensor> {
+fn log_probabilities(affinity: &Tensor, batch: &Batch) -> Result<Tensor> {
     let most = batch.unit_of_pair.sum(&batch.pairs_of_unit.max(&affinity.detach())?)?;
     let shifted = (affinity - most)?;
     let sums = batch.pairs_of_unit.sum(&shifted.exp()?)?.log()?;
@@ -139,6 +139,6 @@ fn numbers(tensor: &Tensor) -> Result<Vec<f64>> {
     tensor.flatten_all()?.to_dtype(DType::F64)?.to_vec1()
 }
 
-pub(super) fn number(tensor: &Tensor) -> Result<f64> {
+fn number(tensor: &Tensor) -> Result<f64> {
     tensor.to_dtype(DType::F64)?.to_scalar()
 }

@@ -7,7 +7,7 @@ mod corrupt;
 mod descent;
 mod example;
 mod loss;
-mod reinforce;
+mod proximal;
 mod trainer;
 
 pub use adam::AdamConfig;
@@ -16,6 +16,5 @@ pub use descent::Descent;
 pub(crate) use descent::Parts;
 pub use example::{Example, Targets, Teacher, example};
 pub use loss::{Losses, imitation};
-pub use reinforce::{Episode, Reinforce, proximal};
-pub(crate) use reinforce::{LEAST_DEVIATION, clipped_gain, relative};
+pub(crate) use proximal::{LEAST_DEVIATION, clipped_gain, relative};
 pub use trainer::{STATE_SCHEMA, TrainError, Trainer, TrainerState};

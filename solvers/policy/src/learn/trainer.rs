@@ -8,9 +8,7 @@ use super::adam::AdamConfig;
 use super::descent::{Descent, Parts};
 use super::example::Example;
 use super::loss::{Losses, imitation};
-use super::reinforce::{Episode, Reinforce, proximal};
 use crate::checkpoint::{self, Card, CheckpointError};
-use crate::features::Input;
 use crate::network::Network;
 
 /// The value of `schema` in a training state.
@@ -109,28 +107,6 @@ impl Trainer {
         let targets: Vec<_> = examples.iter().map(|example| &example.targets).collect();
         let batch = self.network.batch(&inputs)?;
         Ok(imitation(&self.network.forward(&batch)?, &batch, &targets)?)
-    }
-
-    /// Takes the steps of one episode at learning rate `rate`. Returns the mean entropy of the choices before the last
-    /// step.
-    ///
-    /// # Errors
-    /// If a gradient is not finite.
-    pub fn reinforce(
-        &mut self,
-        input: &Input,
-        episode: &Episode,
-        config: &Reinforce,
-        rate: f64,
-    ) -> Result<f64, TrainError> {
-        let batch = self.network.batch(&[input])?;
-        let mut entropy = 0.0;
-        for _ in 0..config.epochs {
-            let (loss, spread) = proximal(&self.network.forward(&batch)?, &batch, episode, config)?;
-            self.descent.step(self.network.weights(), &loss, rate)?;
-            entropy = spread;
-        }
-        Ok(entropy)
     }
 
     /// Serialises everything needed to resume exactly.

@@ -53,7 +53,7 @@ pub(super) fn solve(
     if parts.floor {
         run.best = Some(run.base.clone());
         run.announce(context);
-        run.floor(instance.problem(), parts.splits, context)?;
+        run.floor(instance.problem(), context)?;
     }
     let mut reason = None;
     let mut reader = None;
@@ -129,15 +129,9 @@ struct Run<'s, 'p> {
 }
 
 impl<'s, 'p> Run<'s, 'p> {
-    /// Multilevel partitioning and, if requested, the best contiguous splits of linear orders, simulated as one step.
-    fn floor(
-        &mut self,
-        problem: &Problem,
-        with_splits: bool,
-        context: &mut Context<'_>,
-    ) -> Result<(), SolveError> {
-        if with_splits
-            && let Ok(pipeline) = problem.with_objective(Objective::default())
+    /// The best contiguous split of a linear order, simulated as one step, and multilevel partitioning.
+    fn floor(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<(), SolveError> {
+        if let Ok(pipeline) = problem.with_objective(Objective::default())
             && let Some(plan) =
                 Dpl.solve(&pipeline, &mut context.for_auxiliary().time_slice(LINEAR_SHARE))?.plan
         {

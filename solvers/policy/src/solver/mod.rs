@@ -49,8 +49,6 @@ pub enum Origin {
 pub struct Parts {
     /// Whether the plans of the floor are candidates for the result.
     pub floor: bool,
-    /// Whether the floor includes the exact splits of linear orders; throughput needs them.
-    pub splits: bool,
     /// Number of plans or orders drawn from a prediction; 1 is the network's own choice.
     pub draws: usize,
     /// Whether the remaining time goes to a search.
@@ -59,7 +57,7 @@ pub struct Parts {
 
 impl Parts {
     /// All components.
-    pub const ALL: Parts = Parts { floor: true, splits: true, draws: 16, search: true };
+    pub const ALL: Parts = Parts { floor: true, draws: 16, search: true };
 }
 
 /// The learned policy, or an ablation of it.
@@ -147,13 +145,6 @@ fn unsupported(objective: &Objective) -> Option<&'static str> {
     }
 }
 
-pub(crate) fn unsupported_without_splits(objective: &Objective) -> Option<&'static str> {
-    match objective.kind() {
-        ObjectiveKind::Makespan => None,
-        _ => Some("objectives other than the makespan"),
-    }
-}
-
 impl Solver for Policy {
     fn name(&self) -> &'static str {
         self.name
@@ -164,7 +155,7 @@ impl Solver for Policy {
     }
 
     fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
-        if self.parts.splits { unsupported(objective) } else { unsupported_without_splits(objective) }
+        unsupported(objective)
     }
 
     /// Without a time limit, stops after about as many simulations, or orders, as the other searches.

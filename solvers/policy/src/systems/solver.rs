@@ -15,7 +15,6 @@ use stagewright_makespan::schedule::{Evaluator, solution, solve_instance};
 use super::{Agent, Kind, Reading, Settings, Trials};
 use crate::checkpoint::CheckpointError;
 use crate::learn::{Descent, TrainError};
-use crate::solver::unsupported_without_splits;
 
 /// Placements of a solve without other limits: as many as in HSDAG's paper.
 const PLACEMENTS: u64 = 500;
@@ -140,7 +139,7 @@ impl Solver for Learned {
     }
 
     fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
-        unsupported_without_splits(objective)
+        stagewright_makespan::unsupported(objective)
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
-use stagewright::train::run::{Request, Respondent, RunDocument};
+use stagewright::train::run::Request;
 use stagewright::train::store::{Labeller, StoreError, StoredLabel, Take, Wanted};
 
 use super::train::at;
@@ -48,12 +48,7 @@ impl Nodes {
         let program = own_digest()?;
         let mut cluster = Cluster::start(&self.address, &arguments)?;
         for (id, &index) in wanted.indices.iter().enumerate() {
-            let request = Request {
-                recipe: wanted.recipe.document().clone(),
-                effort: *wanted.effort,
-                index,
-                teacher: wanted.teacher.map(String::from),
-            };
+            let request = Request { recipe: wanted.recipe.document().clone(), effort: *wanted.effort, index };
             let label = format!("label {index} of {}", self.configuration);
             let request = Asked { program: program.clone(), request };
             cluster.submit(&Task { id, label, cpus: 1, memory: None, request })?;
@@ -90,16 +85,15 @@ impl Labeller for Nodes {
     }
 }
 
-/// Answers requests for labels of a configuration on standard input.
-pub(super) fn answer(document: &RunDocument, beside: &Path, label: &str) -> Result<Exit> {
+/// Answers requests on standard input for labels of the configuration called `label`.
+pub(super) fn answer(label: &str) -> Result<Exit> {
     let interrupt = Arc::new(AtomicBool::new(false));
-    let respondent =
-        Respondent::new(document, beside, interrupt.clone()).map_err(|error| at(label, error))?;
-    let ended = move || interrupt.store(true, Ordering::Relaxed);
+    let stopped = interrupt.clone();
+    let ended = move || stopped.store(true, Ordering::Relaxed);
     let program = own_digest()?;
     cluster::serve(ended, |asked: Asked| {
         refuse_other_build(&asked.program, &program)?;
-        respondent.answer(&asked.request).map_err(|error| at(label, error))
+        asked.request.answer(&interrupt).map_err(|error| at(label, error))
     })?;
     Ok(Exit::Done)
 }

@@ -26,10 +26,10 @@ pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit> {
         return system(arguments, &label, &text);
     }
     let document = RunDocument::from_toml(&text).map_err(|error| at(&label, error))?;
-    let beside = arguments.configuration.parent().unwrap_or(Path::new("."));
     if arguments.worker {
-        return labels::answer(&document, beside, &label);
+        return labels::answer(&label);
     }
+    let beside = arguments.configuration.parent().unwrap_or(Path::new("."));
     let nodes = nodes(arguments)?;
     let folder = folder(arguments, &label)?;
     let efforts = document.efforts().map_err(|error| at(&label, error))?;

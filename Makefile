@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test wheel bench-python build-cuda gpu-bundle test-runtimes screenshot lint fmt doc site bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-costs bench-pipelines reproduce bench-gdp bench-placeto bench-hsdag bench-siblings bench-policy policy bench-systems bench-systems-large systems
+.PHONY: rust setup demo test wheel bench-python build-cuda gpu-bundle test-runtimes screenshot lint fmt doc site bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-costs bench-pipelines reproduce bench-gdp bench-placeto bench-hsdag siblings bench-siblings bench-policy policy bench-systems bench-systems-large systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -218,21 +218,43 @@ define step
 target/release/stagewright workload $(2) --cost-rules $(or $(3),1) --out target/workloads/$(1).json
 endef
 
-# The learned policy on random problems of families that it was not trained on: two hours, half of it with `--jobs 2` on two
-# cores. PROBLEMS=50 LARGE=10 is a part. `bench-siblings` has the large models.
+# The learned policy on large steps, and on random problems of families that it was not trained on: four hours. PROBLEMS=50
+# LARGE=10 is a part.
 PROBLEMS ?= 500
 LARGE ?= 60
-bench-policy: setup
-	$(CARGO) build --release --bin stagewright
+bench-policy: siblings
 	$(call problems,policy-small,held-out-small,$(PROBLEMS))
 	$(call problems,policy-large,held-out-large,$(LARGE))
+	target/release/stagewright bench data/suites/policy-steps.toml
 	target/release/stagewright bench data/suites/policy-small.toml
 	target/release/stagewright bench data/suites/policy-throughput.toml
 	target/release/stagewright bench data/suites/policy-large.toml
 
-# Plans of large steps that start from the plan of a small sibling: the same model with fewer steps or layers, planned for 30 s.
-# Half an hour for one seed, on two cores. GNMT-8 of 70 tokens is by cost rules 1, as in other tables.
-bench-siblings: setup
+# Searches that start from the plan of a small sibling, the same model with fewer time steps or layers: twenty large training
+# steps, whose siblings are planned for 30 s each, and free splits, whose siblings have half the batch. An hour and a half, on two
+# cores.
+bench-siblings: siblings
+	for step in target/workloads/siblings/*.json; do small=target/workloads/siblings/small/$$(basename $$step .json); \
+	  target/release/stagewright plan $$small.json --objective makespan --time-limit 30s --threads 2 --out $$small.plan.json || exit; \
+	done
+	$(foreach cluster,2xa100+2xv100-32gb 4xt4 2xv100+2xp100,$(call halves,bert-base,$(cluster),bert --variant base,16 32))
+	$(foreach cluster,2xa100+2xv100-32gb 4xv100-32gb+4xp100,$(call halves,bert-large,$(cluster),bert --variant large,8 16))
+	$(foreach cluster,a100-and-v100 2xa100+2xt4,$(call halves,vit-l16,$(cluster),vit --variant l16,32 64))
+	$(call halves,vit-b16,2xv100+2xp100,vit --variant b16,64)
+	$(call halves,inception-v3,2xv100+2xp100,inception-v3,32 64)
+	$(call halves,inception-v3,4xt4,inception-v3,64)
+	$(foreach cluster,2xt4+1xepyc-7742 2xv100+2xp100 4xp100,$(call halves,resnet-50,$(cluster),resnet --variant 50,64))
+	$(call halves,resnet-101,2xv100+2xp100,resnet --variant 101,64)
+	$(call halves,resnet-152,2xv100+2xp100,resnet --variant 152,32)
+	$(foreach cluster,4xt4 2xa100+2xv100-32gb,$(call halves,gpt-2-small,$(cluster),gpt --variant 2-small,8))
+	$(foreach cluster,4xt4 2xa100+2xv100-32gb,$(call halves,gpt-2-medium,$(cluster),gpt --variant 2-medium,8))
+	$(call halves,gnmt-4,4xp100-pcie,gnmt --variant 4,128)
+	$(foreach cluster,4xp100-pcie 4xv100-32gb+4xp100,$(call halves,gnmt-8,$(cluster),gnmt --variant 8,128))
+	target/release/stagewright bench data/suites/siblings.toml
+	target/release/stagewright bench data/suites/siblings-free.toml
+
+# The large training steps and their siblings. GNMT-8 of 70 tokens is by cost rules 1, as in other tables.
+siblings: setup
 	$(CARGO) build --release --bin stagewright
 	$(call sibling,gnmt-8-50,8xv100-32gb:fp32@nvlink,gnmt --variant 8 --batch 128,--sequence 50,--sequence 10)
 	$(call sibling,gnmt-8-70,8xv100-32gb:fp32@nvlink,gnmt --variant 8 --batch 128 --cost-rules 1,--sequence 70,--sequence 10)
@@ -244,26 +266,39 @@ bench-siblings: setup
 	$(call sibling,gnmt-4-80-8,8xp100:fp32@nvlink,gnmt --variant 4 --batch 128,--sequence 80,--sequence 10)
 	$(call sibling,gnmt-2-110,2xv100-32gb:fp32@nvlink,gnmt --variant 2 --batch 128,--sequence 110,--sequence 15)
 	$(call sibling,gnmt-2-150,4xv100-32gb:fp32@nvlink,gnmt --variant 2 --batch 128,--sequence 150,--sequence 15)
-	$(call sibling,rnnlm-2-300,2xp100:fp32@nvlink,rnnlm --variant 2 --batch 64,--sequence 300,--sequence 30)
+	$(call sibling,rnnlm-2-305,2xp100:fp32@nvlink,rnnlm --variant 2 --batch 64,--sequence 305,--sequence 30)
 	$(call sibling,rnnlm-4-200,4xp100:fp32@nvlink,rnnlm --variant 4 --batch 64,--sequence 200,--sequence 20)
 	$(call sibling,rnnlm-8-100,8xv100-32gb:fp32@nvlink,rnnlm --variant 8 --batch 64,--sequence 100,--sequence 10)
 	$(call sibling,rnnlm-8-150,4xv100-32gb:fp32@nvlink,rnnlm --variant 8 --batch 64,--sequence 150,--sequence 15)
-	$(call sibling,rnnlm-4-150-8,8xp100:fp32@nvlink,rnnlm --variant 4 --batch 128,--sequence 150,--sequence 15)
+	$(call sibling,rnnlm-4-155-8,8xp100:fp32@nvlink,rnnlm --variant 4 --batch 128,--sequence 155,--sequence 15)
 	$(call sibling,wavenet-100,4xv100-32gb:fp32@nvlink,wavenet --batch 8,--layers 100,--layers 10)
 	$(call sibling,wavenet-200,8xv100-32gb:fp32@nvlink,wavenet --batch 8,--layers 200,--layers 20)
 	$(call sibling,nasnet-60,8xv100-32gb:fp32@nvlink,nasnet-a --batch 32,--layers 60,--layers 12)
+	$(call sibling,amoebanet-150,8xv100-32gb:fp32@nvlink,amoebanet-d --batch 16,--layers 150,--layers 18)
 	$(call sibling,bert-500,8xa100,bert --variant large --batch 4,--layers 500,--layers 24)
-	target/release/stagewright bench data/suites/siblings.toml
 
-# A training step with its cluster, and the plan of a sibling: $(call sibling,NAME,CLUSTER,WORKLOAD,SIZES,SIBLING'S SIZES).
+# A training step with its cluster, and a sibling: $(call sibling,NAME,CLUSTER,WORKLOAD,SIZES,SIBLING'S SIZES).
 define sibling
 @mkdir -p target/workloads/siblings/small
 target/release/stagewright workload $(3) $(4) --training | \
 	target/release/stagewright convert - target/workloads/siblings/$(1).json --cluster $(2)
 target/release/stagewright workload $(3) $(5) --training | \
 	target/release/stagewright convert - target/workloads/siblings/small/$(1).json --cluster $(2)
-target/release/stagewright plan target/workloads/siblings/small/$(1).json --objective makespan --time-limit 30s --threads 2 \
-	--out target/workloads/siblings/small/$(1).plan.json
+
+endef
+
+# Training steps by layers at every batch of a list, with the plan for half the batch:
+# $(call halves,NAME,CLUSTER,WORKLOAD,BATCHES).
+halves = $(foreach batch,$(4),$(call half,$(1)-$(batch)-$(2),$(2),$(3),$(batch)))
+
+define half
+@mkdir -p target/workloads/siblings-free/small
+target/release/stagewright workload $(3) --batch $(4) --training --precision fp16 --granularity layer | \
+	target/release/stagewright convert - target/workloads/siblings-free/$(1).json --cluster $(2)
+target/release/stagewright workload $(3) --batch $$(($(4) / 2)) --training --precision fp16 --granularity layer | \
+	target/release/stagewright convert - target/workloads/siblings-free/small/$(1).json --cluster $(2)
+target/release/stagewright plan target/workloads/siblings-free/small/$(1).json --split free --solver bnp --time-limit 30s \
+	--threads 2 --out target/workloads/siblings-free/small/$(1).plan.json
 
 endef
 

@@ -55,7 +55,7 @@ impl LabelEffort {
     pub const MOST_SIMULATIONS: u64 = 1 << 40;
 
     /// The part of the effort given by a share.
-    pub(super) fn share(self, share: f64) -> LabelEffort {
+    fn share(self, share: f64) -> LabelEffort {
         match self {
             LabelEffort::Seconds(seconds) => LabelEffort::Seconds(seconds * share),
             LabelEffort::Simulations(most) => LabelEffort::Simulations(((most as f64 * share) as u64).max(1)),
@@ -63,7 +63,7 @@ impl LabelEffort {
     }
 
     /// The limits of a search of a problem with this effort.
-    pub(super) fn limits(self, problem: &Problem) -> Limits {
+    fn limits(self, problem: &Problem) -> Limits {
         let (time, simulations) = match self {
             LabelEffort::Seconds(seconds) => {
                 let times = problem.graph().operator_count() as f64 / SMALL as f64;

@@ -139,7 +139,9 @@ impl StoreError {
             StoreError::InUse { .. } => "wait for it to end, or use another file",
             StoreError::OtherProblem { .. } => "use the recipe in the header of the file",
             StoreError::Threads(_) => "use fewer threads",
-            StoreError::Elsewhere { .. } => "use the same version and configuration there",
+            StoreError::Elsewhere { .. } => {
+                "use the same build there, and have the configuration at the same path"
+            }
             StoreError::Label { error, .. } => error.help(),
         }
     }

@@ -130,7 +130,7 @@ fn hits(likely: &Tensor, taught: &Tensor, weight: &Tensor, batch: &Batch) -> Res
     Ok(hits)
 }
 
-pub(super) fn column(numbers: Vec<f32>, dtype: DType, device: &Device) -> Result<Tensor> {
+pub(crate) fn column(numbers: Vec<f32>, dtype: DType, device: &Device) -> Result<Tensor> {
     let rows = numbers.len();
     Tensor::from_vec(numbers, (rows, 1), &Device::Cpu)?.to_dtype(dtype)?.to_device(device)
 }

@@ -7,7 +7,6 @@ mod corrupt;
 mod descent;
 mod example;
 mod loss;
-mod proximal;
 mod trainer;
 
 pub use adam::AdamConfig;
@@ -15,6 +14,6 @@ pub use corrupt::{Start, base_schedule};
 pub use descent::Descent;
 pub(crate) use descent::Parts;
 pub use example::{Example, Targets, Teacher, example};
+pub(crate) use loss::column;
 pub use loss::{Losses, imitation};
-pub(crate) use proximal::{LEAST_DEVIATION, clipped_gain, relative};
 pub use trainer::{STATE_SCHEMA, TrainError, Trainer, TrainerState};

@@ -35,11 +35,11 @@ use stagewright_makespan::ClusterId;
 use stagewright_makespan::schedule::Score;
 
 use super::kind::Settings;
+use super::proximal::{LEAST_DEVIATION, clipped_gain, relative};
 use super::reading::{FIGURES, Reading};
 use super::system::{Play, Played, System};
 use super::trials::penalised;
 use crate::choices::{log_probabilities, pick, probabilities};
-use crate::learn::{LEAST_DEVIATION, clipped_gain, relative};
 use crate::network::layers::{Linear, Norm};
 use crate::weights::{Built, ParameterBuilder, Weights, WeightsError};
 

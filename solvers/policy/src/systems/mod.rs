@@ -17,6 +17,7 @@ mod hsdag;
 mod kind;
 mod lstm;
 mod placeto;
+mod proximal;
 mod reading;
 mod solver;
 mod state;

@@ -85,15 +85,15 @@ impl Labeller for Nodes {
     }
 }
 
-/// Answers requests on standard input for labels of the configuration called `label`.
-pub(super) fn answer(label: &str) -> Result<Exit> {
+/// Answers requests on standard input for labels of a configuration.
+pub(super) fn answer(configuration: &str) -> Result<Exit> {
     let interrupt = Arc::new(AtomicBool::new(false));
     let stopped = interrupt.clone();
     let ended = move || stopped.store(true, Ordering::Relaxed);
     let program = own_digest()?;
     cluster::serve(ended, |asked: Asked| {
         refuse_other_build(&asked.program, &program)?;
-        asked.request.answer(&interrupt).map_err(|error| at(label, error))
+        asked.request.answer(&interrupt).map_err(|error| at(configuration, error))
     })?;
     Ok(Exit::Done)
 }

@@ -9,15 +9,15 @@
 
 use candle_core::{Result, Tensor};
 
-use super::loss::column;
+use crate::learn::column;
 use crate::rows::Rows;
 
 /// Smallest standard deviation of rewards that is not rounding, as a share of the largest reward.
-pub(crate) const LEAST_DEVIATION: f64 = 1e-6;
+pub(super) const LEAST_DEVIATION: f64 = 1e-6;
 
 /// Standardised rewards: distances from the mean over the standard deviation, or over `least_deviation` if that is
 /// larger.
-pub(crate) fn relative(rewards: &[f64], least_deviation: f64) -> Vec<f64> {
+pub(super) fn relative(rewards: &[f64], least_deviation: f64) -> Vec<f64> {
     let count = rewards.len().max(1) as f64;
     let mean = rewards.iter().sum::<f64>() / count;
     let variance = rewards.iter().map(|reward| (reward - mean).powi(2)).sum::<f64>() / count;
@@ -30,7 +30,7 @@ pub(crate) fn relative(rewards: &[f64], least_deviation: f64) -> Vec<f64> {
 ///
 /// # Errors
 /// If a tensor operation fails.
-pub(crate) fn clipped_gain(
+pub(super) fn clipped_gain(
     likely: &Tensor,
     chosen: &[u32],
     old: &[f32],

@@ -39,8 +39,8 @@ const WALK_STEPS: u64 = 50_000;
 const FIRST_RUN_STEPS: u64 = 3_000_000;
 /// Supersets that a first run by scan may examine, in a fraction of the time per superset: a few seconds.
 const SCAN_STEPS: u64 = 60_000_000;
-/// Caps as fractions of the gap between lower bound and value, used if the first run took too long.
-const LADDER: [f64; 10] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
+/// Caps as fractions of the gap between lower bound and value, used if the first run took too long, and with uplinks.
+const LADDER: [f64; 11] = [0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 
 /// The exact splitter.
 #[derive(Debug, Clone, Copy, Default)]
@@ -192,15 +192,14 @@ impl Search<'_> {
             }
         }
         let uplinks = Uplinks::new(self.problem, self.units, &lattice);
-        let (Some(uplinks), Some(value)) = (uplinks, self.best.as_ref().map(Plan::value)) else {
-            return Ok(None);
-        };
+        let Some(uplinks) = uplinks.filter(|_| self.best.is_some()) else { return Ok(None) };
         if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
             return Ok(stop);
         }
         context.emit(Event::Phase { name: "ideals with uplinks".into() });
         recurrence.uplinks = Some(&uplinks);
-        Ok(self.attempt(&recurrence, value, None, context)?.map(stop_of))
+        // With uplinks, steps cost more, and the best split is seldom far above that without them.
+        self.raise_caps(&recurrence, context)
     }
 
     /// Proves the best split without uplinks: in one run if that is short, else by caps from below.
@@ -225,21 +224,28 @@ impl Search<'_> {
         context.warm_start = given;
         context.keep(&mut self.best, better?);
         self.improve_boundaries(context)?;
+        self.raise_caps(recurrence, context)
+    }
+
+    /// Runs the recurrence below ever higher caps, until it finds a split, which is then the best.
+    fn raise_caps(
+        &mut self,
+        recurrence: &Recurrence<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<Option<StopReason>> {
         for share in LADDER {
             if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
                 return Ok(stop);
             }
-            let value = self.best.as_ref().map_or(top, Plan::value);
+            let Some(value) = self.best.as_ref().map(Plan::value) else { return Ok(None) };
             let cap =
                 if share == 1.0 { value } else { self.bound.value + share * (value - self.bound.value) };
             context.emit(Event::Phase { name: format!("ideals, cap at {:.1}% of the gap", 100.0 * share) });
-            let found = match self.attempt(recurrence, cap, None, context)? {
-                None => self.bound.value < tolerance::round_down(cap),
+            match self.attempt(recurrence, cap, None, context)? {
+                // Higher caps would find the same split again.
+                None if self.bound.value < tolerance::round_down(cap) => return Ok(None),
+                None => {}
                 Some(halt) => return Ok(Some(stop_of(halt))),
-            };
-            if found {
-                // The best split without uplinks is below this cap: higher caps would find it again.
-                return Ok(None);
             }
         }
         Ok(None)

@@ -15,7 +15,7 @@ mod events;
 mod examples;
 mod folder;
 mod metrics;
-mod stage;
+mod training;
 
 pub use config::{Data, RunDocument, Stage, TRAINING_SCHEMA};
 pub(super) use config::{MAX_HELD_OUT, MAX_LEARNED, SAME_SEED, recipes};
@@ -26,4 +26,4 @@ pub use folder::Folder;
 pub(super) use folder::digest_of;
 pub use metrics::Measured;
 pub(super) use metrics::{At, Metrics};
-pub use stage::{Outcome, Watch, run};
+pub use training::{Outcome, Watch, run};

@@ -1,4 +1,4 @@
-//! A training run.
+//! A training run: labels, steps and measurements, kept so that what was interrupted goes on.
 
 use std::collections::BTreeMap;
 use std::path::Path;

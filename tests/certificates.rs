@@ -33,7 +33,7 @@ fn solved(problem: &Problem) -> (Solution, PlanDocument) {
     let mut silent = Silent;
     let limits = Limits { time: None, ..Limits::default() };
     let mut context = Context::new(limits, Default::default(), &mut silent);
-    let solution = Bnp.solve(problem, &mut context).expect("a free problem");
+    let solution = Bnp::ALONE.solve(problem, &mut context).expect("a free problem");
     let provenance = Provenance { solver: "bnp".into(), seconds: 0.0, seed: 0 };
     let written = serde_json::to_string(&plan_document(problem, &solution, provenance)).expect("JSON");
     (solution, serde_json::from_str(&written).expect("the same document"))

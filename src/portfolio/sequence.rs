@@ -17,7 +17,7 @@ use stagewright_makespan::{ANNEALING, Exact, LIST_SCHEDULES, MULTILEVEL, OrderSp
 use stagewright_search::dpl::Dpl;
 use stagewright_search::{LatencyGreedy, Local, OneDevice};
 
-use crate::integer::{BNP, LNS, MILP};
+use crate::integer::{BNP_AFTER_SEARCH, LNS, MILP};
 
 /// A sequence of solvers with a common budget; returns the best plan and the best bound of all.
 pub(super) struct Portfolio {
@@ -47,7 +47,7 @@ static SPLITS: Portfolio = Portfolio {
     summary: "the contiguous splitter, local search, column generation, large neighbourhoods and the integer program in turn",
     start: contiguous,
     start_shares: [0.15, 0.6],
-    stages: &[(&Local, 0.15), (&BNP, 0.5), (&LNS, 0.35), (&MILP, 0.75), (&LNS, 1.0)],
+    stages: &[(&Local, 0.15), (&BNP_AFTER_SEARCH, 0.5), (&LNS, 0.35), (&MILP, 0.75), (&LNS, 1.0)],
 };
 
 /// Latency: the best order of blocks and the best chain of calls take milliseconds, and the chain often proves its plan

@@ -199,6 +199,28 @@ fn the_same_whatever_the_threads() {
     }
 }
 
+/// Where the start is better than the first partitions, cycles run from both.
+#[test]
+fn cycles_beside_a_better_start_are_the_same_whatever_the_threads() {
+    let mut better = 0;
+    for number in 0..40 {
+        let problem = problem(number, 30, 6);
+        let Some(start) = solve_as(&MULTILEVEL, &problem, 1, UNLIMITED).plan else { continue };
+        let from_start = |threads| {
+            let mut silent = Silent;
+            let mut context = Context::new(UNLIMITED, Default::default(), &mut silent);
+            (context.threads, context.warm_start) = (threads, Some(start.placement.clone()));
+            MULTILEVEL.solve(&problem, &mut context).expect("a makespan")
+        };
+        let one = from_start(1);
+        assert_eq!(one, from_start(2), "{number}");
+        assert!(one.value().expect("a plan") <= start.value() * (1.0 + 1e-12), "{number}");
+        let first = solve_as(&MULTILEVEL, &problem, 1, Limits { simulations: Some(1), ..UNLIMITED });
+        better += usize::from(first.value().is_none_or(|first| start.value() < first * (1.0 - 1e-9)));
+    }
+    assert!(better > 2, "{better} starts are better");
+}
+
 #[test]
 fn what_begins_with_nothing_is_the_same_whatever_the_threads_and_keeps_to_its_simulations() {
     let limits = |count| Limits { simulations: Some(count), ..UNLIMITED };

@@ -33,15 +33,19 @@ pub(crate) enum First {
     Impossible(String),
 }
 
+/// The plan of the warm start, if there is one and it is feasible.
+pub(crate) fn warm_plan(problem: &Problem, context: &Context<'_>) -> Option<Plan> {
+    context.warm_start.clone().and_then(|warm| Plan::new(problem, warm).ok())
+}
+
 /// The warm start, if it is feasible. Otherwise the best plan that is found quickly: by local search for a free
 /// split; for a convex one the best contiguous split, which is convex, or everything on one device.
 ///
 /// # Errors
 /// If an invariant is broken.
 pub(crate) fn first_plan(problem: &Problem, context: &mut Context<'_>) -> Result<First> {
-    let warm = context.warm_start.clone().and_then(|warm| Plan::new(problem, warm).ok());
-    if warm.is_some() {
-        return Ok(First::Plan(warm));
+    if let Some(warm) = warm_plan(problem, context) {
+        return Ok(First::Plan(Some(warm)));
     }
     if problem.objective().rules().split == Split::Free {
         let found = Local.solve(problem, context)?;

@@ -4,6 +4,8 @@ use crate::support;
 use crate::support::columns;
 use stagewright_testing::replicated;
 
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -11,15 +13,19 @@ use std::time::Duration;
 use columns::resources;
 use rand::RngExt;
 use replicated::replicated_optimum;
+use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::Split;
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::ids::Keyed;
 use stagewright_core::meter::Meter;
 use stagewright_core::objective::Throughput;
+use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, Stop};
+use stagewright_core::solver::{
+    Context, Event, Limits, Observer, Plan, Silent, Solution, Solver, Status, Stop,
+};
 use stagewright_milp::Bnp;
 use stagewright_milp::colgen::cuts::Cuts;
 use stagewright_milp::colgen::generation::{Generation, Verdict};
@@ -48,10 +54,32 @@ fn small(number: u64) -> Problem {
 }
 
 fn solve(problem: &Problem, threads: usize, limits: Limits) -> Solution {
-    let mut silent = Silent;
-    let mut context = Context::new(limits, Default::default(), &mut silent);
-    context.threads = threads;
-    Bnp.solve(problem, &mut context).expect("a free problem")
+    solve_from(None, problem, threads, limits, &mut Silent)
+}
+
+fn solve_from(
+    start: Option<Placement>,
+    problem: &Problem,
+    threads: usize,
+    limits: Limits,
+    observer: &mut dyn Observer,
+) -> Solution {
+    let mut context = Context::new(limits, Default::default(), observer);
+    (context.threads, context.warm_start) = (threads, start);
+    Bnp::ALONE.solve(problem, &mut context).expect("a free problem")
+}
+
+/// The phases of a solve.
+#[derive(Default)]
+struct Phases(BTreeSet<String>);
+
+impl Observer for Phases {
+    fn event(&mut self, event: &Event) -> ControlFlow<()> {
+        if let Event::Phase { name } = event {
+            self.0.insert(name.clone());
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 #[test]
@@ -192,6 +220,37 @@ fn bounds_and_plans_against_brute_force() {
         }
     }
     assert!(open == 0 && optimal > 300 && raised > 50, "{optimal} optimal, {open} open, {raised} raised");
+}
+
+/// Optimal starts and random ones, some of which are infeasible. A proof without local search is that of the start.
+#[test]
+fn every_start_leads_to_the_optimum() {
+    let (mut proved, mut improved) = (0, 0);
+    for number in 0..100 {
+        let problem = small(number);
+        let Some(Some(best)) = optimum(&problem) else { continue };
+        let own = solve(&problem, 1, UNLIMITED).plan.expect("a plan").placement;
+        let mut rng = seed::stream(number, 4);
+        let devices = problem.cluster().devices().count();
+        let draws = std::iter::repeat_with(|| {
+            let device = |_| DeviceId::new(rng.random_range(0..devices));
+            Placement::new(problem.graph().operators().map(device).collect())
+        });
+        for start in std::iter::once(own).chain(draws.take(3)) {
+            let before = Plan::try_new(&problem, start.clone()).ok();
+            let mut phases = Phases::default();
+            let solution = solve_from(Some(start), &problem, 1, UNLIMITED, &mut phases);
+            assert_eq!(solution.status, Status::Optimal, "{number}");
+            let found = solution.value().expect("a plan");
+            assert!((found - best).abs() <= 2e-9 * best, "{number}: {found} {best}");
+            let has_searched = phases.0.contains("local search");
+            let is_better = before.is_some_and(|plan| plan.value() > found * (1.0 + 1e-9));
+            assert!(has_searched || !is_better, "{number}");
+            improved += u32::from(is_better);
+            proved += u32::from(solution.bound.source == "column-generation" && !has_searched);
+        }
+    }
+    assert!(proved > 10 && improved > 50, "{proved} proved, {improved} improved");
 }
 
 #[test]

@@ -11,7 +11,8 @@
 //! Operations Research 2004): the graph is coarsened again, in another random order, and the best schedule refined
 //! along the new levels. Only clusters on the same device are merged, so the schedule is also one of the coarsest
 //! level. Three of four cycles first move some clusters of some level at random; the result is kept only if it is
-//! better.
+//! better. If a start is better than the result of the first descents, cycles run from both for one period, and then from
+//! the better.
 //!
 //! Every partition is simulated with the priorities of [`assigned`](super::assigned) and without any. The list schedules,
 //! or a warm start, take part, so the result is never worse than theirs.
@@ -40,7 +41,7 @@ use self::coarsening::{Limits, hierarchy};
 use self::finest::Finest;
 pub use self::level::{ClusterId, Level};
 use super::instance::Instance;
-use super::schedule::{Best, Evaluator, Schedule, Score};
+use super::schedule::{Best, Evaluator, Schedule, Score, is_better};
 use super::search::{Search, SearchSolver};
 use super::start::starts;
 
@@ -56,8 +57,8 @@ const SCHEDULED_FINE: u64 = 12;
 const FINE: usize = 16;
 /// Number of partitions that are refined to the finest level, best first.
 const REFINED: usize = 2;
-/// Number of cycles from one schedule, independent of the number of threads.
-const CYCLES: u64 = 2;
+/// Number of cycles side by side, independent of the number of threads.
+const CYCLES: usize = 2;
 /// Simulated operators in a period of ever shorter descents, and the range of the resulting number of simulations.
 const EFFORT: u64 = 10_000_000;
 const SIMULATIONS: [u64; 2] = [1000, 200_000];
@@ -70,7 +71,7 @@ const MAX_KICKED: usize = 3;
 /// One cycle in `UNKICKED` moves nothing at random.
 const UNKICKED: u64 = 4;
 /// Cycles without an improvement after which a search ends.
-const PATIENCE: u64 = 300;
+const PATIENCE: usize = 300;
 /// First random stream of the tasks of initial partitioning, far from the streams of cycles.
 const TASKS: u64 = 1 << 48;
 
@@ -288,7 +289,8 @@ impl<'s, 'p> Cycles<'s, 'p> {
 }
 
 /// The first descents, then cycles until one of the limits: periods of ever shorter descents, one period without a limit
-/// of time or simulations. The simulations of initial partitions count, but are not limited. O(effort · log operators)
+/// of time or simulations. In the first period, a start that is better than the first descents has cycles of its own
+/// beside theirs. The simulations of initial partitions count, but are not limited. O(effort · log operators)
 /// for each period.
 fn cycles<'s, 'p>(search: &mut Search<'s, 'p>, context: &mut Context<'_>) -> Result<(), SolveError> {
     let operators = search.instance.graph().operator_count() as u64;
@@ -296,7 +298,12 @@ fn cycles<'s, 'p>(search: &mut Search<'s, 'p>, context: &mut Context<'_>) -> Res
     let pool = context.pool()?;
     let most = context.limits.simulations.unwrap_or(u64::MAX);
     let period = (EFFORT / operators).clamp(SIMULATIONS[0], SIMULATIONS[1]).min(most);
+    let mut lineages = [&search.best; CYCLES].map(Best::clone);
+    // The better of the two may be the worse one to go on from, so both do for a period.
+    let mut is_race = false;
     if let Some(first) = levels.first(&mut search.evaluator, period / FOR_DESCENT, &pool, context.seed) {
+        is_race = is_better(search.best.score, first.score);
+        lineages[1] = first.clone();
         search.take(first, context);
     }
     let mut until = (search.evaluator.runs + period).min(most);
@@ -308,21 +315,27 @@ fn cycles<'s, 'p>(search: &mut Search<'s, 'p>, context: &mut Context<'_>) -> Res
                 break;
             }
             until = (search.evaluator.runs + period).min(most);
+            is_race = false;
         }
         let share = ((until - search.evaluator.runs) / FOR_DESCENT).max(1);
-        let start = &search.best;
+        if !is_race {
+            lineages.fill(search.best.clone());
+        }
         let cycle = |evaluator: &mut Evaluator<'s, 'p>, at: usize| {
-            let number = CYCLES * round + at as u64 + 1;
+            let number = (CYCLES * round + at + 1) as u64;
             let mut rng = seed::stream(context.seed, number);
-            Some(levels.cycle(evaluator, start, share, !number.is_multiple_of(UNKICKED), &mut rng))
+            let is_kicked = !number.is_multiple_of(UNKICKED);
+            Some((at, levels.cycle(evaluator, &lineages[at], share, is_kicked, &mut rng)))
         };
-        let found = levels.parallel(&mut search.evaluator, &pool, CYCLES as usize, cycle);
+        let found = levels.parallel(&mut search.evaluator, &pool, CYCLES, cycle);
         round += 1;
         idle += CYCLES;
-        for found in found {
-            if search.take(found, context) {
+        for (at, found) in found {
+            if is_better(found.score, lineages[at].score) {
+                lineages[at] = found.clone();
                 idle = 0;
             }
+            search.take(found, context);
         }
     }
     Ok(())

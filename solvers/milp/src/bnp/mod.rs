@@ -5,6 +5,9 @@
 //! published instances its bound reaches the value of the best plan, which is a proof (`root`). If it leaves
 //! a gap, dives look for better plans, and trees over pairs of units prove what the relaxation cannot
 //! (`below`). Large-neighbourhood search then improves the plan in the remaining time.
+//!
+//! A given start may already be optimal, as the plan of a similar problem often is: a few rounds of column
+//! generation try to prove that. If they fail, local search improves it.
 
 mod below;
 mod root;
@@ -22,16 +25,18 @@ use stagewright_search::Local;
 use stagewright_search::dpl::{OrderEffort, best_over_orders};
 use stagewright_search::local::unsupported_for_free_throughput;
 
-use crate::first::{First, first_bound, first_plan};
+use crate::first::{First, first_bound, first_plan, warm_plan};
 use crate::lns::improve;
 use crate::milp::unsupported_for_cut_nets;
 
 use below::Below;
 use root::{Root, prepare};
 
-/// Share of the time for the first search for a plan.
+/// Share of the remaining time for the first search for a plan.
 const SEARCH_SHARE: f64 = 0.3;
-/// Share of the time then remaining for the bound; the rest is for plans again.
+/// Share of the remaining time for the proof of a given start.
+const PROOF_SHARE: f64 = 0.25;
+/// Share of the remaining time for preparing the bound, and again for raising it; the rest is for plans again.
 const BOUND_SHARE: f64 = 0.8;
 /// Shares of the remaining time for dives and then for trees. Both begin only if every threshold was decided
 /// at the root. Otherwise, on graphs of hundreds of small units, a relaxation takes seconds and its shares
@@ -41,8 +46,18 @@ const DIVE_SHARE: f64 = 0.25;
 const TREE_SHARE: f64 = 0.75;
 
 /// Local search and dives for the plan, column generation and branch and price for the bound.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Bnp;
+#[derive(Debug, Clone, Copy)]
+pub struct Bnp {
+    /// Whether a given start is already the result of local search.
+    is_start_searched: bool,
+}
+
+impl Bnp {
+    /// Tries to prove a given start optimal, then improves it by local search.
+    pub const ALONE: Bnp = Bnp { is_start_searched: false };
+    /// Takes a given start as the result of local search, as in a portfolio.
+    pub const AFTER_SEARCH: Bnp = Bnp { is_start_searched: true };
+}
 
 impl Solver for Bnp {
     fn name(&self) -> &'static str {
@@ -66,7 +81,16 @@ impl Solver for Bnp {
         let bound = first_bound(problem, context.stop());
         let without =
             |status, stop, why| Ok(Solution::without_plan(self.name(), status, bound.clone(), stop, why));
-        let found = match first_plan(problem, &mut context.time_slice(SEARCH_SHARE))? {
+        let start = warm_plan(problem, context).filter(|_| !self.is_start_searched);
+        let is_unsearched = start.is_some();
+        let found = match start {
+            Some(start) => {
+                context.emit(Event::Incumbent { value: start.value() });
+                First::Plan(Some(start))
+            }
+            None => first_plan(problem, &mut context.time_slice(SEARCH_SHARE))?,
+        };
+        let found = match found {
             First::Impossible(why) => return without(Status::Infeasible, None, why),
             First::Plan(found) => found,
         };
@@ -77,7 +101,7 @@ impl Solver for Bnp {
             return without(Status::Unknown, stop, "no initial plan found fits the devices".into());
         };
         let mut answer = Answer { plan, bound, reason: None, statistics: Vec::new() };
-        answer.price(problem, context)?;
+        answer.price(problem, is_unsearched, context)?;
         if answer.goes_on(context) {
             answer.search_on(problem, context)?;
         }
@@ -113,18 +137,28 @@ impl Answer {
         !self.enough(context) && context.stop().reason().is_none()
     }
 
-    /// Runs the root, dives and trees.
-    fn price(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<()> {
+    /// Runs the root, dives and trees. A start that was not searched from is improved first, unless the root
+    /// proves it optimal.
+    fn price(&mut self, problem: &Problem, is_unsearched: bool, context: &mut Context<'_>) -> Result<()> {
         if self.enough(context) {
             return Ok(());
         }
         let units = Units::new(problem);
-        let mut part = context.time_slice(BOUND_SHARE);
-        let Some(preparation) = prepare(problem, &units, self, &mut part) else { return Ok(()) };
-        let mut root = Root::new(problem, &units, &preparation, &part);
-        let decided = root.raise(self, &mut part);
+        let preparation = prepare(problem, &units, self, &mut context.time_slice(BOUND_SHARE));
+        let mut root =
+            preparation.as_ref().map(|preparation| Root::new(problem, &units, preparation, context));
+        if is_unsearched {
+            if let Some(root) = &mut root {
+                root.try_to_prove(self, &mut context.time_slice(PROOF_SHARE));
+            }
+            if self.goes_on(context) {
+                self.search_locally(problem, &mut context.time_slice(SEARCH_SHARE))?;
+            }
+        }
+        let (Some(preparation), Some(mut root)) = (&preparation, root) else { return Ok(()) };
+        let decided = self.goes_on(context) && root.raise(self, &mut context.time_slice(BOUND_SHARE));
         if decided && self.goes_on(context) {
-            let below = Below::new(problem, &units, &preparation, root.columns(), context);
+            let below = Below::new(problem, &units, preparation, root.columns(), context);
             let value = self.plan.value();
             below.dive(self, &mut context.time_slice(DIVE_SHARE))?;
             if self.plan.value() < value && self.goes_on(context) {
@@ -150,12 +184,24 @@ impl Answer {
         }
         let mut part = context.time_slice(1.0);
         part.warm_start = Some(self.plan.placement.clone());
-        let again = Local.solve(problem, &mut part)?;
-        self.statistics.extend(again.statistics);
-        if let Some(plan) = again.plan {
+        // Other walks than those of the first search.
+        part.seed = part.seed.wrapping_add(1);
+        let statistics = self.search_locally(problem, &mut part)?;
+        self.statistics.extend(statistics);
+        Ok(())
+    }
+
+    /// Searches from the start of the context, and returns the statistics.
+    fn search_locally(
+        &mut self,
+        problem: &Problem,
+        context: &mut Context<'_>,
+    ) -> Result<Vec<(&'static str, u64)>> {
+        let found = Local.solve(problem, context)?;
+        if let Some(plan) = found.plan {
             self.keep(plan, context);
         }
-        Ok(())
+        Ok(found.statistics)
     }
 
     fn solution(self, solver: &'static str, context: &Context<'_>) -> Result<Solution> {

@@ -7,7 +7,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event};
 use stagewright_core::tolerance;
 
-use crate::colgen::ascent::raise;
+use crate::colgen::ascent::{JUST_BELOW, exclude, raise};
 use crate::colgen::generation::{Generation, Prices};
 use crate::colgen::preparation::Preparation;
 use crate::colgen::pricing::FEWEST_CELLS;
@@ -19,6 +19,8 @@ use super::Answer;
 const SOURCE: &str = "column-generation";
 /// Maximum number of states of the state graph.
 const MAX_STATES: usize = 1 << 20;
+/// A proof of a start may leave this part of the requested gap: less than all of it, because of rounding.
+const PART_OF_GAP: f64 = 0.999;
 /// Share of the memory limit for the state graph and pricing's table over it.
 const STATES_SHARE: f64 = 0.5;
 
@@ -68,6 +70,20 @@ impl<'a> Root<'a> {
         self.generation.columns()
     }
 
+    /// Tries to prove within a few rounds that the plan is optimal, or within the requested gap.
+    pub(super) fn try_to_prove(&mut self, answer: &mut Answer, context: &mut Context<'_>) {
+        let margin = (PART_OF_GAP * context.limits.gap).clamp(JUST_BELOW, 1.0);
+        let threshold = answer.plan.value() * (1.0 - margin);
+        if threshold <= answer.bound.value {
+            return;
+        }
+        // A failure of the LP solver proves nothing; if it recurs, `raise` reports it.
+        if let Ok(Some(prices)) = exclude(&mut self.generation, threshold, context.stop()) {
+            answer.bound = bound(self.problem, self.units, self.preparation, threshold, &prices);
+            context.emit(Event::Bound { value: threshold, source: SOURCE });
+        }
+    }
+
     /// Raises the bound towards the value of the plan, with certificates. Returns whether every threshold was
     /// decided, so that the bound is the strongest that the relaxation gives.
     pub(super) fn raise(&mut self, answer: &mut Answer, context: &mut Context<'_>) -> bool {
@@ -75,8 +91,7 @@ impl<'a> Root<'a> {
         let (low, value, gap) = (answer.bound.value, answer.plan.value(), context.limits.gap);
         let enough = |low: f64| gap > 0.0 && tolerance::gap(value, low) <= gap;
         let raised = raise(&mut self.generation, [low, value], enough, &stop, |low, prices| {
-            let certificate = certificate(self.problem, self.units, self.preparation, low, &prices);
-            answer.bound = LowerBound { value: low, source: SOURCE, certificate: Some(certificate) };
+            answer.bound = bound(self.problem, self.units, self.preparation, low, &prices);
             context.emit(Event::Bound { value: low, source: SOURCE });
         });
         let why = match &raised {
@@ -103,24 +118,25 @@ impl<'a> Root<'a> {
     }
 }
 
-/// Certificate that a threshold is excluded: positive prices of units and devices, and the order of
-/// decisions.
-fn certificate(
+/// An excluded threshold as a bound, with its certificate: positive prices of units and devices, and the order
+/// of decisions.
+fn bound(
     problem: &Problem,
     units: &Units,
     preparation: &Preparation,
     threshold: f64,
     prices: &Prices,
-) -> Certificate {
+) -> LowerBound {
     let operator = |unit| units.members(unit)[0];
     let units_priced = prices.units.enumerate().map(|(unit, &price)| (operator(unit), price));
     let pools = problem.pools().iter().map(|pool| pool.devices[0]);
-    Certificate::ColumnGeneration {
+    let certificate = Certificate::ColumnGeneration {
         threshold,
         prices: units_priced.filter(|&(_, price)| price > 0.0).collect(),
         devices: pools.zip(prices.devices.iter().copied()).filter(|&(_, price)| price > 0.0).collect(),
         order: preparation.states.order().iter().map(|&unit| operator(unit)).collect(),
-    }
+    };
+    LowerBound { value: threshold, source: SOURCE, certificate: Some(certificate) }
 }
 
 /// Maximum number of states that fits into the memory together with the smallest table over them.

@@ -23,6 +23,24 @@ const GROWTH: u64 = 4;
 /// Maximum number of rounds per threshold, which ends a search without a time limit.
 const MAX_ROUNDS: u64 = 50 << 8;
 
+/// The prices that exclude a threshold, if the initial number of rounds finds them.
+///
+/// # Errors
+/// If the LP solver fails.
+pub fn exclude(
+    generation: &mut Generation<'_>,
+    threshold: f64,
+    stop: &Stop,
+) -> Result<Option<Prices>, LpError> {
+    if threshold < LEAST_VALUE {
+        return Ok(None);
+    }
+    match generation.decide(threshold, ROUNDS, stop)? {
+        Verdict::Excluded(prices) => Ok(Some(prices)),
+        Verdict::Covered | Verdict::Spent | Verdict::Stalled => Ok(None),
+    }
+}
+
 /// Raises the bound `low` towards `high`, the value of a plan; reports every better bound to `tell`, with the prices
 /// that prove it.
 ///

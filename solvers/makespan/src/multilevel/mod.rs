@@ -299,7 +299,7 @@ fn cycles<'s, 'p>(search: &mut Search<'s, 'p>, context: &mut Context<'_>) -> Res
     let most = context.limits.simulations.unwrap_or(u64::MAX);
     let period = (EFFORT / operators).clamp(SIMULATIONS[0], SIMULATIONS[1]).min(most);
     let mut lineages = [&search.best; CYCLES].map(Best::clone);
-    // The better of the two may be the worse one to go on from, so both do for a period.
+    // The better schedule may lead to the worse result, so cycles run from both for a period.
     let mut is_race = false;
     if let Some(first) = levels.first(&mut search.evaluator, period / FOR_DESCENT, &pool, context.seed) {
         is_race = is_better(search.best.score, first.score);

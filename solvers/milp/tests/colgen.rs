@@ -238,8 +238,9 @@ fn every_start_leads_to_the_optimum() {
         });
         for start in std::iter::once(own).chain(draws.take(3)) {
             let before = Plan::try_new(&problem, start.clone()).ok();
+            let start = Some(start);
             let mut phases = Phases::default();
-            let solution = solve_from(Some(start), &problem, 1, UNLIMITED, &mut phases);
+            let solution = solve_from(start.clone(), &problem, 1, UNLIMITED, &mut phases);
             assert_eq!(solution.status, Status::Optimal, "{number}");
             let found = solution.value().expect("a plan");
             assert!((found - best).abs() <= 2e-9 * best, "{number}: {found} {best}");
@@ -248,6 +249,9 @@ fn every_start_leads_to_the_optimum() {
             assert!(has_searched || !is_better, "{number}");
             improved += u32::from(is_better);
             proved += u32::from(solution.bound.source == "column-generation" && !has_searched);
+            let near = solve_from(start, &problem, 1, Limits { gap: 0.05, ..UNLIMITED }, &mut Silent);
+            assert!(near.bound.value <= best * (1.0 + 1e-12), "{number}: {:?} {best}", near.bound);
+            assert!(near.gap().is_some_and(|gap| gap <= 0.05), "{number}: {:?}", near.gap());
         }
     }
     assert!(proved > 10 && improved > 50, "{proved} proved, {improved} improved");

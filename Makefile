@@ -218,10 +218,10 @@ define step
 target/release/stagewright workload $(2) --cost-rules $(or $(3),1) --out target/workloads/$(1).json
 endef
 
-# The learned policy on large steps, and on random problems of families that it was not trained on: four hours. PROBLEMS=50
-# LARGE=10 is a part.
+# The learned policy on large steps, and on random problems of families that it was not trained on: three hours.
+# PROBLEMS=50 LARGE=10 is a part.
 PROBLEMS ?= 500
-LARGE ?= 60
+LARGE ?= 40
 bench-policy: siblings
 	$(call problems,policy-small,held-out-small,$(PROBLEMS))
 	$(call problems,policy-large,held-out-large,$(LARGE))
@@ -308,16 +308,15 @@ rm -rf target/workloads/$(1)
 target/release/stagewright workload --recipe data/policy/$(2).toml --count $(3) --out target/workloads/$(1)
 endef
 
-# The checkpoint in data/policy anew: see data/policy/README.md. What was interrupted goes on.
+# The checkpoint in data/policy anew: see data/policy/README.md. Resumes an interrupted run.
 policy: setup
 	$(CARGO) build --release --bin stagewright
 	target/release/stagewright train data/policy/imitation.toml --out target/policy/imitation
 	cp target/policy/imitation/best.safetensors data/policy/checkpoint.safetensors
 	cp target/policy/imitation/metrics.csv data/policy/imitation.csv
 
-# The field's learned systems on five small models and on HELD_OUT problems of held-out families: a night, half of it with JOBS=2
-# on two cores. What was interrupted goes on where it was, as long as the program is the same; with other JOBS as well, but times
-# are only comparable at the same.
+# The field's learned systems on five small models and on HELD_OUT problems of held-out families: a night, or half as long with
+# JOBS=2 on two cores. Resumes an interrupted run of the same program; times are comparable only at the same JOBS.
 HELD_OUT ?= 24
 JOBS ?= 1
 BENCH_SYSTEMS := target/release/stagewright bench --jobs $(JOBS) --journal target/systems.journal
@@ -334,7 +333,7 @@ bench-systems: systems
 	$(BENCH_SYSTEMS) data/suites/systems-held-out.toml
 	$(BENCH_SYSTEMS) data/suites/systems-hsdag.toml
 
-# The systems trained on many graphs. What was interrupted goes on.
+# The systems trained on many graphs. Resumes an interrupted run.
 systems: setup
 	$(CARGO) build --release --bin stagewright
 	$(foreach system,gdp placeto hsdag hdp,$(call trained,$(system)))

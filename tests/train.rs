@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use stagewright::train::Recipe;
 use stagewright::train::system::SystemRunDocument;
-use stagewright_policy::learn::{AdamConfig, Trainer};
+use stagewright_policy::learn::AdamConfig;
 use stagewright_policy::systems::{Agent, Kind};
 
 const CONFIGURATION: &str = r#"
@@ -143,21 +143,9 @@ fn a_run_that_is_killed_goes_on_to_the_same_bytes() {
     assert_done(&train(&configuration, &killed));
     assert_same(&whole, &killed, &["step", "held_out"]);
 
-    // Nothing is left to do, also if the state has the settings of reinforcement learning that earlier versions kept.
-    let state = Path::new(&whole).join("state.safetensors");
-    for is_earlier in [false, true] {
-        if is_earlier {
-            let device = stagewright_policy::solver::device().expect("a device");
-            let bytes = fs::read(&state).expect("a file");
-            let read = Trainer::from_bytes(&bytes, AdamConfig::default(), &device);
-            let (trainer, mut kept) = read.expect("a state");
-            kept.progress["document"]["reinforce"] = serde_json::json!({ "draws": 32, "epochs": 2 });
-            let bytes = trainer.to_bytes(&kept.card, kept.progress).expect("a state");
-            fs::write(&state, bytes).expect("a file");
-        }
-        let again = train(&configuration, &whole);
-        assert!(String::from_utf8_lossy(&again.stdout).contains("24 steps, done"), "{is_earlier}");
-    }
+    // Nothing is left to do.
+    let again = train(&configuration, &whole);
+    assert!(String::from_utf8_lossy(&again.stdout).contains("24 steps, done"), "{again:?}");
     // Another configuration is rejected for this folder.
     let other = configured(&folder, &CONFIGURATION.replace("steps = 24", "steps = 25"));
     let refused = train(&other, &whole);

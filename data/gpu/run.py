@@ -6,7 +6,7 @@
 The steps run in this order, each with a limit of its own: the machine, the tests on the GPU, the bandwidth of the segment
 sum, passes of the network, training steps, and the training of the shipped network for the rest of the time. FOLDER
 (`results` by default) gets `results.json` after every step, the output of each step, and `checkpoint.safetensors`. Run
-again with the same folder, it skips complete steps and continues interrupted ones.
+again with the same folder, it skips complete steps, resumes training, and repeats the others.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ PASSES = [1_000, 10_000, 50_000, 500_000]
 #: Edges whose segment sum is measured, with 64 numbers each.
 EDGES = 1_000_000
 
+#: The programs of the bundle.
+PROGRAMS = ["stagewright", "tests", "rows", "network"]
+
 #: Seconds after an interrupt in which a program writes what it has.
 GRACE = 60.0
 
@@ -65,8 +68,13 @@ class Bundle:
         self.end = time.monotonic() + seconds
         self.file = out / "results.json"
         self.results: dict[str, Any] = {"schema": "stagewright.gpu/1", "steps": {}}
-        with contextlib.suppress(FileNotFoundError, ValueError):
-            self.results = json.loads(self.file.read_text())
+        programs = {name: digest(HERE / name) for name in PROGRAMS}
+        self.results["programs_sha256"] = programs
+        with contextlib.suppress(FileNotFoundError, ValueError, LookupError, TypeError):
+            earlier = json.loads(self.file.read_text())
+            # Figures of other programs are not those of this bundle.
+            if earlier["programs_sha256"] == programs and isinstance(earlier["steps"], dict):
+                self.results = earlier
         self.environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(self.libraries())}
 
     def libraries(self) -> list[str]:
@@ -140,13 +148,11 @@ class Bundle:
             gpu = [f"none: {error}"]
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         processor = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
-        programs = {name: digest(HERE / name) for name in ("stagewright", "tests", "rows", "network")}
         return {
             "gpu": gpu,
             "processor": processor,
             "cores": len(os.sched_getaffinity(0)),
             "libraries": self.libraries(),
-            "programs_sha256": programs,
         }
 
     def tests(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use stagewright::core::document::{PlanDocument, RegretDocument};
 use stagewright::core::placement::Placement;
 use stagewright::core::problem::Problem;
-use stagewright::core::solver::{Context, Observer, Plan, Solution, SolveError, Status};
+use stagewright::core::solver::{Context, Observer, Solution, SolveError, Status};
 use stagewright::core::tolerance;
 use stagewright::diagnose::{DiagnosisEffort, diagnose};
 use stagewright::explain::Merged;
@@ -66,6 +66,9 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
         output::note(&format!("note: {}", merged.text()));
     }
     let start = start.map(|(label, plan)| start_placement(&label, &plan, &problem)).transpose()?;
+    if start.is_some() && !chosen.solver.capabilities().starts_from_plan {
+        output::note(&format!("`{}` does not start from a plan, so `--start` has no effect", chosen.solver.name()));
+    }
     if arguments.solver == "auto" && verbose {
         output::note(&format!("solver: {}", chosen.label));
     }
@@ -120,14 +123,8 @@ fn start_plan(path: &Path, documents: &Documents) -> Result<(String, PlanDocumen
 /// Its placement, carried over if it is of another model.
 fn start_placement(label: &str, plan: &PlanDocument, problem: &Problem) -> Result<Placement> {
     let found = sibling::start(problem, plan).map_err(|error| CliError::placement(label, &error))?;
-    let operators = problem.graph().operator_count();
-    if found.counterparts < operators {
-        let count = found.counterparts;
-        output::note(&format!("{label}: {count} of {operators} operators have a counterpart in this plan"));
-    }
-    if let Err(broken) = Plan::try_new(problem, found.placement.clone()) {
-        output::note(&format!("{label}: this plan is not feasible here, so it may not be used: {broken}"));
-    }
+    let notes = found.notes(problem);
+    notes.iter().for_each(|note| output::note(&format!("{label}: {note}")));
     Ok(found.placement)
 }
 

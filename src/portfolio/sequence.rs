@@ -1,8 +1,7 @@
 //! Runs solvers one after the other within one budget, each from the best plan so far.
 
-use stagewright_core::bound::LowerBound;
+use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::calls::assign_if_missing;
-use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::placement::Placement;
@@ -14,7 +13,7 @@ use stagewright_core::tolerance;
 use stagewright_dp::{Dp, MaxLoadSplit};
 use stagewright_makespan::instance::Instance;
 use stagewright_makespan::{ANNEALING, Exact, LIST_SCHEDULES, MULTILEVEL, OrderSplit, TABU, assigned};
-use stagewright_search::dpl::Dpl;
+use stagewright_search::dpl;
 use stagewright_search::{LatencyGreedy, Local, OneDevice};
 
 use crate::integer::{BNP_AFTER_SEARCH, LNS, MILP};
@@ -62,7 +61,8 @@ static CALLS: Portfolio = Portfolio {
 };
 
 /// Makespan: list schedulers within milliseconds, the pipeline of a linear order, linear orders for steps that are nearly
-/// sequential, then multilevel partitioning, the bound between bottlenecks and the exact search of small graphs, tabu search and annealing.
+/// sequential, then multilevel partitioning, the bound between bottlenecks and the exact search of small graphs, tabu search
+/// and annealing.
 static STEPS: Portfolio = Portfolio {
     kind: ObjectiveKind::Makespan,
     summary: "list schedulers, splits of linear orders, multilevel partitioning, branch and bound, tabu search and annealing in turn",
@@ -112,7 +112,7 @@ impl Solver for Portfolio {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { exact: true, ..Capabilities::default() }
+        Capabilities { exact: true, starts_from_plan: true, ..Capabilities::default() }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
@@ -158,30 +158,27 @@ fn baselines(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan
 fn schedulers(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let warm = context.warm_start.take();
     let mut best = best_of(&[&OneDevice, &LIST_SCHEDULES], problem, context, warm)?;
-    let pipeline = pipeline(problem, context)?;
-    context.keep(&mut best, pipeline);
+    let is_enough = |plan: &Plan| context.is_enough(plan.value(), strongest(problem).value);
+    if context.stop().reason().is_none() && !best.as_ref().is_some_and(is_enough) {
+        let pipeline = pipeline(problem, context)?;
+        context.keep(&mut best, pipeline);
+    }
     Ok(best)
 }
 
 /// The best contiguous split of a linear order as one step: in large recurrent graphs, its stages lead to better plans than
 /// list schedules do.
 fn pipeline(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
-    let Ok(pipeline) = problem.with_objective(Objective::default()) else { return Ok(None) };
-    if problem.graph().operator_count() == 0 || context.stop().reason().is_some() {
-        return Ok(None);
-    }
-    let found = Dpl.solve(&pipeline, &mut context.for_auxiliary().time_slice(PIPELINE_SHARE))?;
-    let Some(found) = found.plan else { return Ok(None) };
-    let instance = Instance::new(problem);
-    let device_of: Vec<DeviceId> =
-        problem.graph().operators().map(|op| found.placement.device_of(op)).collect();
-    let order = assigned::order(&instance, &device_of);
-    Ok(Plan::new(problem, Placement::with_priority(device_of, order)).ok())
+    let devices = dpl::pipeline(problem, &mut context.time_slice(PIPELINE_SHARE))?;
+    Ok(devices.and_then(|device_of| {
+        let order = assigned::order(&Instance::new(problem), &device_of);
+        Plan::try_new(problem, Placement::with_priority(device_of, order)).ok()
+    }))
 }
 
 /// The plan of a warm start, if it is valid; announces it.
 fn announced(warm: Option<Placement>, problem: &Problem, context: &mut Context<'_>) -> Option<Plan> {
-    let plan = warm.and_then(|warm| Plan::new(problem, warm).ok());
+    let plan = warm.and_then(|warm| Plan::try_new(problem, warm).ok());
     if let Some(plan) = &plan {
         context.emit(Event::Incumbent { value: plan.value() });
     }

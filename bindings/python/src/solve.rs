@@ -163,14 +163,12 @@ pub(crate) fn plan(
     Ok(py.detach(|| Plan::from_solution(shared, &solution, provenance, recorder.convergence)))
 }
 
-/// The placement of a plan of this problem, or of a sibling of its model. Warns if operators have no counterpart.
+/// The placement of a plan of this problem, or of a sibling of its model. Warns if operators have no counterpart or it is not feasible.
 fn carried(py: Python<'_>, shared: &Shared, plan: &Plan) -> Result<Placement> {
     let problem = &shared.problem;
     let found = py.detach(|| sibling::start(problem, &plan.document));
     let found = found.map_err(|error| Failure::placement("start", &error))?;
-    let operators = problem.graph().operator_count();
-    if found.counterparts < operators {
-        let text = format!("{} of {operators} operators have a counterpart in the plan", found.counterparts);
+    for text in found.notes(problem) {
         let category = py.import("stagewright.errors")?.getattr("StagewrightWarning")?;
         PyErr::warn(py, &category, &CString::new(text).unwrap_or_default(), 2)?;
     }

@@ -77,12 +77,19 @@ pub struct Capabilities {
     pub deterministic_across_threads: bool,
     /// Whether it respects a limit on simulations, apart from a few initial schedules.
     pub counts_simulations: bool,
+    /// Whether it searches from a given plan ([`Context::warm_start`]).
+    pub starts_from_plan: bool,
 }
 
 impl Default for Capabilities {
-    /// A heuristic whose result does not depend on the thread count.
+    /// A heuristic whose result does not depend on the thread count or on a given plan.
     fn default() -> Self {
-        Capabilities { exact: false, deterministic_across_threads: true, counts_simulations: false }
+        Capabilities {
+            exact: false,
+            deterministic_across_threads: true,
+            counts_simulations: false,
+            starts_from_plan: false,
+        }
     }
 }
 

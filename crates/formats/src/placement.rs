@@ -41,7 +41,7 @@ pub enum PlacementError {
         count: usize,
     },
     /// No operator of the model has a counterpart in the plan of a sibling.
-    #[error("the plan places no operator that is a counterpart of one of the model")]
+    #[error("no operator of the plan has a counterpart in the model")]
     NoCounterpart,
     /// A call of a device runs an operator of another device.
     #[error("a call of {device} runs operator `{operator}`, which is on another device")]
@@ -70,9 +70,10 @@ impl PlacementError {
     pub fn help(&self) -> &'static str {
         match self {
             PlacementError::UnknownDevice(_) => "give the cluster that the plan was made for",
-            PlacementError::UnknownOperator { .. } | PlacementError::PlacedTwice(_) => {
+            PlacementError::UnknownOperator { .. } => {
                 "give the model that the plan was made for; `check` lists every mismatch"
             }
+            PlacementError::PlacedTwice(_) => "list every operator once, with its device",
             PlacementError::NoCounterpart => {
                 "give a plan of the same architecture, whose operators have the same names up to their numbers"
             }

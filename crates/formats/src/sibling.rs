@@ -18,6 +18,7 @@ use stagewright_core::graph::OpId;
 use stagewright_core::ids::Keyed;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
+use stagewright_core::solver::Plan;
 
 use crate::placement::{PlacementError, placement};
 
@@ -31,12 +32,29 @@ pub struct Carried {
     pub counterparts: usize,
 }
 
+impl Carried {
+    /// What a user should know about it: how many operators have a counterpart, if some have none, and why it may not be
+    /// used, if it is not feasible.
+    pub fn notes(&self, problem: &Problem) -> Vec<String> {
+        let operators = problem.graph().operator_count();
+        let counted =
+            || format!("{} of {operators} operators have a counterpart in this plan", self.counterparts);
+        let broken = Plan::try_new(problem, self.placement.clone()).err();
+        let broken =
+            broken.map(|why| format!("this plan is not feasible here, so it may not be used: {why}"));
+        (self.counterparts < operators).then(counted).into_iter().chain(broken).collect()
+    }
+}
+
 /// An operator of the plan: its device and its rank in the priority.
 #[derive(Clone, Copy)]
 struct Placed {
     device: DeviceId,
     rank: f64,
 }
+
+type Roles = BTreeMap<String, Role>;
+type Replicas = BTreeMap<DeviceId, u32>;
 
 /// The operators of a role.
 #[derive(Default)]
@@ -59,21 +77,24 @@ pub fn start(problem: &Problem, plan: &PlanDocument) -> Result<Carried, Placemen
             let placement = assign_if_missing(problem, placement);
             Ok(Carried { placement, counterparts: problem.graph().operator_count() })
         }
-        Err(PlacementError::UnknownOperator { .. } | PlacementError::NotPlaced { .. }) => {
-            carried(problem, plan)
-        }
+        // A device that the cluster lacks may have no operators.
+        Err(
+            PlacementError::UnknownDevice(_)
+            | PlacementError::UnknownOperator { .. }
+            | PlacementError::NotPlaced { .. },
+        ) => carried(problem, plan),
         Err(error) => Err(error),
     }
 }
 
-/// Carries the placement of a plan over to a problem with the same devices. O(n log n + pools · n) in the operators of both models.
+/// Carries the placement of a plan over to a problem with the same devices. O(n log n + devices · n) in the operators of both models.
 ///
 /// # Errors
 /// If the cluster lacks a device of the plan (L001), the plan places an operator twice (L003), or no operator has a counterpart
 /// (L006).
 pub fn carried(problem: &Problem, plan: &PlanDocument) -> Result<Carried, PlacementError> {
     let graph = problem.graph();
-    let roles = roles(problem, plan)?;
+    let (roles, replicas) = roles(problem, plan)?;
     let mut found: Vec<Option<Placed>> = vec![None; graph.operator_count()];
     for role in roles.values().filter(|role| !role.of_plan.is_empty()) {
         role.carry(&mut found);
@@ -86,7 +107,13 @@ pub fn carried(problem: &Problem, plan: &PlanDocument) -> Result<Carried, Placem
     let found: Vec<Placed> = found.into_iter().flatten().collect();
     let device_of = together(problem, &found);
     let placement = match problem.objective().kind() {
-        ObjectiveKind::Throughput => Placement::in_pipeline_order(problem, device_of),
+        ObjectiveKind::Throughput => {
+            let placement = Placement::in_pipeline_order(problem, device_of.clone());
+            match replicas.is_empty() {
+                true => placement,
+                false => Placement::with_stages(device_of, placement.stages().to_vec(), replicas),
+            }
+        }
         ObjectiveKind::Latency => assign_if_missing(problem, Placement::new(device_of)),
         ObjectiveKind::Makespan if plan.priority.as_ref().is_none_or(Vec::is_empty) => {
             Placement::new(device_of).as_step(graph, plan.objective.kind)
@@ -101,16 +128,19 @@ pub fn carried(problem: &Problem, plan: &PlanDocument) -> Result<Carried, Placem
     Ok(Carried { placement, counterparts })
 }
 
-/// The roles of the operators of the plan and of the model.
-fn roles(problem: &Problem, plan: &PlanDocument) -> Result<BTreeMap<String, Role>, PlacementError> {
+/// The roles of the operators of the plan and of the model, and the devices of the plan whose stages run on several.
+fn roles(problem: &Problem, plan: &PlanDocument) -> Result<(Roles, Replicas), PlacementError> {
     let named = plan.priority.iter().flatten();
     let rank_of: BTreeMap<&str, usize> =
         named.enumerate().map(|(rank, name)| (name.as_str(), rank)).collect();
-    let mut roles: BTreeMap<String, Role> = BTreeMap::new();
+    let (mut roles, mut replicas) = (Roles::new(), Replicas::new());
     let mut placed = BTreeSet::new();
     for device in plan.devices.iter().filter(|device| !device.ops.is_empty()) {
         let id = problem.cluster().device_named(&device.name);
         let id = id.ok_or_else(|| PlacementError::UnknownDevice(device.name.clone()))?;
+        if device.replicas > 1 {
+            replicas.insert(id, device.replicas);
+        }
         for name in &device.ops {
             if !placed.insert(name) {
                 return Err(PlacementError::PlacedTwice(name.clone()));
@@ -125,7 +155,7 @@ fn roles(problem: &Problem, plan: &PlanDocument) -> Result<BTreeMap<String, Role
         let (role, numbers) = split(&graph.operator(op).name);
         roles.entry(role).or_default().of_model.push((numbers, op));
     }
-    Ok(roles)
+    Ok((roles, replicas))
 }
 
 /// A name without its numbers, and the numbers.
@@ -255,7 +285,7 @@ fn fill(problem: &Problem, found: &mut [Option<Placed>]) {
 }
 
 /// The devices of the operators, the same for those that must share one: of their devices that can run all of them, the one with
-/// most of their work, or else the first device that can. O(pools · operators).
+/// most of their work, or else the first device that can. O(devices · operators).
 fn together(problem: &Problem, found: &[Placed]) -> Vec<DeviceId> {
     let graph = problem.graph();
     let device_of_class = graph.class_ids().map(|class| {
@@ -289,7 +319,7 @@ fn together(problem: &Problem, found: &[Placed]) -> Vec<DeviceId> {
 mod tests {
     use stagewright_core::document::{OperatorDocument, PlanDocument, TensorDocument};
     use stagewright_core::graph::GraphBuilder;
-    use stagewright_core::objective::Objective;
+    use stagewright_core::objective::{Objective, Throughput};
     use stagewright_testing::devices::devices;
 
     use super::*;
@@ -374,6 +404,21 @@ mod tests {
             assert!(place(0, step) < place(1, step), "{step}");
             assert!((0..2).all(|layer| place(layer, step) < place(layer, step + 1)), "{step}");
         }
+    }
+
+    #[test]
+    fn stages_keep_their_replicas() {
+        let mut small = plan(2, 3, |layer, _| layer);
+        small.objective.kind = ObjectiveKind::Throughput;
+        small.devices[0].replicas = 2;
+        let makespan = recurrent(2, 12, false);
+        let problem = makespan.with_objective(Throughput { max_replicas: 2, ..Throughput::default() });
+        let found = carried(&problem.expect("pipelines"), &small).expect("counterparts");
+        assert_eq!([0, 1].map(|device| found.placement.replicas(DeviceId(device))), [2, 1]);
+        assert_eq!(found.placement.stages(), [DeviceId(0), DeviceId(1)]);
+        // Other objectives have none.
+        let found = carried(&makespan, &small).expect("counterparts");
+        assert_eq!(found.placement.replicas(DeviceId(0)), 1);
     }
 
     #[test]

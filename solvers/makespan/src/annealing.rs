@@ -57,6 +57,7 @@ pub static ANNEALING: SearchSolver = SearchSolver {
     name: "annealing",
     summary: "simulated annealing on the simulator, from list schedules (makespan)",
     counts_simulations: true,
+    starts_from_plan: true,
     begin: starts,
     run: |search, context| rounds::run(walk, FIRST_STEPS, None, search, context),
 };

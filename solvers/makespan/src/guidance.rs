@@ -2,7 +2,7 @@
 //!
 //! An unguided walk moves any group anywhere. A caller with a prior, such as a learned policy, on which units are
 //! misplaced, where they belong and which belong together gives it as weights. A guided walk draws half of its moves
-//! from them and the others as without guidance, so a wrong prior costs at most half of the steps.
+//! of groups from them and the others as without guidance, so a wrong prior costs at most half of the steps.
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;

@@ -3,7 +3,8 @@
 //! Many moves start from the critical path: an operator on it, or one end of a tensor on it. How many, and how large the
 //! moved groups are, depends on what such moves have gained ([`choice`](super::choice)). A group goes mostly to the
 //! device of an operator that sends to it or reads from it, since elsewhere all its tensors have to be sent. With
-//! guidance, half of the device moves are drawn from it.
+//! guidance, half of the moves of groups take the group and its device from it; a move that starts from the critical path
+//! takes only the size of the group and the device.
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
@@ -19,7 +20,7 @@ use super::schedule::Schedule;
 
 /// Fraction of the device moves that go to a neighbour's device.
 const TO_NEIGHBOUR: f64 = 0.7;
-/// Fraction of the device moves drawn from guidance, if there is any.
+/// Fraction of the moves of groups drawn from guidance, if there is any.
 const GUIDED: f64 = 0.5;
 /// Maximum distance in the queues of two operators that change places.
 const FARTHEST: usize = 32;

@@ -18,6 +18,7 @@ pub static RANDOM_PLACEMENTS: SearchSolver = SearchSolver {
     name: "random",
     summary: "the best of random placements (makespan, for comparison)",
     counts_simulations: true,
+    starts_from_plan: false,
     begin: start,
     run: draw,
 };
@@ -27,6 +28,7 @@ pub static ANNEALING_FROM_RANDOM: SearchSolver = SearchSolver {
     name: "annealing-from-random",
     summary: "simulated annealing on the simulator, from a random placement (makespan, for comparison)",
     counts_simulations: true,
+    starts_from_plan: false,
     begin: start,
     run: |search, context| rounds::run(annealing::walk, annealing::FIRST_STEPS, None, search, context),
 };

@@ -90,6 +90,8 @@ pub struct SearchSolver {
     pub(super) summary: &'static str,
     /// Whether it respects a limit of simulations.
     pub(super) counts_simulations: bool,
+    /// Whether `begin` takes a given plan.
+    pub(super) starts_from_plan: bool,
     /// Makes the starting schedules.
     pub(super) begin: fn(&mut Evaluator<'_, '_>, &mut Context<'_>) -> Result<Vec<Best>, SolveError>,
     /// Searches; skipped if a starting schedule already reaches the goal, or if the time is over.
@@ -110,7 +112,11 @@ impl Solver for SearchSolver {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { counts_simulations: self.counts_simulations, ..Capabilities::default() }
+        Capabilities {
+            counts_simulations: self.counts_simulations,
+            starts_from_plan: self.starts_from_plan,
+            ..Capabilities::default()
+        }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {

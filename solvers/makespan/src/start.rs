@@ -26,6 +26,7 @@ pub static LIST_SCHEDULES: SearchSolver = SearchSolver {
     name: "list-schedules",
     summary: "the best of the list schedulers and of a single device (makespan)",
     counts_simulations: false,
+    starts_from_plan: true,
     begin: starts,
     run: |_, _| Ok(()),
 };

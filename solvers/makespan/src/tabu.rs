@@ -32,6 +32,7 @@ pub static TABU: SearchSolver = SearchSolver {
     name: "tabu",
     summary: "tabu search on the simulator, from list schedules (makespan)",
     counts_simulations: false,
+    starts_from_plan: true,
     begin: starts,
     run: |search, context| rounds::run(walk, FIRST_STEPS, None, search, context),
 };

@@ -4,7 +4,7 @@
 use stagewright_core::bound::{
     Bound, CriticalPath, Destructive, Energetic, Fluid, HeaviestUnit, OneMachine, Segments, Windows,
 };
-use stagewright_core::cluster::ClusterBuilder;
+use stagewright_core::cluster::{ClusterBuilder, DeviceId};
 use stagewright_core::document::{KindDocument, LinkDocument, ObjectiveKind, OperatorDocument};
 use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::Objective;
@@ -13,6 +13,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status};
 use stagewright_core::tolerance;
 use stagewright_makespan::{Exact, TABU};
+use stagewright_testing::devices::devices;
 use stagewright_testing::{makespan, makespan_optimum};
 
 /// The exact solution, from a given placement or from that of annealing.
@@ -129,4 +130,25 @@ fn the_numbers_of_devices_decide_ties() {
     assert!(tolerance::same(optimum, 11.5), "{optimum}");
     let value = solved_from(&problem, worst(&problem)).value().expect("a plan");
     assert!(tolerance::same(value, optimum), "{value}");
+}
+
+/// A given schedule that exceeds the memory is no start, also where the graph is too large for the tree.
+#[test]
+fn a_start_that_does_not_fit_costs_no_plan() {
+    let mut graph = GraphBuilder::new("many");
+    for number in 0..1200 {
+        let (seconds, memory_bytes) = ([("acc".to_string(), 1.0)].into(), 1.0);
+        graph.operator(OperatorDocument {
+            seconds,
+            memory_bytes,
+            ..OperatorDocument::named(format!("op{number}"))
+        });
+    }
+    let graph = graph.build().expect("a graph");
+    let (cluster, objective) = (devices(2, Some(700.0)), Objective::from(ObjectiveKind::Makespan));
+    let problem = Problem::new(graph, cluster, objective, Default::default()).expect("a problem");
+    let all_on_one = Placement::new(vec![DeviceId(0); 1200]);
+    let solution = solved_from(&problem, Some(all_on_one));
+    let value = solution.value().expect("a plan");
+    assert!((600.0..=700.0).contains(&value), "{value}");
 }

@@ -35,7 +35,7 @@ pub(crate) enum First {
 
 /// The plan of the warm start, if there is one and it is feasible.
 pub(crate) fn warm_plan(problem: &Problem, context: &Context<'_>) -> Option<Plan> {
-    context.warm_start.clone().and_then(|warm| Plan::new(problem, warm).ok())
+    context.warm_start.clone().and_then(|warm| Plan::try_new(problem, warm).ok())
 }
 
 /// The warm start, if it is feasible. Otherwise the best plan that is found quickly: by local search for a free

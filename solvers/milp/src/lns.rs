@@ -23,7 +23,7 @@ use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Event, Plan, Result, Solution, SolveError, Solver, Status, Stop};
+use stagewright_core::solver::{Capabilities, Context, Event, Plan, Result, Solution, SolveError, Solver, Status, Stop};
 use stagewright_search::local::{Polisher, placement};
 
 use crate::adaptive::Adaptive;
@@ -64,6 +64,10 @@ impl Solver for Lns {
 
     fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
         unsupported(objective)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { starts_from_plan: true, ..Capabilities::default() }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {

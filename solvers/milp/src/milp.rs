@@ -60,7 +60,7 @@ impl Solver for Milp {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { exact: true, ..Capabilities::default() }
+        Capabilities { exact: true, starts_from_plan: true, ..Capabilities::default() }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {

@@ -4,8 +4,7 @@
 //!     cargo bench -p stagewright-policy --bench network -- steps 10
 //!
 //! `passes` runs the network of the shipped size on random graphs of that many units, two edges a unit, on eight devices.
-//! `steps` trains it for that many seconds on batches of 16 and of 64 graphs of 20 to 300 units, as in the first stage of
-//! training.
+//! `steps` trains it for that many seconds on batches of 16 and of 64 graphs of 20 to 300 units, as in training.
 
 #![allow(missing_docs, clippy::print_stdout, clippy::print_stderr, reason = "a program")]
 
@@ -163,6 +162,12 @@ fn main() -> ExitCode {
     // Cargo adds `--bench`.
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let numbers: Option<Vec<usize>> = words.iter().skip(1).map(|word| word.parse().ok()).collect();
+    let least = match words.first().map(String::as_str) {
+        Some("passes") => 2,
+        Some("steps") => 1,
+        _ => usize::MAX,
+    };
+    let numbers = numbers.filter(|numbers| numbers.iter().min().is_some_and(|&fewest| fewest >= least));
     let (Some(what), Some(numbers)) = (words.first(), numbers) else {
         eprintln!("usage: network passes UNITS… | network steps SECONDS");
         return ExitCode::from(2);
@@ -178,11 +183,10 @@ fn main() -> ExitCode {
     for number in numbers {
         for (name, device) in devices() {
             let result = match what.as_str() {
-                "passes" if number > 1 => passes(name, &device, number),
-                "steps" => BATCHES
+                "passes" => passes(name, &device, number),
+                _ => BATCHES
                     .into_iter()
                     .try_for_each(|graphs| steps(name, &device, graphs, Duration::from_secs(number as u64))),
-                _ => Err(candle_core::Error::Msg("unknown measurement".into())),
             };
             is_complete &= done(name, result);
         }

@@ -10,7 +10,6 @@ use candle_core::{DType, Device};
 use rand::RngExt;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use stagewright_core::seed;
 use stagewright_core::solver::thread_pool;
 use stagewright_policy::checkpoint::Card;
@@ -263,15 +262,11 @@ fn begin(
     let from = origin.as_ref().map(|origin| origin.digest.clone());
     if let Some(bytes) = Folder::read(&folder.state())? {
         let file = folder.state().display().to_string();
-        let (trainer, mut state) =
+        let (trainer, state) =
             Trainer::from_bytes(&bytes, document.adam, device).map_err(|error| match error {
                 TrainError::State(error) => RunError::Checkpoint { file, error },
                 other => RunError::Train(other),
             })?;
-        // Earlier versions also kept settings of reinforcement learning, which imitation never used.
-        if let Some(document) = state.progress.get_mut("document").and_then(Value::as_object_mut) {
-            document.remove("reinforce");
-        }
         // A state that does not parse is of another version and counts as another run.
         let kept: Kept = serde_json::from_value(state.progress).map_err(|_| RunError::OtherRun)?;
         return match kept.document == *document && kept.from == from {

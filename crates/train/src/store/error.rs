@@ -140,7 +140,7 @@ impl StoreError {
             StoreError::OtherProblem { .. } => "use the recipe in the header of the file",
             StoreError::Threads(_) => "use fewer threads",
             StoreError::Elsewhere { .. } => {
-                "use the same build there, and have the configuration at the same path"
+                "use the same build there"
             }
             StoreError::Label { error, .. } => error.help(),
         }

@@ -85,7 +85,7 @@ impl Solver for Exact {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { exact: true, ..Capabilities::default() }
+        Capabilities { exact: true, starts_from_plan: true, ..Capabilities::default() }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
@@ -97,10 +97,7 @@ impl Solver for Exact {
                 return Ok(infeasible(bound, "an operator with its colocation class fits on no device"));
             }
             let mut evaluator = Evaluator::new(instance);
-            let mut best = first(instance, context)?.map(|placement| {
-                let schedule = Schedule::of_placement(instance, &placement);
-                Best { score: evaluator.score(&schedule), schedule }
-            });
+            let mut best = first(instance, &mut evaluator, context)?;
             let (operators, devices) = (problem.graph().operator_count(), problem.cluster().device_count());
             let is_small = (1..=MAX_OPERATORS).contains(&operators)
                 && devices <= MAX_DEVICES
@@ -144,12 +141,17 @@ fn value(best: Option<&Best>) -> f64 {
     best.filter(|best| best.score.fits()).map_or(f64::INFINITY, |best| best.score.makespan)
 }
 
-/// The placement to start from: the given one if it can run, else that of annealing.
-fn first(instance: &Instance<'_>, context: &mut Context<'_>) -> Result<Option<Placement>> {
-    let given = context.warm_start.clone().filter(|placement| {
-        let device_of = Schedule::of_placement(instance, placement).device_of;
-        instance.admits(&device_of)
-    });
+/// The schedule to start from: the given one if it can run and fits, else that of annealing.
+fn first(
+    instance: &Instance<'_>,
+    evaluator: &mut Evaluator<'_, '_>,
+    context: &mut Context<'_>,
+) -> Result<Option<Best>> {
+    let mut scored = |placement: &Placement| {
+        let schedule = Schedule::of_placement(instance, placement);
+        instance.admits(&schedule.device_of).then(|| Best { score: evaluator.score(&schedule), schedule })
+    };
+    let given = context.warm_start.as_ref().and_then(&mut scored).filter(|best| best.score.fits());
     if given.is_some() {
         return Ok(given);
     }
@@ -157,5 +159,6 @@ fn first(instance: &Instance<'_>, context: &mut Context<'_>) -> Result<Option<Pl
     let mut slice = context.time_slice(START_SHARE);
     slice.warm_start = None;
     slice.limits.simulations.get_or_insert(START_SIMULATIONS);
-    Ok(ANNEALING.solve(instance.problem(), &mut slice)?.plan.map(|plan| plan.placement))
+    let found = ANNEALING.solve(instance.problem(), &mut slice)?.plan;
+    Ok(found.and_then(|plan| scored(&plan.placement)))
 }

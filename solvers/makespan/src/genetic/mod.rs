@@ -50,6 +50,7 @@ pub static BRKGA: SearchSolver = SearchSolver {
     name: "brkga",
     summary: "genetic search over device affinities and priorities, on the simulator (makespan)",
     counts_simulations: false,
+    starts_from_plan: true,
     begin: starts,
     run: evolve,
 };

@@ -80,6 +80,7 @@ pub static MULTILEVEL: SearchSolver = SearchSolver {
     name: "multilevel",
     summary: "multilevel partitioning, evaluated on the simulator (makespan)",
     counts_simulations: false,
+    starts_from_plan: true,
     begin: starts,
     run: cycles,
 };

@@ -1,10 +1,10 @@
 //! Schedules decoded from a prediction, as changes of the schedule that the network has read.
 //!
-//! A unit that stays where most of its work is keeps the devices of all its operators, so a prediction that changes nothing is
-//! as good as that schedule, whatever the units are. Units that belong together are merged into groups, and each group goes to the device with the highest mean affinity
-//! of its units, weighted by their work. At a positive temperature both are sampled: an edge is kept with the
-//! probability that the grouping head assigns to it, and the group's affinities get Gumbel noise (perturb and maximise:
-//! Papandreou and Yuille, ICCV 2011).
+//! A unit that stays where most of its work is keeps the devices of all its operators, so a prediction that changes
+//! nothing is as good as that schedule, whatever the units are. Units that belong together are merged into groups, and
+//! each group goes to the device with the highest mean affinity of its units, weighted by their work. At a positive
+//! temperature both are sampled: an edge is kept with the probability that the grouping head assigns to it, and the
+//! group's affinities get Gumbel noise (perturb and maximise: Papandreou and Yuille, ICCV 2011).
 
 use petgraph::unionfind::UnionFind;
 use rand::{Rng, RngExt};
@@ -159,9 +159,9 @@ fn moved(
     graph.operators().zip(device_of).map(home).collect()
 }
 
-/// The best schedule of `count` draws from a prediction for a schedule, `from`. Each draw is simulated under the priorities
-/// that its devices imply, under those of the network and under those of `from`. Draws are scored in parallel; their random streams depend on their number, not
-/// on the thread.
+/// The best schedule of `count` draws from a prediction for a schedule, `from`. Each draw is simulated under the
+/// priorities that its devices imply, under those of the network and under those of `from`. Draws are scored in parallel;
+/// their random streams depend on their number, not on the thread.
 pub(crate) fn best_of_draws<'s, 'p>(
     subject: &Subject<'s, 'p>,
     (base, from): (&Base, &Schedule),

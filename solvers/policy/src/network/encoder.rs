@@ -65,7 +65,7 @@ struct Layer {
     norm: Norm,
     /// Scale and shift of every feature, computed from the whole graph (Perez et al., "FiLM: visual reasoning with a
     /// general conditioning layer", AAAI 2018). GDP's superposition is the scale only.
-    modulation: Option<Linear>,
+    modulation: Linear,
     device: Perceptron,
     device_norm: Norm,
     attention: Option<Attention>,
@@ -75,20 +75,16 @@ impl Layer {
     fn new(parameters: &mut ParameterBuilder, at: usize, config: &Config) -> Built<Layer> {
         let width = config.width;
         let name = format!("layer.{at}");
-        // Only every second layer attends.
-        let attends = config.attention && at % 2 == 1;
         Ok(Layer {
             forward: Messages::new(parameters, &format!("{name}.forward"), width)?,
             backward: Messages::new(parameters, &format!("{name}.backward"), width)?,
             mix: Linear::new(parameters, &format!("{name}.mix"), 4 * width, width)?,
             norm: Norm::new(parameters, &format!("{name}.norm"), width)?,
-            modulation: match config.modulation {
-                true => Some(Linear::zero(parameters, &format!("{name}.modulation"), width, 2 * width)?),
-                false => None,
-            },
+            modulation: Linear::zero(parameters, &format!("{name}.modulation"), width, 2 * width)?,
             device: Perceptron::new(parameters, &format!("{name}.device"), [2 * width, width, width])?,
             device_norm: Norm::new(parameters, &format!("{name}.device_norm"), width)?,
-            attention: match attends {
+            // Only every second layer attends.
+            attention: match at % 2 == 1 {
                 true => Some(Attention::new(parameters, &format!("{name}.attention"), config)?),
                 false => None,
             },
@@ -101,12 +97,10 @@ impl Layer {
         let after = self.backward.forward(h, &batch.edge, &batch.to, &batch.from, &batch.by_outputs)?;
         let beside = batch.home.sum(&code.devices)?;
         let mixed = self.mix.forward(&Tensor::cat(&[h, &before, &after, &beside], 1)?)?;
-        let mut mixed = self.norm.forward(&mixed)?;
-        if let Some(modulation) = &self.modulation {
-            let both = batch.graph_of_unit.sum(&modulation.forward(&code.graphs)?)?;
-            let width = both.dim(1)? / 2;
-            mixed = (mixed.mul(&(both.narrow(1, 0, width)? + 1.0)?)? + both.narrow(1, width, width)?)?;
-        }
+        let mixed = self.norm.forward(&mixed)?;
+        let both = batch.graph_of_unit.sum(&self.modulation.forward(&code.graphs)?)?;
+        let width = both.dim(1)? / 2;
+        let mixed = (mixed.mul(&(both.narrow(1, 0, width)? + 1.0)?)? + both.narrow(1, width, width)?)?;
         let mut units = (h + mixed.silu()?)?;
         if let Some(attention) = &self.attention {
             units = attention.forward(&units, batch)?;

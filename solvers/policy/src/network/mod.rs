@@ -24,7 +24,7 @@ pub use heads::Output;
 use crate::features::Input;
 use crate::weights::{Built, ParameterBuilder, Source, Weights};
 
-/// Size of a network, and its optional parts.
+/// Size of a network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
@@ -38,23 +38,11 @@ pub struct Config {
     pub segment: usize,
     /// Summaries per graph.
     pub summaries: usize,
-    /// Whether the whole graph modulates the layers.
-    pub modulation: bool,
-    /// Whether units attend to their segment.
-    pub attention: bool,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config {
-            width: 64,
-            layers: 6,
-            heads: 4,
-            segment: 64,
-            summaries: 8,
-            modulation: true,
-            attention: true,
-        }
+        Config { width: 64, layers: 6, heads: 4, segment: 64, summaries: 8 }
     }
 }
 

@@ -3,13 +3,12 @@
 use std::time::Instant;
 
 use stagewright_core::bound::LowerBound;
-use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver, Status};
 use stagewright_makespan::instance::Instance;
 use stagewright_makespan::schedule::{Best, Evaluator, Schedule, is_better, solution};
 use stagewright_makespan::{MULTILEVEL, anneal, assigned, starts};
-use stagewright_search::dpl::Dpl;
+use stagewright_search::dpl;
 
 use super::{MAX_UNITS, Parts, Policy};
 use crate::decode::makespan::best_of_draws;
@@ -26,8 +25,10 @@ const LINEAR_SHARE: f64 = 0.1;
 const REFINEMENTS: u64 = 3;
 /// Evaluators among which draws are divided, independent of the number of threads.
 const EVALUATORS: usize = 4;
-/// Shares of the remaining time for the searches.
+/// Shares of the remaining time for the searches. Without a time limit, only the last ones run, each with its own limit on
+/// simulations.
 const SEARCHES: [f64; 7] = [0.1, 0.15, 0.2, 0.25, 0.35, 0.5, 1.0];
+const UNTIMED_SEARCHES: usize = 2;
 /// Largest share of a search's time for reading a new plan before it; the first plan is read in any case.
 const READING: f64 = 0.2;
 /// Separates the random streams of the refinements.
@@ -65,7 +66,7 @@ pub(super) fn solve(
     if let Some(why) = &reason {
         context.emit(Event::Phase { name: why.clone() });
     }
-    // Guidance from the network's reading of the current plan, if it has read it.
+    // Guidance from the network's reading of the last plan that it has read.
     let mut guide = None;
     if let Some((network, subject)) = &reader {
         for refinement in 0..REFINEMENTS {
@@ -84,7 +85,9 @@ pub(super) fn solve(
     }
     if parts.search {
         let mut is_new = false;
-        for (number, share) in (1..).zip(SEARCHES) {
+        let is_timed = context.stop().remaining().is_some();
+        let skipped = if is_timed { 0 } else { SEARCHES.len() - UNTIMED_SEARCHES };
+        for (number, share) in (1..).zip(SEARCHES).skip(skipped) {
             if run.is_over(&bound, context) {
                 break;
             }
@@ -131,17 +134,12 @@ struct Run<'s, 'p> {
 impl<'s, 'p> Run<'s, 'p> {
     /// The best contiguous split of a linear order, simulated as one step, and multilevel partitioning.
     fn floor(&mut self, problem: &Problem, context: &mut Context<'_>) -> Result<(), SolveError> {
-        if let Ok(pipeline) = problem.with_objective(Objective::default())
-            && let Some(plan) =
-                Dpl.solve(&pipeline, &mut context.for_auxiliary().time_slice(LINEAR_SHARE))?.plan
+        if let Some(device_of) = dpl::pipeline(problem, &mut context.time_slice(LINEAR_SHARE))?
+            && self.instance.admits(&device_of)
         {
-            let schedule = Schedule::of_placement(self.instance, &plan.placement);
-            if self.instance.admits(&schedule.device_of) {
-                let order = assigned::order(self.instance, &schedule.device_of);
-                let schedule = Schedule::by_order(schedule.device_of, &order);
-                let found = Best::better_of(None, &mut self.evaluator, schedule);
-                self.take(found, context);
-            }
+            let order = assigned::order(self.instance, &device_of);
+            let found = Best::better_of(None, &mut self.evaluator, Schedule::by_order(device_of, &order));
+            self.take(found, context);
         }
         let mut part = context.time_slice(MULTILEVEL_SHARE);
         part.warm_start = self.best.as_ref().map(|best| best.schedule.placement());

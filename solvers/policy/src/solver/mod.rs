@@ -14,7 +14,7 @@ use candle_core::{DType, Device};
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Solution, SolveError, Solver};
+use stagewright_core::solver::{Capabilities, Context, Event, Solution, SolveError, Solver};
 use stagewright_makespan::schedule::solve_instance;
 use stagewright_search::dpl::unsupported_for_contiguous_dp;
 
@@ -156,6 +156,10 @@ impl Solver for Policy {
 
     fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
         unsupported(objective)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { starts_from_plan: true, ..Capabilities::default() }
     }
 
     /// Without a time limit, stops after about as many simulations, or orders, as the other searches.

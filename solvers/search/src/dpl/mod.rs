@@ -19,6 +19,7 @@ mod room;
 
 use rand::{Rng, RngExt};
 use stagewright_core::bound::strongest;
+use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::{ObjectiveKind, Schedule, Split};
 use stagewright_core::ids::Keyed;
@@ -26,7 +27,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::placement::{Placement, StageAssignment};
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Event, Plan, Result, Solution, SolveError, Solver, Stop};
+use stagewright_core::solver::{Capabilities, Context, Event, Plan, Result, Solution, SolveError, Solver, Stop};
 
 pub use boundaries::improve_boundaries;
 pub use chain::{Line, best_stages, stage_loads};
@@ -35,7 +36,7 @@ pub use room::Room;
 pub(crate) use room::table_bytes;
 
 use crate::usage::UsageSpace;
-use crate::{order, pipeline};
+use crate::order;
 
 /// Number of interval loads that the local search over orders may compute, about a second's worth.
 const PERTURBATION_WORK: usize = 20_000_000;
@@ -76,13 +77,17 @@ impl Solver for Dpl {
         unsupported_for_contiguous_dp(objective)
     }
 
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { starts_from_plan: true, ..Capabilities::default() }
+    }
+
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
         let units = Units::new(problem);
         let mut bound = strongest(problem);
         let room = Room::new(problem, &units, context.limits.memory);
         let best = if problem.objective().times_iteration() {
-            pipeline::over_orders(problem, &units, &room, context)?
+            crate::pipeline::over_orders(problem, &units, &room, context)?
         } else {
             let mut best = over_orders(problem, &units, &room, OrderEffort::Thorough, context)?;
             improve_boundaries(problem, &units, &room, &mut best, &mut bound, context)?;
@@ -92,6 +97,20 @@ impl Solver for Dpl {
         let no_plan = "none of the linear orders tried has a split that fits";
         Ok(room.solution(self.name(), best, bound, stop, no_plan))
     }
+}
+
+/// The device of each operator in the best pipeline of a linear order, found for the sake of another objective. `None` if there
+/// is none, the graph is empty, or the problem has no pipelines.
+///
+/// # Errors
+/// A broken invariant.
+pub fn pipeline(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Vec<DeviceId>>> {
+    if problem.graph().operator_count() == 0 {
+        return Ok(None);
+    }
+    let Ok(as_pipeline) = problem.with_objective(Objective::default()) else { return Ok(None) };
+    let found = Dpl.solve(&as_pipeline, &mut context.for_auxiliary())?.plan;
+    Ok(found.map(|plan| problem.graph().operators().map(|op| plan.placement.device_of(op)).collect()))
 }
 
 /// Effort spent on orders.
@@ -140,7 +159,7 @@ fn search_orders(
     context: &mut Context<'_>,
 ) -> Result<Option<Plan>> {
     let mut best: Option<Plan> = None;
-    let warm = context.warm_start.clone().and_then(|warm| Plan::new(problem, warm).ok());
+    let warm = context.warm_start.clone().and_then(|warm| Plan::try_new(problem, warm).ok());
     context.keep(&mut best, warm);
     if let Some(lack) = &room.lack {
         context.emit(Event::Phase { name: lack.clone() });

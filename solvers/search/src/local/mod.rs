@@ -32,7 +32,7 @@ use stagewright_core::evaluate::evaluate;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Plan, Result, Solution, SolveError, Solver, Status};
+use stagewright_core::solver::{Capabilities, Context, Event, Plan, Result, Solution, SolveError, Solver, Status};
 use stagewright_core::tolerance;
 
 pub use polish::{Polisher, polish};
@@ -76,6 +76,10 @@ impl Solver for Local {
             ObjectiveKind::Latency => None,
             _ => unsupported_for_free_throughput(objective),
         }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { starts_from_plan: true, ..Capabilities::default() }
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {

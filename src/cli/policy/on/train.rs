@@ -19,6 +19,9 @@ use crate::cli::{files, interrupt, output, resolve};
 
 pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit> {
     let label = arguments.configuration.display().to_string();
+    if arguments.worker {
+        return labels::answer(&label);
+    }
     let text = files::read(&arguments.configuration)?;
     let text = String::from_utf8_lossy(&text.bytes);
     // The schema tells the two apart; a configuration with neither schema is rejected as one of the policy.
@@ -26,9 +29,6 @@ pub(crate) fn run(arguments: &TrainArguments) -> Result<Exit> {
         return system(arguments, &label, &text);
     }
     let document = RunDocument::from_toml(&text).map_err(|error| at(&label, error))?;
-    if arguments.worker {
-        return labels::answer(&label);
-    }
     let beside = arguments.configuration.parent().unwrap_or(Path::new("."));
     let nodes = nodes(arguments)?;
     let folder = folder(arguments, &label)?;

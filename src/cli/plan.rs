@@ -67,7 +67,10 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     }
     let start = start.map(|(label, plan)| start_placement(&label, &plan, &problem)).transpose()?;
     if start.is_some() && !chosen.solver.capabilities().starts_from_plan {
-        output::note(&format!("`{}` does not start from a plan, so `--start` has no effect", chosen.solver.name()));
+        output::note(&format!(
+            "`{}` does not start from a plan, so `--start` has no effect",
+            chosen.solver.name()
+        ));
     }
     if arguments.solver == "auto" && verbose {
         output::note(&format!("solver: {}", chosen.label));

@@ -44,9 +44,10 @@ fn notes_say_what_becomes_of_a_start() {
     let graph = |names: &[&str], bytes: u32| {
         let operators: Vec<Value> = names
             .iter()
-            .map(|name| object!({ "name": name, "seconds": { "acc": 1 }, "memory_bytes": bytes }))
+            .map(|name| object!({ "name": name, "seconds": { "acc": 1 }, "parameter_bytes": bytes }))
             .collect();
-        object!({ "schema": "stagewright.graph/1", "name": "x", "operators": operators, "tensors": [] }).to_string()
+        object!({ "schema": "stagewright.graph/1", "name": "x", "operators": operators, "tensors": [] })
+            .to_string()
     };
     let cluster = "schema = \"stagewright.cluster/1\"\nname = \"two\"\n\
                    [[kinds]]\nname = \"acc\"\nclass = \"acc\"\ncount = 2\nmemory_bytes = 4\n";
@@ -56,7 +57,8 @@ fn notes_say_what_becomes_of_a_start() {
         ("cluster.toml", cluster),
         ("one.json", r#"{"acc0": ["layer.0", "layer.1"]}"#),
     ]);
-    let [small, large, cluster] = ["small.json", "large.json", "cluster.toml"].map(|name| path(&folder, name));
+    let [small, large, cluster] =
+        ["small.json", "large.json", "cluster.toml"].map(|name| path(&folder, name));
     let start = path(&folder, "one.json");
     let plan = |model: &str, more: &[&str]| {
         run(&[&["plan", model, "--cluster", &cluster, "--objective", "makespan"], more].concat())

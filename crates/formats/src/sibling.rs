@@ -317,7 +317,10 @@ fn together(problem: &Problem, found: &[Placed]) -> Vec<DeviceId> {
 
 #[cfg(test)]
 mod tests {
-    use stagewright_core::document::{OperatorDocument, PlanDocument, TensorDocument};
+    use stagewright_core::cluster::ClusterBuilder;
+    use stagewright_core::document::{
+        KindDocument, LinkDocument, OperatorDocument, PlanDocument, TensorDocument,
+    };
     use stagewright_core::graph::GraphBuilder;
     use stagewright_core::objective::{Objective, Throughput};
     use stagewright_testing::devices::devices;
@@ -412,7 +415,12 @@ mod tests {
         small.objective.kind = ObjectiveKind::Throughput;
         small.devices[0].replicas = 2;
         let makespan = recurrent(2, 12, false);
-        let problem = makespan.with_objective(Throughput { max_replicas: 2, ..Throughput::default() });
+        let link = Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 });
+        let mut cluster = ClusterBuilder::new("linked");
+        cluster.kind(KindDocument { link, ..KindDocument::named("acc", 4) });
+        let cluster = cluster.build().expect("a cluster");
+        let objective = Throughput { max_replicas: 2, ..Throughput::default() };
+        let problem = Problem::new(makespan.graph().clone(), cluster, objective, Default::default());
         let found = carried(&problem.expect("pipelines"), &small).expect("counterparts");
         assert_eq!([0, 1].map(|device| found.placement.replicas(DeviceId(device))), [2, 1]);
         assert_eq!(found.placement.stages(), [DeviceId(0), DeviceId(1)]);

@@ -137,10 +137,10 @@ fn the_numbers_of_devices_decide_ties() {
 fn a_start_that_does_not_fit_costs_no_plan() {
     let mut graph = GraphBuilder::new("many");
     for number in 0..1200 {
-        let (seconds, memory_bytes) = ([("acc".to_string(), 1.0)].into(), 1.0);
+        let (seconds, parameter_bytes) = ([("acc".to_string(), 1.0)].into(), 1.0);
         graph.operator(OperatorDocument {
             seconds,
-            memory_bytes,
+            parameter_bytes,
             ..OperatorDocument::named(format!("op{number}"))
         });
     }

@@ -23,7 +23,9 @@ use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Capabilities, Context, Event, Plan, Result, Solution, SolveError, Solver, Status, Stop};
+use stagewright_core::solver::{
+    Capabilities, Context, Event, Plan, Result, Solution, SolveError, Solver, Status, Stop,
+};
 use stagewright_search::local::{Polisher, placement};
 
 use crate::adaptive::Adaptive;

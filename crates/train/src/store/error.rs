@@ -139,9 +139,7 @@ impl StoreError {
             StoreError::InUse { .. } => "wait for it to end, or use another file",
             StoreError::OtherProblem { .. } => "use the recipe in the header of the file",
             StoreError::Threads(_) => "use fewer threads",
-            StoreError::Elsewhere { .. } => {
-                "use the same build there"
-            }
+            StoreError::Elsewhere { .. } => "use the same build there",
             StoreError::Label { error, .. } => error.help(),
         }
     }

@@ -24,7 +24,7 @@ use stagewright_policy::subject::{Base, Subject};
 
 /// The configuration of a small network.
 pub(crate) fn small() -> Config {
-    Config { width: 8, layers: 2, heads: 2, segment: 4, summaries: 2, ..Config::default() }
+    Config { width: 8, layers: 2, heads: 2, segment: 4, summaries: 2 }
 }
 
 /// A random step.

@@ -27,7 +27,9 @@ use stagewright_core::objective::Objective;
 use stagewright_core::placement::{Placement, StageAssignment};
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Capabilities, Context, Event, Plan, Result, Solution, SolveError, Solver, Stop};
+use stagewright_core::solver::{
+    Capabilities, Context, Event, Plan, Result, Solution, SolveError, Solver, Stop,
+};
 
 pub use boundaries::improve_boundaries;
 pub use chain::{Line, best_stages, stage_loads};
@@ -35,8 +37,8 @@ pub use positions::Positions;
 pub use room::Room;
 pub(crate) use room::table_bytes;
 
-use crate::usage::UsageSpace;
 use crate::order;
+use crate::usage::UsageSpace;
 
 /// Number of interval loads that the local search over orders may compute, about a second's worth.
 const PERTURBATION_WORK: usize = 20_000_000;

@@ -32,7 +32,9 @@ use stagewright_core::evaluate::evaluate;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Event, Plan, Result, Solution, SolveError, Solver, Status};
+use stagewright_core::solver::{
+    Capabilities, Context, Event, Plan, Result, Solution, SolveError, Solver, Status,
+};
 use stagewright_core::tolerance;
 
 pub use polish::{Polisher, polish};

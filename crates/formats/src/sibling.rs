@@ -128,18 +128,21 @@ pub fn carried(problem: &Problem, plan: &PlanDocument) -> Result<Carried, Placem
     Ok(Carried { placement, counterparts })
 }
 
-/// The roles of the operators of the plan and of the model, and the devices of the plan whose stages run on several.
+/// The roles of the operators of the plan and of the model, and the stages of the plan that run on several devices, as many
+/// as the problem allows.
 fn roles(problem: &Problem, plan: &PlanDocument) -> Result<(Roles, Replicas), PlacementError> {
     let named = plan.priority.iter().flatten();
     let rank_of: BTreeMap<&str, usize> =
         named.enumerate().map(|(rank, name)| (name.as_str(), rank)).collect();
     let (mut roles, mut replicas) = (Roles::new(), Replicas::new());
+    let most_replicas = problem.objective().rules().max_replicas;
     let mut placed = BTreeSet::new();
     for device in plan.devices.iter().filter(|device| !device.ops.is_empty()) {
         let id = problem.cluster().device_named(&device.name);
         let id = id.ok_or_else(|| PlacementError::UnknownDevice(device.name.clone()))?;
-        if device.replicas > 1 {
-            replicas.insert(id, device.replicas);
+        let several = device.replicas.min(most_replicas);
+        if several > 1 {
+            replicas.insert(id, several);
         }
         for name in &device.ops {
             if !placed.insert(name) {
@@ -413,7 +416,7 @@ mod tests {
     fn stages_keep_their_replicas() {
         let mut small = plan(2, 3, |layer, _| layer);
         small.objective.kind = ObjectiveKind::Throughput;
-        small.devices[0].replicas = 2;
+        small.devices[0].replicas = 3;
         let makespan = recurrent(2, 12, false);
         let link = Some(LinkDocument { latency_s: 0.0, bandwidth: 1.0 });
         let mut cluster = ClusterBuilder::new("linked");

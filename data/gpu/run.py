@@ -75,6 +75,9 @@ class Bundle:
             # Figures of other programs are not those of this bundle.
             if earlier["programs_sha256"] == programs and isinstance(earlier["steps"], dict):
                 self.results = earlier
+        if not self.results["steps"]:
+            # Neither is a training run of other programs.
+            shutil.rmtree(out / "training", ignore_errors=True)
         self.environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(self.libraries())}
 
     def libraries(self) -> list[str]:
@@ -139,7 +142,7 @@ class Bundle:
         print(f"{name}: {json.dumps(found)}", flush=True)
 
     def machine(self) -> dict[str, Any]:
-        """The GPU, the processor and the programs."""
+        """The GPU, the processor and the libraries."""
         fields = ["name", "driver_version", "memory.total", "compute_cap", "clocks.max.memory"]
         query = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"]
         try:
@@ -166,6 +169,7 @@ class Bundle:
     def bandwidth(self) -> dict[str, Any]:
         """Bytes a second of the segment sum and what it is compared with, and its share of a copy's."""
         home = self.out / "criterion"
+        shutil.rmtree(home, ignore_errors=True)
         names = ["segments", "gather", "messages", "pool", "index_add", "copy"]
         pattern = f"gpu/({'|'.join(names)})/{EDGES}$"
         self.run("bandwidth", ["./rows", "--bench", "--noplot", pattern], 180, CRITERION_HOME=str(home))

@@ -118,10 +118,15 @@ pub(crate) fn plan(
     let shared = problem.inner.clone();
     let given: Given = crate::failure::arguments(arguments)?;
     let (mut options, label) = given.options(&shared)?;
+    let is_given = start.is_some() || start_plan.is_some();
     if let Some(start) = start {
         options = options.warm_start(single(&shared.problem, &start, None)?);
     } else if let Some(plan) = start_plan {
         options = options.warm_start(carried(py, &shared, plan)?);
+    }
+    let named = registry::named(&given.solver).filter(|_| is_given);
+    if named.is_some_and(|solver| !solver.capabilities().starts_from_plan) {
+        warn(py, &format!("`{}` does not start from a plan, so `start` has no effect", given.solver))?;
     }
     let interrupt = Arc::new(AtomicBool::new(false));
     let options = options.interrupt(interrupt.clone());
@@ -163,16 +168,21 @@ pub(crate) fn plan(
     Ok(py.detach(|| Plan::from_solution(shared, &solution, provenance, recorder.convergence)))
 }
 
-/// The placement of a plan of this problem, or of a sibling of its model. Warns if operators have no counterpart or it is not feasible.
+/// The placement of a plan of this problem, or of a sibling of its model. Warns if operators have no counterpart or it is
+/// not feasible.
 fn carried(py: Python<'_>, shared: &Shared, plan: &Plan) -> Result<Placement> {
     let problem = &shared.problem;
     let found = py.detach(|| sibling::start(problem, &plan.document));
     let found = found.map_err(|error| Failure::placement("start", &error))?;
-    for text in found.notes(problem) {
-        let category = py.import("stagewright.errors")?.getattr("StagewrightWarning")?;
-        PyErr::warn(py, &category, &CString::new(text).unwrap_or_default(), 2)?;
+    for text in py.detach(|| found.notes(problem)) {
+        warn(py, &text)?;
     }
     Ok(found.placement)
+}
+
+fn warn(py: Python<'_>, text: &str) -> PyResult<()> {
+    let category = py.import("stagewright.errors")?.getattr("StagewrightWarning")?;
+    PyErr::warn(py, &category, &CString::new(text).unwrap_or_default(), 2)
 }
 
 fn failed(error: &Error) -> Failure {

@@ -210,7 +210,9 @@ def test_a_plan_of_a_sibling_is_a_start() -> None:
     rows = [{"name": name, "seconds": {"gpu": 1e-3}} for name in ("op0", "op1", "loss")]
     other = sw.Problem(sw.Graph(rows), cluster(3), "makespan")
     with pytest.warns(sw.StagewrightWarning, match="2 of 3 operators have a counterpart"):
-        sw.plan(other, "heft", start=plan, time_limit=0.5)
+        sw.plan(other, "annealing", start=plan, time_limit=0.1)
+    with pytest.warns(sw.StagewrightWarning, match="`heft` does not start from a plan"):
+        sw.plan(large, "heft", start=plan)
     nothing = sw.Problem(sw.Graph(rows[2:]), cluster(3), "makespan")
     with pytest.raises(sw.StagewrightError, match="no operator of the plan has a counterpart") as error:
         sw.plan(nothing, "heft", start=plan)

@@ -87,7 +87,8 @@ pub fn start(problem: &Problem, plan: &PlanDocument) -> Result<Carried, Placemen
     }
 }
 
-/// Carries the placement of a plan over to a problem with the same devices. O(n log n + devices · n) in the operators of both models.
+/// Carries the placement of a plan over to a problem with the same devices. O(n log n + devices · n) in the operators of both
+/// models.
 ///
 /// # Errors
 /// If the cluster lacks a device of the plan (L001), the plan places an operator twice (L003), or no operator has a counterpart
@@ -128,8 +129,8 @@ pub fn carried(problem: &Problem, plan: &PlanDocument) -> Result<Carried, Placem
     Ok(Carried { placement, counterparts })
 }
 
-/// The roles of the operators of the plan and of the model, and the stages of the plan that run on several devices, as many
-/// as the problem allows.
+/// The roles of the operators of the plan and of the model, and the replicas of the plan's stages, at most as many as the
+/// problem allows.
 fn roles(problem: &Problem, plan: &PlanDocument) -> Result<(Roles, Replicas), PlacementError> {
     let named = plan.priority.iter().flatten();
     let rank_of: BTreeMap<&str, usize> =
@@ -140,7 +141,8 @@ fn roles(problem: &Problem, plan: &PlanDocument) -> Result<(Roles, Replicas), Pl
     for device in plan.devices.iter().filter(|device| !device.ops.is_empty()) {
         let id = problem.cluster().device_named(&device.name);
         let id = id.ok_or_else(|| PlacementError::UnknownDevice(device.name.clone()))?;
-        let several = device.replicas.min(most_replicas);
+        let room = problem.pools()[problem.pool_of(id)].devices.len();
+        let several = device.replicas.min(most_replicas).min(u32::try_from(room).unwrap_or(u32::MAX));
         if several > 1 {
             replicas.insert(id, several);
         }

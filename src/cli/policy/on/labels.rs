@@ -25,7 +25,7 @@ struct Asked {
 pub(super) struct Nodes {
     /// Address of the cluster.
     address: String,
-    /// Path of the configuration, for this program on a node.
+    /// Path of the configuration, as a name in messages.
     configuration: String,
     /// Why the cluster cannot be used.
     failure: RefCell<Option<CliError>>,

@@ -55,7 +55,6 @@ fn notes_say_what_becomes_of_a_start() {
         ("small.json", &graph(&["layer.0", "layer.1"], 1)),
         ("large.json", &graph(&["layer.0", "layer.1", "layer.2", "head"], 2)),
         ("cluster.toml", cluster),
-        ("one.json", r#"{"acc0": ["layer.0", "layer.1"]}"#),
     ]);
     let [small, large, cluster] =
         ["small.json", "large.json", "cluster.toml"].map(|name| path(&folder, name));
@@ -63,6 +62,8 @@ fn notes_say_what_becomes_of_a_start() {
     let plan = |model: &str, more: &[&str]| {
         run(&[&["plan", model, "--cluster", &cluster, "--objective", "makespan"], more].concat())
     };
+    let output = plan(&small, &["--solver", "one-device", "--out", &start]);
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     let output = plan(&large, &["--solver", "exact", "--start", &start]);
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     assert!(stderr(&output).contains("3 of 4 operators have a counterpart"), "{}", stderr(&output));

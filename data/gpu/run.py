@@ -72,12 +72,13 @@ class Bundle:
         self.results["programs_sha256"] = programs
         with contextlib.suppress(FileNotFoundError, ValueError, LookupError, TypeError):
             earlier = json.loads(self.file.read_text())
-            # Figures of other programs are not those of this bundle.
-            if earlier["programs_sha256"] == programs and isinstance(earlier["steps"], dict):
-                self.results = earlier
-        if not self.results["steps"]:
-            # Neither is a training run of other programs.
-            shutil.rmtree(out / "training", ignore_errors=True)
+            if earlier["schema"] == self.results["schema"] and isinstance(earlier["steps"], dict):
+                if earlier.get("programs_sha256") == programs:
+                    self.results = earlier
+                else:
+                    # Figures of other programs are not those of this bundle, and neither is their training.
+                    for folder in ("criterion", "training"):
+                        shutil.rmtree(out / folder, ignore_errors=True)
         self.environment = {**os.environ, "LD_LIBRARY_PATH": ":".join(self.libraries())}
 
     def libraries(self) -> list[str]:
@@ -169,7 +170,6 @@ class Bundle:
     def bandwidth(self) -> dict[str, Any]:
         """Bytes a second of the segment sum and what it is compared with, and its share of a copy's."""
         home = self.out / "criterion"
-        shutil.rmtree(home, ignore_errors=True)
         names = ["segments", "gather", "messages", "pool", "index_add", "copy"]
         pattern = f"gpu/({'|'.join(names)})/{EDGES}$"
         self.run("bandwidth", ["./rows", "--bench", "--noplot", pattern], 180, CRITERION_HOME=str(home))

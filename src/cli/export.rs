@@ -52,12 +52,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit> {
         Some(path) if !is_standard(path) => files::write(path, &export.text)?,
         _ => output::data(&export.text)?,
     }
-    for note in &export.notes {
-        output::note(&format!("note: {note}"));
-    }
-    if export.runs && plan.priority.is_some() {
-        output::note("note: the runtime, not the plan, determines the order of the operators on a device");
-    }
+    output::notes(&export.notes);
     Ok(Exit::Done)
 }
 
@@ -69,9 +64,7 @@ fn export_if_joint(arguments: &ExportArguments, plan: &Path, to: &str) -> Result
         Some(path) if !is_standard(path) => files::write(path, &export.text)?,
         _ => output::data(&export.text)?,
     }
-    for note in &export.notes {
-        output::note(&format!("note: {note}"));
-    }
+    output::notes(&export.notes);
     Ok(Some(Exit::Done))
 }
 

@@ -2,6 +2,7 @@
 
 mod command;
 mod divided;
+mod features;
 mod golden;
 mod plans;
 mod random;

@@ -8,7 +8,9 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use stagewright::core::document::{OperatorDocument, Pass, PlanDocument};
+use stagewright::core::document::{
+    GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, Pass, PlanDocument,
+};
 use stagewright::core::graph::Graph;
 
 use super::plans::{device, export, graph, of_pass, operator, unordered};
@@ -342,6 +344,89 @@ fn a_device_map_gives_every_operator_its_device() {
         }
     }
     assert!(written > 50 && refused > 50, "{written} written, {refused} refused");
+}
+
+/// Whether a map gives a tensor a device, by the rule of `check_device_map` of Accelerate.
+pub(crate) fn covers(map: &BTreeMap<String, serde_json::Value>, tensor: &str) -> bool {
+    let holds = |key: &String| {
+        key.is_empty()
+            || tensor == key
+            || tensor.strip_prefix(key.as_str()).is_some_and(|rest| rest.starts_with('.'))
+    };
+    map.keys().any(holds)
+}
+
+#[test]
+fn a_device_map_covers_every_parameter_and_buffer() {
+    let (mut written, mut by_name, mut several) = (0, 0, 0);
+    for seed in 0..4 * ROUNDS {
+        let rng = &mut ChaCha8Rng::seed_from_u64(seed);
+        let (model, layers, homes) = modules(rng);
+        let names: Vec<String> = model.operators().map(|op| model.operator(op).name.clone()).collect();
+        let mut document = GraphDocument { schema: GRAPH_SCHEMA_2.into(), ..model.document().clone() };
+        // Of a module that runs, of one that runs nothing, and of the model itself.
+        for at in 0..rng.random_range(1..5) {
+            let owner = match rng.random_range(0..4) {
+                0 => String::new(),
+                1 => format!("{}.idle.", layers.choose(rng).expect("some")),
+                2 => format!("{}.", layers.choose(rng).expect("some").split('.').next().expect("some")),
+                _ => format!("{}.", layers.choose(rng).expect("some")),
+            };
+            let readers = names.iter().filter(|_| rng.random_bool(0.4)).cloned().collect::<Vec<_>>();
+            if !readers.is_empty() {
+                let mut parameter = parameter(&format!("{owner}table{at}"), &readers);
+                parameter.trained = rng.random_bool(0.5);
+                document.parameters.push(parameter);
+            }
+        }
+        let model = Graph::from_document(document).expect("it is a graph");
+        let place = by_module(rng, &layers, &homes);
+        let plan = plan(&names, &place, &[("acc0", "acc"), ("acc1", "acc"), ("cpu0", "cpu")]);
+        let Ok(found) = export("accelerate", &plan, Some(&model)) else { continue };
+        written += 1;
+        let map: BTreeMap<String, serde_json::Value> = serde_json::from_str(&found.text).expect("it is JSON");
+        for parameter in model.parameters() {
+            assert!(covers(&map, &parameter.name), "{} in {}", parameter.name, found.text);
+            if map.contains_key(&parameter.name) {
+                by_name += 1;
+                assert!(found.notes.iter().any(|note| note.contains(&parameter.name)), "{:?}", found.notes);
+                // It is where one of its readers is.
+                let device = &map[&parameter.name];
+                let on = |reader: &String| {
+                    let at = names.iter().position(|name| name == reader).expect("an operator");
+                    let used: Vec<usize> = (0..2).filter(|device| place.contains(device)).collect();
+                    match used.iter().position(|&used| used == place[at]) {
+                        Some(number) => serde_json::json!(number),
+                        None => serde_json::json!("cpu"),
+                    }
+                };
+                assert!(parameter.readers.iter().any(|reader| on(reader) == *device), "{}", found.text);
+            }
+        }
+        // No key is inside another, so the longest prefix is the only one.
+        for key in map.keys() {
+            let others: BTreeMap<_, _> = map.iter().filter(|(other, _)| *other != key).collect();
+            let others = others.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+            assert!(!covers(&others, key), "{key} in {}", found.text);
+        }
+        several += usize::from(map.len() > 1);
+    }
+    assert!(
+        written > 100 && by_name > 50 && several > 100,
+        "{written} written, {by_name} by name, {several}"
+    );
+}
+
+/// A parameter with readers.
+pub(crate) fn parameter(name: &str, readers: &[String]) -> ParameterDocument {
+    ParameterDocument {
+        name: name.into(),
+        bytes: 8.0,
+        optimizer_bytes: 0.0,
+        readers: readers.to_vec(),
+        trained: false,
+        together: false,
+    }
 }
 
 /// Operators in nested modules, some of them in the backward pass, with the module and the forward operator

@@ -382,6 +382,55 @@ def check_accelerate():
     print(f"accelerate {accelerate.__version__}, torch {torch.__version__}: {json.dumps(device_map)}")
 
 
+def check_accelerate_tables():
+    """Tensors that a divided module, or the model, holds itself have a device in the map, by their own names."""
+    import accelerate
+    import torch
+    from accelerate.utils.modeling import check_device_map
+
+    class Body(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("table", torch.ones(8))
+            self.layers = torch.nn.ModuleList([torch.nn.Linear(8, 8) for _ in range(4)])
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x * self.table)
+            return x
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.ones(8))
+            self.body = Body()
+
+        def forward(self, x):
+            return self.body(x) * self.scale
+
+    torch.manual_seed(0)
+    model, x = Model().eval(), torch.randn(4, 8)
+    names = [f"body.layers.{at}" for at in range(4)]
+    operators = [{"name": name, "layer": name, "flop": 1e6, "parameter_bytes": 288.0} for name in names]
+    tensors = [{"producer": a, "consumers": [b], "bytes": 128.0} for a, b in zip(names, names[1:])]
+    parameters = [
+        {"name": "body.table", "bytes": 32.0, "readers": names},
+        {"name": "scale", "bytes": 32.0, "readers": names[-1:]},
+    ]
+    document = {"schema": "stagewright.graph/2", "operators": operators, "tensors": tensors, "parameters": parameters}
+    with open(path("tables.json"), "w", encoding="utf-8") as file:
+        json.dump(document, file)
+    where = cluster(("acc", 2, False, 1e9))
+    text, _ = exported(path("tables.json"), where, "accelerate", "--solver", "equal-time")
+    device_map = json.loads(text)
+    check_device_map(model, device_map)
+    assert "body.table" in device_map and "scale" in device_map, device_map
+    expected = model(x)
+    dispatched = accelerate.dispatch_model(model, {key: "cpu" for key in device_map}, main_device="cpu")
+    assert torch.equal(dispatched(x), expected)
+    print(f"accelerate {accelerate.__version__}: {json.dumps(device_map)} has every tensor")
+
+
 def write_program(model, inputs):
     """The graph document of a model by our exporter for PyTorch."""
     sys.path.insert(0, FOLDER)
@@ -596,6 +645,14 @@ REFUSED = {("whisper", "accelerate"): "E013"}
 FOLDED = {"resnet-50-qdq", "llama-4-bit"}
 
 
+def constants(file):
+    """The parameters and constants that a graph document lists; no names if it is no document."""
+    if not file.endswith(".json.gz"):
+        return set()
+    with gzip.open(file) as opened:
+        return {parameter["name"] for parameter in json.load(opened).get("parameters", [])}
+
+
 def check_data_models():
     """Exports of data/models name modules that exist, and with accelerate every parameter and buffer has one device."""
     from accelerate.utils.modeling import check_device_map
@@ -611,7 +668,8 @@ def check_data_models():
                 continue
             assert (name, target) not in REFUSED
             named = json.loads(text) if target == "accelerate" else module(text)["split_spec"]
-            absent = [key for key in named if key not in modules]
+            tensors = set(model.state_dict(keep_vars=True)) | {name for name, _ in model.named_buffers()}
+            absent = [key for key in named if key not in modules and key not in tensors | constants(file)]
             assert not absent, (name, target, absent)
             if target == "accelerate" and name not in FOLDED:
                 check_device_map(model, named)
@@ -668,6 +726,70 @@ def check_torchgpipe():
     divided = torchgpipe.GPipe(layers, balance=defined["balance"], devices=["cpu"] * len(plan["devices"]), chunks=2)
     assert torch.allclose(divided(x), model(x), atol=1e-6)
     print(f"torchgpipe {importlib.metadata.version('torchgpipe')}: {defined['balance']} of {defined['layers']}, same output")
+
+
+def tied_document():
+    """A chain whose first and last layers share a weight, in training."""
+    names = ["0", "1", "2", "3"]
+    names += [f"{name}.grad" for name in reversed(names)]
+    operators = [
+        {"name": name, "layer": name.removesuffix(".grad"), "flop": 1e6, "colocation": name.removesuffix(".grad")} for name in names
+    ]
+    for operator in operators[4:]:
+        operator["pass"] = "backward"
+    tensors = [{"producer": a, "consumers": [b], "bytes": 128.0} for a, b in zip(names, names[1:])]
+    tied = {"name": "0.weight", "bytes": 288.0, "readers": ["0", "3", "3.grad", "0.grad"], "trained": True}
+    document = {"schema": "stagewright.graph/2", "operators": operators, "tensors": tensors, "parameters": [tied]}
+    with open(path("tied.json"), "w", encoding="utf-8") as file:
+        json.dump(document, file)
+    return path("tied.json")
+
+
+def refusal(model, where, target, *more):
+    """The error of an export that is refused."""
+    try:
+        exported(model, where, target, *more)
+    except subprocess.CalledProcessError as error:
+        return error.stderr
+    raise AssertionError(f"{target} takes {model}")
+
+
+def check_torchgpipe_tied():
+    """GPipe refuses a weight of two layers on two devices, and so does the export."""
+    import torch
+    import torchgpipe
+
+    error = refusal(tied_document(), cluster(("acc", 2, False, 1e9)), "torchgpipe", "--solver", "equal-time")
+    assert error.startswith("error[E031]"), error
+    layers = [torch.nn.Linear(8, 8) for _ in range(4)]
+    layers[3].weight = layers[0].weight
+    try:
+        torchgpipe.GPipe(torch.nn.Sequential(*layers), balance=[2, 2], devices=["cpu", "cpu"], chunks=2)
+    except ValueError as refused:
+        print(f"torchgpipe refuses a tied weight: {refused}")
+        return
+    raise AssertionError("GPipe takes a tied weight")
+
+
+def check_pipelining_tied():
+    """PyTorch makes stages with a tied weight, each with a copy: the gradients of the two are what a note tells to sum."""
+    import torch
+    from torch.distributed.pipelining import SplitPoint, pipeline
+
+    where = cluster(("acc", 2, False, 1e9))
+    tied = tied_document()
+    run("plan", tied, "--cluster", where, "--solver", "equal-time", "--out", path("plan.json"))
+    done = subprocess.run(
+        [STAGEWRIGHT, "export", path("plan.json"), "--to", "torch-pipelining", "--model", tied],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert "`0.weight` is on acc0 and acc1: the plan synchronises its gradient" in done.stderr, done.stderr
+    model = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(4)))
+    model[3].weight = model[0].weight
+    pipe = pipeline(model, (torch.randn(4, 8),), split_spec={"2": SplitPoint.BEGINNING})
+    names = [{name for name, _ in pipe.get_stage_module(at).named_parameters()} for at in range(2)]
+    assert all(any(name.endswith("0.weight") or name.endswith("3.weight") for name in own) for own in names), names
+    print(f"torch.distributed.pipelining {torch.__version__}: a tied weight is in stages of {names}, and named in a note")
 
 
 def check_torchgpipe_models():
@@ -839,14 +961,17 @@ CHECKS = [
     ("openvino", check_openvino_outputs, ["openvino"]),
     ("openvino", check_openvino_models, ["openvino"]),
     ("accelerate", check_accelerate, ["accelerate"]),
+    ("accelerate", check_accelerate_tables, ["accelerate"]),
     ("transformers", check_transformers, ["accelerate"]),
     ("transformers", check_sequences, []),
     ("diffusers", check_data_models, ["accelerate", "torch-pipelining"]),
     ("torch.export", check_measured, []),
     ("torch.distributed.pipelining", check_pipelining, ["torch-pipelining"]),
     ("transformers", check_pipelining_models, ["torch-pipelining"]),
+    ("torch.distributed.pipelining", check_pipelining_tied, ["torch-pipelining"]),
     ("torchgpipe", check_torchgpipe, ["torchgpipe"]),
     ("torchgpipe", check_torchgpipe_models, ["torchgpipe"]),
+    ("torchgpipe", check_torchgpipe_tied, ["torchgpipe"]),
     ("deepspeed", check_deepspeed, ["deepspeed"]),
     ("torchtitan", check_torchtitan, ["torchtitan"]),
     ("megatron", check_megatron, ["megatron", "megatron-layers"]),

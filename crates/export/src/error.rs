@@ -251,6 +251,38 @@ pub enum ExportError {
         /// The reason.
         why: &'static str,
     },
+    /// The runtime does not have the schedule.
+    #[error("the plan has the schedule {schedule}, but {rule}")]
+    Schedule {
+        /// Name of the schedule.
+        schedule: &'static str,
+        /// The runtime's rule.
+        rule: &'static str,
+    },
+    /// The schedule of the runtime needs another number of microbatches.
+    #[error("the plan has {microbatches} microbatches in {stages} stages, but {rule}")]
+    Microbatches {
+        /// Microbatches of an iteration.
+        microbatches: u32,
+        /// Number of stages.
+        stages: usize,
+        /// The runtime's rule.
+        rule: &'static str,
+        /// A hint for fixing the error.
+        help: &'static str,
+    },
+    /// The runtime does not train copies of one weight on several devices.
+    #[error("`{}` is a weight on {devices}, but {rule}", shown(.weight))]
+    Shared {
+        /// The weight.
+        weight: String,
+        /// The devices that hold it, for display.
+        devices: String,
+        /// The runtime's rule.
+        rule: &'static str,
+        /// Path of a reader in the plan.
+        at: String,
+    },
     /// The runtime cannot execute a joint plan.
     #[error(transparent)]
     Joint(#[from] JointError),
@@ -281,6 +313,9 @@ impl ExportError {
             ExportError::Ring { .. } => "E019",
             ExportError::Skip { .. } | ExportError::Start { .. } => "E020",
             ExportError::NoModule(_) => "E021",
+            ExportError::Microbatches { .. } => "E028",
+            ExportError::Schedule { .. } => "E030",
+            ExportError::Shared { .. } => "E031",
             ExportError::Joint(error) => error.code(),
         }
     }
@@ -301,7 +336,11 @@ impl ExportError {
             | ExportError::Ring { first: sited, .. }
             | ExportError::Skip { reader: sited, .. }
             | ExportError::Start { first: sited, .. } => Some(&sited.at),
-            ExportError::Replicas { at, .. } | ExportError::Calls { at, .. } => Some(at),
+            ExportError::Replicas { at, .. }
+            | ExportError::Calls { at, .. }
+            | ExportError::Shared { at, .. } => Some(at),
+            ExportError::Schedule { .. } => Some("objective.schedule"),
+            ExportError::Microbatches { .. } => Some("objective.microbatches"),
             ExportError::NoPlan { .. } => Some("status"),
             ExportError::NoOrder { .. } => Some("devices[0].stage"),
             ExportError::Joint(error) => error.place(),
@@ -352,7 +391,18 @@ impl ExportError {
                     .into()
             }
             ExportError::Devices { .. } => "plan on a cluster of devices that the runtime has".into(),
-            ExportError::Misplaced { help, .. } | ExportError::Counts { help, .. } => (*help).into(),
+            ExportError::Misplaced { help, .. }
+            | ExportError::Counts { help, .. }
+            | ExportError::Microbatches { help, .. } => (*help).into(),
+            ExportError::Schedule { .. } => {
+                "plan with a schedule that the runtime has, or without --schedule; the page docs/runtimes.md lists them"
+                    .into()
+            }
+            ExportError::Shared { .. } => {
+                "export to deepspeed or megatron, which train such copies; or untie the weight in the model; or plan with \
+                 --tied together, which keeps all its readers on one device"
+                    .into()
+            }
             ExportError::Ring { .. } => {
                 "give the operators between them a `layer` of their own in the model, or export to accelerate, which \
                  has no order of modules"
@@ -369,11 +419,14 @@ impl ExportError {
 
 /// Lists layers, the first few by name.
 pub(super) fn shown_all(layers: &[String]) -> String {
-    const NAMED: usize = 4;
-    let mut names: Vec<String> =
-        layers.iter().take(NAMED).map(|layer| format!("`{}`", shown(layer))).collect();
-    if layers.len() > NAMED {
-        names.push(format!("{} more", layers.len() - NAMED));
+    shown_first(layers, 4)
+}
+
+/// Lists names, the first of them in full.
+pub(super) fn shown_first(all: &[String], named: usize) -> String {
+    let mut names: Vec<String> = all.iter().take(named).map(|name| format!("`{}`", shown(name))).collect();
+    if all.len() > named {
+        names.push(format!("{} more", all.len() - named));
     }
     match names.pop() {
         Some(last) if names.is_empty() => last,

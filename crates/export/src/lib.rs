@@ -1,8 +1,9 @@
 //! Export of plans to the notations of runtimes.
 //!
 //! A plan is read once, into [`Placed`], which has every operator exactly once. A target then writes it in the
-//! notation of its runtime, or refuses: nothing is left out or moved to make a plan fit. Code shared by several
-//! targets is organised by what their runtimes divide:
+//! notation of its runtime, or refuses: nothing is left out or moved to make a plan fit. What of a plan is in no
+//! notation, such as its schedule or a weight that several devices hold, is noted by name or refused by
+//! `runtime`. Code shared by several targets is organised by what their runtimes divide:
 //!
 //! | runtimes divide | module | targets |
 //! | --- | --- | --- |
@@ -33,7 +34,9 @@ pub mod paths;
 pub mod pipeline;
 pub mod placed;
 pub mod published;
+mod runtime;
 pub mod sequence;
+pub mod shared;
 pub mod stack;
 mod targets;
 
@@ -42,6 +45,7 @@ pub use joint::{JOINT_TARGETS, JointTarget, export_joint, export_joint_noted, jo
 pub use placed::Placed;
 pub use targets::TARGETS;
 
+use runtime::Runtime;
 use stagewright_formats::nearest::nearest;
 
 /// A runtime, or one of its notations.
@@ -55,6 +59,8 @@ pub struct Target {
     pub limits: &'static str,
     /// Writes a plan, or returns the reason why it cannot.
     pub write: fn(&Placed) -> Result<Export>,
+    /// What it makes of the parts of a plan that are not in the text.
+    runtime: Runtime,
 }
 
 /// A plan in the notation of a runtime.

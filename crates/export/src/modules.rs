@@ -17,9 +17,9 @@ pub type Assigned = (String, usize);
 /// parameters and be on the device of all that they read. Inputs of the model go to the first device that is not a
 /// host.
 ///
-/// Modules that no operator runs and that the model keeps beside others, such as those of shared parameters, are
-/// with the first operator that reads them. So that every parameter has a device, weights of what goes with the kernel
-/// of another layer are where it runs, unless a module that holds them has a device.
+/// Every parameter has a device. Those that the model lists are with the first operator that reads them, in the topmost
+/// module all of whose contents are there, or by their own name: a table that a divided module or the root holds itself.
+/// Weights of what goes with the kernel of another layer are where it runs, unless a module that holds them has a device.
 ///
 /// Takes time O(operators · length of a path · log operators).
 ///
@@ -40,58 +40,98 @@ pub fn assigned(placed: &Placed, paths: &Paths, runtime: &'static str) -> Result
     if let Some(device) = root.only() {
         return Ok(vec![(String::new(), device)]);
     }
-    let mut found: Vec<Assigned> = Vec::new();
-    let mut seen: BTreeSet<&str> = BTreeSet::new();
+    let mut map = Map { runtime, found: Vec::new(), names: BTreeSet::new() };
     let mut loose: Vec<(usize, usize)> = Vec::new();
     for (at, &home) in homes.iter().enumerate().filter(|&(at, _)| !data[at]) {
         for module in paths.all(home) {
             match parts(module).find_map(|part| tree[part].only().map(|device| (part, device))) {
-                Some((part, device)) => {
-                    if seen.insert(part) {
-                        addressable(runtime, part)?;
-                        found.push((part.to_owned(), device));
-                    }
-                }
+                Some((part, device)) => map.add(part, device)?,
                 None => loose.push((at, home)),
             }
         }
     }
-    let main = found.iter().map(|&(_, device)| device).find(|&device| !placed.devices[device].host);
+    let main = map.found.iter().map(|&(_, device)| device).find(|&device| !placed.devices[device].host);
     for (at, home) in loose {
         check_loose(placed, at, home, main, paths)?;
     }
-    for (module, device) in beside(placed, paths, &tree) {
-        let covered = parts(&module).any(|part| seen.contains(part));
-        let divided = tree.contains_key(module.as_str());
-        if !covered && !divided && !found.iter().any(|(known, _)| *known == module) {
-            addressable(runtime, &module)?;
-            found.push((module, device));
-        }
+    for (module, device) in beside(paths, &tree) {
+        map.add(module, device)?;
     }
-    Ok(found)
+    let held = held(placed, paths, &map, &tree)?;
+    for &(name, device) in &held {
+        parts(name).for_each(|part| tree.entry(part).or_default().hold(device));
+    }
+    for (name, device) in held {
+        let whole = parts(name).find(|part| tree[part].only().is_some());
+        map.add(whole.unwrap_or(name), device)?;
+    }
+    Ok(map.found)
 }
 
-/// Modules that no operator runs, with their devices.
-fn beside(placed: &Placed, paths: &Paths, tree: &BTreeMap<&str, Node>) -> Vec<Assigned> {
+/// The modules and tensors found so far, none inside another.
+struct Map {
+    runtime: &'static str,
+    found: Vec<Assigned>,
+    names: BTreeSet<String>,
+}
+
+impl Map {
+    fn has(&self, name: &str) -> bool {
+        parts(name).any(|part| self.names.contains(part))
+    }
+
+    /// Adds a module or a tensor, unless it is in one that is there.
+    fn add(&mut self, name: &str, device: usize) -> Result<()> {
+        if !self.has(name) {
+            addressable(self.runtime, name)?;
+            self.names.insert(name.to_owned());
+            self.found.push((name.to_owned(), device));
+        }
+        Ok(())
+    }
+}
+
+/// Modules of a published model that no operator runs, with their devices.
+fn beside(paths: &Paths, tree: &BTreeMap<&str, Node>) -> Vec<(&'static str, usize)> {
     let published = paths.published.map_or(&[][..], |published| published.beside);
-    let published =
-        published.iter().filter_map(|(module, with)| Some(((*module).to_owned(), tree.get(with)?.only()?)));
-    let devices: BTreeMap<&str, usize> =
-        placed.operators.iter().map(|operator| (operator.name, operator.device)).collect();
-    // The parameter names of a workload are not modules of the published checkpoint.
-    let shared = placed.graph.filter(|_| paths.published.is_none());
-    let shared = shared.map_or(&[][..], |graph| &graph.document().parameters);
-    let shared = shared.iter().filter_map(|parameter| {
-        let (module, _) = parameter.name.rsplit_once('.')?;
-        let device = parameter.readers.iter().find_map(|reader| devices.get(reader.as_str()))?;
-        // A module inside a listed module is covered by it, unless that one is divided.
-        Some((module.to_owned(), *device))
-    });
-    let passed_over = paths.passed_over().filter_map(|(at, module)| {
+    published.iter().filter_map(|(module, with)| Some((*module, tree.get(with)?.only()?))).collect()
+}
+
+/// What no module of the map holds: parameters of the model by name, each with the device of its first reader, and
+/// modules of weights that go with the kernel of another layer. The parameter names of a workload are not those of the
+/// published checkpoint.
+fn held<'a>(
+    placed: &Placed<'a>,
+    paths: &'a Paths,
+    map: &Map,
+    tree: &BTreeMap<&str, Node>,
+) -> Result<Vec<(&'a str, usize)>> {
+    let mut held: Vec<(&str, usize)> = Vec::new();
+    for (at, module) in paths.passed_over().filter(|(_, module)| !map.has(module)) {
         let operator = &placed.operators[at];
-        (operator.document?.parameter_bytes > 0.0).then(|| (module.to_owned(), operator.device))
-    });
-    published.chain(shared).chain(passed_over).collect()
+        if operator.document.is_none_or(|document| document.parameter_bytes == 0.0) {
+            continue;
+        }
+        if tree.contains_key(module) {
+            let why = "and it has parameters";
+            return Err(ExportError::Loose {
+                module: module.to_owned(),
+                operator: placed.sited(operator),
+                why,
+            });
+        }
+        held.push((module, operator.device));
+    }
+    let Some(graph) = placed.graph.filter(|_| paths.published.is_none()) else { return Ok(held) };
+    for (at, parameter) in graph.parameters().iter().enumerate().filter(|(_, known)| !map.has(&known.name)) {
+        let Some(reader) = graph.readers(at).iter().min() else { continue };
+        if tree.contains_key(parameter.name.as_str()) {
+            let why = "a parameter has the name of a module that is on several devices";
+            return Err(ExportError::Name { runtime: map.runtime, module: parameter.name.clone(), why });
+        }
+        held.push((&parameter.name, placed.operators[reader.index()].device));
+    }
+    Ok(held)
 }
 
 /// The devices of a module's contents, reduced to one of them and whether there are several.
@@ -134,12 +174,12 @@ fn check_loose(placed: &Placed, at: usize, home: usize, main: Option<usize>, pat
     let (Some(graph), Some(document)) = (placed.graph, operator.document) else {
         return loose("and without the model, the devices of its inputs are unknown");
     };
+    if document.parameter_bytes > 0.0 {
+        return loose("and it has parameters");
+    }
     // It runs on the device of its forward operator.
     if at != home {
         return Ok(());
-    }
-    if document.parameter_bytes > 0.0 {
-        return loose("and it has parameters");
     }
     let read = graph.predecessors(OpId::new(at));
     if read.is_empty() && main != Some(operator.device) {

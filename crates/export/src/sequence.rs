@@ -12,8 +12,8 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use stagewright_core::graph::{OpId, TensorId};
 
-use super::error::{ExportError, Result};
-use super::layers::{Layer, addressable, layers};
+use super::error::{ExportError, Result, shown_first};
+use super::layers::{Layer, addressable, layers, parts};
 use super::paths::Paths;
 use super::pipeline::{Pipeline, forward_edges};
 use super::placed::Placed;
@@ -76,6 +76,20 @@ impl Sequence {
     /// The number of layers of each stage.
     pub fn counts(&self) -> Vec<usize> {
         self.stages.iter().map(|layers| layers.iter().map(|layer| layer.paths().count()).sum()).collect()
+    }
+
+    /// Names the parameters of the model that are in none of the modules listed; `None` if all are.
+    pub fn outside(&self, placed: &Placed) -> Option<String> {
+        let listed: BTreeSet<&str> = self.stages.iter().flatten().flat_map(Layer::paths).collect();
+        // The parameter names of a workload are not those of the published modules.
+        let graph = placed.graph.filter(|_| self.source.is_none())?;
+        let names = graph.parameters().iter().map(|parameter| &parameter.name);
+        let outside: Vec<String> =
+            names.filter(|name| !parts(name).any(|part| listed.contains(part))).cloned().collect();
+        (!outside.is_empty()).then(|| {
+            let names = shown_first(&outside, outside.len());
+            format!("{names}: in none of the layers, so the layers that read it have to hold it")
+        })
     }
 
     /// Refuses stages that contain nothing but inputs.

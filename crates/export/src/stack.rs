@@ -38,6 +38,8 @@ pub struct Stack {
     pub before: Vec<String>,
     /// The paths of the layers after the stack.
     pub after: Vec<String>,
+    /// Whether each operator, of any pass, belongs to a layer of the stack.
+    pub inside: Vec<bool>,
 }
 
 impl Stack {
@@ -88,7 +90,11 @@ impl Stack {
                 }
             }
         }
-        let mut stack = Stack { pipeline, counts, others, before: Vec::new(), after: Vec::new() };
+        let mut inside = vec![false; placed.operators.len()];
+        for layer in layers.iter().filter(|layer| layer.number.is_some()) {
+            layer.operators.iter().for_each(|&at| inside[at] = true);
+        }
+        let mut stack = Stack { pipeline, counts, others, before: Vec::new(), after: Vec::new(), inside };
         let after = stack.after(placed, &layers, runtime)?;
         for layer in layers.into_iter().filter(|layer| layer.number.is_none()) {
             let own = layer

@@ -68,10 +68,10 @@ pub fn export_joint(plan: &JointPlanDocument, target: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use stagewright_core::document::{JointObjectiveKind, Schedule};
+    use stagewright_core::document::{JointObjectiveKind, JointPlanDocument, Precision, Schedule};
 
     use super::testing::{execution, interleaved, plan, refused, text, with};
-    use super::{JOINT_TARGETS, joint_target};
+    use super::{JOINT_TARGETS, export_joint_noted, joint_target};
 
     #[test]
     fn targets_are_found_by_name() {
@@ -142,6 +142,120 @@ mod tests {
         check(good(), odd, "execution.microbatches");
         check(good(), |plan| plan.stages[3].tensor = 4, "stages[3].tensor");
         check(good(), |plan| plan.stages[2].kind = None, "stages[2].kind");
+    }
+
+    /// What a joint plan can hold, for a pipeline or for one stage.
+    fn features() -> Vec<(&'static str, fn(u32) -> JointPlanDocument)> {
+        fn changed(zero: u32, change: impl FnOnce(&mut JointPlanDocument)) -> JointPlanDocument {
+            let mut plan = whole(zero);
+            change(&mut plan);
+            plan
+        }
+        fn piped(zero: u32) -> JointPlanDocument {
+            with(plan(&["E 0 1", "2 3 H"]), 1, 2, zero)
+        }
+        vec![
+            ("stages", |_| piped(0)),
+            ("stages with different numbers of layers", |_| with(plan(&["E 0", "1 2 3 H"]), 1, 2, 0)),
+            ("several stages of a device (`--schedule interleaved`)", |_| {
+                interleaved(&["E 0", "1", "2", "3 H"], 2)
+            }),
+            ("`--schedule zero-bubble`", |_| {
+                let mut plan = piped(0);
+                execution(&mut plan).schedule = Schedule::ZeroBubble;
+                plan
+            }),
+            ("tensor parallelism", |zero| with(whole(zero), 2, 2, zero)),
+            ("tensor parallelism that differs between stages", |_| {
+                let mut plan = piped(0);
+                plan.stages[1].tensor = 4;
+                plan
+            }),
+            ("data parallelism", |zero| {
+                let mut plan = with(whole(zero), 1, 4, zero);
+                plan.objective.global_batch = 32;
+                plan
+            }),
+            ("expert parallelism, with ZeRO 3", |_| changed(3, |plan| execution(plan).expert = 2)),
+            ("expert parallelism with tensor parallelism", |_| {
+                let mut plan = with(whole(0), 2, 2, 3);
+                execution(&mut plan).expert = 2;
+                plan
+            }),
+            ("ZeRO 0 with several copies", |_| whole(0)),
+            ("ZeRO 1 in one stage", |_| whole(1)),
+            ("ZeRO 2 in one stage", |_| whole(2)),
+            ("ZeRO 3 in one stage", |_| whole(3)),
+            ("ZeRO 1 in a pipeline", |_| piped(1)),
+            ("ZeRO 2 and 3 in a pipeline", |_| piped(3)),
+            ("recomputation of all layers", |zero| with(plan(&["E 0f 1f 2f 3f H"]), 1, 2, zero)),
+            ("selective recomputation of all layers", |zero| with(plan(&["E 0s 1s 2s 3s H"]), 1, 2, zero)),
+            ("recomputation of the first layers of a stage", |zero| {
+                with(plan(&["E 0f 1f 2 3 H"]), 1, 2, zero)
+            }),
+            ("recomputation of other layers", |zero| with(plan(&["E 0 1f 2 3s H"]), 1, 2, zero)),
+            ("microbatches", |zero| {
+                changed(zero, |plan| {
+                    execution(plan).microbatches = 4;
+                    plan.objective.global_batch = 8;
+                })
+            }),
+            ("devices of several kinds", |_| {
+                let mut plan = piped(0);
+                plan.stages[1].kind = Some("gpu-b".into());
+                plan
+            }),
+            ("a precision (`--precision`)", |zero| {
+                changed(zero, |plan| plan.options.get_or_insert_default().precision = Some(Precision::Bf16))
+            }),
+            ("a reserve (`--memory-reserve`)", |zero| {
+                changed(zero, |plan| plan.options.get_or_insert_default().memory_reserve = Some(1 << 30))
+            }),
+        ]
+    }
+
+    /// One stage with two copies.
+    fn whole(zero: u32) -> JointPlanDocument {
+        with(plan(&["E 0 1 2 3 H"]), 1, 2, zero)
+    }
+
+    /// The four columns of the table of the page.
+    fn row(feature: fn(u32) -> JointPlanDocument) -> [Vec<String>; 4] {
+        let mut row = [const { Vec::new() }; 4];
+        for target in JOINT_TARGETS {
+            // `fully_shard` divides states whenever there are copies.
+            let zero = if target.name == "fsdp2" { 3 } else { 0 };
+            let others = [whole(zero), whole(if zero == 3 { 2 } else { 3 })];
+            let plain = others.map(|plan| export_joint_noted(&plan, target.name).unwrap());
+            assert_ne!(plain[0].text, plain[1].text, "{}", target.name);
+            match export_joint_noted(&feature(zero), target.name) {
+                Err(error) => row[3].push(format!("{} ({})", target.name, error.code())),
+                Ok(export) if plain.iter().any(|plain| *plain == export) => row[0].push(target.name.into()),
+                Ok(export) if plain.iter().all(|plain| plain.text != export.text) => {
+                    row[0].push(target.name.into())
+                }
+                Ok(export) if plain.iter().all(|plain| plain.notes != export.notes) => {
+                    row[1].push(target.name.into())
+                }
+                Ok(_) => row[2].push(target.name.into()),
+            }
+        }
+        row
+    }
+
+    #[test]
+    fn a_joint_plan_is_written_noted_or_refused_as_the_page_says() {
+        let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/runtimes.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let mut table =
+            String::from("| a joint plan has | written | noted | refused |\n| --- | --- | --- | --- |\n");
+        for (name, feature) in features() {
+            let [written, noted, dropped, refused] = row(feature).map(|targets| targets.join(", "));
+            assert!(dropped.is_empty(), "{dropped}: {name} is dropped");
+            table.push_str(&format!("| {name} | {written} | {noted} | {refused} |\n"));
+        }
+        let table = table.replace("|  |", "| |").replace("|  |", "| |");
+        assert!(page.contains(&table), "docs/runtimes.md should have this table:\n{table}");
     }
 
     #[test]

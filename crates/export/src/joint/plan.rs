@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use stagewright_core::document::{
-    JointExecutionDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, Schedule,
+    JointExecutionDocument, JointObjectiveKind, JointPlanDocument, JointStageDocument, ModelOptionsDocument,
+    Schedule,
 };
 use stagewright_formats::layers::{Numbered, layers_of};
 use stagewright_report::units::name as shown;
@@ -16,6 +17,8 @@ use crate::{ExportError, Result};
 pub struct Joint<'a> {
     /// Samples of a batch, over all copies.
     pub global_batch: u64,
+    /// The options that its figures are for.
+    pub options: Option<&'a ModelOptionsDocument>,
     /// What all stages have in common.
     pub execution: &'a JointExecutionDocument,
     /// Schedule of the microbatches. On one device zero-bubble runs as 1F1B does, and is read as that.
@@ -106,7 +109,8 @@ impl<'a> Joint<'a> {
             .map(|(stage, read)| Stage::read(stage, read, execution, &mut numbers))
             .collect::<Result<_>>()?;
         let schedule = if devices == 1 { Schedule::OneFOneB } else { execution.schedule };
-        Ok(Joint { global_batch: document.objective.global_batch, execution, schedule, devices, stages })
+        let global_batch = document.objective.global_batch;
+        Ok(Joint { global_batch, options: document.options.as_ref(), execution, schedule, devices, stages })
     }
 
     /// The degree of tensor parallelism.

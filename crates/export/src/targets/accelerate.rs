@@ -4,13 +4,18 @@
 //! submodules. The empty name is the whole model. Accelerators are numbers, the host is `cpu`. `disk`, where
 //! weights are offloaded until they are needed, is never written, since plans do not use it. If the map also
 //! has an accelerator, Accelerate treats `cpu` as offloading too and runs the modules on an accelerator,
-//! unless `dispatch_model` is given `main_device="cpu"`.
+//! unless `dispatch_model` is given `main_device="cpu"`. A key may also be the name of a tensor that a divided module
+//! holds itself: `check_device_map` refuses a map that leaves one out, and warns of keys that are no modules.
 //!
 //! Source: `dispatch_model` in `src/accelerate/big_modeling.py` and `check_device_map` in
 //! `src/accelerate/utils/modeling.py` of Accelerate 1.15, with which it was run.
 
-use crate::modules::assigned;
+use std::collections::BTreeSet;
+
+use crate::error::shown_first;
+use crate::modules::{Assigned, assigned};
 use crate::paths::Paths;
+use crate::runtime::{Passes, Runtime, Schedules, Sharing, Trained};
 use crate::{Export, ExportError, Placed, Result, Target, literal};
 
 const RUNTIME: &str = "Accelerate";
@@ -21,6 +26,20 @@ pub(super) static TARGET: Target = Target {
     limits: "whole modules; operators of a divided module outside of its submodules run on the device of their \
              inputs; one host; no replicas, one call per device",
     write,
+    runtime: Runtime {
+        name: RUNTIME,
+        passes: Passes::Given,
+        overlaps: false,
+        sharing: Sharing {
+            trained: Trained::Noted(
+                "the plan synchronises its gradient, and Accelerate ties copies again, on one device: untie it in the \
+                 model, and sum the gradients of its copies before every update",
+            ),
+            weight: "Accelerate ties copies again, on one device: untie it in the model",
+            constant: "Accelerate has them once, and copies them to their readers at every call",
+        },
+        schedules: Schedules::Own("Accelerate runs one device after the other"),
+    },
 };
 
 fn write(placed: &Placed) -> Result<Export> {
@@ -37,11 +56,24 @@ fn write(placed: &Placed) -> Result<Export> {
     let entries = modules.iter().map(|(module, at)| literal::entry(module, &device(*at)));
     let mut export = Export::new(literal::lines('{', entries, '}') + "\n")
         .note(placed.numbered(&numbers))
+        .also(tensors(placed, &modules))
         .also(paths.source());
     if hosts > 0 && hosts < placed.devices.len() {
         let note =
             "call dispatch_model with main_device=\"cpu\": without it, modules of cpu run on an accelerator";
         export = export.note(note);
     }
-    Ok(export)
+    TARGET.complete(placed, export)
+}
+
+/// Names the keys that are no modules.
+fn tensors(placed: &Placed, map: &[Assigned]) -> Option<String> {
+    let known = placed.graph.map_or(&[][..], |graph| graph.parameters());
+    let known: BTreeSet<&str> = known.iter().map(|parameter| parameter.name.as_str()).collect();
+    let named = map.iter().map(|(name, _)| name).filter(|name| known.contains(name.as_str()));
+    let names: Vec<String> = named.cloned().collect();
+    (!names.is_empty()).then(|| {
+        let names = shown_first(&names, names.len());
+        format!("tensors that a divided module holds itself: {names}; Accelerate ignores those that the model does not have")
+    })
 }

@@ -5,19 +5,40 @@
 //! `parts[s]` to `parts[s + 1]`. The output is a subclass that stores the boundaries of the plan there. It
 //! also lists the counted layers, since `layers` of the module must be exactly these.
 //!
+//! A weight of several stages is a `TiedLayerSpec` in each: DeepSpeed keeps a copy of it there and sums the gradients of
+//! the copies, as the plan does. The subclass refuses layers that share a weight of the plan and are not tied.
+//!
 //! Source: `deepspeed/runtime/pipe/module.py` of DeepSpeed at 12e65a6. `_partition_layers` is not part of
 //! its public interface; the subclass checks what it relies on.
 
+use stagewright_core::document::Schedule;
+
+use crate::error::shown_first;
+use crate::layers::Layer;
 use crate::pipeline::Pipeline;
+use crate::runtime::{COPIED, Passes, Runtime, Schedules, Sharing, Trained, any};
 use crate::sequence::Sequence;
+use crate::shared::{Shared, shared};
 use crate::{Export, Placed, Result, Target, literal};
 
 pub(super) static TARGET: Target = Target {
     name: "deepspeed",
     summary: "DeepSpeed: parts of a PipelineModule, as a Python module",
     limits: "whole layers, each reading only the previous one, at least one per stage; one device per stage, no \
-             hosts; needs --model",
+             hosts; no schedule but 1F1B; needs --model",
     write,
+    runtime: Runtime {
+        name: "DeepSpeed",
+        passes: Passes::Training,
+        overlaps: true,
+        sharing: Sharing { trained: Trained::Written, weight: COPIED, constant: COPIED },
+        schedules: Schedules::Of {
+            names: &[(Schedule::OneFOneB, "1F1B")],
+            usage: |_, microbatches| format!("set gradient_accumulation_steps to {microbatches}"),
+            rule: "a PipelineModule of DeepSpeed runs only 1F1B",
+            refusal: any,
+        },
+    },
 };
 
 const CLASS: &str = r#"
@@ -30,7 +51,17 @@ class PlannedPipelineModule(PipelineModule):
             raise ValueError(f"the plan has {len(PARTS) - 1} stages")
         if len(self._layer_specs) != PARTS[-1]:
             raise ValueError(f"the plan has {PARTS[-1]} layers, and the module {len(self._layer_specs)}")
-        self.parts = list(PARTS)
+"#;
+
+/// Checks that the layers of a weight of several stages are tied.
+const CHECK: &str = r#"        for weight, readers in TIED.items():
+            specs = [[self._layer_specs[LAYERS.index(layer)] for layer in layers] for layers in readers]
+            keys = [{spec.key for spec in layers if isinstance(spec, TiedLayerSpec)} for layers in specs]
+            if not set.intersection(*keys):
+                raise ValueError(f"{weight} is a weight of {readers}: give them TiedLayerSpecs of one key")
+"#;
+
+const DIVIDE: &str = r#"        self.parts = list(PARTS)
         stage = self._topo.get_coord(self.global_rank).pipe
         self._set_bounds(start=self.parts[stage], stop=self.parts[stage + 1])
 "#;
@@ -46,16 +77,49 @@ fn write(placed: &Placed) -> Result<Export> {
         end
     });
     let parts: Vec<String> = [0].into_iter().chain(ends).map(|part| part.to_string()).collect();
+    let tied = tied(placed, &sequence);
+    let (import, constant, check) = if tied.is_empty() {
+        ("", String::new(), "")
+    } else {
+        let entries = tied
+            .iter()
+            .map(|(weight, readers)| literal::entry(weight, &literal::list(readers.iter().cloned())));
+        let entries = literal::lines('{', entries, '}');
+        let comment = "# Weights of several stages, each with the layers that share it.";
+        (", TiedLayerSpec", format!("\n{comment}\nTIED = {entries}\n"), CHECK)
+    };
     let text = format!(
-        "from deepspeed.pipe import PipelineModule\n\nPARTS = {}\nLAYERS = {}\n{CLASS}",
+        "from deepspeed.pipe import PipelineModule{import}\n\nPARTS = {}\nLAYERS = {}\n{constant}{CLASS}{check}{DIVIDE}",
         literal::list(parts),
         literal::lines('[', sequence.layers().into_iter().map(literal::string), ']'),
     );
-    Ok(Export::new(text)
+    let weights: Vec<String> = tied.into_iter().map(|(weight, _)| weight).collect();
+    let export = Export::new(text)
         .note(format!(
             "build the module with PlannedPipelineModule(layers, num_stages={}), with `layers` as in LAYERS",
             sequence.pipeline.stages()
         ))
         .note(sequence.pipeline.ranks(placed))
-        .also(sequence.source))
+        .also((!weights.is_empty()).then(|| {
+            let weights = shown_first(&weights, weights.len());
+            format!(
+                "{weights}: make the layers in TIED of TiedLayerSpecs, whose copies DeepSpeed keeps equal"
+            )
+        }))
+        .also(sequence.outside(placed))
+        .also(sequence.source);
+    TARGET.complete(placed, export)
+}
+
+/// Weights of several stages, each with the layers that read it: lists of the layers that one operator may stand for.
+fn tied(placed: &Placed, sequence: &Sequence) -> Vec<(String, Vec<String>)> {
+    let shared = shared(placed).into_iter().filter(|parameter| parameter.document.trained);
+    let layers: Vec<_> = sequence.stages.iter().flatten().collect();
+    let entry = |parameter: Shared| {
+        let reads =
+            |layer: &&&Layer| layer.operators.iter().any(|at| parameter.readers.binary_search(at).is_ok());
+        let names = |layer: &&Layer| literal::list(layer.paths().map(literal::string));
+        (parameter.document.name.clone(), layers.iter().filter(reads).map(names).collect())
+    };
+    shared.map(entry).collect()
 }

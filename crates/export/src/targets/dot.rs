@@ -6,14 +6,15 @@
 //!
 //! Source: "DOT Language", "escString" and "Character encodings" in the documentation of Graphviz.
 
-use crate::targets::drawing::Drawing;
+use crate::targets::drawing::{Drawing, RUNTIME};
 use crate::{Export, Placed, Result, Target};
 
 pub(super) static TARGET: Target = Target {
     name: "dot",
     summary: "Graphviz: operators coloured by device, layers as clusters",
-    limits: "a drawing: calls and priorities are not shown; tensors only with --model",
+    limits: "a drawing: calls, priorities, the schedule and shared weights are not shown; tensors only with --model",
     write,
+    runtime: RUNTIME,
 };
 
 fn write(placed: &Placed) -> Result<Export> {
@@ -47,7 +48,7 @@ fn write(placed: &Placed) -> Result<Export> {
         text.push_str(&format!("  n{from} -> n{to};\n"));
     }
     text.push_str("}\n");
-    Ok(Export::drawing(text))
+    TARGET.complete(placed, Export::drawing(text))
 }
 
 /// A label as a quoted string.

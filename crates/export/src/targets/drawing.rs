@@ -5,8 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::layers::path;
 use crate::placed::{Device, Placed};
+use crate::runtime::{Passes, Runtime, Schedules, Sharing, Trained};
 use stagewright_formats::layers::layers_of;
 use stagewright_report::table::replicated;
+
+/// What a drawing does not show.
+pub(super) const RUNTIME: Runtime = Runtime {
+    name: "the drawing",
+    passes: Passes::Drawn,
+    overlaps: true,
+    sharing: Sharing { trained: Trained::Noted(NOT_DRAWN), weight: NOT_DRAWN, constant: NOT_DRAWN },
+    schedules: Schedules::Own(NOT_DRAWN),
+};
+
+const NOT_DRAWN: &str = "this is not drawn";
 
 /// A drawing.
 pub(super) struct Drawing {

@@ -10,6 +10,7 @@
 //! count the output layer in `--n-gpu-layers` if blocks stayed on the host.
 
 use crate::pipeline::Pipeline;
+use crate::runtime::{COPIED, Passes, Runtime, Schedules, Sharing, Trained};
 use crate::stack::Stack;
 use crate::{Export, ExportError, Placed, Result, Target};
 
@@ -17,8 +18,15 @@ pub(super) static TARGET: Target = Target {
     name: "llama-cpp",
     summary: "llama.cpp: --n-gpu-layers, --split-mode, --tensor-split",
     limits: "whole blocks in order, the first ones on the host or all on accelerators; the embedding on the host, \
-             the output on the last accelerator; one host, one device per stage",
+             the output on the last accelerator; one host, one device per stage; the forward pass alone",
     write,
+    runtime: Runtime {
+        name: "llama.cpp",
+        passes: Passes::Forward,
+        overlaps: true,
+        sharing: Sharing { trained: Trained::Written, weight: COPIED, constant: COPIED },
+        schedules: Schedules::Own("llama.cpp forms batches of its requests"),
+    },
 };
 
 fn write(placed: &Placed) -> Result<Export> {
@@ -40,7 +48,7 @@ fn write(placed: &Placed) -> Result<Export> {
     }
     let accelerators: Vec<usize> = (hosts..pipeline.stages()).collect();
     let Some(&last) = accelerators.last() else {
-        return Ok(Export::new("--n-gpu-layers 0\n"));
+        return TARGET.complete(placed, Export::new("--n-gpu-layers 0\n"));
     };
     let counts: Vec<usize> =
         accelerators.iter().map(|&stage| stack.counts[stage] + usize::from(stage == last)).collect();
@@ -49,7 +57,7 @@ fn write(placed: &Placed) -> Result<Export> {
         "--n-gpu-layers {} --split-mode layer --tensor-split {split}\n",
         counts.iter().sum::<usize>()
     );
-    Ok(Export::new(text).note(listed(placed, pipeline, &accelerators)))
+    TARGET.complete(placed, Export::new(text).note(listed(placed, pipeline, &accelerators)))
 }
 
 /// The required order of the accelerators.

@@ -9,6 +9,7 @@
 //! Source: `get_num_layers_to_build` in `megatron/core/transformer/transformer_block.py` and
 //! `megatron/training/arguments.py` of Megatron Core, as they were before layouts and still are alongside them.
 
+use super::megatron::{RUNTIME, tied};
 use crate::stack::Stack;
 use crate::{Export, ExportError, Placed, Result, Target};
 
@@ -17,6 +18,7 @@ pub(super) static TARGET: Target = Target {
     summary: "Megatron-LM: --decoder-first-pipeline-num-layers and --decoder-last-pipeline-num-layers",
     limits: "as megatron, with at least one layer per stage and equal numbers in all but the first and the last",
     write,
+    runtime: RUNTIME,
 };
 
 fn write(placed: &Placed) -> Result<Export> {
@@ -39,5 +41,6 @@ fn write(placed: &Placed) -> Result<Export> {
             counts[counts.len() - 1]
         ));
     }
-    Ok(Export::new(text + "\n").note(stack.pipeline.ranks(placed)))
+    let export = Export::new(text + "\n").note(stack.pipeline.ranks(placed)).also(tied(placed, &stack)?);
+    TARGET.complete(placed, export)
 }

@@ -8,14 +8,15 @@
 //! characters", "Subgraphs" and "Classes". Mermaid draws no more than 500 edges unless `maxEdges` is raised, and
 //! no more than 50,000 characters unless `maxTextSize` is; read with Mermaid 11.17.
 
-use crate::targets::drawing::Drawing;
+use crate::targets::drawing::{Drawing, RUNTIME};
 use crate::{Export, Placed, Result, Target};
 
 pub(super) static TARGET: Target = Target {
     name: "mermaid",
     summary: "Mermaid: operators coloured by device, layers as subgraphs",
-    limits: "a drawing: calls and priorities are not shown; tensors only with --model",
+    limits: "a drawing: calls, priorities, the schedule and shared weights are not shown; tensors only with --model",
     write,
+    runtime: RUNTIME,
 };
 
 /// Mermaid's default limit of edges.
@@ -61,9 +62,10 @@ fn write(placed: &Placed) -> Result<Export> {
     let edges = drawing.edges.len();
     let has_many =
         format!("the drawing has {edges} edges, and Mermaid draws {MAX_EDGES}: raise its maxEdges");
-    Ok(Export::drawing(text)
+    let export = Export::drawing(text)
         .also((edges > MAX_EDGES).then_some(has_many))
-        .also((length > LONGEST).then_some(is_long)))
+        .also((length > LONGEST).then_some(is_long));
+    TARGET.complete(placed, export)
 }
 
 /// A label that Mermaid reads as plain text; an empty one becomes a blank.

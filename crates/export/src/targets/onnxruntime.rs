@@ -10,6 +10,7 @@
 //! and `core/framework/layering_annotations.cc`; run with ONNX Runtime 1.31.1. According to that page, an
 //! annotation is a preference: a node for which the provider has no kernel runs on the next one.
 
+use crate::runtime::{COPIED, Passes, Runtime, Schedules, Sharing, Trained};
 use crate::{Export, ExportError, Placed, Result, Target, literal};
 
 pub(super) static TARGET: Target = Target {
@@ -17,6 +18,19 @@ pub(super) static TARGET: Target = Target {
     summary: "ONNX Runtime: layer_ann of nodes and session.layer_assignment_settings, as a Python module",
     limits: "one accelerator and one host; no replicas, one call per device; only a preference",
     write,
+    runtime: Runtime {
+        name: "ONNX Runtime",
+        passes: Passes::Given,
+        overlaps: false,
+        sharing: Sharing {
+            trained: Trained::Noted(
+                "the plan synchronises its gradient, and ONNX Runtime has a copy of it for each of them",
+            ),
+            weight: COPIED,
+            constant: COPIED,
+        },
+        schedules: Schedules::Own("ONNX Runtime runs one device after the other"),
+    },
 };
 
 const ANNOTATE: &str = r#"
@@ -66,7 +80,13 @@ fn write(placed: &Placed) -> Result<Export> {
         literal::string(&rules.join("; ")),
         literal::lines('{', entries, '}'),
     );
-    Ok(Export::new(text).note("give the session the provider of the accelerator before CPUExecutionProvider"))
+    let called: Vec<String> = (0..placed.devices.len())
+        .map(|device| format!("{} is `{}`", placed.shown(device), annotation(device).0))
+        .collect();
+    let export = Export::new(text)
+        .note("give the session the provider of the accelerator before CPUExecutionProvider")
+        .note(called.join(", "));
+    TARGET.complete(placed, export)
 }
 
 /// ONNX Runtime's name of any device other than the CPU, and the annotation of its nodes.

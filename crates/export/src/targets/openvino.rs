@@ -15,6 +15,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::runtime::{Passes, Runtime, Schedules, Sharing, Trained};
 use crate::{Export, ExportError, Placed, Result, Target, literal};
 
 pub(super) static TARGET: Target = Target {
@@ -22,6 +23,19 @@ pub(super) static TARGET: Target = Target {
     summary: "OpenVINO: affinities for HETERO, as a Python module",
     limits: "one CPU, one NPU; no replicas, one call per device; operations by the names of the imported model",
     write,
+    runtime: Runtime {
+        name: "OpenVINO",
+        passes: Passes::Given,
+        overlaps: false,
+        sharing: Sharing {
+            trained: Trained::Noted(
+                "the plan synchronises its gradient, and OpenVINO has it once, with its first reader",
+            ),
+            weight: "OpenVINO has it once, with its first reader",
+            constant: "OpenVINO has them once, with their first reader",
+        },
+        schedules: Schedules::Own("OpenVINO runs one device after the other"),
+    },
 };
 
 const APPLY: &str = r#"
@@ -83,7 +97,7 @@ fn write(placed: &Placed) -> Result<Export> {
         .enumerate()
         .map(|(device, name)| format!("{} is {name}", placed.shown(device)))
         .collect();
-    Ok(Export::new(text).note(devices.join(", ")))
+    TARGET.complete(placed, Export::new(text).note(devices.join(", ")))
 }
 
 /// The named tensors by producer; empty without the model.

@@ -8,6 +8,7 @@
 //! msr-fiddle/pipedream, last changed in 2021.
 
 use crate::pipeline::Pipeline;
+use crate::runtime::{COPIED, Passes, Runtime, Schedules, Sharing, Trained, any};
 use crate::sequence::Sequence;
 use crate::{Export, ExportError, Placed, Result, Target, literal};
 
@@ -16,8 +17,25 @@ const RUNTIME: &str = "PipeDream";
 pub(super) static TARGET: Target = Target {
     name: "pipedream",
     summary: "PipeDream: module_to_stage_map and stage_to_rank_map",
-    limits: "whole layers in execution order, at least one per stage; no hosts; replicas are ranks; needs --model",
+    limits: "whole layers in execution order, at least one per stage; no hosts; replicas are ranks; no weight in several stages, no \
+             schedule with a flush; needs --model",
     write,
+    runtime: Runtime {
+        name: RUNTIME,
+        passes: Passes::Training,
+        overlaps: true,
+        sharing: Sharing {
+            trained: Trained::Refused("PipeDream trains a copy of it in every stage, without a word"),
+            weight: COPIED,
+            constant: COPIED,
+        },
+        schedules: Schedules::Of {
+            names: &[],
+            usage: |_, _| String::new(),
+            rule: "PipeDream updates after every microbatch, without a flush",
+            refusal: any,
+        },
+    },
 };
 
 fn write(placed: &Placed) -> Result<Export> {
@@ -51,10 +69,12 @@ fn write(placed: &Placed) -> Result<Export> {
         ],
         '}',
     );
-    Ok(Export::new(text + "\n")
+    let export = Export::new(text + "\n")
         .note("the last entry of module_to_stage_map is the criterion")
         .note(sequence.pipeline.ranks(placed))
-        .also(sequence.source))
+        .also(sequence.outside(placed))
+        .also(sequence.source);
+    TARGET.complete(placed, export)
 }
 
 /// Maximum number of ranks listed for a stage; the plan may ask for any number.

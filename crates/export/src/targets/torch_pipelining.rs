@@ -10,9 +10,12 @@
 
 use std::collections::BTreeMap;
 
+use stagewright_core::document::Schedule;
+
 use crate::layers::{addressable, parts};
 use crate::paths::Paths;
 use crate::pipeline::Pipeline;
+use crate::runtime::{COPIED, Passes, Runtime, Schedules, Sharing, Trained, pytorch};
 use crate::{Export, ExportError, Placed, Result, Target, literal};
 
 pub(super) static TARGET: Target = Target {
@@ -20,6 +23,31 @@ pub(super) static TARGET: Target = Target {
     summary: "torch.distributed.pipelining: split_spec, as a Python module",
     limits: "stages in the order of the program, each beginning with a module; one device per stage; needs --model",
     write,
+    runtime: Runtime {
+        name: RUNTIME,
+        passes: Passes::Given,
+        overlaps: true,
+        sharing: Sharing {
+            trained: Trained::Noted(
+                "the plan synchronises its gradient, and the copies are separate parameters: sum their gradients before \
+                 every update",
+            ),
+            weight: COPIED,
+            constant: COPIED,
+        },
+        schedules: Schedules::Of {
+            names: &[
+                (Schedule::GPipe, "ScheduleGPipe"),
+                (Schedule::OneFOneB, "Schedule1F1B"),
+                (Schedule::ZeroBubble, "ScheduleInterleavedZeroBubble"),
+            ],
+            usage: |name, microbatches| {
+                format!("run the stages with {name}(stage, n_microbatches={microbatches})")
+            },
+            rule: "PyTorch has GPipe, 1F1B and zero-bubble for stages of one device",
+            refusal: pytorch,
+        },
+    },
 };
 
 const RUNTIME: &str = "torch.distributed.pipelining";
@@ -66,10 +94,11 @@ fn write(placed: &Placed) -> Result<Export> {
         "from torch.distributed.pipelining import SplitPoint\n\nsplit_spec = {}\n",
         literal::lines('{', entries, '}')
     );
-    Ok(Export::new(text)
+    let export = Export::new(text)
         .note(format!("`pipeline(module, …, split_spec=split_spec)` makes {} stages", pipeline.stages()))
         .note(pipeline.ranks(placed))
-        .also(paths.source()))
+        .also(paths.source());
+    TARGET.complete(placed, export)
 }
 
 /// Checks that the program runs all stages, one after the other.

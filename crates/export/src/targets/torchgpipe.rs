@@ -5,7 +5,13 @@
 //!
 //! Source: the user guide, `docs/guide.rst`, of torchgpipe at 0aa8484.
 
+use stagewright_core::document::Schedule;
+use stagewright_core::graph::OpId;
+
+use crate::error::shown_first;
+use crate::layers::Layer;
 use crate::pipeline::Pipeline;
+use crate::runtime::{COPIED, Passes, Runtime, Schedules, Sharing, Trained, any};
 use crate::sequence::Sequence;
 use crate::{Export, Placed, Result, Target, literal};
 
@@ -13,24 +19,68 @@ pub(super) static TARGET: Target = Target {
     name: "torchgpipe",
     summary: "torchgpipe: balance and devices of GPipe",
     limits: "whole layers of an nn.Sequential, each reading only the previous one, at least one per stage; one \
-             device per stage; needs --model",
+             device per stage; no weight in several stages; no schedule but GPipe; needs --model",
     write,
+    runtime: Runtime {
+        name: "torchgpipe",
+        passes: Passes::Training,
+        overlaps: true,
+        sharing: Sharing {
+            trained: Trained::Refused("GPipe takes no parameter on several devices"),
+            weight: COPIED,
+            constant: "each of them has a copy, as a buffer: GPipe takes no parameter on several devices",
+        },
+        schedules: Schedules::Of {
+            names: &[(Schedule::GPipe, "GPipe")],
+            usage: |_, _| {
+                "give `chunks` to GPipe, with checkpoint=\"never\": the plan computes nothing again".into()
+            },
+            rule: "torchgpipe has only GPipe",
+            refusal: any,
+        },
+    },
 };
 
 fn write(placed: &Placed) -> Result<Export> {
     let sequence = Sequence::new(placed, TARGET.name, Pipeline::new(placed, "torchgpipe")?)?;
     sequence.chain(placed, "torchgpipe")?;
     sequence.no_stage_empty("torchgpipe needs at least one in every partition")?;
+    let objective = &placed.plan.objective;
     let numbers = placed.numbers();
     let device = |&device: &usize| numbers[device].map_or_else(|| literal::string("cpu"), |n| n.to_string());
-    let text = format!(
+    let mut text = format!(
         "balance = {}\ndevices = {}\nlayers = {}\n",
         literal::list(sequence.counts().iter().map(ToString::to_string)),
         literal::list(sequence.pipeline.devices.iter().map(device)),
         literal::lines('[', sequence.layers().into_iter().map(literal::string), ']'),
     );
-    Ok(Export::new(text)
+    if let (Schedule::GPipe, Some(microbatches)) = (objective.schedule, objective.microbatches) {
+        text.push_str(&format!("chunks = {microbatches}\n"));
+    }
+    let export = Export::new(text)
         .note("`layers` are the modules of the nn.Sequential that is divided, in order")
         .note(sequence.pipeline.ranks(placed))
-        .also(sequence.source))
+        .also(tied(placed, &sequence))
+        .also(sequence.outside(placed))
+        .also(sequence.source);
+    TARGET.complete(placed, export)
+}
+
+/// Weights of several layers of one stage, which the released torchgpipe refuses and its main branch takes.
+fn tied(placed: &Placed, sequence: &Sequence) -> Option<String> {
+    let graph = placed.graph?;
+    let several = |readers: &[OpId]| {
+        let reads =
+            |layer: &&Layer| readers.iter().any(|op| layer.operators.binary_search(&op.index()).is_ok());
+        sequence.stages.iter().flatten().filter(reads).nth(1).is_some()
+    };
+    let weights = graph.parameters().iter().enumerate().filter(|(_, parameter)| parameter.trained);
+    let names: Vec<String> = weights
+        .filter(|&(at, _)| several(graph.readers(at)))
+        .map(|(_, parameter)| parameter.name.clone())
+        .collect();
+    (!names.is_empty()).then(|| {
+        let names = shown_first(&names, names.len());
+        format!("{names}: torchgpipe 0.0.7 takes no weight of several layers, and its main branch does on one device")
+    })
 }

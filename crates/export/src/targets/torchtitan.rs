@@ -13,11 +13,14 @@
 //! Source: `_split_module` and `_generate_llm_fqn_per_model_part` in `torchtitan/distributed/pipeline_parallel.py` and
 //! the field of `ParallelismConfig` in `torchtitan/config/configs.py`, torchtitan 0.3.0, with which it was run.
 
+use stagewright_core::document::Schedule;
+
 use crate::error::shown_all;
-use crate::layers::{addressable, layers};
+use crate::layers::{addressable, layers, parts};
 use crate::literal;
 use crate::paths::Paths;
 use crate::pipeline::Pipeline;
+use crate::runtime::{COPIED, Passes, Runtime, Schedules, Sharing, Trained, pytorch};
 use crate::sequence::is_data;
 use crate::stack::Stack;
 use crate::{Export, ExportError, Placed, Result, Target};
@@ -37,8 +40,33 @@ pub(super) static TARGET: Target = Target {
     name: "torchtitan",
     summary: "torchtitan: module_fqns_per_model_part",
     limits: "whole children of the model and whole layers of a list of them; one device per stage, no hosts; paths \
-             of other depth are read as embedding, layers and head of torchtitan's own models",
+             of other depth are read as embedding, layers and head of torchtitan's own models; no weight in several stages",
     write,
+    runtime: Runtime {
+        name: RUNTIME,
+        passes: Passes::Training,
+        overlaps: true,
+        sharing: Sharing {
+            trained: Trained::Refused("torchtitan takes no tied weights in a pipeline"),
+            weight: COPIED,
+            constant: COPIED,
+        },
+        schedules: Schedules::Of {
+            names: &[
+                (Schedule::GPipe, "GPipe"),
+                (Schedule::OneFOneB, "1F1B"),
+                (Schedule::ZeroBubble, "InterleavedZeroBubble"),
+            ],
+            usage: |name, microbatches| {
+                format!(
+                    "set pipeline_parallel_schedule = \"{name}\", and local_batch_size to {microbatches} times \
+                     pipeline_parallel_microbatch_size"
+                )
+            },
+            rule: "PyTorch has GPipe, 1F1B and zero-bubble for stages of one device",
+            refusal: pytorch,
+        },
+    },
 };
 
 fn write(placed: &Placed) -> Result<Export> {
@@ -55,13 +83,14 @@ fn write(placed: &Placed) -> Result<Export> {
         }
     };
     let parts = stages.iter().map(|names| literal::list(names.iter().map(|name| literal::string(name))));
-    Ok(Export::new(format!("module_fqns_per_model_part = {}\n", literal::lines('[', parts, ']')))
+    let export = Export::new(format!("module_fqns_per_model_part = {}\n", literal::lines('[', parts, ']')))
         .note(format!(
             "train with pipeline_parallel_degree = {} and a schedule of one stage per rank",
             stages.len()
         ))
         .note(pipeline.ranks(placed))
-        .also(note.map(str::to_owned)))
+        .also(note.map(str::to_owned));
+    TARGET.complete(placed, export)
 }
 
 /// The modules by their own names, if torchtitan can address these.
@@ -88,8 +117,31 @@ fn as_named(placed: &Placed, pipeline: &Pipeline) -> Result<Option<Vec<Vec<Strin
         }
         stages[stage].push(layer.path);
     }
+    hold(placed, pipeline, &mut stages);
     // A stage with nothing but inputs has no module; only a stack can express it.
     Ok(stages.iter().all(|names| !names.is_empty()).then_some(stages))
+}
+
+/// Adds children that run nothing and hold a parameter to the stages that read it: torchtitan drops what no stage names.
+fn hold(placed: &Placed, pipeline: &Pipeline, stages: &mut [Vec<String>]) {
+    let Some(graph) = placed.graph else { return };
+    for (at, parameter) in graph.parameters().iter().enumerate() {
+        let listed = |test: &dyn Fn(&str) -> bool| stages.iter().flatten().any(|name| test(name));
+        let mut names = parts(&parameter.name);
+        // What the model itself holds, or a list of layers, stays in every stage.
+        let is_list =
+            |part: &str| listed(&|name| name.strip_prefix(part).is_some_and(|rest| rest.starts_with('.')));
+        let Some(child) = names.find(|part| *part != parameter.name && !is_list(part)) else { continue };
+        if listed(&|name| name == child) {
+            continue;
+        }
+        let child = child.to_owned();
+        for stage in graph.readers(at).iter().map(|op| pipeline.stage(placed, op.index())) {
+            if !stages[stage].contains(&child) {
+                stages[stage].push(child.clone());
+            }
+        }
+    }
 }
 
 /// Renames the former head to its present name if all other modules are those of torchtitan's own models. Returns

@@ -10,6 +10,7 @@
 //! Source: `get_pp_indices` in `vllm/distributed/utils.py` and `tests/distributed/test_pipeline_partition.py`
 //! in the 2025 sources of vLLM.
 
+use crate::runtime::{COPIED, Passes, Runtime, Schedules, Sharing, Trained};
 use crate::stack::{PIN_OUTER, Stack};
 use crate::{Export, Placed, Result, Target};
 
@@ -17,15 +18,23 @@ pub(super) static TARGET: Target = Target {
     name: "vllm",
     summary: "vLLM: VLLM_PP_LAYER_PARTITION",
     limits: "whole layers of one stack in order, at least one per stage; embedding first, head last; one device per \
-             stage, no hosts",
+             stage, no hosts; the forward pass alone",
     write,
+    runtime: Runtime {
+        name: "vLLM",
+        passes: Passes::Forward,
+        overlaps: true,
+        sharing: Sharing { trained: Trained::Written, weight: COPIED, constant: COPIED },
+        schedules: Schedules::Own("vLLM forms batches of its requests"),
+    },
 };
 
 fn write(placed: &Placed) -> Result<Export> {
     let stack = Stack::new(placed, "vLLM")?;
     stack.pipeline.on_accelerators(placed, "vLLM runs pipeline stages only on accelerators")?;
     stack.no_stage_empty("vLLM needs at least one per stage", PIN_OUTER)?;
-    Ok(Export::new(format!("VLLM_PP_LAYER_PARTITION={}\n", stack.listed()))
+    let export = Export::new(format!("VLLM_PP_LAYER_PARTITION={}\n", stack.listed()))
         .note(format!("run vLLM with --pipeline-parallel-size {}", stack.pipeline.stages()))
-        .note(stack.pipeline.ranks(placed)))
+        .note(stack.pipeline.ranks(placed));
+    TARGET.complete(placed, export)
 }

@@ -2,13 +2,16 @@
 //!
 //! The configuration has no stages: a pipeline is a `PipelineModule` in the training program. Neither has it an option
 //! that turns recomputation on: `activation_checkpointing` tunes `deepspeed.checkpointing`, which the model calls.
-//! What a plan does not say, such as the precision, is not written.
+//! What a plan does not say, such as the precision if it was not given, is not written.
 //!
 //! Source: the page "DeepSpeed Configuration JSON" and `deepspeed/runtime/config.py` of DeepSpeed 0.19.8;
 //! `deepspeed/runtime/tensor_parallel/config.py` for AutoTP, and `deepspeed/module_inject/auto_ep_config.py` for AutoEP.
 
+use stagewright_core::document::Precision;
+
 use crate::joint::error::JointError;
 use crate::joint::{Joint, JointTarget, notes, recompute};
+use crate::runtime::figures;
 use crate::{Export, Result, literal};
 
 pub(super) static TARGET: JointTarget = JointTarget {
@@ -57,10 +60,14 @@ fn write(plan: &Joint) -> Result<Export> {
             format!("{{\"enabled\": true, \"autoep_size\": {}}}", execution.expert),
         ));
     }
+    let precision = plan.options.and_then(|options| options.precision);
+    let known = precision.filter(|precision| [Precision::Bf16, Precision::Fp16].contains(precision));
+    entries.extend(known.map(|precision| (precision.name(), "{\"enabled\": true}".to_owned())));
     let entries = entries.into_iter().map(|(key, value)| literal::entry(key, &value));
     Ok(Export::new(literal::lines('{', entries, '}') + "\n")
         .note(notes::devices(plan))
-        .note("the plan does not say the precision: add bf16 or fp16")
+        .also(figures(plan.options, None))
+        .also(precision.is_none().then(|| "the plan does not say the precision: add bf16 or fp16".into()))
         .also((tensor > 1).then(|| {
             "AutoTP of DeepSpeed keeps norms and residual sums whole on every device, and the plan splits their \
              sequence: memory is larger than planned"

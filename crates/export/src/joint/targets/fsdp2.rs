@@ -13,6 +13,7 @@ use crate::joint::error::JointError;
 use crate::joint::plan::Recompute;
 use crate::joint::{Joint, JointTarget, notes};
 use crate::layers::addressable;
+use crate::runtime::figures;
 use crate::{Export, Result, literal};
 
 pub(super) static TARGET: JointTarget = JointTarget {
@@ -72,6 +73,10 @@ fn write(plan: &Joint) -> Result<Export> {
         .note(
             "call apply_plan before the optimizer is made; `rename` gives the module of a layer of the plan",
         )
+        .note(
+            "for layers that share a weight, `rename` gives None: FSDP2 divides it only with the whole model",
+        )
+        .also(figures(plan.options, None))
         .also(usage.map(str::to_owned)))
 }
 

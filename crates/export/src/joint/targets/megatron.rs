@@ -19,6 +19,7 @@ use crate::joint::notes;
 use crate::joint::plan::Joint;
 use crate::joint::recompute::Recomputation;
 use crate::joint::stack::Stack;
+use crate::runtime::figures;
 use crate::{Export, Result};
 
 /// Modules that are recomputed selectively: what is no product, as in the plan. The attention is fused in the plan, so
@@ -105,7 +106,16 @@ impl Settings {
         };
         let fsdp = matches!(self.sharding, Sharding::Fsdp(_))
             .then_some("Megatron-FSDP must not have CUDA_DEVICE_MAX_CONNECTIONS=1 in its environment");
-        export.note(notes::devices(plan)).also(selective.map(str::to_owned)).also(fsdp.map(str::to_owned))
+        let tied = (plan.stages.len() > 1).then_some(
+            "Megatron ties the embedding and the head, and sums their gradients, unless it is given \
+             --untie-embeddings-and-output-weights: the plan does not say whether the model does",
+        );
+        export
+            .note(notes::devices(plan))
+            .also(figures(plan.options, None))
+            .also(tied.map(str::to_owned))
+            .also(selective.map(str::to_owned))
+            .also(fsdp.map(str::to_owned))
     }
 }
 

@@ -27,6 +27,7 @@ use crate::joint::error::JointError;
 use crate::joint::plan::Recompute;
 use crate::joint::stack::Stack;
 use crate::joint::{Joint, JointTarget, notes, recompute};
+use crate::runtime::{figures, pytorch};
 use crate::{Export, Result, literal};
 
 const RUNTIME: &str = "torchtitan";
@@ -90,6 +91,14 @@ fn write(plan: &Joint) -> Result<Export> {
     Ok(Export::new(text)
         .note(notes::devices(plan))
         .note("modules are named as in torchtitan's models: tok_embeddings, layers.N, norm, lm_head")
+        .also(figures(plan.options, None))
+        .also(
+            (stages > 1).then(|| {
+                "the plan does not say whether the head has the weight of the embedding: torchtitan takes no tied weights in a \
+                 pipeline"
+                    .into()
+            }),
+        )
         .also(
             (policy == Some("SelectiveAC")).then(|| {
                 "selective: torchtitan recomputes every second product as well, in less memory".into()
@@ -114,31 +123,23 @@ fn write(plan: &Joint) -> Result<Export> {
 /// Name of the schedule in PyTorch.
 fn schedule(plan: &Joint) -> Result<&'static str> {
     let microbatches = plan.execution.microbatches;
-    let refuse = |rule, help| {
-        Err(JointError::Microbatches { microbatches, stages: plan.stages.len(), rule, help }.into())
-    };
-    match plan.schedule {
-        Schedule::Interleaved => Ok("Interleaved1F1B"),
+    let name = match plan.schedule {
+        Schedule::Interleaved => "Interleaved1F1B",
         Schedule::ZeroBubble => {
             recompute::no_layer(
                 plan,
                 "zero-bubble of PyTorch would compute it again for the gradients of weights",
                 "plan without `recompute`, or with --schedule 1f1b or interleaved",
             )?;
-            let rounds = (microbatches / plan.devices as u32).max(1);
-            if !microbatches.is_multiple_of(rounds) {
-                return refuse(
-                    "zero-bubble of PyTorch divides them evenly into ⌊microbatches / stages⌋ rounds",
-                    "plan with --schedule 1f1b, or with a batch whose microbatches are a multiple of the stages",
-                );
-            }
-            Ok("InterleavedZeroBubble")
+            "InterleavedZeroBubble"
         }
-        _ if plan.devices > 1 && (microbatches as usize) < plan.devices => refuse(
-            "1F1B of PyTorch needs at least as many as stages",
-            "plan with a smaller microbatch, a larger batch or fewer stages",
-        ),
-        _ => Ok("1F1B"),
+        _ => "1F1B",
+    };
+    match pytorch(plan.schedule, microbatches, plan.devices) {
+        Some((rule, help)) if plan.devices > 1 => {
+            Err(JointError::Microbatches { microbatches, stages: plan.stages.len(), rule, help }.into())
+        }
+        _ => Ok(name),
     }
 }
 

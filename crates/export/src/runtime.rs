@@ -1,0 +1,261 @@
+//! What a runtime makes of the parts of a plan that are in no module, layer or operator: weights that several devices
+//! hold, the schedule, the passes, the order on a device, and the options that its figures are for.
+//!
+//! [`Target::complete`] goes through all of them for every target. Each is written, noted by name, or refused.
+
+use std::collections::BTreeMap;
+
+use stagewright_core::document::{
+    Communication, Execution, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, Schedule, Training,
+};
+use stagewright_report::units::bytes;
+
+use super::error::{ExportError, Result, shown_first};
+use super::placed::Placed;
+use super::shared::shared;
+use super::{Export, Target};
+
+/// What a runtime does beside placing modules, layers or operators.
+#[derive(Debug)]
+pub(crate) struct Runtime {
+    /// Name for display.
+    pub(crate) name: &'static str,
+    pub(crate) passes: Passes,
+    /// Whether devices work on different batches at the same time.
+    pub(crate) overlaps: bool,
+    pub(crate) sharing: Sharing,
+    pub(crate) schedules: Schedules,
+}
+
+/// The passes that a runtime executes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Passes {
+    /// The forward pass.
+    Forward,
+    /// Those of the model.
+    Given,
+    /// A training step, whatever the model has.
+    Training,
+    /// None: it is a drawing.
+    Drawn,
+}
+
+/// What becomes of a weight or a constant that several devices hold, each in half a sentence after its name.
+#[derive(Debug)]
+pub(crate) struct Sharing {
+    /// Of a weight that training changes.
+    pub(crate) trained: Trained,
+    /// Of a weight in inference.
+    pub(crate) weight: &'static str,
+    /// Of a mask, a table or a cache.
+    pub(crate) constant: &'static str,
+}
+
+/// What becomes of a weight that several devices hold and training changes.
+#[derive(Debug)]
+pub(crate) enum Trained {
+    /// The runtime refuses it.
+    Refused(&'static str),
+    /// Nothing by itself: what the user has to do.
+    Noted(&'static str),
+    /// The target itself writes, notes or refuses it.
+    Written,
+}
+
+/// Every device has a copy, without more ado.
+pub(crate) const COPIED: &str = "each of them has a copy";
+
+/// The pipeline schedules of a runtime.
+#[derive(Debug)]
+pub(crate) enum Schedules {
+    /// These, each with its name there.
+    Of {
+        /// Their names.
+        names: &'static [(Schedule, &'static str)],
+        /// How a schedule of this name is given, with a number of microbatches.
+        usage: fn(&str, u32) -> String,
+        /// Why it has no other.
+        rule: &'static str,
+        /// A rule on the microbatches in a number of stages, and a hint, if they break it.
+        refusal: fn(Schedule, u32, usize) -> Option<(&'static str, &'static str)>,
+    },
+    /// None that can be given: what it does instead, in half a sentence.
+    Own(&'static str),
+}
+
+/// For [`Schedules::Of`]: any number of microbatches.
+pub(crate) fn any(_: Schedule, _: u32, _: usize) -> Option<(&'static str, &'static str)> {
+    None
+}
+
+/// Why the schedules of PyTorch refuse a number of microbatches, with a hint; `None` if they run.
+pub(crate) fn pytorch(
+    schedule: Schedule,
+    microbatches: u32,
+    stages: usize,
+) -> Option<(&'static str, &'static str)> {
+    match schedule {
+        Schedule::OneFOneB if (microbatches as usize) < stages => Some((
+            "1F1B of PyTorch needs at least as many as stages",
+            "plan with a smaller microbatch, a larger batch or fewer stages",
+        )),
+        Schedule::ZeroBubble if !microbatches.is_multiple_of((microbatches / stages as u32).max(1)) => {
+            Some((
+                "zero-bubble of PyTorch divides them evenly into ⌊microbatches / stages⌋ rounds",
+                "plan with --schedule 1f1b, or with a batch whose microbatches are a multiple of the stages",
+            ))
+        }
+        _ => None,
+    }
+}
+
+impl Target {
+    /// Completes an export by notes on all that the text does not have.
+    ///
+    /// Takes time O(readers · log devices) for the shared weights and constants of the model.
+    ///
+    /// # Errors
+    /// If the runtime refuses one of them (E028, E030 and E031).
+    pub(crate) fn complete(&self, placed: &Placed, mut export: Export) -> Result<Export> {
+        let runtime = &self.runtime;
+        export.notes.extend(runtime.schedule(placed)?);
+        export.notes.extend(runtime.sharing(placed)?);
+        export.notes.extend(runtime.passes(placed));
+        let objective = &placed.plan.objective;
+        let several = placed.devices.len() > 1;
+        let turns = several && !runtime.overlaps && objective.kind == ObjectiveKind::Throughput;
+        if turns && runtime.passes != Passes::Drawn {
+            let name = runtime.name;
+            export.notes.push(format!(
+                "{name} runs one device after the other, and the value of the plan is that of a full pipeline"
+            ));
+        }
+        if runtime.passes == Passes::Drawn {
+            let calls = placed
+                .devices
+                .iter()
+                .any(|device| device.document.calls.as_ref().is_some_and(|calls| calls.len() > 1));
+            let drawn = [(calls, "calls"), (placed.plan.priority.is_some(), "priorities")];
+            let missing = drawn.into_iter().filter_map(|(has, what)| has.then_some(what));
+            export.notes.extend(missing.map(|what| format!("{what} are not drawn")));
+        } else if placed.plan.priority.is_some() {
+            let note = "the runtime, not the plan, determines the order of the operators on a device";
+            export.notes.push(note.into());
+        }
+        Ok(export.also(figures(placed.plan.model.as_ref(), Some(objective))))
+    }
+}
+
+impl Runtime {
+    /// How the schedule of the plan is given.
+    fn schedule(&self, placed: &Placed) -> Result<Option<String>> {
+        let ObjectiveDocument { schedule, microbatches, .. } = placed.plan.objective;
+        let (microbatches, stages) = (microbatches.unwrap_or(1), placed.devices.len());
+        if schedule == Schedule::None {
+            return Ok(None);
+        }
+        let planned = schedule.name();
+        match &self.schedules {
+            Schedules::Own(what) => Ok(Some(format!(
+                "the schedule {planned} and its {microbatches} microbatches are not written: {what}"
+            ))),
+            Schedules::Of { names, usage, rule, refusal } => {
+                // On one device all schedules are the same.
+                let found = names.iter().find(|&&(known, _)| known == schedule || stages == 1);
+                let Some(&(known, name)) = found else {
+                    return Err(ExportError::Schedule { schedule: planned, rule: *rule });
+                };
+                match refusal(known, microbatches, stages).filter(|_| stages > 1) {
+                    Some((rule, help)) => Err(ExportError::Microbatches { microbatches, stages, rule, help }),
+                    None => Ok(Some(usage(name, microbatches))),
+                }
+            }
+        }
+    }
+
+    /// What becomes of weights and constants on several devices: a note for all weights on the same devices, and one
+    /// for all constants.
+    fn sharing(&self, placed: &Placed) -> Result<Vec<String>> {
+        let Some(graph) = placed.graph else {
+            let note = "without --model it is not known whether devices share weights";
+            return Ok(if placed.devices.len() > 1 { vec![note.into()] } else { Vec::new() });
+        };
+        let trains = match self.passes {
+            Passes::Training => true,
+            Passes::Given | Passes::Drawn => graph.has_backward(),
+            Passes::Forward => false,
+        };
+        let mut weights: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut constants: Vec<String> = Vec::new();
+        for parameter in shared(placed) {
+            let name = parameter.document.name.clone();
+            match &self.sharing.trained {
+                _ if !parameter.document.trained => constants.push(name),
+                Trained::Refused(rule) if trains => return Err(parameter.refused(placed, *rule)),
+                Trained::Written if trains => {}
+                _ => weights.entry(parameter.holders(placed)).or_default().push(name),
+            }
+        }
+        let of_weight = match &self.sharing.trained {
+            Trained::Noted(what) if trains => *what,
+            _ => self.sharing.weight,
+        };
+        let are = |count: usize| if count == 1 { "is" } else { "are" };
+        let note = |(devices, names): (String, Vec<String>)| {
+            format!("{} {} on {devices}: {of_weight}", shown_first(&names, names.len()), are(names.len()))
+        };
+        let mut notes: Vec<String> = weights.into_iter().map(note).collect();
+        if !constants.is_empty() {
+            notes.push(format!(
+                "{} {} on several devices: {}",
+                shown_first(&constants, constants.len()),
+                are(constants.len()),
+                self.sharing.constant
+            ));
+        }
+        Ok(notes)
+    }
+
+    /// Passes that the runtime does not execute.
+    fn passes(&self, placed: &Placed) -> Option<String> {
+        let count = placed.operators.iter().filter(|operator| !operator.is_forward()).count();
+        (self.passes == Passes::Forward && count > 0).then(|| {
+            let name = self.name;
+            format!("{name} runs the forward pass alone: {count} operators of the backward pass and the update are left out")
+        })
+    }
+}
+
+/// The options that the figures of a plan are for, in a note; `None` if there are none.
+pub(crate) fn figures(
+    options: Option<&ModelOptionsDocument>,
+    objective: Option<&ObjectiveDocument>,
+) -> Option<String> {
+    let mut given: Vec<String> = Vec::new();
+    if let Some(options) = options {
+        let batch = options.batch.map(|batch| format!("a batch of {batch}"));
+        let precision = options.precision.map(|precision| format!("the precision {precision}"));
+        let context = options.context.map(|tokens| format!("a key-value cache of {tokens} tokens"));
+        let sequences = options.sequences.map(|count| format!("{count} sequences in the key-value cache"));
+        let reserve =
+            options.memory_reserve.map(|free| format!("{} free on every device", bytes(free as f64)));
+        given.extend(batch);
+        given.extend(options.dims.iter().map(|(name, size)| format!("{name} = {size}")));
+        given.extend([precision, context, sequences, reserve].into_iter().flatten());
+    }
+    if let Some(objective) = objective {
+        let rules = [
+            (objective.communication == Communication::Overlap, "transfers that overlap with computation"),
+            (
+                objective.communication == Communication::Duplex,
+                "transfers in both directions that overlap with computation",
+            ),
+            (objective.training == Training::Separate, "forward and backward passes one after the other"),
+            (objective.execution == Execution::ContentionFree, "transfers that do not contend"),
+        ];
+        given.extend(rules.into_iter().filter(|&(has, _)| has).map(|(_, what)| what.to_owned()));
+    }
+    let last = given.pop()?;
+    let listed = if given.is_empty() { last } else { format!("{} and {last}", given.join(", ")) };
+    Some(format!("the figures of the plan are for {listed}"))
+}

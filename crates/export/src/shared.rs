@@ -1,0 +1,58 @@
+//! Weights and constants that several devices of a plan hold, each a copy: a tied embedding, a mask, a rotary table.
+
+use std::collections::BTreeMap;
+
+use stagewright_core::document::ParameterDocument;
+
+use super::error::ExportError;
+use super::placed::Placed;
+
+/// A parameter of the model with readers on several devices.
+#[derive(Debug)]
+pub struct Shared<'a> {
+    /// Its entry in the model.
+    pub document: &'a ParameterDocument,
+    /// Its readers, of all passes, in the order of the model.
+    pub readers: Vec<usize>,
+    /// The first reader on every device that holds it, in the order of the model.
+    firsts: Vec<usize>,
+}
+
+impl Shared<'_> {
+    /// The devices that hold it, for display.
+    pub fn holders(&self, placed: &Placed) -> String {
+        let mut names: Vec<String> =
+            self.firsts.iter().map(|&at| placed.shown(placed.operators[at].device)).collect();
+        let last = names.pop().unwrap_or_default();
+        format!("{} and {last}", names.join(", "))
+    }
+
+    /// The error of a runtime that does not train copies of it, by a rule.
+    pub(crate) fn refused(&self, placed: &Placed, rule: &'static str) -> ExportError {
+        ExportError::Shared {
+            weight: self.document.name.clone(),
+            devices: self.holders(placed),
+            rule,
+            at: placed.sited(&placed.operators[self.firsts[1]]).at,
+        }
+    }
+}
+
+/// The parameters that several devices hold, in the order of the model; none without the model.
+///
+/// Takes time O(readers · log readers).
+pub fn shared<'a>(placed: &Placed<'a>) -> Vec<Shared<'a>> {
+    let Some(graph) = placed.graph else { return Vec::new() };
+    let of_several = |(at, document): (usize, &'a ParameterDocument)| {
+        let mut readers: Vec<usize> = graph.readers(at).iter().map(|op| op.index()).collect();
+        readers.sort_unstable();
+        let mut first: BTreeMap<usize, usize> = BTreeMap::new();
+        for &reader in &readers {
+            first.entry(placed.operators[reader].device).or_insert(reader);
+        }
+        let mut firsts: Vec<usize> = first.into_values().collect();
+        firsts.sort_unstable();
+        (firsts.len() > 1).then_some(Shared { document, readers, firsts })
+    };
+    graph.parameters().iter().enumerate().filter_map(of_several).collect()
+}

@@ -75,7 +75,8 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     if arguments.solver == "auto" && verbose {
         output::note(&format!("solver: {}", chosen.label));
     }
-    let mut answer = answer(problem, start, &chosen, &solving, robustness, verbose)?;
+    let reserve_is_given = options.as_ref().is_some_and(|options| options.memory_reserve.is_some());
+    let mut answer = answer(problem, start, &chosen, &solving, robustness, reserve_is_given, verbose)?;
     let Answer { problem, solution, document, .. } = &mut answer;
     document.model = options;
     let placement = solution.plan.as_ref().map(|plan| &plan.placement);
@@ -147,6 +148,7 @@ fn answer(
     chosen: &Chosen,
     solving: &Solving,
     robustness: Option<Robustness>,
+    reserve_is_given: bool,
     verbose: bool,
 ) -> Result<Answer> {
     let interrupt = interrupt::watch();
@@ -177,7 +179,18 @@ fn answer(
     let mut document = plan_document(&problem, &solution, provenance);
     (document.robust, document.regret) = (robust, regret);
     if solution.status == Status::Infeasible {
-        let why = explain(&problem, chosen, solving, elapsed, interrupt);
+        let left =
+            solving.limits.time.map_or(DIAGNOSIS, |limit| limit.saturating_sub(elapsed).min(DIAGNOSIS));
+        let effort = DiagnosisEffort {
+            solver: chosen.solver.clone(),
+            time: left,
+            memory: solving.limits.memory,
+            threads: solving.threads,
+            interrupt,
+            reserve_is_given,
+        };
+        let why = diagnose(&problem, &effort);
+        let why = why.iter().map(|finding| visible(&finding.to_string()).into_owned());
         document.reason = Some(document.reason.into_iter().chain(why).collect::<Vec<_>>().join("\n"));
     }
     Ok(Answer { problem, solution, document, convergence })
@@ -319,23 +332,4 @@ fn failed(chosen: &Chosen, error: &SolveError) -> CliError {
         SolveError::Unsupported { .. } => CliError::new("U004", error.to_string()).at("--solver"),
         _ => CliError::new("X001", error.to_string()).at(format!("--solver {}", chosen.solver.name())),
     }
-}
-
-/// Explains why there is no plan and what would make one feasible, one line each.
-fn explain(
-    problem: &Problem,
-    chosen: &Chosen,
-    solving: &Solving,
-    elapsed: Duration,
-    interrupt: Arc<AtomicBool>,
-) -> Vec<String> {
-    let left = solving.limits.time.map_or(DIAGNOSIS, |limit| limit.saturating_sub(elapsed).min(DIAGNOSIS));
-    let effort = DiagnosisEffort {
-        solver: chosen.solver.clone(),
-        time: left,
-        memory: solving.limits.memory,
-        threads: solving.threads,
-        interrupt,
-    };
-    diagnose(problem, &effort).iter().map(|finding| visible(&finding.to_string()).into_owned()).collect()
 }

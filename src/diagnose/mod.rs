@@ -35,6 +35,9 @@ pub struct DiagnosisEffort {
     pub threads: usize,
     /// Flag that ends the diagnosis early.
     pub interrupt: Arc<AtomicBool>,
+    /// Whether the memory reserve is given for all devices. Otherwise one that is the default of a kind's memory follows
+    /// the memory.
+    pub reserve_is_given: bool,
 }
 
 /// A cause of infeasibility, or a change that would help.
@@ -325,7 +328,7 @@ impl fmt::Display for Finding {
             }
             Finding::Reserve { kind, memory, reserve } => write!(
                 f,
-                "each `{kind}` reserves {} for the runtime and has {}: set reserve_bytes to leave memory for the plan",
+                "each `{kind}` reserves {} for the runtime and has {}: give a smaller --memory-reserve or reserve_bytes",
                 bytes(*reserve),
                 bytes(*memory)
             ),

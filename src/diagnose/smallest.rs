@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::ClusterDocument;
 use stagewright_core::graph::Graph;
-use stagewright_core::memory::with_reserve;
+use stagewright_core::memory::{set_memory, with_reserve};
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Limits, Observer, Status};
 
@@ -69,13 +69,21 @@ pub(super) fn memories(problem: &Problem, effort: &DiagnosisEffort) -> Vec<Findi
     for at in 0..problem.cluster().kind_count() {
         let kind = problem.cluster().kind(at);
         let Some(limit) = kind.memory_bytes else { continue };
-        let whole = with_reserve(problem.graph().document(), kind, most);
+        let graph = problem.graph().document();
+        let with_memory = |bytes: f64| {
+            let mut kind = kind.clone();
+            match effort.reserve_is_given {
+                true => kind.memory_bytes = Some(bytes),
+                false => set_memory(graph, &mut kind, bytes),
+            }
+            kind
+        };
+        let whole = with_reserve(graph, &with_memory(limit), most);
         if kind.count == 0 || limit >= whole {
             continue;
         }
-        let feasible = |probe: &mut Probe<'_>, bytes: f64| {
-            probe.with(|cluster| cluster.kinds[at].memory_bytes = Some(bytes))
-        };
+        let feasible =
+            |probe: &mut Probe<'_>, bytes: f64| probe.with(|cluster| cluster.kinds[at] = with_memory(bytes));
         if feasible(&mut probe, whole) != Answer::Yes {
             continue;
         }

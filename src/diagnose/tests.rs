@@ -54,6 +54,7 @@ fn run(problem: &Problem) -> Vec<Finding> {
         memory: None,
         threads: 1,
         interrupt: Arc::default(),
+        reserve_is_given: false,
     };
     diagnose(problem, &effort)
 }
@@ -93,21 +94,57 @@ fn a_pin_to_a_device_without_a_time_is_named() {
     assert_eq!(text, "no device may run `op1`; its pin leaves out class gpu, which has a time for it");
 }
 
-#[test]
-fn a_reserve_that_leaves_no_memory_is_named() {
-    let first = chain(2, 2, 0.5 * GIB, PinsDocument::default());
-    let mut document = first.graph().document().clone();
+/// The problem with a graph of version 2 and the given reserve.
+fn with_reserve(problem: &Problem, reserve: Option<f64>) -> Problem {
+    let mut document = problem.graph().document().clone();
     document.schema = GRAPH_SCHEMA_2.into();
     let graph = Graph::from_document(document).expect("a chain is a graph");
-    let cluster = first.cluster().clone();
-    let problem = Problem::new(graph, cluster, Objective::default(), PinsDocument::default());
-    let findings = run(&problem.expect("they make a problem"));
+    let mut cluster = problem.cluster().document().clone();
+    cluster.kinds.iter_mut().for_each(|kind| kind.reserve_bytes = reserve);
+    let cluster = Cluster::from_document(cluster).expect("the cluster is one");
+    Problem::new(graph, cluster, Objective::default(), PinsDocument::default()).expect("they make a problem")
+}
+
+/// The bytes of a device that suffice, and those that do not.
+fn enough(findings: &[Finding]) -> (f64, Option<f64>) {
+    let more = findings.iter().find_map(|finding| match finding {
+        Finding::MoreMemory { bytes, too_few, .. } => Some((*bytes, *too_few)),
+        _ => None,
+    });
+    more.expect("more memory helps")
+}
+
+#[test]
+fn a_reserve_that_leaves_no_memory_is_named() {
+    let findings = run(&with_reserve(&chain(2, 2, 0.5 * GIB, PinsDocument::default()), Some(GIB)));
     let expected = Finding::Reserve { kind: "acc".into(), memory: 0.5 * GIB, reserve: GIB };
     assert!(findings.contains(&expected), "{findings:?}");
     // One operator on each device, with 1 GiB for the runtime.
-    let enough = findings.iter().find_map(|finding| match finding {
-        Finding::MoreMemory { bytes, .. } => Some(*bytes),
-        _ => None,
-    });
-    assert!(enough.is_some_and(|bytes| (7.0 * GIB..7.1 * GIB).contains(&bytes)), "{findings:?}");
+    assert!((7.0 * GIB..7.1 * GIB).contains(&enough(&findings).0), "{findings:?}");
+}
+
+#[test]
+fn enough_memory_has_the_default_reserve_of_its_size() {
+    // Four operators of 6 GiB on each device, with 6% for the runtime, whether the reserve is explicit or not.
+    for reserve in [None, Some(GIB)] {
+        let findings = run(&with_reserve(&chain(8, 2, 8.0 * GIB, PinsDocument::default()), reserve));
+        let (enough, too_few) = enough(&findings);
+        let least = 24.0 * GIB / 0.94;
+        assert!((least..1.006 * least).contains(&enough), "{findings:?}");
+        assert!(too_few.is_some_and(|too_few| (0.994 * least..least).contains(&too_few)), "{findings:?}");
+    }
+}
+
+#[test]
+fn a_small_device_keeps_most_of_its_memory_without_a_reserve_in_the_cluster() {
+    let mut problem = chain(2, 2, 128.0 * 1048576.0, PinsDocument::default()).graph().document().clone();
+    problem.operators.iter_mut().for_each(|operator| operator.parameter_bytes = 100.0 * 1048576.0);
+    problem.schema = GRAPH_SCHEMA_2.into();
+    let graph = Graph::from_document(problem).expect("a chain is a graph");
+    let cluster = chain(2, 1, 128.0 * 1048576.0, PinsDocument::default()).cluster().clone();
+    let problem = Problem::new(graph, cluster, Objective::default(), PinsDocument::default());
+    let findings = run(&problem.expect("they make a problem"));
+    let expected = Finding::MoreDevices { kind: "acc".into(), count: 2, smallest: true };
+    assert!(findings.contains(&expected), "{findings:?}");
+    assert!(!findings.iter().any(|finding| matches!(finding, Finding::Reserve { .. })), "{findings:?}");
 }

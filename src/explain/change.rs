@@ -3,6 +3,7 @@
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{ClusterDocument, GraphDocument, Split};
 use stagewright_core::graph::Graph;
+use stagewright_core::memory::set_memory;
 use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::problem::Problem;
 
@@ -58,8 +59,10 @@ impl Change {
             }
             Change::Bandwidth => graph = Some(doubled_bandwidth(problem, &mut cluster)),
             Change::Memory => {
-                for memory in cluster.kinds.iter_mut().filter_map(|kind| kind.memory_bytes.as_mut()) {
-                    *memory *= 2.0;
+                for kind in &mut cluster.kinds {
+                    if let Some(memory) = kind.memory_bytes {
+                        set_memory(problem.graph().document(), kind, 2.0 * memory);
+                    }
                 }
             }
             Change::FreeSplit => objective = Throughput { split: Split::Free, ..objective.rules() }.into(),

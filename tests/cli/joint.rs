@@ -117,6 +117,144 @@ fn schedules_are_planned_checked_and_exported() {
     assert_eq!((code(&uneven), stdout(&uneven).contains("whose number divides")), (Some(3), true));
 }
 
+/// Writes the training graph of a workload.
+fn workload(files: &tempfile::TempDir, text: &str) -> String {
+    let graph = path(files, "graph.json");
+    let fixed = ["workload", "--training", "--batch", "1", "--precision", "bf16", "--out", &graph];
+    let all: Vec<&str> = fixed.into_iter().chain(text.split(' ')).collect();
+    let made = run(&all);
+    assert_eq!(code(&made), Some(0), "{text}: {}", stderr(&made));
+    graph
+}
+
+/// A workload with eight experts in an operator allows as many degrees as its model, and so does one with an operator for each.
+#[test]
+fn expert_parallelism_divides_the_experts_and_not_the_operators_that_hold_them() {
+    for (text, expert) in [
+        ("deepseek --variant v2-lite --layers 2 --sequence 128", 64),
+        ("mixtral --layers 1 --sequence 128", 8),
+    ] {
+        let files = folder(&[]);
+        let (graph, plan) = (workload(&files, text), path(&files, "plan.json"));
+        let parallel = format!("dp={expert},ep={expert},zero");
+        let request = ["--cluster", "64xh100", "--parallel", &parallel, "--global-batch", "64"];
+        let made = run(&[&["plan", &graph, "--out", &plan], &request[..]].concat());
+        assert_eq!(code(&made), Some(0), "{text}: {}{}", stdout(&made), stderr(&made));
+        let checked = run(&["check", &graph, &plan]);
+        assert_eq!(code(&checked), Some(0), "{text}: {}", stdout(&checked));
+        assert!(stdout(&checked).contains("(joint): verified"), "{text}: {}", stdout(&checked));
+        let flags = run(&["export", &plan, "--to", "megatron-lm"]);
+        let flag = format!("--expert-model-parallel-size {expert}\n");
+        assert!(stdout(&flags).contains(&flag), "{text}: {}{}", stdout(&flags), stderr(&flags));
+        let compared = json(&run(&[&["compare", &graph, "--json"], &request[..]].concat()));
+        assert_eq!(compared[0]["expert"], json!(expert), "{text}");
+    }
+}
+
+/// The degrees that DeepSeek-V3 was trained with.
+#[test]
+fn deepseek_v3_is_planned_with_the_degrees_that_it_was_trained_with() {
+    let files = folder(&[]);
+    let graph = workload(&files, "deepseek --variant v3 --sequence 4096");
+    let parallel = "tp=1,dp=64,pp=16,ep=64,zero,recompute";
+    let request = ["--cluster", "1024xh100", "--global-batch", "2048", "--microbatch", "1", "--threads", "1"];
+    let made = json(&run(&[&["plan", &graph, "--json", "--parallel", parallel], &request[..]].concat()));
+    assert_eq!(
+        (&made["execution"]["expert"], made["stages"].as_array().map(Vec::len)),
+        (&json!(64), Some(16))
+    );
+}
+
+/// Degrees, more options, and why there is no plan.
+type Refused<'a> = (&'a str, &'a [&'a str], &'a str);
+
+/// What a degree does not divide, or what is missing, is named with its number.
+#[test]
+fn a_degree_that_divides_nothing_is_named() {
+    let cases: [(&str, &[Refused<'_>]); 4] = [
+        (
+            "llama --variant 3-8b --layers 2 --sequence 128",
+            &[
+                ("tp=3", &[], "tp 3 does not divide the 8 devices of a server of kind gpu"),
+                ("tp=16", &[], "tp 16 does not divide the 8 devices of a server of kind gpu"),
+                ("dp=2,ep=2", &[], "ep 2 does not divide any experts: the model has no dispatch to them"),
+                ("tp=8,dp=4", &[], "tp 8, dp 4 and pp 1 need 32 devices, and there are 16"),
+                ("pp=5", &[], "pp 5 needs as many layers, and the model has 4"),
+                (
+                    "dp=16",
+                    &["--microbatch", "4"],
+                    "a microbatch of 4 does not divide the 2 samples of each of 16 copies",
+                ),
+                (
+                    "dp",
+                    &["--memory-reserve", "100GiB"],
+                    "the reserve leaves nothing of the memory of kind gpu: give a smaller --memory-reserve or reserve_bytes",
+                ),
+            ],
+        ),
+        (
+            "gpt --variant 2-small --layers 1 --sequence 128",
+            &[("tp=8", &[], "tp 8 does not divide the 12 heads of an attention")],
+        ),
+        (
+            "mixtral --layers 1 --sequence 128",
+            &[("dp=16,ep=16", &[], "ep 16 does not divide the 8 experts of a dispatch")],
+        ),
+        (
+            "deepseek --variant v2-lite --layers 2 --sequence 128",
+            &[
+                ("dp=8,ep=16", &[], "ep 16 does not divide the 8 copies of dp 8"),
+                ("ep=2", &[], "ep 2 does not divide the one copy, and more need dp"),
+                ("dp,ep=64", &[], "ep 64 does not divide any number of copies that divides the batch of 32"),
+            ],
+        ),
+    ];
+    for (text, requests) in cases {
+        let files = folder(&[]);
+        let graph = workload(&files, text);
+        for (parallel, more, reason) in requests {
+            let request = ["--cluster", "16xh100", "--parallel", parallel, "--global-batch", "32", "--json"];
+            let made = run(&[&["plan", &graph], &request[..], more].concat());
+            assert_eq!(code(&made), Some(3), "{text}, {parallel}: {}", stderr(&made));
+            assert_eq!(json(&made)["reason"], json!(reason), "{text}, {parallel}");
+        }
+    }
+}
+
+/// Of a graph without colocations: forward operators of 6127666 and 796671 bytes, of which a device has an eighth, backward
+/// operators, and updates that no device shares but the two copies. `docs/joint.md` has all that is counted here.
+#[test]
+fn a_graph_without_colocations_takes_what_the_page_says() {
+    let Some(shared) = std::env::var_os("STAGEWRIGHT_SHARED") else {
+        println!("skipped: STAGEWRIGHT_SHARED is not set");
+        return;
+    };
+    let case = std::path::Path::new(&shared).join("data/attacks/06-joint-colocation-undocumented");
+    let [graph, cluster] = ["g.json", "c.json"].map(|name| case.join(name).display().to_string());
+    let request = ["--parallel", "tp,dp,zero,recompute", "--global-batch", "2", "--json"];
+    let made = json(&run(&[&["plan", &graph, "--cluster", &cluster], &request[..]].concat()));
+    let (peak, bandwidth, launch) = (0.5e12, 1e11, 1e-5);
+    let takes =
+        |flop: f64, bytes: f64, share: f64| launch + f64::max(flop * share / peak, bytes * share / bandwidth);
+    let passes = [
+        (0.0, 6127666.0),
+        (0.0, 796671.0),
+        (170423642.0, 1322911.0),
+        (207331102.0, 904317.0),
+        (587728962.0, 3618009.0),
+        (0.0, 8839427.0),
+    ];
+    let passes: f64 = passes.into_iter().map(|(flop, bytes)| takes(flop, bytes, 0.125)).sum();
+    // Parameters are split over two devices, gradients are not; both pass half of their bytes.
+    let (parameters, gradients) = (5534652.0 / 2.0, 5534652.0);
+    let copies = 0.5 * (parameters + gradients) / bandwidth;
+    let updates = (takes(0.0, 9167919.0, 1.0) + takes(146273155.0, 6426491.0, 1.0)) / 2.0;
+    let value = made["objective"]["value_s"].as_f64().expect("a value");
+    let expected = passes + copies + updates;
+    assert!((value / expected - 1.0).abs() < 1e-12, "{value} and {expected}");
+    assert_eq!(made["stages"][0]["state_bytes"], json!(parameters + gradients + 11069304.0 / 4.0));
+}
+
 #[test]
 fn a_file_of_piper_is_planned_and_checked() {
     let configuration = |seconds: f64, bytes: f64| {

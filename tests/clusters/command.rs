@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use stagewright::clusters::{devices, names, shorthand};
 use stagewright::formats::import_cluster;
 
@@ -130,4 +130,108 @@ fn what_is_no_cluster_says_so_and_exits_with_2() {
         assert!(text(&output.stderr).starts_with(start), "{arguments:?}: {}", text(&output.stderr));
         assert_eq!(text(&output.stdout), "", "{arguments:?}");
     }
+}
+
+/// Four operators of 1.8 MB in a chain, measured on a class.
+fn small_model(class: &str) -> String {
+    let names = ["a", "b", "c", "d"];
+    let operators =
+        names.map(|name| json!({"name": name, "seconds": {class: 1e-3}, "parameter_bytes": 1.8e6}));
+    let tensors: Vec<Value> = names
+        .windows(2)
+        .map(|pair| json!({"producer": pair[0], "consumers": [pair[1]], "bytes": 1000.0}))
+        .collect();
+    json!({"schema": "stagewright.graph/2", "operators": operators, "tensors": tensors}).to_string()
+}
+
+/// The default reserve was 1 GiB at least, more than such devices have.
+#[test]
+fn a_device_smaller_than_a_gibibyte_fits_what_it_has_room_for() {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let at = folder.path();
+    let file = "schema = \"stagewright.cluster/1\"\n[[kinds]]\nname = \"small\"\nclass = \"edge-tpu\"\ncount = 2\n\
+                memory_bytes = \"8MB\"\nlink = { bandwidth = 5e8 }\n";
+    fs::write(at.join("small.toml"), file).expect("there is room for a file");
+    fs::write(at.join("model.json"), small_model("edge-tpu")).expect("there is room for a file");
+    for cluster in ["1xedge-tpu", "2xcoral@usb", "coral-chain", "small.toml"] {
+        let plan = |more: &[&str]| {
+            stagewright(&[&["plan", "model.json", "--cluster", cluster, "--json"], more].concat(), at)
+        };
+        let by_default = json(&plan(&["--out", "plan.json"]));
+        let without = json(&plan(&["--memory-reserve", "none"]));
+        assert_eq!(by_default["status"], "optimal", "{cluster}");
+        assert_eq!(by_default["objective"]["value_s"], without["objective"]["value_s"], "{cluster}");
+        let checked = stagewright(&["check", "model.json", "plan.json", "--cluster", cluster], at);
+        assert_eq!(checked.status.code(), Some(0), "{cluster}: {}", text(&checked.stdout));
+        let too_much = plan(&["--memory-reserve", "1GiB"]);
+        assert_eq!(too_much.status.code(), Some(3), "{cluster}");
+        assert!(
+            text(&too_much.stdout).contains("give a smaller --memory-reserve"),
+            "{}",
+            text(&too_much.stdout)
+        );
+    }
+}
+
+/// What a diagnosis says suffices is enough in a file, with the default reserve of that memory.
+#[test]
+fn memory_that_is_said_to_suffice_does() {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let at = folder.path();
+    let model = small_model("gpu").replace("1800000.0", "10e9");
+    fs::write(at.join("model.json"), model).expect("there is room for a file");
+    let with = |memory: &str| {
+        let file = format!(
+            "schema = \"stagewright.cluster/1\"\n[[kinds]]\nname = \"gpu\"\nclass = \"gpu\"\ncount = 1\n\
+             memory_bytes = \"{memory}\"\nlink = {{ bandwidth = 1e9 }}\n"
+        );
+        fs::write(at.join("cluster.toml"), file).expect("there is room for a file");
+        stagewright(&["plan", "model.json", "--cluster", "cluster.toml", "--json"], at)
+    };
+    for memory in ["512MiB", "16GiB"] {
+        let refused = with(memory);
+        assert_eq!(refused.status.code(), Some(3), "{memory}");
+        let plan: Value = serde_json::from_slice(&refused.stdout).expect("it is JSON");
+        let reason = plan["reason"].as_str().expect("there is one");
+        let enough = reason.split("feasible with ").nth(1).and_then(|rest| rest.split(" on each").next());
+        let enough = enough.unwrap_or_else(|| panic!("{reason}")).replace(' ', "");
+        // 40 GB and 6% of what there is.
+        let gib: f64 = enough.trim_end_matches("GiB").parse().expect("a number");
+        assert!((39.6..39.9).contains(&gib), "{reason}");
+        assert_eq!(with(&enough).status.code(), Some(0), "{memory}: {enough}");
+    }
+}
+
+/// A case of `STAGEWRIGHT_SHARED`; `None`, with a message, without it.
+fn reported(case: &str) -> Option<String> {
+    let Some(shared) = std::env::var_os("STAGEWRIGHT_SHARED") else {
+        println!("skipped: STAGEWRIGHT_SHARED is not set");
+        return None;
+    };
+    Some(Path::new(&shared).join("data/reports").join(case).join("model.json").display().to_string())
+}
+
+#[test]
+fn a_chain_of_edge_tpus_has_a_plan_by_default() {
+    let Some(model) = reported("05-reserve-of-small-devices") else { return };
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let plan = ["plan", &model, "--cluster", "4xedge-tpu", "--threads", "1"];
+    let plan = json(&stagewright(&[&plan[..], &["--json"]].concat(), folder.path()));
+    assert_eq!(plan["status"], "optimal");
+    assert!(plan["objective"]["value_s"].as_f64().is_some_and(|value| (value - 8.3e-3).abs() < 5e-8));
+    let operators = plan["devices"].as_array().expect("devices").iter();
+    let operators: Vec<usize> =
+        operators.map(|device| device["operators"].as_array().map_or(0, Vec::len)).collect();
+    assert_eq!(operators, [2, 5, 2, 3]);
+}
+
+/// A card of 24 GB has 24576 MiB.
+#[test]
+fn two_graphics_cards_hold_what_people_run_on_them() {
+    let Some(model) = reported("07-memory-of-graphics-cards") else { return };
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let plan = ["plan", &model, "--cluster", "2xrtx-3090", "--whole-layers", "--threads", "1", "--json"];
+    let plan = json(&stagewright(&plan, folder.path()));
+    assert_eq!(plan["status"], "optimal");
+    assert!(plan["objective"]["value_s"].as_f64().is_some_and(|value| (value - 24.414e-3).abs() < 5e-7));
 }

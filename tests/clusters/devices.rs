@@ -65,6 +65,56 @@ fn every_figure_is_positive_and_has_a_source() {
     }
 }
 
+/// What a datasheet calls 24 GB is 24 GiB, less what firmware and the correction of errors take: no device has the decimal
+/// figure, and none has more than the binary one.
+#[test]
+fn memory_is_binary_and_says_where_it_was_seen() {
+    let datasheets = [
+        ("k80", 12.0),
+        ("p100", 16.0),
+        ("p100-pcie", 16.0),
+        ("v100-16gb", 16.0),
+        ("v100-32gb", 32.0),
+        ("v100-pcie-16gb", 16.0),
+        ("t4", 16.0),
+        ("a10", 24.0),
+        ("a100-40gb", 40.0),
+        ("a100-80gb", 80.0),
+        ("a100-pcie-80gb", 80.0),
+        ("l4", 24.0),
+        ("l40s", 48.0),
+        ("h100", 80.0),
+        ("h100-pcie", 80.0),
+        ("h200", 141.0),
+        ("b200", 180.0),
+        ("rtx-3090", 24.0),
+        ("rtx-4090", 24.0),
+        ("jetson-agx-orin", 64.0),
+        ("mi250x", 128.0),
+        ("mi250x-die", 64.0),
+        ("mi300x", 192.0),
+        ("tpu-v3", 32.0),
+        ("tpu-v4", 32.0),
+        ("tpu-v5e", 16.0),
+        ("tpu-v5p", 95.0),
+    ];
+    for device in devices() {
+        let Some(bytes) = device.memory_bytes else { continue };
+        let name = &device.name;
+        assert!(device.memory_source.as_ref().is_some_and(|source| source.len() > 5), "{name}");
+        let datasheet = datasheets.iter().find(|(listed, _)| listed == name);
+        match datasheet {
+            Some((_, gib)) => {
+                assert!(bytes % 1048576.0 == 0.0, "{name}");
+                assert!((0.93..=1.0).contains(&(bytes / (gib * 1073741824.0))), "{name}: {bytes}");
+            }
+            None => assert_eq!(name, "edge-tpu"),
+        }
+    }
+    let mib = |name: &str| device(name).and_then(|device| device.memory_bytes).map(|bytes| bytes / 1048576.0);
+    assert_eq!((mib("3090"), mib("h100"), mib("t4")), (Some(24576.0), Some(81559.0), Some(15360.0)));
+}
+
 /// A peak at fewer bits is no lower, and 16 bits in either form are the same to a tensor unit.
 #[test]
 fn peaks_are_in_the_order_of_their_widths() {

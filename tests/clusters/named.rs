@@ -74,6 +74,8 @@ fn groups_come_in_company() {
     }
 }
 
+const MIB: f64 = 1048576.0;
+
 /// Row of a device in the README; defaults are bold.
 fn row(device: &Device) -> String {
     let mark = |text: String, default: bool| if default { format!("**{text}**") } else { text };
@@ -87,10 +89,10 @@ fn row(device: &Device) -> String {
         .collect();
     // Two decimals, as in the README.
     let scaled = |bytes: f64, unit: f64| (bytes / unit * 100.0).round() / 100.0;
-    let (unit, name) =
-        if device.memory_bytes.is_some_and(|bytes| bytes < 1e9) { (1e6, "MB") } else { (1e9, "GB") };
-    let memory =
-        device.memory_bytes.map_or_else(String::new, |bytes| format!("{} {name}", scaled(bytes, unit)));
+    let memory = device.memory_bytes.map_or_else(String::new, |bytes| match bytes % MIB {
+        0.0 => format!("{} MiB", bytes / MIB),
+        _ => format!("{} MB", bytes / 1e6),
+    });
     let bandwidth =
         device.memory_bandwidth.map_or_else(String::new, |bytes| format!("{} GB/s", scaled(bytes, 1e9)));
     let is_default = |name: &String| device.default_link.as_ref() == Some(name);

@@ -4,6 +4,8 @@ use stagewright::clusters::{NameError, devices, find, is_counted, shorthand};
 use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{ClusterDocument, LinkDocument, Precision};
 
+const MIB: f64 = 1048576.0;
+
 /// Kinds as (name, class, count, host, memory, link).
 type Kinds<'a> = &'a [(&'a str, &'a str, u32, bool, Option<f64>, Option<(f64, f64)>)];
 
@@ -44,7 +46,7 @@ fn a_count_and_a_device() {
     assert_document(
         "8xa100",
         &[("a100-80gb", 312e12, 2039e9, 5e-6, 0.5)],
-        &[("gpu", "a100-80gb", 8, false, Some(80e9), Some((5e-6, 300e9)))],
+        &[("gpu", "a100-80gb", 8, false, Some(81920.0 * MIB), Some((5e-6, 300e9)))],
     );
 }
 
@@ -53,7 +55,7 @@ fn another_precision_and_a_link_by_name() {
     assert_document(
         "8xv100:fp32@nvlink",
         &[("v100-16gb-fp32", 15.7e12, 900e9, 5e-6, 0.5)],
-        &[("gpu", "v100-16gb-fp32", 8, false, Some(16e9), Some((5e-6, 50e9)))],
+        &[("gpu", "v100-16gb-fp32", 8, false, Some(16384.0 * MIB), Some((5e-6, 50e9)))],
     );
 }
 
@@ -67,8 +69,8 @@ fn several_terms_with_a_host() {
             ("t4", 65e12, 320e9, 5e-6, 0.4),
         ],
         &[
-            ("gpu-a", "t4", 4, false, Some(16e9), Some((10e-6, 15.75e9))),
-            ("gpu-b", "a100-80gb", 2, false, Some(80e9), Some((10e-6, 31.5e9))),
+            ("gpu-a", "t4", 4, false, Some(15360.0 * MIB), Some((10e-6, 15.75e9))),
+            ("gpu-b", "a100-80gb", 2, false, Some(81920.0 * MIB), Some((10e-6, 31.5e9))),
             ("cpu", "epyc-7742", 1, true, None, None),
         ],
     );

@@ -133,7 +133,7 @@ impl ClusterError {
 /// let mut builder = ClusterBuilder::new("a server");
 /// builder.class("gpu", ClassDocument { peak_flops: Some(1e14), ..ClassDocument::default() });
 /// builder.kind(KindDocument {
-///     memory_bytes: Some(80e9),
+///     memory_bytes: Some(80.0 * 1073741824.0),
 ///     link: Some(LinkDocument { latency_s: 5e-6, bandwidth: 3e11 }),
 ///     ..KindDocument::named("gpu", 8)
 /// });

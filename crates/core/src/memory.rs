@@ -206,19 +206,31 @@ impl Scratch {
     }
 }
 
-/// Minimum reserve of an accelerator in bytes.
-const LEAST_RESERVE: f64 = 1024.0 * 1024.0 * 1024.0;
-/// Minimum share of an accelerator's memory that is reserved.
+/// Reserve of an accelerator in bytes, if it is large enough: a context of the driver with its libraries.
+const LEAST_RESERVE: f64 = 1024.0 * MEBIBYTE;
+/// Share of an accelerator's memory that is reserved, if that is more.
 const RESERVED_SHARE: f64 = 0.06;
+/// Bytes of an accelerator without a reserve: a compiler lays out so small a memory, and no driver has a context in it.
+const WITHOUT_RESERVE: f64 = 256.0 * MEBIBYTE;
+/// Maximum share of the bytes beyond [`WITHOUT_RESERVE`] that is reserved.
+const MAX_SHARE: f64 = 0.25;
+const MEBIBYTE: f64 = 1024.0 * 1024.0;
 
 /// Bytes of a device of a kind that a plan may use; infinite if the memory is unlimited.
 ///
 /// The reserve of a kind is for the runtime: its context, its libraries, fragmentation. If the kind has none, a graph
-/// of version 2 reserves the larger of 1 GiB and 6% of an accelerator's memory, and nothing on a host. Version 1 has
-/// sizes that were measured together with the runtime's memory.
+/// of version 2 reserves [`default_reserve`] of an accelerator, and nothing on a host. Version 1 has sizes that were
+/// measured together with the runtime's memory.
 pub fn usable(graph: &Graph, cluster: &Cluster, kind: usize) -> f64 {
     let reserve = reserve(graph.document(), cluster.kind(kind));
     (cluster.memory(kind) - reserve).max(0.0)
+}
+
+/// Bytes that are reserved on an accelerator with `memory` bytes unless something else is given: the larger of 1 GiB and
+/// 6%, but at most a quarter of what exceeds 256 MiB. More memory never leaves less for a plan.
+pub fn default_reserve(memory: f64) -> f64 {
+    let most = MAX_SHARE * (memory - WITHOUT_RESERVE).max(0.0);
+    LEAST_RESERVE.max(RESERVED_SHARE * memory).min(most)
 }
 
 /// Bytes that a device of a kind has to have for `bytes` of them to be usable; see [`usable`].
@@ -226,19 +238,92 @@ pub fn with_reserve(graph: &GraphDocument, kind: &KindDocument, bytes: f64) -> f
     match kind.reserve_bytes {
         Some(reserve) => bytes + reserve,
         None if graph.is_version_2() && !kind.host => {
-            f64::max(bytes + LEAST_RESERVE, bytes / (1.0 - RESERVED_SHARE))
+            let of_large = (bytes + LEAST_RESERVE).max(bytes / (1.0 - RESERVED_SHARE));
+            let of_small = bytes.max((bytes - MAX_SHARE * WITHOUT_RESERVE) / (1.0 - MAX_SHARE));
+            of_large.min(of_small)
         }
         None => bytes,
     }
+}
+
+/// Gives the devices of a kind another memory. A reserve that is the default one of the old memory is left open, so that it
+/// is that of the new.
+pub fn set_memory(graph: &GraphDocument, kind: &mut KindDocument, memory: f64) {
+    let open = KindDocument { reserve_bytes: None, ..kind.clone() };
+    if kind.reserve_bytes == Some(reserve(graph, &open)) {
+        kind.reserve_bytes = None;
+    }
+    kind.memory_bytes = Some(memory);
 }
 
 /// Bytes of a device of a kind that no plan may use; see [`usable`].
 pub fn reserve(graph: &GraphDocument, kind: &KindDocument) -> f64 {
     match (kind.reserve_bytes, kind.memory_bytes) {
         (Some(bytes), _) => bytes,
-        (None, Some(memory)) if graph.is_version_2() && !kind.host => {
-            LEAST_RESERVE.max(RESERVED_SHARE * memory)
-        }
+        (None, Some(memory)) if graph.is_version_2() && !kind.host => default_reserve(memory),
         (None, _) => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{GRAPH_SCHEMA, GRAPH_SCHEMA_2};
+
+    const MIB: f64 = MEBIBYTE;
+    const GIB: f64 = 1024.0 * MEBIBYTE;
+
+    fn graph(schema: &str) -> GraphDocument {
+        GraphDocument::new(schema, "model")
+    }
+
+    fn kind(memory: f64) -> KindDocument {
+        KindDocument { memory_bytes: Some(memory), ..KindDocument::named("acc", 1) }
+    }
+
+    #[test]
+    fn the_default_reserve_of_a_device_follows_its_memory() {
+        let cases = [
+            (8e6, 0.0),
+            (256.0 * MIB, 0.0),
+            (512.0 * MIB, 64.0 * MIB),
+            (GIB, 192.0 * MIB),
+            (4.25 * GIB, GIB),
+            (16.0 * GIB, GIB),
+            (24.0 * GIB, 0.06 * 24.0 * GIB),
+        ];
+        for (memory, expected) in cases {
+            assert_eq!(default_reserve(memory), expected, "{memory}");
+            assert_eq!(reserve(&graph(GRAPH_SCHEMA_2), &kind(memory)), expected, "{memory}");
+            assert_eq!(reserve(&graph(GRAPH_SCHEMA), &kind(memory)), 0.0, "{memory}");
+            let host = KindDocument { host: true, ..kind(memory) };
+            assert_eq!(reserve(&graph(GRAPH_SCHEMA_2), &host), 0.0, "{memory}");
+        }
+    }
+
+    /// A small device keeps three quarters, more memory never leaves less, and the memory for given bytes is the least.
+    #[test]
+    fn the_default_reserve_leaves_room_on_every_device() {
+        let graph = graph(GRAPH_SCHEMA_2);
+        let mut last = 0.0;
+        for step in 0..400 {
+            let memory = 1e6 * 1.04f64.powi(step);
+            let usable = memory - reserve(&graph, &kind(memory));
+            assert!(usable > last && usable > 0.75 * memory, "{memory}: {usable}");
+            let found = with_reserve(&graph, &kind(1.0), usable);
+            assert!((found / memory - 1.0).abs() < 1e-12, "{memory}: {found}");
+            last = usable;
+        }
+    }
+
+    #[test]
+    fn a_reserve_by_default_follows_the_memory_and_a_given_one_does_not() {
+        let graph = graph(GRAPH_SCHEMA_2);
+        for (given, expected) in [(None, 0.06 * 32.0 * GIB), (Some(GIB), 0.06 * 32.0 * GIB), (Some(MIB), MIB)]
+        {
+            let mut kind = KindDocument { reserve_bytes: given, ..kind(16.0 * GIB) };
+            set_memory(&graph, &mut kind, 32.0 * GIB);
+            assert_eq!(reserve(&graph, &kind), expected, "{given:?}");
+        }
     }
 }

@@ -11,7 +11,7 @@
 //! name = "gpu"
 //! class = "gpu"
 //! count = 8
-//! memory_bytes = 80e9
+//! memory_bytes = "80GiB"
 //! link = { latency_s = 2e-6, bandwidth = 300e9 }
 //! ```
 

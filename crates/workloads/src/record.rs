@@ -6,6 +6,8 @@
 //! sides of a sum, for example). The two products of a bilinear operator are separate pieces, since schedules
 //! such as zero-bubble run the gradient of the weights apart from that of the inputs.
 
+use std::num::NonZeroU32;
+
 use stagewright_core::document::KernelDocument;
 use stagewright_core::graph::OpId;
 
@@ -116,6 +118,8 @@ pub(crate) struct Record {
     pub(crate) saved: f64,
     pub(crate) pass_through: Vec<usize>,
     pub(crate) pieces: Vec<Piece>,
+    /// Experts that a dispatch sends to, if an output leads to several.
+    pub(crate) experts: Option<NonZeroU32>,
 }
 
 impl Record {
@@ -133,6 +137,7 @@ impl Record {
             saved: 0.0,
             pass_through: Vec::new(),
             pieces: Vec::new(),
+            experts: None,
         }
     }
 

@@ -65,6 +65,7 @@ fn forward(tape: &Tape, rules: CostRules) -> Draft {
             kernels: if first { Vec::new() } else { Product::kernels(operator.product) },
             precision: if first { None } else { Some(tape.precision) },
             launches: (!first && operator.kind == INPUT).then_some(0.0),
+            experts: operator.experts.filter(|_| !first),
             ..OperatorDocument::named(operator.name.clone())
         });
     }

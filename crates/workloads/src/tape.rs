@@ -10,7 +10,7 @@
 //! - views (reshapes, splits into heads) are free and not operators; dropout is left out.
 
 use std::fmt::Display;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 
 use stagewright_core::document::{self, BatchDocument};
 use stagewright_core::graph::{OpId, TensorId};
@@ -58,6 +58,8 @@ pub(crate) struct Operator {
     pub(crate) pieces: Vec<Piece>,
     /// Bytes moved by reading the parameters.
     pub(crate) weight_bytes: f64,
+    /// Experts that a dispatch sends to, if an output leads to several.
+    pub(crate) experts: Option<NonZeroU32>,
 }
 
 /// A forward pass.
@@ -243,6 +245,7 @@ impl Tape {
             pass_through: record.pass_through,
             pieces: record.pieces,
             weight_bytes,
+            experts: record.experts,
             outputs: outputs.clone(),
         });
         let tensors = outputs.into_iter().zip(shapes).map(|(value, &shape)| Tensor { value, shape });

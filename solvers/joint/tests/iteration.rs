@@ -1,6 +1,7 @@
 //! Brute force over all joint plans of tiny training graphs, each timed by the independent checker.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use rand::{Rng, RngExt};
 use stagewright_core::document::{
@@ -140,6 +141,18 @@ fn random_graph(rng: &mut impl Rng) -> GraphDocument {
     tape.document(rng.random_range(1..3))
 }
 
+/// Changes what is colocated in some graphs, and how many experts a dispatch has.
+fn relate(graph: &mut GraphDocument, number: u64) {
+    for (at, operator) in graph.operators.iter_mut().enumerate() {
+        match number % 4 {
+            1 if operator.pass != Pass::Forward && at % 2 == 0 => operator.colocation = None,
+            2 if operator.layer.as_deref() == Some("layer.0") => operator.colocation = Some("all".into()),
+            3 if operator.kind.as_deref() == Some("dispatch") => operator.experts = NonZeroU32::new(4),
+            _ => {}
+        }
+    }
+}
+
 fn random_cluster(rng: &mut impl Rng) -> ClusterDocument {
     let link = |rng: &mut dyn FnMut(u32) -> f64| LinkDocument { latency_s: rng(3), bandwidth: rng(20) + 1.0 };
     let mut cluster = ClusterDocument { schema: CLUSTER_SCHEMA.into(), ..ClusterDocument::new("random") };
@@ -203,7 +216,9 @@ impl Case {
         }
         let global_batch = [1, 2, 2, 4][rng.random_range(0..4)];
         let request = Request { parallel, global_batch, microbatch: None, schedules };
-        Case { graph: random_graph(rng), cluster: random_cluster(rng), request }
+        let mut graph = random_graph(rng);
+        relate(&mut graph, number);
+        Case { graph, cluster: random_cluster(rng), request }
     }
 
     fn solve(&self) -> Solution {
@@ -281,7 +296,7 @@ impl Case {
                     continue;
                 }
                 for (expert, zero) in
-                    [1, 2].into_iter().flat_map(|expert| (0..4).map(move |zero| (expert, zero)))
+                    [1, 2, 4].into_iter().flat_map(|expert| (0..4).map(move |zero| (expert, zero)))
                 {
                     let microbatches = batch / data / microbatch;
                     let execution = JointExecutionDocument {

@@ -92,7 +92,9 @@ pub(in crate::cli) fn explain_if_joint(arguments: &ExplainArguments) -> Result<O
         nothing("the plan is not one of the model and its cluster", "`check` lists every violation")
     })?;
     let mut what_ifs = Vec::new();
-    for (change, cluster) in changes(&cluster, &plan).into_iter().filter(|_| !arguments.no_what_if) {
+    for (change, cluster) in
+        changes(&imported.graph, &cluster, &plan).into_iter().filter(|_| !arguments.no_what_if)
+    {
         let value = solved(&problem(&cluster)?, &solving)?;
         what_ifs.push(WhatIf { change, value_s: value });
     }
@@ -114,7 +116,11 @@ fn solved(problem: &iteration::Problem, solving: &Solving) -> Result<Option<f64>
 }
 
 /// Changes of the cluster that a plan might gain from.
-fn changes(cluster: &ClusterDocument, plan: &JointPlanDocument) -> Vec<(String, ClusterDocument)> {
+fn changes(
+    graph: &GraphDocument,
+    cluster: &ClusterDocument,
+    plan: &JointPlanDocument,
+) -> Vec<(String, ClusterDocument)> {
     let mut changes = Vec::new();
     let mut add = |change: String, edit: &dyn Fn(&mut ClusterDocument)| {
         let mut changed = cluster.clone();
@@ -130,9 +136,9 @@ fn changes(cluster: &ClusterDocument, plan: &JointPlanDocument) -> Vec<(String, 
         add(format!("twice the devices of {name}"), &|cluster| {
             cluster.kinds[at].count = cluster.kinds[at].count.saturating_mul(2);
         });
-        if kind.memory_bytes.is_some() {
+        if let Some(memory) = kind.memory_bytes {
             add(format!("twice the memory of {name}"), &|cluster| {
-                cluster.kinds[at].memory_bytes = cluster.kinds[at].memory_bytes.map(|bytes| 2.0 * bytes);
+                set_memory(graph, &mut cluster.kinds[at], 2.0 * memory);
             });
         }
         if kind.server.is_some() {

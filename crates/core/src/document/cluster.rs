@@ -134,7 +134,8 @@ pub struct KindDocument {
     #[schemars(with = "Option<bytes::Size>")]
     pub memory_bytes: Option<f64>,
     /// Bytes of it reserved for the runtime, which no plan may use. By default, a graph of version 2 reserves the
-    /// larger of 1 GiB and 6% of the memory of a device that is not a host, and a graph of version 1 nothing.
+    /// larger of 1 GiB and 6% of the memory of a device that is not a host, but at most a quarter of what exceeds
+    /// 256 MiB, and a graph of version 1 nothing.
     #[serde(default, deserialize_with = "bytes::size", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<bytes::Size>")]
     pub reserve_bytes: Option<f64>,

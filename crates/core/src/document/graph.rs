@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -297,6 +297,9 @@ pub struct OperatorDocument {
     /// of the graph: tensors are held as long as they are live.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub activation_bytes: f64,
+    /// Number of experts that a `dispatch` sends to, if an output of it leads to several; by default an output leads to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experts: Option<NonZeroU32>,
     /// Bytes of workspace while it runs. In version 2 a device needs the maximum over time, in version 1 the sum over
     /// its operators.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -327,6 +330,7 @@ impl OperatorDocument {
             parameter_bytes: 0.0,
             optimizer_bytes: 0.0,
             activation_bytes: 0.0,
+            experts: None,
             workspace_bytes: 0.0,
         }
     }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 pub use stagewright_core::document::Precision;
-use stagewright_core::document::{ClassDocument, KernelFitDocument, LinkDocument, ServerDocument};
+use stagewright_core::document::{ClassDocument, KernelFitDocument, LinkDocument, ServerDocument, bytes};
 
 /// Role of a device in a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -81,7 +82,9 @@ struct Entry {
     role: Role,
     #[serde(default)]
     aliases: Vec<String>,
+    #[serde(default, deserialize_with = "size")]
     memory_bytes: Option<f64>,
+    memory_source: Option<String>,
     memory_bandwidth: Option<f64>,
     peak_flops: BTreeMap<Precision, f64>,
     estimates: String,
@@ -92,6 +95,12 @@ struct Entry {
     #[serde(default)]
     fits: Vec<KernelFitDocument>,
     source: String,
+}
+
+/// A size with a unit, such as `24576MiB`.
+fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    bytes(&text).map(Some).ok_or_else(|| D::Error::custom(format!("`{text}` is no size with a unit")))
 }
 
 /// A server of the file; its link is a name.
@@ -130,8 +139,10 @@ pub struct Device {
     pub title: String,
     /// Role in a cluster.
     pub role: Role,
-    /// Memory in bytes; `None` for a CPU, whose memory its owner chooses.
+    /// Memory in bytes, as the driver reports it; `None` for a CPU, whose memory its owner chooses.
     pub memory_bytes: Option<f64>,
+    /// Source of the memory, if there is one.
+    pub memory_source: Option<String>,
     /// Memory bandwidth in bytes per second; `None` if unpublished.
     pub memory_bandwidth: Option<f64>,
     /// Dense peaks in FLOP per second.
@@ -146,7 +157,7 @@ pub struct Device {
     pub server: Option<Server>,
     /// Fits to measurements of its library kernels. Those at bf16 also stand for fp16.
     pub fits: Vec<KernelFitDocument>,
-    /// Source of peaks, memory and memory bandwidth.
+    /// Source of peaks and memory bandwidth.
     pub source: String,
 }
 
@@ -232,6 +243,7 @@ static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
             title: entry.title,
             role: entry.role,
             memory_bytes: entry.memory_bytes,
+            memory_source: entry.memory_source,
             memory_bandwidth: entry.memory_bandwidth,
             peak_flops: entry.peak_flops,
             default_link: entry.link,

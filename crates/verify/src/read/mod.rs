@@ -114,10 +114,13 @@ impl<'a> Problem<'a> {
 }
 
 /// Usable bytes on a device of a kind: all but the reserve. Without a given reserve, version 2 reserves the larger of
-/// 1 GiB and 6% of the memory, except on hosts. `None` means unlimited.
+/// 1 GiB and 6% of the memory, but at most a quarter of what exceeds 256 MiB, and nothing on hosts. `None` means
+/// unlimited.
 pub(crate) fn usable_memory(kind: &KindDocument, is_version_2: bool) -> Option<f64> {
     let memory = kind.memory_bytes?;
-    let by_default = if kind.host || !is_version_2 { 0.0 } else { (0.06 * memory).max(2f64.powi(30)) };
+    let most = (memory - 2f64.powi(28)).max(0.0) / 4.0;
+    let by_default =
+        if kind.host || !is_version_2 { 0.0 } else { (0.06 * memory).max(2f64.powi(30)).min(most) };
     Some((memory - kind.reserve_bytes.unwrap_or(by_default)).max(0.0))
 }
 

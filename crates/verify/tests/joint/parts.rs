@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::iteration::{check, cluster, graph, pipeline, stage};
+use super::iteration::{check, cluster, graph, pipeline, split, stage};
 
 fn operator(name: &str, kind: &str, pass: &str, colocation: &str, moved: f64) -> Value {
     json!({"name": name, "kind": kind, "pass": pass, "colocation": colocation, "layer": "block.0",
@@ -109,6 +109,82 @@ fn experts_are_divided_among_copies() {
     let mut plan = super::plan("iteration", 2, &["dp", "ep"], 39.0, json!([one]));
     plan["execution"] = json!({"microbatch": 1, "microbatches": 1, "data": 2, "expert": 2, "zero": 0});
     sound(graph, moving(), plan);
+}
+
+/// The graph of [`experts_are_divided_among_copies`] with four experts in its two outputs.
+fn grouped(stated: u32) -> Value {
+    let expert = |name: &str| {
+        let mut operator = operator(name, "linear", "forward", name, 2.0);
+        operator["parameter_bytes"] = json!(12);
+        operator
+    };
+    let mut dispatch = operator("dispatch", "dispatch", "forward", "dispatch", 1.0);
+    dispatch["experts"] = json!(stated);
+    let mut update = operator("e1.update", "adam", "update", "e1", 10.0);
+    update["optimizer_bytes"] = json!(24);
+    json!({
+        "schema": "stagewright.graph/2", "batch": {"samples": 1},
+        "operators": [
+            dispatch,
+            expert("e0"),
+            expert("e1"),
+            operator("combine", "combine", "forward", "combine", 3.0),
+            operator("combine.grad", "", "backward", "combine", 1.0),
+            operator("e1.grad", "", "backward", "e1", 4.0),
+            update,
+        ],
+        "tensors": [
+            tensor("dispatch", &["e0"], 8.0),
+            tensor("dispatch", &["e1", "e1.grad"], 8.0),
+            tensor("e0", &["combine"], 8.0),
+            tensor("e1", &["combine"], 8.0),
+            tensor("combine.grad", &["e1.grad"], 4.0),
+            tensor("e1.grad", &["e1.update"], 12.0),
+        ],
+    })
+}
+
+#[test]
+fn a_dispatch_may_have_more_experts_than_outputs() {
+    // All-to-alls of 4 · 16 bytes over the link between servers: 3 · 2 + 3 / 4 · 64 / (4 · 2), two in each pass.
+    // Forward 1 + 2 + 2 + 3 + 24, backward 1 + 4 + 24, the update 10 / 4.
+    // States (24 + 12 + 24) / 4, activations 8, workspace 4.
+    let figures = [1.0, 61.0, 32.0, 2.5, 27.0, 15.0, 8.0];
+    let one = stage(4, 1, figures, &[["block.0", "none"]]);
+    let mut plan = super::plan("iteration", 4, &["dp", "ep"], 63.5, json!([one]));
+    plan["execution"] = json!({"microbatch": 1, "microbatches": 1, "data": 4, "expert": 4, "zero": 0});
+    sound(grouped(4), moving(), plan.clone());
+    let wrong = check(grouped(6), moving(), plan).expect("documents");
+    let texts: Vec<String> = wrong.violations.iter().map(ToString::to_string).collect();
+    assert_eq!(texts, ["expert is 4, but must be a divisor of the 6 experts of a dispatch"]);
+}
+
+#[test]
+fn without_experts_there_is_no_expert_parallelism() {
+    let mut plan = split();
+    plan["objective"]["parallel"]["ep"] = Value::Null;
+    plan["execution"]["expert"] = json!(2);
+    let report = check(graph(), cluster(), plan).expect("documents");
+    let texts: Vec<String> = report.violations.iter().map(ToString::to_string).collect();
+    assert_eq!(texts, ["expert is 2, but must be 1: there are no experts"]);
+}
+
+/// Without a colocation it does not say whose parameters it updates.
+#[test]
+fn an_update_without_a_colocation_is_whole_on_every_device() {
+    let mut graph = graph();
+    for operator in graph["operators"].as_array_mut().expect("operators") {
+        if operator["pass"] == "update" {
+            operator["colocation"] = Value::Null;
+        }
+    }
+    // As in `split`, but gradients of 40 and 20 bytes are reduced and scattered, 2 + 20 / 2 and 2 + 10 / 2, and updates are
+    // divided by the two copies alone, (0.5 + 4) / 2 and (0.5 + 2) / 2. States 30 + 60 / 2 + 140 / 2.
+    let figures = [1.0, 37.0, 7.5, 15.0, 162.0, 130.0, 18.0];
+    let one = stage(2, 2, figures, &[["block.0", "none"], ["block.1", "none"]]);
+    let mut plan = super::plan("iteration", 2, &["tp", "dp", "zero"], 52.0, json!([one]));
+    plan["execution"] = json!({"microbatch": 1, "microbatches": 1, "data": 2, "expert": 1, "zero": 2});
+    sound(graph, cluster(), plan);
 }
 
 #[test]

@@ -181,7 +181,7 @@ fn mixture(tape: &mut Tape, x: Tensor, inner: u64, experts: &Experts) -> Tensor 
         } else {
             tape.softmax("softmax", weights)
         };
-        (norm, weights, tape.dispatch("dispatch", weights, norm, groups, [share, hidden]))
+        (norm, weights, tape.dispatch("dispatch", weights, norm, (groups, GROUP), [share, hidden]))
     });
     let outputs: Vec<Tensor> = parts
         .into_iter()

@@ -131,7 +131,7 @@ fn mixture(tape: &mut Tape, x: Tensor, inner: u64, experts: Experts) -> Tensor {
         let norm = tape.rms_norm("norm", x);
         let weights = tape.project("gate", norm, experts.count);
         let weights = tape.softmax("softmax", weights);
-        (weights, tape.dispatch("dispatch", weights, norm, experts.count, [share, hidden]))
+        (weights, tape.dispatch("dispatch", weights, norm, (experts.count, 1), [share, hidden]))
     });
     let outputs: Vec<Tensor> = parts
         .into_iter()

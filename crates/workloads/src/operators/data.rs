@@ -1,5 +1,7 @@
 //! Inputs, parameters with several readers, lookups, and operators that only move data.
 
+use std::num::NonZeroU32;
+
 use crate::step::{INPUT, LOSS, VARIABLE};
 use crate::{Owner, Piece, Read, Record, Shape, Tape, Tensor};
 
@@ -107,19 +109,22 @@ impl Tape {
         self.record(name, Record::new("slice", [x]).moved(bytes).piece(Piece::whole(0.0, &[])), shape)
     }
 
-    /// Routes rows to `count` destinations by weights; a row may go to several. The choice of destinations has no
-    /// gradient.
+    /// Routes rows to experts by weights, with `groups` outputs for as many groups of `of_group` experts; a row may go to
+    /// several. The choice of experts has no gradient.
     pub(crate) fn dispatch(
         &mut self,
         name: &str,
         weights: Tensor,
         x: Tensor,
-        count: u64,
+        (groups, of_group): (u64, u64),
         shape: impl Into<Shape>,
     ) -> Vec<Tensor> {
-        let shapes = vec![shape.into(); count as usize];
+        let shapes = vec![shape.into(); groups as usize];
         let copies: f64 = shapes.iter().map(Shape::elements).sum();
-        let record = Record::new("dispatch", [x, weights]).piece(Piece::whole(copies - x.elements(), &[]));
+        let mut record =
+            Record::new("dispatch", [x, weights]).piece(Piece::whole(copies - x.elements(), &[]));
+        record.experts =
+            u32::try_from(groups * of_group).ok().and_then(NonZeroU32::new).filter(|_| of_group > 1);
         self.record_all(name, record, &shapes).0
     }
 

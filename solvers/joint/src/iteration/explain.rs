@@ -20,6 +20,12 @@ pub(crate) struct Listed {
 impl Space<'_> {
     /// What is missing for the least memory of all combinations.
     pub(crate) fn shortage(&self, combinations: &[Combination]) -> String {
+        if let Some(pool) = self.pools.iter().find(|pool| pool.capacity == 0.0) {
+            return format!(
+                "the reserve leaves nothing of the memory of kind {}: give a smaller --memory-reserve or reserve_bytes",
+                pool.name
+            );
+        }
         let gigabytes = |bytes: f64| format!("{:.1} GB", bytes / 1e9);
         let mut least: Option<(f64, String)> = None;
         for combination in combinations {
@@ -74,10 +80,30 @@ impl Space<'_> {
                  two layers for each"
                     .into()
             }
-            None if combinations.iter().all(|one| one.stages.is_some_and(|stages| stages as usize > layers)) => {
-                "there are too few layers for the stages".into()
-            }
-            None => "there are too few devices for the degrees".into(),
+            None => match combinations.iter().filter_map(|one| one.stages).min() {
+                Some(stages) if stages as usize > layers => {
+                    format!("pp {stages} needs as many layers, and the model has {layers}")
+                }
+                stages => self.too_few_devices(combinations, stages.unwrap_or(1)),
+            },
+        }
+    }
+
+    /// The degrees that need fewest devices, and how many those are.
+    fn too_few_devices(&self, combinations: &[Combination], stages: u32) -> String {
+        let devices: u64 = self.pools.iter().map(|pool| u64::from(pool.devices)).sum();
+        let least = |one: &Combination| one.tensor.iter().copied().min().unwrap_or(1);
+        let needed = |one: &Combination| {
+            u64::from(least(one)) * u64::from(one.degrees.data).saturating_mul(stages.into())
+        };
+        match combinations.iter().min_by_key(|one| needed(one)) {
+            Some(one) if needed(one) > devices => format!(
+                "tp {}, dp {} and pp {stages} need {} devices, and there are {devices}",
+                least(one),
+                one.degrees.data,
+                needed(one)
+            ),
+            _ => "there are too few devices of each kind for the degrees".into(),
         }
     }
 

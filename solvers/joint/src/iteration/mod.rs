@@ -2,6 +2,7 @@
 
 mod closed_form;
 mod collective;
+mod degrees;
 mod error;
 mod explain;
 mod fluid;

@@ -1,6 +1,7 @@
 //! Layers of a training graph: work, conversions, and bytes, each linear in the size of a microbatch.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 
 use rustc_hash::FxHashMap;
 use stagewright_core::document::{ClassDocument, GraphDocument, OperatorDocument, Pass};
@@ -58,7 +59,7 @@ pub(crate) struct Layer {
     pub(crate) conversions: Vec<Conversion>,
     /// Bytes that experts read from a dispatch, and a combine from experts, one entry for each direction.
     pub(crate) exchanges: Vec<f64>,
-    /// Number of outputs of every dispatch.
+    /// Number of experts of every dispatch.
     pub(crate) experts: Vec<u32>,
     pub(crate) parameters: Divided,
     pub(crate) gradients: Divided,
@@ -99,10 +100,10 @@ impl Model {
         let (listed, layer_of) = assign(&network, names)?;
         let sharding = Sharding::new(&network, &layer_of);
         let is_expert = experts(&network);
+        let of_experts = network.colocated(&is_expert);
         let is_weight_gradient = network.weight_gradients();
         // Gradients that updates of each layer read.
         let mut of_layer: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); listed.len()];
-        let of_forward = |operator: Operator| network.anchor(operator);
         let mut layers: Vec<Layer> = listed
             .into_iter()
             .map(|(name, is_numbered)| Layer {
@@ -126,21 +127,12 @@ impl Model {
             })
             .collect();
         // What is colocated with a split product is split as well.
-        let mut split_class: BTreeSet<&str> = BTreeSet::new();
-        for operator in 0..network.operators() {
-            if sharding.is_split[operator]
-                && let Some(class) = network.document(operator).colocation.as_deref()
-            {
-                split_class.insert(class);
-            }
-        }
+        let of_split = network.colocated(&sharding.is_split);
         for operator in 0..network.operators() {
             let document = network.document(operator);
             let layer = &mut layers[layer_of[operator]];
-            let is_in_split = document.colocation.as_deref().is_some_and(|class| split_class.contains(class));
-            let is_split =
-                sharding.is_split[operator] || (network.pass(operator) != Pass::Forward && is_in_split);
-            let expert = usize::from(is_expert[of_forward(operator)]);
+            let is_split = of_split[operator];
+            let expert = usize::from(of_experts[operator]);
             let split = usize::from(is_split);
             layer.parameters[expert][split] += document.parameter_bytes;
             layer.states[expert][split] += document.optimizer_bytes;
@@ -173,12 +165,8 @@ impl Model {
             let among: BTreeSet<usize> = readers.iter().map(|&reader| layer_of[reader]).collect();
             for layer in among {
                 let here = || readers.iter().filter(|&&reader| layer_of[reader] == layer);
-                let split = usize::from(here().any(|&reader| {
-                    let class = network.document(reader).colocation.as_deref();
-                    let is_near = class.is_some_and(|class| split_class.contains(class));
-                    sharding.is_split[reader] || (network.pass(reader) != Pass::Forward && is_near)
-                }));
-                let expert = usize::from(here().all(|&reader| is_expert[of_forward(reader)]));
+                let split = usize::from(here().any(|&reader| of_split[reader]));
+                let expert = usize::from(here().all(|&reader| of_experts[reader]));
                 layers[layer].parameters[expert][split] += parameter.bytes;
                 layers[layer].states[expert][split] += parameter.optimizer_bytes;
             }
@@ -190,7 +178,7 @@ impl Model {
         Ok(Model { layers, crossing, samples: network.samples(), heads: network.heads() })
     }
 
-    /// Number of outputs of every dispatch of the model.
+    /// Number of experts of every dispatch of the model.
     pub(crate) fn experts(&self) -> impl Iterator<Item = u32> + '_ {
         self.layers.iter().flat_map(|layer| layer.experts.iter().copied())
     }
@@ -292,7 +280,7 @@ fn work(
     class: &ClassDocument,
 ) -> Result<Work, ModelError> {
     let document: &OperatorDocument = network.document(operator);
-    if network.is_inner[operator] {
+    if network.is_inner[operator] && network.pass(operator) != Pass::Update {
         return Ok(Work { compute: 0.0, traffic: 0.0, overhead: 0.0 });
     }
     if let Some(&seconds) = document.seconds.get(name) {
@@ -330,7 +318,8 @@ fn exchanges(network: &Network<'_>, is_expert: &[bool], layer_of: &[usize], laye
                     layers[layer_of[operator]].exchanges[0] += network.size(tensor);
                 }
             }
-            layers[layer_of[operator]].experts.push(outputs);
+            let stated = network.document(operator).experts.map(NonZeroU32::get);
+            layers[layer_of[operator]].experts.push(stated.unwrap_or(outputs));
         }
         if network.is_kind(operator, "combine") {
             for &tensor in network.inputs(operator) {

@@ -146,6 +146,8 @@ impl<'g> Network<'g> {
         let softmaxes: Vec<Operator> =
             self.forward.iter().copied().filter(|&operator| is_softmax(operator)).collect();
         let mut kernels = Vec::new();
+        // Products on either side of a softmax.
+        let mut is_side = vec![false; self.operators()];
         for softmax in softmaxes {
             // Elementwise operators before and behind the softmax, up to products.
             let walk = |is_before: bool| {
@@ -194,6 +196,7 @@ impl<'g> Network<'g> {
             let mut inner: Vec<Operator> = before.into_iter().filter(|one| leads(one, true)).collect();
             inner.extend(behind.into_iter().filter(|one| leads(one, false)));
             inner.push(softmax);
+            scores.iter().chain(&contexts).for_each(|&product| is_side[product] = true);
             kernels.push((inner, scores));
         }
         for (inner, scores) in kernels {
@@ -204,16 +207,12 @@ impl<'g> Network<'g> {
                 self.is_repeated[product] = true;
             }
         }
-        for operator in 0..self.operators() {
-            if self.pass(operator) == Pass::Backward && self.is_inner[self.anchor(operator)] {
-                self.is_inner[operator] = true;
-            }
-        }
+        self.is_inner = self.colocated(&self.is_inner);
+        let is_side = self.colocated(&is_side);
         for tensor in 0..self.tensors() {
             let producer = self.producer[tensor];
             let is_read_inside = self.consumers[tensor].iter().any(|&reader| self.is_inner[reader]);
-            let is_product_of = self.is_bare(producer) || self.is_bare_gradient(producer);
-            self.is_kept[tensor] = self.is_inner[producer] || (is_read_inside && is_product_of);
+            self.is_kept[tensor] = self.is_inner[producer] || (is_read_inside && is_side[producer]);
         }
     }
 
@@ -227,9 +226,18 @@ impl<'g> Network<'g> {
         is_product(self.document(operator)) && !self.has_parameters(operator)
     }
 
-    /// Whether an operator is a backward operator of a product without parameters.
-    fn is_bare_gradient(&self, operator: Operator) -> bool {
-        self.pass(operator) == Pass::Backward && self.is_bare(self.anchor(operator))
+    /// What holds for each forward operator, and for every other that is colocated with one for which it does.
+    pub(crate) fn colocated(&self, holds: &[bool]) -> Vec<bool> {
+        let is_forward = |operator: Operator| self.pass(operator) == Pass::Forward;
+        let class = |operator: Operator| self.document(operator).colocation.as_deref();
+        let classes: BTreeSet<&str> = (0..self.operators())
+            .filter(|&operator| is_forward(operator) && holds[operator])
+            .filter_map(class)
+            .collect();
+        let is_near = |operator: Operator| class(operator).is_some_and(|class| classes.contains(class));
+        (0..self.operators())
+            .map(|operator| if is_forward(operator) { holds[operator] } else { is_near(operator) })
+            .collect()
     }
 
     /// Forward operators that read what an operator writes.

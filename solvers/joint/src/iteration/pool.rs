@@ -1,6 +1,7 @@
 //! Kinds of devices, with their servers.
 
-use stagewright_core::document::{ClassDocument, ClusterDocument, LinkDocument};
+use stagewright_core::document::{ClassDocument, ClusterDocument, GraphDocument, LinkDocument};
+use stagewright_core::memory::reserve;
 use stagewright_core::tolerance::MEMORY_RELATIVE;
 
 use super::error::ModelError;
@@ -39,14 +40,15 @@ pub(crate) fn slower(one: LinkDocument, other: LinkDocument) -> LinkDocument {
     }
 }
 
-/// The kinds of a cluster that are not hosts, and the class of each.
+/// The kinds of a cluster that are not hosts, with what a plan for the graph may use of them, and the class of each.
 ///
 /// # Errors
 /// If a kind has no class figures, memory or link, or if there are too many.
 #[expect(clippy::type_complexity, reason = "kinds beside their classes")]
-pub(crate) fn pools(
-    cluster: &ClusterDocument,
-) -> Result<(Vec<Pool>, Vec<(&str, &ClassDocument)>), ModelError> {
+pub(crate) fn pools<'c>(
+    graph: &GraphDocument,
+    cluster: &'c ClusterDocument,
+) -> Result<(Vec<Pool>, Vec<(&'c str, &'c ClassDocument)>), ModelError> {
     let kinds: Vec<_> = cluster.kinds.iter().filter(|kind| !kind.host && kind.count > 0).collect();
     if kinds.is_empty() || kinds.len() > MAX_KINDS {
         return Err(ModelError::Kinds { found: kinds.len(), most: MAX_KINDS });
@@ -74,7 +76,7 @@ pub(crate) fn pools(
         pools.push(Pool {
             name: kind.name.clone(),
             devices: kind.count,
-            capacity: (memory - kind.reserve_bytes.unwrap_or(0.0)).max(0.0) * (1.0 + MEMORY_RELATIVE),
+            capacity: (memory - reserve(graph, kind)).max(0.0) * (1.0 + MEMORY_RELATIVE),
             link,
             server,
             network,

@@ -20,10 +20,6 @@ use super::table::{CONFIGURATIONS, Degrees, InFlight};
 /// Name of the solver.
 pub const NAME: &str = "joint";
 
-/// Largest degree of tensor parallelism that is tried if none is given.
-const MAX_TENSOR: u32 = 64;
-/// Most samples of a microbatch that are tried if none are given.
-const MAX_MICROBATCH: u32 = 64;
 /// Maximum number of combinations of degrees.
 const MAX_COMBINATIONS: usize = 1 << 18;
 /// Largest batch.
@@ -46,13 +42,13 @@ pub struct Request {
 /// A model, devices, and what a plan may use.
 #[derive(Debug, Clone)]
 pub struct Problem {
-    model: Model,
-    pools: Vec<Pool>,
-    request: Request,
+    pub(super) model: Model,
+    pub(super) pools: Vec<Pool>,
+    pub(super) request: Request,
 }
 
 impl Problem {
-    /// Reads a training graph and a cluster whose reserves are explicit; `layers` has the layer of every operator, if it
+    /// Reads a training graph and a cluster; `layers` has the layer of every operator, if it
     /// has one, and whether it is numbered.
     ///
     /// # Errors
@@ -94,7 +90,7 @@ impl Problem {
                 _ => {}
             }
         }
-        let (pools, classes) = pools(cluster)?;
+        let (pools, classes) = pools(graph, cluster)?;
         let model = Model::new(graph, layers, &classes)?;
         let problem = Problem { model, pools, request };
         let found = problem.tensors_of_all() * problem.shared_degrees().len();
@@ -148,104 +144,6 @@ impl Problem {
         }
         Some(parts)
     }
-
-    /// Degrees of tensor parallelism on a kind.
-    fn tensors(&self, pool: &Pool) -> Vec<u32> {
-        let divides = |degree: &u32| {
-            pool.server.is_multiple_of(*degree)
-                && self.model.heads.iter().all(|heads| heads.is_multiple_of(*degree))
-        };
-        match self.request.parallel.get(&Parallelism::Tp) {
-            None => vec![1],
-            Some(Some(degree)) => Some(*degree).filter(divides).into_iter().collect(),
-            Some(None) => (1..=pool.server.min(MAX_TENSOR)).filter(divides).collect(),
-        }
-    }
-
-    /// Degrees that all kinds share, but for that of tensor parallelism.
-    fn shared_degrees(&self) -> Vec<Degrees> {
-        let Request { parallel, global_batch, microbatch, .. } = &self.request;
-        let devices: u64 = self.pools.iter().map(|pool| u64::from(pool.devices)).sum();
-        let divisors =
-            |number: u64, most: u64| (1..=most.min(number)).filter(move |&one| number.is_multiple_of(one));
-        let given = |parallelism: Parallelism| parallel.get(&parallelism).copied();
-        let data: Vec<u32> = match given(Parallelism::Dp) {
-            None => vec![1],
-            Some(Some(degree)) => vec![degree],
-            Some(None) => divisors(*global_batch, devices).map(|degree| degree as u32).collect(),
-        };
-        let experts = self.model.experts().filter(|&count| count > 0).reduce(greatest_common_divisor);
-        let mut shared = Vec::new();
-        for &data in &data {
-            let expert: Vec<u32> = match (given(Parallelism::Ep), experts) {
-                (None, _) => vec![1],
-                (Some(None), None) => vec![1],
-                (Some(Some(degree)), experts) => {
-                    let fits = data.is_multiple_of(degree) && experts.unwrap_or(1).is_multiple_of(degree);
-                    Some(degree).filter(|_| fits).into_iter().collect()
-                }
-                (Some(None), Some(experts)) => (1..=experts.min(data))
-                    .filter(|one| experts.is_multiple_of(*one) && data.is_multiple_of(*one))
-                    .collect(),
-            };
-            let zero: Vec<u32> = match given(Parallelism::Zero) {
-                None => vec![0],
-                Some(Some(stage)) => vec![stage],
-                Some(None) if data == 1 => vec![0],
-                Some(None) => (0..=3).collect(),
-            };
-            let of_copy = global_batch / u64::from(data);
-            let sizes: Vec<u32> = match microbatch {
-                Some(size) if of_copy.is_multiple_of(u64::from(*size)) => vec![*size],
-                Some(_) => vec![],
-                None => divisors(of_copy, MAX_MICROBATCH.into()).map(|size| size as u32).collect(),
-            };
-            for &expert in &expert {
-                for &zero in &zero {
-                    for &microbatch in &sizes {
-                        shared.push(Degrees { microbatch, data, expert, zero, tensor: 1 });
-                    }
-                }
-            }
-        }
-        shared
-    }
-
-    /// Number of ways to give every kind a degree of tensor parallelism.
-    fn tensors_of_all(&self) -> usize {
-        self.pools.iter().map(|pool| self.tensors(pool).len()).product()
-    }
-
-    fn combinations(&self) -> Vec<Combination> {
-        let mut tensors: Vec<Vec<u32>> = vec![vec![]];
-        for pool in &self.pools {
-            let of_pool = self.tensors(pool);
-            let with = |tensors: &Vec<u32>| -> Vec<Vec<u32>> {
-                of_pool.iter().map(|&degree| tensors.iter().copied().chain([degree]).collect()).collect()
-            };
-            tensors = tensors.iter().flat_map(with).collect();
-        }
-        let stages = match self.request.parallel.get(&Parallelism::Pp).copied() {
-            None => Some(1),
-            Some(stages) => stages,
-        };
-        let mut combinations = Vec::new();
-        for degrees in self.shared_degrees() {
-            let of_copy = self.request.global_batch / u64::from(degrees.data);
-            let microbatches = (of_copy / u64::from(degrees.microbatch)) as u32;
-            for tensor in &tensors {
-                for &schedule in &self.request.schedules {
-                    let tensor = tensor.clone();
-                    combinations.push(Combination { degrees, tensor, microbatches, stages, schedule });
-                }
-            }
-        }
-        combinations
-    }
-}
-
-fn greatest_common_divisor(one: u32, other: u32) -> u32 {
-    if other == 0 { one } else { greatest_common_divisor(other, one % other) }
 }
 
 /// The outcome of a solve.
@@ -364,11 +262,8 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
     })
 }
 
-/// Why there is no plan: what is missing at the combination of degrees that takes least memory.
+/// Why there is no plan: a degree that divides nothing, or what is missing at the combination that takes least memory.
 fn reason(problem: &Problem, space: &Space<'_>) -> String {
     let combinations = problem.combinations();
-    if combinations.is_empty() {
-        return "no degrees divide the batch, the servers, the heads and the experts as they must".into();
-    }
-    space.shortage(&combinations)
+    problem.undivided().unwrap_or_else(|| space.shortage(&combinations))
 }

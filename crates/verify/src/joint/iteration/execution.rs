@@ -56,13 +56,10 @@ pub(super) fn check(
 
     let expert = u64::from(execution.expert);
     require(None, "expert", expert, at_least_one(expert).and(allowed.degree(Parallelism::Ep, 1, expert)));
-    let divides = |whole: u64| expert == 0 || whole.is_multiple_of(expert);
-    if !divides(data) {
+    if expert > 0 && !data.is_multiple_of(expert) {
         require(None, "expert", expert, Err(format!("a divisor of the {data} copies")));
     }
-    if let Some((_, outputs)) = experts.dispatches.iter().find(|(_, outputs)| !divides(*outputs)) {
-        require(None, "expert", expert, Err(format!("a divisor of the {outputs} outputs of a dispatch")));
-    }
+    require(None, "expert", expert, experts.allow(expert));
 }
 
 /// Checks the schedule, and the stages of a device.

@@ -12,8 +12,8 @@ pub(super) struct Experts {
     pub(super) is_expert: Vec<bool>,
     /// Dispatches and combines, each with the bytes that experts read from it, or that it reads from them.
     pub(super) exchanges: Vec<(usize, f64)>,
-    /// Dispatches, each with the number of its outputs.
-    pub(super) dispatches: Vec<(usize, u64)>,
+    /// Number of experts of every dispatch: those that it states, otherwise one for every output.
+    pub(super) counts: Vec<u64>,
 }
 
 impl Experts {
@@ -37,12 +37,13 @@ impl Experts {
                 behind[operator] && before[operator] && !is_dispatch(operator) && !is_combine(operator)
             })
             .collect();
-        let (mut exchanges, mut dispatches) = (Vec::new(), Vec::new());
+        let (mut exchanges, mut counts) = (Vec::new(), Vec::new());
         for &operator in &forward {
             if is_dispatch(operator) {
                 let read = |&to: &usize| graph.pass(to) == Pass::Forward;
                 let sent = outputs(graph, operator).filter(|(_, tensor)| tensor.consumers.iter().any(read));
-                dispatches.push((operator, sent.count() as u64));
+                let stated = graph.operators[operator].experts.map(|experts| u64::from(experts.get()));
+                counts.push(stated.unwrap_or(sent.count() as u64));
                 let to_experts = outputs(graph, operator)
                     .filter(|(_, tensor)| tensor.consumers.iter().any(|&to| is_inside[to]));
                 exchanges.push((operator, to_experts.map(|(tensor, _)| size(graph, tensor)).sum()));
@@ -53,6 +54,18 @@ impl Experts {
                 exchanges.push((operator, from_experts.map(|(tensor, _)| size(graph, tensor)).sum()));
             }
         }
-        Experts { is_expert: colocated(graph, &is_inside), exchanges, dispatches }
+        Experts { is_expert: colocated(graph, &is_inside), exchanges, counts }
+    }
+
+    /// Whether a degree of expert parallelism divides the experts; without experts it is 1. Returns what it has to be.
+    pub(super) fn allow(&self, degree: u64) -> Result<(), String> {
+        let is_whole = |count: &&u64| degree == 0 || count.is_multiple_of(degree);
+        match self.counts.iter().find(|count| !is_whole(count)) {
+            Some(count) => Err(format!("a divisor of the {count} experts of a dispatch")),
+            None if self.counts.iter().all(|&count| count == 0) && degree > 1 => {
+                Err("1: there are no experts".to_owned())
+            }
+            None => Ok(()),
+        }
     }
 }

@@ -181,7 +181,9 @@ impl<'a> Model<'a> {
                 }
                 Pass::Backward => {
                     let mut seen = BTreeSet::new();
-                    for &reader in &tensor.consumers {
+                    // What several updates of a layer read is as the first of them in the graph.
+                    let readers: BTreeSet<usize> = tensor.consumers.iter().copied().collect();
+                    for reader in readers {
                         let layer = self.layer_of[reader];
                         if graph.pass(reader) == Pass::Update && seen.insert(layer) {
                             let (split, expert) = (self.is_split[reader], self.experts.is_expert[reader]);

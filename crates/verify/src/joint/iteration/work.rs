@@ -58,7 +58,7 @@ impl Work {
             add(if model.is_weight[operator] { &mut work.weights } else { &mut work.backward }, parts);
         }
         for &operator in &layer.updates {
-            let Parts { work: seconds, launch } = parts(operator, 0.0);
+            let Parts { work: seconds, launch } = parts(operator, model.attention.unmoved[operator]);
             let (is_split, is_expert) = (model.is_split[operator], model.experts.is_expert[operator]);
             work.updates[usize::from(is_split)][usize::from(is_expert)] += seconds + launch;
         }

@@ -124,7 +124,7 @@ impl<'a> Proof<'a> {
         };
         let Problem { plan, cluster, model, heads, .. } = *problem;
         let space = Space::new(plan, cluster, &model.experts, heads)?;
-        if !space.has(plan, cluster, &model.experts) {
+        if !space.has(plan, cluster) {
             return None;
         }
         Some(Proof {

@@ -66,12 +66,9 @@ impl Space {
             if !is_divisor(batch, data) || data > all {
                 continue;
             }
-            let any_expert = || if experts.dispatches.is_empty() { vec![1] } else { divisors(data) };
-            let expert = degrees(Parallelism::Ep, 1, &any_expert).into_iter().filter(|&expert| {
-                let mut outputs = experts.dispatches.iter().map(|&(_, outputs)| outputs);
-                is_divisor(data, expert) && outputs.all(|outputs| is_divisor(outputs, expert))
-            });
-            let expert: Vec<u64> = expert.collect();
+            let expert = degrees(Parallelism::Ep, 1, &|| divisors(data)).into_iter();
+            let expert: Vec<u64> =
+                expert.filter(|&expert| is_divisor(data, expert) && experts.allow(expert).is_ok()).collect();
             // Without copies nothing is divided, and ZeRO 3 only needs more workspace.
             let zero = degrees(Parallelism::Zero, 0, &|| if data == 1 { vec![0] } else { (0..=3).collect() });
             let microbatch = match plan.objective.microbatch {
@@ -105,7 +102,7 @@ impl Space {
     }
 
     /// Whether the plan is among the combinations.
-    pub(super) fn has(&self, plan: &JointPlanDocument, cluster: &Cluster, experts: &Experts) -> bool {
+    pub(super) fn has(&self, plan: &JointPlanDocument, cluster: &Cluster) -> bool {
         let Some(found) = &plan.execution else { return false };
         let is_listed = self.executions.iter().any(|listed| {
             listed.microbatch == found.microbatch
@@ -113,7 +110,7 @@ impl Space {
                 && listed.data == found.data
                 && listed.schedule == found.schedule
                 && (listed.zero == found.zero || found.data == 1)
-                && (listed.expert == found.expert || experts.dispatches.is_empty())
+                && listed.expert == found.expert
         });
         let may_split = plan.stages.iter().all(|stage| {
             let kind = stage.kind.as_ref().and_then(|kind| cluster.find_kind(kind));

@@ -216,29 +216,21 @@ fn assign(
     if layers.len() > MAX_LAYERS {
         return Err(ModelError::Layers { found: layers.len(), most: MAX_LAYERS });
     }
+    // A backward or update operator that is colocated with no forward operator is in its own layer.
     for operator in 0..network.operators() {
-        let first = network.first[operator];
-        if first != operator {
-            of[operator] = of[first];
-        } else if network.pass(operator) != Pass::Forward {
-            // Colocated with no forward operator.
+        if network.first[operator] == operator && network.pass(operator) != Pass::Forward {
             of[operator] = names[operator].as_ref().and_then(|(name, _)| by_name.get(name.as_str()).copied());
         }
     }
-    // The rest is with its first reader, or with what it reads.
-    for &operator in network.forward_order().iter().rev() {
-        if of[operator].is_none() {
-            let readers = network.outputs(operator).iter().flat_map(|&tensor| network.consumers(tensor));
-            let readers = readers.filter(|&&reader| network.pass(reader) == Pass::Forward);
-            of[operator] = readers.filter_map(|&reader| of[reader]).min();
-        }
-    }
-    for operator in 0..network.operators() {
-        if of[operator].is_none() {
+    by_first_reader(network, &mut of);
+    // An update is with the last that it reads.
+    for operator in (0..network.operators()).filter(|&operator| network.pass(operator) != Pass::Forward) {
+        if of[network.first[operator]].is_none() {
             let read = network.inputs(operator).iter().map(|&tensor| network.producer(tensor));
-            of[operator] = of[network.anchor(operator)].or_else(|| read.filter_map(|from| of[from]).max());
+            of[operator] = read.filter_map(|from| of[network.first[from]]).max();
         }
     }
+    let of: Vec<Option<usize>> = network.first.iter().map(|&first| of[first]).collect();
     let of: Vec<usize> = of.into_iter().map(|layer| layer.unwrap_or(0)).collect();
     for &operator in network.forward_order() {
         for &tensor in network.inputs(operator) {
@@ -250,6 +242,31 @@ fn assign(
         }
     }
     Ok((layers, of))
+}
+
+/// Gives every operator without a layer that of its first reader, which may itself get it from a reader. What is colocated
+/// with a forward operator counts as one, by the first of them.
+fn by_first_reader(network: &Network<'_>, of: &mut [Option<usize>]) {
+    let places = network.places();
+    let mut next: Vec<Option<Operator>> = vec![None; network.operators()];
+    for tensor in 0..network.tensors() {
+        let home = network.first[network.producer(tensor)];
+        let outside = network.consumers(tensor).iter().filter(|&&reader| network.first[reader] != home);
+        next[home] = outside.copied().chain(next[home]).min_by_key(|&reader| places[reader]);
+    }
+    let mut is_visited = vec![false; network.operators()];
+    for start in 0..network.operators() {
+        let (mut path, mut at) = (Vec::new(), Some(network.first[start]));
+        while let Some(operator) = at.filter(|&operator| of[operator].is_none()) {
+            if std::mem::replace(&mut is_visited[operator], true) {
+                break;
+            }
+            path.push(operator);
+            at = next[operator].map(|reader| network.first[reader]);
+        }
+        let found = at.and_then(|operator| of[operator]);
+        path.into_iter().for_each(|operator| of[operator] = found);
+    }
 }
 
 /// Whether each operator is behind a dispatch and before a combine.

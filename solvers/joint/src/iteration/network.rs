@@ -25,7 +25,7 @@ pub(crate) struct Network<'g> {
     reads_shared: Vec<bool>,
     /// Kinds in lower case, without separators.
     kinds: Vec<String>,
-    /// The first forward operator that each is colocated with, itself if it is that or there is none.
+    /// The first forward operator in their order that each is colocated with, itself if it is that or there is none.
     pub(crate) first: Vec<Operator>,
     /// Whether an operator runs inside an attention kernel.
     pub(crate) is_inner: Vec<bool>,
@@ -68,17 +68,6 @@ impl<'g> Network<'g> {
             of.iter().for_each(|&reader| reads_shared[reader] = true);
             readers.push(of);
         }
-        let is_forward = |operator: Operator| graph.operators[operator].pass == Pass::Forward;
-        let mut first: BTreeMap<&str, Operator> = BTreeMap::new();
-        for operator in (0..count).filter(|&operator| is_forward(operator)) {
-            if let Some(class) = graph.operators[operator].colocation.as_deref() {
-                first.entry(class).or_insert(operator);
-            }
-        }
-        let of_class = |operator: Operator| {
-            let class = graph.operators[operator].colocation.as_deref();
-            class.and_then(|class| first.get(class)).copied().unwrap_or(operator)
-        };
         let plain = |operator: &OperatorDocument| {
             let kind = operator.kind.as_deref().unwrap_or_default();
             kind.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
@@ -93,12 +82,21 @@ impl<'g> Network<'g> {
             readers,
             reads_shared,
             kinds: graph.operators.iter().map(plain).collect(),
-            first: (0..count).map(of_class).collect(),
+            first: (0..count).collect(),
             is_inner: vec![false; count],
             is_kept: vec![false; graph.tensors.len()],
             is_repeated: vec![false; count],
         };
         network.sort()?;
+        let class = |operator: Operator| graph.operators[operator].colocation.as_deref();
+        let mut first: BTreeMap<&str, Operator> = BTreeMap::new();
+        for &operator in &network.forward {
+            if let Some(class) = class(operator) {
+                first.entry(class).or_insert(operator);
+            }
+        }
+        let of_class = |operator: Operator| class(operator).and_then(|class| first.get(class)).copied();
+        network.first = (0..count).map(|operator| of_class(operator).unwrap_or(operator)).collect();
         if !graph.operators.iter().any(|operator| operator.pass == Pass::Backward) {
             return Err(ModelError::NoBackward);
         }
@@ -216,9 +214,24 @@ impl<'g> Network<'g> {
         }
     }
 
-    /// The forward operator that an operator is, or that it is the gradient or the update of.
-    pub(crate) fn anchor(&self, operator: Operator) -> Operator {
-        if self.pass(operator) == Pass::Forward { operator } else { self.first[operator] }
+    /// Rank of every operator: each after what it reads, forward operators before others, else as in the document.
+    pub(crate) fn places(&self) -> Vec<usize> {
+        let mut missing: Vec<usize> = self.inputs.iter().map(Vec::len).collect();
+        let key = |operator: Operator| (self.pass(operator) != Pass::Forward, operator);
+        let mut ready: BTreeSet<(bool, Operator)> =
+            (0..self.operators()).filter(|&operator| missing[operator] == 0).map(key).collect();
+        let mut places = vec![usize::MAX; self.operators()];
+        let mut next = 0..;
+        while let Some((_, operator)) = ready.pop_first() {
+            places[operator] = next.next().unwrap_or(usize::MAX);
+            for &reader in self.outputs[operator].iter().flat_map(|&tensor| &self.consumers[tensor]) {
+                missing[reader] -= 1;
+                if missing[reader] == 0 {
+                    ready.insert(key(reader));
+                }
+            }
+        }
+        places
     }
 
     /// Whether an operator is a product without parameters.

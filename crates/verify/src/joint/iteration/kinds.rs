@@ -51,7 +51,8 @@ fn role_of(operator: &OperatorDocument) -> Role {
     operator.kind.as_deref().map_or(Role::Apart, role)
 }
 
-fn plain(operator: &OperatorDocument) -> String {
+/// The kind of an operator in lower case, without separators.
+pub(super) fn plain(operator: &OperatorDocument) -> String {
     let kind = operator.kind.as_deref().unwrap_or_default();
     kind.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
 }

@@ -1,46 +1,70 @@
 //! The layer of every operator.
 //!
-//! A forward operator belongs to the listed layer that is its path or the longest dotted prefix of it. Operators that share
-//! a colocation are in the layer of the first forward operator among them, all others in that of their first reader.
+//! An operator belongs to the listed layer that is its path or the longest dotted prefix of it. Operators that share a
+//! colocation with forward operators are in the layer of the first of these. Inputs of the model, and operators in no listed
+//! layer, are in that of their first reader.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use stagewright_core::document::{OperatorDocument, Pass};
 
+use super::kinds;
 use crate::read::Graph;
 
 /// The layer of every operator by the index of its name; `None` for operators that are in no listed layer.
 /// O(pins · log + length of the names · log).
 pub(super) fn layers(graph: &Graph, listed: &BTreeMap<&str, usize>) -> Vec<Option<usize>> {
-    with(graph, |operator| by_path(&graph.operators[operator], listed))
+    let is_input = |operator: &OperatorDocument| kinds::plain(operator) == "input";
+    with(graph, |operator| {
+        let document = &graph.operators[operator];
+        if is_input(document) { None } else { by_path(document, listed) }
+    })
 }
 
-/// The layer of every operator by the index of its name, with the layer that each has by itself, if any.
+/// Operators that are in one layer: those that share a colocation with a forward operator, every other by itself.
+struct Groups {
+    members: Vec<Vec<usize>>,
+    of: Vec<usize>,
+}
+
+impl Groups {
+    fn new(graph: &Graph) -> Self {
+        let is_forward = |operator: &usize| graph.pass(*operator) == Pass::Forward;
+        let (mut members, mut of) = (Vec::new(), vec![0; graph.operators.len()]);
+        for class in &graph.classes {
+            let size = if class.iter().any(is_forward) { class.len() } else { 1 };
+            for part in class.chunks(size) {
+                part.iter().for_each(|&operator| of[operator] = members.len());
+                members.push(part.to_vec());
+            }
+        }
+        Groups { members, of }
+    }
+}
+
+/// The layer of every operator, with the layer that each has by itself, if any.
 /// O(pins · log), and `by_itself` at most twice for every operator.
 pub(super) fn with(graph: &Graph, by_itself: impl Fn(usize) -> Option<usize>) -> Vec<Option<usize>> {
-    let mut home: Vec<Option<usize>> = Vec::with_capacity(graph.classes.len());
-    for members in &graph.classes {
-        let forward = members.iter().filter(|&&operator| graph.pass(operator) == Pass::Forward);
-        let first = forward.min_by_key(|&&operator| graph.work_place[operator]);
-        home.push(first.and_then(|&operator| by_itself(operator)));
-    }
-    by_first_reader(graph, &mut home);
-    for (class, members) in graph.classes.iter().enumerate() {
-        if home[class].is_none() {
-            home[class] = members.iter().find_map(|&operator| by_itself(operator));
-        }
-    }
+    let groups = Groups::new(graph);
+    // Of a group with forward operators the first of these counts.
+    let first = |members: &Vec<usize>| {
+        let key = |&&operator: &&usize| (graph.pass(operator) != Pass::Forward, graph.work_place[operator]);
+        members.iter().min_by_key(key).copied()
+    };
+    let mut home: Vec<Option<usize>> =
+        groups.members.iter().map(|members| first(members).and_then(&by_itself)).collect();
+    by_first_reader(graph, &groups, &mut home);
     // A backward or update operator without a layer and a reader is with the last that it reads.
-    for class in 0..home.len() {
-        let is_behind = graph.classes[class].iter().all(|&operator| graph.pass(operator) != Pass::Forward);
-        if home[class].is_none() && is_behind {
-            let tensors = graph.classes[class].iter().flat_map(|&operator| &graph.tensors_of[operator]);
-            let read = tensors.map(|&tensor| graph.class_of[graph.tensors[tensor].producer]);
-            home[class] = read.filter_map(|from| home[from]).max();
+    for group in 0..home.len() {
+        let is_behind = groups.members[group].iter().all(|&operator| graph.pass(operator) != Pass::Forward);
+        if home[group].is_none() && is_behind {
+            let tensors = groups.members[group].iter().flat_map(|&operator| &graph.tensors_of[operator]);
+            let read = tensors.map(|&tensor| groups.of[graph.tensors[tensor].producer]);
+            home[group] = read.filter_map(|from| home[from]).max();
         }
     }
-    graph.class_of.iter().map(|&class| home[class]).collect()
+    groups.of.iter().map(|&group| home[group]).collect()
 }
 
 /// The listed layer of an operator.
@@ -74,36 +98,36 @@ pub(super) fn path(operator: &OperatorDocument) -> Cow<'_, str> {
     }
 }
 
-/// Gives every class without a layer that of its first reader, which may itself get it from a reader.
-fn by_first_reader(graph: &Graph, home: &mut [Option<usize>]) {
-    let next: Vec<Option<usize>> = (0..home.len()).map(|class| first_reader(graph, class)).collect();
+/// Gives every group without a layer that of its first reader, which may itself get it from a reader.
+fn by_first_reader(graph: &Graph, groups: &Groups, home: &mut [Option<usize>]) {
+    let next: Vec<Option<usize>> = (0..home.len()).map(|group| first_reader(graph, groups, group)).collect();
     let mut is_visited = vec![false; home.len()];
     for start in 0..home.len() {
-        let (mut path, mut class) = (Vec::new(), start);
+        let (mut path, mut group) = (Vec::new(), start);
         let found = loop {
-            if home[class].is_some() || std::mem::replace(&mut is_visited[class], true) {
-                break home[class];
+            if home[group].is_some() || std::mem::replace(&mut is_visited[group], true) {
+                break home[group];
             }
-            path.push(class);
-            match next[class] {
-                Some(reader) => class = reader,
+            path.push(group);
+            match next[group] {
+                Some(reader) => group = reader,
                 None => break None,
             }
         };
-        for class in path {
-            home[class] = found;
+        for group in path {
+            home[group] = found;
         }
     }
 }
 
-/// The class of the first operator outside a class that reads a tensor of it.
-fn first_reader(graph: &Graph, class: usize) -> Option<usize> {
-    let tensors = graph.classes[class].iter().flat_map(|&operator| &graph.tensors_of[operator]);
+/// The group of the first operator outside a group that reads a tensor of it.
+fn first_reader(graph: &Graph, groups: &Groups, group: usize) -> Option<usize> {
+    let tensors = groups.members[group].iter().flat_map(|&operator| &graph.tensors_of[operator]);
     let made = tensors.map(|&tensor| &graph.tensors[tensor]);
-    let made = made.filter(|tensor| graph.class_of[tensor.producer] == class);
+    let made = made.filter(|tensor| groups.of[tensor.producer] == group);
     let readers = made.flat_map(|tensor| tensor.consumers.iter().copied());
-    let outside = readers.filter(|&reader| graph.class_of[reader] != class);
-    outside.min_by_key(|&reader| graph.work_place[reader]).map(|reader| graph.class_of[reader])
+    let outside = readers.filter(|&reader| groups.of[reader] != group);
+    outside.min_by_key(|&reader| graph.work_place[reader]).map(|reader| groups.of[reader])
 }
 
 /// Whether a layer is numbered: the last part of its path is a number, or a number behind `layer_` or `block_`.

@@ -195,7 +195,7 @@ fn memory_that_is_said_to_suffice_does() {
         let reason = plan["reason"].as_str().expect("there is one");
         let enough = reason.split("feasible with ").nth(1).and_then(|rest| rest.split(" on each").next());
         let enough = enough.unwrap_or_else(|| panic!("{reason}")).replace(' ', "");
-        // 40 GB and 6% of what there is.
+        // 40 GB, and 6% of the memory.
         let gib: f64 = enough.trim_end_matches("GiB").parse().expect("a number");
         assert!((39.6..39.9).contains(&gib), "{reason}");
         assert_eq!(with(&enough).status.code(), Some(0), "{memory}: {enough}");

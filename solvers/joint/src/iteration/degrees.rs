@@ -38,7 +38,7 @@ impl Problem {
         }
     }
 
-    /// Degrees of expert parallelism of so many copies.
+    /// Degrees of expert parallelism of `data` copies.
     fn experts(&self, data: u32) -> Vec<u32> {
         let divides =
             |degree: &u32| data.is_multiple_of(*degree) && self.undivided_by_experts(*degree).is_none();
@@ -49,7 +49,7 @@ impl Problem {
         }
     }
 
-    /// Samples of a microbatch of so many copies.
+    /// Samples of a microbatch of `data` copies.
     fn microbatches(&self, data: u32) -> Vec<u32> {
         let of_copy = self.request.global_batch / u64::from(data);
         match self.request.microbatch {

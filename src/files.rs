@@ -31,9 +31,9 @@ pub const HELD: u64 = 16 << 20;
 /// Magic number of gzip files.
 pub const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Maximum unpacked size of a gzip file, in bytes. The content is a structure without weights, and a few bytes can
-/// claim any size.
-const UNPACKED: u64 = 1 << 30;
+/// Maximum size in bytes of an input that is held in memory whole, and of an unpacked gzip file: a graph of a million
+/// operators is smaller. A device has no end, and a few packed bytes can claim any size.
+pub const LARGEST: u64 = 1 << 30;
 
 /// Opens a file that is larger than [`HELD`] and not compressed; `None` for all others.
 pub fn large(path: &Path) -> Option<File> {
@@ -47,7 +47,7 @@ pub fn large(path: &Path) -> Option<File> {
 /// Opens a file; small or compressed ones are read whole.
 ///
 /// # Errors
-/// If it cannot be read (I001) or unpacked (I005).
+/// If it cannot be read (I001) or unpacked (I005), or is larger than [`LARGEST`] and has to be held whole (I006).
 pub fn open(path: &Path) -> Result<Opened> {
     let label = path.display().to_string();
     match large(path) {
@@ -59,13 +59,44 @@ pub fn open(path: &Path) -> Result<Opened> {
 /// Reads a file whole, and unpacks gzip.
 ///
 /// # Errors
-/// As for [`open`].
+/// As for [`open`]; a file larger than [`LARGEST`] is one in any case.
 pub fn read(path: &Path) -> Result<Input> {
     let label = path.display().to_string();
-    match fs::read(path) {
-        Ok(bytes) => Ok(Input { bytes: unpacked(&label, bytes)?, label }),
+    let bytes = whole(path, &label)?;
+    Ok(Input { bytes: unpacked(&label, bytes)?, label })
+}
+
+/// The bytes of a file, packed as they are.
+///
+/// # Errors
+/// If it cannot be read (I001), or is larger than [`LARGEST`] (I006).
+pub fn whole(path: &Path, label: &str) -> Result<Vec<u8>> {
+    let file = File::open(path).map_err(|error| unreadable(label, &error))?;
+    match file.metadata() {
+        // Nothing of it is read.
+        Ok(metadata) if metadata.is_file() && metadata.len() > LARGEST => Err(too_large(label)),
+        _ => drain(file, label),
+    }
+}
+
+/// The rest of a file or stream, of which at most [`LARGEST`] bytes are read.
+///
+/// # Errors
+/// As for [`whole`].
+pub fn drain(source: impl Read, label: &str) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match source.take(LARGEST + 1).read_to_end(&mut bytes) {
+        Ok(_) if bytes.len() as u64 <= LARGEST => Ok(bytes),
+        Ok(_) => Err(too_large(label)),
         Err(error) => Err(unreadable(label, &error)),
     }
+}
+
+/// The error for an input that is too large to be held whole (I006).
+pub fn too_large(label: &str) -> Failure {
+    Failure::new("I006", "the input is larger than 1 GiB")
+        .at(label)
+        .help("check that it is the file you mean; only ONNX models with their weights may be larger, as files")
 }
 
 /// The error for a file that cannot be read (I001).
@@ -84,8 +115,8 @@ pub fn unpacked(label: &str, packed: Vec<u8>) -> Result<Vec<u8>> {
         return Ok(packed);
     }
     let mut bytes = Vec::new();
-    match MultiGzDecoder::new(&packed[..]).take(UNPACKED + 1).read_to_end(&mut bytes) {
-        Ok(_) if bytes.len() as u64 <= UNPACKED => Ok(bytes),
+    match MultiGzDecoder::new(&packed[..]).take(LARGEST + 1).read_to_end(&mut bytes) {
+        Ok(_) if bytes.len() as u64 <= LARGEST => Ok(bytes),
         Ok(_) => Err(Failure::new("I005", "the gzip file unpacks to more than 1 GiB")
             .at(label)
             .help("unpack it with gunzip, and give the unpacked file")),

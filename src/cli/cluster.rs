@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{self, JoinHandle};
@@ -59,7 +60,15 @@ struct Head<'a> {
 /// Digest of the running program: a node with another build would answer something else. O(bytes of the program), some
 /// tenths of a second.
 pub(crate) fn digest_of_program() -> io::Result<String> {
-    let (mut file, mut hasher) = (File::open(std::env::current_exe()?)?, Sha256::new());
+    digest_of_file(&std::env::current_exe()?)
+}
+
+/// Digest of a regular file; any other is an error. O(bytes).
+pub(crate) fn digest_of_file(path: &Path) -> io::Result<String> {
+    let (mut file, mut hasher) = (File::open(path)?, Sha256::new());
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
     let mut chunk = vec![0; 1 << 20];
     loop {
         match file.read(&mut chunk)? {

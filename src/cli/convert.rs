@@ -22,6 +22,7 @@ pub(crate) fn run(arguments: &ConvertArguments) -> Result<Exit> {
         arguments.cluster.as_deref(),
         arguments.plan_of.as_deref(),
     ])?;
+    files::outputs(&[("OUT", Some(&arguments.output))])?;
     let text = text(arguments)?;
     if is_standard(&arguments.output) {
         output::data(&text)?;

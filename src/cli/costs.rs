@@ -29,6 +29,7 @@ pub(crate) fn run(arguments: &CostsArguments) -> Result<Exit> {
 }
 
 fn import(arguments: &ImportCostsArguments) -> Result<()> {
+    files::outputs(&[("--out", arguments.out.as_deref())])?;
     let mut all = CostsDocument::new("");
     for source in &arguments.sources {
         let document = match source.is_dir() {
@@ -62,6 +63,7 @@ fn import(arguments: &ImportCostsArguments) -> Result<()> {
 
 /// The tables of an installed `aiconfigurator-core`.
 fn of_folder(folder: &Path, arguments: &ImportCostsArguments) -> Result<CostsDocument> {
+    files::kept_tables(folder)?;
     let classes = match (&arguments.class, arguments.systems.as_slice()) {
         (None, _) => BTreeMap::new(),
         (Some(class), [system]) => BTreeMap::from([(system.clone(), class.clone())]),

@@ -23,6 +23,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit> {
         output::result(&list())?;
         return Ok(Exit::Done);
     };
+    files::outputs(&[("--out", arguments.out.as_deref())])?;
     if let Some(exit) = export_if_joint(arguments, plan, to)? {
         return Ok(exit);
     }

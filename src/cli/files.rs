@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use flate2::read::MultiGzDecoder;
-use stagewright::files::{GZIP, HELD, large, replace, unpacked, unreadable};
+use stagewright::files::{GZIP, HELD, drain, large, replace, unpacked, whole};
 pub(crate) use stagewright::files::{Input, Opened};
 
 use super::error::{CliError, Result};
@@ -40,8 +40,11 @@ pub(crate) enum Outputs {
     Standard,
 }
 
+/// Files that exist and that the command will write, with the options that name them.
+static WRITTEN: Mutex<Vec<(String, PathBuf)>> = Mutex::new(Vec::new());
+
 /// Rejects a command that writes one file for two options, and says whether one of them is standard output. Anything
-/// but a regular file takes both.
+/// but a regular file takes both. From then on the command refuses to read these files, so it is called first.
 pub(crate) fn outputs(outputs: &[(&str, Option<&Path>)]) -> Result<Outputs> {
     // A file that is not there yet is told by its folder.
     let place = |path: &Path| {
@@ -63,12 +66,63 @@ pub(crate) fn outputs(outputs: &[(&str, Option<&Path>)]) -> Result<Outputs> {
             .help("give each its own file"));
         }
     }
+    let written = given.into_iter().map(|(option, path)| (option.to_owned(), path));
+    WRITTEN.lock().unwrap_or_else(PoisonError::into_inner).extend(written);
     let is_standard = outputs.iter().any(|(_, path)| path.is_some_and(is_standard));
     Ok(if is_standard { Outputs::Standard } else { Outputs::Files })
 }
 
+/// Rejects an input that the command will overwrite, by whatever name or link.
+///
+/// # Errors
+/// If it is one of the files of [`outputs`] (U001).
+pub(crate) fn kept(path: &Path) -> Result<()> {
+    no_output(path, |output| is_same(path, output))
+}
+
+/// The same for the tables in a folder.
+pub(crate) fn kept_tables(folder: &Path) -> Result<()> {
+    let place = fs::canonicalize(folder);
+    no_output(folder, |output| {
+        let is_table = output.extension().is_some_and(|extension| extension == "parquet");
+        is_table && output.is_file() && place.as_ref().is_ok_and(|place| output.starts_with(place))
+    })
+}
+
+fn no_output(path: &Path, is_read: impl Fn(&Path) -> bool) -> Result<()> {
+    let written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
+    match written.iter().find(|(_, output)| is_read(output)) {
+        Some((option, _)) => Err(CliError::new(
+            "U001",
+            format!("{option} would overwrite {}, which the command reads", path.display()),
+        )
+        .at(option)
+        .help("give another file")),
+        None => Ok(()),
+    }
+}
+
+/// Whether two paths are of one regular file, perhaps through links.
+#[cfg(unix)]
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let identity = |path: &Path| {
+        let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+        Some((metadata.dev(), metadata.ino()))
+    };
+    identity(one).is_some_and(|file| identity(other) == Some(file))
+}
+
+/// Whether two paths are of one regular file, perhaps through links.
+#[cfg(not(unix))]
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| fs::canonicalize(path).ok().filter(|path| path.is_file());
+    place(one).is_some_and(|file| place(other) == Some(file))
+}
+
 /// Opens a file. Small or compressed files, standard input and pipes are read whole.
 pub(crate) fn open(path: &Path) -> Result<Opened> {
+    kept(path)?;
     match large(path).filter(|_| !is_standard(path)) {
         Some(file) => Ok(Opened::File(path.display().to_string(), file)),
         None => read(path).map(Opened::Memory),
@@ -76,7 +130,7 @@ pub(crate) fn open(path: &Path) -> Result<Opened> {
 }
 
 /// What was read from inputs that can be read only once, and not asked for yet.
-static READ_AHEAD: Mutex<Vec<(PathBuf, Vec<u8>)>> = Mutex::new(Vec::new());
+static READ_AHEAD: Mutex<Vec<(PathBuf, Result<Vec<u8>>)>> = Mutex::new(Vec::new());
 
 /// The first bytes of an input, unpacked; empty if it cannot be read. The input can still be read afterwards.
 pub(crate) fn head(path: &Path, count: usize) -> Vec<u8> {
@@ -85,11 +139,12 @@ pub(crate) fn head(path: &Path, count: usize) -> Vec<u8> {
     if is_file && !is_standard(path) {
         // Packed bytes of which the first ones are unpacked.
         let _unreadable = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut packed));
-    } else if !path.is_dir()
-        && let Ok(bytes) = bytes(path)
-    {
-        packed = bytes[..bytes.len().min(4096)].to_vec();
-        READ_AHEAD.lock().unwrap_or_else(PoisonError::into_inner).push((path.to_owned(), bytes));
+    } else if !path.is_dir() {
+        let read = bytes(path);
+        if let Ok(bytes) = &read {
+            packed = bytes[..bytes.len().min(4096)].to_vec();
+        }
+        READ_AHEAD.lock().unwrap_or_else(PoisonError::into_inner).push((path.to_owned(), read));
     }
     if !packed.starts_with(&GZIP) {
         packed.truncate(count);
@@ -112,30 +167,32 @@ pub(crate) fn peek(path: &Path) -> Result<Option<Input>> {
         Ok(metadata) if is_repeatable(&metadata) && metadata.len() > HELD => return Ok(None),
         Ok(metadata) if is_repeatable(&metadata) => {}
         _ => {
-            if let Ok(found) = bytes(path) {
-                let mut ahead = READ_AHEAD.lock().unwrap_or_else(PoisonError::into_inner);
-                // One to read now, and one for later.
-                ahead.extend([(path.to_owned(), found.clone()), (path.to_owned(), found)]);
-            }
+            let found = bytes(path)?;
+            let mut ahead = READ_AHEAD.lock().unwrap_or_else(PoisonError::into_inner);
+            // One to read now, and one for later.
+            ahead.extend([(path.to_owned(), Ok(found.clone())), (path.to_owned(), Ok(found))]);
         }
     }
     read(path).map(Some)
 }
 
 /// The content of a file or of standard input.
-fn bytes(path: &Path) -> io::Result<Vec<u8>> {
+fn bytes(path: &Path) -> Result<Vec<u8>> {
+    kept(path)?;
     let mut ahead = READ_AHEAD.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(at) = ahead.iter().position(|(read, _)| read == path) {
-        return Ok(ahead.swap_remove(at).1);
+        return ahead.swap_remove(at).1;
     }
     if let Some(name) = instances::name(path) {
-        return instances::document(name).map_err(|error| io::Error::other(error.cause().to_owned()));
+        return instances::document(name);
     }
-    if !is_standard(path) {
-        return fs::read(path);
-    }
-    let mut bytes = Vec::new();
-    io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+    let label = label(path);
+    if is_standard(path) { drain(io::stdin().lock(), &label) } else { whole(path, &label) }
+}
+
+/// Name of an input in errors.
+fn label(path: &Path) -> String {
+    if is_standard(path) { "standard input".into() } else { path.display().to_string() }
 }
 
 /// Reads a file, the model of an instance for `instance:NAME`, or standard input for `-`, and unpacks gzip.
@@ -143,12 +200,7 @@ pub(crate) fn read(path: &Path) -> Result<Input> {
     if let Some(name) = instances::name(path) {
         return Ok(Input { label: path.display().to_string(), bytes: instances::document(name)? });
     }
-    let standard = is_standard(path);
-    let label = if standard { "standard input".into() } else { path.display().to_string() };
-    match bytes(path) {
-        Ok(bytes) => unpack(label, bytes),
-        Err(error) => Err(unreadable(label, &error)),
-    }
+    unpack(label(path), bytes(path)?)
 }
 
 /// An input in memory, unpacked if it is compressed with gzip.

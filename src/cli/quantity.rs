@@ -4,27 +4,28 @@ use std::time::Duration;
 
 use stagewright::core::document::bytes;
 
-/// Parses a time such as `60`, `60s`, `500ms`, `2m`, `1h`; `none` means unlimited.
+/// Parses a time such as `60s`, `500ms`, `2m`, `1h`; `none` means unlimited, and 0 needs no unit.
 pub(crate) fn time(text: &str) -> Result<Option<Duration>, String> {
     const UNITS: &[(&str, f64)] =
-        &[("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("m", 60.0), ("h", 3600.0), ("", 1.0)];
+        &[("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("m", 60.0), ("h", 3600.0)];
     if text == "none" {
         return Ok(None);
     }
     let seconds = scaled(text, UNITS)
-        .ok_or_else(|| format!("`{text}` is not a duration (try 60s, 500ms, 2m, 1h or none)"))?;
+        .or_else(|| nothing(text))
+        .ok_or_else(|| unclear(text, "duration", "60s, 500ms, 2m, 1h or none"))?;
     // Values too large for a `Duration` mean unlimited.
     Ok(Duration::try_from_secs_f64(seconds).ok())
 }
 
-/// Parses a size such as `8GiB`, `512MiB`, `1GB`, `1000`; `none` means unlimited.
+/// Parses a size such as `8GiB`, `512MiB`, `1GB`, `1000B`; `none` means unlimited, and 0 needs no unit.
 pub(crate) fn size(text: &str) -> Result<Option<u64>, String> {
     if text == "none" {
         return Ok(None);
     }
-    let bytes = bytes(text).or_else(|| scaled(text, &[("", 1.0)])).ok_or_else(|| {
-        format!("`{text}` is not a size (try 8GiB, 512MiB, 1GB, a number of bytes, or none)")
-    })?;
+    let bytes = bytes(text)
+        .or_else(|| nothing(text))
+        .ok_or_else(|| unclear(text, "size", "8GiB, 512MiB, 1GB, 1000B or none"))?;
     Ok(Some(bytes as u64))
 }
 
@@ -33,6 +34,19 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     scaled(text, &[("%", 0.01), ("", 1.0)])
         .filter(|share| *share <= 1.0)
         .ok_or_else(|| format!("`{text}` is not a share from 0 to 1 (try 1% or 0.01)"))
+}
+
+/// Zero, which is the same in every unit.
+fn nothing(text: &str) -> Option<f64> {
+    scaled(text, &[("", 1.0)]).filter(|number| *number == 0.0)
+}
+
+/// The error for a text that is not a quantity, or a number without its unit.
+fn unclear(text: &str, what: &str, examples: &str) -> String {
+    match scaled(text, &[("", 1.0)]) {
+        Some(_) => format!("`{text}` has no unit (try {examples})"),
+        None => format!("`{text}` is not a {what} (try {examples})"),
+    }
 }
 
 /// Parses a finite, non-negative number and scales it by its unit.
@@ -65,5 +79,16 @@ mod tests {
         }
         assert!(share("101%").is_err());
         assert!(size("GiB").is_err());
+    }
+
+    #[test]
+    fn a_number_without_a_unit_is_refused_unless_it_is_zero() {
+        for text in ["16", " 1e3 ", "0.5"] {
+            for error in [time(text).err(), size(text).err()] {
+                assert!(error.is_some_and(|error| error.contains("has no unit (try ")), "{text}");
+            }
+        }
+        assert_eq!((time("0"), size("0")), (Ok(Some(Duration::ZERO)), Ok(Some(0))));
+        assert_eq!(size("1000B"), Ok(Some(1000)));
     }
 }

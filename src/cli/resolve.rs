@@ -26,7 +26,7 @@ use super::args::{
 };
 use super::error::{CliError, Result};
 use super::external::{self, External};
-use super::files::{Input, Opened, at_most_one_standard, is_standard, open, read};
+use super::files::{Input, Opened, at_most_one_standard, is_standard, kept, open, read};
 use super::model_options::{Kept, ModelOptions, option};
 use super::{measured, output, quantity};
 
@@ -423,7 +423,9 @@ pub(crate) fn solver(name: &str, objective: &Objective) -> Result<Chosen> {
         return Ok(Chosen { solver: Arc::new(choice.solver), label });
     }
     if let Some(command) = name.strip_prefix(external::PREFIX) {
-        return Ok(Chosen { solver: Arc::new(External::parse(command)?), label: name.into() });
+        let solver = External::parse(command)?;
+        solver.files().try_for_each(|file| kept(&file))?;
+        return Ok(Chosen { solver: Arc::new(solver), label: name.into() });
     }
     let known = registry::SOLVERS.iter().map(|entry| entry.solver.name());
     let solver = registry::named(name).ok_or_else(|| {

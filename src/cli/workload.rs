@@ -32,9 +32,9 @@ pub(crate) fn run(arguments: &WorkloadArguments) -> Result<Exit> {
 }
 
 /// Writes the first `count` problems of a recipe, each as a graph that carries its cluster.
-fn instances(recipe: &Path, count: u64, out: &Path) -> Result<Exit> {
+fn instances(path: &Path, count: u64, out: &Path) -> Result<Exit> {
     resolve::count("--count", count, 1..=MAX_PROBLEMS)?;
-    let input = files::read(recipe)?;
+    let input = files::read(path)?;
     let wrong = |error: RecipeError| {
         CliError::new(error.code(), error.to_string())
             .at(format!("{}:{}", input.label, error.place()))
@@ -44,9 +44,14 @@ fn instances(recipe: &Path, count: u64, out: &Path) -> Result<Exit> {
     files::make_folder(out)?;
     for index in 0..count {
         let Instance { name, problem, .. } = instance(&recipe, index);
+        let file = out.join(format!("{name}.json"));
+        if files::is_same(&file, path) {
+            let cause = format!("--out would overwrite {}, which the command reads", path.display());
+            return Err(CliError::new("U001", cause).at("--out").help("give another folder"));
+        }
         let cluster = Some(problem.cluster().document().clone());
         let graph = GraphDocument { cluster, ..problem.graph().document().clone() };
-        files::write(&out.join(format!("{name}.json")), &write_graph(&graph))?;
+        files::write(&file, &write_graph(&graph))?;
     }
     output::note(&format!("{count} problems in {}", out.display()));
     Ok(Exit::Done)

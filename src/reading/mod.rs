@@ -20,17 +20,17 @@ use stagewright_core::document::{
 use stagewright_core::memory;
 use stagewright_costs::Coverage;
 use stagewright_formats::layers::keep_whole;
-use stagewright_formats::{Foreign, ImportOptions, Imported, import_file, import_model};
+use stagewright_formats::{Foreign, ImportOptions, Imported, import_file, import_model, is_streamed};
 
 use crate::failure::Result;
-use crate::files::{Input, Opened};
+use crate::files::{Input, LARGEST, Opened, too_large, unreadable};
 pub use measured::{measured, sources};
 pub use options::{import_options, suit};
 
 /// Reads a model, with its label in errors; a large file only as far as its format needs.
 ///
 /// # Errors
-/// If it is not a valid model.
+/// If it is not a valid model, or too large for a format that is held whole (I006).
 pub fn import(opened: Opened, options: &ImportOptions) -> Result<(String, Imported)> {
     let (label, model) = match opened {
         Opened::Memory(Input { label, bytes }) => {
@@ -38,6 +38,11 @@ pub fn import(opened: Opened, options: &ImportOptions) -> Result<(String, Import
             (label, model)
         }
         Opened::File(label, mut file) => {
+            let failed = |error: std::io::Error| unreadable(label.as_str(), &error);
+            let is_large = file.metadata().map_err(failed)?.len() > LARGEST;
+            if is_large && !is_streamed(&mut file, options).map_err(failed)? {
+                return Err(too_large(&label));
+            }
             let model = import_file(&label, &mut file, options);
             (label, model)
         }

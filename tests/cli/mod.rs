@@ -1,5 +1,6 @@
 //! End-to-end tests of the command line, with the built binary.
 
+mod inputs;
 mod instances;
 mod joint;
 mod kept;

@@ -24,6 +24,7 @@ use crate::document::{ClassDocument, LinkDocument, OperatorDocument, Pass, Preci
 use crate::graph::ClassId;
 use crate::graph::{Graph, OpId, TensorId};
 use crate::kernel;
+use crate::tolerance::SMALLEST_SECONDS;
 
 /// Error in the derivation of costs.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -62,6 +63,14 @@ pub enum CostError {
         sum: f64,
         /// The operator or tensor with the largest share.
         largest: String,
+    },
+    /// A time above zero that is shorter than [`SMALLEST_SECONDS`](crate::tolerance::SMALLEST_SECONDS).
+    #[error("{what} takes {seconds:e} s; the shortest time above zero is {SMALLEST_SECONDS:e} s")]
+    Underflow {
+        /// What takes the time, and where.
+        what: String,
+        /// Its seconds.
+        seconds: f64,
     },
 }
 
@@ -137,6 +146,41 @@ impl CostTable {
             }
         }
         Ok(CostTable { kinds, groups, seconds, transfer, uplink, gradient, gradient_uplink })
+    }
+
+    /// Checks that no time is so short that its reciprocal, or its ratio to another, is not finite. O((kinds + groups) ·
+    /// (operators + tensors)).
+    ///
+    /// # Errors
+    /// [`CostError::Underflow`] for the first time that is.
+    pub(crate) fn check_shortest(&self, graph: &Graph, cluster: &Cluster) -> Result<(), CostError> {
+        let kind = |at: usize| format!("kind `{}`", cluster.kind(at).name);
+        let group = |at: usize| format!("the uplink of group `{}`", cluster.document().groups[at].name);
+        let operator = |at: usize| {
+            let op = graph.operators().nth(at).map(|op| graph.operator(op).name.as_str());
+            format!("operator `{}`", op.unwrap_or_default())
+        };
+        let tensor = |at: usize| {
+            let tensor = graph.tensors().nth(at).map(|tensor| graph.tensor_name(tensor).to_string());
+            format!("tensor {at} ({})", tensor.unwrap_or_default())
+        };
+        let parameter = |at: usize| format!("the gradient of parameter `{}`", graph.parameters()[at].name);
+        let seconds: Vec<f64> = self.seconds.iter().map(|seconds| seconds.unwrap_or(0.0)).collect();
+        let tables: [(&[f64], usize, &dyn Fn(usize) -> String, &dyn Fn(usize) -> String); 5] = [
+            (&seconds, self.kinds, &operator, &kind),
+            (&self.transfer, self.kinds, &tensor, &kind),
+            (&self.uplink, self.groups, &tensor, &group),
+            (&self.gradient, self.kinds, &parameter, &kind),
+            (&self.gradient_uplink, self.groups, &parameter, &group),
+        ];
+        for (table, width, row, column) in tables {
+            let is_short = |seconds: &f64| *seconds > 0.0 && *seconds < SMALLEST_SECONDS;
+            if let Some(at) = table.iter().position(is_short) {
+                let what = format!("{} on {}", row(at / width), column(at % width));
+                return Err(CostError::Underflow { what, seconds: table[at] });
+            }
+        }
+        Ok(())
     }
 
     /// Divides among `microbatches` what happens once an iteration: updates of the parameters, tensors that only they

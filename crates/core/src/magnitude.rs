@@ -1,8 +1,9 @@
-//! Overflow checks for sums over a problem.
+//! Overflow checks for sums over a problem, and underflow checks for its times.
 //!
 //! Finite costs may still overflow in a sum, and the difference of two infinite sums is NaN. Every quantity
 //! of a placement is part of a sum over the whole graph, so it suffices that these sums are far below the
-//! largest double: a problem with a sum above [`LARGEST_SUM`] is rejected.
+//! largest double: a problem with a sum above [`LARGEST_SUM`] is rejected. The reciprocal of a tiny time overflows as
+//! well, so a time between zero and [`SMALLEST_SECONDS`](crate::tolerance::SMALLEST_SECONDS) is rejected too.
 
 use crate::cluster::Cluster;
 use crate::cost::{CostError, CostTable};
@@ -14,13 +15,14 @@ use crate::tolerance::LARGEST_SUM;
 /// Checks the sums of seconds and bytes over a graph, in time O((kinds + groups) · (operators + tensors)).
 ///
 /// # Errors
-/// [`CostError::Overflow`], naming the sum and its largest term.
+/// [`CostError::Overflow`], naming the sum and its largest term, or [`CostError::Underflow`], naming the time.
 pub(crate) fn check(
     graph: &Graph,
     cluster: &Cluster,
     costs: &CostTable,
     objective: &Objective,
 ) -> Result<(), CostError> {
+    costs.check_shortest(graph, cluster)?;
     let kinds: Vec<usize> = (0..cluster.kind_count()).filter(|&kind| cluster.kind(kind).count > 0).collect();
     let slowest =
         |seconds: &dyn Fn(usize) -> f64| kinds.iter().map(|&kind| seconds(kind)).fold(0.0, f64::max);
@@ -151,15 +153,19 @@ mod tests {
             }
         }
 
-        /// Message of the overflow, if any.
-        fn overflow(self) -> Option<String> {
+        fn problem(self) -> Result<Problem, ProblemError> {
             let mut builder = GraphBuilder::new("pair");
             builder.operator(self.operator.clone());
             builder.operator(OperatorDocument { name: "b".into(), ..self.operator });
             builder.timed_tensor(self.tensor);
             let graph = builder.build().expect("each figure is finite");
             let cluster = Cluster::from_document(self.cluster).expect("each figure is finite");
-            match Problem::new(graph, cluster, self.objective, PinsDocument::default()) {
+            Problem::new(graph, cluster, self.objective, PinsDocument::default())
+        }
+
+        /// Message of the overflow, if any.
+        fn overflow(self) -> Option<String> {
+            match self.problem() {
                 Ok(_) => None,
                 Err(error @ ProblemError::Cost(CostError::Overflow { .. })) => {
                     assert_eq!(error.code(), "P002");
@@ -212,7 +218,7 @@ mod tests {
     #[test]
     fn what_only_the_makespan_sums_is_checked_for_it_alone() {
         let bytes = |pair: &mut Pair| {
-            pair.tensor.bytes = 1e301;
+            pair.tensor.bytes = 1e201;
             pair.cluster.groups[0].uplink.bandwidth = 1e10;
         };
         let matrix = |pair: &mut Pair| {
@@ -231,6 +237,26 @@ mod tests {
             matrix(pair);
             makespan(pair);
         }));
+    }
+
+    #[test]
+    fn a_time_whose_reciprocal_overflows_is_named() {
+        let error = |change: &dyn Fn(&mut Pair)| {
+            let mut pair = Pair::new();
+            change(&mut pair);
+            pair.problem().expect_err("a time that is too short")
+        };
+        let short = [
+            error(&|pair| pair.operator.seconds = [("acc".into(), 5e-324)].into()),
+            error(&|pair| pair.tensor.seconds = [("acc".into(), 1e-310)].into()),
+            error(&|pair| pair.cluster.groups[0].uplink.bandwidth = 1e308),
+        ];
+        let named = ["operator `a` on kind `acc`", "tensor 0 (ab) on kind `acc`", "the uplink of group `box`"];
+        for (error, name) in short.iter().zip(named) {
+            assert_eq!(error.code(), "P009");
+            assert!(error.to_string().contains(name), "{error}");
+        }
+        assert_eq!(after(|pair| pair.operator.seconds = [("acc".into(), 0.0)].into()), None);
     }
 
     #[test]

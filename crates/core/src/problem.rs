@@ -72,6 +72,7 @@ impl ProblemError {
             ProblemError::EmptyPin { .. } => "P006",
             ProblemError::NoLinkForReplicas { .. } => "P007",
             ProblemError::WholeBackward => "P008",
+            ProblemError::Cost(CostError::Underflow { .. }) => "P009",
         }
     }
 
@@ -86,6 +87,9 @@ impl ProblemError {
             }
             ProblemError::Cost(CostError::Overflow { .. }) => {
                 "correct the figures: times are in seconds, sizes in bytes"
+            }
+            ProblemError::Cost(CostError::Underflow { .. }) => {
+                "correct the figure, or give 0 for what takes no time: times are in seconds"
             }
             ProblemError::Objective(_) => "correct the options",
             ProblemError::UnknownPinnedOperator { .. } => "correct the name or drop the pin",

@@ -14,8 +14,13 @@ pub const OPTIMAL_RELATIVE: f64 = 1e-9;
 pub const MEMORY_RELATIVE: f64 = 1e-9;
 
 /// Maximum sum of the costs or bytes of a whole problem. Solvers double such sums and multiply them by prices
-/// and counts of devices, which leaves them finite; no cluster computes for 10³⁰⁰ seconds.
-pub const LARGEST_SUM: f64 = 1e300;
+/// and counts of devices, which leaves them finite, and so are their ratios to [`SMALLEST_SECONDS`]; no cluster computes
+/// for 10²⁰⁰ seconds.
+pub const LARGEST_SUM: f64 = 1e200;
+
+/// Shortest time above zero, in seconds, of a problem. Rates are reciprocals of times, multiplied by samples and tokens,
+/// and speed-ups are ratios of times, so both stay finite; light crosses no nucleus in 10⁻¹⁰⁰ seconds.
+pub const SMALLEST_SECONDS: f64 = 1e-100;
 
 /// `bound` lowered by the tolerance for summation order and pruning, so that it stays a bound.
 pub fn round_down(bound: f64) -> f64 {

@@ -125,8 +125,10 @@ enum Import {
     /// Reads the whole file from memory.
     Bytes(fn(&str, &[u8], &ImportOptions) -> Result<Imported>),
     /// Reads a stream, recognised by its first [`HEAD`] bytes.
-    Stream(fn(&str, &mut dyn Stream, &ImportOptions) -> Result<Imported>),
+    Stream(StreamImport),
 }
+
+type StreamImport = fn(&str, &mut dyn Stream, &ImportOptions) -> Result<Imported>;
 
 /// A file that is read in part.
 pub trait Stream: Read + Seek {}
@@ -282,15 +284,8 @@ pub fn import_model(label: &str, bytes: &[u8], options: &ImportOptions) -> Resul
 /// If the model is invalid, as for [`import_model`], or if the file cannot be read (F011).
 pub fn import_file(label: &str, file: &mut dyn Stream, options: &ImportOptions) -> Result<Imported> {
     let failed = |error: std::io::Error| unreadable(label, &error);
-    let mut bytes = Vec::new();
-    (&mut *file).take(HEAD).read_to_end(&mut bytes).map_err(failed)?;
-    let streamed = |entry: &&FormatEntry| match (options.format, &entry.import) {
-        (_, Import::Bytes(_)) => false,
-        (Some(format), _) => entry.format == format,
-        (None, _) => (entry.detect)(&bytes, &Sniff::default()),
-    };
-    if let Some(FormatEntry { import: Import::Stream(import), .. }) = FORMATS.iter().find(streamed) {
-        file.seek(SeekFrom::Start(0)).map_err(failed)?;
+    let mut bytes = head(file).map_err(failed)?;
+    if let Some(import) = streamed(&bytes, options) {
         return import(label, file, options).map(|imported| options.finish(imported));
     }
     // Such files are large, and their head suffices to recognise them.
@@ -299,8 +294,33 @@ pub fn import_file(label: &str, file: &mut dyn Stream, options: &ImportOptions) 
     {
         return Err(foreign.refused(label));
     }
+    bytes.clear();
     file.read_to_end(&mut bytes).map_err(failed)?;
     import_model(label, &bytes, options)
+}
+
+/// Whether a file is read as a stream, whatever its size, instead of being held whole. It is at its start afterwards.
+///
+/// # Errors
+/// If its first bytes cannot be read.
+pub fn is_streamed(file: &mut dyn Stream, options: &ImportOptions) -> std::io::Result<bool> {
+    Ok(streamed(&head(file)?, options).is_some())
+}
+
+/// The first bytes of a file, which is at its start afterwards.
+fn head(file: &mut dyn Stream) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    (&mut *file).take(HEAD).read_to_end(&mut bytes)?;
+    file.seek(SeekFrom::Start(0)).map(|_| bytes)
+}
+
+/// Import function of the format of a file with this start, if it is read as a stream.
+fn streamed(head: &[u8], options: &ImportOptions) -> Option<StreamImport> {
+    FORMATS.iter().find_map(|entry| match (options.format, &entry.import) {
+        (Some(format), Import::Stream(import)) => (entry.format == format).then_some(*import),
+        (None, Import::Stream(import)) => (entry.detect)(head, &Sniff::default()).then_some(*import),
+        (_, Import::Bytes(_)) => None,
+    })
 }
 
 fn unreadable(label: &str, error: &std::io::Error) -> InputError {

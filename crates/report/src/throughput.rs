@@ -32,7 +32,8 @@ fn batches(objective: &ObjectiveDocument, value: f64) -> Option<f64> {
         Schedule::None => 1.0,
         _ => f64::from(objective.microbatches.unwrap_or(1)),
     };
-    (objective.kind == ObjectiveKind::Throughput && value > 0.0).then(|| microbatches / value)
+    let rate = (objective.kind == ObjectiveKind::Throughput && value > 0.0).then(|| microbatches / value);
+    rate.filter(|rate| rate.is_finite())
 }
 
 /// Throughput in words: in samples and tokens per second if they are known.

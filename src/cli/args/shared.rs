@@ -31,7 +31,7 @@ pub(crate) struct AroundArguments {
     /// Pins file: operators, and the devices, kinds or classes that each may use
     #[arg(long, value_name = "FILE")]
     pub(crate) pins: Option<PathBuf>,
-    /// Memory to keep free on every device except hosts, instead of the cluster's reserve: 1GiB, none
+    /// Memory to keep free on every device except hosts, instead of the cluster's reserve: 16GiB, none
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory_reserve: Option<String>,
     /// Measurements that price the model instead of the roofline, in any format that `costs import` reads; repeat for

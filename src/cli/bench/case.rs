@@ -6,10 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Instant;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use stagewright::core::document::{JointPlanDocument, PlanDocument, StrategyPlanDocument};
 use stagewright::core::solver::StopReason;
 use tempfile::NamedTempFile;
@@ -22,7 +19,7 @@ use super::suite::Suite;
 use super::variant::Variant;
 use crate::cli::error::{CliError, Result};
 use crate::cli::external::External;
-use crate::cli::instances;
+use crate::cli::{cluster, instances};
 
 /// One combination of a suite.
 pub(super) struct Case {
@@ -135,17 +132,13 @@ impl Case {
     /// Journal key: everything that the outcome depends on. That is the command, the number of runs, the content of the
     /// files, and the digest of the program; but not the number of jobs, so that a suite can be resumed with any.
     pub(super) fn key(&self, suite: &Suite, program: &str) -> Vec<String> {
-        let contents = [Some(&self.input), self.cluster.as_ref()].map(|path| {
-            // A cluster may be given by name, not as a file.
-            let bytes = path.and_then(|path| std::fs::read(path).ok());
-            bytes.map(|bytes| BASE64.encode(Sha256::digest(bytes))).unwrap_or_default()
-        });
+        let digest = |file: &Path| cluster::digest_of_file(file).unwrap_or_default();
+        // A cluster may be given by name, not as a file.
+        let contents = [Some(&self.input), self.cluster.as_ref()]
+            .map(|path| path.map(|path| digest(Path::new(path))).unwrap_or_default());
         let key = [program.to_owned(), format!("runs {}", suite.repeat), self.solver.clone()]
             .into_iter()
             .chain(contents);
-        let digest = |file: &Path| {
-            std::fs::read(file).map(|bytes| BASE64.encode(Sha256::digest(bytes))).unwrap_or_default()
-        };
         let method: Vec<String> = match &self.method {
             Method::Solver => Vec::new(),
             Method::Variant(variant) => {
@@ -158,6 +151,20 @@ impl Case {
         };
         let watched = suite.convergence.as_ref().map(|_| "convergence".to_owned());
         key.chain(method).chain(watched).chain(self.plan(suite)).chain(self.problem(suite)).collect()
+    }
+
+    /// Files that a run of the case reads; a cluster may be given by name.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let method = match &self.method {
+            Method::Solver => Vec::new(),
+            Method::Variant(variant) => {
+                variant.checkpoint.iter().cloned().chain(variant.start(&stem(&self.input))).collect()
+            }
+            Method::Command(command) => command.files().collect(),
+            Method::Plan(file) => vec![file.clone()],
+        };
+        let given = [Some(&self.input), self.cluster.as_ref()].into_iter().flatten();
+        given.map(PathBuf::from).chain(method).collect()
     }
 
     /// The variant, if it is one.

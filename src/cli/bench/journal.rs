@@ -68,6 +68,7 @@ impl Journal {
             let program = if identified { digest()? } else { String::new() };
             return Ok(Journal { done: BTreeMap::new(), file: None, label: String::new(), program });
         };
+        files::kept(path)?;
         let label = path.display().to_string();
         let bad = |cause: String| {
             CliError::new("B005", cause).at(label.clone()).help("give a journal of `bench`, or a new file")

@@ -100,6 +100,7 @@ impl Bench {
     /// A run of a suite, or of one of its shards.
     fn new(suite: Suite, journal: Journal, shard: Option<Shard>) -> Result<Bench> {
         let mut cases = suite.cases();
+        cases.iter().flat_map(Case::files).try_for_each(|file| files::kept(&file))?;
         cases.retain(|case| shard.is_none_or(|shard| shard.has(case.number)));
         let baseline = suite.baseline.as_ref().map(Baseline::read).transpose()?.flatten();
         Ok(Bench { baseline, journal, cases, suite })

@@ -17,6 +17,7 @@ use crate::cli::files::{self, is_standard};
 use crate::cli::{output, resolve};
 
 pub(super) fn run(library: &Library, arguments: &ShowArguments) -> Result<Exit> {
+    files::outputs(&[("--out", arguments.out.as_deref())])?;
     let entry = library.find(&arguments.name)?;
     let document = match arguments {
         ShowArguments { model: true, .. } => text(model::text(library, entry, None)?),

@@ -88,7 +88,7 @@ def load(
     Args:
         path: The file: ONNX, OpenVINO IR, native JSON or a profile; optionally compressed with gzip.
         batch: Number of samples, for a symbolic dimension that is the batch (ONNX).
-        dims: Sizes of other symbolic dimensions by name (ONNX).
+        dims: Sizes of other symbolic dimensions by name, each of which the model has (ONNX).
         context: Number of tokens in a key-value cache that the model leaves open (ONNX).
         sequences: Number of sequences with a key-value cache; by default the batch (ONNX).
         precision: Cast all floating-point numbers to this precision (ONNX, OpenVINO).

@@ -283,9 +283,9 @@ fn what_makes_no_flow_is_named() {
     says("bytes of copy 0 is -1, expected a finite number of at least 0", &|flow| {
         flow.tensor(0, -1.0, []);
     });
-    says("the sum with seconds of operator 3 exceeds 1e300", &|flow| {
-        flow.operator(Operator { seconds: 9e299, ..operator });
-        flow.operator(Operator { seconds: 9e299, ..operator });
+    says("the sum with seconds of operator 3 exceeds 1e200", &|flow| {
+        flow.operator(Operator { seconds: 9e199, ..operator });
+        flow.operator(Operator { seconds: 9e199, ..operator });
     });
     says("port of transfer 0 is 1, expected less than 1", &|flow| {
         flow.tensor(0, 1.0, []);

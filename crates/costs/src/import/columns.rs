@@ -1,7 +1,8 @@
 //! Columns of a Parquet file.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -81,7 +82,13 @@ pub(super) fn read(path: &Path, columns: &[Column]) -> Result<Columns, InputErro
     if size > LARGEST_FILE {
         return Err(unreadable(format!("{size} bytes are more than {LARGEST_FILE}")));
     }
-    let bytes = fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+    // A device has a size of 0, and no end.
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(LARGEST_FILE + 1).read_to_end(&mut bytes));
+    read.map_err(|error| unreadable(error.to_string()))?;
+    if bytes.len() as u64 > LARGEST_FILE {
+        return Err(unreadable(format!("more than {LARGEST_FILE} bytes")));
+    }
     if bytes.starts_with(LFS_POINTER) {
         return Err(InputError::new(
             "Q004",

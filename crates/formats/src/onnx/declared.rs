@@ -1,5 +1,7 @@
 //! Declared values of a file: inputs, outputs and `value_info`, with the batch in place of open dimensions.
 
+use std::collections::BTreeSet;
+
 use rustc_hash::FxHashMap;
 
 use super::proto::tensor_shape_proto::dimension::Value as Dimension;
@@ -8,6 +10,7 @@ use super::proto::{GraphProto, TypeProto, ValueInfoProto, tensor_shape_proto};
 use super::value::{LARGEST_DIM, LARGEST_RANK, Value};
 use super::walk::is_cache;
 use crate::error::{InputError, Result};
+use crate::nearest::instead;
 use crate::options::ImportOptions;
 
 /// Declared values of known shape.
@@ -39,18 +42,20 @@ impl<'a> Declared<'a> {
             let help = format!("give at most {LARGEST_DIM}");
             return Err(InputError::at_path("M010", label, "graph.input", message, help));
         }
+        check_names(label, graph, options)?;
         let mut bound: FxHashMap<String, u64> =
             options.dims.iter().map(|(name, &size)| (name.clone(), size)).collect();
-        let mut used = false;
+        // Whether the batch and the number of sequences are the size of an input.
+        let mut used = (false, false);
         let inputs: Vec<(usize, &ValueInfoProto)> =
             graph.input.iter().enumerate().filter(|(_, input)| !is_constant(input.name())).collect();
         for (_, input) in &inputs {
-            let is_past = is_past(input);
-            let open = if is_past { options.sequences.or(batch) } else { batch.or(options.sequences) };
+            let takes_batch = options.sequences.is_none() || (!is_past(input) && batch.is_some());
+            let open = if takes_batch { batch } else { options.sequences };
             if let (Some(first), Some(batch)) = (dims(input).and_then(|dims| dims.first()), open)
                 && size(first, &bound).is_none()
             {
-                used = true;
+                used = (used.0 || takes_batch, used.1 || !takes_batch);
                 // An empty name does not identify other dimensions without a name.
                 if let Some(Dimension::DimParam(name)) = &first.value
                     && !name.is_empty()
@@ -80,7 +85,13 @@ impl<'a> Declared<'a> {
             );
             return Err(InputError::at_path("M010", label, "graph.input", message, help));
         }
-        if let (Some(batch), false) = (batch, used) {
+        if let (Some(sequences), false) = (options.sequences, used.1) {
+            let help =
+                "leave --sequences out, or export the model with past keys and values of a symbolic number of sequences";
+            let message = format!("{sequences} sequences are given, but no input has a symbolic number of them");
+            return Err(InputError::at_path("M010", label, "graph.input", message, help));
+        }
+        if let (Some(batch), false) = (batch, used.0) {
             let help = "leave --batch out, or export the model with a symbolic batch";
             let message = format!("a batch of {batch} is given, but no input has a symbolic first dimension");
             return Err(InputError::at_path("M010", label, "graph.input", message, help));
@@ -110,6 +121,38 @@ impl<'a> Declared<'a> {
             }
         }
         values
+    }
+}
+
+/// Rejects sizes of dimensions that the model does not name.
+fn check_names(label: &str, graph: &GraphProto, options: &ImportOptions) -> Result<()> {
+    if options.dims.is_empty() {
+        return Ok(());
+    }
+    let mut known = BTreeSet::new();
+    names(graph, &mut known);
+    let Some(unknown) = options.dims.keys().find(|name| !known.contains(name.as_str())) else { return Ok(()) };
+    let help = match known.is_empty() {
+        true => "leave it out: the model names no dimension".to_owned(),
+        false => instead(unknown, known.into_iter()),
+    };
+    let message = format!("no dimension of the model is named `{unknown}`");
+    Err(InputError::at_path("M010", label, "graph.input", message, help))
+}
+
+/// Names of the dimensions in the declarations of a graph and of the bodies of its nodes, and those that sums consist
+/// of.
+fn names<'a>(graph: &'a GraphProto, known: &mut BTreeSet<&'a str>) {
+    let infos = graph.input.iter().chain(&graph.value_info).chain(&graph.output);
+    for dim in infos.filter_map(dims).flatten() {
+        if let Some(Dimension::DimParam(name)) = &dim.value {
+            let parts = name.split('+').map(str::trim).filter(|part| part.parse::<u64>().is_err());
+            known.extend(parts.chain([name.as_str()]).filter(|name| !name.is_empty()));
+        }
+    }
+    let attributes = graph.node.iter().flat_map(|node| &node.attribute);
+    for body in attributes.flat_map(|attribute| attribute.g.iter().chain(&attribute.graphs)) {
+        names(body, known);
     }
 }
 

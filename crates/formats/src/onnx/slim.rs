@@ -3,19 +3,33 @@
 //! A model is one protobuf message, most of it weights, and may be larger than memory. Planning needs the
 //! graph, the shapes of the weights, and the values of small tensors that shapes are computed from. So the
 //! file is read once, as a stream: a message that can hold weights is rebuilt without them, everything else
-//! is copied, and the result is a valid message of the same type that any decoder reads.
+//! is copied, and the result is a valid message of the same type that any decoder reads. Constants that are not
+//! weights, `Constant` nodes and initialisers of integers, are told apart by their bytes: a digest takes the place of
+//! those that are left out.
 //!
 //! Only lengths can be false in a protobuf message. Each is checked against the enclosing message before
 //! anything is read, so that a file of n bytes costs O(n) memory at most.
 
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 
-use super::value::MAX_CONTENT;
+use prost::Message as _;
+use sha2::{Digest, Sha256};
+
+use super::equal::DIGEST;
+use super::proto::StringStringEntryProto;
+use super::value::{MAX_CONTENT, is_parameter};
 use crate::Stream;
 use crate::error::{At, InputError, Result};
 
 /// Bytes of values kept per tensor: enough for all that are read, each of which takes at most ten.
 const KEPT_VALUES: usize = 10 * MAX_CONTENT;
+
+/// Largest number of bytes of a model without its weights, as of any model that is held whole.
+const LARGEST_KEPT: u64 = 1 << 30;
+
+/// Numbers of the fields of a tensor with its element type and its metadata.
+const DATA_TYPE: u64 = 2;
+const METADATA: u64 = 16;
 
 /// Deepest nesting of messages. The decoder would reject deeper ones as well.
 const DEEPEST: u32 = 64;
@@ -28,6 +42,8 @@ enum Message {
     Node,
     Attribute,
     Tensor,
+    /// A tensor of an attribute.
+    Literal,
     SparseTensor,
     Function,
 }
@@ -50,12 +66,15 @@ impl Message {
             // Training steps, metadata of the model, and documentation.
             (Message::Model, 6 | 14 | 20) | (Message::Graph, 10 | 14 | 16) | (Message::Node, 6) => Fate::Drop,
             (Message::Graph, 1) | (Message::Function, 7) => Fate::Descend(Message::Node),
-            (Message::Graph, 5) | (Message::Attribute, 5 | 10) => Fate::Descend(Message::Tensor),
+            (Message::Graph, 5) => Fate::Descend(Message::Tensor),
+            (Message::Attribute, 5 | 10) => Fate::Descend(Message::Literal),
             (Message::SparseTensor, 1 | 2) => Fate::Descend(Message::Tensor),
             (Message::Graph, 15) | (Message::Attribute, 22 | 23) => Fate::Descend(Message::SparseTensor),
             (Message::Node, 5) => Fate::Descend(Message::Attribute),
             (Message::Attribute, 6 | 11) => Fate::Descend(Message::Graph),
-            (Message::Tensor, 4..=7 | 9..=11) => Fate::Value,
+            (Message::Tensor | Message::Literal, 4..=7 | 9..=11) => Fate::Value,
+            // Documentation and metadata, in which a file could claim a digest.
+            (Message::Tensor | Message::Literal, 12 | 16) => Fate::Drop,
             _ => Fate::Copy,
         }
     }
@@ -67,7 +86,7 @@ pub(super) fn slim(label: &str, stream: &mut dyn Stream) -> Result<Vec<u8>> {
         .seek(SeekFrom::End(0))
         .and_then(|length| stream.seek(SeekFrom::Start(0)).map(|_| length))
         .map_err(|error| crate::unreadable(label, &error))?;
-    let mut reader = Reader { label, input: BufReader::with_capacity(1 << 16, stream), at: 0 };
+    let mut reader = Reader { label, input: BufReader::with_capacity(1 << 16, stream), at: 0, kept: 0 };
     reader.message(Message::Model, length, 0)
 }
 
@@ -76,6 +95,8 @@ struct Reader<'a> {
     input: BufReader<&'a mut dyn Stream>,
     /// Bytes read so far.
     at: u64,
+    /// Bytes kept so far.
+    kept: u64,
 }
 
 impl Reader<'_> {
@@ -85,8 +106,16 @@ impl Reader<'_> {
         }
         let mut out = Vec::new();
         let mut values = 0;
+        let mut digest = (message == Message::Literal).then(Sha256::new);
+        let mut is_short = false;
         while self.at < end {
             let tag = self.varint(end)?;
+            if tag >> 3 == 0 {
+                return Err(self.malformed("a field has the number 0"));
+            }
+            if self.kept > LARGEST_KEPT {
+                return Err(self.malformed("it is larger than 1 GiB without its weights"));
+            }
             let fate = message.fate(tag >> 3);
             let before = out.len();
             match tag & 7 {
@@ -94,6 +123,10 @@ impl Reader<'_> {
                     let value = self.varint(end)?;
                     put(&mut out, tag);
                     put(&mut out, value);
+                    if message == Message::Tensor && tag >> 3 == DATA_TYPE && values == 0 {
+                        let is_integer = i32::try_from(value).is_ok_and(|elem| !is_parameter(elem));
+                        digest = is_integer.then(Sha256::new);
+                    }
                 }
                 wire @ (1 | 5) => {
                     put(&mut out, tag);
@@ -105,12 +138,20 @@ impl Reader<'_> {
                     let Some(until) = until else { return Err(self.cut_off()) };
                     match fate {
                         Fate::Drop => self.skip(length)?,
-                        Fate::Value if length > KEPT_VALUES as u64 => self.skip(length)?,
+                        Fate::Value if length > KEPT_VALUES as u64 => {
+                            is_short = true;
+                            match &mut digest {
+                                Some(digest) => self.digest(length, tag, digest)?,
+                                None => self.skip(length)?,
+                            }
+                        }
                         Fate::Descend(inner) => {
                             let inner = self.message(inner, until, depth + 1)?;
                             put(&mut out, tag);
                             put(&mut out, inner.len() as u64);
                             out.extend_from_slice(&inner);
+                            // Counted inside.
+                            continue;
                         }
                         Fate::Copy | Fate::Value => {
                             put(&mut out, tag);
@@ -121,15 +162,44 @@ impl Reader<'_> {
                 }
                 _ => return Err(self.malformed("a field has an unknown wire type")),
             }
+            self.kept += (out.len() - before) as u64;
             if matches!(fate, Fate::Value) {
+                if let Some(digest) = &mut digest {
+                    digest.update(&out[before..]);
+                }
                 // Values need not be packed, and then come one by one.
                 values += out.len() - before;
                 if values > 2 * KEPT_VALUES {
+                    is_short = true;
                     out.truncate(before);
                 }
             }
         }
+        if let Some(digest) = digest.filter(|_| is_short) {
+            let digest: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+            let entry = StringStringEntryProto { key: Some(DIGEST.into()), value: Some(digest) };
+            put(&mut out, METADATA << 3 | 2);
+            put(&mut out, entry.encoded_len() as u64);
+            out.extend(entry.encode_to_vec());
+        }
         Ok(out)
+    }
+
+    /// Adds a field of bytes to a digest; the caller has checked that the message is long enough.
+    fn digest(&mut self, length: u64, tag: u64, digest: &mut Sha256) -> Result<()> {
+        digest.update(tag.to_le_bytes());
+        let until = self.at + length;
+        while self.at < until {
+            let read = self.input.fill_buf().map_err(|error| crate::unreadable(self.label, &error))?;
+            let most = usize::try_from(until - self.at).map_or(read.len(), |left| left.min(read.len()));
+            if most == 0 {
+                return Err(self.cut_off());
+            }
+            digest.update(&read[..most]);
+            self.input.consume(most);
+            self.at += most as u64;
+        }
+        Ok(())
     }
 
     fn varint(&mut self, end: u64) -> Result<u64> {

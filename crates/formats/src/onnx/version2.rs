@@ -11,7 +11,8 @@
 //!
 //! A constant computed from weights stands for them: its reader holds the weights, plus the bytes by which
 //! the constant exceeds them. A value that is both read and an output of the model makes two tensors, one
-//! without readers: a device that makes it holds it to the end.
+//! without readers: a device that makes it holds it to the end. Equal constants count once: see
+//! [`equal`](super::equal).
 
 use std::collections::BTreeMap;
 
@@ -363,6 +364,7 @@ impl Draft<'_, '_> {
     }
 
     fn constant(&self, reader: usize, value: usize, root: usize, hold: &mut Hold<'_>) {
+        let root = self.walked.first_equal(root);
         let entry = &self.walked.values[root];
         let operator = &self.walked.operators[reader];
         let bytes = |value: usize| self.walked.values[value].value.bytes().unwrap_or(0.0);
@@ -378,7 +380,7 @@ impl Draft<'_, '_> {
             readers: Vec::new(),
         };
         if entry.is_weight() && !is_statistic {
-            return hold(Held::Constant(root), reader, &|| holding(root, bytes(root), true));
+            return hold(Held::Constant(root), reader, &|| holding(root, bytes(root), !entry.is_repeated));
         }
         for &weight in entry.weights.iter() {
             hold(Held::Constant(weight), reader, &|| holding(weight, bytes(weight), true));

@@ -11,12 +11,14 @@ use stagewright_core::document::{KernelDocument, Precision};
 use super::body::Body;
 use super::call::{Call, Fault};
 use super::declared::Declared;
-use super::proto::{GraphProto, ModelProto, NodeProto};
+use super::equal::Identity;
+use super::proto::tensor_proto::DataLocation;
+use super::proto::{GraphProto, ModelProto, NodeProto, TensorProto};
 use super::value::{LARGEST_RANK, Value, cast, is_parameter, of_tensor};
 use super::work::is_amount;
-use super::{cost, infer};
+use super::{cost, infer, inline};
 use crate::error::{InputError, Result};
-use crate::options::ImportOptions;
+use crate::options::{CostRules, ImportOptions};
 
 /// Largest number of weights recorded for a constant computed from several: no constant of a model has more.
 const MAX_WEIGHTS: usize = 256;
@@ -27,6 +29,21 @@ pub(super) struct Walked<'a> {
     pub(super) operators: Vec<Operator<'a>>,
     /// Outputs of the model.
     pub(super) outputs: Vec<usize>,
+    /// Values by name, without those of bodies.
+    pub(super) names: FxHashMap<&'a str, usize>,
+}
+
+impl Walked<'_> {
+    /// The first of the constants that a runtime holds as one with a constant.
+    pub(super) fn first_equal(&self, root: usize) -> usize {
+        let first = self.values[root].number;
+        let (own, other) = (&self.values[root], &self.values[first]);
+        let is_one = match own.is_weight() {
+            true => own.is_literal && other.is_literal,
+            false => !other.is_weight(),
+        };
+        if is_one { first } else { root }
+    }
 }
 
 /// A value and its origin.
@@ -38,8 +55,14 @@ pub(super) struct Entry<'a> {
     pub(super) weights: Rc<[usize]>,
     /// Whether it is stored in the file, in an initialiser or in a `Constant`.
     pub(super) is_stored: bool,
+    /// Whether a `Constant` node stores it.
+    is_literal: bool,
+    /// Whether it is a literal that the file repeats: a weight is written once.
+    pub(super) is_repeated: bool,
     /// Whether it is quantised, with a scale.
     pub(super) is_quantized: bool,
+    /// The first constant that is equal to it, or itself.
+    number: usize,
 }
 
 impl Entry<'_> {
@@ -102,6 +125,10 @@ pub(super) struct Walk<'a> {
     versions: FxHashMap<&'a str, i64>,
     /// The main graph, and the bodies around the current node.
     pub(super) scopes: Vec<Scope<'a>>,
+    /// First constant of each identity.
+    firsts: FxHashMap<Identity, usize>,
+    /// Whether the cost rules count regions of external files.
+    has_regions: bool,
     pub(super) walked: Walked<'a>,
 }
 
@@ -125,7 +152,14 @@ pub(super) fn walk<'a>(
         precision: options.precision,
         versions: model.opset_import.iter().map(|opset| (domain(opset.domain()), opset.version())).collect(),
         scopes: vec![scope],
-        walked: Walked { values: Vec::new(), operators: Vec::new(), outputs: Vec::new() },
+        firsts: FxHashMap::default(),
+        has_regions: options.cost_rules == CostRules::Two,
+        walked: Walked {
+            values: Vec::new(),
+            operators: Vec::new(),
+            outputs: Vec::new(),
+            names: FxHashMap::default(),
+        },
     };
     for (name, value) in inputs {
         let origin = if is_cache(name, value.elem, value.rank()) { Origin::Cache } else { Origin::Input };
@@ -133,7 +167,8 @@ pub(super) fn walk<'a>(
     }
     walk.graph("graph", graph)?;
     let outputs = graph.output.iter().filter_map(|output| walk.find(output.name())).collect();
-    Ok(Walked { outputs, ..walk.walked })
+    let names = walk.scopes.pop().map(|scope| scope.names).unwrap_or_default();
+    Ok(Walked { outputs, names, ..walk.walked })
 }
 
 /// Canonical name of a domain; the standard one has two names.
@@ -144,13 +179,17 @@ pub(super) fn domain(name: &str) -> &str {
 impl<'a> Walk<'a> {
     /// Adds the initialisers and nodes of a graph to the open scope.
     pub(super) fn graph(&mut self, path: &str, graph: &'a GraphProto) -> Result<()> {
-        for (at, tensor) in graph.initializer.iter().enumerate() {
+        // An initialiser of an input is its default; what runs a body gives all its inputs.
+        let given: FxHashSet<&str> =
+            self.scopes.last().into_iter().flat_map(|scope| scope.names.keys().copied()).collect();
+        let others = |(_, tensor): &(usize, &TensorProto)| !given.contains(tensor.name());
+        for (at, tensor) in graph.initializer.iter().enumerate().filter(others) {
             let path = format!("{path}.initializer[{at}]");
             let Some(value) = of_tensor(tensor) else {
                 let message = format!("`{}` has the shape {:?}", tensor.name(), tensor.dims);
                 return Err(InputError::at_path("M009", self.label, path, message, "correct the shape"));
             };
-            self.stored(&path, tensor.name(), value)?;
+            self.stored(&path, tensor.name(), value, Some(tensor))?;
         }
         for (at, tensor) in graph.sparse_initializer.iter().enumerate() {
             let path = format!("{path}.sparse_initializer[{at}]");
@@ -161,7 +200,9 @@ impl<'a> Walk<'a> {
                 let message = "the sparse tensor has no values, or an invalid shape";
                 return Err(InputError::at_path("M009", self.label, path, message, "correct the shape"));
             };
-            self.stored(&path, values.name(), Value::new(values.data_type(), dims))?;
+            if !given.contains(values.name()) {
+                self.stored(&path, values.name(), Value::new(values.data_type(), dims), None)?;
+            }
         }
         for (at, node) in graph.node.iter().enumerate() {
             let path = format!("{path}.node[{at}] ({} `{}`)", node.op_type(), super::node_name(node));
@@ -183,7 +224,8 @@ impl<'a> Walk<'a> {
 
     /// A node with the values of its inputs.
     pub(super) fn call(&self, node: &'a NodeProto, at: &[Option<usize>]) -> Call<'_> {
-        let opset = self.versions.get(domain(node.domain())).copied().unwrap_or(1);
+        let of_model = || self.versions.get(domain(node.domain())).copied();
+        let opset = inline::opset(node).or_else(of_model).unwrap_or(1);
         let entries = &self.walked.values;
         let inputs = at.iter().map(|value| value.map(|value| &entries[value].value)).collect();
         Call { node, inputs, opset }
@@ -216,24 +258,8 @@ impl<'a> Walk<'a> {
         }
         let reads = at.iter().copied().flatten();
         if self.folds(node, reads.clone()) {
-            let root = match (
-                node.op_type(),
-                at.first().copied().flatten().map(|value| self.walked.values[value].origin),
-            ) {
-                (kind, Some(Origin::Constant { root })) if is_view(kind) => Some(root),
-                _ => None,
-            };
-            for (name, value) in outputs {
-                match root {
-                    _ if node.op_type() == "Constant" => self.stored(&path, name, value)?,
-                    Some(root) => {
-                        self.walked.values[root].is_quantized |= node.op_type() == "DequantizeLinear";
-                        self.add(&path, name, value, Origin::Constant { root })?;
-                    }
-                    None => self.folded(&path, name, value, &at)?,
-                }
-            }
-            return Ok(());
+            let opset = call.opset;
+            return self.fold(&path, node, opset, &at, outputs);
         }
         let mut seen = FxHashSet::default();
         let distinct: Vec<usize> = reads.filter(|&value| seen.insert(value)).collect();
@@ -335,7 +361,54 @@ impl<'a> Walk<'a> {
         reads.peek().is_some() && reads.all(constant)
     }
 
-    /// Adds a constant that is computed from others.
+    /// Adds the outputs of a node that is folded.
+    fn fold(
+        &mut self,
+        path: &str,
+        node: &'a NodeProto,
+        opset: i64,
+        at: &[Option<usize>],
+        outputs: Vec<(&'a str, Value)>,
+    ) -> Result<()> {
+        if node.op_type() == "Constant" {
+            let tensor = node.attribute.iter().find_map(|attribute| attribute.t.as_ref());
+            for (name, value) in outputs {
+                self.literal(path, name, value, tensor)?;
+            }
+            return Ok(());
+        }
+        let first = at.first().copied().flatten().map(|value| self.walked.values[value].origin);
+        let root = match first {
+            Some(Origin::Constant { root }) if is_view(node.op_type()) => Some(root),
+            _ => None,
+        };
+        if let Some(root) = root {
+            self.walked.values[root].is_quantized |= node.op_type() == "DequantizeLinear";
+        }
+        let weights = if root.is_some() { Rc::default() } else { self.weights_of(at) };
+        // Shapes and sizes may be those of a value that is not a constant.
+        let inputs: Option<Vec<Option<usize>>> = self
+            .all_constant(at.iter().copied().flatten())
+            .then(|| at.iter().map(|value| value.map(|value| self.walked.values[value].number)).collect());
+        let places = node.output.iter().enumerate().filter(|(_, name)| !name.is_empty());
+        for ((place, _), (name, value)) in places.zip(outputs) {
+            let computed = |inputs| Identity::computed(node, opset, place, &value, inputs, &weights);
+            let identity = Identity::content(&value).or_else(|| computed(inputs.clone()?));
+            let own = self.walked.values.len();
+            self.add(path, name, value, Origin::Constant { root: root.unwrap_or(own) })?;
+            self.walked.values[own].weights = Rc::clone(&weights);
+            self.known_by(own, identity);
+        }
+        Ok(())
+    }
+
+    /// Gives a constant the number of the first one that is equal to it.
+    fn known_by(&mut self, constant: usize, identity: Option<Identity>) {
+        let first = identity.map_or(constant, |identity| *self.firsts.entry(identity).or_insert(constant));
+        self.walked.values[constant].number = first;
+    }
+
+    /// Adds a constant that a node with a body computes from others.
     pub(super) fn folded(
         &mut self,
         path: &str,
@@ -351,10 +424,47 @@ impl<'a> Walk<'a> {
     }
 
     /// Adds a constant that is stored in the file.
-    fn stored(&mut self, path: &str, name: &'a str, value: Value) -> Result<()> {
-        let root = self.walked.values.len();
+    fn stored(
+        &mut self,
+        path: &str,
+        name: &'a str,
+        value: Value,
+        tensor: Option<&TensorProto>,
+    ) -> Result<()> {
+        let own = self.walked.values.len();
+        let external = tensor.filter(|tensor| tensor.data_location() == DataLocation::External);
+        let region = external.filter(|_| self.has_regions);
+        let region = region.and_then(|tensor| Identity::region(&value, tensor));
+        let root = region.map_or(own, |region| *self.firsts.entry(region).or_insert(own));
         self.add(path, name, value, Origin::Constant { root })?;
-        self.walked.values[root].is_stored = true;
+        let entry = &mut self.walked.values[own];
+        entry.is_stored = root == own;
+        if root == own && !entry.is_weight() {
+            let of_bytes = |tensor| Identity::stored(&entry.value, tensor, false);
+            let identity = Identity::content(&entry.value).or_else(|| of_bytes(tensor?));
+            self.known_by(own, identity);
+        }
+        Ok(())
+    }
+
+    /// Adds the constant of a node `Constant`.
+    fn literal(
+        &mut self,
+        path: &str,
+        name: &'a str,
+        value: Value,
+        tensor: Option<&TensorProto>,
+    ) -> Result<()> {
+        let own = self.walked.values.len();
+        self.stored(path, name, value, tensor)?;
+        let entry = &mut self.walked.values[own];
+        entry.is_literal = true;
+        if entry.is_weight() {
+            let identity = tensor.and_then(|tensor| Identity::stored(&entry.value, tensor, true));
+            self.known_by(own, identity);
+            let first = self.walked.values[own].number;
+            self.walked.values[first].is_repeated |= first != own;
+        }
         Ok(())
     }
 
@@ -376,8 +486,11 @@ impl<'a> Walk<'a> {
         weights
     }
 
-    /// Binds a name to a value.
+    /// Binds a name to a value; the empty name is that of none.
     pub(super) fn name(&mut self, path: &str, name: &'a str, value: usize) -> Result<()> {
+        if name.is_empty() {
+            return Ok(());
+        }
         let scope = self.scopes.last_mut().map(|scope| &mut scope.names);
         if scope.is_some_and(|names| names.insert(name, value).is_some()) {
             let help = "give every value a unique name";
@@ -395,8 +508,18 @@ impl<'a> Walk<'a> {
             let message = format!("`{name}` has the shape {:?}", value.dims);
             return Err(InputError::at_path("M009", self.label, path, message, "correct the shape"));
         }
-        let (weights, is_stored) = (Rc::default(), false);
-        self.walked.values.push(Entry { name, value, origin, weights, is_stored, is_quantized: false });
+        let number = self.walked.values.len();
+        self.walked.values.push(Entry {
+            name,
+            value,
+            origin,
+            weights: Rc::default(),
+            is_stored: false,
+            is_literal: false,
+            is_repeated: false,
+            is_quantized: false,
+            number,
+        });
         Ok(())
     }
 }

@@ -49,9 +49,9 @@ impl Whole {
             return Err(without_nodes(label));
         };
         let walked = walk::walk(label, &model, graph, options)?;
-        let types = walked.values.iter().map(|entry| {
-            let kind = TensorType { elem: entry.value.elem, dims: entry.value.dims.clone() };
-            (entry.name.to_owned(), kind)
+        let types = walked.names.iter().map(|(name, &value)| {
+            let value = &walked.values[value].value;
+            ((*name).to_owned(), TensorType { elem: value.elem, dims: value.dims.clone() })
         });
         let types = types.collect();
         let names = operator_names(&walked);

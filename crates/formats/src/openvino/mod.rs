@@ -20,6 +20,7 @@
 //! is an error. The cost rules determine the version of the document, as with ONNX.
 
 mod cost;
+mod equal;
 mod net;
 mod version1;
 mod version2;

@@ -3,7 +3,7 @@
 //!
 //! They are made like those of ONNX. Constants are folded, and so are shapes, which every port states.
 //! Weights that are stored in another type and converted, or quantised, shifted and scaled, are held and read
-//! in their stored form.
+//! in their stored form. Equal constants count once: see [`equal`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use stagewright_core::document::{
     GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, TensorDocument,
 };
 
-use super::cost;
+use super::{cost, equal};
 use super::net::Net;
 use crate::error::Result;
 use crate::fusion::{self, Role, role};
@@ -49,6 +49,8 @@ struct Draft<'a> {
     /// Operator of each placed layer.
     place: FxHashMap<usize, usize>,
     computed: Vec<bool>,
+    /// Per layer, the first constant that is equal to it, or itself.
+    firsts: Vec<usize>,
     constants: BTreeMap<Value, Constant>,
 }
 
@@ -56,7 +58,8 @@ pub(super) fn document(net: &Net<'_>, name: &str, fuses: Fusion) -> Result<Graph
     let computed = net.computed(|layer| matches!(layer.kind, "Const" | "ShapeOf"));
     let (placed, names) = net.placed(&computed)?;
     let place = placed.iter().enumerate().map(|(place, &at)| (at, place)).collect();
-    let mut draft = Draft { net, placed, names, place, computed, constants: BTreeMap::new() };
+    let firsts = equal::firsts(net, &computed);
+    let mut draft = Draft { net, placed, names, place, computed, firsts, constants: BTreeMap::new() };
     draft.find_constants();
     let mut operators = draft.operators()?;
     let parameters = draft.parameters(&mut operators);
@@ -84,6 +87,11 @@ fn is_view(kind: &str) -> bool {
 impl Draft<'_> {
     fn bytes(&self, value: Value) -> f64 {
         self.net.layers[value.0].outputs[value.1].bytes()
+    }
+
+    /// The first of the constants that a runtime holds as one with a constant.
+    fn first_equal(&self, (layer, output): Value) -> Value {
+        (self.firsts[layer], output)
     }
 
     fn is_free(&self, layer: usize) -> bool {
@@ -118,7 +126,7 @@ impl Draft<'_> {
             let port = &layer.outputs[value.1];
             // A single number is not a weight.
             if layer.kind == "Const" && port.is_parameter && port.dims.iter().any(|&dim| dim > 1) {
-                weights.insert(value);
+                weights.insert(self.first_equal(value));
             }
             // A shape does not depend on the values of its tensor.
             if layer.kind != "ShapeOf" {
@@ -198,7 +206,7 @@ impl Draft<'_> {
                     }
                 }
                 if constant.excess > ARGUMENT_BYTES {
-                    hold(value, constant.excess, false);
+                    hold(self.first_equal(value), constant.excess, false);
                 }
             }
         }

@@ -23,6 +23,7 @@ const RATE: f64 = 2e-4;
 const WARMUP: u64 = 10;
 
 pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit> {
+    files::outputs(&[("--out", Some(&arguments.out))])?;
     let objective = resolve::objective(&arguments.objective)?;
     let solving = resolve::solving(&arguments.solve)?;
     resolve::solver(learned::NAME, &objective)?;

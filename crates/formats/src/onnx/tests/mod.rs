@@ -3,11 +3,13 @@
 mod bodies;
 mod caches;
 mod edges;
+mod equal;
 mod fused;
 mod model;
 mod published;
 mod quantized;
 mod resnet;
+mod scopes;
 mod shapes;
 
 use stagewright_core::document::{GraphDocument, OperatorDocument};

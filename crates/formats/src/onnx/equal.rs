@@ -1,0 +1,174 @@
+//! Equal constants: a runtime holds one of them.
+//!
+//! Two constants are equal if the file stores the same bytes for both, or if the same operator computes both from
+//! equal constants with the same attributes: runtimes eliminate common subexpressions before they fold constants. So
+//! every constant has a number, that of the first one equal to it, and an expression is known by its operator, its
+//! attributes and the numbers of its inputs.
+//!
+//! Weights are exceptions. Equal bytes do not make two initialisers one weight: training makes them differ, and
+//! runtimes allocate each. They are one only if they are the same region of an external file. Literals, in
+//! `Constant` nodes, are not trained, so equal ones are one constant. A constant computed from weights is equal to
+//! one from the same weights only.
+//!
+//! Operators outside the standard sets may draw random numbers, so their outputs are equal to none.
+
+use std::rc::Rc;
+
+use prost::Message;
+use sha2::{Digest, Sha256};
+
+use super::proto::tensor_proto::{DataLocation, DataType};
+use super::proto::{AttributeProto, NodeProto, TensorProto};
+use super::value::{Value, elem, is_integer};
+use super::walk::domain;
+
+/// Key of the metadata of a tensor with the digest of values that are left out of it.
+pub(super) const DIGEST: &str = "stagewright.digest";
+
+/// Bytes beyond which a constant is known by its digest.
+const LONGEST_BYTES: usize = 1024;
+
+/// Integers beyond this are rounded in the content of a value.
+const EXACT: f64 = (1_u64 << 53) as f64;
+
+/// What equal constants have in common.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct Identity {
+    elem: i32,
+    dims: Vec<u64>,
+    source: Source,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Source {
+    /// Small known content, in bits.
+    Content(Vec<u64>),
+    /// Bytes in the file, or their digest. Those of a weight are equal to no other constant's.
+    Stored { bytes: Vec<u8>, is_weight: bool },
+    /// A region of an external file.
+    Region { file: String, offset: u64 },
+    /// Output of an operator.
+    Computed {
+        /// Operator and attributes.
+        call: Vec<u8>,
+        opset: i64,
+        output: usize,
+        /// Numbers of the inputs.
+        inputs: Vec<Option<usize>>,
+        weights: Rc<[usize]>,
+    },
+}
+
+impl Identity {
+    fn new(value: &Value, source: Source) -> Identity {
+        Identity { elem: value.elem, dims: value.dims.clone(), source }
+    }
+
+    /// Identity of a constant with small known content that is not a weight.
+    pub(super) fn content(value: &Value) -> Option<Identity> {
+        let content = value.content.as_ref()?;
+        let is_exact = !is_integer(value.elem) || content.iter().all(|number| number.abs() < EXACT);
+        let bits = || content.iter().map(|number| number.to_bits()).collect();
+        is_exact.then(|| Identity::new(value, Source::Content(bits())))
+    }
+
+    /// Identity of the constant of a tensor with values in the file.
+    pub(super) fn stored(value: &Value, tensor: &TensorProto, is_weight: bool) -> Option<Identity> {
+        let bytes = bytes(tensor)?;
+        Some(Identity::new(value, Source::Stored { bytes, is_weight }))
+    }
+
+    /// Identity of a tensor in an external file. Tensors of which neither place nor length is given have lost their
+    /// data, and are all different.
+    pub(super) fn region(value: &Value, tensor: &TensorProto) -> Option<Identity> {
+        let entry = |key: &str| {
+            tensor.external_data.iter().find(|entry| entry.key() == key).map(|entry| entry.value())
+        };
+        let file = entry("location").filter(|file| !file.is_empty())?;
+        let offset = entry("offset").or(entry("length").map(|_| "0"))?.parse().ok()?;
+        let bytes = value.bytes()? as u64;
+        let source = Source::Region { file: file.to_owned(), offset };
+        // The same bytes may have another shape.
+        Some(Identity { elem: value.elem, dims: vec![bytes], source })
+    }
+
+    /// Identity of an output of an operator on constants with these numbers.
+    pub(super) fn computed(
+        node: &NodeProto,
+        opset: i64,
+        output: usize,
+        value: &Value,
+        inputs: Vec<Option<usize>>,
+        weights: &Rc<[usize]>,
+    ) -> Option<Identity> {
+        if !matches!(domain(node.domain()), "" | "com.microsoft") {
+            return None;
+        }
+        let mut attributes: Vec<AttributeProto> =
+            node.attribute.iter().map(normal).collect::<Option<_>>()?;
+        attributes.sort_by(|left, right| left.name().cmp(right.name()));
+        let call = NodeProto {
+            op_type: node.op_type.clone(),
+            domain: Some(domain(node.domain()).to_owned()),
+            attribute: attributes,
+            ..NodeProto::default()
+        };
+        let weights = Rc::clone(weights);
+        Some(Identity::new(
+            value,
+            Source::Computed { call: call.encode_to_vec(), opset, output, inputs, weights },
+        ))
+    }
+}
+
+/// An attribute with what its value depends on alone; `None` if its tensor has no values.
+fn normal(attribute: &AttributeProto) -> Option<AttributeProto> {
+    let mut own = AttributeProto { doc_string: None, ..attribute.clone() };
+    for tensor in own.t.iter_mut().chain(&mut own.tensors) {
+        *tensor = TensorProto {
+            dims: std::mem::take(&mut tensor.dims),
+            data_type: tensor.data_type,
+            raw_data: Some(bytes(tensor)?),
+            ..TensorProto::default()
+        };
+    }
+    Some(own)
+}
+
+/// The bytes of a tensor as they are in memory, or their digest; `None` if the file does not have all of them.
+fn bytes(tensor: &TensorProto) -> Option<Vec<u8>> {
+    if tensor.data_location() == DataLocation::External {
+        return None;
+    }
+    if let Some(digest) = tensor.metadata_props.iter().find(|entry| entry.key() == DIGEST) {
+        return Some(digest.value().as_bytes().to_vec());
+    }
+    let bytes = match &tensor.raw_data {
+        Some(bytes) => bytes.clone(),
+        None => typed(tensor)?,
+    };
+    let value = super::value::of_tensor(tensor)?;
+    let is_whole = value.bytes() == Some(bytes.len() as f64);
+    is_whole.then(|| if bytes.len() > LONGEST_BYTES { Sha256::digest(&bytes).to_vec() } else { bytes })
+}
+
+/// The bytes of a tensor with values in the fields of their types.
+fn typed(tensor: &TensorProto) -> Option<Vec<u8>> {
+    fn little<T: Copy, const N: usize>(numbers: &[T], bytes: impl Fn(T) -> [u8; N]) -> Vec<u8> {
+        numbers.iter().flat_map(|&number| bytes(number)).collect()
+    }
+    use DataType::*;
+    Some(match elem(tensor.data_type()) {
+        Float => little(&tensor.float_data, f32::to_le_bytes),
+        Double => little(&tensor.double_data, f64::to_le_bytes),
+        Int64 => little(&tensor.int64_data, i64::to_le_bytes),
+        Uint64 => little(&tensor.uint64_data, u64::to_le_bytes),
+        Int32 => little(&tensor.int32_data, i32::to_le_bytes),
+        Uint32 => little(&tensor.uint64_data, |number| (number as u32).to_le_bytes()),
+        Int16 | Uint16 | Float16 | Bfloat16 => {
+            little(&tensor.int32_data, |number| (number as u16).to_le_bytes())
+        }
+        Int8 | Uint8 | Bool => little(&tensor.int32_data, |number| [number as u8]),
+        _ => return None,
+    })
+}

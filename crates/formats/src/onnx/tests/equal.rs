@@ -1,0 +1,223 @@
+//! Equal constants count once, and weights are no equal constants.
+
+use super::model::Dim::Of;
+use super::model::{Model, int, value_info};
+use super::*;
+use proto::tensor_proto::DataType;
+use proto::{AttributeProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorProto};
+
+/// Elements and bytes of the constants below.
+const ELEMENTS: i64 = 4096;
+const BYTES: f64 = 4.0 * ELEMENTS as f64;
+
+/// A tensor of 32-bit floats with the bytes of a file, all zero but for the last.
+fn floats(name: &str, last: u8) -> TensorProto {
+    let mut bytes = vec![0; BYTES as usize];
+    bytes[BYTES as usize - 1] = last;
+    TensorProto {
+        name: Some(name.into()),
+        dims: vec![ELEMENTS],
+        data_type: Some(DataType::Float as i32),
+        raw_data: Some(bytes),
+        ..TensorProto::default()
+    }
+}
+
+fn literal(model: &mut Model, name: &str, last: u8) {
+    let value = AttributeProto {
+        name: Some("value".into()),
+        t: Some(floats("", last)),
+        ..AttributeProto::default()
+    };
+    model.node("Constant", &[], &[name], vec![value]);
+}
+
+/// A chain of sums with each of the constants in turn.
+fn sums(model: &mut Model, constants: &[&str]) {
+    model.input("x", &[Of(ELEMENTS)]);
+    let mut before = "x".to_owned();
+    for constant in constants {
+        let sum = format!("sum of {constant}");
+        model.node("Add", &[&before, constant], &[&sum], vec![]);
+        before = sum;
+    }
+    model.output(&before);
+}
+
+/// Bytes of what the operators of a model hold, and the number of parameters of several of them.
+fn held(model: &Model) -> (f64, usize) {
+    let graph = graph_of(model, None);
+    let shared = graph.parameters.iter().map(|parameter| parameter.bytes).sum::<f64>();
+    (shared + total(&graph, |operator| operator.parameter_bytes), graph.parameters.len())
+}
+
+/// Layers that each expand a row of weights themselves, to a shape of their own.
+fn expanded(model: &mut Model, layers: usize, row: impl Fn(usize) -> String) -> Vec<String> {
+    let made = |layer: usize| format!("bias {layer}");
+    for layer in 0..layers {
+        let shape = format!("shape {layer}");
+        model.integers(&shape, &[ELEMENTS]);
+        model.node("Expand", &[&row(layer), &shape], &[&made(layer)], vec![]);
+    }
+    (0..layers).map(made).collect()
+}
+
+#[test]
+fn equal_expressions_of_equal_constants_count_once() {
+    let mut model = Model::new(17);
+    model.weight("row", &[1]).weight("wide", &[2, 1]);
+    let biases = expanded(&mut model, 4, |_| "row".into());
+    sums(&mut model, &biases.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(held(&model), (BYTES, 1));
+    let graph = graph_of(&model, None);
+    assert_eq!(graph.parameters[0].readers.len(), 4);
+    assert!(!graph.parameters[0].trained);
+    // Another input of one makes that one another constant.
+    model.weight("other", &[1]);
+    let at = model.graph().node.iter().position(|node| node.output[0] == "bias 3").unwrap();
+    model.graph().node[at].input[0] = "other".into();
+    assert_eq!(held(&model), (2.0 * BYTES, 2));
+}
+
+#[test]
+fn other_attributes_or_operators_make_other_constants() {
+    let mut model = Model::new(17);
+    model.weight("table", &[64, 64]).integers("flat", &[ELEMENTS]);
+    for (at, upper) in [(0, 1), (1, 1), (2, 0)] {
+        let (half, flat) = (format!("half {at}"), format!("bias {at}"));
+        model.node("Trilu", &["table"], &[&half], vec![int("upper", upper)]);
+        model.node("Tile", &[&half, "twice"], &[&flat], vec![]);
+    }
+    model.integers("twice", &[1, 64]);
+    model.input("x", &[Of(64), Of(ELEMENTS)]);
+    model.node("Add", &["x", "bias 0"], &["a"], vec![]).node("Add", &["a", "bias 1"], &["b"], vec![]);
+    model.node("Add", &["b", "bias 2"], &["c"], vec![]).output("c");
+    let graph = graph_of(&model, None);
+    let readers: Vec<usize> = graph.parameters.iter().map(|parameter| parameter.readers.len()).collect();
+    assert_eq!(readers, [3, 2, 1], "the table, the upper half twice, the lower half");
+}
+
+/// Training makes equal weights differ, and a runtime allocates each.
+#[test]
+fn equal_weights_are_not_one() {
+    let mut model = Model::new(17);
+    for name in ["a", "b"] {
+        let tensor = floats(name, 0);
+        model.graph().initializer.push(tensor);
+    }
+    sums(&mut model, &["a", "b"]);
+    let graph = graph_of(&model, None);
+    assert_eq!(total(&graph, |operator| operator.parameter_bytes), 2.0 * BYTES);
+    assert_eq!(graph.parameters, []);
+}
+
+#[test]
+fn literals_with_the_same_bytes_count_once() {
+    let mut model = Model::new(17);
+    for (name, last) in [("a", 0), ("b", 0), ("c", 1)] {
+        literal(&mut model, name, last);
+    }
+    sums(&mut model, &["a", "b", "c"]);
+    let graph = graph_of(&model, None);
+    let [shared] = &graph.parameters[..] else { panic!("{:?}", graph.parameters) };
+    assert_eq!((shared.bytes, shared.readers.len(), shared.trained), (BYTES, 2, false));
+    assert_eq!(total(&graph, |operator| operator.parameter_bytes), BYTES, "the other one");
+}
+
+#[test]
+fn integers_with_the_same_bytes_count_once() {
+    let mask = |name: &str, last: u8| TensorProto {
+        data_type: Some(DataType::Bool as i32),
+        raw_data: Some([vec![0; ELEMENTS as usize - 1], vec![last]].concat()),
+        ..floats(name, 0)
+    };
+    let mut model = Model::new(17);
+    model.input("x", &[Of(ELEMENTS)]);
+    for (name, last) in [("a", 0), ("b", 0), ("c", 1)] {
+        model.graph().initializer.push(mask(name, last));
+        model.node("Where", &[name, "x", "x"], &[&format!("y {name}")], vec![]).output(&format!("y {name}"));
+    }
+    let bytes: Vec<f64> = graph_of(&model, None).parameters.iter().map(|parameter| parameter.bytes).collect();
+    assert_eq!(bytes, [ELEMENTS as f64; 2]);
+    // Values in the fields of their types are as good as bytes.
+    model.graph().initializer[1] = TensorProto {
+        raw_data: None,
+        int32_data: vec![0; ELEMENTS as usize],
+        ..mask("b", 0)
+    };
+    model.graph().initializer[0] = model.graph().initializer[1].clone();
+    model.graph().initializer[0].name = Some("a".into());
+    assert_eq!(graph_of(&model, None).parameters.len(), 2);
+}
+
+/// An initialiser without its data is itself alone, unless the file says where the data are.
+#[test]
+fn a_region_of_an_external_file_is_one_weight() {
+    let entry = |key: &str, value: &str| StringStringEntryProto {
+        key: Some(key.into()),
+        value: Some(value.into()),
+    };
+    let at = |offset: Option<&str>| {
+        let mut entries = vec![entry("location", "weights.bin")];
+        entries.extend(offset.map(|offset| entry("offset", offset)));
+        entries
+    };
+    let parameters = |second: Option<&str>, first: Option<&str>| {
+        let mut model = Model::new(17);
+        model.weight("a", &[ELEMENTS]).weight("b", &[ELEMENTS]);
+        model.graph().initializer[0].external_data = at(first);
+        model.graph().initializer[1].external_data = at(second);
+        sums(&mut model, &["a", "b"]);
+        held(&model)
+    };
+    assert_eq!(parameters(Some("4096"), Some("4096")), (BYTES, 1));
+    assert_eq!(parameters(Some("4096"), Some("65536")), (2.0 * BYTES, 0));
+    assert_eq!(parameters(None, None), (2.0 * BYTES, 0));
+}
+
+#[test]
+fn functions_and_branches_repeat_no_constant() {
+    let mut model = Model::new(17);
+    model.input("x", &[Of(ELEMENTS)]).weight("row", &[1]).integers("shape", &[ELEMENTS]);
+    model.typed_input("which", DataType::Bool, &[]);
+    let node = |kind: &str, inputs: &[&str], output: &str| NodeProto {
+        op_type: Some(kind.into()),
+        input: inputs.iter().map(|&name| name.into()).collect(),
+        output: vec![output.into()],
+        ..NodeProto::default()
+    };
+    model.proto.functions = vec![proto::FunctionProto {
+        name: Some("Biased".into()),
+        domain: Some("local".into()),
+        input: vec!["x".into(), "row".into(), "shape".into()],
+        output: vec!["y".into()],
+        node: vec![node("Expand", &["row", "shape"], "bias"), node("Add", &["x", "bias"], "y")],
+        opset_import: vec![OperatorSetIdProto { domain: Some("".into()), version: Some(17) }],
+        ..Default::default()
+    }];
+    let mut branch = Model::new(17);
+    branch.node("Biased", &["x", "row", "shape"], &["made"], vec![]).output("made");
+    branch.graph().node[0].domain = Some("local".into());
+    let branches = ["then_branch", "else_branch"].map(|name| branch.body(name));
+    model.node("Biased", &["x", "row", "shape"], &["y"], vec![]);
+    model.node("Biased", &["y", "row", "shape"], &["z"], vec![]);
+    model.graph().node.iter_mut().for_each(|node| node.domain = Some("local".into()));
+    model.node("If", &["which"], &["w"], branches.to_vec()).output("z").output("w");
+    let (bytes, parameters) = held(&model);
+    assert_eq!((bytes, parameters), (BYTES, 1));
+}
+
+/// An operator that is not in the standard may be random.
+#[test]
+fn unknown_operators_make_other_constants_each_time() {
+    let mut model = Model::new(17);
+    model.weight("row", &[1]);
+    for name in ["a", "b"] {
+        model.node("Noise", &["row"], &[name], vec![]);
+        model.graph().node.last_mut().unwrap().domain = Some("local".into());
+        let info = value_info(name, &[Of(ELEMENTS)]);
+        model.graph().value_info.push(info);
+    }
+    sums(&mut model, &["a", "b"]);
+    assert_eq!(held(&model), (2.0 * BYTES, 2));
+}

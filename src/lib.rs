@@ -39,7 +39,8 @@
 //!
 //! - [`core`]: documents, graphs, clusters, costs, problems, evaluation, simulation, bounds, and the trait `Solver`.
 //! - [`formats`], [`clusters`], [`workloads`]: models and clusters from files, names and hyperparameters.
-//! - [`mod@solve`], [`portfolio`], [`registry`]: solving, the choice of a solver, and the tables of solvers and bounds.
+//! - [`mod@solve`], [`portfolio`], [`registry`], [`bounds`]: solving, the choice of a solver, the tables of solvers and
+//!   bounds, and the bounds on a problem.
 //! - [`diagnose`], [`explain`]: why there is no plan, and why a plan takes as long as it does.
 //! - [`robust`]: the plan of least value when costs are off.
 //! - [`files`], [`reading`], [`failure`]: files, a model and a cluster that are read together, and errors as users see them.
@@ -59,6 +60,7 @@
 
 #[cfg(not(all(feature = "milp", feature = "policy")))]
 mod absent;
+pub mod bounds;
 pub mod diagnose;
 pub mod explain;
 pub mod failure;

@@ -9,6 +9,7 @@ use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Observer, Silent, Solution, SolveError, Solver};
 use thiserror::Error;
 
+use crate::bounds::Proving;
 use crate::portfolio::{NoSolver, auto};
 use crate::registry;
 
@@ -166,5 +167,5 @@ pub fn solve_observed(
     context.seed = options.seed;
     context.threads = options.threads;
     context.warm_start.clone_from(&options.warm_start);
-    Ok(chosen.solve(problem, &mut context)?)
+    Ok(Proving(&*chosen).solve(problem, &mut context)?)
 }

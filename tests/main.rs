@@ -1,6 +1,7 @@
 //! The program and the library as their users meet them.
 
 mod agreement;
+mod bounds;
 mod browser;
 mod certificates;
 mod cli;

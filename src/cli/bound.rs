@@ -1,8 +1,8 @@
 //! `bound`: lower bounds by source.
 
+use stagewright::bounds;
 use stagewright::core::document::{BoundDocument, ObjectiveDocument};
 use stagewright::core::solver::{Status, Stop};
-use stagewright::registry::BOUNDS;
 use stagewright::report::document::{Provenance, plan_document};
 use stagewright::report::table;
 use stagewright::report::wrap::facts;
@@ -38,18 +38,14 @@ pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit> {
     let problem = resolve::problem(resolve::documents(&arguments.model)?, objective)?;
     let interrupt = interrupt::watch();
     let stop = Stop::new(solving.limits.time, interrupt.clone());
-    let mut bounds: Vec<BoundDocument> = BOUNDS
-        .iter()
-        .filter(|bound| bound.applies(&problem))
-        .map(|bound| {
-            let found = bound.before(&problem, &stop);
-            BoundDocument {
-                value_s: found.as_ref().map(|bound| bound.value),
-                source: bound.name().into(),
-                certificate: found
-                    .and_then(|bound| bound.certificate)
-                    .map(|certificate| certificate.to_document(&problem)),
-            }
+    let mut bounds: Vec<BoundDocument> = bounds::by_name(&problem, &stop)
+        .into_iter()
+        .map(|(name, found)| BoundDocument {
+            value_s: found.as_ref().map(|bound| bound.value),
+            source: name.into(),
+            certificate: found
+                .and_then(|bound| bound.certificate)
+                .map(|certificate| certificate.to_document(&problem)),
         })
         .collect();
     let mut exit = Exit::Done;

@@ -1,8 +1,16 @@
 //! `check`: verifies a plan with code independent of the solvers.
 
 use serde::Serialize;
+use stagewright::bounds;
 use stagewright::calls::assign_calls;
+use stagewright::core::bound::LowerBound;
+use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{BoundDocument, ObjectiveDocument, PlanDocument, PlanStatus};
+use stagewright::core::graph::Graph;
+use stagewright::core::objective::Objective;
+use stagewright::core::problem::Problem;
+use stagewright::core::solver::Stop;
+use stagewright::core::tolerance;
 use stagewright::report::table::{self, DeviceRow};
 use stagewright::report::throughput::throughput;
 use stagewright::report::units::{percent, seconds};
@@ -13,8 +21,9 @@ use stagewright_verify::{BoundVerdict, Report, RobustClaim, RobustVerdict, Verdi
 use super::args::CheckArguments;
 use super::error::{CliError, Result};
 use super::exit::Exit;
+use super::explain::both;
 use super::resolve::{self, Documents};
-use super::{joint, output, strategies};
+use super::{interrupt, joint, output, strategies};
 
 pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit> {
     if strategies::is_problem(&arguments.model.model) {
@@ -38,11 +47,27 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit> {
                 .help("correct the named document; the plan itself was not checked")
         },
     )?;
+    let strongest = strongest(&documents, &plan);
     match arguments.json {
-        true => output::data(&output::json(&summary(&plan, &report, claimed))?)?,
-        false => output::result(&text(&plan, &report, claimed, &documents, output::width()))?,
+        true => output::data(&output::json(&summary(&plan, &report, claimed, strongest.as_ref()))?)?,
+        false => {
+            let text = text(&plan, &report, claimed, strongest.as_ref(), &documents, output::width());
+            output::result(&text)?;
+        }
     }
     Ok(if report.holds() { Exit::Done } else { Exit::Violation })
+}
+
+/// The strongest bound that needs no search, computed again by the code that the solvers use, which is no independent
+/// proof; `None` if none has a value.
+fn strongest(documents: &Documents, plan: &PlanDocument) -> Option<LowerBound> {
+    let objective = Objective::from_document(&plan.objective).ok()?;
+    let graph = Graph::from_document(documents.model.graph.clone()).ok()?;
+    let cluster = Cluster::from_document(documents.cluster.clone()).ok()?;
+    let pins = both(&cluster, &plan.pins, &documents.pins.clone().unwrap_or_default());
+    let problem = Problem::new(graph, cluster, objective, pins).ok()?;
+    let unlimited = Stop::new(None, interrupt::watch());
+    Some(bounds::strongest(&problem, &unlimited)).filter(|bound| bound.value > 0.0)
 }
 
 /// Takes from a plan what it claims, which is of another objective than the one asked for; whether it claimed anything.
@@ -60,6 +85,7 @@ fn text(
     plan: &PlanDocument,
     report: &Report,
     claimed: Option<&ObjectiveDocument>,
+    strongest: Option<&LowerBound>,
     documents: &Documents,
     width: Option<u16>,
 ) -> String {
@@ -90,6 +116,7 @@ fn text(
         }
         None => lines.push(("bound", format!("{}: {}", table::bound(&plan.bound), verdict(&report.bound)))),
     }
+    lines.extend(strongest.zip(report.value_s).map(|(bound, value)| ("strongest", again(bound, value))));
     lines.extend(report.robust.iter().filter_map(|verdict| claim_if_off(plan, *verdict)));
     lines.push((
         "result",
@@ -133,6 +160,12 @@ fn text(
         }
     }
     text
+}
+
+/// The strongest bound that needs no search, with the gap of a value to it.
+fn again(bound: &LowerBound, value: f64) -> String {
+    let gap = percent(tolerance::gap(value, bound.value));
+    format!("{} ({}) without a search, gap {gap}", seconds(bound.value), bound.source)
 }
 
 /// A claim about costs that are off, with the verdict on it.
@@ -200,6 +233,9 @@ struct Summary<'a> {
     devices: Vec<DeviceSummary<'a>>,
     uplinks: Vec<UplinkSummary<'a>>,
     bound: BoundSummary,
+    /// The strongest bound that needs no search, computed by the solvers' code; absent if none has a value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strongest: Option<StrongestSummary>,
     /// The claims about costs that are off; absent if the plan makes none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     robust: Vec<ClaimSummary>,
@@ -233,6 +269,12 @@ struct BoundSummary {
 }
 
 #[derive(Serialize)]
+struct StrongestSummary {
+    value_s: f64,
+    source: &'static str,
+}
+
+#[derive(Serialize)]
 struct ClaimSummary {
     claim: &'static str,
     verdict: &'static str,
@@ -248,6 +290,7 @@ fn summary<'a>(
     plan: &'a PlanDocument,
     report: &'a Report,
     claimed: Option<&'a ObjectiveDocument>,
+    strongest: Option<&LowerBound>,
 ) -> Summary<'a> {
     let bound = |verdict, by, limit_s| BoundSummary { verdict, by, limit_s };
     Summary {
@@ -281,6 +324,7 @@ fn summary<'a>(
             BoundVerdict::Verified { by, proved_s } => bound("verified", Some(by.name()), Some(proved_s)),
             BoundVerdict::Refuted { by, limit_s } => bound("refuted", Some(by.name()), limit_s),
         },
+        strongest: strongest.map(|bound| StrongestSummary { value_s: bound.value, source: bound.source }),
         robust: report
             .robust
             .iter()

@@ -162,7 +162,7 @@ fn ask(
 }
 
 /// Intersection of two sets of pins.
-fn both(cluster: &Cluster, one: &PinsDocument, other: &PinsDocument) -> PinsDocument {
+pub(super) fn both(cluster: &Cluster, one: &PinsDocument, other: &PinsDocument) -> PinsDocument {
     let mut pins = one.clone();
     for (operator, targets) in &other.0 {
         let joint = match pins.0.get(operator) {

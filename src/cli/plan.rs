@@ -1,18 +1,21 @@
 //! `plan`: finds a plan and proves how good it is.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use stagewright::core::document::{PlanDocument, RegretDocument};
+use stagewright::bounds::Proving;
+use stagewright::core::document::{ObjectiveKind, PlanDocument, RegretDocument, Split};
 use stagewright::core::placement::Placement;
 use stagewright::core::problem::Problem;
-use stagewright::core::solver::{Context, Observer, Solution, SolveError, Status};
+use stagewright::core::solver::{Context, Observer, Solution, SolveError, Solver, Status};
 use stagewright::core::tolerance;
 use stagewright::diagnose::{DiagnosisEffort, diagnose};
 use stagewright::explain::Merged;
 use stagewright::formats::{PlanFile, sibling, write_plan};
+use stagewright::layers::keep_whole;
 use stagewright::report::convergence::Convergence;
 use stagewright::report::document::{Provenance, plan_document};
 use stagewright::report::html::{self, Page};
@@ -86,6 +89,9 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
         .and_then(|value| throughput(&document.objective, value, batch, problem.graph().document()));
     // Written after it is printed, so that a full disk does not lose the result.
     answer.print(arguments, outputs)?;
+    if let Some(hint) = hint_of_layers(&answer) {
+        output::note(&hint);
+    }
     answer.write_plan(arguments)?;
     answer.write_convergence(arguments)?;
     answer.write_drawing(arguments)?;
@@ -116,6 +122,35 @@ fn outputs(arguments: &PlanArguments) -> Result<Outputs> {
         ("--convergence", arguments.convergence.as_deref()),
     ])
 }
+
+/// Maximum number of operators of a graph whose layers are counted for a hint: more take longer than an answer may wait.
+const MOST_HINTED: usize = 50_000;
+
+/// A hint to keep layers whole, where a limit ended the search for a contiguous split and they are fewer units by far.
+fn hint_of_layers(answer: &Answer) -> Option<String> {
+    let Answer { problem, solution, .. } = answer;
+    let graph = problem.graph();
+    let rules = problem.objective().rules();
+    let is_cut_short = solution.status != Status::Optimal && solution.stop.is_some();
+    let is_split =
+        problem.objective().kind() == ObjectiveKind::Throughput && rules.split == Split::Contiguous;
+    if !is_cut_short || !is_split || graph.operator_count() > MOST_HINTED {
+        return None;
+    }
+    let mut whole = graph.document().clone();
+    keep_whole(&mut whole);
+    let classes: BTreeSet<&str> = whole.operators.iter().filter_map(|op| op.colocation.as_deref()).collect();
+    let alone = whole.operators.iter().filter(|op| op.colocation.is_none()).count();
+    let (units, layers) = (graph.class_count(), classes.len() + alone);
+    (layers * FEWER <= units).then(|| {
+        format!(
+            "hint: {units} units smaller than layers make the search long; --whole-layers leaves {layers}"
+        )
+    })
+}
+
+/// How many times fewer units whole layers leave for a hint.
+const FEWER: usize = 4;
 
 /// The plan of `--start`, with its label.
 fn start_plan(path: &Path, documents: &Documents) -> Result<(String, PlanDocument)> {
@@ -156,7 +191,7 @@ fn answer(
     let mut recorder = Recorder::new(verbose, chosen.solver.capabilities().counts_simulations);
     let mut context = context(solving, &interrupt, &mut recorder);
     context.warm_start = start;
-    let solver = &*chosen.solver;
+    let solver = &Proving(&*chosen.solver);
     let refused = |error| failed(chosen, &error);
     let (mut robust, mut regret) = (None, None);
     let solution = match robustness {
@@ -312,7 +347,7 @@ fn observed(
     observer: &mut dyn Observer,
 ) -> Result<Solution> {
     let mut context = context(solving, interrupt, observer);
-    chosen.solver.solve(problem, &mut context).map_err(|error| failed(chosen, &error))
+    Proving(&*chosen.solver).solve(problem, &mut context).map_err(|error| failed(chosen, &error))
 }
 
 /// The context of a solve under the limits.

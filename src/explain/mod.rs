@@ -20,6 +20,7 @@ use stagewright_core::document::{BoundDocument, ObjectiveKind};
 use stagewright_core::evaluate::{Evaluation, evaluate};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
+use stagewright_core::solver::Stop;
 
 pub use bottleneck::{Bottleneck, Item, Part};
 pub use change::{Change, changes};
@@ -29,7 +30,7 @@ pub use serial::Serial;
 pub use text::text;
 pub use what_if::{WhatIf, WhatIfEffort, as_it_is, what_if};
 
-use crate::registry::BOUNDS;
+use crate::bounds::by_name;
 
 /// The part of an explanation that needs no solver.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -183,11 +184,12 @@ fn tight(problem: &Problem, placement: &Placement, evaluation: &Evaluation) -> V
 }
 
 fn bounds(problem: &Problem) -> Vec<BoundDocument> {
-    let applying = BOUNDS.iter().filter(|bound| bound.applies(problem));
-    let mut bounds: Vec<BoundDocument> = applying
-        .filter_map(|bound| {
-            let value = bound.compute(problem)?.value;
-            Some(BoundDocument { value_s: Some(value), source: bound.name().into(), certificate: None })
+    let found = by_name(problem, &Stop::new(None, Default::default()));
+    let mut bounds: Vec<BoundDocument> = found
+        .into_iter()
+        .filter_map(|(name, bound)| {
+            let value_s = Some(bound?.value);
+            Some(BoundDocument { value_s, source: name.into(), certificate: None })
         })
         .collect();
     bounds.sort_by(|one, other| other.value_s.partial_cmp(&one.value_s).unwrap_or(std::cmp::Ordering::Equal));

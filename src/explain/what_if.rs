@@ -8,9 +8,10 @@ use serde::Serialize;
 use stagewright_core::document::PlanDocument;
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Limits, Silent, SolveError, Status};
+use stagewright_core::solver::{Context, Limits, Silent, SolveError, Solver, Status};
 
 use super::Change;
+use crate::bounds::Proving;
 use crate::placement::placement;
 use crate::portfolio;
 
@@ -79,7 +80,7 @@ pub fn what_if(
     context.seed = effort.seed;
     context.threads = effort.threads;
     context.warm_start = own.filter(|_| kept.is_some());
-    let solution = choice.solver.solve(changed, &mut context)?;
+    let solution = Proving(choice.solver).solve(changed, &mut context)?;
     result.value_s = kept.into_iter().chain(solution.value()).reduce(f64::min);
     if solution.status != Status::Infeasible {
         result.bound_s = Some(solution.bound.value);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
+use stagewright::bounds;
 use stagewright::calls::assign_calls;
-use stagewright::core::bound::strongest;
 use stagewright::core::document::{ObjectiveDocument, PlanDocument};
 use stagewright::core::placement::Placement;
 use stagewright::core::solver::{self, Solution, Status};
@@ -56,7 +56,7 @@ impl Plan {
         Plan { shared, document, placement, convergence }
     }
 
-    /// The plan of a placement from elsewhere, with the strongest closed-form bound.
+    /// The plan of a placement from elsewhere, with the strongest of all bounds that apply.
     pub(crate) fn from_placement(
         shared: Arc<Shared>,
         placement: Placement,
@@ -68,7 +68,7 @@ impl Plan {
                 .at("placement")
                 .help("`Problem.violations` lists every violation")
         })?;
-        let bound = strongest(&shared.problem);
+        let bound = bounds::strongest(&shared.problem, &Stop::new(None, Default::default()));
         let is_optimal = tolerance::gap(plan.value(), bound.value) == 0.0;
         let solution = Solution {
             solver: "given",

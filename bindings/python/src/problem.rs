@@ -10,7 +10,7 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use stagewright::core::bound::strongest;
+use stagewright::bounds;
 use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{
     BatchDocument, ClusterDocument, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, PinsDocument,
@@ -224,9 +224,10 @@ impl Problem {
         json(self.inner.problem.cluster().document())
     }
 
-    /// The strongest closed-form bound in seconds, and its name.
+    /// The strongest of all bounds that apply in seconds, and its name.
     fn bound(&self, py: Python<'_>) -> (f64, &'static str) {
-        let bound = py.detach(|| strongest(&self.inner.problem));
+        let unlimited = Stop::new(None, Default::default());
+        let bound = py.detach(|| bounds::strongest(&self.inner.problem, &unlimited));
         (bound.value, bound.source)
     }
 

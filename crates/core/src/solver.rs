@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
-use crate::bound::LowerBound;
+use crate::bound::{Bound, CLOSED_FORMS, LowerBound, strongest_until};
 use crate::evaluate::{Evaluation, Violation, evaluate};
 use crate::objective::Objective;
 use crate::placement::Placement;
@@ -166,6 +166,9 @@ impl Observer for Silent {
     }
 }
 
+/// Share of the time left that bounds may take.
+const BOUNDS_SHARE: f64 = 0.1;
+
 /// Everything about a solve except the problem.
 pub struct Context<'a> {
     /// Limits of the solve.
@@ -176,6 +179,8 @@ pub struct Context<'a> {
     pub threads: usize,
     /// A placement to start from.
     pub warm_start: Option<Placement>,
+    /// The bounds for [`Context::establish`], cheapest first: the closed forms, unless whoever calls the solver has more.
+    pub bounds: &'static [&'static dyn Bound],
     stop: Stop,
     observer: &'a mut dyn Observer,
     reports: Reports,
@@ -198,6 +203,7 @@ impl<'a> Context<'a> {
             seed: 0,
             threads: 1,
             warm_start: None,
+            bounds: &CLOSED_FORMS,
             stop: Stop::new(limits.time, interrupt),
             observer,
             reports: Reports::All,
@@ -268,6 +274,18 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Raises a bound by those of [`Context::bounds`] that apply, cheapest first, within a tenth of the time left, until a
+    /// plan of value `best` needs no further search.
+    pub fn establish(&mut self, problem: &Problem, best: Option<f64>, bound: &mut LowerBound) {
+        let is_enough = |bound: &LowerBound| best.is_some_and(|value| self.is_enough(value, bound.value));
+        if is_enough(bound) {
+            return;
+        }
+        let stop = self.stop.within(self.stop.remaining().map(|left| left.mul_f64(BOUNDS_SHARE)));
+        let found = strongest_until(self.bounds, problem, &stop, is_enough);
+        self.raise(bound, found);
+    }
+
     /// Context of a part of the work, which ends after a share of the remaining time. It has the same observer, and
     /// an interrupt of either ends both.
     pub fn time_slice(&mut self, share: f64) -> Context<'_> {
@@ -294,6 +312,7 @@ impl<'a> Context<'a> {
             seed: self.seed,
             threads: self.threads,
             warm_start: self.warm_start.clone(),
+            bounds: self.bounds,
             stop: self.stop.clone(),
             observer: &mut *self.observer,
             reports: self.reports,
@@ -408,7 +427,7 @@ impl Plan {
 }
 
 impl Solution {
-    /// The outcome with a placement: optimal iff the bound closes the gap.
+    /// The outcome with a placement: optimal iff the bound closes the gap, and only then exhausted.
     pub fn with_plan(
         solver: &'static str,
         plan: Plan,
@@ -420,6 +439,12 @@ impl Solution {
         let status =
             if tolerance::gap(plan.value(), bound.value) == 0.0 { Status::Optimal } else { Status::Feasible };
         let stop = if status == Status::Optimal { None } else { stop };
+        let source = match (bound.source, status) {
+            (LowerBound::SEARCHED, Status::Optimal) => LowerBound::EXHAUSTED,
+            (LowerBound::EXHAUSTED, Status::Feasible) => LowerBound::SEARCHED,
+            (source, _) => source,
+        };
+        let bound = LowerBound { source, ..bound };
         Solution { solver, status, plan: Some(plan), bound, stop, reason: None, statistics: Vec::new() }
     }
 

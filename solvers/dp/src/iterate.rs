@@ -4,7 +4,7 @@
 //! its plan is the first incumbent. Then [`stagewright_search::pipeline`] runs with labels over plain orders and over
 //! all ideals, and if a gap remains, it enumerates all splits below the best value.
 
-use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::bound::{LowerBound, closed_form};
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Result, Solution, Solver, Status, StopReason};
@@ -33,7 +33,7 @@ struct Answer<'p> {
 /// Minimises the iteration time.
 pub(crate) fn solve(name: &'static str, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
     let mut answer =
-        Answer { problem, units: Units::new(problem), best: None, bound: strongest(problem), steps: 0 };
+        Answer { problem, units: Units::new(problem), best: None, bound: closed_form(problem), steps: 0 };
     if answer.units.is_empty() {
         let plan = plan_of(problem, &answer.units, &[])?;
         return Ok(Solution::with_plan(name, plan, answer.bound, None));
@@ -91,7 +91,12 @@ impl Answer<'_> {
             context.keep(&mut self.best, Plan::try_new(self.problem, placement).ok());
         }
         let value = tolerance::round_down(objective.repetitions() * found.bound.value);
-        context.raise(&mut self.bound, LowerBound { value, ..found.bound });
+        // Every bottleneck below it is ruled out, not yet every iteration.
+        let source = match found.bound.source {
+            LowerBound::EXHAUSTED => LowerBound::SEARCHED,
+            other => other,
+        };
+        context.raise(&mut self.bound, LowerBound { value, source, ..found.bound });
         Ok(Outcome::Open)
     }
 
@@ -129,7 +134,7 @@ impl Answer<'_> {
             let value = tolerance::round_down(found.bound);
             context.raise(
                 &mut self.bound,
-                LowerBound { value, source: LowerBound::EXHAUSTED, certificate: None },
+                LowerBound { value, source: LowerBound::SEARCHED, certificate: None },
             );
         }
         Ok(None)

@@ -5,7 +5,7 @@
 //! orders of magnitude, each either raises the lower bound to its cap or finds the optimum, and the run that the
 //! time limit interrupts is the hardest.
 
-use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::bound::{LowerBound, closed_form};
 use stagewright_core::contract::{NetId, UnitId, Units};
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::objective::Objective;
@@ -100,7 +100,7 @@ impl Dp {
     ) -> Result<Solution> {
         let units = Units::new(problem);
         let best = best_over_orders(problem, &units, OrderEffort::Plain, context)?;
-        let (bound, counts) = (strongest(problem), Counts::default());
+        let (bound, counts) = (closed_form(problem), Counts::default());
         let mut search = Search { problem, best, bound, counts, most_steps, units: &units };
         let (bound_value, source) = (search.bound.value, search.bound.source);
         context.emit(Event::Bound { value: bound_value, source });
@@ -217,6 +217,12 @@ impl Search<'_> {
             // does.
             Some(_) => recurrence.catalogue = None,
         }
+        // By now they cost little beside the search, which often leaves a gap that they close.
+        context.emit(Event::Phase { name: "bounds".into() });
+        context.establish(self.problem, Some(top), &mut self.bound);
+        if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
+            return Ok(stop);
+        }
         context.emit(Event::Phase { name: "more orders".into() });
         let best = self.best.as_ref().map(|plan| plan.placement.clone());
         let given = std::mem::replace(&mut context.warm_start, best);
@@ -303,7 +309,7 @@ impl Search<'_> {
             let loads = found.as_ref().map(|stages| largest_loads(recurrence, self.units, stages));
             let proved = loads.transpose()?.map_or(cap, |loads| loads.iter().sum());
             let value = tolerance::round_down(proved);
-            let bound = LowerBound { value, source: LowerBound::EXHAUSTED, certificate: None };
+            let bound = LowerBound { value, source: LowerBound::SEARCHED, certificate: None };
             context.raise(&mut self.bound, bound);
         }
         context.keep(&mut self.best, plan);

@@ -1,28 +1,20 @@
 //! The initial plan and the initial bound.
 
-use stagewright_core::bound::{Bound, LowerBound, strongest};
+use stagewright_core::bound::{LowerBound, strongest};
 use stagewright_core::contract::Units;
 use stagewright_core::document::Split;
 use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Plan, Result, Solver, Status, Stop};
+use stagewright_core::solver::{Context, Plan, Result, Solver, Status};
+use stagewright_search::Local;
 use stagewright_search::dpl::{OrderEffort, best_over_orders};
 use stagewright_search::one_device::everything_on;
-use stagewright_search::{Anchored, AnchoredFluid, Local};
-
-/// Number of colocation classes up to which the minimum cuts around all units take less than a second together.
-const FEW_CLASSES: usize = 10_000;
 
 /// Strongest bound without search; the strongest known so far if the solve has to stop.
-pub(crate) fn first_bound(problem: &Problem, stop: &Stop) -> LowerBound {
-    let closed = strongest(problem);
-    if problem.graph().class_count() > FEW_CLASSES {
-        return closed;
-    }
-    let applies = Anchored::default().applies(problem);
-    let anchored = applies
-        .then(|| [Anchored::default().before(problem, stop), AnchoredFluid::default().before(problem, stop)]);
-    anchored.into_iter().flatten().flatten().fold(closed, LowerBound::max)
+pub(crate) fn first_bound(problem: &Problem, context: &mut Context<'_>) -> LowerBound {
+    let mut bound = strongest(problem);
+    context.establish(problem, None, &mut bound);
+    bound
 }
 
 /// Result of the search for an initial plan.

@@ -77,7 +77,7 @@ impl Solver for Lns {
         if problem.objective().kind() == ObjectiveKind::Latency {
             return calls::lns::solve(self.name(), problem, context);
         }
-        let bound = first_bound(problem, context.stop());
+        let bound = first_bound(problem, context);
         let without =
             |status, stop, why| Solution::without_plan(self.name(), status, bound.clone(), stop, why);
         let plan = match first_plan(problem, &mut context.time_slice(SEARCH_SHARE))? {

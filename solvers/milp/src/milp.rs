@@ -73,7 +73,7 @@ impl Solver for Milp {
             First::Plan(plan) => (plan, None),
             First::Impossible(why) => (None, Some(why)),
         };
-        let mut search = Search::new(problem, plan, first_bound(problem, context.stop()));
+        let mut search = Search::new(problem, plan, first_bound(problem, context));
         search.infeasible = infeasible;
         if search.infeasible.is_none() {
             run(problem, &units, &mut search, context);

@@ -6,8 +6,10 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use serde::Serialize;
+use stagewright::bounds;
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::Problem;
+use stagewright::core::solver::Stop;
 use stagewright::nearest::instead;
 use stagewright::placement::placement;
 use stagewright::report::comparison::{self, Comparison};
@@ -31,6 +33,9 @@ struct Comparisons<'a> {
     schema: &'static str,
     models: &'a [Comparison],
 }
+
+/// Share of the time limit for bounds that need no solver.
+const BOUNDS_SHARE: f64 = 0.1;
 
 const SCHEMA: &str = "stagewright.comparison/1";
 
@@ -73,6 +78,14 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
     let mut comparisons = Vec::new();
     let mut page = None;
     for (model, cluster, mut contenders, parts) in grounds {
+        let problems = problems(&parts, objective, &entrants)?;
+        let time = solving.limits.time.map(|limit| limit.mul_f64(BOUNDS_SHARE) / problems.len() as u32);
+        // Before the first solve, so that no solver's time contains them.
+        let proved = problems.iter().map(|problem| {
+            let bound = bounds::strongest(problem, &Stop::new(time, interrupt.clone()));
+            (problem.objective().to_document(None), bound.value)
+        });
+        let proved: Vec<_> = proved.collect();
         for entrant in &entrants {
             if interrupt.load(Ordering::Relaxed) {
                 break;
@@ -80,8 +93,9 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
             if verbose || arguments.models.len() > 1 {
                 output::note(&format!("{model}: {}", entrant.name));
             }
-            let problem = problem(&parts, entrant)?;
-            contenders.push(entrant.solve(&problem, &solving, &interrupt, verbose)?);
+            let of_entrant = problems.iter().find(|problem| *problem.objective() == entrant.objective);
+            let Some(problem) = of_entrant else { continue };
+            contenders.push(entrant.solve(problem, &solving, &interrupt, verbose)?);
             if interrupt.load(Ordering::Relaxed) {
                 output::note(&format!(
                     "interrupted: {} was cut short on {model}, and nothing after it was solved",
@@ -89,7 +103,7 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
                 ));
             }
         }
-        comparisons.push(Comparison::new(&model, &cluster, contenders, baseline.as_deref()));
+        comparisons.push(Comparison::new(&model, &cluster, contenders, &proved, baseline.as_deref()));
         if let Some(path) = &arguments.html {
             page = Some((path, parts));
         }
@@ -116,11 +130,20 @@ fn one_standard_input(arguments: &CompareArguments, given: &Given) -> Result<()>
     files::at_most_one_standard(&paths)
 }
 
-/// Builds the problem that an entrant solves.
-fn problem(parts: &Parts, entrant: &Entrant) -> Result<Problem> {
+/// The problems of the comparison: that of given plans, and those of entrants with another split.
+fn problems(parts: &Parts, objective: Objective, entrants: &[Entrant]) -> Result<Vec<Problem>> {
     let Parts { label, graph, cluster, pins } = parts;
-    Problem::new(graph.clone(), cluster.clone(), entrant.objective, pins.clone())
-        .map_err(|error| CliError::problem(label, &error))
+    let mut objectives = vec![objective];
+    for entrant in entrants {
+        if !objectives.contains(&entrant.objective) {
+            objectives.push(entrant.objective);
+        }
+    }
+    let problem = |objective| Problem::new(graph.clone(), cluster.clone(), objective, pins.clone());
+    objectives
+        .into_iter()
+        .map(|objective| problem(objective).map_err(|error| CliError::problem(label, &error)))
+        .collect()
 }
 
 /// Writes an HTML page of the best plan, with the comparison.

@@ -4,12 +4,12 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use stagewright::bounds;
 use stagewright::core::document::{ClusterDocument, PlanStatus};
 use stagewright::core::solver::{Status, Stop};
 use stagewright::formats::{
     PlanFile, import_piper, import_strategies, import_strategy_plan, is_piper, is_strategies,
 };
-use stagewright::registry::BOUNDS;
 use stagewright_verify::{BoundVerdict, JointVerdict, StrategyVerdict, check};
 use tempfile::TempDir;
 
@@ -191,9 +191,8 @@ impl Subject {
         let problem = resolve::problem(resolve::documents(&self.arguments.model)?, objective)?;
         // Without a time limit, bounds that improve with time end at a limit on their work, the same on every machine.
         let stop = Stop::new(None, interrupt.clone());
-        let found = BOUNDS.iter().filter(|bound| bound.applies(&problem));
-        let values = found.filter_map(|bound| bound.before(&problem, &stop)).map(|bound| bound.value);
-        Ok(Solved { is_infeasible: false, value: None, bound: values.max_by(f64::total_cmp) })
+        let bound = Some(bounds::strongest(&problem, &stop).value).filter(|&value| value > 0.0);
+        Ok(Solved { is_infeasible: false, value: None, bound })
     }
 }
 

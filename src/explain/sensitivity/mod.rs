@@ -25,7 +25,7 @@ use stagewright_core::document::ObjectiveKind;
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Limits, Silent, SolveError, Status};
+use stagewright_core::solver::{Context, Limits, Silent, SolveError, Solver, Status};
 use stagewright_core::tolerance;
 use stagewright_core::uncertainty::Sources;
 
@@ -34,6 +34,7 @@ pub use boundary::Boundary;
 use costs::{Costs, systematic};
 
 use super::WhatIfEffort;
+use crate::bounds::Proving;
 use crate::portfolio;
 
 /// Number of draws.
@@ -200,7 +201,7 @@ fn sample(problem: &Problem, placement: &Placement, context: &mut Context<'_>) -
     let mut sample = Sample { value, best: value, bound: None, is_optimal: false, better: None };
     let Ok(choice) = portfolio::auto(problem.objective()) else { return Ok(sample) };
     context.warm_start = Some(placement.clone());
-    let solution = choice.solver.solve(problem, context)?;
+    let solution = Proving(choice.solver).solve(problem, context)?;
     sample.is_optimal = solution.status == Status::Optimal;
     sample.bound = (solution.status != Status::Infeasible).then_some(solution.bound.value);
     if let Some(plan) = solution.plan.filter(|plan| plan.value() < value) {

@@ -136,7 +136,7 @@ class Problem:
         return document
 
     def bound(self) -> float:
-        """The strongest closed-form lower bound on the value of every placement, in seconds."""
+        """The strongest lower bound of all that apply, on the value of every placement, in seconds."""
         return self._native.bound()[0]
 
     def evaluate(

@@ -5,11 +5,13 @@
 //! that solver.
 
 mod critical_path;
+mod established;
 mod fluid;
 mod heaviest_unit;
 pub mod makespan;
 
 pub use critical_path::CriticalPath;
+pub use established::{established, established_by, strongest_until};
 pub use fluid::{Column, Fluid, divided, proved_by};
 pub use heaviest_unit::HeaviestUnit;
 pub use makespan::{Destructive, Energetic, OneMachine, Segments, Windows};
@@ -35,8 +37,11 @@ impl LowerBound {
     /// The trivial bound: loads are never negative.
     pub const TRIVIAL: LowerBound = LowerBound { value: 0.0, source: "trivial", certificate: None };
 
-    /// Source of a bound that a finished search proves.
+    /// Source of a bound that a finished search proves: nothing is better than the plan.
     pub const EXHAUSTED: &'static str = "exhausted";
+
+    /// Source of a bound below which a search ruled out every plan, while plans between it and the best one remain.
+    pub const SEARCHED: &'static str = "search";
 
     /// The larger of two bounds, the first on a tie.
     pub fn max(self, other: LowerBound) -> LowerBound {
@@ -66,8 +71,13 @@ pub trait Bound: Sync {
 pub const CLOSED_FORMS: [&dyn Bound; 6] =
     [&Fluid, &HeaviestUnit, &CriticalPath, &OneMachine, &Energetic, &Windows];
 
-/// The strongest closed form that applies. Every search on the problem asks for it, so it is computed once.
+/// The strongest bound that is known without a search: the closed forms, and whatever was [`established`] on the problem.
 pub fn strongest(problem: &Problem) -> LowerBound {
+    closed_form(problem).max(established::known(problem))
+}
+
+/// The strongest closed form that applies. Every search on the problem asks for it, so it is computed once.
+pub fn closed_form(problem: &Problem) -> LowerBound {
     struct Strongest(LowerBound);
     problem.derived(|| Strongest(strongest_of(&CLOSED_FORMS, problem))).0.clone()
 }

@@ -4,7 +4,9 @@ mod list;
 mod show;
 
 use serde::Serialize;
-use stagewright_core::document::{ClusterDocument, ObjectiveKind, PlanDocument, PlanStatus, Schedule, Split};
+use stagewright_core::document::{
+    ClusterDocument, ObjectiveDocument, ObjectiveKind, PlanDocument, PlanStatus, Schedule, Split,
+};
 use stagewright_core::tolerance;
 
 pub use list::csv;
@@ -103,12 +105,13 @@ pub struct Contender {
 }
 
 impl Comparison {
-    /// Compares contenders on one model and cluster, in O(contenders² + devices · kinds). Speed-ups are relative to
-    /// the row named `baseline`.
+    /// Compares contenders on one model and cluster, in O(contenders² + devices · kinds). `proved` has bounds that need no
+    /// solver, with their objectives. Speed-ups are relative to the row named `baseline`.
     pub fn new(
         model: &str,
         cluster: &ClusterDocument,
         contenders: Vec<Contender>,
+        proved: &[(ObjectiveDocument, f64)],
         baseline: Option<&str>,
     ) -> Comparison {
         let unit = baseline.and_then(|name| {
@@ -119,7 +122,7 @@ impl Comparison {
         });
         let entered = contenders.iter().map(|contender| contender.name.clone()).collect();
         let bounds: Vec<Option<f64>> =
-            contenders.iter().map(|contender| strongest(contender, &contenders)).collect();
+            contenders.iter().map(|contender| strongest(contender, &contenders, proved)).collect();
         let mut rows: Vec<Row> = contenders
             .into_iter()
             .zip(bounds)
@@ -149,9 +152,9 @@ impl Row {
 }
 
 /// Strongest bound proved for this contender's problem or for the same problem with a looser split rule.
-fn strongest(of: &Contender, all: &[Contender]) -> Option<f64> {
-    let holds = |by: &&Contender| {
-        let (own, other) = (&of.plan.objective, &by.plan.objective);
+fn strongest(of: &Contender, all: &[Contender], proved: &[(ObjectiveDocument, f64)]) -> Option<f64> {
+    let holds = |other: &ObjectiveDocument| {
+        let own = &of.plan.objective;
         let same = other.kind == own.kind
             && other.communication == own.communication
             && other.training == own.training
@@ -161,9 +164,14 @@ fn strongest(of: &Contender, all: &[Contender]) -> Option<f64> {
             && other.calls == own.calls
             && other.max_replicas == own.max_replicas;
         let allows = own.kind != ObjectiveKind::Throughput || looseness(other.split) >= looseness(own.split);
-        same && allows && by.given.is_none()
+        same && allows
     };
-    all.iter().filter(holds).filter_map(|by| by.plan.bound.value_s).reduce(f64::max)
+    let solved = all.iter().filter(|contender| contender.given.is_none());
+    let solved =
+        solved.filter_map(|contender| Some((&contender.plan.objective, contender.plan.bound.value_s?)));
+    let proved =
+        proved.iter().map(|(objective, value)| (objective, *value)).filter(|(_, value)| *value > 0.0);
+    solved.chain(proved).filter(|(objective, _)| holds(objective)).map(|(_, value)| value).reduce(f64::max)
 }
 
 /// Idle shares below this are set to zero.

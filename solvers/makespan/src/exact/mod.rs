@@ -24,7 +24,7 @@ mod node;
 mod tree;
 
 use stagewright_core::bound::makespan::Reach;
-use stagewright_core::bound::{Bound, Destructive, LowerBound};
+use stagewright_core::bound::{Bound, Destructive, LowerBound, established_by};
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -105,7 +105,10 @@ impl Solver for Exact {
             let most = value(best.as_ref());
             if Destructive.applies(problem) && !context.is_enough(most, bound.value) {
                 let slice = context.time_slice(if is_small { BOUND_SHARE } else { 1.0 });
-                let found = Destructive.between(problem, [bound.value, most], slice.stop());
+                let known = [bound.value, most];
+                let found = established_by(&Destructive, problem, slice.stop(), || {
+                    Destructive.between(problem, known, slice.stop())
+                });
                 found.into_iter().for_each(|found| context.raise(&mut bound, found));
             }
             let is_enough = context.is_enough(value(best.as_ref()), bound.value);

@@ -78,7 +78,7 @@ impl Solver for Bnp {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
-        let bound = first_bound(problem, context.stop());
+        let bound = first_bound(problem, context);
         let without =
             |status, stop, why| Ok(Solution::without_plan(self.name(), status, bound.clone(), stop, why));
         let start = warm_plan(problem, context).filter(|_| !self.is_start_searched);

@@ -25,7 +25,7 @@ mod start;
 mod state;
 mod walk;
 
-use stagewright_core::bound::{Bound, LowerBound, strongest};
+use stagewright_core::bound::strongest;
 use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::evaluate::evaluate;
@@ -40,7 +40,6 @@ use stagewright_core::tolerance;
 pub use polish::{Polisher, polish};
 pub use state::{Assignment, Change, Delta, GroupId, placement};
 
-use crate::anchored::Anchored;
 use crate::dpl::{OrderEffort, best_over_orders};
 use crate::latency;
 use crate::one_device::everything_on;
@@ -90,9 +89,8 @@ impl Solver for Local {
             return latency::local::solve(self.name(), problem, context);
         }
         let units = Units::new(problem);
-        let anchored = Anchored::default();
-        let anchored = anchored.applies(problem).then(|| anchored.before(problem, context.stop())).flatten();
-        let bound = anchored.into_iter().fold(strongest(problem), LowerBound::max);
+        let mut bound = strongest(problem);
+        context.establish(problem, None, &mut bound);
         if let Some(reason) = impossible(problem, &units) {
             return Ok(Solution::without_plan(self.name(), Status::Infeasible, bound, None, reason));
         }

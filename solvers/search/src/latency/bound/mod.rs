@@ -146,7 +146,11 @@ impl Bound for CallChains {
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
-        let relaxed = self.relax(problem, &Stop::new(None, Default::default()))?;
+        self.before(problem, &Stop::new(None, Default::default()))
+    }
+
+    fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
+        let relaxed = self.relax(problem, stop)?;
         relaxed.bound.value.is_finite().then_some(relaxed.bound)
     }
 }

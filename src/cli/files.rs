@@ -183,6 +183,7 @@ fn bytes(path: &Path) -> Result<Vec<u8>> {
     if let Some(at) = ahead.iter().position(|(read, _)| read == path) {
         return ahead.swap_remove(at).1;
     }
+    drop(ahead);
     if let Some(name) = instances::name(path) {
         return instances::document(name);
     }

@@ -59,9 +59,11 @@ pub fn flop(value: f64) -> String {
     if value == 0.0 { scaled(value, &UNITS) } else { scaled(value, &UNITS[1..]) }
 }
 
-/// A share as a percentage, never rounded to zero.
+/// A share as a percentage, never rounded to zero; a dash for a share of nothing, which is not finite.
 pub fn percent(share: f64) -> String {
-    if share == 0.0 {
+    if !share.is_finite() {
+        "–".into()
+    } else if share == 0.0 {
         "0%".into()
     } else if share < 1e-4 {
         format!("{:.1e}%", 100.0 * share)

@@ -197,7 +197,7 @@ fn row(contender: Contender, bound: Option<f64>, cluster: &ClusterDocument, unit
     let shares = plan.devices.iter().filter_map(|device| {
         let kind = cluster.kinds.iter().find(|kind| kind.name == device.kind)?;
         let limit = kind.memory_bytes.filter(|&limit| limit > 0.0)?;
-        Some(device.memory_bytes / limit)
+        Some(device.memory_bytes / limit).filter(|share| share.is_finite())
     });
     let memory_share = shares.reduce(f64::max);
     let memory = plan.devices.iter().map(|device| device.memory_bytes);
@@ -216,7 +216,8 @@ fn row(contender: Contender, bound: Option<f64>, cluster: &ClusterDocument, unit
         speedup: value
             .zip(unit)
             .filter(|_| status != Status::Invalid)
-            .map(|(value, unit)| if value == unit { 1.0 } else { unit / value }),
+            .map(|(value, unit)| if value == unit { 1.0 } else { unit / value })
+            .filter(|speedup| speedup.is_finite()),
         reason: plan.reason.clone().filter(|_| value.is_none()),
         breaks: given.unwrap_or_default(),
         status,

@@ -1,7 +1,7 @@
 //! Names: of functions, of their inputs and outputs, and of the values of bodies.
 
-use super::model::Dim::Of;
-use super::model::{Model, int};
+use super::model::Dim::{Named, Of};
+use super::model::{Model, int, value_info};
 use super::*;
 use proto::tensor_proto::DataType::{Bool, Int64};
 use proto::{AttributeProto, FunctionProto, NodeProto, OperatorSetIdProto};
@@ -193,4 +193,27 @@ fn initialisers_of_a_body_shadow_what_is_outside_and_no_input() {
     assert!(!whole.types.contains_key("next") && !whole.types.contains_key(""), "those of the main graph");
     model.node("Cast", &["n"], &["z"], vec![int("to", 1)]);
     assert_eq!(Whole::new("model.onnx", &model.bytes(), &ImportOptions::default()).unwrap().types["y"].dims, [8, 8]);
+}
+
+#[test]
+fn sizes_are_of_dimensions_that_the_model_names() {
+    let mut model = Model::new(17);
+    model.input("x", &[Named("batch"), Named("tokens")]).node("Relu", &["x"], &["y"], vec![]).output("y");
+    let sum = value_info("y", &[Named("batch"), Named("past + tokens")]);
+    model.graph().value_info.push(sum);
+    let read = |dims: &[(&str, u64)], sequences: Option<u64>| {
+        let dims = dims.iter().map(|&(name, size)| (name.to_owned(), size)).collect();
+        let options = ImportOptions { dims, sequences, ..ImportOptions::default() };
+        import_model("model.onnx", &model.bytes(), &options)
+    };
+    assert!(read(&[("batch", 2), ("tokens", 3)], None).is_ok());
+    assert!(read(&[("batch", 2), ("tokens", 3), ("past", 1)], None).is_ok(), "one of a sum");
+    let refused = read(&[("batch", 2), ("tokens", 3), ("token", 3)], None).expect_err("no such dimension");
+    assert_eq!(refused.code, "M010");
+    assert!(refused.message.contains("`token`"), "{refused}");
+    assert!(refused.help.contains("tokens") && refused.help.contains("nearest of 4"), "{refused}");
+    // The number of sequences is the batch where nothing else is.
+    assert!(read(&[("tokens", 3)], Some(2)).is_ok());
+    let unused = read(&[("batch", 2), ("tokens", 3)], Some(2)).expect_err("no open dimension");
+    assert!(unused.code == "M010" && unused.message.contains("2 sequences"), "{unused}");
 }

@@ -94,9 +94,9 @@ pub fn drain(source: impl Read, label: &str) -> Result<Vec<u8>> {
 
 /// The error for an input that is too large to be held whole (I006).
 pub fn too_large(label: &str) -> Failure {
-    Failure::new("I006", "the input is larger than 1 GiB")
-        .at(label)
-        .help("check that it is the file you mean; only ONNX models with their weights may be larger, as files")
+    Failure::new("I006", "the input is larger than 1 GiB").at(label).help(
+        "check that it is the file you mean; only ONNX models with their weights may be larger, as files",
+    )
 }
 
 /// The error for a file that cannot be read (I001).

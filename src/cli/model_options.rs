@@ -95,7 +95,9 @@ fn dims(typed: &[String]) -> Result<BTreeMap<String, u64>> {
 /// Parses a memory reserve in bytes; `none` means 0.
 fn bytes(text: &str) -> Result<u64> {
     let size = quantity::size(text).map_err(|cause| {
-        CliError::new("U001", cause).at("--memory-reserve").help("give a size with its unit, as in 16GiB, or none to reserve no memory")
+        CliError::new("U001", cause)
+            .at("--memory-reserve")
+            .help("give a size with its unit, as in 16GiB, or none to reserve no memory")
     })?;
     Ok(size.unwrap_or(0))
 }

@@ -6,8 +6,7 @@ use stagewright::core::document::bytes;
 
 /// Parses a time such as `60s`, `500ms`, `2m`, `1h`; `none` means unlimited, and 0 needs no unit.
 pub(crate) fn time(text: &str) -> Result<Option<Duration>, String> {
-    const UNITS: &[(&str, f64)] =
-        &[("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("m", 60.0), ("h", 3600.0)];
+    const UNITS: &[(&str, f64)] = &[("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("m", 60.0), ("h", 3600.0)];
     if text == "none" {
         return Ok(None);
     }

@@ -34,7 +34,10 @@ fn inputs() -> TempDir {
     let there = folder(&[
         ("pins.json", "{}"),
         ("costs.json", r#"{"schema": "stagewright.costs/1", "name": "none"}"#),
-        ("suite.toml", "name = \"one\"\ninputs = [\"model.json\"]\nclusters = [\"cluster.toml\"]\nsolvers = [\"one-device\"]\n"),
+        (
+            "suite.toml",
+            "name = \"one\"\ninputs = [\"model.json\"]\nclusters = [\"cluster.toml\"]\nsolvers = [\"one-device\"]\n",
+        ),
     ]);
     fs::copy(demo("model.json"), there.path().join("model.json")).expect("room");
     fs::copy(demo("cluster.toml"), there.path().join("cluster.toml")).expect("room");
@@ -95,8 +98,16 @@ fn links_to_an_input_are_the_input() {
     let detour = there.path().join(".").join("../").join(there.path().file_name().expect("a name"));
     let detour = detour.join("model.json").display().to_string();
     for output in [at("soft"), at("hard"), detour] {
-        refused(&["plan", &model, "--cluster", &cluster, "--out", &output], "error[U001]: ", "would overwrite");
-        refused(&["plan", &output, "--cluster", &cluster, "--out", &model], "error[U001]: ", "would overwrite");
+        refused(
+            &["plan", &model, "--cluster", &cluster, "--out", &output],
+            "error[U001]: ",
+            "would overwrite",
+        );
+        refused(
+            &["plan", &output, "--cluster", &cluster, "--out", &model],
+            "error[U001]: ",
+            "would overwrite",
+        );
     }
 }
 
@@ -219,7 +230,8 @@ fn no_figure_of_an_answer_is_infinite() {
         )
     };
     let there = folder(&[("cluster.json", &cluster.to_string())]);
-    let (file, cluster, plan) = (path(&there, "m.json"), path(&there, "cluster.json"), path(&there, "p.json"));
+    let (file, cluster, plan) =
+        (path(&there, "m.json"), path(&there, "cluster.json"), path(&there, "p.json"));
     for figure in ["5e-324", "1e-99", "-0.0", "1e199", "1e308"] {
         for text in [model(figure, "1e6"), model("1e-6", figure)] {
             fs::write(&file, text).expect("room");

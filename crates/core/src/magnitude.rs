@@ -251,7 +251,8 @@ mod tests {
             error(&|pair| pair.tensor.seconds = [("acc".into(), 1e-310)].into()),
             error(&|pair| pair.cluster.groups[0].uplink.bandwidth = 1e308),
         ];
-        let named = ["operator `a` on kind `acc`", "tensor 0 (ab) on kind `acc`", "the uplink of group `box`"];
+        let named =
+            ["operator `a` on kind `acc`", "tensor 0 (ab) on kind `acc`", "the uplink of group `box`"];
         for (error, name) in short.iter().zip(named) {
             assert_eq!(error.code(), "P009");
             assert!(error.to_string().contains(name), "{error}");

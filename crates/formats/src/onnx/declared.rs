@@ -86,9 +86,9 @@ impl<'a> Declared<'a> {
             return Err(InputError::at_path("M010", label, "graph.input", message, help));
         }
         if let (Some(sequences), false) = (options.sequences, used.1) {
-            let help =
-                "leave --sequences out, or export the model with past keys and values of a symbolic number of sequences";
-            let message = format!("{sequences} sequences are given, but no input has a symbolic number of them");
+            let help = "leave --sequences out, or export the model with past keys and values of a symbolic number of sequences";
+            let message =
+                format!("{sequences} sequences are given, but no input has a symbolic number of them");
             return Err(InputError::at_path("M010", label, "graph.input", message, help));
         }
         if let (Some(batch), false) = (batch, used.0) {
@@ -131,7 +131,9 @@ fn check_names(label: &str, graph: &GraphProto, options: &ImportOptions) -> Resu
     }
     let mut known = BTreeSet::new();
     names(graph, &mut known);
-    let Some(unknown) = options.dims.keys().find(|name| !known.contains(name.as_str())) else { return Ok(()) };
+    let Some(unknown) = options.dims.keys().find(|name| !known.contains(name.as_str())) else {
+        return Ok(());
+    };
     let help = match known.is_empty() {
         true => "leave it out: the model names no dimension".to_owned(),
         false => instead(unknown, known.into_iter()),

@@ -104,8 +104,7 @@ impl Identity {
         if !matches!(domain(node.domain()), "" | "com.microsoft") {
             return None;
         }
-        let mut attributes: Vec<AttributeProto> =
-            node.attribute.iter().map(normal).collect::<Option<_>>()?;
+        let mut attributes: Vec<AttributeProto> = node.attribute.iter().map(normal).collect::<Option<_>>()?;
         attributes.sort_by(|left, right| left.name().cmp(right.name()));
         let call = NodeProto {
             op_type: node.op_type.clone(),

@@ -15,7 +15,8 @@ use prost::Message as _;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::proto::{
-    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto,
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
+    StringStringEntryProto,
 };
 use super::walk::domain;
 use crate::error::{InputError, Result};
@@ -87,7 +88,8 @@ pub(super) fn inline(label: &str, model: &mut ModelProto) -> Result<()> {
         overloads.entry((key.0.clone(), key.1.clone())).or_default().push(key.2.clone());
         let function = Function::new(function, &imported);
         if functions.get(&key).is_some_and(|first| first.proto != function.proto) {
-            let message = format!("two functions are `{}` of the domain `{}`, overload `{}`", key.1, key.0, key.2);
+            let message =
+                format!("two functions are `{}` of the domain `{}`, overload `{}`", key.1, key.0, key.2);
             let help = "give each its own overload";
             return Err(InputError::at_path("M001", label, format!("functions[{at}]"), message, help));
         }
@@ -149,7 +151,8 @@ impl Inliner<'_> {
             }
             self.calls += 1;
             let mut copy = Copy::new(&node, &function, self.calls);
-            let mut nodes: Vec<NodeProto> = function.proto.node.iter().map(|inner| copy.node(inner)).collect();
+            let mut nodes: Vec<NodeProto> =
+                function.proto.node.iter().map(|inner| copy.node(inner)).collect();
             nodes.extend(copy.renamed());
             out.extend(self.expanded(nodes, depth + 1)?);
         }
@@ -159,7 +162,9 @@ impl Inliner<'_> {
     /// Rejects a node that names an overload of one of the model's functions, if the model lacks that overload.
     fn check_overload(&self, node: &NodeProto) -> Result<()> {
         let key = (domain(node.domain()).to_owned(), node.op_type().to_owned());
-        let Some(known) = self.overloads.get(&key).filter(|_| !node.overload().is_empty()) else { return Ok(()) };
+        let Some(known) = self.overloads.get(&key).filter(|_| !node.overload().is_empty()) else {
+            return Ok(());
+        };
         let message = format!("the function `{}` has no overload `{}`", key.1, node.overload());
         let help = format!("call one of its overloads `{}`, or add the function", known.join("`, `"));
         Err(InputError::at_path("M002", self.label, path(node), message, help))
@@ -193,7 +198,8 @@ impl<'a> Copy<'a> {
         let inputs = proto.input.iter().enumerate().map(|(at, name)| (name.as_str(), actual(at)));
         let (given, omitted): (Vec<_>, Vec<_>) = inputs.partition(|(_, actual)| !actual.is_empty());
         let mut names: FxHashMap<&str, &str> = given.into_iter().collect();
-        for (formal, actual) in proto.output.iter().zip(&call.output).filter(|(_, actual)| !actual.is_empty()) {
+        for (formal, actual) in proto.output.iter().zip(&call.output).filter(|(_, actual)| !actual.is_empty())
+        {
             names.entry(formal).or_insert(actual);
         }
         Copy {

@@ -60,12 +60,8 @@ fn identity<'a>(layer: &'a Layer<'_>, firsts: &[usize]) -> Option<Identity<'a>> 
     let data = children(layer.node, "data").flat_map(|data| data.attributes());
     let mut attributes: Vec<(&str, &str)> =
         data.map(|attribute| (attribute.name(), attribute.value())).collect();
-    let mut ports: Vec<(&[u64], u64)> = layer
-        .inputs
-        .iter()
-        .chain(&layer.outputs)
-        .map(|port| (&port.dims[..], port.bits.to_bits()))
-        .collect();
+    let mut ports: Vec<(&[u64], u64)> =
+        layer.inputs.iter().chain(&layer.outputs).map(|port| (&port.dims[..], port.bits.to_bits())).collect();
     if layer.kind == "Const" {
         attributes.retain(|(name, _)| matches!(*name, "offset" | "size"));
         if attributes.len() != 2 {

@@ -12,8 +12,8 @@ use stagewright_core::document::{
     GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, ParameterDocument, TensorDocument,
 };
 
-use super::{cost, equal};
 use super::net::Net;
+use super::{cost, equal};
 use crate::error::Result;
 use crate::fusion::{self, Role, role};
 use crate::names;

@@ -24,11 +24,8 @@ fn floats(name: &str, last: u8) -> TensorProto {
 }
 
 fn literal(model: &mut Model, name: &str, last: u8) {
-    let value = AttributeProto {
-        name: Some("value".into()),
-        t: Some(floats("", last)),
-        ..AttributeProto::default()
-    };
+    let value =
+        AttributeProto { name: Some("value".into()), t: Some(floats("", last)), ..AttributeProto::default() };
     model.node("Constant", &[], &[name], vec![value]);
 }
 
@@ -140,11 +137,8 @@ fn integers_with_the_same_bytes_count_once() {
     let bytes: Vec<f64> = graph_of(&model, None).parameters.iter().map(|parameter| parameter.bytes).collect();
     assert_eq!(bytes, [ELEMENTS as f64; 2]);
     // Values in the fields of their types are as good as bytes.
-    model.graph().initializer[1] = TensorProto {
-        raw_data: None,
-        int32_data: vec![0; ELEMENTS as usize],
-        ..mask("b", 0)
-    };
+    model.graph().initializer[1] =
+        TensorProto { raw_data: None, int32_data: vec![0; ELEMENTS as usize], ..mask("b", 0) };
     model.graph().initializer[0] = model.graph().initializer[1].clone();
     model.graph().initializer[0].name = Some("a".into());
     assert_eq!(graph_of(&model, None).parameters.len(), 2);
@@ -153,10 +147,8 @@ fn integers_with_the_same_bytes_count_once() {
 /// An initialiser without its data is itself alone, unless the file says where the data are.
 #[test]
 fn a_region_of_an_external_file_is_one_weight() {
-    let entry = |key: &str, value: &str| StringStringEntryProto {
-        key: Some(key.into()),
-        value: Some(value.into()),
-    };
+    let entry =
+        |key: &str, value: &str| StringStringEntryProto { key: Some(key.into()), value: Some(value.into()) };
     let at = |offset: Option<&str>| {
         let mut entries = vec![entry("location", "weights.bin")];
         entries.extend(offset.map(|offset| entry("offset", offset)));

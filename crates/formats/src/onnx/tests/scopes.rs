@@ -142,7 +142,8 @@ fn an_omitted_input_is_no_value_and_hides_no_value_of_the_body() {
 #[test]
 fn outputs_that_are_inputs_or_one_another_have_their_names() {
     let through = function("", &["a"], &["a", "r", "r"], vec![node("Relu", &["a"], &["r"])]);
-    let calls = vec![call("", &["x"], &["same", "once", "twice"]), node("Sum", &["same", "once", "twice"], &["out"])];
+    let calls =
+        vec![call("", &["x"], &["same", "once", "twice"]), node("Sum", &["same", "once", "twice"], &["out"])];
     assert_eq!(kinds(&model(vec![through.clone()], calls)), ["Relu", "Identity", "Identity", "Sum"]);
     let omitted = vec![call("", &["x"], &["", "once"]), node("Relu", &["once"], &["out"])];
     assert_eq!(kinds(&model(vec![through], omitted)), ["Relu", "Relu"]);
@@ -170,7 +171,11 @@ fn a_body_given_as_an_attribute_is_of_the_caller() {
     model.typed_input("which", Bool, &[]);
     let graph = graph_of(&model, None);
     assert_eq!(graph.operators[1].flop, Some(2.0 * 512.0));
-    assert_eq!(graph.tensors.iter().filter(|tensor| tensor.consumers == ["call of /If"]).count(), 0, "not `a`");
+    assert_eq!(
+        graph.tensors.iter().filter(|tensor| tensor.consumers == ["call of /If"]).count(),
+        0,
+        "not `a`"
+    );
 }
 
 /// What runs a body gives all its inputs, so an initialiser of one is a default that nobody takes; the empty name is no
@@ -192,7 +197,10 @@ fn initialisers_of_a_body_shadow_what_is_outside_and_no_input() {
     assert_eq!(whole.types["x"].dims, [8, 8]);
     assert!(!whole.types.contains_key("next") && !whole.types.contains_key(""), "those of the main graph");
     model.node("Cast", &["n"], &["z"], vec![int("to", 1)]);
-    assert_eq!(Whole::new("model.onnx", &model.bytes(), &ImportOptions::default()).unwrap().types["y"].dims, [8, 8]);
+    assert_eq!(
+        Whole::new("model.onnx", &model.bytes(), &ImportOptions::default()).unwrap().types["y"].dims,
+        [8, 8]
+    );
 }
 
 #[test]

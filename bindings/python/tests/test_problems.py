@@ -231,6 +231,15 @@ def test_a_step_has_a_timeline_and_a_peak() -> None:
     assert problem.simulate(placements).timelines == []
 
 
+def test_a_small_device_keeps_its_memory_by_default() -> None:
+    model, on_one = random_model(12, 4), np.zeros((1, 12), dtype=np.uint16)
+    by_default = sw.Problem(model, cluster(2, 1e7))
+    without = sw.Problem(model, cluster(2, 1e7), memory_reserve=0)
+    assert np.isfinite(by_default.evaluate(on_one)).all()
+    assert np.array_equal(by_default.evaluate(on_one), without.evaluate(on_one))
+    assert np.isinf(sw.Problem(model, cluster(2, 1e7), memory_reserve=2**30).evaluate(on_one)).all()
+
+
 def test_an_operator_without_a_cost_has_no_step() -> None:
     problem = sw.Problem(random_model(10, 0), cluster(1, host=True), "makespan")
     on_host = np.ones((1, 10), dtype=np.uint16)

@@ -3,7 +3,8 @@
 //! A new solver is a row of [`SOLVERS`], a new bound a row of [`BOUNDS`]: the command line and `bench` find them here.
 
 use stagewright_core::bound::{
-    Bound, CriticalPath, Destructive, Energetic, Fluid, HeaviestUnit, OneMachine, Segments, Windows,
+    Bound, CriticalPath, Destructive, Energetic, Fluid, HeaviestUnit, MemoryPrices, OneMachine, Segments,
+    Windows,
 };
 use stagewright_core::objective::Objective;
 use stagewright_core::solver::Solver;
@@ -100,6 +101,7 @@ pub const BOUNDS: &[&dyn Bound] = &[
     &OneMachine,
     &Energetic,
     &Windows,
+    &MemoryPrices,
     &Segments,
     &Destructive,
     &Anchored { effort: AnchoredEffort::DEFAULT },

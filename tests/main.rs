@@ -19,6 +19,7 @@ mod latency;
 mod machine;
 mod makespan;
 mod malformed;
+mod memory_bound;
 mod models;
 mod readme;
 mod reference;

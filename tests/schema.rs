@@ -104,6 +104,10 @@ fn every_plan_that_the_contract_allows_satisfies_the_schema() {
         import_graph("model", br#"{"schema": "stagewright.graph/1", "operators": []}"#, None).unwrap();
     let certificates = [
         json!({"kind": "fluid", "prices": {"acc": 1.0}}),
+        json!({"kind": "fluid", "prices": {"acc": 1.0}, "below_s": 0.04,
+               "memory": {"acc": {"quantum_bytes": 1e9, "price": 0.01}}}),
+        json!({"kind": "windows", "prices": {"acc": 1.0}, "path": ["a", "b"], "windows": [2],
+               "memory": {"acc": {"quantum_bytes": 1e9, "price": 0.01}}}),
         json!({"kind": "heaviest-unit", "operator": "a"}),
         json!({"kind": "column-generation", "threshold_s": 0.03, "prices": {"a": 1.5}, "devices": {"acc0": 0.5},
                "order": ["b", "a"]}),

@@ -76,7 +76,8 @@ fn every_bound_is_verified_and_no_certificate_passes_the_optimum() {
             let windows = (0..=2 * path.len() as u32).filter(|_| rng.random_bool(0.6)).collect();
             let mut price = |_: &f64| f64::from(rng.random_range(0..4));
             let prices = prices.iter().map(|(kind, it)| (kind.clone(), price(it))).collect();
-            let certificate = CertificateDocument::Windows { prices, path, windows };
+            let (memory, below_s) = Default::default();
+            let certificate = CertificateDocument::Windows { prices, path, windows, memory, below_s };
             match verdict(&problem, &placement, 0.0, certificate) {
                 BoundVerdict::Verified { proved_s, .. } => {
                     assert!(proved_s <= optimum * (1.0 + 1e-9), "{number}: {proved_s} > {optimum}");

@@ -1,7 +1,7 @@
 //! Evidence for lower bounds, replayed by a checker that trusts nothing else.
 
 use crate::cluster::DeviceId;
-use crate::document::CertificateDocument;
+use crate::document::{CertificateDocument, MemoryPriceDocument};
 use crate::graph::OpId;
 use crate::problem::Problem;
 
@@ -13,6 +13,8 @@ pub enum Certificate {
     Fluid {
         /// Price by kind.
         prices: Vec<f64>,
+        /// What the limits of memory add.
+        limits: Limits,
     },
     /// A colocation class, by one of its operators.
     HeaviestUnit {
@@ -27,6 +29,8 @@ pub enum Certificate {
         path: Vec<OpId>,
         /// The windows whose work is counted.
         windows: Vec<u32>,
+        /// What the limits of memory add.
+        limits: Limits,
     },
     /// Prices at which the devices cannot hold everything below a threshold.
     ColumnGeneration {
@@ -41,6 +45,24 @@ pub enum Certificate {
     },
 }
 
+/// Prices of memory, and a value below which they hold; see [`bound::MemoryPrices`](crate::bound::MemoryPrices).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Limits {
+    /// By kind; `None`, or empty for all kinds, if its memory has no price.
+    pub memory: Vec<Option<MemoryPrice>>,
+    /// No class is where a value of at least this would follow; `None` to exclude nothing.
+    pub below: Option<f64>,
+}
+
+/// A price of a device's memory, in whole quanta.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MemoryPrice {
+    /// Bytes of a quantum.
+    pub quantum: f64,
+    /// Seconds per quantum of one device.
+    pub price: f64,
+}
+
 impl Certificate {
     /// Converts it to a document.
     pub fn to_document(&self, problem: &Problem) -> CertificateDocument {
@@ -48,12 +70,24 @@ impl Certificate {
         let kind_name = |kind: usize| problem.cluster().kind(kind).name.clone();
         let by_kind =
             |prices: &[f64]| prices.iter().enumerate().map(|(kind, &it)| (kind_name(kind), it)).collect();
+        let memory = |limits: &Limits| {
+            let priced = limits.memory.iter().enumerate().filter_map(|(kind, it)| Some((kind, (*it)?)));
+            let document =
+                |it: MemoryPrice| MemoryPriceDocument { quantum_bytes: it.quantum, price: it.price };
+            priced.map(|(kind, it)| (kind_name(kind), document(it))).collect()
+        };
         match self {
-            Certificate::Fluid { prices } => CertificateDocument::Fluid { prices: by_kind(prices) },
-            Certificate::Windows { prices, path, windows } => CertificateDocument::Windows {
+            Certificate::Fluid { prices, limits } => CertificateDocument::Fluid {
+                prices: by_kind(prices),
+                memory: memory(limits),
+                below_s: limits.below,
+            },
+            Certificate::Windows { prices, path, windows, limits } => CertificateDocument::Windows {
                 prices: by_kind(prices),
                 path: path.iter().map(|&op| operator_name(op)).collect(),
                 windows: windows.clone(),
+                memory: memory(limits),
+                below_s: limits.below,
             },
             Certificate::HeaviestUnit { operator } => {
                 CertificateDocument::HeaviestUnit { operator: operator_name(*operator) }

@@ -11,4 +11,5 @@ pub mod replicated;
 pub mod steps;
 pub mod task_graphs;
 pub mod textbook;
+pub mod tight;
 pub mod training;

@@ -182,18 +182,29 @@ impl Choices<'_> {
         PinsDocument(self.some(2, pin).into_iter().collect())
     }
 
+    fn limits(&mut self) -> (BTreeMap<String, MemoryPriceDocument>, Option<f64>) {
+        let memory = self.some(2, |choices| {
+            let (quantum_bytes, price) = (choices.number(), choices.number());
+            (choices.kind(), MemoryPriceDocument { quantum_bytes, price })
+        });
+        (memory.into_iter().collect(), self.maybe(Self::number))
+    }
+
     fn certificate(&mut self) -> CertificateDocument {
         match self.next() % 4 {
             0 => {
                 let prices = self.some(3, |choices| (choices.kind(), choices.number()));
-                CertificateDocument::Fluid { prices: prices.into_iter().collect() }
+                let (memory, below_s) = self.limits();
+                CertificateDocument::Fluid { prices: prices.into_iter().collect(), memory, below_s }
             }
             1 => CertificateDocument::HeaviestUnit { operator: self.operator() },
             2 => {
                 let prices = self.some(3, |choices| (choices.kind(), choices.number()));
                 let path = self.some(4, Self::operator);
                 let windows = self.some(6, |choices| u32::from(choices.next()) % 8);
-                CertificateDocument::Windows { prices: prices.into_iter().collect(), path, windows }
+                let (memory, below_s) = self.limits();
+                let prices = prices.into_iter().collect();
+                CertificateDocument::Windows { prices, path, windows, memory, below_s }
             }
             _ => {
                 let operators = || ["a", "b", "c", "d"].map(str::to_owned);

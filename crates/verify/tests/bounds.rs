@@ -121,7 +121,7 @@ fn malformed_prices() {
         assert_eq!(refuted(&claim(1.0, fluid(prices))), Some((BoundEvidence::Fluid, None)));
     }
     let mut case = claim(1.0, fluid(json!({"acc": 1.0})));
-    let Some(stagewright_core::document::CertificateDocument::Fluid { prices }) =
+    let Some(stagewright_core::document::CertificateDocument::Fluid { prices, .. }) =
         &mut case.plan.bound.certificate
     else {
         panic!("a fluid certificate")
@@ -163,4 +163,68 @@ fn an_infeasible_status_may_carry_a_bound() {
     case.plan.gap = None;
     case.plan.devices.clear();
     assert!(matches!(case.report().bound, BoundVerdict::Verified { .. }));
+}
+
+/// Prices of a second on acc and far, of a quantum on one of them, and a limit.
+fn priced([acc, far]: [f64; 2], memory: Value, below: Option<f64>) -> Value {
+    json!({"kind": "fluid", "prices": {"acc": acc, "far": far}, "memory": memory, "below_s": below})
+}
+
+#[test]
+fn memory_is_paid_for() {
+    // far has room for 12 quanta of 3.9 bytes: b needs one of them, c needs two. a runs only on acc.
+    let certificate =
+        |price: f64| priced([1.0, 1.0], json!({"far": {"quantum_bytes": 3.9, "price": price}}), None);
+    assert_eq!(refuted(&claim(2.6, certificate(0.1))), None);
+    assert_eq!(refuted(&claim(2.61, certificate(0.1))).map(|it| it.0), Some(BoundEvidence::Fluid));
+    // Where they cost less there, both pay: (4 + 3 + 4 + 3 · 0.5 − 12 · 0.5) / 5 = 1.3.
+    let cheap = priced([2.0, 1.0], json!({"far": {"quantum_bytes": 3.9, "price": 0.5}}), None);
+    assert_eq!(refuted(&claim(1.3, cheap.clone())), None);
+    assert_eq!(refuted(&claim(1.31, cheap)).map(|it| it.0), Some(BoundEvidence::Fluid));
+}
+
+#[test]
+fn a_class_without_memory_is_elsewhere() {
+    let mut case = claim(3.0, priced([2.0, 1.0], json!({}), Some(7.0)));
+    let verified = |proved_s| BoundVerdict::Verified { by: BoundEvidence::Fluid, proved_s };
+    // (4 + 3 + 4) / 5 with far for b and c; c of 9 bytes on acc takes 8.
+    case.plan.bound.value_s = Some(2.0);
+    case.plan.gap = Some((7.5 - 2.0) / 7.5);
+    assert_eq!(case.report().bound, verified(2.2));
+    case.cluster.kinds[1].memory_bytes = Some(8.0);
+    assert_eq!(case.report().bound, verified(3.0));
+}
+
+#[test]
+fn what_takes_as_long_as_the_limit_is_excluded() {
+    let proved = |below: f64| match claim(1.0, priced([1.0, 1.0], json!({}), Some(below))).report().bound {
+        BoundVerdict::Verified { proved_s, .. } => proved_s,
+        other => panic!("{other:?}"),
+    };
+    // c takes 4 everywhere, so nothing is below 4; a value below 4.5 may be as small as the prices say.
+    assert_eq!(proved(4.0), 4.0);
+    assert_eq!(proved(3.5), 3.5);
+    assert_eq!(proved(4.5), 3.0);
+    assert_eq!(proved(2.5), 2.5);
+}
+
+#[test]
+fn malformed_limits() {
+    let price = |quantum: f64, price: f64| json!({"quantum_bytes": quantum, "price": price});
+    let malformed = |memory: Value| {
+        let case = claim(1.0, priced([1.0, 1.0], memory, None));
+        assert_eq!(refuted(&case), Some((BoundEvidence::Fluid, None)));
+    };
+    malformed(json!({"gpu": price(1.0, 1.0)}));
+    malformed(json!({"acc": price(0.0, 1.0)}));
+    malformed(json!({"acc": price(-1.0, 1.0)}));
+    malformed(json!({"acc": price(1.0, -1.0)}));
+    malformed(json!({"acc": price(5e-324, 0.0)}));
+    malformed(json!({"acc": price(5e-324, 1.0)}));
+    let mut unlimited = claim(1.0, priced([1.0, 1.0], json!({"acc": price(1.0, 1.0)}), None));
+    unlimited.cluster.kinds[0].memory_bytes = None;
+    assert_eq!(refuted(&unlimited), Some((BoundEvidence::Fluid, None)));
+    // Sums that overflow prove nothing, not even the limit.
+    let overflow = claim(1.0, priced([1e308, 1e308], json!({}), Some(5.0)));
+    assert_eq!(refuted(&overflow), Some((BoundEvidence::Fluid, None)));
 }

@@ -155,3 +155,28 @@ fn a_bound_without_a_plan() {
     case.plan.bound.value_s = Some(8.5);
     assert_eq!(refuted(&case), (BoundEvidence::CriticalPath, Some(8.0)));
 }
+
+/// Windows of which none is counted are a path.
+#[test]
+fn a_path_with_prices_of_memory() {
+    let verdict = |certificate: serde_json::Value, claimed: f64| {
+        let mut case = claim(claimed, "memory");
+        for operator in &mut case.graph.operators {
+            operator.parameter_bytes = 60.0;
+            operator.seconds = read(json!({"gpu": 1.0, "cpu": 3.0}));
+        }
+        case.plan.bound.certificate = read(certificate);
+        case.report().bound
+    };
+    let windows = |listed: serde_json::Value, price: f64| {
+        json!({"kind": "windows", "prices": {"acc": 1.0}, "path": ["a", "c", "d"], "windows": listed,
+               "memory": {"acc": {"quantum_bytes": 51.0, "price": price}}})
+    };
+    // Two devices hold one of the four operators each: at 1 s, the three of the path pay 2 and b nothing, less 2.
+    let verified = |proved_s| BoundVerdict::Verified { by: BoundEvidence::Windows, proved_s };
+    assert_eq!(verdict(windows(json!([]), 1.0), 4.0), verified(4.0));
+    assert_eq!(verdict(windows(json!([]), 2.0), 4.0), verified(5.0));
+    assert_eq!(verdict(windows(json!([]), 3.0), 3.0), verified(3.0), "the host is cheaper");
+    // The work of devices does not bound the latency.
+    assert_eq!(verdict(windows(json!([0]), 1.0), 1.0), BoundVerdict::NotVerified);
+}

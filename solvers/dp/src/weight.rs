@@ -145,7 +145,7 @@ fn fluid_prices(problem: &Problem) -> Option<Vec<f64>> {
         return None;
     }
     match Fluid.compute(problem)?.certificate {
-        Some(Certificate::Fluid { prices }) => Some(prices),
+        Some(Certificate::Fluid { prices, .. }) => Some(prices),
         _ => None,
     }
 }

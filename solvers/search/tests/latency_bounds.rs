@@ -48,7 +48,7 @@ fn relax(bound: CallChains, problem: &Problem) -> Relaxed {
 
 /// The minimum latency over every operator on every host and in every call of every accelerator; `None` if there are
 /// too many combinations.
-fn optimum(problem: &Problem) -> Option<Option<f64>> {
+pub(crate) fn optimum(problem: &Problem) -> Option<Option<f64>> {
     let sites: Vec<(DeviceId, u32)> = problem
         .cluster()
         .devices()

@@ -3,3 +3,4 @@
 mod bounds;
 mod latency_bounds;
 mod local;
+mod memory_bound;

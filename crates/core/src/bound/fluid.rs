@@ -1,7 +1,7 @@
 //! The fluid bound: operators divided arbitrarily among all devices, with free communication.
 
-use super::{Bound, LowerBound, class_seconds};
-use crate::certificate::Certificate;
+use super::{Bound, LowerBound, class_seconds, ellipsoid};
+use crate::certificate::{Certificate, Limits};
 use crate::document::ObjectiveKind;
 use crate::problem::Problem;
 use crate::tolerance::round_down;
@@ -39,7 +39,7 @@ impl Bound for Fluid {
         Some(LowerBound {
             value: round_down(problem.objective().repetitions() * value),
             source: self.name(),
-            certificate: Some(Certificate::Fluid { prices }),
+            certificate: Some(Certificate::Fluid { prices, limits: Limits::default() }),
         })
     }
 }
@@ -227,50 +227,23 @@ impl Game<'_> {
         Some(best.1)
     }
 
-    /// Central-cut ellipsoid over the first d = columns − 1 shares; the last is what remains of 1.
+    /// The ellipsoid method over the first d = columns − 1 shares; the last is what remains of 1.
     fn ellipsoid(&self) -> Option<Vec<f64>> {
         let d = self.columns.len() - 1;
-        let size = d as f64;
-        let mut centre = vec![1.0 / (size + 1.0); d];
-        let mut matrix = vec![vec![0.0; d]; d];
-        for (at, row) in matrix.iter_mut().enumerate() {
-            row[at] = 1.0;
-        }
-        let mut best = (f64::NEG_INFINITY, vec![1.0 / (size + 1.0); d + 1]);
-        for _ in 0..self.rounds() {
-            let last = 1.0 - centre.iter().sum::<f64>();
-            // The half-space to keep is {x : cut · (x − centre) ≥ 0}.
-            let mut cut = vec![0.0; d];
-            if let Some(at) = centre.iter().position(|&share| share < 0.0) {
-                cut[at] = 1.0;
-            } else if last < 0.0 {
-                cut.fill(-1.0);
-            } else {
-                let mut shares = centre.clone();
-                shares.push(last);
-                let (value, gradient) = self.value(&shares)?;
-                for at in 0..d {
-                    cut[at] = gradient[at] - gradient[d];
-                }
-                if value > best.0 {
-                    best = (value, shares);
-                }
+        let even = 1.0 / (d as f64 + 1.0);
+        let mut best = (f64::NEG_INFINITY, vec![even; d + 1]);
+        ellipsoid::shrink(vec![even; d], &vec![1.0; d], self.rounds(), |centre| {
+            if let Some(cut) = ellipsoid::into_simplex(centre) {
+                return Some(cut);
             }
-            let step: Vec<f64> =
-                matrix.iter().map(|row| row.iter().zip(&cut).map(|(a, b)| a * b).sum()).collect();
-            let norm = step.iter().zip(&cut).map(|(a, b)| a * b).sum::<f64>().sqrt();
-            if !norm.is_finite() || norm <= f64::MIN_POSITIVE {
-                break;
+            let mut shares = centre.to_vec();
+            shares.push(1.0 - centre.iter().sum::<f64>());
+            let (value, gradient) = self.value(&shares)?;
+            if value > best.0 {
+                best = (value, shares);
             }
-            let scale = size * size / (size * size - 1.0);
-            for row in 0..d {
-                centre[row] += step[row] / norm / (size + 1.0);
-                for column in 0..d {
-                    let shrink = 2.0 / (size + 1.0) * step[row] * step[column] / (norm * norm);
-                    matrix[row][column] = scale * (matrix[row][column] - shrink);
-                }
-            }
-        }
+            Some((0..d).map(|at| gradient[at] - gradient[d]).collect())
+        })?;
         Some(best.1)
     }
 }

@@ -5,16 +5,19 @@
 //! that solver.
 
 mod critical_path;
+mod ellipsoid;
 mod established;
 mod fluid;
 mod heaviest_unit;
 pub mod makespan;
+mod memory;
 
 pub use critical_path::CriticalPath;
 pub use established::{established, established_by, strongest_until};
 pub use fluid::{Column, Fluid, divided, proved_by};
 pub use heaviest_unit::HeaviestUnit;
 pub use makespan::{Destructive, Energetic, OneMachine, Segments, Windows};
+pub use memory::MemoryPrices;
 
 use crate::certificate::Certificate;
 use crate::graph::ClassId;
@@ -68,8 +71,8 @@ pub trait Bound: Sync {
 }
 
 /// The closed-form bounds.
-pub const CLOSED_FORMS: [&dyn Bound; 6] =
-    [&Fluid, &HeaviestUnit, &CriticalPath, &OneMachine, &Energetic, &Windows];
+pub const CLOSED_FORMS: [&dyn Bound; 7] =
+    [&Fluid, &HeaviestUnit, &CriticalPath, &OneMachine, &Energetic, &Windows, &MemoryPrices];
 
 /// The strongest bound that is known without a search: the closed forms, and whatever was [`established`] on the problem.
 pub fn strongest(problem: &Problem) -> LowerBound {

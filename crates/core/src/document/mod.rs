@@ -54,8 +54,8 @@ pub use pins::{PinTargets, PinsDocument};
 pub use piper::{PiperConfigurationDocument, PiperDocument, PiperEdgeDocument, PiperNodeDocument};
 pub use plan::{
     BoundDocument, CertificateDocument, Communication, DeviceDocument, Execution, GradientsDocument,
-    ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, OffDocument, PLAN_SCHEMA, PlanDocument,
-    PlanStatus, RegretCaseDocument, RegretDocument, RobustDocument, ScenarioDocument, Schedule,
+    MemoryPriceDocument, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, OffDocument, PLAN_SCHEMA,
+    PlanDocument, PlanStatus, RegretCaseDocument, RegretDocument, RobustDocument, ScenarioDocument, Schedule,
     SourcesDocument, Split, ThroughputDocument, TimeUnitDocument, Training, UplinkDocument,
 };
 pub use problem::{PROBLEM_SCHEMA, ProblemDocument};

@@ -477,9 +477,19 @@ pub struct BoundDocument {
 pub enum CertificateDocument {
     /// A price per second of each device kind. With u over colocation classes,
     /// Σ_u min_c price_c · seconds(u, c) / Σ_c count_c · price_c bounds the bottleneck from below.
+    ///
+    /// With prices of memory, a class also pays price · ⌊bytes / quantum⌋ on a kind, for the bytes that it holds on any
+    /// device, and the sum is less count · price · ⌊memory / quantum⌋ of every kind. Below `below_s` no class is on a kind
+    /// where its seconds, divided by the most replicas there, are as long: the bound is at most `below_s` then.
     Fluid {
         /// Non-negative price by kind, positive for at least one kind with devices.
         prices: BTreeMap<String, f64>,
+        /// Prices of memory by kind; none by default.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        memory: BTreeMap<String, MemoryPriceDocument>,
+        /// A value of the objective: the bound excludes what takes as long.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        below_s: Option<f64>,
     },
     /// The colocation class of this operator takes at least the bound on every device that may run it.
     HeaviestUnit {
@@ -489,7 +499,10 @@ pub enum CertificateDocument {
     /// A path of operators v_1, …, v_C cuts the step into windows: 0 before the start of v_1, 2i − 1 while v_i runs, and
     /// 2i after its end, up to the start of v_(i+1) or the end of the step. Work that can only run in the listed windows
     /// takes at least its priced seconds of them, and every other window has a least length: the sum bounds the makespan
-    /// from below.
+    /// from below. Without listed windows it bounds the latency as well.
+    ///
+    /// Prices of memory as in `fluid`, in seconds; `below_s` excludes a class from a kind where a path through one of its
+    /// operators is as long.
     Windows {
         /// Non-negative price by kind, positive for at least one kind with devices.
         prices: BTreeMap<String, f64>,
@@ -497,6 +510,12 @@ pub enum CertificateDocument {
         path: Vec<String>,
         /// The windows whose work is counted, ascending.
         windows: Vec<u32>,
+        /// Prices of memory by kind; none by default.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        memory: BTreeMap<String, MemoryPriceDocument>,
+        /// A value of the objective: the bound excludes what takes as long.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        below_s: Option<f64>,
     },
     /// Prices at which the devices cannot hold all colocation classes below a threshold. Every set of classes that a
     /// stage on r devices may run with a load of at most the threshold costs at most r times the price of such a
@@ -513,6 +532,16 @@ pub enum CertificateDocument {
         /// checking it: few tensors should lead from the classes before any position to those after it.
         order: Vec<String>,
     },
+}
+
+/// The price of a device's memory, which counts in whole quanta.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MemoryPriceDocument {
+    /// Positive number of bytes.
+    pub quantum_bytes: f64,
+    /// Non-negative price of a quantum.
+    pub price: f64,
 }
 
 /// One device of a plan.

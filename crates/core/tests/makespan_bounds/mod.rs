@@ -2,6 +2,7 @@
 
 mod attack;
 mod by_hand;
+mod memory;
 use stagewright_testing::heterogeneous;
 use stagewright_testing::makespan as random;
 use stagewright_testing::makespan_optimum as exhaustive;

@@ -1,8 +1,8 @@
 //! The bound exceeds neither the value of a feasible plan nor the bound that its evidence proves.
 //!
 //! A feasible plan refutes any bound above its value, whatever the evidence. Otherwise the replayed evidence decides. For
-//! throughput that is the certificate; for latency the critical path, if the plan names it as the source, since the
-//! certificates are about loads and steps. For makespan it is either: a device computes for at most the makespan, and the
+//! throughput that is the certificate; for latency the critical path, if the plan names it as the source, or a certificate
+//! of windows that counts none of them and so is a path, since the others are about loads and steps. For makespan it is either: a device computes for at most the makespan, and the
 //! closed-form certificates count compute alone. Windows are parts of a step, so they prove nothing about throughput. The
 //! certificate of column generation also counts communication, which may overlap with compute in a step, so it proves
 //! nothing about makespan. Without such evidence the bound is not verified, which is not the same as wrong.
@@ -62,7 +62,10 @@ fn evidence(problem: &Problem, plan: &PlanDocument) -> Option<(BoundEvidence, Pr
         {
             Some((BoundEvidence::CriticalPath, critical_path::prove(problem)))
         }
-        Objective::Latency { .. } => None,
+        Objective::Latency { .. } => match &plan.bound.certificate {
+            Some(CertificateDocument::Windows { windows, .. }) if windows.is_empty() => certified(),
+            _ => None,
+        },
         Objective::Makespan { .. } => match plan.bound.certificate {
             Some(
                 CertificateDocument::Fluid { .. }

@@ -12,6 +12,9 @@
 //! *Heaviest unit.* Some device runs the class, on at most r = min(max_replicas, count_c) replicas, so B is at least
 //! the minimum over c of seconds(u, c) / r.
 //!
+//! *Memory.* With prices of memory, every class also pays for the quanta that it needs on its kind, and all devices
+//! together have as many as [`limits`](super::limits) says: those are paid for whether a class uses them or not.
+//!
 //! Both bound the largest load. An iteration of m microbatches under a schedule takes at least m times that.
 
 use std::collections::BTreeMap;
@@ -19,6 +22,7 @@ use std::collections::BTreeMap;
 use stagewright_core::document::CertificateDocument;
 
 use super::columns::{self, Evidence};
+use super::limits::Limits;
 use super::windows;
 use crate::read::{Allowed, Problem};
 use crate::report::BoundEvidence;
@@ -40,13 +44,18 @@ pub(crate) enum Proof {
 /// of [`columns`].
 pub(crate) fn replay(problem: &Problem, certificate: &CertificateDocument) -> (BoundEvidence, Proof) {
     match certificate {
-        CertificateDocument::Fluid { prices } => (BoundEvidence::Fluid, fluid(problem, prices)),
+        CertificateDocument::Fluid { prices, memory, below_s } => {
+            let proof = Limits::read(problem, memory, *below_s).map(|limits| fluid(problem, prices, &limits));
+            (BoundEvidence::Fluid, proof.unwrap_or_else(Proof::Malformed))
+        }
         CertificateDocument::HeaviestUnit { operator } => {
             (BoundEvidence::HeaviestUnit, heaviest_unit(problem, operator))
         }
-        CertificateDocument::Windows { prices, path, windows: inside } => {
+        CertificateDocument::Windows { prices, path, windows: inside, memory, below_s } => {
             let evidence = windows::Evidence { prices, path, windows: inside };
-            (BoundEvidence::Windows, windows::replay(problem, &evidence))
+            let proof = Limits::read(problem, memory, *below_s)
+                .map(|limits| windows::replay(problem, &evidence, &limits));
+            (BoundEvidence::Windows, proof.unwrap_or_else(Proof::Malformed))
         }
         CertificateDocument::ColumnGeneration { threshold_s, prices, devices, order } => {
             let evidence = Evidence { threshold: *threshold_s, prices, devices, order };
@@ -72,39 +81,51 @@ pub(super) fn kind_prices(
     }
     let kinds = problem.cluster.kinds.iter();
     let capacity: f64 = kinds.zip(&price).map(|(kind, price)| f64::from(kind.document.count) * price).sum();
-    match capacity > 0.0 {
-        true => Ok((price, capacity)),
-        false => Err("no kind with devices has a positive price".to_owned()),
+    match capacity {
+        0.0 => Err("no kind with devices has a positive price".to_owned()),
+        capacity if capacity.is_finite() => Ok((price, capacity)),
+        _ => Err("its prices overflow".to_owned()),
     }
 }
 
-fn fluid(problem: &Problem, prices: &BTreeMap<String, f64>) -> Proof {
+fn fluid(problem: &Problem, prices: &BTreeMap<String, f64>, limits: &Limits) -> Proof {
     let (price, capacity) = match kind_prices(problem, prices) {
         Ok(prices) => prices,
         Err(why) => return Proof::Malformed(why),
     };
-    let mut total = 0.0;
+    let (mut total, mut is_impossible) = (-limits.paid(problem), false);
     for class in 0..problem.graph.classes.len() {
-        let prices = runs_on(problem, class).map(|(kind, seconds)| match price[kind] {
-            0.0 => 0.0,
-            price => price * seconds,
+        let there: Vec<(usize, f64)> =
+            runs_on(problem, class).filter(|&(kind, _)| limits.fits(class, kind)).collect();
+        if there.is_empty() {
+            return Proof::NoPlan;
+        }
+        let alone = there
+            .into_iter()
+            .filter(|&(kind, seconds)| !limits.reached(repetitions(problem) * share(problem, kind, seconds)));
+        let least = alone.map(|(kind, seconds)| {
+            let work = if price[kind] == 0.0 { 0.0 } else { price[kind] * seconds };
+            work + limits.rent(class, kind)
         });
-        match prices.reduce(f64::min) {
+        match least.reduce(f64::min) {
             Some(least) => total += least,
-            None => return Proof::NoPlan,
+            None => is_impossible = true,
         }
     }
-    proved(repetitions(problem) * (total / capacity))
+    proved(limits.capped(repetitions(problem) * (total / capacity), is_impossible))
+}
+
+/// Seconds of a class on a kind, divided by the most replicas there.
+fn share(problem: &Problem, kind: usize, seconds: f64) -> f64 {
+    seconds / f64::from(problem.rules.max_replicas.min(problem.cluster.kinds[kind].document.count))
 }
 
 fn heaviest_unit(problem: &Problem, operator: &str) -> Proof {
     let Some(operator) = problem.graph.find(operator) else {
         return Proof::Malformed(format!("it names operator {operator:?}, which the graph lacks"));
     };
-    let shares = runs_on(problem, problem.graph.class_of[operator]).map(|(kind, seconds)| {
-        let count = problem.cluster.kinds[kind].document.count;
-        seconds / f64::from(problem.rules.max_replicas.min(count))
-    });
+    let shares = runs_on(problem, problem.graph.class_of[operator])
+        .map(|(kind, seconds)| share(problem, kind, seconds));
     shares.reduce(f64::min).map_or(Proof::NoPlan, |least| proved(repetitions(problem) * least))
 }
 

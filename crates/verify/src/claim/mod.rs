@@ -7,6 +7,7 @@ mod costs_off;
 mod critical_path;
 pub(crate) mod figures;
 pub(crate) mod gap;
+mod limits;
 pub(crate) mod regret;
 pub(crate) mod robust;
 pub(crate) mod seconds;

@@ -5,14 +5,20 @@
 //! vᵢ and precedes vₖ runs in windows 2i to 2k − 2, but in none of those in which its own device runs an operator of the
 //! path that has its colocation class. The windows of a set Z together last at least the priced seconds of the
 //! operators that can run nowhere else, divided by the price of all devices: see [`certificate`](super::certificate).
-//! Every other window lasts at least as long as its operator, or as the longest path between its ends.
+//! Every other window lasts as long as its operator, on the kind that runs its class, or at least as the longest path between
+//! its ends. [`limits`](super::limits) adds prices of memory, and excludes kinds where a path is too long.
+//!
+//! Without listed windows the sum is a path, with every class on one kind, so it bounds the latency as well: a call computes
+//! for at least the seconds of its part of a path, which is one piece.
 
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
 use super::certificate::{Proof, kind_prices, runs_on};
+use super::limits::Limits;
 use crate::read::{Problem, Tensor};
+use crate::topological;
 
 /// The evidence as the plan states it.
 pub(super) struct Evidence<'a> {
@@ -30,7 +36,7 @@ struct Cut {
 }
 
 /// Replays the certificate. O(pins + operators · (kinds + log windows) + windows).
-pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>) -> Proof {
+pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>, limits: &Limits) -> Proof {
     let (price, capacity) = match kind_prices(problem, evidence.prices) {
         Ok(prices) => prices,
         Err(why) => return Proof::Malformed(why),
@@ -49,8 +55,11 @@ pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>) -> Proof {
         }
     }
     let classes = &problem.graph.classes;
-    let kinds_of: Vec<Vec<usize>> =
-        (0..classes.len()).map(|class| runs_on(problem, class).map(|(kind, _)| kind).collect()).collect();
+    let kinds_of: Vec<Vec<usize>> = (0..classes.len())
+        .map(|class| {
+            runs_on(problem, class).map(|(kind, _)| kind).filter(|&kind| limits.fits(class, kind)).collect()
+        })
+        .collect();
     if kinds_of.iter().any(Vec::is_empty) {
         return Proof::NoPlan;
     }
@@ -67,8 +76,16 @@ pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>) -> Proof {
         Ok(cut) => cut,
         Err(why) => return Proof::Malformed(why),
     };
-    let mut bound: f64 =
-        cut.lengths.iter().zip(&is_inside).filter(|(_, inside)| !**inside).map(|(length, _)| length).sum();
+    let through = through(problem, &least);
+    let longest = |members: &[usize], kind: usize| {
+        let paths =
+            members.iter().map(|&operator| through[operator] - least[operator] + seconds(operator, kind));
+        paths.fold(0.0, f64::max)
+    };
+    // The windows in which an operator of the path runs count with its class.
+    let free = cut.lengths.iter().zip(&is_inside).step_by(2).filter(|(_, inside)| !**inside);
+    let mut is_impossible = false;
+    let mut bound = free.map(|(length, _)| length).sum::<f64>() - limits.paid(problem);
     // The number of windows outside the set before each.
     let mut outside = vec![0usize];
     for inside in &is_inside {
@@ -98,14 +115,34 @@ pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>) -> Proof {
                 outside[last + 1] - outside[first] == excluded
             })
             .collect();
-        let priced = kinds_of[class].iter().map(|&kind| match price[kind] {
-            0.0 => 0.0,
-            price => price * confined.iter().map(|&operator| seconds(operator, kind)).sum::<f64>(),
-        });
-        bound += priced.reduce(f64::min).unwrap_or(0.0) / capacity;
+        let own = own_outside[class].iter().map(|&window| path[window / 2]);
+        let cost = |&kind: &usize| {
+            let work = match price[kind] {
+                0.0 => 0.0,
+                price => price * confined.iter().map(|&operator| seconds(operator, kind)).sum::<f64>(),
+            };
+            let passing: f64 = own.clone().map(|operator| seconds(operator, kind)).sum();
+            work / capacity + passing + limits.rent(class, kind)
+        };
+        let there = kinds_of[class].iter().filter(|&&kind| !limits.reached(longest(members, kind)));
+        match there.map(cost).reduce(f64::min) {
+            Some(least) => bound += least,
+            None => is_impossible = true,
+        }
     }
+    let bound = limits.capped(bound, is_impossible);
     // A sum that overflowed cannot be compared with a claim.
     if bound.is_finite() { Proof::Bound(bound) } else { Proof::Open }
+}
+
+/// The longest path through every operator.
+fn through(problem: &Problem, least: &[f64]) -> Vec<f64> {
+    let arcs: Vec<(usize, usize)> = problem.graph.tensors.iter().flat_map(Tensor::arcs).collect();
+    let until = topological::longest(&problem.graph.order, &arcs, least);
+    let backwards: Vec<(usize, usize)> = arcs.into_iter().map(|(from, to)| (to, from)).collect();
+    let order: Vec<usize> = problem.graph.order.iter().rev().copied().collect();
+    let from = topological::longest(&order, &backwards, least);
+    until.iter().zip(&from).zip(least).map(|((until, from), own)| until + from - own).collect()
 }
 
 /// The operators of the path, each at most once.

@@ -15,15 +15,15 @@ const MAX_CUTS: usize = 128;
 const MAX_HOLES: usize = 12;
 
 /// A path, its windows, and the windows in which every operator may run.
-pub(super) struct CutPath<'p> {
+pub(in crate::bound) struct CutPath<'p> {
     problem: &'p Problem,
     pub(super) kinds: usize,
     /// By operator and kind; infinite if the operator's class cannot be there.
     seconds: Vec<f64>,
     /// The operators that cut windows.
-    pub(super) path: Vec<OpId>,
+    pub(in crate::bound) path: Vec<OpId>,
     /// Least length by window: F₀, B₁, F₁, …, B_C, F_C.
-    pub(super) lengths: Vec<f64>,
+    pub(in crate::bound) lengths: Vec<f64>,
     /// First and last window by operator.
     pub(super) range: Keyed<OpId, [u32; 2]>,
     /// The busy windows of every colocation class, ascending.
@@ -34,7 +34,7 @@ pub(super) struct CutPath<'p> {
 
 /// A run of windows whose length has a lower bound of its own.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Segment {
+pub(in crate::bound) struct Segment {
     pub(super) first: usize,
     pub(super) last: usize,
     pub(super) seconds: f64,
@@ -43,7 +43,7 @@ pub(super) struct Segment {
 impl<'p> CutPath<'p> {
     /// Cuts the longest path, also at operators that run beside little other work, but at most `most_narrow` of these.
     /// `None` if some operator cannot run anywhere. O(pins + pools · operators).
-    pub(super) fn new(problem: &'p Problem, most_narrow: usize) -> Option<CutPath<'p>> {
+    pub(in crate::bound) fn new(problem: &'p Problem, most_narrow: usize) -> Option<CutPath<'p>> {
         let graph = problem.graph();
         let kinds = problem.cluster().kind_count();
         let mut seconds = vec![f64::INFINITY; graph.operator_count() * kinds];
@@ -96,7 +96,7 @@ impl<'p> CutPath<'p> {
     }
 
     /// Seconds by kind of every class's part that is confined to a set of windows; empty parts are omitted.
-    fn parts(&self, inside: &[bool]) -> Vec<Vec<f64>> {
+    pub(in crate::bound) fn parts(&self, inside: &[bool]) -> Vec<(ClassId, Vec<f64>)> {
         let graph = self.problem.graph();
         let outside: Vec<u32> = (0..inside.len()).filter(|&at| !inside[at]).map(|at| at as u32).collect();
         let confined = |op: OpId| {
@@ -113,15 +113,16 @@ impl<'p> CutPath<'p> {
                     *sum += seconds;
                 }
             }
-            Some(part)
+            Some((class, part))
         };
         graph.class_ids().filter_map(part).collect()
     }
 
     /// The best prices for a set of windows, by kind.
     pub(super) fn prices(&self, inside: &[bool]) -> Option<Vec<f64>> {
-        let finite =
-            |part: Vec<f64>| part.into_iter().map(|sum| Some(sum).filter(|sum| sum.is_finite())).collect();
+        let finite = |(_, part): (_, Vec<f64>)| {
+            part.into_iter().map(|sum| Some(sum).filter(|sum| sum.is_finite())).collect()
+        };
         let parts: Vec<Vec<Option<f64>>> = self.parts(inside).into_iter().map(finite).collect();
         priced(self.problem, &parts).map(|(_, prices)| prices)
     }
@@ -134,13 +135,17 @@ impl<'p> CutPath<'p> {
     /// The bound for a set of windows and prices, before rounding.
     pub(super) fn value(&self, inside: &[bool], prices: &[f64]) -> f64 {
         let outside = self.lengths.iter().zip(inside).filter(|(_, inside)| !**inside);
-        let work: f64 = self.parts(inside).iter().map(|part| least(part, prices)).sum();
+        let work: f64 = self.parts(inside).iter().map(|(_, part)| least(part, prices)).sum();
         outside.map(|(length, _)| length).sum::<f64>() + work
     }
 
     /// A good set of windows for the work of the operators, and the value that they and the segments prove of the time
     /// from the beginning of every window, and from the end of the last, to the end of the step.
-    pub(super) fn choose(&self, work: &Keyed<OpId, f64>, segments: &[Segment]) -> (Vec<f64>, Vec<bool>) {
+    pub(in crate::bound) fn choose(
+        &self,
+        work: &Keyed<OpId, f64>,
+        segments: &[Segment],
+    ) -> (Vec<f64>, Vec<bool>) {
         let mut candidates: Vec<u32> = (0..self.path.len() as u32).map(|at| 2 * at + 1).collect();
         let length = |at: u32| self.lengths[at as usize];
         candidates.sort_by(|&a, &b| length(b).total_cmp(&length(a)));
@@ -212,7 +217,7 @@ impl<'p> CutPath<'p> {
 }
 
 /// A longest path, without its operators of zero seconds. O(pins).
-fn longest_path(problem: &Problem, seconds: &Keyed<OpId, f64>) -> Vec<OpId> {
+pub(in crate::bound) fn longest_path(problem: &Problem, seconds: &Keyed<OpId, f64>) -> Vec<OpId> {
     let graph = problem.graph();
     let mut ends: Keyed<OpId, f64> = seconds.clone();
     let mut before: Keyed<OpId, Option<OpId>> = Keyed::filled(None, seconds.len());

@@ -38,7 +38,7 @@
 
 mod arcs;
 mod capacity;
-mod cut;
+pub(super) mod cut;
 mod destructive;
 mod energetic;
 mod local;

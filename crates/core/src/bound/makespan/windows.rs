@@ -2,7 +2,7 @@
 
 use super::cut::CutPath;
 use crate::bound::{Bound, LowerBound};
-use crate::certificate::Certificate;
+use crate::certificate::{Certificate, Limits};
 use crate::document::ObjectiveKind;
 use crate::graph::OpId;
 use crate::problem::Problem;
@@ -77,6 +77,7 @@ impl Bound for Windows {
             prices,
             path: cut.path,
             windows: (0..windows).filter(|&at| inside[at]).map(|at| at as u32).collect(),
+            limits: Limits::default(),
         });
         Some(LowerBound { value: round_down(value), source: self.name(), certificate })
     }

@@ -1,0 +1,50 @@
+//! The ellipsoid method (Shor 1977) with central cuts, for concave functions of a few variables.
+
+/// Shrinks an ellipsoid with axes of the given radii around `centre`, in at most `rounds` rounds: `cut` is asked for the
+/// direction in which the maximum lies from the centre, and keeps the best centre itself. O(variables² · rounds), and two
+/// variables or more.
+pub(super) fn shrink(
+    mut centre: Vec<f64>,
+    radii: &[f64],
+    rounds: usize,
+    mut cut: impl FnMut(&[f64]) -> Option<Vec<f64>>,
+) -> Option<()> {
+    let d = centre.len();
+    let size = d as f64;
+    let mut matrix = vec![vec![0.0; d]; d];
+    for (at, row) in matrix.iter_mut().enumerate() {
+        row[at] = radii[at] * radii[at];
+    }
+    for _ in 0..rounds {
+        // The half-space to keep is {x : cut · (x − centre) ≥ 0}.
+        let cut = cut(&centre)?;
+        let step: Vec<f64> =
+            matrix.iter().map(|row| row.iter().zip(&cut).map(|(a, b)| a * b).sum()).collect();
+        let norm = step.iter().zip(&cut).map(|(a, b)| a * b).sum::<f64>().sqrt();
+        if !norm.is_finite() || norm <= f64::MIN_POSITIVE {
+            break;
+        }
+        let scale = size * size / (size * size - 1.0);
+        for row in 0..d {
+            centre[row] += step[row] / norm / (size + 1.0);
+            for column in 0..d {
+                let shrink = 2.0 / (size + 1.0) * step[row] * step[column] / (norm * norm);
+                matrix[row][column] = scale * (matrix[row][column] - shrink);
+            }
+        }
+    }
+    Some(())
+}
+
+/// The direction back to the simplex of shares whose last is what remains of 1, from a point outside it.
+pub(super) fn into_simplex(shares: &[f64]) -> Option<Vec<f64>> {
+    let mut cut = vec![0.0; shares.len()];
+    if let Some(at) = shares.iter().position(|&share| share < 0.0) {
+        cut[at] = 1.0;
+    } else if 1.0 - shares.iter().sum::<f64>() < 0.0 {
+        cut.fill(-1.0);
+    } else {
+        return None;
+    }
+    Some(cut)
+}

@@ -1,0 +1,245 @@
+//! The bounds on the value that are sums over classes of seconds on their own kind.
+
+use super::Seconds;
+use super::game::{Cost, Prices};
+use crate::bound::makespan::cut::{CutPath, longest_path};
+use crate::bound::{Bound, Windows};
+use crate::certificate::{Certificate, Limits};
+use crate::document::ObjectiveKind;
+use crate::graph::{ClassId, OpId};
+use crate::ids::Keyed;
+use crate::problem::Problem;
+use crate::tolerance::round_down;
+
+/// Alternations between the best prices for a path or for windows, and the best path or windows for the prices.
+const ROUNDS: usize = 3;
+
+/// A bound of the form `constant` + Σ_u cost of u on its kind.
+pub(super) struct Form {
+    pub(super) constant: f64,
+    evidence: Evidence,
+    /// By class and kind; the work is finite where the class may be.
+    costs: Keyed<ClassId, Vec<Cost>>,
+}
+
+enum Evidence {
+    /// The work of all classes.
+    Loads,
+    /// Windows that a path cuts, and the work inside some of them.
+    Windows { path: Vec<OpId>, windows: Vec<u32> },
+}
+
+impl Form {
+    /// The forms for an objective, improved for the prices that `solve` finds for them, with their values and prices.
+    pub(super) fn all(
+        problem: &Problem,
+        seconds: &Seconds,
+        mut solve: impl FnMut(&Form) -> Option<(f64, Prices)>,
+    ) -> Vec<(Form, f64, Prices)> {
+        let mut found = Vec::new();
+        let mut keep = |form: Form| {
+            let (value, prices) = solve(&form)?;
+            found.push((form, value, prices.clone()));
+            Some(prices)
+        };
+        match problem.objective().kind() {
+            ObjectiveKind::Throughput => {
+                keep(Form::loads(seconds));
+            }
+            kind => {
+                paths(problem, seconds, &mut keep);
+                if kind == ObjectiveKind::Makespan && Windows.applies(problem) {
+                    windows(problem, seconds, &mut keep);
+                }
+            }
+        }
+        found
+    }
+
+    fn loads(seconds: &Seconds) -> Form {
+        let cost = |seconds: &Option<f64>| [seconds.unwrap_or(f64::INFINITY), 0.0];
+        let costs = seconds.by_class.iter().map(|row| row.iter().map(cost).collect()).collect();
+        Form { constant: 0.0, evidence: Evidence::Loads, costs }
+    }
+
+    /// A path whose operators run one after another.
+    fn path(problem: &Problem, seconds: &Seconds, path: Vec<OpId>) -> Form {
+        let mut costs = seconds.without_work();
+        for &op in &path {
+            seconds.pass(op, problem, &mut costs);
+        }
+        Form { constant: 0.0, evidence: Evidence::Windows { path, windows: Vec::new() }, costs }
+    }
+
+    /// The windows of a path, of which some count by the work inside.
+    fn windows(problem: &Problem, seconds: &Seconds, cut: &CutPath<'_>, inside: &[bool]) -> Form {
+        let mut costs = seconds.without_work();
+        for (class, part) in cut.parts(inside) {
+            for (cost, part) in costs[class].iter_mut().zip(part) {
+                cost[0] = cost[0].max(part);
+            }
+        }
+        let mut constant = 0.0;
+        for (at, &length) in cut.lengths.iter().enumerate().filter(|&(at, _)| !inside[at]) {
+            match at % 2 {
+                0 => constant += length,
+                _ => seconds.pass(cut.path[at / 2], problem, &mut costs),
+            }
+        }
+        let windows = (0..inside.len()).filter(|&at| inside[at]).map(|at| at as u32).collect();
+        Form { constant, evidence: Evidence::Windows { path: cut.path.clone(), windows }, costs }
+    }
+
+    /// The costs without the kinds that are excluded.
+    pub(super) fn costs(&self, excluded: impl Fn(ClassId, usize) -> bool) -> Keyed<ClassId, Vec<Cost>> {
+        let mut costs = self.costs.clone();
+        for (class, row) in self.costs.enumerate() {
+            for kind in (0..row.len()).filter(|&kind| excluded(class, kind)) {
+                costs[class][kind][0] = f64::INFINITY;
+            }
+        }
+        costs
+    }
+
+    pub(super) fn certificate(self, prices: Vec<f64>, limits: Limits) -> Certificate {
+        match self.evidence {
+            Evidence::Loads => Certificate::Fluid { prices, limits },
+            Evidence::Windows { path, windows } => Certificate::Windows { prices, path, windows, limits },
+        }
+    }
+}
+
+/// Paths of the graph: the longest for the least seconds, or the slowest where bytes matter, then for the prices.
+fn paths(problem: &Problem, seconds: &Seconds, keep: &mut impl FnMut(Form) -> Option<Prices>) {
+    let least: Keyed<OpId, f64> = seconds.rows().map(|row| extreme(row, f64::min)).collect();
+    let most: Keyed<OpId, f64> = seconds.rows().map(|row| extreme(row, f64::max)).collect();
+    let mut known: Vec<Vec<OpId>> = Vec::new();
+    for mut weights in [least, most] {
+        for _ in 0..ROUNDS {
+            let path = longest_path(problem, &weights);
+            if known.contains(&path) {
+                break;
+            }
+            known.push(path.clone());
+            let Some(prices) = keep(Form::path(problem, seconds, path)) else { return };
+            weights = seconds.margins(problem, &prices, |_| 1.0);
+        }
+    }
+}
+
+/// Windows of the longest path, first all of them, then those that are best for the prices.
+fn windows(problem: &Problem, seconds: &Seconds, keep: &mut impl FnMut(Form) -> Option<Prices>) {
+    let Some(mut cut) = CutPath::new(problem, 0) else { return };
+    let mut inside = vec![true; cut.lengths.len()];
+    for _ in 0..ROUNDS {
+        let Some(prices) = keep(Form::windows(problem, seconds, &cut, &inside)) else { return };
+        let lengths = cut.lengths.clone();
+        let passing = seconds.margins(problem, &prices, |_| 1.0);
+        for (at, &op) in cut.path.iter().enumerate() {
+            cut.lengths[2 * at + 1] = passing[op];
+        }
+        let (_, found) = cut.choose(&seconds.margins(problem, &prices, |kind| prices.seconds[kind]), &[]);
+        cut.lengths = lengths;
+        if found == inside {
+            return;
+        }
+        inside = found;
+    }
+}
+
+impl Seconds {
+    /// By operator, in order.
+    fn rows(&self) -> impl Iterator<Item = &[f64]> {
+        self.by_op.chunks_exact(self.kinds.max(1))
+    }
+
+    /// Costs of zero where a class may be.
+    fn without_work(&self) -> Keyed<ClassId, Vec<Cost>> {
+        let cost = |seconds: &Option<f64>| [seconds.map_or(f64::INFINITY, |_| 0.0), 0.0];
+        self.by_class.iter().map(|row| row.iter().map(cost).collect()).collect()
+    }
+
+    /// Adds an operator's seconds to those that pass anyway.
+    fn pass(&self, op: OpId, problem: &Problem, costs: &mut Keyed<ClassId, Vec<Cost>>) {
+        let row = &mut costs[problem.graph().class_of(op)];
+        for (cost, &seconds) in row.iter_mut().zip(&self.by_op[op.index() * self.kinds..]) {
+            if seconds.is_finite() {
+                cost[1] += seconds;
+            }
+        }
+    }
+
+    /// What every operator adds for given prices, where a second on a kind counts as `rate`: the least of seconds and
+    /// memory over the kinds beyond the least of memory alone. Operators of a class share its memory by their number.
+    fn margins(&self, problem: &Problem, prices: &Prices, rate: impl Fn(usize) -> f64) -> Keyed<OpId, f64> {
+        let graph = problem.graph();
+        let bytes = super::class_bytes(problem);
+        let margin = |(op, row): (OpId, &[f64])| {
+            let class = graph.class_of(op);
+            let share = graph.class(class).len() as f64;
+            let rent = |kind: usize| prices.rent(kind, bytes[class]) / share;
+            let kinds = || (0..self.kinds).filter(|&kind| row[kind].is_finite());
+            let with = kinds().map(|kind| rate(kind) * row[kind] + rent(kind)).fold(f64::INFINITY, f64::min);
+            let without = kinds().map(rent).fold(f64::INFINITY, f64::min);
+            f64::max(with - without, 0.0)
+        };
+        graph.operators().zip(self.rows()).map(margin).collect()
+    }
+}
+
+/// The least or the largest of the finite entries.
+fn extreme(row: &[f64], of: impl Fn(f64, f64) -> f64) -> f64 {
+    row.iter().copied().filter(|seconds| seconds.is_finite()).reduce(of).unwrap_or(0.0)
+}
+
+/// By class and kind, the value that follows if the class is there.
+pub(super) struct Through(Keyed<ClassId, Vec<f64>>);
+
+impl Through {
+    /// The load of the class alone, divided by the most replicas; or the longest path through one of its operators.
+    /// O(operators · kinds + pins).
+    pub(super) fn new(problem: &Problem, seconds: &Seconds) -> Through {
+        let graph = problem.graph();
+        if problem.objective().kind() == ObjectiveKind::Throughput {
+            let most = problem.objective().rules().max_replicas;
+            let replicas = |kind| f64::from(most.min(problem.cluster().kind(kind).count));
+            let value = |(kind, &seconds): (usize, &Option<f64>)| {
+                seconds.map_or(f64::INFINITY, |it| problem.objective().repetitions() * (it / replicas(kind)))
+            };
+            let row = |row: &Vec<Option<f64>>| row.iter().enumerate().map(value).collect();
+            return Through(seconds.by_class.iter().map(row).collect());
+        }
+        let least: Keyed<OpId, f64> = seconds.rows().map(|row| extreme(row, f64::min)).collect();
+        let mut before: Keyed<OpId, f64> = Keyed::filled(0.0, least.len());
+        let mut after = before.clone();
+        for &op in graph.topological() {
+            let inputs = graph.predecessors(op).iter();
+            before[op] = inputs.map(|&input| before[input] + least[input]).fold(0.0, f64::max);
+        }
+        for &op in graph.topological().iter().rev() {
+            let readers = graph.successors(op).iter();
+            after[op] = readers.map(|&reader| after[reader] + least[reader]).fold(0.0, f64::max);
+        }
+        let mut through = Keyed::filled(vec![0.0; seconds.kinds], graph.class_count());
+        for (op, row) in graph.operators().zip(seconds.rows()) {
+            for (value, own) in through[graph.class_of(op)].iter_mut().zip(row) {
+                *value = f64::max(*value, before[op] + own + after[op]);
+            }
+        }
+        Through(through)
+    }
+
+    /// The values above a bound, rounded down, ascending.
+    pub(super) fn above(&self, bound: f64) -> Vec<f64> {
+        let all = self.0.iter().flatten().copied().filter(|value| value.is_finite());
+        let mut values: Vec<f64> = all.map(round_down).filter(|&value| value > bound).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        values.dedup();
+        values
+    }
+
+    /// Whether a value of at least `below` follows if the class is on the kind.
+    pub(super) fn reaches(&self, class: ClassId, kind: usize, below: f64) -> bool {
+        round_down(self.0[class][kind]) >= below
+    }
+}

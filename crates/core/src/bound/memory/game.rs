@@ -1,0 +1,326 @@
+//! The best prices of seconds and memory for given classes.
+
+use rustc_hash::FxHashMap;
+
+use super::quantum::{Quantum, Store, slots};
+use crate::bound::ellipsoid;
+use crate::bound::fluid::{self, divided_quickly};
+use crate::certificate::MemoryPrice;
+use crate::graph::ClassId;
+use crate::ids::Keyed;
+
+/// Halvings of the interval of one rent.
+const HALVINGS: usize = 60;
+
+/// Rounds of the ellipsoid method are this times the square of the variables.
+const ROUNDS: usize = 80;
+
+/// Maximum number of quanta of a column for which all prices are optimised, those with the best rent first.
+const MAX_TRIED: usize = 3;
+
+/// Passes over all columns, to choose the quantum of each.
+const PASSES: usize = 2;
+
+/// Seconds of a class on a kind: those that count as work of a device, and those that pass anyway. The work is infinite
+/// where the class cannot be.
+pub(super) type Cost = [f64; 2];
+
+/// Prices by kind.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Prices {
+    pub(super) seconds: Vec<f64>,
+    pub(super) memory: Vec<Option<MemoryPrice>>,
+}
+
+/// Kinds with equal seconds and memory.
+struct Column {
+    kinds: Vec<usize>,
+    store: Store,
+    /// The quanta that may have a price.
+    scarce: Vec<Quantum>,
+    /// The one that has it.
+    quantum: Option<Quantum>,
+    /// Its number by row.
+    needs: Vec<f64>,
+}
+
+/// Classes that are alike.
+struct Row {
+    count: f64,
+    bytes: f64,
+}
+
+/// Maximises Σ_u min_c (s_c / n_c · work + passing + r_c / (n_c C_c) · quanta) − Σ_c r_c over shares s ≥ 0 of the columns,
+/// Σ s = 1, and rents r ≥ 0 of their memory.
+pub(super) struct Game {
+    kinds: usize,
+    columns: Vec<Column>,
+    rows: Vec<Row>,
+    /// By row and column.
+    costs: Vec<Cost>,
+    has_work: bool,
+    /// A rent beyond which nothing is gained, unless the classes fit nowhere.
+    most: f64,
+}
+
+/// Shares and rents by column, and what they prove.
+#[derive(Debug, Clone)]
+struct Point {
+    value: f64,
+    shares: Vec<f64>,
+    rents: Vec<f64>,
+}
+
+impl Prices {
+    /// What a class of some bytes pays for memory.
+    pub(super) fn rent(&self, kind: usize, bytes: f64) -> f64 {
+        self.memory[kind].map_or(0.0, |it| it.price * slots(bytes, it.quantum))
+    }
+}
+
+impl Game {
+    pub(super) fn new(
+        stores: &[Store],
+        bytes: &Keyed<ClassId, f64>,
+        costs: &Keyed<ClassId, Vec<Cost>>,
+    ) -> Game {
+        let mut columns: Vec<Column> = Vec::new();
+        for (kind, store) in stores.iter().enumerate().filter(|(_, store)| store.devices > 0.0) {
+            let same = |column: &&mut Column| {
+                let first = column.kinds[0];
+                column.store.memory == store.memory && costs.iter().all(|row| row[first] == row[kind])
+            };
+            if let Some(column) = columns.iter_mut().find(same) {
+                column.kinds.push(kind);
+                column.store.devices += store.devices;
+            } else {
+                let (kinds, store) = (vec![kind], *store);
+                let (scarce, needs) = (Vec::new(), Vec::new());
+                columns.push(Column { kinds, store, scarce, quantum: None, needs });
+            }
+        }
+        let mut rows: Vec<Row> = Vec::new();
+        let mut of_rows: Vec<Cost> = Vec::new();
+        let mut known: FxHashMap<Vec<u64>, usize> = FxHashMap::default();
+        for (&bytes, costs) in bytes.iter().zip(costs.iter()) {
+            let costs: Vec<Cost> = columns.iter().map(|column| costs[column.kinds[0]]).collect();
+            let key = std::iter::once(bytes).chain(costs.iter().flatten().copied()).map(f64::to_bits);
+            let at = *known.entry(key.collect()).or_insert_with(|| {
+                rows.push(Row { count: 0.0, bytes });
+                of_rows.extend(&costs);
+                rows.len() - 1
+            });
+            rows[at].count += 1.0;
+        }
+        let has_work = of_rows.iter().any(|&[work, _]| work > 0.0 && work.is_finite());
+        let mut game = Game { kinds: stores.len(), columns, rows, costs: of_rows, has_work, most: 0.0 };
+        let width = game.columns.len();
+        for at in 0..width {
+            let there = game.rows.iter().zip(game.costs.chunks_exact(width));
+            let there = there.filter(|(_, costs)| costs[at][0].is_finite());
+            let scarce = game.columns[at].store.scarce(there.map(|(row, _)| (row.bytes, row.count)));
+            game.columns[at].scarce = scarce;
+            // The finest is the linear program.
+            let finest = game.columns[at].scarce.first().copied();
+            game.measure(at, finest);
+        }
+        let most = |(row, costs): (&Row, &[Cost])| {
+            let there = costs.iter().zip(&game.columns).filter(|(cost, _)| cost[0].is_finite());
+            let seconds = there.map(|(cost, column)| cost[0] / column.store.devices + cost[1]);
+            row.count * seconds.fold(0.0, f64::max)
+        };
+        game.most = game.rows.iter().zip(game.costs.chunks_exact(width.max(1))).map(most).sum();
+        game
+    }
+
+    /// The best prices found and what they prove; `None` if some class cannot run anywhere. Uses up `left`, in entries.
+    pub(super) fn solve(mut self, left: &mut usize) -> Option<(f64, Prices)> {
+        let mut best = self.maximise(self.first()?, left)?;
+        for _ in 0..PASSES {
+            let before = best.value;
+            for at in 0..self.columns.len() {
+                let current = self.columns[at].quantum;
+                let mut tried: Vec<(f64, Quantum)> = Vec::new();
+                for quantum in self.columns[at].scarce.clone() {
+                    if current != Some(quantum) && self.spend(HALVINGS, left) {
+                        self.measure(at, Some(quantum));
+                        tried.push((self.along(best.clone(), at)?.value, quantum));
+                    }
+                }
+                tried.sort_by(|a, b| b.0.total_cmp(&a.0));
+                let mut chosen = current;
+                for (_, quantum) in tried.into_iter().take(MAX_TRIED) {
+                    self.measure(at, Some(quantum));
+                    let found = self.maximise(best.clone(), left)?;
+                    if found.value > best.value {
+                        (best, chosen) = (found, Some(quantum));
+                    }
+                }
+                self.measure(at, chosen);
+            }
+            if best.value <= before || self.columns.len() <= 2 {
+                break;
+            }
+        }
+        Some((self.certain(&best), self.prices(&best)))
+    }
+
+    /// The value of a point without what rounding may add to its sums, whose terms may be far larger than their difference.
+    fn certain(&self, point: &Point) -> f64 {
+        let rents: f64 = point.rents.iter().sum();
+        let terms: f64 = self.rows.iter().map(|row| row.count).sum();
+        point.value - 2.0 * terms * f64::EPSILON * rents
+    }
+
+    /// Takes the work of evaluations from what is left; `false` if it was used up before.
+    fn spend(&self, evaluations: usize, left: &mut usize) -> bool {
+        let had = *left > 0;
+        *left = left.saturating_sub(evaluations.saturating_mul(self.costs.len().max(1)));
+        had
+    }
+
+    /// Gives a price to a quantum of a column's memory.
+    fn measure(&mut self, at: usize, quantum: Option<Quantum>) {
+        let need = |row: &Row| quantum.map_or(0.0, |quantum| slots(row.bytes, quantum.bytes));
+        self.columns[at].needs = self.rows.iter().map(need).collect();
+        self.columns[at].quantum = quantum;
+    }
+
+    /// The prices of seconds alone.
+    fn first(&self) -> Option<Point> {
+        let width = self.columns.len();
+        let column = |(at, column): (usize, &Column)| {
+            let rows = self.rows.iter().zip(self.costs.chunks_exact(width));
+            let seconds = rows.map(|(row, costs)| Some(row.count * costs[at][0]).filter(|it| it.is_finite()));
+            fluid::Column { devices: column.store.devices, seconds: seconds.collect() }
+        };
+        let columns: Vec<fluid::Column> = self.columns.iter().enumerate().map(column).collect();
+        let (_, shares) = divided_quickly(&columns)?;
+        self.at(shares, vec![0.0; width])
+    }
+
+    /// The value of shares and rents.
+    fn at(&self, shares: Vec<f64>, rents: Vec<f64>) -> Option<Point> {
+        let value = self.value(&shares, &rents)?.0;
+        Some(Point { value, shares, rents })
+    }
+
+    /// The value and its supergradients by share and by rent; `None` if some class cannot run anywhere.
+    fn value(&self, shares: &[f64], rents: &[f64]) -> Option<(f64, [Vec<f64>; 2])> {
+        let width = self.columns.len();
+        let price = |(column, &share): (&Column, &f64)| share / column.store.devices;
+        let prices: Vec<f64> = self.columns.iter().zip(shares).map(price).collect();
+        let space =
+            |column: &Column| column.quantum.map_or(1.0, |quantum| column.store.devices * quantum.capacity);
+        let spaces: Vec<f64> = self.columns.iter().map(space).collect();
+        let mut value = -rents.iter().sum::<f64>();
+        let mut slopes = [vec![0.0; width], vec![-1.0; width]];
+        for (at, (row, costs)) in self.rows.iter().zip(self.costs.chunks_exact(width)).enumerate() {
+            let mut least = (f64::INFINITY, 0);
+            for (column, cost) in costs.iter().enumerate().filter(|(_, cost)| cost[0].is_finite()) {
+                let rent = rents[column] / spaces[column] * self.columns[column].needs[at];
+                let seconds = prices[column] * cost[0] + cost[1] + rent;
+                if seconds < least.0 {
+                    least = (seconds, column);
+                }
+            }
+            let (seconds, column) = least;
+            if seconds.is_infinite() {
+                return None;
+            }
+            value += row.count * seconds;
+            slopes[0][column] += row.count * costs[column][0] / self.columns[column].store.devices;
+            slopes[1][column] += row.count * self.columns[column].needs[at] / spaces[column];
+        }
+        Some((value, slopes))
+    }
+
+    /// The best point found for the quanta that have a price, from a given one, whose value may be for others.
+    fn maximise(&self, from: Point, left: &mut usize) -> Option<Point> {
+        let entries = self.costs.len().max(1);
+        let mut best = self.at(from.shares, from.rents)?;
+        let priced: Vec<usize> =
+            (0..self.columns.len()).filter(|&at| self.columns[at].quantum.is_some()).collect();
+        for &at in &priced {
+            self.spend(HALVINGS, left);
+            best = self.along(best, at)?;
+        }
+        let free = if self.has_work { self.columns.len() - 1 } else { 0 };
+        let d = free + priced.len();
+        let rounds = ROUNDS * (d + 1) * (d + 1);
+        if priced.is_empty() || d < 2 || rounds.saturating_mul(entries) > *left {
+            return Some(best);
+        }
+        self.spend(rounds, left);
+        // A ball around the simplex of shares and one around the box of rents, both within one ellipsoid.
+        let box_radius = (priced.len() as f64 / 2.0).sqrt();
+        let mut radii = vec![f64::sqrt(2.0); free];
+        radii.resize(d, box_radius);
+        let mut centre = vec![1.0 / (free as f64 + 1.0); free];
+        centre.resize(d, 0.5);
+        ellipsoid::shrink(centre, &radii, rounds, |centre| {
+            let (some, scaled) = centre.split_at(free);
+            let outside = scaled.iter().position(|&rent| rent < 0.0);
+            let cut = match (ellipsoid::into_simplex(some), outside) {
+                (Some(cut), _) => [cut, vec![0.0; priced.len()]].concat(),
+                (None, Some(at)) => (0..d).map(|it| f64::from(it == free + at)).collect(),
+                (None, None) => {
+                    let mut shares = best.shares.clone();
+                    if self.has_work {
+                        shares = some.to_vec();
+                        shares.push(1.0 - some.iter().sum::<f64>());
+                    }
+                    let mut rents = vec![0.0; self.columns.len()];
+                    for (&at, rent) in priced.iter().zip(scaled) {
+                        rents[at] = rent * self.most;
+                    }
+                    let (value, [by_share, by_rent]) = self.value(&shares, &rents)?;
+                    if value > best.value {
+                        best = Point { value, shares, rents };
+                    }
+                    let work = (0..free).map(|at| by_share[at] - by_share[free]);
+                    work.chain(priced.iter().map(|&at| by_rent[at] * self.most)).collect()
+                }
+            };
+            Some(cut)
+        })?;
+        for &at in &priced {
+            self.spend(HALVINGS, left);
+            best = self.along(best, at)?;
+        }
+        Some(best)
+    }
+
+    /// The best rent of one column, by bisection on the slope, with everything else as it is.
+    fn along(&self, from: Point, at: usize) -> Option<Point> {
+        let mut best = from.clone();
+        let Point { shares, mut rents, .. } = from;
+        let (mut low, mut high) = (0.0, self.most);
+        for _ in 0..HALVINGS {
+            rents[at] = 0.5 * (low + high);
+            let (value, [_, by_rent]) = self.value(&shares, &rents)?;
+            if value > best.value {
+                best = Point { value, shares: shares.clone(), rents: rents.clone() };
+            }
+            if by_rent[at] > 0.0 { low = rents[at] } else { high = rents[at] }
+        }
+        Some(best)
+    }
+
+    /// The prices of a point by kind.
+    fn prices(&self, point: &Point) -> Prices {
+        let mut prices = Prices { seconds: vec![0.0; self.kinds], memory: vec![None; self.kinds] };
+        for (at, column) in self.columns.iter().enumerate() {
+            let price = |quantum: Quantum| MemoryPrice {
+                quantum: quantum.bytes,
+                price: point.rents[at] / (column.store.devices * quantum.capacity),
+            };
+            let memory = column.quantum.map(price).filter(|it| it.price > 0.0);
+            for &kind in &column.kinds {
+                prices.seconds[kind] = point.shares[at] / column.store.devices;
+                prices.memory[kind] = memory;
+            }
+        }
+        prices
+    }
+}

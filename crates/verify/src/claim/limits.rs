@@ -1,0 +1,153 @@
+//! Prices of memory, and the value below which a bound holds.
+//!
+//! A class holds some bytes on its device whatever else is there. Let those of a set of classes sum to at most the bytes of
+//! its device. In whole quanta of any size they do so as well: Σ ⌊bytes / quantum⌋ ≤ ⌊Σ bytes / quantum⌋. So the classes
+//! on all devices of a kind have at most count · ⌊memory / quantum⌋ quanta, and pay at most the price of that many.
+//!
+//! *Bytes.* Parameters and optimiser state are there throughout. A parameter that several classes share is on every device
+//! that reads it: each of the classes has an equal part of it. In a pipeline and for the latency, version 1 counts
+//! workspace and activations as well; version 2 counts activations for all microbatches in flight, and the forward tensors
+//! that one class alone needs in the backward pass, since a device runs its forward operators first. In a step, activations
+//! are declared bytes of version 2 alone, and tensors need not be there at the same time.
+//!
+//! *Below.* Assume that a plan has a value below a limit. Then no class is on a kind where its seconds alone make the value
+//! reach that limit. A bound under this assumption is a bound up to the limit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use stagewright_core::document::{MemoryPriceDocument, Pass};
+use stagewright_core::tolerance::{MEMORY_RELATIVE, round_down};
+
+use crate::read::{Graph, InFlight, Objective, Problem};
+
+/// Prices of memory, and a limit of the value; both may be missing.
+pub(super) struct Limits {
+    /// Bytes by class, rounded down.
+    bytes: Vec<f64>,
+    /// Bytes of a device by kind, rounding included; infinite if unlimited.
+    memory: Vec<f64>,
+    /// Quantum and its price by kind.
+    prices: Vec<Option<MemoryPriceDocument>>,
+    below: Option<f64>,
+}
+
+impl Limits {
+    /// Reads them, or says why they are malformed. O(operators + pins log pins), nothing without any.
+    pub(super) fn read(
+        problem: &Problem,
+        memory: &BTreeMap<String, MemoryPriceDocument>,
+        below: Option<f64>,
+    ) -> Result<Limits, String> {
+        let kinds = problem.cluster.kinds.len();
+        if memory.is_empty() && below.is_none() {
+            let (memory, prices) = (vec![f64::INFINITY; kinds], vec![None; kinds]);
+            return Ok(Limits { bytes: vec![0.0; problem.graph.classes.len()], memory, prices, below });
+        }
+        if let Some(below) = below.filter(|below| !below.is_finite()) {
+            return Err(format!("it holds below {below:?} s"));
+        }
+        let bytes_of = |kind| problem.usable_memory(kind).unwrap_or(f64::INFINITY) * (1.0 + MEMORY_RELATIVE);
+        let mut prices = vec![None; kinds];
+        for (name, &given) in memory {
+            let Some(kind) = problem.cluster.find_kind(name) else {
+                return Err(format!("it prices the memory of kind {name:?}, which the cluster lacks"));
+            };
+            let MemoryPriceDocument { quantum_bytes, price } = given;
+            if !(quantum_bytes.is_finite() && quantum_bytes > 0.0 && price.is_finite() && price >= 0.0) {
+                return Err(format!("memory of kind {name:?} costs {price:?} per {quantum_bytes:?} bytes"));
+            }
+            let Some(bytes) = problem.usable_memory(kind) else {
+                return Err(format!("it prices the memory of kind {name:?}, which is unlimited"));
+            };
+            if !(price * (bytes / quantum_bytes)).is_finite() {
+                return Err(format!("the memory of a device of kind {name:?} has no finite price"));
+            }
+            prices[kind] = Some(given);
+        }
+        let bytes = class_bytes(problem).into_iter().map(round_down).collect();
+        Ok(Limits { bytes, memory: (0..kinds).map(bytes_of).collect(), prices, below })
+    }
+
+    /// Whether a device of a kind has memory for a class.
+    pub(super) fn fits(&self, class: usize, kind: usize) -> bool {
+        self.bytes[class] <= self.memory[kind]
+    }
+
+    /// What a class pays on a kind.
+    pub(super) fn rent(&self, class: usize, kind: usize) -> f64 {
+        self.prices[kind].map_or(0.0, |it| it.price * (self.bytes[class] / it.quantum_bytes).floor())
+    }
+
+    /// The most that all classes pay.
+    pub(super) fn paid(&self, problem: &Problem) -> f64 {
+        let kinds = problem.cluster.kinds.iter().zip(&self.prices).zip(&self.memory);
+        kinds
+            .filter_map(|((kind, price), memory)| {
+                let MemoryPriceDocument { quantum_bytes, price } = (*price)?;
+                Some(f64::from(kind.document.count) * price * (memory / quantum_bytes).floor())
+            })
+            .sum()
+    }
+
+    /// Whether a value reaches the limit.
+    pub(super) fn reached(&self, value: f64) -> bool {
+        self.below.is_some_and(|below| value >= below)
+    }
+
+    /// A bound that is proved below the limit, as a bound on every value; `is_impossible` says that no value is below it. A
+    /// sum that overflowed stays as it is.
+    pub(super) fn capped(&self, bound: f64, is_impossible: bool) -> f64 {
+        match self.below {
+            Some(below) if is_impossible => below,
+            Some(below) if bound.is_finite() => bound.min(below),
+            _ => bound,
+        }
+    }
+}
+
+/// Bytes that every class holds on its device, whatever else is there.
+fn class_bytes(problem: &Problem) -> Vec<f64> {
+    let graph = &problem.graph;
+    let is_step = matches!(problem.rules.objective, Objective::Makespan { .. });
+    let in_flight = match problem.rules.in_flight {
+        InFlight::All(all) => f64::from(all),
+        InFlight::One | InFlight::FromLast(_) | InFlight::Stages(_) => 1.0,
+    };
+    let own = |&operator: &usize| {
+        let document = &graph.operators[operator];
+        let always = document.parameter_bytes + document.optimizer_bytes;
+        match (graph.is_version_2, is_step) {
+            (true, _) => always + in_flight * document.activation_bytes,
+            (false, true) => always,
+            (false, false) => always + in_flight * document.activation_bytes + document.workspace_bytes,
+        }
+    };
+    let mut bytes: Vec<f64> =
+        graph.classes.iter().map(|members| members.iter().map(own).sum::<f64>()).collect();
+    for parameter in &graph.parameters {
+        let classes: BTreeSet<usize> =
+            parameter.readers.iter().map(|&reader| graph.class_of[reader]).collect();
+        let part = (parameter.document.bytes + parameter.document.optimizer_bytes) / classes.len() as f64;
+        classes.into_iter().for_each(|class| bytes[class] += part);
+    }
+    if graph.is_version_2 && !is_step {
+        for (class, kept) in kept_tensors(graph) {
+            bytes[class] += in_flight * kept;
+        }
+    }
+    bytes
+}
+
+/// The forward tensors that one class alone has in both passes, with that class.
+fn kept_tensors<'a>(graph: &'a Graph) -> impl Iterator<Item = (usize, f64)> + 'a {
+    let is_forward = |operator: usize| graph.pass(operator) == Pass::Forward;
+    graph.tensors.iter().filter(move |tensor| is_forward(tensor.producer)).filter_map(move |tensor| {
+        let in_pass = |forward: bool| -> BTreeSet<usize> {
+            let pins = tensor.pins().filter(|&operator| is_forward(operator) == forward);
+            pins.map(|operator| graph.class_of[operator]).collect()
+        };
+        let (before, after) = (in_pass(true), in_pass(false));
+        let mut both = before.intersection(&after);
+        both.next().filter(|_| both.next().is_none()).map(|&class| (class, tensor.document.bytes))
+    })
+}

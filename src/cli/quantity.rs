@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use stagewright::core::document::bytes;
 
-/// Parses a time such as `60s`, `500ms`, `2m`, `1h`; `none` means unlimited, and 0 needs no unit.
+/// Parses a time such as `60s`, `500ms`, `2m`, `1h`; `none` means unlimited, and a number without a unit is in seconds.
 pub(crate) fn time(text: &str) -> Result<Option<Duration>, String> {
-    const UNITS: &[(&str, f64)] = &[("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("m", 60.0), ("h", 3600.0)];
+    const UNITS: &[(&str, f64)] =
+        &[("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("m", 60.0), ("h", 3600.0), ("", 1.0)];
     if text == "none" {
         return Ok(None);
     }
     let seconds = scaled(text, UNITS)
-        .or_else(|| nothing(text))
-        .ok_or_else(|| unclear(text, "duration", "60s, 500ms, 2m, 1h or none"))?;
+        .ok_or_else(|| format!("`{text}` is not a duration (try 60s, 500ms, 2m, 1h or none)"))?;
     // Values too large for a `Duration` mean unlimited.
     Ok(Duration::try_from_secs_f64(seconds).ok())
 }
@@ -22,9 +22,7 @@ pub(crate) fn size(text: &str) -> Result<Option<u64>, String> {
     if text == "none" {
         return Ok(None);
     }
-    let bytes = bytes(text)
-        .or_else(|| nothing(text))
-        .ok_or_else(|| unclear(text, "size", "8GiB, 512MiB, 1GB, 1000B or none"))?;
+    let bytes = bytes(text).or_else(|| nothing(text)).ok_or_else(|| unclear(text))?;
     Ok(Some(bytes as u64))
 }
 
@@ -40,11 +38,12 @@ fn nothing(text: &str) -> Option<f64> {
     scaled(text, &[("", 1.0)]).filter(|number| *number == 0.0)
 }
 
-/// The error for a text that is not a quantity, or a number without its unit.
-fn unclear(text: &str, what: &str, examples: &str) -> String {
+/// The error for a text that is no size, or a number that may have been meant in another unit than bytes.
+fn unclear(text: &str) -> String {
+    let examples = "8GiB, 512MiB, 1GB, 1000B or none";
     match scaled(text, &[("", 1.0)]) {
         Some(_) => format!("`{text}` has no unit (try {examples})"),
-        None => format!("`{text}` is not a {what} (try {examples})"),
+        None => format!("`{text}` is not a size (try {examples})"),
     }
 }
 
@@ -81,13 +80,11 @@ mod tests {
     }
 
     #[test]
-    fn a_number_without_a_unit_is_refused_unless_it_is_zero() {
+    fn a_size_without_a_unit_is_refused_unless_it_is_zero() {
         for text in ["16", " 1e3 ", "0.5"] {
-            for error in [time(text).err(), size(text).err()] {
-                assert!(error.is_some_and(|error| error.contains("has no unit (try ")), "{text}");
-            }
+            assert!(size(text).is_err_and(|error| error.contains("has no unit (try ")), "{text}");
         }
-        assert_eq!((time("0"), size("0")), (Ok(Some(Duration::ZERO)), Ok(Some(0))));
+        assert_eq!((time("60"), size("0")), (Ok(Some(Duration::from_secs(60))), Ok(Some(0))));
         assert_eq!(size("1000B"), Ok(Some(1000)));
     }
 }

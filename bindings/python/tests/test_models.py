@@ -156,6 +156,25 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
         assert raised.value.code.startswith("I")
 
 
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "hole.json"
+    with path.open("wb") as file:
+        file.truncate((1 << 30) + 1)
+    with pytest.raises(sw.StagewrightError) as raised:
+        sw.load(path)
+    assert raised.value.code == "I006"
+    with pytest.raises(sw.StagewrightError) as raised:
+        sw.Problem(chain(), path)
+    assert raised.value.code == "I006"
+
+
+def test_a_dimension_that_the_model_lacks_is_refused() -> None:
+    path = Path(__file__).parents[3] / "data" / "malformed" / "graph" / "onnx_batch_open.onnx"
+    with pytest.raises(sw.StagewrightError) as raised:
+        sw.load(path, dims={"batches": 2})
+    assert raised.value.code == "M010" and "`batches`" in str(raised.value)
+
+
 def test_an_instance_is_written_by_the_program() -> None:
     with pytest.raises(sw.StagewrightError) as raised:
         sw.load("instance:random-22-makespan")

@@ -75,3 +75,82 @@ fn identity<'a>(layer: &'a Layer<'_>, firsts: &[usize]) -> Option<Identity<'a>> 
     let version = layer.node.attribute("version");
     Some(Identity { kind: layer.kind, version, attributes, inputs: inputs.collect(), ports })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::import_graph;
+
+    const SHAPE: [u64; 2] = [64, 64];
+
+    fn port(id: usize, precision: &str, dims: &[u64]) -> String {
+        let dims: String = dims.iter().map(|dim| format!("<dim>{dim}</dim>")).collect();
+        format!(r#"<port id="{id}" precision="{precision}">{dims}</port>"#)
+    }
+
+    /// A model under construction: layers and edges.
+    #[derive(Default)]
+    struct Model(usize, String, String);
+
+    impl Model {
+        fn layer(&mut self, kind: &str, data: &str, inputs: &[(usize, &str, &[u64])], output: &str) -> usize {
+            let id = self.0;
+            self.0 += 1;
+            let mut ports = String::new();
+            for (at, (source, precision, dims)) in inputs.iter().enumerate() {
+                ports += &port(at, precision, dims);
+                self.2 +=
+                    &format!(r#"<edge from-layer="{source}" from-port="9" to-layer="{id}" to-port="{at}"/>"#);
+            }
+            self.1 += &format!(
+                r#"<layer id="{id}" name="{kind} {id}" type="{kind}"><data {data}/>
+                <input>{ports}</input><output>{output}</output></layer>"#
+            );
+            id
+        }
+
+        fn constant(&mut self, precision: &str, dims: &[u64], offset: &str, size: u64) -> usize {
+            let data = format!(r#"{offset} size="{size}""#);
+            self.layer("Const", &data, &[], &port(9, precision, dims))
+        }
+
+        /// Bytes and readers of the parameters of a chain of sums with constants.
+        fn sums(mut self, constants: &[usize]) -> Vec<(f64, usize)> {
+            let output = port(9, "FP32", &SHAPE);
+            let mut before = self.layer("Parameter", r#"element_type="f32""#, &[], &output);
+            for &constant in constants {
+                let inputs = [(before, "FP32", &SHAPE[..]), (constant, "FP32", &SHAPE)];
+                before = self.layer("Add", "", &inputs, &output);
+            }
+            let Model(_, layers, edges) = self;
+            let net = format!(
+                r#"<net name="m" version="11"><layers>{layers}</layers><edges>{edges}</edges></net>"#
+            );
+            let graph =
+                import_graph("m.xml", net.as_bytes(), None).unwrap_or_else(|error| panic!("{error}")).graph;
+            let shared = graph.parameters.iter().map(|parameter| (parameter.bytes, parameter.readers.len()));
+            let own = graph.operators.iter().filter(|operator| operator.parameter_bytes > 0.0);
+            shared.chain(own.map(|operator| (operator.parameter_bytes, 1))).collect()
+        }
+    }
+
+    #[test]
+    fn the_same_place_of_the_file_is_one_weight() {
+        let mut model = Model::default();
+        let places = [r#"offset="0""#, r#"offset="0""#, r#"offset="16384""#, "", ""];
+        let constants = places.map(|place| model.constant("FP32", &SHAPE, place, 16384));
+        assert_eq!(model.sums(&constants), [(16384.0, 2), (16384.0, 1), (16384.0, 1), (16384.0, 1)]);
+    }
+
+    #[test]
+    fn equal_expressions_of_equal_constants_count_once() {
+        let mut model = Model::default();
+        let expanded = ["numpy", "numpy", "explicit"].map(|mode| {
+            let row = model.constant("FP32", &[1, 64], r#"offset="0""#, 256);
+            let shape = model.constant("I64", &[2], r#"offset="256""#, 16);
+            let inputs = [(row, "FP32", &[1, 64][..]), (shape, "I64", &[2])];
+            model.layer("Broadcast", &format!(r#"mode="{mode}""#), &inputs, &port(9, "FP32", &SHAPE))
+        });
+        // The row, and what its two expansions have beyond it.
+        assert_eq!(model.sums(&expanded), [(256.0, 3), (16128.0, 2), (16128.0, 1)]);
+    }
+}

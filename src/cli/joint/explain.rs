@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 use stagewright::core::document::{
-    ClusterDocument, JointObjectiveKind, JointPartsDocument, JointPlanDocument, JointStageDocument, Schedule,
-    ServerDocument,
+    ClusterDocument, GraphDocument, JointObjectiveKind, JointPartsDocument, JointPlanDocument,
+    JointStageDocument, Schedule, ServerDocument,
 };
+use stagewright::core::memory::set_memory;
 use stagewright::formats::layers;
 use stagewright::joint::iteration;
 use stagewright::report::grid::{Column, Grid};

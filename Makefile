@@ -6,7 +6,7 @@ ifneq ($(SHARED),)
 export STAGEWRIGHT_SHARED ?= $(abspath $(SHARED))
 endif
 
-.PHONY: rust setup demo test wheel bench-python build-cuda gpu-bundle test-runtimes screenshot lint fmt doc site bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-costs bench-pipelines reproduce bench-gdp bench-placeto bench-hsdag siblings bench-siblings bench-policy policy bench-systems bench-systems-large systems
+.PHONY: rust setup demo test wheel bench-python build-cuda gpu-bundle test-runtimes screenshot lint fmt doc site bench bench-large bench-free bench-latency bench-own-free bench-makespan bench-published-makespan bench-iopddl bench-joint bench-limits bench-costs bench-pipelines reproduce bench-gdp bench-placeto bench-hsdag siblings bench-siblings bench-policy policy bench-systems bench-systems-large systems
 
 rust:
 	@command -v $(CARGO) >/dev/null 2>&1 || { \
@@ -151,6 +151,10 @@ bench-iopddl: rust
 # without HiGHS and candle.
 bench-joint: rust
 	$(CARGO) bench --no-default-features --bench joint
+
+# A hundred random time limits over large graphs and every objective, with the overrun of each: ten minutes, without candle.
+bench-limits: rust
+	$(CARGO) bench --no-default-features --features milp --bench limits
 
 # The main tables of the pages in docs, made again within ten minutes at a reduced budget and compared with the shipped figures,
 # with the profile of the tests.

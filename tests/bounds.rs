@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use stagewright::bounds::{self, Proving};
+use stagewright::core::bound::closed_form;
 use stagewright::core::document::{ObjectiveKind, Split};
 use stagewright::core::objective::{Objective, Throughput};
 use stagewright::core::problem::Problem;
@@ -10,10 +11,6 @@ use stagewright::core::solver::{Context, Limits, Silent, Solution, Solver, Statu
 use stagewright::core::tolerance;
 use stagewright::registry::{Role, SOLVERS};
 use stagewright_testing::random::{Size, problem};
-
-fn unlimited() -> Stop {
-    Stop::new(None, Default::default())
-}
 
 fn solved(solver: &dyn Solver, problem: &Problem) -> Solution {
     // Enough for problems of this size. The answers do not depend on it.
@@ -39,7 +36,7 @@ fn every_answer_counts_every_bound() {
         for objective in objectives {
             // A problem without what was computed for others.
             let fresh = || random.with_objective(objective).expect("the same graph");
-            let strongest = bounds::strongest(&fresh(), &unlimited()).value;
+            let strongest = bounds::strongest(&fresh(), &Stop::never()).value;
             for entry in SOLVERS.iter().filter(|entry| matches!(entry.role, Role::Exact | Role::Baseline)) {
                 if entry.solver.unsupported(&objective).is_some() {
                     continue;
@@ -54,7 +51,7 @@ fn every_answer_counts_every_bound() {
                     "{name}, {number}: {} {strongest}",
                     solution.bound.value
                 );
-                let closed = stagewright::core::bound::closed_form(&fresh()).value;
+                let closed = closed_form(&fresh(), &Stop::never()).value;
                 lifted += u32::from(strongest > closed * (1.0 + 1e-6) && entry.role == Role::Baseline);
             }
         }
@@ -67,7 +64,7 @@ fn a_plan_that_reaches_a_bound_is_optimal_whoever_made_it() {
     let mut reached = 0;
     for number in 0..60 {
         let random = problem(number, Size { operators: 5, devices: 2, groups: false });
-        let strongest = bounds::strongest(&random, &unlimited());
+        let strongest = bounds::strongest(&random, &Stop::never());
         for entry in SOLVERS.iter().filter(|entry| entry.role == Role::Baseline) {
             if entry.solver.unsupported(random.objective()).is_some() {
                 continue;

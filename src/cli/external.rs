@@ -202,8 +202,8 @@ impl Solver for External {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         SolveError::check(self, problem)?;
-        let bound = strongest(problem);
         let found = self.plan(problem, context);
+        let bound = strongest_before(problem, context.stop());
         let stop = context.stop().reason();
         Ok(match found {
             Ok(plan) => {

@@ -61,14 +61,15 @@ impl Merged {
         classes.sort_unstable();
         classes.dedup();
         let of_class = |class: ClassId| graph.class(class).iter().map(|&op| fastest(op)).sum::<f64>();
-        let heaviest = classes
+        let (heaviest, _) = classes
             .iter()
             .filter(|&&class| graph.class(class).len() > 1)
-            .max_by(|&&one, &&other| of_class(one).total_cmp(&of_class(other)).then(other.cmp(&one)))?;
+            .map(|&class| (class, of_class(class)))
+            .max_by(|one, other| one.1.total_cmp(&other.1).then(other.0.cmp(&one.0)))?;
         if forward < 2 || most <= MUCH * all {
             return None;
         }
-        let first = graph.operator(graph.class(*heaviest)[0]);
+        let first = graph.operator(graph.class(heaviest)[0]);
         Some(Merged {
             group: first.colocation.clone().unwrap_or_else(|| first.name.clone()),
             groups: classes.len(),

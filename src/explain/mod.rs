@@ -184,7 +184,7 @@ fn tight(problem: &Problem, placement: &Placement, evaluation: &Evaluation) -> V
 }
 
 fn bounds(problem: &Problem) -> Vec<BoundDocument> {
-    let found = by_name(problem, &Stop::new(None, Default::default()));
+    let found = by_name(problem, &Stop::never());
     let mut bounds: Vec<BoundDocument> = found
         .into_iter()
         .filter_map(|(name, bound)| {

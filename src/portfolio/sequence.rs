@@ -1,6 +1,6 @@
 //! Runs solvers one after the other within one budget, each from the best plan so far.
 
-use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::bound::{LowerBound, strongest_before};
 use stagewright_core::calls::assign_if_missing;
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::{Objective, Throughput};
@@ -12,7 +12,7 @@ use stagewright_core::solver::{
 use stagewright_core::tolerance;
 use stagewright_dp::{Dp, MaxLoadSplit};
 use stagewright_makespan::instance::Instance;
-use stagewright_makespan::{ANNEALING, Exact, LIST_SCHEDULES, MULTILEVEL, OrderSplit, TABU, assigned};
+use stagewright_makespan::{ANNEALING, Exact, HEFT, LIST_SCHEDULES, MULTILEVEL, OrderSplit, TABU, assigned};
 use stagewright_search::dpl;
 use stagewright_search::{LatencyGreedy, Local, OneDevice};
 
@@ -23,7 +23,7 @@ pub(super) struct Portfolio {
     /// The kind of objective that it is for.
     kind: ObjectiveKind,
     summary: &'static str,
-    /// The plan to start from.
+    /// The plan to start from, within a share of the time.
     start: Start,
     /// Time share of the start plan, in small and in large graphs.
     start_shares: [f64; 2],
@@ -31,7 +31,7 @@ pub(super) struct Portfolio {
     stages: &'static [(&'static dyn Solver, f64)],
 }
 
-type Start = fn(&Problem, &mut Context<'_>) -> Result<Option<Plan>>;
+type Start = fn(&Problem, f64, &mut Context<'_>) -> Result<Option<Plan>>;
 
 /// Splits without a stage order.
 ///
@@ -118,10 +118,12 @@ impl Solver for Portfolio {
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
         let large = usize::from(problem.graph().operator_count() > LARGE);
-        let plan = (self.start)(problem, &mut context.time_slice(self.start_shares[large]))?;
+        let plan = (self.start)(problem, self.start_shares[large], context)?;
         let mut so_far = SoFar { plan, ..SoFar::default() };
         for (stage, (solver, share)) in (0..).zip(self.supporting(problem.objective())) {
-            if so_far.is_enough(context) || (so_far.plan.is_some() && context.stop().reason().is_some()) {
+            // In a small graph, the first steps of a solver may still find a plan that fits.
+            let is_late = context.stop().reason().is_some() && (so_far.plan.is_some() || large == 1);
+            if is_late || so_far.is_enough(context) {
                 break;
             }
             context.emit(Event::Phase { name: solver.name().into() });
@@ -143,22 +145,38 @@ impl Solver for Portfolio {
             }
             so_far.take(solution);
         }
+        so_far.bound = so_far.bound.max(strongest_before(problem, context.stop()));
         so_far.solution(self.name(), context)
     }
 }
 
 /// The better of the warm start and of the common baselines, so that no plan is worse: accelerators filled in turn, and
 /// the pipeline of least load.
-fn baselines(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
+fn baselines(problem: &Problem, share: f64, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let warm = context.warm_start.take().map(|warm| assign_if_missing(problem, warm));
-    best_of(&[&LatencyGreedy, &MaxLoadSplit], problem, context, warm)
+    let context = &mut context.time_slice(share);
+    let best = announced(warm, problem, context);
+    best_of(&[&LatencyGreedy, &MaxLoadSplit], problem, best, context)
 }
 
 /// The best of the warm start, list schedulers, a single device and the pipeline of a linear order.
-fn schedulers(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
+fn schedulers(problem: &Problem, share: f64, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let warm = context.warm_start.take();
-    let mut best = best_of(&[&OneDevice, &LIST_SCHEDULES], problem, context, warm)?;
-    let is_enough = |plan: &Plan| context.is_enough(plan.value(), strongest(problem).value);
+    // With all of the time, so that a limit leaves at least what it would leave to this scheduler alone.
+    let first = if warm.is_none() { HEFT.plan(problem, context.stop()) } else { None };
+    let context = &mut context.time_slice(share);
+    let mut best = announced(warm, problem, context);
+    if (best.is_none() && first.is_none()) || context.stop().reason().is_none() {
+        // On a tie the simplest plan remains.
+        let one_device = OneDevice::plan(problem, context.stop()).ok();
+        context.keep(&mut best, one_device);
+    }
+    if (best.is_none() && first.is_none()) || context.stop().reason().is_none() {
+        best = best_of(&[&LIST_SCHEDULES], problem, best, context)?;
+    }
+    context.keep(&mut best, first);
+    let is_enough =
+        |plan: &Plan| context.is_enough(plan.value(), strongest_before(problem, context.stop()).value);
     if context.stop().reason().is_none() && !best.as_ref().is_some_and(is_enough) {
         let pipeline = pipeline(problem, context)?;
         context.keep(&mut best, pipeline);
@@ -185,14 +203,13 @@ fn announced(warm: Option<Placement>, problem: &Problem, context: &mut Context<'
     plan
 }
 
-/// The best of a warm start and of the plans of some solvers.
+/// The best of a plan and of the plans of some solvers.
 fn best_of(
     solvers: &[&dyn Solver],
     problem: &Problem,
+    mut best: Option<Plan>,
     context: &mut Context<'_>,
-    warm: Option<Placement>,
 ) -> Result<Option<Plan>> {
-    let mut best = announced(warm, problem, context);
     for solver in solvers {
         if best.is_some() && context.stop().reason().is_some() {
             break;
@@ -205,8 +222,9 @@ fn best_of(
 }
 
 /// The better of the warm start and the best contiguous split without replicas, as a plan of the problem.
-fn contiguous(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
+fn contiguous(problem: &Problem, share: f64, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let warm = context.warm_start.take();
+    let context = &mut context.time_slice(share);
     let warm = announced(warm, problem, context);
     let rules = Throughput { split: Split::Contiguous, max_replicas: 1, ..problem.objective().rules() };
     let Ok(contiguous) = problem.with_objective(rules) else { return Ok(warm) };

@@ -68,7 +68,7 @@ impl Plan {
                 .at("placement")
                 .help("`Problem.violations` lists every violation")
         })?;
-        let bound = bounds::strongest(&shared.problem, &Stop::new(None, Default::default()));
+        let bound = bounds::strongest(&shared.problem, &Stop::never());
         let is_optimal = tolerance::gap(plan.value(), bound.value) == 0.0;
         let solution = Solution {
             solver: "given",

@@ -226,7 +226,7 @@ impl Problem {
 
     /// The strongest of all bounds that apply in seconds, and its name.
     fn bound(&self, py: Python<'_>) -> (f64, &'static str) {
-        let unlimited = Stop::new(None, Default::default());
+        let unlimited = Stop::never();
         let bound = py.detach(|| bounds::strongest(&self.inner.problem, &unlimited));
         (bound.value, bound.source)
     }

@@ -349,13 +349,14 @@ impl Units {
             for (unit, is_forward) in graph.pins(tensor).iter().map(side) {
                 if is_forward { forward.push(unit) } else { later.push(unit) }
             }
+            forward.sort_unstable();
             later.sort_unstable();
             later.dedup();
             for &unit in &later {
                 self.most_stash[unit] += bytes;
             }
             holding.clear();
-            holding.extend(later.iter().filter(|unit| forward.contains(unit)));
+            holding.extend(later.iter().filter(|unit| forward.binary_search(unit).is_ok()));
             if let [unit] = holding[..] {
                 self.activation_bytes[unit] += bytes;
             }

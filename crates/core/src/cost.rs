@@ -114,15 +114,11 @@ impl CostTable {
         let kinds = cluster.kind_count();
         let groups = cluster.group_count();
         let mut seconds = Vec::with_capacity(graph.operator_count() * kinds);
+        let names = (0..kinds).map(|kind| &cluster.kind(kind).class);
+        let classes: Vec<_> = names.map(|name| (name, cluster.document().classes.get(name))).collect();
         for op in graph.operators() {
-            for kind in 0..kinds {
-                let class = &cluster.kind(kind).class;
-                seconds.push(operator_seconds(
-                    graph.operator(op),
-                    class,
-                    cluster.document().classes.get(class),
-                ));
-            }
+            let operator = graph.operator(op);
+            seconds.extend(classes.iter().map(|&(name, class)| operator_seconds(operator, name, class)));
         }
         let mut transfer = Vec::with_capacity(graph.tensor_count() * kinds);
         let mut uplink = Vec::with_capacity(graph.tensor_count() * groups);

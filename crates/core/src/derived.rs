@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
+use crate::stop::Stop;
+
 /// Results by their type. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Derived(Arc<Mutex<FxHashMap<TypeId, Arc<dyn Any + Send + Sync>>>>);
@@ -20,5 +22,19 @@ impl Derived {
             results().entry(key).or_insert_with(|| Arc::new(computed)).clone()
         });
         result.downcast().expect("results are filed under their types")
+    }
+
+    /// As [`Derived::get`], but a result that `stop` may have cut short is not kept.
+    pub(crate) fn get_before<T: Any + Send + Sync>(
+        &self,
+        compute: impl FnOnce() -> T,
+        stop: &Stop,
+    ) -> Arc<T> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&TypeId::of::<T>());
+        if known {
+            return self.get(compute);
+        }
+        let computed = compute();
+        if stop.reason().is_some() { Arc::new(computed) } else { self.get(|| computed) }
     }
 }

@@ -71,13 +71,25 @@ thread_local! {
 #[derive(Debug, Default)]
 struct Scratch {
     order: Keyed<u32, OpId>,
-    /// Stamp and position in `order`, valid if the stamp is that of the current call.
-    place: Keyed<OpId, (u32, u32)>,
-    seen_tensor: Keyed<TensorId, u32>,
+    /// Stamp and place in `touched`, valid if the stamp is that of the current call.
+    seen_tensor: Keyed<TensorId, (u32, u32)>,
+    /// The tensors that the operators touch, in the order of their first pins here.
+    touched: Keyed<u32, Range>,
     seen_parameter: Keyed<u32, u32>,
     /// Change of the live bytes at every position.
     change: Keyed<u32, f64>,
     stamp: u32,
+}
+
+/// The live range of a tensor on a device.
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    tensor: TensorId,
+    /// Positions of its first pin here, and of its last reader here.
+    first: u32,
+    last: u32,
+    /// Whether a backward operator reads it here.
+    waits: bool,
 }
 
 impl Memory {
@@ -102,8 +114,8 @@ impl Memory {
         self.of(self.graph.operators())
     }
 
-    /// Memory of a device with these operators, each named once. O(n log n + pins of the tensors they touch) for n
-    /// operators.
+    /// Memory of a device with these operators, each named once. O(n log n + their pins) for n operators, however many
+    /// other readers a tensor has.
     pub fn of(&self, ops: impl IntoIterator<Item = OpId>) -> DeviceBytes {
         match self.is_sum() {
             true => self.sum(ops),
@@ -144,11 +156,17 @@ impl Memory {
                         if shared.trained && graph.has_backward() { shared.bytes } else { 0.0 };
                 }
             }
-            for &tensor in graph.inputs(op).iter().chain(graph.outputs(op)) {
-                if std::mem::replace(&mut scratch.seen_tensor[tensor], stamp) != stamp {
-                    bytes.stash += scratch.hold(graph, tensor, at);
-                }
+            for &tensor in graph.inputs(op) {
+                let range = scratch.touch(tensor, at);
+                range.last = at;
+                range.waits |= !graph.is_forward(op);
             }
+            for &tensor in graph.outputs(op) {
+                scratch.touch(tensor, at);
+            }
+        }
+        for at in scratch.touched.ids() {
+            bytes.stash += scratch.hold(graph, at);
         }
         let mut live = 0.0;
         for (at, &op) in scratch.order.enumerate() {
@@ -161,13 +179,11 @@ impl Memory {
 
 impl Scratch {
     fn begin(&mut self, graph: &Graph, ops: impl IntoIterator<Item = OpId>, rank: &Keyed<OpId, u32>) {
-        let fresh = graph.operator_count() != self.place.len()
-            || graph.tensor_count() != self.seen_tensor.len()
+        let fresh = graph.tensor_count() != self.seen_tensor.len()
             || graph.parameters().len() != self.seen_parameter.len()
             || self.stamp == u32::MAX;
         if fresh {
-            self.place = Keyed::filled((0, 0), graph.operator_count());
-            self.seen_tensor = Keyed::filled(0, graph.tensor_count());
+            self.seen_tensor = Keyed::filled((0, 0), graph.tensor_count());
             self.seen_parameter = Keyed::filled(0, graph.parameters().len());
             self.stamp = 0;
         }
@@ -175,27 +191,26 @@ impl Scratch {
         self.order.clear();
         self.order.extend(ops);
         self.order.sort_unstable_by_key(|&op| rank[op]);
-        for (at, &op) in self.order.enumerate() {
-            self.place[op] = (self.stamp, at);
-        }
+        self.touched.clear();
         self.change.clear();
         self.change.resize(self.order.len() + 1, 0.0);
     }
 
-    /// Makes a tensor live from `first`, its first pin here, to its last pin; returns its bytes if it waits for the
-    /// backward pass, else 0.
-    fn hold(&mut self, graph: &Graph, tensor: TensorId, first: u32) -> f64 {
+    /// The range of a tensor with a pin at a position, which is at least the positions of its other pins so far.
+    fn touch(&mut self, tensor: TensorId, at: u32) -> &mut Range {
+        let (stamp, place) = &mut self.seen_tensor[tensor];
+        if std::mem::replace(stamp, self.stamp) != self.stamp {
+            *place = self.touched.push(Range { tensor, first: at, last: at, waits: false });
+        }
+        &mut self.touched[*place]
+    }
+
+    /// Makes a tensor live in its range; returns its bytes if it waits for the backward pass, else 0.
+    fn hold(&mut self, graph: &Graph, at: u32) -> f64 {
+        let Range { tensor, first, mut last, waits } = self.touched[at];
         let bytes = graph.bytes(tensor);
         if bytes == 0.0 {
             return 0.0;
-        }
-        let (mut last, mut waits) = (first, false);
-        for &reader in graph.consumers(tensor) {
-            let (stamp, place) = self.place[reader];
-            if stamp == self.stamp {
-                last = last.max(place);
-                waits |= !graph.is_forward(reader);
-            }
         }
         if graph.consumers(tensor).is_empty() {
             last = self.order.next_id() - 1;

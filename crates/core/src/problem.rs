@@ -18,6 +18,7 @@ use crate::ids::Keyed;
 use crate::magnitude;
 use crate::memory::{self, Memory};
 use crate::objective::{Objective, ObjectiveError, synchronisation};
+use crate::stop::Stop;
 
 /// Invalid combination of a graph, a cluster, an objective and pins.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -141,7 +142,9 @@ impl Pool {
 pub struct Problem {
     graph: Arc<Graph>,
     cluster: Arc<Cluster>,
-    costs: CostTable,
+    /// The costs of an iteration with a single microbatch, as they are in the documents.
+    documented: Arc<CostTable>,
+    costs: Arc<CostTable>,
     memory: Arc<Memory>,
     objective: Objective,
     pins: PinsDocument,
@@ -170,11 +173,27 @@ impl Problem {
         let (graph, cluster) = (graph.into(), cluster.into());
         let objective = objective.into();
         objective.validate()?;
-        let costs = CostTable::new(&graph, &cluster)?;
-        magnitude::check(&graph, &cluster, &costs, &objective)?;
+        let documented = Arc::new(CostTable::new(&graph, &cluster)?);
+        let memory = Arc::new(Memory::new(graph.clone()));
+        Problem::with_tables(graph, cluster, objective, pins, documented, memory)
+    }
+
+    /// A problem with the tables that depend on its graph and its cluster alone.
+    fn with_tables(
+        graph: Arc<Graph>,
+        cluster: Arc<Cluster>,
+        objective: Objective,
+        pins: PinsDocument,
+        documented: Arc<CostTable>,
+        memory: Arc<Memory>,
+    ) -> Result<Problem, ProblemError> {
+        magnitude::check(&graph, &cluster, &documented, &objective)?;
         // An iteration of several microbatches updates the parameters once. Version 1 counts an update with each.
         let microbatches = if graph.is_version_2() { objective.rules().microbatches } else { 1 };
-        let costs = if microbatches > 1 { costs.per_microbatch(&graph, microbatches) } else { costs };
+        let costs = match microbatches > 1 {
+            true => Arc::new((*documented).clone().per_microbatch(&graph, microbatches)),
+            false => documented.clone(),
+        };
         let weight_gradients = weight_gradients_of(&graph, &objective)?;
         let targets = resolve_pins(&graph, &cluster, &pins)?;
         let (pools, pool_of) = pools(&graph, &cluster, &targets, microbatches);
@@ -195,10 +214,10 @@ impl Problem {
             }
             allowed[op.index()] = Some(mask);
         }
-        let memory = Arc::new(Memory::new(graph.clone()));
         Ok(Problem {
             graph,
             cluster,
+            documented,
             costs,
             memory,
             objective,
@@ -217,7 +236,11 @@ impl Problem {
     /// # Errors
     /// As for [`Problem::new`].
     pub fn with_objective(&self, objective: impl Into<Objective>) -> Result<Problem, ProblemError> {
-        let problem = Problem::new(self.graph.clone(), self.cluster.clone(), objective, self.pins.clone())?;
+        let objective = objective.into();
+        objective.validate()?;
+        let (graph, cluster, pins) = (self.graph.clone(), self.cluster.clone(), self.pins.clone());
+        let (documented, memory) = (self.documented.clone(), self.memory.clone());
+        let problem = Problem::with_tables(graph, cluster, objective, pins, documented, memory)?;
         Ok(match &self.scaling {
             Some(scaling) => {
                 let mut factors = scaling.iter();
@@ -258,7 +281,7 @@ impl Problem {
             scaling.push(factor * before.get(scaling.len()).copied().unwrap_or(1.0));
             factor
         };
-        let costs = self.costs.clone().scaled(&mut factor);
+        let costs = Arc::new((*self.costs).clone().scaled(&mut factor));
         let by_kind: Vec<f64> =
             (0..self.cluster.kind_count()).map(|kind| factor(Cost::Replicas(kind))).collect();
         let mut pools = self.pools.clone();
@@ -276,6 +299,15 @@ impl Problem {
     /// A result that belongs to this problem, computed once.
     pub(crate) fn derived<T: Any + Send + Sync>(&self, compute: impl FnOnce() -> T) -> Arc<T> {
         self.derived.get(compute)
+    }
+
+    /// As [`Problem::derived`], but a result that `stop` may have cut short is not kept.
+    pub(crate) fn derived_before<T: Any + Send + Sync>(
+        &self,
+        compute: impl FnOnce() -> T,
+        stop: &Stop,
+    ) -> Arc<T> {
+        self.derived.get_before(compute, stop)
     }
 
     /// The graph.

@@ -44,6 +44,11 @@ impl Stop {
         Stop { deadline: limit.and_then(|limit| Instant::now().checked_add(limit)), flag }
     }
 
+    /// Never stops.
+    pub fn never() -> Self {
+        Stop { deadline: None, flag: Arc::default() }
+    }
+
     /// Reason to stop now, if any.
     pub fn reason(&self) -> Option<StopReason> {
         if self.is_interrupted() {

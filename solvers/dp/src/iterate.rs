@@ -32,8 +32,13 @@ struct Answer<'p> {
 
 /// Minimises the iteration time.
 pub(crate) fn solve(name: &'static str, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
-    let mut answer =
-        Answer { problem, units: Units::new(problem), best: None, bound: closed_form(problem), steps: 0 };
+    let mut answer = Answer {
+        problem,
+        units: Units::new(problem),
+        best: None,
+        bound: closed_form(problem, context.stop()),
+        steps: 0,
+    };
     if answer.units.is_empty() {
         let plan = plan_of(problem, &answer.units, &[])?;
         return Ok(Solution::with_plan(name, plan, answer.bound, None));

@@ -4,7 +4,7 @@
 //! prefixes of orders and over all ideals; `bound` follows chains of calls back from the last one, which bounds every
 //! plan and often is one. This module sets their order, their budgets and the status.
 
-use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::bound::{LowerBound, strongest_before};
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Result, Solution, SolveError, Status, StopReason};
@@ -34,7 +34,13 @@ pub(crate) fn solve(name: &'static str, problem: &Problem, context: &mut Context
     let units = Units::new(problem);
     let best = over_orders(problem, &units, context)?;
     let statistics = Vec::new();
-    let mut answer = Answer { problem, best, bound: strongest(problem), infeasible: false, statistics };
+    let mut answer = Answer {
+        problem,
+        best,
+        bound: strongest_before(problem, context.stop()),
+        infeasible: false,
+        statistics,
+    };
     let all_chains = answer.follow_chains(CallChainEffort::DEFAULT, &mut context.time_slice(BOUND_SHARE))?;
     let mut extent = Extent::Whole;
     // Whether the blocks ended for lack of memory, not of time.

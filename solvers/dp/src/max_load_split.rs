@@ -2,7 +2,7 @@
 //!
 //! A pipeline planner would use it for one sample (column "max-load DP" of Tarnawski et al., NeurIPS 2020, Table 4).
 
-use stagewright_core::bound::strongest;
+use stagewright_core::bound::strongest_before;
 use stagewright_core::calls::assign;
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::{Objective, Throughput};
@@ -30,7 +30,7 @@ impl Solver for MaxLoadSplit {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
-        let bound = strongest(problem);
+        let bound = strongest_before(problem, context.stop());
         let rules = Throughput { split: Split::Contiguous, ..problem.objective().rules() };
         let without =
             |bound, stop, why| Ok(Solution::without_plan(self.name(), Status::Unknown, bound, stop, why));

@@ -100,7 +100,7 @@ impl Dp {
     ) -> Result<Solution> {
         let units = Units::new(problem);
         let best = best_over_orders(problem, &units, OrderEffort::Plain, context)?;
-        let (bound, counts) = (closed_form(problem), Counts::default());
+        let (bound, counts) = (closed_form(problem, context.stop()), Counts::default());
         let mut search = Search { problem, best, bound, counts, most_steps, units: &units };
         let (bound_value, source) = (search.bound.value, search.bound.source);
         context.emit(Event::Bound { value: bound_value, source });

@@ -44,8 +44,9 @@ pub fn anneal(
     context: &mut Context<'_>,
 ) -> Result<Best, SolveError> {
     let goal = Goal::new(bound, context);
-    let mut search =
-        Search { instance, evaluator: Evaluator::new(instance), starts: Vec::new(), best: start, goal };
+    let mut evaluator = Evaluator::without_tails(instance);
+    evaluator.find_tails(context.stop());
+    let mut search = Search { instance, evaluator, starts: Vec::new(), best: start, goal };
     if instance.graph().operator_count() > 0 {
         rounds::run(walk, FIRST_STEPS, guidance, &mut search, context)?;
     }

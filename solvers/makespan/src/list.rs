@@ -3,20 +3,24 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
+use stagewright_core::bound::strongest_before;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{Graph, OpId};
 use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Solution, SolveError, Solver, Stop};
+use stagewright_core::solver::{Context, Plan, Solution, SolveError, Solver, Status, Stop};
 
+use super::instance::Instance;
 use super::partial_schedule::PartialSchedule;
-use super::schedule::{Best, Evaluator, solution, solve_instance};
+use super::schedule::{Best, Evaluator, NOT_COMPLETED, NOT_FITTING, Schedule, solve_instance};
 
 /// Fractions of the memory that a partial schedule may fill, tried in turn until the simulator finds that everything
 /// fits: a partial schedule only estimates the memory in use.
 const SHARES: [f64; 6] = [1.0, 0.9, 0.8, 0.65, 0.5, 0.3];
-/// Operators between clock checks.
+/// Share of the time after which a schedule that is to be completed in any case is completed in a hurry.
+const FILLING_SHARE: f64 = 0.75;
+/// Looks at a device for an operator between clock checks.
 pub(super) const BETWEEN_CHECKS: usize = 256;
 
 /// Fills a partial schedule; `None` if stopped.
@@ -28,27 +32,71 @@ pub struct ListScheduler {
     pub(super) name: &'static str,
     pub(super) summary: &'static str,
     pub(super) fill: Fill,
-    /// Whether it visits every operator once, so that the first schedule is completed regardless of the deadline.
+    /// Whether it visits every operator once, so that the first schedule is completed regardless of the limits: in a hurry
+    /// once they apply.
     pub(super) is_one_pass: bool,
 }
 
 impl ListScheduler {
+    /// The plan without a bound; `None` if there is evidently none or no schedule found fits. One of one pass is completed
+    /// regardless of the limits.
+    pub fn plan(&self, problem: &Problem, stop: &Stop) -> Option<Plan> {
+        let instance = Instance::new(problem);
+        if instance.impossible().is_some() {
+            return None;
+        }
+        self.plan_of(&instance, stop).ok()
+    }
+
+    /// The plan of an instance, or why there is none. One simulation suffices if the first schedule fits.
+    fn plan_of(&self, instance: &Instance<'_>, stop: &Stop) -> Result<Plan, &'static str> {
+        let [first, others @ ..] = SHARES;
+        let schedule = self.schedule(instance, first, self.is_one_pass, stop).ok_or(NOT_COMPLETED)?;
+        if let Ok(plan) = Plan::try_new(instance.problem(), schedule.placement()) {
+            return Ok(plan);
+        }
+        let best = self.best_of(&mut Evaluator::without_tails(instance), &others, stop);
+        let best = best.filter(|best| best.score.fits()).ok_or(NOT_FITTING)?;
+        Plan::try_new(instance.problem(), best.schedule.placement()).map_err(|_| NOT_FITTING)
+    }
+
     /// The best schedule: one that fits, otherwise the one that lacks the least memory.
     pub(super) fn best(&self, evaluator: &mut Evaluator<'_, '_>, stop: &Stop) -> Option<Best> {
+        self.best_of(evaluator, &SHARES, stop)
+    }
+
+    fn best_of(&self, evaluator: &mut Evaluator<'_, '_>, shares: &[f64], stop: &Stop) -> Option<Best> {
         let mut best: Option<Best> = None;
-        for share in SHARES {
-            let mut partial = PartialSchedule::new(evaluator.instance(), share);
-            let is_patient = self.is_one_pass && best.is_none();
-            let stop = if is_patient { &stop.without_deadline() } else { stop };
-            if (self.fill)(&mut partial, stop).is_none() {
-                break;
-            }
-            best = Best::better_of(best, evaluator, partial.schedule());
+        for &share in shares {
+            let in_any_case = self.is_one_pass && best.is_none();
+            let Some(schedule) = self.schedule(evaluator.instance(), share, in_any_case, stop) else { break };
+            best = Best::better_of(best, evaluator, schedule);
             if best.as_ref().is_some_and(|best| best.score.fits()) {
                 break;
             }
         }
         best
+    }
+
+    /// A schedule whose devices may be filled to a share of their memory; `None` if a limit ends it, unless it is to be
+    /// completed in any case.
+    fn schedule(
+        &self,
+        instance: &Instance<'_>,
+        share: f64,
+        in_any_case: bool,
+        stop: &Stop,
+    ) -> Option<Schedule> {
+        let mut partial = PartialSchedule::new(instance, share);
+        if !in_any_case {
+            (self.fill)(&mut partial, stop)?;
+            return Some(partial.schedule());
+        }
+        // The rest of the time is for the simulation.
+        let stop = stop.within(stop.remaining().map(|left| left.mul_f64(FILLING_SHARE)));
+        partial.complete_in_a_hurry();
+        (self.fill)(&mut partial, &stop)?;
+        Some(partial.schedule())
     }
 }
 
@@ -66,14 +114,23 @@ impl Solver for ListScheduler {
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        solve_instance(self, problem, |instance, bound| {
-            let best = self.best(&mut Evaluator::new(instance), context.stop());
-            solution(self.name, instance, best, bound, context)
+        solve_instance(self, problem, |instance| {
+            let plan = self.plan_of(instance, context.stop());
+            let bound = strongest_before(problem, context.stop());
+            let stop = context.stop().reason();
+            Ok(match plan {
+                Ok(plan) => {
+                    let stop = context.end(plan.value(), bound.value);
+                    Solution::with_plan(self.name, plan, bound, stop)
+                }
+                Err(why) => Solution::without_plan(self.name, Status::Unknown, bound, stop, why.into()),
+            })
         })
     }
 }
 
-/// Adds operators in an order, each on the device of minimum cost; ties go to the first device.
+/// Adds operators in an order, each on the device of minimum cost; ties go to the first device. Once `stop` applies, a
+/// schedule that is to be completed gets the others without a choice.
 pub(super) fn fill_in_order(
     partial: &mut PartialSchedule<'_, '_>,
     order: &[OpId],
@@ -81,11 +138,21 @@ pub(super) fn fill_in_order(
     mut cost: impl FnMut(&mut PartialSchedule<'_, '_>, OpId, DeviceId) -> f64,
 ) -> Option<()> {
     let mut devices = Vec::new();
-    for (at, &op) in order.iter().enumerate() {
-        if at.is_multiple_of(BETWEEN_CHECKS) && stop.reason().is_some() {
-            return None;
+    let mut looks = 0;
+    let mut is_late = false;
+    for &op in order {
+        if looks >= BETWEEN_CHECKS && !is_late {
+            looks = 0;
+            is_late = stop.reason().is_some();
+            if is_late && !partial.is_completed_in_a_hurry() {
+                return None;
+            }
         }
-        let device = cheapest(partial, op, &mut devices, &mut cost)?;
+        let device = match is_late {
+            true => partial.nearest(op)?,
+            false => cheapest(partial, op, &mut devices, &mut cost)?,
+        };
+        looks += partial.instance().homes(op).len();
         partial.add(op, device);
     }
     Some(())

@@ -7,6 +7,7 @@
 //! of equal work, assigned to the devices in turn, cuts move by ever smaller steps and intervals change their device;
 //! the first change that shortens the step is taken.
 
+use stagewright_core::bound::strongest_before;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::{ClassId, Graph, OpId};
 use stagewright_core::ids::Keyed;
@@ -197,8 +198,9 @@ impl Solver for OrderSplit {
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        solve_instance(self, problem, |instance, bound| {
-            let mut evaluator = Evaluator::new(instance);
+        solve_instance(self, problem, |instance| {
+            let mut evaluator = Evaluator::without_tails(instance);
+            evaluator.find_tails(context.stop());
             let mut best: Option<Best> = None;
             let most = most_simulations(instance, context);
             for order in orders(instance) {
@@ -220,6 +222,7 @@ impl Solver for OrderSplit {
                     }
                 }
             }
+            let bound = strongest_before(problem, context.stop());
             solution(self.name(), instance, best, bound, context)
         })
     }

@@ -27,8 +27,10 @@ pub(super) struct PartialSchedule<'s, 'p> {
     span: Keyed<OpId, [f64; 2]>,
     /// Idle intervals of every device, in order; the last never ends.
     gaps: Keyed<DeviceId, Vec<[f64; 2]>>,
-    /// Devices that each tensor has been sent to, with arrival times.
+    /// Devices that each tensor has been sent to, ascending, with arrival times.
     copies: Keyed<TensorId, Vec<(DeviceId, f64)>>,
+    /// Devices that hold each shared parameter, ascending.
+    holders: Keyed<u32, Vec<DeviceId>>,
     /// Times at which the ports become free.
     ports: Keyed<u32, f64>,
     /// Number of readers of each tensor that are not scheduled yet.
@@ -40,6 +42,11 @@ pub(super) struct PartialSchedule<'s, 'p> {
     touched: Vec<u32>,
     /// Devices that have an operator.
     is_busy: Keyed<DeviceId, bool>,
+    /// Whether it is completed, without a choice of devices, once a limit applies.
+    in_a_hurry: bool,
+    /// By pool, the last turn in which an empty device of it was seen.
+    empty_seen: Vec<u32>,
+    turn: u32,
 }
 
 impl<'s, 'p> PartialSchedule<'s, 'p> {
@@ -62,13 +69,47 @@ impl<'s, 'p> PartialSchedule<'s, 'p> {
             span: Keyed::filled([0.0; 2], graph.operator_count()),
             gaps: Keyed::filled(vec![[0.0, f64::INFINITY]], devices),
             copies: Keyed::filled(Vec::new(), graph.tensor_count()),
+            holders: Keyed::filled(Vec::new(), graph.parameters().len()),
             ports: Keyed::filled(0.0, ports),
             unread: graph.tensors().map(|tensor| graph.consumers(tensor).len()).collect(),
             inputs: Vec::new(),
             taken: Keyed::filled(0.0, ports),
             touched: Vec::new(),
             is_busy: Keyed::filled(false, devices),
+            in_a_hurry: false,
+            empty_seen: vec![0; instance.pool_count()],
+            turn: 0,
         }
+    }
+
+    /// Has the schedule completed, without a choice of devices, once a limit applies.
+    pub(super) fn complete_in_a_hurry(&mut self) {
+        self.in_a_hurry = true;
+    }
+
+    /// Whether [`PartialSchedule::complete_in_a_hurry`] was called.
+    pub(super) fn is_completed_in_a_hurry(&self) -> bool {
+        self.in_a_hurry
+    }
+
+    /// A device for an operator without a choice: that of its class, else that of the producer that ends last if it has
+    /// room, else the next in turn that has room.
+    pub(super) fn nearest(&mut self, op: OpId) -> Option<DeviceId> {
+        self.turn += 1;
+        let graph = self.instance.graph();
+        let class = graph.class_of(op);
+        if self.home_of_class[class] != NOWHERE {
+            return Some(self.home_of_class[class]);
+        }
+        let last = graph.predecessors(op).iter().max_by(|&&a, &&b| self.end(a).total_cmp(&self.end(b)));
+        let has_room = |device: &DeviceId| self.lack(op, *device) <= 0.0;
+        let near = last.and_then(|&last| self.device(last)).filter(|&device| {
+            self.instance.homes_of_class(class).binary_search(&device).is_ok() && has_room(&device)
+        });
+        let homes = self.instance.homes_of_class(class);
+        let (before, after) = homes.split_at(self.turn as usize % homes.len().max(1));
+        let mut in_turn = after.iter().chain(before).copied();
+        near.or_else(|| in_turn.find(has_room)).or_else(|| homes.first().copied())
     }
 
     /// The instance.
@@ -78,7 +119,7 @@ impl<'s, 'p> PartialSchedule<'s, 'p> {
 
     /// The devices that an operator may be added to: that of its class where one is there, else those with room
     /// for the class, else the one that lacks least. Of empty devices that nothing tells apart only the first counts.
-    pub(super) fn candidates(&self, op: OpId, into: &mut Vec<DeviceId>) {
+    pub(super) fn candidates(&mut self, op: OpId, into: &mut Vec<DeviceId>) {
         into.clear();
         let class = self.instance.graph().class_of(op);
         if self.home_of_class[class] != NOWHERE {
@@ -86,16 +127,18 @@ impl<'s, 'p> PartialSchedule<'s, 'p> {
             return;
         }
         let homes = self.instance.homes_of_class(class);
-        let mut empty_seen = vec![false; self.instance.pool_count()];
-        let is_twin = |device: DeviceId, empty_seen: &mut Vec<bool>| {
+        let mut empty_seen = std::mem::take(&mut self.empty_seen);
+        self.turn += 1;
+        let is_twin = |device: DeviceId, empty_seen: &mut Vec<u32>| {
             let pool = self.instance.pool_of(device);
             !self.is_busy[device]
                 && self.instance.pools_are_uniform()
-                && std::mem::replace(&mut empty_seen[pool], true)
+                && std::mem::replace(&mut empty_seen[pool], self.turn) == self.turn
         };
         into.extend(
             homes.iter().filter(|&&device| !is_twin(device, &mut empty_seen) && self.lack(op, device) <= 0.0),
         );
+        self.empty_seen = empty_seen;
         if into.is_empty() {
             let least = |a: &&DeviceId, b: &&DeviceId| self.lack(op, **a).total_cmp(&self.lack(op, **b));
             into.extend(homes.iter().min_by(least));
@@ -122,13 +165,16 @@ impl<'s, 'p> PartialSchedule<'s, 'p> {
 
     /// Whether a device already holds a shared parameter.
     fn is_held(&self, parameter: u32, device: DeviceId) -> bool {
-        let readers = self.instance.graph().readers(parameter as usize);
-        readers.iter().any(|&reader| self.device_of[reader] == device)
+        self.holders[parameter].binary_search(&device).is_ok()
     }
 
     fn is_on(&self, tensor: TensorId, device: DeviceId) -> bool {
-        self.device_of[self.instance.graph().producer(tensor)] == device
-            || self.copies[tensor].iter().any(|copy| copy.0 == device)
+        self.device_of[self.instance.graph().producer(tensor)] == device || self.copy(tensor, device).is_ok()
+    }
+
+    /// The place of a device's copy among the copies of a tensor, or where it would be.
+    fn copy(&self, tensor: TensorId, device: DeviceId) -> Result<usize, usize> {
+        self.copies[tensor].binary_search_by_key(&device, |copy| copy.0)
     }
 
     /// Time at which all inputs of an operator can be on a device. Its producers must be scheduled.
@@ -171,7 +217,8 @@ impl<'s, 'p> PartialSchedule<'s, 'p> {
         self.fill(device, start, start + seconds);
         self.span[op] = [start, start + seconds];
         for &parameter in graph.parameters_of(op) {
-            if !self.is_held(parameter, device) {
+            if let Err(at) = self.holders[parameter].binary_search(&device) {
+                self.holders[parameter].insert(at, device);
                 self.used[device] += instance.shared_bytes(parameter);
             }
         }
@@ -212,8 +259,8 @@ impl<'s, 'p> PartialSchedule<'s, 'p> {
             let made = self.span[producer][1];
             if self.device_of[producer] == device {
                 ready = ready.max(made);
-            } else if let Some(copy) = self.copies[tensor].iter().find(|copy| copy.0 == device) {
-                ready = ready.max(copy.1);
+            } else if let Ok(at) = self.copy(tensor, device) {
+                ready = ready.max(self.copies[tensor][at].1);
             } else {
                 self.inputs.push((made, tensor));
             }
@@ -231,8 +278,8 @@ impl<'s, 'p> PartialSchedule<'s, 'p> {
             }
             let arrives = leaves + route.seconds;
             ready = ready.max(arrives);
-            if keep {
-                self.copies[tensor].push((device, arrives));
+            if keep && let Err(at) = self.copy(tensor, device) {
+                self.copies[tensor].insert(at, (device, arrives));
                 self.used[device] += graph.bytes(tensor);
             }
             if !self.instance.has_ports() {

@@ -1,14 +1,14 @@
 //! Schedules and their simulated scores.
 
-use stagewright_core::bound::makespan::tails;
-use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::bound::LowerBound;
+use stagewright_core::bound::makespan::{tails, tails_before};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
 use stagewright_core::ids::Id;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::simulate::{Change, Flow, Rerun, Simulator, Template, Timeline};
-use stagewright_core::solver::{Context, Plan, Solution, SolveError, Solver, Status, StopReason};
+use stagewright_core::solver::{Context, Plan, Solution, SolveError, Solver, Status, Stop, StopReason};
 use stagewright_core::tolerance;
 
 use super::instance::Instance;
@@ -92,6 +92,10 @@ impl Score {
     }
 }
 
+/// Reasons for the lack of a plan.
+pub(super) const NOT_COMPLETED: &str = "no schedule was completed";
+pub(super) const NOT_FITTING: &str = "no schedule found fits the memory of the devices";
+
 /// Factor below which a makespan is an improvement rather than rounding.
 const BETTER: f64 = 1.0 - 1e-12;
 
@@ -119,8 +123,22 @@ pub struct Evaluator<'s, 'p> {
 impl<'s, 'p> Evaluator<'s, 'p> {
     /// An evaluator of schedules for an instance.
     pub fn new(instance: &'s Instance<'p>) -> Evaluator<'s, 'p> {
+        Evaluator::with_tails(instance, tails(instance.problem()))
+    }
+
+    /// An evaluator with the same results that is made sooner, but takes longer for scores below a limit.
+    pub fn without_tails(instance: &'s Instance<'p>) -> Evaluator<'s, 'p> {
+        Evaluator::with_tails(instance, vec![0.0; instance.graph().operator_count()])
+    }
+
+    /// Computes the tails, if they are known before `stop`.
+    pub fn find_tails(&mut self, stop: &Stop) {
+        self.tails = tails_before(self.instance.problem(), stop);
+        self.rerun.set_tails(self.tails.clone());
+    }
+
+    fn with_tails(instance: &'s Instance<'p>, tails: Vec<f64>) -> Evaluator<'s, 'p> {
         let problem = instance.problem();
-        let tails = tails(problem);
         Evaluator {
             instance,
             template: Template::new(problem),
@@ -224,20 +242,23 @@ impl Best {
     }
 }
 
-/// Solves the instance of a problem, given its lower bound, unless it is evidently infeasible.
+/// Solves the instance of a problem, unless it is evidently infeasible.
 ///
 /// # Errors
 /// If the solver does not support the problem, or `solve` fails.
 pub fn solve_instance<'p>(
     solver: &dyn Solver,
     problem: &'p Problem,
-    solve: impl FnOnce(&Instance<'p>, LowerBound) -> Result<Solution, SolveError>,
+    solve: impl FnOnce(&Instance<'p>) -> Result<Solution, SolveError>,
 ) -> Result<Solution, SolveError> {
     SolveError::check(solver, problem)?;
-    let (instance, bound) = (Instance::new(problem), strongest(problem));
+    let instance = Instance::new(problem);
     match instance.impossible() {
-        Some(reason) => Ok(Solution::without_plan(solver.name(), Status::Infeasible, bound, None, reason)),
-        None => solve(&instance, bound),
+        Some(reason) => {
+            let bound = LowerBound::TRIVIAL;
+            Ok(Solution::without_plan(solver.name(), Status::Infeasible, bound, None, reason))
+        }
+        None => solve(&instance),
     }
 }
 
@@ -254,8 +275,8 @@ pub fn solution(
         Ok(Solution::without_plan(name, Status::Unknown, bound.clone(), stop, reason.to_string()))
     };
     match best {
-        None => lacking("no schedule was completed"),
-        Some(best) if !best.score.fits() => lacking("no schedule found fits the memory of the devices"),
+        None => lacking(NOT_COMPLETED),
+        Some(best) if !best.score.fits() => lacking(NOT_FITTING),
         Some(best) => {
             let plan = Plan::new(instance.problem(), best.schedule.placement())?;
             let stop = match context.gap_reached(plan.value(), bound.value) {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use stagewright_core::bound::LowerBound;
+use stagewright_core::bound::{LowerBound, strongest_before};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Capabilities, Context, Event, Solution, SolveError, Solver, Stop};
@@ -120,9 +120,10 @@ impl Solver for SearchSolver {
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        solve_instance(self, problem, |instance, bound| {
-            let mut evaluator = Evaluator::new(instance);
+        solve_instance(self, problem, |instance| {
+            let mut evaluator = Evaluator::without_tails(instance);
             let starts = (self.begin)(&mut evaluator, context)?;
+            let bound = strongest_before(problem, context.stop());
             // A schedule that fits beats every one that does not, whatever its makespan.
             let better = |a: Best, b: Best| if is_better(b.score, a.score) { b } else { a };
             let Some(best) = starts.iter().cloned().reduce(better) else {
@@ -132,6 +133,7 @@ impl Solver for SearchSolver {
             let mut search = Search { instance, evaluator, starts, best, goal };
             search.announce(context);
             if problem.graph().operator_count() > 0 && !search.is_over() {
+                search.evaluator.find_tails(context.stop());
                 (self.run)(&mut search, context)?;
             }
             let runs = search.evaluator.runs;

@@ -1,6 +1,6 @@
 //! The initial plan and the initial bound.
 
-use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::bound::{LowerBound, strongest_before};
 use stagewright_core::contract::Units;
 use stagewright_core::document::Split;
 use stagewright_core::objective::Throughput;
@@ -12,7 +12,7 @@ use stagewright_search::one_device::everything_on;
 
 /// Strongest bound without search; the strongest known so far if the solve has to stop.
 pub(crate) fn first_bound(problem: &Problem, context: &mut Context<'_>) -> LowerBound {
-    let mut bound = strongest(problem);
+    let mut bound = strongest_before(problem, context.stop());
     context.establish(problem, None, &mut bound);
     bound
 }
@@ -55,6 +55,9 @@ pub(crate) fn first_plan(problem: &Problem, context: &mut Context<'_>) -> Result
         context.keep(&mut best, found.and_then(|plan| Plan::new(problem, plan.placement).ok()));
     }
     for pool in problem.pools() {
+        if best.is_some() && context.stop().reason().is_some() {
+            break;
+        }
         context.keep(&mut best, Plan::new(problem, everything_on(problem, pool.devices[0])).ok());
     }
     Ok(First::Plan(best))

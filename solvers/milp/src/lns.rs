@@ -13,10 +13,10 @@
 use rand::{Rng, RngExt};
 use rayon::ThreadPool;
 use rayon::prelude::*;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use stagewright_core::bound::LowerBound;
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contract::{NetId, UnitId, Units};
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::evaluate::Evaluation;
 use stagewright_core::ids::Keyed;
@@ -237,12 +237,23 @@ impl Search<'_> {
         };
         let mut free: Vec<UnitId> = self.units.ids().filter(|&unit| is_here(unit) && movable(unit)).collect();
         if free.len() > MAX_FREE {
-            let next_to_cut = |unit: &UnitId| {
-                let nets = self.units.nets_of(*unit).iter();
-                let mut pins = nets.flat_map(|&net| self.units.pins(net));
-                pins.any(|&pin| is_here(pin) && self.device_of[pin] != self.device_of[*unit])
+            // The first of the devices that a net is on, and the first other one. A net of many pins is visited once.
+            let mut devices_of: FxHashMap<NetId, [Option<DeviceId>; 2]> = FxHashMap::default();
+            let mut two_devices = |net: NetId| {
+                *devices_of.entry(net).or_insert_with(|| {
+                    let pins = self.units.pins(net).iter().copied();
+                    let mut here = pins.filter(|&pin| is_here(pin)).map(|pin| self.device_of[pin]);
+                    let first = here.next();
+                    [first, here.find(|&device| Some(device) != first)]
+                })
             };
-            let cut: Vec<UnitId> = free.iter().copied().filter(next_to_cut).collect();
+            let mut next_to_cut = |unit: &UnitId| {
+                let own = self.device_of[*unit];
+                let mut nets = self.units.nets_of(*unit).iter();
+                nets.any(|&net| two_devices(net).into_iter().flatten().any(|device| device != own))
+            };
+            let mut cut = free.clone();
+            cut.retain(|unit| next_to_cut(unit));
             let roots = if cut.is_empty() { &free } else { &cut };
             free = self.nearest(roots[rng.random_range(0..roots.len())], &free);
         }
@@ -253,10 +264,14 @@ impl Search<'_> {
     fn nearest(&self, root: UnitId, candidates: &[UnitId]) -> Vec<UnitId> {
         let candidates: FxHashSet<UnitId> = candidates.iter().copied().collect();
         let mut seen: FxHashSet<UnitId> = [root].into_iter().collect();
+        let mut seen_nets: FxHashSet<NetId> = FxHashSet::default();
         let mut queue = vec![root];
         let mut next = 0;
         while next < queue.len() && queue.len() < MAX_FREE {
             for &net in self.units.nets_of(queue[next]) {
+                if !seen_nets.insert(net) {
+                    continue;
+                }
                 for &pin in self.units.pins(net) {
                     if candidates.contains(&pin) && seen.insert(pin) {
                         queue.push(pin);

@@ -3,18 +3,45 @@
 //! Failure on every single device says nothing about placements on several, so it proves infeasibility only
 //! on a cluster of one device.
 
-use stagewright_core::bound::strongest;
+use stagewright_core::bound::strongest_before;
 use stagewright_core::calls::assign_if_missing;
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::evaluate::{Violation, evaluate};
+use stagewright_core::evaluate::Violation;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Plan, Result, Solution, SolveError, Solver, Status};
+use stagewright_core::solver::{Context, Plan, Result, Solution, SolveError, Solver, Status, Stop};
+
+/// Operators on all devices tried up to which it takes milliseconds, so that no limit ends it.
+const QUICK: usize = 1 << 16;
 
 /// Everything on the one device where it runs fastest.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OneDevice;
+
+impl OneDevice {
+    /// The plan without a bound: on the fastest device, or on the fastest of those tried when `stop` applies.
+    ///
+    /// # Errors
+    /// The first constraint that each device breaks.
+    pub fn plan(problem: &Problem, stop: &Stop) -> Result<Plan, Vec<Violation>> {
+        let mut best: Option<Plan> = None;
+        let mut obstacles: Vec<Violation> = Vec::new();
+        for (tried, pool) in problem.pools().iter().enumerate() {
+            let is_quick = best.is_none() && tried * problem.graph().operator_count() <= QUICK;
+            if tried > 0 && !is_quick && stop.reason().is_some() {
+                break;
+            }
+            let placement = assign_if_missing(problem, everything_on(problem, pool.devices[0]));
+            match Plan::try_new(problem, placement) {
+                Err(broken) => obstacles.push(broken),
+                Ok(plan) if best.as_ref().is_none_or(|best| plan.value() < best.value()) => best = Some(plan),
+                Ok(_) => {}
+            }
+        }
+        best.ok_or(obstacles)
+    }
+}
 
 impl Solver for OneDevice {
     fn name(&self) -> &'static str {
@@ -31,22 +58,12 @@ impl Solver for OneDevice {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
-        let bound = strongest(problem);
-        let mut best: Option<Plan> = None;
-        let mut obstacles: Vec<Violation> = Vec::new();
-        for pool in problem.pools() {
-            let placement = assign_if_missing(problem, everything_on(problem, pool.devices[0]));
-            let mut evaluation = evaluate(problem, &placement);
-            if !evaluation.is_feasible() {
-                obstacles.append(&mut evaluation.violations);
-            } else if best.as_ref().is_none_or(|best| evaluation.value < best.value()) {
-                best = Some(Plan { placement, evaluation });
-            }
-        }
+        let best = OneDevice::plan(problem, context.stop());
+        let bound = strongest_before(problem, context.stop());
         let stop = context.stop().reason();
         Ok(match best {
-            Some(plan) => Solution::with_plan(self.name(), plan, bound, stop),
-            None => {
+            Ok(plan) => Solution::with_plan(self.name(), plan, bound, stop),
+            Err(obstacles) => {
                 // With one device there is no other placement.
                 let only = problem.cluster().device_count() == 1;
                 let status = if only { Status::Infeasible } else { Status::Unknown };

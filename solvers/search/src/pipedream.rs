@@ -10,7 +10,7 @@
 //! imposes on the classes before the merge.
 
 use rustc_hash::FxHashSet;
-use stagewright_core::bound::strongest;
+use stagewright_core::bound::strongest_before;
 use stagewright_core::contract::Units;
 use stagewright_core::document::Schedule;
 use stagewright_core::graph::ClassId;
@@ -41,7 +41,6 @@ impl Solver for PipeDream {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
-        let bound = strongest(problem);
         let merged = merged_classes(problem);
         // PipeDream balances the stages regardless of the schedule.
         let objective = problem.objective().bottleneck(problem.cluster().group_count() > 0);
@@ -59,6 +58,7 @@ impl Solver for PipeDream {
             .and_then(|space| first_stages(&balanced, &units, line(space), context.stop()))
             .map(|(_, stages)| plan_of(problem, &units, &stages))
             .transpose()?;
+        let bound = strongest_before(problem, context.stop());
         let stop = context.stop().reason();
         Ok(room.solution(self.name(), best, bound, stop, "no split of the merged chain fits the devices"))
     }

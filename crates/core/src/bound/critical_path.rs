@@ -25,6 +25,10 @@ impl Bound for CriticalPath {
         matches!(problem.objective().kind(), ObjectiveKind::Latency | ObjectiveKind::Makespan)
     }
 
+    fn is_linear(&self) -> bool {
+        true
+    }
+
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
         let graph = problem.graph();
         let mut ready = vec![0.0f64; graph.operator_count()];

@@ -1,12 +1,15 @@
 //! The ellipsoid method (Shor 1977) with central cuts, for concave functions of a few variables.
 
-/// Shrinks an ellipsoid with axes of the given radii around `centre`, in at most `rounds` rounds: `cut` is asked for the
+use crate::stop::Stop;
+
+/// Shrinks an ellipsoid with axes of the given radii around `centre`, in at most `rounds` rounds and before `stop` applies: `cut` is asked for the
 /// direction in which the maximum lies from the centre, and keeps the best centre itself. O(variables² · rounds), and two
 /// variables or more.
 pub(super) fn shrink(
     mut centre: Vec<f64>,
     radii: &[f64],
     rounds: usize,
+    stop: &Stop,
     mut cut: impl FnMut(&[f64]) -> Option<Vec<f64>>,
 ) -> Option<()> {
     let d = centre.len();
@@ -16,6 +19,9 @@ pub(super) fn shrink(
         row[at] = radii[at] * radii[at];
     }
     for _ in 0..rounds {
+        if stop.reason().is_some() {
+            break;
+        }
         // The half-space to keep is {x : cut · (x − centre) ≥ 0}.
         let cut = cut(&centre)?;
         let step: Vec<f64> =

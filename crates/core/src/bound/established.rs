@@ -65,6 +65,11 @@ pub(super) fn known(problem: &Problem) -> LowerBound {
     all.iter().filter_map(|known| known.found.clone()).fold(LowerBound::TRIVIAL, LowerBound::max)
 }
 
+/// The value of a bound, if it was computed.
+pub(super) fn computed(bound: &dyn Bound, problem: &Problem) -> Option<LowerBound> {
+    Established::of(problem).get(bound.name()).and_then(|known| known.found)
+}
+
 /// A bound on a problem that it applies to, computed before `stop` applies unless it is known; `None` if some operator
 /// cannot run anywhere, or the time was too short for any value.
 pub fn established(bound: &dyn Bound, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
@@ -99,7 +104,11 @@ pub fn strongest_until(
 ) -> LowerBound {
     let mut strongest = LowerBound::TRIVIAL;
     for bound in bounds.iter().filter(|bound| bound.applies(problem)) {
-        strongest = established(*bound, problem, stop).into_iter().fold(strongest, LowerBound::max);
+        let found = match stop.reason() {
+            None => established(*bound, problem, stop),
+            Some(_) => computed(*bound, problem),
+        };
+        strongest = found.into_iter().fold(strongest, LowerBound::max);
         if is_enough(&strongest) {
             break;
         }

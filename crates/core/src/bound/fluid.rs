@@ -4,6 +4,7 @@ use super::{Bound, LowerBound, class_seconds, ellipsoid};
 use crate::certificate::{Certificate, Limits};
 use crate::document::ObjectiveKind;
 use crate::problem::Problem;
+use crate::stop::Stop;
 use crate::tolerance::round_down;
 
 /// For prices λ_c ≥ 0 of the kinds with Σ_c n_c λ_c = 1: T ≥ Σ_u min_c λ_c p_uc, over colocation classes u.
@@ -33,9 +34,17 @@ impl Bound for Fluid {
         matches!(problem.objective().kind(), ObjectiveKind::Throughput | ObjectiveKind::Makespan)
     }
 
+    fn is_linear(&self) -> bool {
+        true
+    }
+
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
+        self.before(problem, &Stop::never())
+    }
+
+    fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
         let table = class_seconds(problem);
-        let (value, prices) = priced(problem, &table)?;
+        let (value, prices) = priced(problem, &table, stop)?;
         Some(LowerBound {
             value: round_down(problem.objective().repetitions() * value),
             source: self.name(),
@@ -45,12 +54,16 @@ impl Bound for Fluid {
 }
 
 /// The fluid bound, before rounding, and its price of a second on a device of each kind, for classes whose seconds by
-/// kind are given. `None` if some class cannot run anywhere.
-pub(super) fn priced(problem: &Problem, classes: &[Vec<Option<f64>>]) -> Option<(f64, Vec<f64>)> {
+/// kind are given; the best prices that are known when `stop` applies. `None` if some class cannot run anywhere.
+pub(super) fn priced(
+    problem: &Problem,
+    classes: &[Vec<Option<f64>>],
+    stop: &Stop,
+) -> Option<(f64, Vec<f64>)> {
     let (column_of_kind, columns) = distinct_columns(problem, classes);
     let (value, shares) = match problem.objective().kind() {
-        ObjectiveKind::Makespan => divided_quickly(&columns)?,
-        _ => divided(&columns)?,
+        ObjectiveKind::Makespan => divided_quickly(&columns, stop)?,
+        _ => divided_before(&columns, stop)?,
     };
     let price = |column: &Option<usize>| column.map_or(0.0, |at| shares[at] / columns[at].devices);
     Some((value, column_of_kind.iter().map(price).collect()))
@@ -68,7 +81,12 @@ pub struct Column {
 /// The bound for given columns, before rounding, and the share of every column in it: its price of a second times
 /// its number of devices. `None` without columns, or if something cannot run anywhere.
 pub fn divided(columns: &[Column]) -> Option<(f64, Vec<f64>)> {
-    let game = Game { columns };
+    divided_before(columns, &Stop::never())
+}
+
+/// As [`divided`], with the best shares that are known when `stop` applies.
+fn divided_before(columns: &[Column], stop: &Stop) -> Option<(f64, Vec<f64>)> {
+    let game = Game { columns, stop };
     let shares = game.maximise()?;
     let value = game.value(&shares)?.0;
     Some((value, shares))
@@ -77,18 +95,18 @@ pub fn divided(columns: &[Column]) -> Option<(f64, Vec<f64>)> {
 /// The bound that given shares of the columns prove, before rounding. The shares are non-negative and sum to 1.
 /// `None` as for [`divided`].
 pub fn proved_by(columns: &[Column], shares: &[f64]) -> Option<f64> {
-    Game { columns }.value(shares).map(|(value, _)| value)
+    Game { columns, stop: &Stop::never() }.value(shares).map(|(value, _)| value)
 }
 
-/// As [`divided`], but in fewer rounds and less tight if there are many columns or classes.
-pub(super) fn divided_quickly(columns: &[Column]) -> Option<(f64, Vec<f64>)> {
+/// As [`divided_before`], but in fewer rounds and less tight if there are many columns or classes.
+pub(super) fn divided_quickly(columns: &[Column], stop: &Stop) -> Option<(f64, Vec<f64>)> {
     const MAX_COLUMNS: usize = 3;
     const MAX_CLASSES: usize = 1 << 12;
     let classes = columns.first().map_or(0, |column| column.seconds.len());
     match columns.len() {
-        0..=2 => divided(columns),
-        ..=MAX_COLUMNS if classes <= MAX_CLASSES => divided(columns),
-        _ => Game { columns }.ascend(1 << 22, 24..=100),
+        0..=2 => divided_before(columns, stop),
+        ..=MAX_COLUMNS if classes <= MAX_CLASSES => divided_before(columns, stop),
+        _ => Game { columns, stop }.ascend(1 << 22, 24..=100),
     }
 }
 
@@ -116,22 +134,32 @@ fn distinct_columns(problem: &Problem, table: &[Vec<Option<f64>>]) -> (Vec<Optio
 /// Maximises g(s) = Σ_u min_c s_c p_uc / n_c over shares s ≥ 0 with Σ s = 1.
 struct Game<'a> {
     columns: &'a [Column],
+    /// Ends the rounds.
+    stop: &'a Stop,
 }
 
 impl Game<'_> {
     /// g and a supergradient at the shares; `None` if a class cannot run anywhere.
     fn value(&self, shares: &[f64]) -> Option<(f64, Vec<f64>)> {
+        let classes = self.columns.first().map_or(0, |column| column.seconds.len());
+        // The priced seconds of every class where they are least, with the column and the rate there. Column by column,
+        // as they are in memory.
+        let mut least: Vec<Option<(f64, usize, f64)>> = vec![None; classes];
+        for (at, column) in self.columns.iter().enumerate() {
+            for (least, seconds) in least.iter_mut().zip(&column.seconds) {
+                let Some(seconds) = seconds else { continue };
+                let rate = seconds / column.devices;
+                let priced = shares[at] * rate;
+                if least.is_none_or(|least| priced.total_cmp(&least.0).is_lt()) {
+                    *least = Some((priced, at, rate));
+                }
+            }
+        }
         let mut total = 0.0;
         let mut gradient = vec![0.0; shares.len()];
-        let classes = self.columns.first().map_or(0, |column| column.seconds.len());
-        for class in 0..classes {
-            let (at, rate) = self
-                .columns
-                .iter()
-                .enumerate()
-                .filter_map(|(at, column)| Some((at, column.seconds[class]? / column.devices)))
-                .min_by(|a, b| (shares[a.0] * a.1).total_cmp(&(shares[b.0] * b.1)))?;
-            total += shares[at] * rate;
+        for least in least {
+            let (priced, at, rate) = least?;
+            total += priced;
             gradient[at] += rate;
         }
         Some((total, gradient))
@@ -180,6 +208,9 @@ impl Game<'_> {
             if steepest <= 0.0 {
                 break;
             }
+            if self.stop.reason().is_some() {
+                break;
+            }
             let step = 1.0 / (steepest * (round as f64).sqrt());
             for (share, slope) in shares.iter_mut().zip(gradient) {
                 *share *= (step * (slope - steepest)).exp();
@@ -222,6 +253,9 @@ impl Game<'_> {
             if value > best.0 {
                 best = (value, shares);
             }
+            if self.stop.reason().is_some() {
+                break;
+            }
             if gradient[0] > gradient[1] { low = middle } else { high = middle }
         }
         Some(best.1)
@@ -232,7 +266,7 @@ impl Game<'_> {
         let d = self.columns.len() - 1;
         let even = 1.0 / (d as f64 + 1.0);
         let mut best = (f64::NEG_INFINITY, vec![even; d + 1]);
-        ellipsoid::shrink(vec![even; d], &vec![1.0; d], self.rounds(), |centre| {
+        ellipsoid::shrink(vec![even; d], &vec![1.0; d], self.rounds(), self.stop, |centre| {
             if let Some(cut) = ellipsoid::into_simplex(centre) {
                 return Some(cut);
             }

@@ -26,6 +26,10 @@ impl Bound for HeaviestUnit {
         matches!(problem.objective().kind(), ObjectiveKind::Throughput | ObjectiveKind::Makespan)
     }
 
+    fn is_linear(&self) -> bool {
+        true
+    }
+
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
         let mut best = LowerBound::TRIVIAL;
         for (class, row) in class_seconds(problem).enumerate() {

@@ -63,6 +63,11 @@ pub trait Bound: Sync {
     /// Computes the bound; `None` if some operator cannot run anywhere, so that there is nothing to bound.
     fn compute(&self, problem: &Problem) -> Option<LowerBound>;
 
+    /// Whether it takes O(pools · (operators + pins)) and a number of rounds that `stop` ends.
+    fn is_linear(&self) -> bool {
+        false
+    }
+
     /// Computes the best bound that is known when `stop` applies; most bounds take too little time to poll it.
     fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
         let _ = stop;
@@ -76,13 +81,40 @@ pub const CLOSED_FORMS: [&dyn Bound; 7] =
 
 /// The strongest bound that is known without a search: the closed forms, and whatever was [`established`] on the problem.
 pub fn strongest(problem: &Problem) -> LowerBound {
-    closed_form(problem).max(established::known(problem))
+    strongest_before(problem, &Stop::never())
 }
 
-/// The strongest closed form that applies. Every search on the problem asks for it, so it is computed once.
-pub fn closed_form(problem: &Problem) -> LowerBound {
-    struct Strongest(LowerBound);
-    problem.derived(|| Strongest(strongest_of(&CLOSED_FORMS, problem))).0.clone()
+/// Maximum of pools² · (operators + pins) at which all closed forms take milliseconds, so that no limit omits them, and of
+/// pools · (operators + pins) at which linear ones do.
+const QUICK: usize = 1 << 20;
+const QUICK_IF_LINEAR: usize = 1 << 22;
+
+/// The same with those closed forms that are known when `stop` applies, and those that take milliseconds.
+pub fn strongest_before(problem: &Problem, stop: &Stop) -> LowerBound {
+    closed_form(problem, stop).max(established::known(problem))
+}
+
+/// The strongest closed form that applies, as for [`strongest_before`]. Every search asks for it, so each is computed once.
+pub fn closed_form(problem: &Problem, stop: &Stop) -> LowerBound {
+    let graph = problem.graph();
+    let pins: usize = graph.tensors().map(|tensor| graph.pins(tensor).len()).sum();
+    let (size, pools) = (graph.operator_count() + pins, problem.pools().len());
+    let stop = match size.saturating_mul(pools * pools) <= QUICK {
+        true => &stop.without_deadline(),
+        false => stop,
+    };
+    let is_quick = size.saturating_mul(pools) <= QUICK_IF_LINEAR;
+    // Linear ones first, those of many rounds last among them.
+    let (linear, others): (Vec<&dyn Bound>, Vec<_>) =
+        CLOSED_FORMS.iter().partition(|bound| bound.is_linear());
+    let found = linear.into_iter().rev().chain(others).filter_map(|bound| {
+        let in_time = stop.reason().is_none() || (is_quick && bound.is_linear());
+        match in_time {
+            true => bound.applies(problem).then(|| established(bound, problem, stop)).flatten(),
+            false => established::computed(bound, problem),
+        }
+    });
+    found.fold(LowerBound::TRIVIAL, LowerBound::max)
 }
 
 /// The strongest of `bounds` that applies.

@@ -115,8 +115,8 @@ pub(crate) fn precedences(graph: &Graph) -> impl Iterator<Item = (OpId, OpId)> {
     })
 }
 
-/// One sweep in topological order per device: an operator is in `left` if a forward path that has left the
-/// device reaches it. O(devices · (operators + edges)).
+/// One sweep in topological order for every 64 devices: a device is in the set `left` of an operator if a forward path that
+/// has left the device reaches it. O(devices / 64 · (operators + edges)).
 pub(super) fn check_convexity(
     problem: &Problem,
     placement: &Placement,
@@ -124,22 +124,25 @@ pub(super) fn check_convexity(
     violations: &mut Vec<Violation>,
 ) {
     let graph = problem.graph();
-    for &device in used {
-        let mut left = vec![false; graph.operator_count()];
+    for devices in used.chunks(u64::BITS as usize) {
+        let mut bit_of = Keyed::filled(0u64, problem.cluster().device_count());
+        devices.iter().enumerate().for_each(|(at, &device)| bit_of[device] = 1 << at);
+        let mut left = Keyed::filled(0u64, graph.operator_count());
+        let mut back_at: Vec<Option<OpId>> = vec![None; devices.len()];
         for &op in graph.topological().iter().filter(|&&op| graph.is_forward(op)) {
-            let here = placement.device_of(op) == device;
-            if here && left[op.index()] {
-                violations.push(Violation::Convexity {
-                    device: problem.cluster().device_name(device),
-                    operator: graph.operator(op).name.clone(),
-                });
-                break;
+            let here = placement.device_of(op);
+            if left[op] & bit_of[here] != 0 {
+                back_at[bit_of[here].trailing_zeros() as usize].get_or_insert(op);
             }
             for &next in graph.successors(op).iter().filter(|&&next| graph.is_forward(next)) {
-                if left[op.index()] || (here && placement.device_of(next) != device) {
-                    left[next.index()] = true;
-                }
+                let leaves = if placement.device_of(next) == here { 0 } else { bit_of[here] };
+                left[next] |= left[op] | leaves;
             }
         }
+        let broken = devices.iter().zip(back_at).filter_map(|(&device, op)| Some((device, op?)));
+        violations.extend(broken.map(|(device, op)| Violation::Convexity {
+            device: problem.cluster().device_name(device),
+            operator: graph.operator(op).name.clone(),
+        }));
     }
 }

@@ -123,6 +123,15 @@ impl<'p> Rerun<'p> {
         }
     }
 
+    /// Replaces the tails, which only shorten runs below a limit.
+    ///
+    /// # Panics
+    /// As for [`Rerun::new`].
+    pub fn set_tails(&mut self, tails: Vec<f64>) {
+        assert_eq!(tails.len(), self.tails.len(), "a tail for every operator");
+        self.tails = tails;
+    }
+
     /// The flow of the schedule with its changes.
     pub fn flow(&self) -> &Flow {
         &self.flow

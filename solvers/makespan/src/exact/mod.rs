@@ -23,8 +23,8 @@
 mod node;
 mod tree;
 
-use stagewright_core::bound::makespan::Reach;
-use stagewright_core::bound::{Bound, Destructive, LowerBound, established_by};
+use stagewright_core::bound::makespan::{Reach, can_run};
+use stagewright_core::bound::{Bound, Destructive, LowerBound, established_by, strongest_before};
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -89,14 +89,16 @@ impl Solver for Exact {
     }
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
-        solve_instance(self, problem, |instance, mut bound| {
+        solve_instance(self, problem, |instance| {
+            let mut bound = strongest_before(problem, context.stop());
             let infeasible = |bound: LowerBound, reason: &str| {
                 Solution::without_plan(self.name(), Status::Infeasible, bound, None, reason.to_string())
             };
-            if Reach::new(problem).is_none() {
+            if !can_run(problem) {
                 return Ok(infeasible(bound, "an operator with its colocation class fits on no device"));
             }
-            let mut evaluator = Evaluator::new(instance);
+            let mut evaluator = Evaluator::without_tails(instance);
+            evaluator.find_tails(context.stop());
             let mut best = first(instance, &mut evaluator, context)?;
             let (operators, devices) = (problem.graph().operator_count(), problem.cluster().device_count());
             let is_small = (1..=MAX_OPERATORS).contains(&operators)

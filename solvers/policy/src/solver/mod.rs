@@ -11,6 +11,7 @@ mod throughput;
 use std::sync::OnceLock;
 
 use candle_core::{DType, Device};
+use stagewright_core::bound::strongest_before;
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
@@ -171,7 +172,8 @@ impl Solver for Policy {
             context.emit(Event::Phase { name: format!("the floor; the network is on {place}") });
         }
         match problem.objective().kind() {
-            ObjectiveKind::Makespan => solve_instance(self, problem, |instance, bound| {
+            ObjectiveKind::Makespan => solve_instance(self, problem, |instance| {
+                let bound = strongest_before(problem, context.stop());
                 makespan::solve(self.name, instance, bound, network, self.parts, context)
             }),
             _ => throughput::solve(self.name, problem, network, self.parts, context),

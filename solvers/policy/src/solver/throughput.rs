@@ -1,7 +1,7 @@
 //! Maximising the throughput of a contiguous split.
 
 use rand::Rng;
-use stagewright_core::bound::{LowerBound, strongest};
+use stagewright_core::bound::{LowerBound, strongest_before};
 use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
@@ -39,7 +39,7 @@ pub(super) fn solve(
     context: &mut Context<'_>,
 ) -> Result<Solution, SolveError> {
     let units = Units::new(problem);
-    let bound = strongest(problem);
+    let bound = strongest_before(problem, context.stop());
     let room = Room::new(problem, &units, context.limits.memory);
     // The plan that the network reads is a candidate for the result only if the floor is kept.
     let base = match parts.floor {

@@ -1,7 +1,7 @@
 //! A learned system as a solver: it learns on the given problem, as in its paper, or runs with parameters that it
 //! learned elsewhere.
 
-use stagewright_core::bound::LowerBound;
+use stagewright_core::bound::{LowerBound, strongest_before};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -148,7 +148,8 @@ impl Solver for Learned {
 
     /// Without a time limit, simulates 500 placements. Returns the best placement simulated, including the first.
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        solve_instance(self, problem, |instance, bound| {
+        solve_instance(self, problem, |instance| {
+            let bound = strongest_before(problem, context.stop());
             if instance.graph().operator_count() == 0 {
                 let evaluator = &mut Evaluator::new(instance);
                 let nothing = stagewright_makespan::schedule::Schedule::without_priority(Vec::new());

@@ -61,9 +61,11 @@ struct OpenState {
 /// Bytes per state of the tables.
 pub(super) const STATE_BYTES: u64 = (size_of::<f64>() + size_of::<Parent>()) as u64;
 
-/// Intervals between clock checks, and number of states from which every interval checks the clock.
+/// Intervals between clock checks, and numbers of states and of units from which every interval checks the clock: what a
+/// stage of many units needs may take milliseconds to work out.
 const INTERVALS_BETWEEN_CHECKS: u32 = 1024;
 const MANY_STATES: usize = 4096;
+const MANY_UNITS: usize = 2048;
 
 /// An order of the units, its cut positions, and the devices that its stages may use.
 #[derive(Clone, Copy)]
@@ -140,6 +142,9 @@ impl Chain<'_> {
             .collect();
         let mut open = Open { start: Cut(0), pool: 0, states: Vec::new() };
         for start in Cut::first(last.index()) {
+            if self.stop.reason().is_some() {
+                return None;
+            }
             for (pool, meter) in meters.iter_mut().enumerate() {
                 self.open(start, pool, caps[pass], &table, &mut open);
                 if !open.states.is_empty() && !self.grow(&open, meter, pass, caps, &mut table) {
@@ -255,8 +260,8 @@ impl Chain<'_> {
     fn has_to_stop(&self) -> bool {
         let intervals = self.intervals.get().wrapping_add(1);
         self.intervals.set(intervals);
-        (self.space.len() >= MANY_STATES || intervals.is_multiple_of(INTERVALS_BETWEEN_CHECKS))
-            && self.stop.reason().is_some()
+        let is_slow = self.space.len() >= MANY_STATES || self.order.len() >= MANY_UNITS;
+        (is_slow || intervals.is_multiple_of(INTERVALS_BETWEEN_CHECKS)) && self.stop.reason().is_some()
     }
 
     /// The stages on the path to a usage at the end of the order.

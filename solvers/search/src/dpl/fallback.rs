@@ -3,19 +3,18 @@
 //! Devices are filled one after the other along an order until a stage takes as long as a target, and targets are tried
 //! from the lower bound upwards. O(pins · targets), whatever the number of devices.
 
-use stagewright_core::bound::strongest;
 use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::meter::Meter;
 use stagewright_core::placement::{Placement, StageAssignment};
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Plan;
 
-/// Targets as multiples of the lower bound. With the last one only memory ends a stage.
+/// Targets as multiples of a lower bound. With the last one only memory ends a stage.
 const TARGETS: [f64; 5] = [1.05, 1.25, 1.6, 3.0, f64::INFINITY];
 
 /// The best split that filling finds; `None` if no target leaves room for every unit.
 pub(crate) fn fill(problem: &Problem, units: &Units) -> Option<Plan> {
-    let bound = strongest(problem).value;
+    let bound = share(problem, units);
     let mut meters: Vec<Meter<'_>> =
         (0..problem.pools().len()).map(|pool| Meter::new(units, problem.objective(), pool)).collect();
     // Greater targets make longer stages, so the first split that is one is the best.
@@ -24,6 +23,20 @@ pub(crate) fn fill(problem: &Problem, units: &Units) -> Option<Plan> {
         let stages = stages(problem, units, &mut meters, target)?;
         Plan::try_new(problem, Placement::from_stages(problem, units, &stages)).ok()
     })
+}
+
+/// The longest unit, or the least seconds of all units divided among all devices: a lower bound that takes no time.
+fn share(problem: &Problem, units: &Units) -> f64 {
+    let least = |unit: UnitId| {
+        let seconds = (0..problem.pools().len()).filter_map(|pool| units.seconds(unit, pool));
+        seconds.fold(f64::INFINITY, f64::min)
+    };
+    let devices = problem.cluster().device_count().max(1) as f64;
+    let (sum, longest) = units
+        .ids()
+        .map(least)
+        .fold((0.0, 0.0f64), |(sum, longest), seconds| (sum + seconds, longest.max(seconds)));
+    longest.max(sum / devices)
 }
 
 fn stages(

@@ -18,7 +18,7 @@ mod positions;
 mod room;
 
 use rand::{Rng, RngExt};
-use stagewright_core::bound::strongest;
+use stagewright_core::bound::strongest_before;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::{ObjectiveKind, Schedule, Split};
@@ -86,7 +86,7 @@ impl Solver for Dpl {
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
         let units = Units::new(problem);
-        let mut bound = strongest(problem);
+        let mut bound = strongest_before(problem, context.stop());
         let room = Room::new(problem, &units, context.limits.memory);
         let best = if problem.objective().times_iteration() {
             crate::pipeline::over_orders(problem, &units, &room, context)?
@@ -294,7 +294,7 @@ pub fn first_stages(
     stop: &Stop,
 ) -> Option<(f64, Vec<StageAssignment>)> {
     const MULTIPLES: [f64; 6] = [1.1, 1.3, 1.8, 3.0, 8.0, f64::INFINITY];
-    let bound = strongest(problem).value;
+    let bound = strongest_before(problem, stop).value;
     let multiples = MULTIPLES.iter().filter(|multiple| bound > 0.0 || multiple.is_infinite());
     multiples.take_while(|_| stop.reason().is_none()).find_map(|multiple| {
         let cap = if multiple.is_infinite() { f64::INFINITY } else { multiple * bound };

@@ -33,7 +33,7 @@ mod multilevel;
 #[cfg(test)]
 mod support;
 
-use stagewright_core::bound::strongest;
+use stagewright_core::bound::strongest_before;
 use stagewright_core::calls::assign_if_missing;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::document::Schedule;
@@ -77,7 +77,6 @@ impl Solver for ExpertRule {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
-        let bound = strongest(problem);
         let placed = (self.place)(problem, context.seed).and_then(|Placed { placement, note }| {
             let placement = assign_if_missing(problem, placement);
             let evaluation = evaluate(problem, &placement);
@@ -89,6 +88,7 @@ impl Solver for ExpertRule {
                 }
             }
         });
+        let bound = strongest_before(problem, context.stop());
         let stop = context.stop().reason();
         Ok(match placed {
             Ok((plan, note)) => {

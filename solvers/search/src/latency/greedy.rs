@@ -6,7 +6,7 @@
 //! differ from the published ones. Two extensions: a unit that an accelerator cannot run ends its call, and
 //! accelerators of several kinds are taken in the order of the cluster.
 
-use stagewright_core::bound::strongest;
+use stagewright_core::bound::strongest_before;
 use stagewright_core::contract::Units;
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::ids::Keyed;
@@ -38,12 +38,12 @@ impl Solver for LatencyGreedy {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
-        let bound = strongest(problem);
-        let stop = context.stop().reason();
         let plan = fill(problem).and_then(|placement| {
             let broken = |broken| format!("the greedy placement does not fit: {broken}");
             Plan::try_new(problem, placement).map_err(broken)
         });
+        let bound = strongest_before(problem, context.stop());
+        let stop = context.stop().reason();
         Ok(match plan {
             Ok(plan) => Solution::with_plan(self.name(), plan, bound, stop),
             Err(why) => Solution::without_plan(self.name(), Status::Unknown, bound, stop, why),

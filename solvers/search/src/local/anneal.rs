@@ -13,8 +13,10 @@ use super::walk::Walk;
 
 /// Steps at one temperature.
 const AT_ONE_TEMPERATURE: u64 = 256;
-/// Steps between clock checks: few, because a step may have to work out what a device needs.
+/// Steps between clock checks: few, because a step may have to work out what a device needs; one at a time in graphs with
+/// at least this number of units.
 const BETWEEN_CHECKS: u64 = 16;
+const MANY_UNITS: usize = 2048;
 /// Factor below which a value is an improvement rather than rounding.
 const BETTER: f64 = 1.0 - 1e-12;
 
@@ -61,8 +63,9 @@ pub(super) fn anneal(
     let falls = (cooling.steps / AT_ONE_TEMPERATURE).max(1);
     let factor = (cooling.cold / cooling.hot).powf(1.0 / falls as f64);
     let mut undo: Vec<Shift> = Vec::new();
+    let between_checks = if walk.assignment().units().len() < MANY_UNITS { BETWEEN_CHECKS } else { 1 };
     while best.steps < cooling.steps && best.value > cooling.target {
-        if best.steps.is_multiple_of(BETWEEN_CHECKS) && stop.reason().is_some() {
+        if best.steps.is_multiple_of(between_checks) && stop.reason().is_some() {
             break;
         }
         if best.steps.is_multiple_of(AT_ONE_TEMPERATURE) {

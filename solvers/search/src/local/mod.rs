@@ -25,7 +25,7 @@ mod start;
 mod state;
 mod walk;
 
-use stagewright_core::bound::strongest;
+use stagewright_core::bound::strongest_before;
 use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::evaluate::evaluate;
@@ -89,7 +89,7 @@ impl Solver for Local {
             return latency::local::solve(self.name(), problem, context);
         }
         let units = Units::new(problem);
-        let mut bound = strongest(problem);
+        let mut bound = strongest_before(problem, context.stop());
         context.establish(problem, None, &mut bound);
         if let Some(reason) = impossible(problem, &units) {
             return Ok(Solution::without_plan(self.name(), Status::Infeasible, bound, None, reason));
@@ -146,7 +146,7 @@ fn starts<'a>(
     {
         starts.extend(start::repaired(warm, lines, stop));
     }
-    for pool in problem.pools() {
+    for pool in problem.pools().iter().take_while(|_| stop.reason().is_none()) {
         starts.extend(feasible(problem, units, &everything_on(problem, pool.devices[0])));
     }
     if !seeded {

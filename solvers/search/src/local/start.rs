@@ -162,8 +162,9 @@ pub(super) fn repaired<'a>(start: Assignment<'a>, lines: &Lines, stop: &Stop) ->
         if stop.reason().is_some() {
             return None;
         }
-        let targets =
-            devices.clone().filter(|&to| to != from && at.allowed(unit, to) && at.has_room(unit, to));
+        let is_open = |_: &DeviceId| stop.reason().is_none();
+        let targets = devices.clone().take_while(is_open);
+        let targets = targets.filter(|&to| to != from && at.allowed(unit, to) && at.has_room(unit, to));
         let best = targets.map(|to| (walk.energy_after(unit, to), to)).min_by(|a, b| a.0.total_cmp(&b.0));
         if let Some((_, to)) = best {
             walk.shift(std::iter::once((unit, to)));

@@ -3,6 +3,7 @@
 use super::Reach;
 use crate::bound::fluid::{Column, divided_quickly};
 use crate::graph::OpId;
+use crate::stop::Stop;
 
 /// The operators of a [`Reach`] by colocation class, and the sites with equal seconds as one column of prices.
 pub(super) struct Capacity<'a> {
@@ -80,7 +81,7 @@ impl<'a> Capacity<'a> {
 
     /// Prices of the fluid bound for the set above thresholds, by site: the price of a second on one device,
     /// with all devices together at 1. `None` for an empty set.
-    pub(super) fn prices(&self, at: [f64; 2]) -> Option<Vec<f64>> {
+    pub(super) fn prices(&self, at: [f64; 2], stop: &Stop) -> Option<Vec<f64>> {
         let parts = self.parts(at);
         let sites = self.reach.sites.count();
         let columns: Vec<Column> = (0..self.columns.devices.len())
@@ -91,7 +92,7 @@ impl<'a> Capacity<'a> {
                 Column { devices: self.columns.devices[column], seconds: seconds.collect() }
             })
             .collect();
-        let (_, shares) = divided_quickly(&columns)?;
+        let (_, shares) = divided_quickly(&columns, stop)?;
         Some(
             self.columns
                 .column_of

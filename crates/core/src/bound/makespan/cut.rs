@@ -6,6 +6,7 @@ use crate::bound::fluid::priced;
 use crate::graph::{ClassId, OpId};
 use crate::ids::Keyed;
 use crate::problem::Problem;
+use crate::stop::Stop;
 
 /// Maximum number of operators of the path that cut windows, narrow ones aside. Half of them are the longest ones, the
 /// others are spread over the path; with a sixth of them the bounds of training graphs are 0.3% smaller.
@@ -17,6 +18,8 @@ const MAX_HOLES: usize = 12;
 /// A path, its windows, and the windows in which every operator may run.
 pub(in crate::bound) struct CutPath<'p> {
     problem: &'p Problem,
+    /// Ends the rounds of prices.
+    stop: Stop,
     pub(super) kinds: usize,
     /// By operator and kind; infinite if the operator's class cannot be there.
     seconds: Vec<f64>,
@@ -43,7 +46,11 @@ pub(in crate::bound) struct Segment {
 impl<'p> CutPath<'p> {
     /// Cuts the longest path, also at operators that run beside little other work, but at most `most_narrow` of these.
     /// `None` if some operator cannot run anywhere. O(pins + pools · operators).
-    pub(in crate::bound) fn new(problem: &'p Problem, most_narrow: usize) -> Option<CutPath<'p>> {
+    pub(in crate::bound) fn new(
+        problem: &'p Problem,
+        most_narrow: usize,
+        stop: &Stop,
+    ) -> Option<CutPath<'p>> {
         let graph = problem.graph();
         let kinds = problem.cluster().kind_count();
         let mut seconds = vec![f64::INFINITY; graph.operator_count() * kinds];
@@ -83,7 +90,8 @@ impl<'p> CutPath<'p> {
         for (at, &op) in path.iter().enumerate() {
             busy[graph.class_of(op)].push(2 * at as u32 + 1);
         }
-        Some(CutPath { problem, kinds, seconds, path, lengths, range, busy, narrow_at })
+        let stop = stop.clone();
+        Some(CutPath { problem, stop, kinds, seconds, path, lengths, range, busy, narrow_at })
     }
 
     /// Whether an operator can run only inside a set of windows, given by the windows in its range that are outside.
@@ -124,7 +132,7 @@ impl<'p> CutPath<'p> {
             part.into_iter().map(|sum| Some(sum).filter(|sum| sum.is_finite())).collect()
         };
         let parts: Vec<Vec<Option<f64>>> = self.parts(inside).into_iter().map(finite).collect();
-        priced(self.problem, &parts).map(|(_, prices)| prices)
+        priced(self.problem, &parts, &self.stop).map(|(_, prices)| prices)
     }
 
     /// The least priced seconds of every operator.

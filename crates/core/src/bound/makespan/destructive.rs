@@ -4,7 +4,7 @@ use super::Windows;
 use super::part::part;
 use super::refutation::Refutation;
 use super::segments::sum_of_segments;
-use crate::bound::{Bound, LowerBound, strongest};
+use crate::bound::{Bound, LowerBound, strongest_before};
 use crate::problem::Problem;
 use crate::stop::Stop;
 use crate::tolerance::{LARGEST_SUM, round_down};
@@ -57,11 +57,11 @@ impl Bound for Destructive {
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
-        self.before(problem, &Stop::new(None, Default::default()))
+        self.before(problem, &Stop::never())
     }
 
     fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
-        self.between(problem, [strongest(problem).value, f64::INFINITY], stop)
+        self.between(problem, [strongest_before(problem, stop).value, f64::INFINITY], stop)
     }
 }
 

@@ -6,6 +6,7 @@ use super::thresholds::Thresholds;
 use crate::bound::{Bound, LowerBound};
 use crate::document::ObjectiveKind;
 use crate::problem::Problem;
+use crate::stop::Stop;
 use crate::tolerance::round_down;
 
 /// Alternations between new prices for the best set and the best set for these prices.
@@ -52,24 +53,31 @@ impl Bound for Energetic {
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
-        let reach = Reach::new(problem)?;
-        let value = energy(&reach, &Columns::new(&reach))?;
+        self.before(problem, &Stop::never())
+    }
+
+    fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
+        let reach = Reach::before(problem, stop)?;
+        let value = energy(&reach, &Columns::new(&reach), stop)?;
         Some(LowerBound { value: round_down(value), source: self.name(), certificate: None })
     }
 }
 
-/// The bound for the operators of `reach`, before rounding: on the length of the step, or of a part of it. `None` if
-/// there is nothing to run.
-pub(super) fn energy(reach: &Reach<'_>, columns: &Columns) -> Option<f64> {
+/// The bound for the operators of `reach`, before rounding: on the length of the step, or of a part of it, as far as it is
+/// known when `stop` applies. `None` if there is nothing to run.
+pub(super) fn energy(reach: &Reach<'_>, columns: &Columns, stop: &Stop) -> Option<f64> {
     let capacity = Capacity::new(reach, columns);
     let thresholds = Thresholds::new(reach);
     let everything = [0.0; 2];
-    let mut prices = capacity.prices(everything)?;
+    let mut prices = capacity.prices(everything, stop)?;
     let mut value = capacity.value(everything, &prices);
     for _ in 0..ROUNDS {
         let mut best = everything;
         let mut most = 0.0;
         for at in thresholds.candidates(&capacity.least(&prices)) {
+            if stop.reason().is_some() {
+                return Some(value.max(most));
+            }
             let found = capacity.value(at, &prices);
             if found > most {
                 (most, best) = (found, at);
@@ -79,7 +87,7 @@ pub(super) fn energy(reach: &Reach<'_>, columns: &Columns) -> Option<f64> {
         if capacity.has_one_price() || best == everything {
             break;
         }
-        prices = capacity.prices(best)?;
+        prices = capacity.prices(best, stop)?;
         value = value.max(capacity.value(best, &prices));
     }
     Some(value)

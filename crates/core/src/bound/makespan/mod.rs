@@ -54,6 +54,7 @@ mod windows;
 pub use destructive::Destructive;
 pub use energetic::{Energetic, energy_at};
 pub use one_machine::{OneMachine, one_device};
-pub use reach::{Reach, tails};
+pub use reach::{Reach, tails, tails_before};
 pub use segments::Segments;
+pub use sites::can_run;
 pub use windows::Windows;

@@ -13,6 +13,7 @@ use crate::bound::{Bound, LowerBound};
 use crate::document::ObjectiveKind;
 use crate::graph::OpId;
 use crate::problem::Problem;
+use crate::stop::Stop;
 use crate::tolerance::round_down;
 
 /// A colocation class on its device: the maximum over classes of the minimum over pools of the time that one
@@ -35,7 +36,11 @@ impl Bound for OneMachine {
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
-        let reach = Reach::new(problem)?;
+        self.before(problem, &Stop::never())
+    }
+
+    fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
+        let reach = Reach::before(problem, stop)?;
         let value = longest_class(problem, &reach);
         Some(LowerBound { value: round_down(value), source: self.name(), certificate: None })
     }

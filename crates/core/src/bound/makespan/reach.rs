@@ -7,11 +7,15 @@ use super::windows;
 use crate::graph::OpId;
 use crate::ids::Keyed;
 use crate::problem::Problem;
+use crate::stop::Stop;
 use crate::tolerance::round_down;
 
 /// Maximum number of operators of a set that must run on one device, for heads and tails by device: a search computes
 /// them at every node, and larger sets cost it more time than their bounds save.
 const MAX_BY_DEVICE: usize = 6;
+
+/// Pairs of an arc and two sites between clock checks.
+const BETWEEN_CHECKS: usize = 1 << 12;
 
 /// Lower bounds on the start of an operator, and on the time that must follow its end, by the pool that runs
 /// it.
@@ -74,15 +78,22 @@ pub(super) struct Side {
 ///
 /// [`Windows`]: super::Windows
 pub fn tails(problem: &Problem) -> Vec<f64> {
+    tails_before(problem, &Stop::never())
+}
+
+/// As [`tails`], zeros if `stop` applies before they are known.
+pub fn tails_before(problem: &Problem, stop: &Stop) -> Vec<f64> {
     struct Tails(Vec<f64>);
     let compute = || {
         let graph = problem.graph();
-        let Some(reach) = Reach::new(problem) else { return Tails(vec![0.0; graph.operator_count()]) };
+        let Some(reach) = Reach::before(problem, stop) else {
+            return Tails(vec![0.0; graph.operator_count()]);
+        };
         let least =
             |of: &dyn Fn(usize) -> f64| (0..problem.pools().len()).map(of).fold(f64::INFINITY, f64::min);
         let mut tails: Keyed<OpId, f64> =
             graph.operators().map(|op| least(&|pool| reach.tail(op, pool))).collect();
-        for (op, seconds) in windows::tails(problem) {
+        for (op, seconds) in windows::tails(problem, stop) {
             tails[op] = tails[op].max(seconds);
         }
         for &op in graph.topological().iter().rev() {
@@ -93,7 +104,7 @@ pub fn tails(problem: &Problem) -> Vec<f64> {
         }
         Tails(tails.iter().map(|&seconds| round_down(seconds)).collect())
     };
-    problem.derived(compute).0.clone()
+    problem.derived_before(compute, stop).0.clone()
 }
 
 impl<'p> Reach<'p> {
@@ -102,16 +113,21 @@ impl<'p> Reach<'p> {
     /// Takes O(pools² · arcs + pools · operators · log degree) time and memory for pools · (arcs + operators)
     /// values. If that is too much, all pools count as one, on which communication is free.
     pub fn new(problem: &'p Problem) -> Option<Reach<'p>> {
+        Reach::before(problem, &Stop::never())
+    }
+
+    /// As [`Reach::new`]; `None` also if `stop` applies before they are known.
+    pub fn before(problem: &'p Problem, stop: &Stop) -> Option<Reach<'p>> {
         let arcs = Arcs::new(problem.graph());
         let sites = Sites::new(problem, arcs.len())?;
-        Some(Reach::over(problem, arcs, sites, usize::MAX, Vec::new()))
+        Reach::over(problem, arcs, sites, usize::MAX, Vec::new(), stop)
     }
 
     /// As [`Reach::new`], if the ends of some arcs are on different devices: `apart` says which.
     pub(super) fn with_apart(problem: &'p Problem, apart: Vec<bool>) -> Option<Reach<'p>> {
         let arcs = Arcs::new(problem.graph());
         let sites = Sites::new(problem, arcs.len())?;
-        Some(Reach::over(problem, arcs, sites, usize::MAX, apart))
+        Reach::over(problem, arcs, sites, usize::MAX, apart, &Stop::never())
     }
 
     /// As [`Reach::new`], with a value for every device instead of every pool: `device.index()` is its site. `None` also
@@ -119,10 +135,17 @@ impl<'p> Reach<'p> {
     pub fn by_device(problem: &'p Problem) -> Option<Reach<'p>> {
         let arcs = Arcs::new(problem.graph());
         let sites = Sites::by_device(problem, arcs.len())?;
-        Some(Reach::over(problem, arcs, sites, MAX_BY_DEVICE, Vec::new()))
+        Reach::over(problem, arcs, sites, MAX_BY_DEVICE, Vec::new(), &Stop::never())
     }
 
-    fn over(problem: &'p Problem, arcs: Arcs, sites: Sites<'p>, most: usize, apart: Vec<bool>) -> Reach<'p> {
+    fn over(
+        problem: &'p Problem,
+        arcs: Arcs,
+        sites: Sites<'p>,
+        most: usize,
+        apart: Vec<bool>,
+        stop: &Stop,
+    ) -> Option<Reach<'p>> {
         let graph = problem.graph();
         let side = || Side {
             far: vec![f64::INFINITY; graph.operator_count() * sites.count()],
@@ -143,8 +166,7 @@ impl<'p> Reach<'p> {
             arcs,
             sites,
         };
-        reach.sweep();
-        reach
+        reach.sweep(stop).then_some(reach)
     }
 
     /// Computes heads and tails for a partial decision: `seconds` has the seconds of every operator at every site,
@@ -161,7 +183,7 @@ impl<'p> Reach<'p> {
         }
         (self.ends, self.operators) = ([None; 2], operators);
         self.part.iter_mut().for_each(|part| *part = self.parts);
-        self.sweep();
+        self.sweep(&Stop::never());
     }
 
     /// Head, seconds and tail of an operator at a site, as of the last decision.
@@ -178,7 +200,7 @@ impl<'p> Reach<'p> {
             self.part[op] = self.parts;
         }
         (self.ends, self.operators) = (ends, operators);
-        self.sweep();
+        self.sweep(&Stop::never());
     }
 
     /// Lower bound on the length of the step or part: the longest path through one operator.
@@ -197,12 +219,17 @@ impl<'p> Reach<'p> {
         self.ends[side].is_some()
     }
 
-    fn sweep(&mut self) {
+    /// Computes heads and tails; whether it came to its end before `stop` applied.
+    fn sweep(&mut self, stop: &Stop) -> bool {
         for backward in [false, true] {
             let mut side = std::mem::take(if backward { &mut self.tails } else { &mut self.heads });
-            Sweep { reach: self, backward }.run(&mut side);
+            let is_whole = Sweep { reach: self, backward }.run(&mut side, stop);
             *(if backward { &mut self.tails } else { &mut self.heads }) = side;
+            if !is_whole {
+                return false;
+            }
         }
+        true
     }
 
     /// Lower bound on the start of an operator on a device of a pool, in seconds; infinite if it cannot be
@@ -258,7 +285,7 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    fn run(&self, side: &mut Side) {
+    fn run(&self, side: &mut Side, stop: &Stop) -> bool {
         let sites = &self.reach.sites;
         let count = sites.count();
         let operators = &self.reach.operators;
@@ -299,10 +326,17 @@ impl Sweep<'_> {
                 side.alone[op.index() * count + site] = alone;
             }
         };
-        match self.backward {
-            false => operators.iter().for_each(|&op| settle(op)),
-            true => operators.iter().rev().for_each(|&op| settle(op)),
-        }
+        let mut work = 0;
+        (0..operators.len()).all(|at| {
+            let op = operators[if self.backward { operators.len() - 1 - at } else { at }];
+            settle(op);
+            work += count + self.reads(op).count() * count * count;
+            if work < BETWEEN_CHECKS {
+                return true;
+            }
+            work = 0;
+            stop.reason().is_none()
+        })
     }
 
     /// The seconds of an operator; zero for the end of a part.

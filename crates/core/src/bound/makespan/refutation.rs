@@ -64,7 +64,7 @@ impl Refutation<'_> {
         let problem = &node.problem;
         let Some(reach) = Reach::with_apart(problem, node.apart.clone()) else { return Examined::Refuted };
         if longest_class(problem, &reach) >= self.target
-            || energy(&reach, &Columns::new(&reach)).is_some_and(|energy| energy >= self.target)
+            || energy(&reach, &Columns::new(&reach), self.stop).is_some_and(|energy| energy >= self.target)
         {
             return Examined::Refuted;
         }

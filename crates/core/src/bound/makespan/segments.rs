@@ -44,7 +44,7 @@ impl Bound for Segments {
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
-        self.before(problem, &Stop::new(None, Default::default()))
+        self.before(problem, &Stop::never())
     }
 
     fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
@@ -60,7 +60,7 @@ pub(super) fn sum_of_segments(
     stop: &Stop,
     improved: impl FnMut([Option<OpId>; 2], &[OpId], f64) -> f64,
 ) -> Option<f64> {
-    let cut = CutPath::new(problem, MAX_ENDS)?;
+    let cut = CutPath::new(problem, MAX_ENDS, stop)?;
     let segments = segments(problem, &cut, stop, improved)?;
     let prices = cut.prices(&vec![true; cut.lengths.len()])?;
     Some(cut.choose(&cut.least(&prices), &segments).0[0])
@@ -74,7 +74,7 @@ fn segments(
     stop: &Stop,
     mut improved: impl FnMut([Option<OpId>; 2], &[OpId], f64) -> f64,
 ) -> Option<Vec<Segment>> {
-    let mut reach = Reach::new(problem)?;
+    let mut reach = Reach::before(problem, stop)?;
     let columns = Columns::new(&reach);
     // The first window of a segment that begins at a mark, and the last of one that ends there.
     let windows = cut.lengths.len();
@@ -103,7 +103,7 @@ fn segments(
             let between: Vec<OpId> = positions.iter().map(op).collect();
             if !between.is_empty() {
                 reach.restrict([from, to], between);
-                let seconds = reach.longest().max(energy(&reach, &columns).unwrap_or(0.0));
+                let seconds = reach.longest().max(energy(&reach, &columns, stop).unwrap_or(0.0));
                 let seconds = improved([from, to], &reach.operators, seconds);
                 segments.push(Segment { first, last, seconds });
             }

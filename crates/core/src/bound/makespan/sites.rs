@@ -11,6 +11,11 @@ use crate::tolerance::{fits, round_down};
 /// site.
 const MAX_ENTRIES: usize = 1 << 27;
 
+/// Whether every operator can run somewhere, with its colocation class. O(pools · operators).
+pub fn can_run(problem: &Problem) -> bool {
+    Sites::new(problem, 0).is_some()
+}
+
 /// Pools, or all of them as one site if they are too many to be distinguished; or single devices.
 ///
 /// One site for all pools, with the least seconds of any and without transfers, is a relaxation: no placement

@@ -6,6 +6,7 @@ use crate::certificate::{Certificate, Limits};
 use crate::document::ObjectiveKind;
 use crate::graph::OpId;
 use crate::problem::Problem;
+use crate::stop::Stop;
 use crate::tolerance::round_down;
 
 /// Alternations between the best windows for the prices and the best prices for the windows.
@@ -53,7 +54,11 @@ impl Bound for Windows {
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
-        let cut = CutPath::new(problem, 0)?;
+        self.before(problem, &Stop::never())
+    }
+
+    fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
+        let cut = CutPath::new(problem, 0, stop)?;
         let windows = cut.lengths.len();
         let mut inside = vec![true; windows];
         let mut best = (0.0, Vec::new(), inside.clone());
@@ -67,7 +72,7 @@ impl Bound for Windows {
                     best = (value, prices.clone(), inside.clone());
                 }
             }
-            if cut.kinds == 1 {
+            if cut.kinds == 1 || stop.reason().is_some() {
                 break;
             }
             inside = found;
@@ -84,9 +89,9 @@ impl Bound for Windows {
 }
 
 /// The seconds that the windows prove from the end of every operator that cuts them to the end of the step.
-pub(super) fn tails(problem: &Problem) -> Vec<(OpId, f64)> {
+pub(super) fn tails(problem: &Problem, stop: &Stop) -> Vec<(OpId, f64)> {
     let values = || {
-        let cut = Windows.applies(problem).then(|| CutPath::new(problem, 0))??;
+        let cut = Windows.applies(problem).then(|| CutPath::new(problem, 0, stop))??;
         let prices = cut.prices(&vec![true; cut.lengths.len()])?;
         let (values, _) = cut.choose(&cut.least(&prices), &[]);
         Some(cut.path.iter().enumerate().map(|(at, &op)| (op, values[2 * at + 2])).collect())

@@ -9,6 +9,7 @@ use crate::document::ObjectiveKind;
 use crate::graph::{ClassId, OpId};
 use crate::ids::Keyed;
 use crate::problem::Problem;
+use crate::stop::Stop;
 use crate::tolerance::round_down;
 
 /// Alternations between the best prices for a path or for windows, and the best path or windows for the prices.
@@ -34,10 +35,14 @@ impl Form {
     pub(super) fn all(
         problem: &Problem,
         seconds: &Seconds,
+        stop: &Stop,
         mut solve: impl FnMut(&Form) -> Option<(f64, Prices)>,
     ) -> Vec<(Form, f64, Prices)> {
         let mut found = Vec::new();
         let mut keep = |form: Form| {
+            if !found.is_empty() && stop.reason().is_some() {
+                return None;
+            }
             let (value, prices) = solve(&form)?;
             found.push((form, value, prices.clone()));
             Some(prices)
@@ -49,7 +54,7 @@ impl Form {
             kind => {
                 paths(problem, seconds, &mut keep);
                 if kind == ObjectiveKind::Makespan && Windows.applies(problem) {
-                    windows(problem, seconds, &mut keep);
+                    windows(problem, seconds, stop, &mut keep);
                 }
             }
         }
@@ -128,8 +133,8 @@ fn paths(problem: &Problem, seconds: &Seconds, keep: &mut impl FnMut(Form) -> Op
 }
 
 /// Windows of the longest path, first all of them, then those that are best for the prices.
-fn windows(problem: &Problem, seconds: &Seconds, keep: &mut impl FnMut(Form) -> Option<Prices>) {
-    let Some(mut cut) = CutPath::new(problem, 0) else { return };
+fn windows(problem: &Problem, seconds: &Seconds, stop: &Stop, keep: &mut impl FnMut(Form) -> Option<Prices>) {
+    let Some(mut cut) = CutPath::new(problem, 0, stop) else { return };
     let mut inside = vec![true; cut.lengths.len()];
     for _ in 0..ROUNDS {
         let Some(prices) = keep(Form::windows(problem, seconds, &cut, &inside)) else { return };

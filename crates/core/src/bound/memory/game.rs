@@ -8,6 +8,7 @@ use crate::bound::fluid::{self, divided_quickly};
 use crate::certificate::MemoryPrice;
 use crate::graph::ClassId;
 use crate::ids::Keyed;
+use crate::stop::Stop;
 
 /// Halvings of the interval of one rent.
 const HALVINGS: usize = 60;
@@ -61,6 +62,8 @@ pub(super) struct Game {
     has_work: bool,
     /// A rent beyond which nothing is gained, unless the classes fit nowhere.
     most: f64,
+    /// Ends the search for prices.
+    stop: Stop,
 }
 
 /// Shares and rents by column, and what they prove.
@@ -83,6 +86,7 @@ impl Game {
         stores: &[Store],
         bytes: &Keyed<ClassId, f64>,
         costs: &Keyed<ClassId, Vec<Cost>>,
+        stop: &Stop,
     ) -> Game {
         let mut columns: Vec<Column> = Vec::new();
         for (kind, store) in stores.iter().enumerate().filter(|(_, store)| store.devices > 0.0) {
@@ -113,7 +117,15 @@ impl Game {
             rows[at].count += 1.0;
         }
         let has_work = of_rows.iter().any(|&[work, _]| work > 0.0 && work.is_finite());
-        let mut game = Game { kinds: stores.len(), columns, rows, costs: of_rows, has_work, most: 0.0 };
+        let mut game = Game {
+            kinds: stores.len(),
+            columns,
+            rows,
+            costs: of_rows,
+            has_work,
+            most: 0.0,
+            stop: stop.clone(),
+        };
         let width = game.columns.len();
         for at in 0..width {
             let there = game.rows.iter().zip(game.costs.chunks_exact(width));
@@ -158,7 +170,7 @@ impl Game {
                 }
                 self.measure(at, chosen);
             }
-            if best.value <= before || self.columns.len() <= 2 {
+            if best.value <= before || self.columns.len() <= 2 || self.stop.reason().is_some() {
                 break;
             }
         }
@@ -172,9 +184,9 @@ impl Game {
         point.value - 2.0 * terms * f64::EPSILON * rents
     }
 
-    /// Takes the work of evaluations from what is left; `false` if it was used up before.
+    /// Takes the work of evaluations from what is left; `false` if it was used up before, or the time is.
     fn spend(&self, evaluations: usize, left: &mut usize) -> bool {
-        let had = *left > 0;
+        let had = *left > 0 && self.stop.reason().is_none();
         *left = left.saturating_sub(evaluations.saturating_mul(self.costs.len().max(1)));
         had
     }
@@ -258,7 +270,7 @@ impl Game {
         radii.resize(d, box_radius);
         let mut centre = vec![1.0 / (free as f64 + 1.0); free];
         centre.resize(d, 0.5);
-        ellipsoid::shrink(centre, &radii, rounds, |centre| {
+        ellipsoid::shrink(centre, &radii, rounds, &self.stop, |centre| {
             let (some, scaled) = centre.split_at(free);
             let outside = scaled.iter().position(|&rent| rent < 0.0);
             let cut = match (ellipsoid::into_simplex(some), outside) {
@@ -301,6 +313,9 @@ impl Game {
             let (value, [_, by_rent]) = self.value(&shares, &rents)?;
             if value > best.value {
                 best = Point { value, shares: shares.clone(), rents: rents.clone() };
+            }
+            if self.stop.reason().is_some() {
+                break;
             }
             if by_rent[at] > 0.0 { low = rents[at] } else { high = rents[at] }
         }

@@ -14,6 +14,7 @@ use crate::certificate::Limits;
 use crate::graph::ClassId;
 use crate::ids::Keyed;
 use crate::problem::Problem;
+use crate::stop::Stop;
 use crate::tolerance::round_down;
 
 /// Maximum work for all prices together: entries of a table of classes and kinds, each read once.
@@ -70,15 +71,19 @@ impl Bound for MemoryPrices {
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
+        self.before(problem, &Stop::never())
+    }
+
+    fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
         let stores = stores(problem);
         let bytes = class_bytes(problem);
         let seconds = supported(problem, &bytes, &stores)?;
         let solve = |form: &Form, excluded: &dyn Fn(ClassId, usize) -> bool, left: &mut usize| {
-            let (value, prices) = Game::new(&stores, &bytes, &form.costs(excluded)).solve(left)?;
+            let (value, prices) = Game::new(&stores, &bytes, &form.costs(excluded), stop).solve(left)?;
             Some((form.constant + value, prices))
         };
         let mut left = MAX_WORK / 2;
-        let forms = Form::all(problem, &seconds, |form| solve(form, &|_, _| false, &mut left));
+        let forms = Form::all(problem, &seconds, stop, |form| solve(form, &|_, _| false, &mut left));
         let (form, value, prices) =
             forms.into_iter().reduce(|best, other| if other.1 > best.1 { other } else { best })?;
         let times = problem.objective().repetitions();
@@ -87,7 +92,7 @@ impl Bound for MemoryPrices {
         let candidates = through.above(found.0);
         let (mut low, mut high) = (0, candidates.len());
         let mut left = MAX_WORK / 2;
-        while low < high && left > 0 {
+        while low < high && left > 0 && stop.reason().is_none() {
             let middle = low + (high - low) / 2;
             let below = candidates[middle];
             let solved = solve(&form, &|class, kind| through.reaches(class, kind, below), &mut left);

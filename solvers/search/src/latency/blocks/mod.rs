@@ -121,8 +121,11 @@ pub fn over_orders(problem: &Problem, units: &Units, context: &mut Context<'_>) 
     }
     let mut tried: Vec<Vec<UnitId>> = Vec::new();
     for rule in order::PLAIN {
+        if context.stop().reason().is_some() {
+            break;
+        }
         let order = rule.order(problem, units);
-        if tried.contains(&order) || context.stop().reason().is_some() {
+        if tried.contains(&order) {
             continue;
         }
         tried.push(order.clone());

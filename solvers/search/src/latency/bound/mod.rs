@@ -42,7 +42,7 @@ mod least;
 mod nodes;
 mod read_off;
 
-use stagewright_core::bound::{Bound, LowerBound, strongest};
+use stagewright_core::bound::{Bound, LowerBound, strongest_before};
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::objective::Objective;
@@ -161,7 +161,7 @@ impl Bound for CallChains {
 /// # Panics
 /// If the objective is not latency.
 pub fn first(problem: &Problem, stop: &Stop) -> (LowerBound, Option<Placement>) {
-    let closed = strongest(problem);
+    let closed = strongest_before(problem, stop);
     match CallChains::default().relax(problem, stop) {
         Some(Relaxed { bound, plan, .. }) if bound.value.is_finite() => {
             (closed.max(bound), plan.map(|(placement, _)| placement))

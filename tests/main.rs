@@ -16,6 +16,7 @@ mod formats;
 mod importers;
 mod known_optima;
 mod latency;
+mod limits;
 mod machine;
 mod makespan;
 mod malformed;

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde::Deserialize;
-use stagewright::core::bound::strongest;
+use stagewright::core::bound::strongest_before;
 use stagewright::core::document::{PROBLEM_SCHEMA, ProblemDocument};
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::Problem;

@@ -1,6 +1,7 @@
 //! The cost model, the simulator, schedules and bounds against independent definitions.
 
 mod batch;
+mod limits;
 mod makespan_bounds;
 mod oracles;
 mod schedule;

@@ -3,7 +3,7 @@
 use super::capacity::Columns;
 use super::cut::{CutPath, Segment};
 use super::energetic::energy;
-use super::{Reach, Windows};
+use super::{Reach, Windows, can_run};
 use crate::bound::{Bound, LowerBound};
 use crate::csr::Csr;
 use crate::graph::OpId;
@@ -74,7 +74,7 @@ fn segments(
     stop: &Stop,
     mut improved: impl FnMut([Option<OpId>; 2], &[OpId], f64) -> f64,
 ) -> Option<Vec<Segment>> {
-    let mut reach = Reach::before(problem, stop)?;
+    let Some(mut reach) = Reach::before(problem, stop) else { return can_run(problem).then(Vec::new) };
     let columns = Columns::new(&reach);
     // The first window of a segment that begins at a mark, and the last of one that ends there.
     let windows = cut.lengths.len();

@@ -27,8 +27,7 @@ test: setup
 	@data/setup/install-browser
 	@data/setup/install-onnxruntime
 	@[ -n "$$STAGEWRIGHT_SHARED" ] || echo "STAGEWRIGHT_SHARED is not set: tests on reference inputs are skipped"
-	$(CARGO) test --workspace
-	@bindings/python/run-tests
+	@CARGO="$(CARGO)" .ci/test
 
 # The Python package as a wheel in target/wheels: the extension, and the program for the command line.
 wheel: setup

@@ -26,7 +26,8 @@ const SIZE: Size = Size { operators: 7, devices: 4, groups: true };
 
 fn solve(solver: &dyn Solver, problem: &Problem) -> Solution {
     let mut silent = Silent;
-    let mut context = Context::new(Limits::default(), Default::default(), &mut silent);
+    let mut context =
+        Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut silent);
     solver.solve(problem, &mut context).expect("a problem that it takes")
 }
 
@@ -126,7 +127,7 @@ fn changes_are_solved_and_bounded() {
         let provenance = Provenance { solver: "dp".into(), seconds: 0.0, seed: 0 };
         let document = plan_document(&problem, &solution, provenance);
         let effort = WhatIfEffort {
-            time: Some(std::time::Duration::from_millis(200)),
+            time: None,
             memory: None,
             threads: 1,
             gap: 0.0,

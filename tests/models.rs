@@ -115,7 +115,8 @@ fn every_model_divides_among_four_devices() {
         let problem =
             Problem::new(graph, cluster, Objective::default(), Default::default()).expect("a problem");
         let mut silent = Silent;
-        let mut context = Context::new(Limits::default(), Default::default(), &mut silent);
+        let mut context =
+            Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut silent);
         let solution = Dpl.solve(&problem, &mut context).expect("a contiguous problem");
         let plan = solution.plan.as_ref().unwrap_or_else(|| panic!("{}: {:?}", row.file, solution.reason));
         assert_eq!(plan.evaluation.devices.len(), 4, "{}", row.file);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use stagewright::portfolio;
 use stagewright::registry::SOLVERS;
-use stagewright_core::document::Split;
+use stagewright_core::document::{BOUND_SOURCES, Split};
 use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Limits, Observer, Solver};
@@ -22,13 +22,17 @@ const ERROR: f64 = 1e-5;
 struct Heard {
     values: Vec<f64>,
     bounds: Vec<f64>,
+    sources: Vec<&'static str>,
 }
 
 impl Observer for Heard {
     fn event(&mut self, event: &Event) -> ControlFlow<()> {
         match event {
             Event::Incumbent { value } => self.values.push(*value),
-            Event::Bound { value, .. } => self.bounds.push(*value),
+            Event::Bound { value, source } => {
+                self.bounds.push(*value);
+                self.sources.push(source);
+            }
             _ => {}
         }
         ControlFlow::Continue(())
@@ -50,6 +54,14 @@ fn heard(problems: impl Iterator<Item = Problem>) -> [usize; 2] {
                 Limits { time: Some(Duration::from_millis(30)), simulations: Some(60), ..Limits::default() };
             let solution = solver.solve(&problem, &mut Context::new(limits, Default::default(), &mut heard));
             let solution = solution.unwrap_or_else(|error| panic!("{number}, {}: {error}", solver.name()));
+            let sources = heard.sources.iter().copied().chain([solution.bound.source]);
+            for source in sources {
+                assert!(
+                    BOUND_SOURCES.contains(&source),
+                    "{}: the checker knows no source {source}",
+                    solver.name()
+                );
+            }
             let value = solution.value().unwrap_or(f64::INFINITY);
             let is_so = heard.values.iter().all(|&told| told >= value * (1.0 - ERROR));
             assert!(is_so, "{number}, {}: {value} after {:?}", solver.name(), heard.values);

@@ -1,7 +1,9 @@
-//! Ctrl-C: the first ends the solve with the best plan so far, the second ends the process.
+//! Ctrl-C and the signals to terminate: the first ends the solve with the best plan so far, the second ends the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::external;
 
 /// Exit code of a process ended by SIGINT.
 const KILLED: i32 = 130;
@@ -18,6 +20,7 @@ pub(crate) fn watch_and(at_first: impl Fn() + Send + 'static) -> Arc<AtomicBool>
     #[expect(clippy::disallowed_methods, reason = "the user asked twice: nothing is to be finished any more")]
     let handler = move || {
         if seen.swap(true, Ordering::Relaxed) {
+            external::end_adopted();
             std::process::exit(KILLED);
         }
         at_first();

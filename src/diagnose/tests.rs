@@ -50,7 +50,7 @@ fn chain(length: usize, devices: u32, memory: f64, pins: PinsDocument) -> Proble
 fn run(problem: &Problem) -> Vec<Finding> {
     let effort = DiagnosisEffort {
         solver: Arc::new(crate::registry::named("dp").expect("it is registered")),
-        time: Duration::from_secs(20),
+        time: Duration::from_secs(600),
         memory: None,
         threads: 1,
         interrupt: Arc::default(),

@@ -77,7 +77,7 @@ fn notes_say_what_becomes_of_a_start() {
 #[test]
 fn a_suite_starts_from_plans_of_siblings() {
     let suite = "name = \"x\"\ninputs = [\"large.json\"]\nclusters = [\"cluster.toml\"]\nsolvers = [\"mine\", \"auto\"]\n\
-                 objectives = [{ objective = \"makespan\" }]\ntime_limit = \"2s\"\n\
+                 objectives = [{ objective = \"makespan\" }]\ntime_limit = \"10m\"\n\
                  variants = [{ name = \"mine\", solver = \"auto\", start = \"plans/{}.json\" }]\n";
     let (small, large, cluster) = (chain(2), chain(4), cluster(2));
     let folder = folder(&[

@@ -12,6 +12,9 @@ use stagewright::formats::onnx::proto::{GraphProto, StringStringEntryProto};
 use super::model::{chain, floats, model, node, tensor, write};
 use super::{command, run, runtime, stderr, text};
 
+/// Time after which a test that hangs is given up.
+const PATIENCE: Duration = Duration::from_secs(600);
+
 /// A model, a machine of two cores and a plan of two stages, without measurements.
 struct Planned {
     folder: tempfile::TempDir,
@@ -67,7 +70,7 @@ fn is_alive(process: u32) -> bool {
 
 /// Waits until a run has its two processes at work.
 fn at_work(run: &Child) -> Vec<u32> {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + PATIENCE;
     loop {
         let processes: Vec<u32> = children(run.id()).into_iter().collect();
         let busy = |&process: &u32| {
@@ -91,7 +94,7 @@ fn signal(process: u32, name: &str) {
 /// What a run says at its end; none of its processes may be left.
 fn end(run: Child, processes: &[u32]) -> (Option<i32>, String) {
     let output = run.wait_with_output().expect("the program ends");
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + PATIENCE;
     while processes.iter().any(|&process| is_alive(process)) {
         assert!(Instant::now() < end, "a process is left behind");
         thread::sleep(Duration::from_millis(20));
@@ -115,7 +118,7 @@ fn a_killed_process_ends_the_run() {
 #[cfg(target_os = "linux")]
 fn a_process_that_hangs_ends_the_run() {
     let Some(runtime) = runtime() else { return };
-    let run = Planned::new(&runtime).endless_kept(&runtime, &["--patience", "10s"]);
+    let run = Planned::new(&runtime).endless_kept(&runtime, &["--patience", "30s"]);
     let processes = at_work(&run.1);
     signal(processes[0], "STOP");
     let (code, said) = end(run.1, &processes);

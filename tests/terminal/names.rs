@@ -89,7 +89,7 @@ fn tables_of_plans_show_every_character_of_a_name() {
         change(&mut plan);
         file(&folder, "changed.json", &plan)
     };
-    shown(&["check", &good, &changed(&|plan| plan["bound"]["source"] = NAME.into())], 0);
+    shown(&["check", &good, &changed(&|plan| plan["bound"]["source"] = NAME.into())], 1);
     shown(&["check", &good, &changed(&|plan| plan["devices"][0]["ops"][0] = named("q").into())], 1);
     shown(&["explain", &good, &changed(&|plan| plan["devices"][0]["ops"][0] = named("q").into())], 2);
     shown(&["explain", &good, &changed(&|plan| plan["devices"][0]["name"] = named("q").into())], 2);

@@ -79,7 +79,7 @@ def train(folder: pathlib.Path, text: str) -> pathlib.Path:
     assert PROGRAM is not None
     configuration, run = folder / "training.toml", folder / "run"
     configuration.write_text(text)
-    subprocess.run([PROGRAM, "train", configuration, "--out", run, "--threads", "1"], check=True, timeout=300)
+    subprocess.run([PROGRAM, "train", configuration, "--out", run, "--threads", "1"], check=True, timeout=600)
     return run
 
 

@@ -15,7 +15,7 @@ def test_a_policy_is_trained_and_compared() -> None:
     pytest.importorskip("gymnasium")
     pytest.importorskip("pandas")
     command = [sys.executable, EXAMPLES / "train_policy.py", "--seconds", "2", "--time-limit", "1"]
-    found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert found.returncode == 0, found.stderr
     rows = [line.split() for line in found.stdout.splitlines()]
     policies = [row for row in rows if row[:1] == ["policy"]]

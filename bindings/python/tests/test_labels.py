@@ -83,18 +83,18 @@ def cluster() -> Iterator[Cluster]:
 
 
 def test_labels_are_the_same_with_any_number_of_nodes(tmp_path: pathlib.Path, cluster: Cluster) -> None:
-    assert start(tmp_path, "here", None).wait(timeout=300) == 0
+    assert start(tmp_path, "here", None).wait(timeout=600) == 0
     wanted = made(tmp_path, "here")
     for nodes in (1, 2, 4):
         while len(cluster.list_all_nodes()) <= nodes:
             cluster.add_node(num_cpus=1)
         cluster.wait_for_nodes()
-        assert start(tmp_path, f"nodes-{nodes}", cluster.address).wait(timeout=300) == 0
+        assert start(tmp_path, f"nodes-{nodes}", cluster.address).wait(timeout=600) == 0
         assert made(tmp_path, f"nodes-{nodes}") == wanted, nodes
 
 
 def test_a_node_that_dies_loses_no_label(tmp_path: pathlib.Path, cluster: Cluster) -> None:
-    assert start(tmp_path, "here", None).wait(timeout=300) == 0
+    assert start(tmp_path, "here", None).wait(timeout=600) == 0
     nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
     cluster.wait_for_nodes()
     run = start(tmp_path, "there", cluster.address)
@@ -102,5 +102,5 @@ def test_a_node_that_dies_loses_no_label(tmp_path: pathlib.Path, cluster: Cluste
     while run.poll() is None and (not labels.exists() or labels.read_bytes().count(b"\n") < 4):
         time.sleep(0.02)
     cluster.remove_node(nodes[0], allow_graceful=False)
-    assert run.wait(timeout=300) == 0
+    assert run.wait(timeout=600) == 0
     assert made(tmp_path, "there") == made(tmp_path, "here")

@@ -20,7 +20,7 @@ def program() -> Path:
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(argument) for argument in arguments], check=False, capture_output=True, text=True, timeout=60
+        [str(argument) for argument in arguments], check=False, capture_output=True, text=True, timeout=600
     )
 
 

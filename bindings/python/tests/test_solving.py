@@ -39,14 +39,26 @@ def script(body: str) -> subprocess.Popen[str]:
     return process
 
 
+#: Seconds after which a test that hangs is given up.
+PATIENCE = 600
+
+
+def wait_until_it_solves(process: subprocess.Popen[str]) -> None:
+    """Wait until a process has the thread of a solve, in which a signal is an interrupt of the solve."""
+    tasks = Path(f"/proc/{process.pid}/task")
+    while not any((task / "comm").read_text() == "stagewright\n" for task in tasks.iterdir()):
+        assert process.poll() is None
+        time.sleep(0.01)
+
+
 def test_an_interrupt_returns_the_best_plan() -> None:
     process = script(
         "plan = sw.plan(problem, 'annealing', time_limit=600, threads=1)\n"
         "print(plan.status, plan.stop, plan.value is not None, bool(sw.check(problem, plan)))\n"
     )
-    time.sleep(1.0)
+    wait_until_it_solves(process)
     os.kill(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE)
     assert out == "feasible interrupted True True\n", err
 
 
@@ -63,13 +75,11 @@ def test_a_second_interrupt_raises() -> None:
         "    print('raised', flush=True)\n"
     )
     assert process.stdout is not None and process.stdout.readline() == "go\n"
-    time.sleep(1.0)
-    for _ in range(100):
-        if process.poll() is not None:
-            break
+    wait_until_it_solves(process)
+    while process.poll() is None:
         os.kill(process.pid, signal.SIGINT)
-        time.sleep(0.2)
-    out, err = process.communicate(timeout=30)
+        time.sleep(0.02)
+    out, err = process.communicate(timeout=PATIENCE)
     assert out == "raised\n", err
     assert process.returncode == 0
 
@@ -81,10 +91,8 @@ def test_a_handler_that_raises_ends_the_solve(search: sw.Problem) -> None:
     before = signal.signal(signal.SIGALRM, alarm)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.3)
-        started = time.perf_counter()
         with pytest.raises(TimeoutError, match="enough"):
-            sw.plan(search, "annealing", time_limit=600, threads=1)
-        assert time.perf_counter() - started < 20
+            sw.plan(search, "annealing", time_limit=PATIENCE, threads=1)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -101,28 +109,33 @@ def test_an_interrupt_ends_an_evaluation() -> None:
         "    print('interrupted', flush=True)\n"
     )
     assert process.stdout is not None and process.stdout.readline() == "go\n"
-    time.sleep(0.5)
     os.kill(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE)
     assert out == "interrupted\n", err
 
 
 def test_other_threads_run_during_a_solve(search: sw.Problem) -> None:
-    is_over, counts = threading.Event(), [0]
+    counts = [0]
 
     def count() -> None:
-        while not is_over.is_set():
+        while counts[0] < 50:
             counts[0] += 1
             time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=count)
-    thread.start()
-    before = counts[0]
-    sw.plan(search, "annealing", time_limit=1.0, threads=1)
-    during = counts[0] - before
-    is_over.set()
-    thread.join()
-    assert during > 50
+    # If the thread could not run, nothing would end the solve before its limit. Its interrupt may also come before the solve.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        thread.start()
+        plan = sw.plan(search, "annealing", time_limit=PATIENCE, threads=1)
+        assert plan.stop == "interrupted"
+    except KeyboardInterrupt:
+        pass
+    finally:
+        thread.join()
+        signal.signal(signal.SIGINT, before)
+    assert counts == [50]
 
 
 def test_solves_run_in_any_thread() -> None:
@@ -139,16 +152,14 @@ def test_solves_run_in_any_thread() -> None:
 
 
 def test_the_time_limit_is_kept(search: sw.Problem) -> None:
-    started = time.perf_counter()
     plan = sw.plan(search, "annealing", time_limit=0.5, threads=1)
-    assert time.perf_counter() - started < 5.0
     assert (plan.status, plan.stop) == ("feasible", "time")
 
 
 def test_a_gap_ends_the_search() -> None:
     problem = sw.Problem(random_model(30, 1), cluster(4), "makespan")
-    plan = sw.plan(problem, gap=0.9, time_limit=30, threads=1)
-    assert plan.gap is not None and plan.gap <= 0.9 and plan.seconds < 20
+    plan = sw.plan(problem, gap=0.9, time_limit=PATIENCE, threads=1)
+    assert plan.gap is not None and plan.gap <= 0.9 and plan.stop != "time"
 
 
 def test_an_unknown_solver_is_refused() -> None:
@@ -202,7 +213,7 @@ def test_every_solver_of_an_objective_answers() -> None:
 
 def test_a_plan_of_a_sibling_is_a_start() -> None:
     small, large = (sw.Problem(random_model(count, 3), cluster(3), "makespan") for count in (40, 200))
-    plan = sw.plan(small, "annealing", time_limit=0.5, threads=1)
+    plan = sw.plan(small, "one-device")
     # Without time, the answer is the start: here it is worse than the list schedules.
     found = sw.plan(large, "annealing", start=plan, time_limit=0.0, threads=1)
     assert sw.check(large, found)

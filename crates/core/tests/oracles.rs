@@ -118,8 +118,18 @@ fn seconds(compute: &[f64], speed: &[f64], placement: &[u32]) -> Vec<f64> {
 
 #[test]
 fn giph_agrees_on_every_start_and_end() {
-    let Some(file) = oracle::<File<ContentionFreeInstance>>("makespan_contention_free.json") else { return };
-    assert!(file.instances.len() >= 100);
+    giph_agrees("makespan_contention_free.json", 100);
+}
+
+/// Whole seconds, so that many events share their time.
+#[test]
+fn giph_agrees_on_ties() {
+    giph_agrees("ties.json", 1);
+}
+
+fn giph_agrees(name: &str, at_least: usize) {
+    let Some(file) = oracle::<File<ContentionFreeInstance>>(name) else { return };
+    assert!(file.instances.len() >= at_least);
     let mut simulator = Simulator::new();
     for (at, instance) in file.instances.iter().enumerate() {
         let step = ContentionFree {

@@ -1,7 +1,10 @@
 //! Links between processes: frames over TCP on the loopback interface, and a token bucket that throttles them.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,6 +13,15 @@ use crate::tensor::Tensor;
 
 /// Longest shape of a frame.
 const LARGEST_RANK: u32 = 64;
+
+/// Number of connections that may wait for their token at a time.
+const MOST_WAITING: usize = 64;
+
+/// Time for a connection to show its token. Those of the run show it at once.
+const TIME_FOR_TOKEN: Duration = Duration::from_secs(60);
+
+/// Pause after a connection could not be accepted, such as for want of file descriptors.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Sends a tensor: its value, sample, type, shape and content.
 ///
@@ -101,21 +113,69 @@ pub(crate) fn connect(port: u16, token: &str) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Accepts a connection of the same run; others are closed.
-///
-/// # Errors
-/// If the listener fails. It waits until a connection comes: whoever started the process limits the time.
-pub(crate) fn accept(listener: &std::net::TcpListener, token: &str) -> io::Result<TcpStream> {
-    loop {
-        let (mut stream, _) = listener.accept()?;
-        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-        let mut shown = vec![0; token.len()];
-        if stream.read_exact(&mut shown).is_ok() && shown == token.as_bytes() {
-            stream.set_read_timeout(None)?;
-            stream.set_nodelay(true)?;
-            return Ok(stream);
+/// Accepts connections until the process ends, and passes on those of the same run. Each shows its token to a thread of its
+/// own, so one that says nothing keeps no other waiting; any program of the machine may connect. Of too many that wait,
+/// the oldest is closed.
+pub(crate) fn admit(listener: TcpListener, token: &str) -> Receiver<TcpStream> {
+    let (sender, admitted) = channel();
+    let token: Arc<[u8]> = token.as_bytes().into();
+    thread::spawn(move || {
+        let waiting: Arc<Mutex<BTreeMap<usize, TcpStream>>> = Arc::default();
+        for number in 0.. {
+            let accepted = listener.accept().and_then(|(stream, _)| Ok((stream.try_clone()?, stream)));
+            let Ok((other, stream)) = accepted else {
+                thread::sleep(PAUSE);
+                continue;
+            };
+            let mut all = locked(&waiting);
+            all.insert(number, other);
+            if all.len() > MOST_WAITING
+                && let Some((_, oldest)) = all.pop_first()
+            {
+                // Its thread reads the end of the stream.
+                let _ = oldest.shutdown(Shutdown::Both);
+            }
+            drop(all);
+            let (waiting, token, sender) = (Arc::clone(&waiting), Arc::clone(&token), sender.clone());
+            thread::spawn(move || {
+                let has_shown = shows(&stream, &token).is_ok_and(|is_so| is_so);
+                // A stream that was closed to make room is not there any more.
+                let is_kept = locked(&waiting).remove(&number).is_some();
+                if has_shown && is_kept {
+                    // Nobody listens once all processes of the run are connected.
+                    let _ = sender.send(stream);
+                }
+            });
+        }
+    });
+    admitted
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a connection shows the token of the run in time.
+fn shows(mut stream: &TcpStream, token: &[u8]) -> io::Result<bool> {
+    let end = Instant::now() + TIME_FOR_TOKEN;
+    let (mut shown, mut count) = (vec![0; token.len()], 0);
+    while count < token.len() {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(false);
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut shown[count..])? {
+            0 => return Ok(false),
+            more => count += more,
+        }
+        if shown[..count] != token[..count] {
+            return Ok(false);
         }
     }
+    stream.set_read_timeout(None)?;
+    stream.set_nodelay(true)?;
+    Ok(true)
 }
 
 /// A token bucket without a burst: bytes pass at a rate, and whoever comes too early waits.
@@ -153,12 +213,37 @@ mod tests {
 
     #[test]
     fn a_bucket_passes_bytes_at_its_rate() {
-        let mut bucket = Bucket::new(Some(Throttle { bandwidth: 1e6, latency_s: 0.5 }));
+        // Of minutes, so that the clock cannot overtake the bucket in between.
+        let mut bucket = Bucket::new(Some(Throttle { bandwidth: 1e3, latency_s: 0.5 }));
         let start = Instant::now();
-        bucket.reserve(500_000);
-        let end = bucket.reserve(1_000_000).unwrap().duration_since(start).as_secs_f64();
-        assert!((2.5..2.6).contains(&end), "{end}");
+        let [first, second] = [500_000, 1_000_000].map(|bytes| bucket.reserve(bytes).unwrap());
+        assert!(first >= start + Duration::from_secs_f64(500.5));
+        assert_eq!(second - first, Duration::from_secs_f64(1000.5));
         assert!(Bucket::new(None).reserve(1 << 40).is_none());
+    }
+
+    #[test]
+    fn whoever_says_nothing_or_something_else_keeps_nobody_waiting() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let admitted = admit(listener, "the token");
+        let other = |said: &str| {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            stream.write_all(said.as_bytes()).unwrap();
+            stream
+        };
+        // Silent, in the middle of a token, with another one, and more than may wait at a time.
+        let mut idle: Vec<TcpStream> = ["", "the", "a token\n"].into_iter().map(other).collect();
+        idle.extend((0..3 * MOST_WAITING).map(|_| other("")));
+        for sample in 0..3 {
+            let mut own = connect(port, "the token").unwrap();
+            let mut stream = admitted.recv().unwrap();
+            send(&mut own, 7, sample, &Tensor::zeros(2, &[1]).unwrap()).unwrap();
+            assert_eq!(receive(&mut stream).unwrap().unwrap().sample, sample);
+            idle.push(other(""));
+        }
+        // The first ones were closed to make room.
+        assert_eq!(idle[0].read(&mut [0]).unwrap_or(0), 0);
     }
 
     #[test]

@@ -99,7 +99,9 @@ pub(crate) fn run(
     let mut stage = Stage::load(environment, optimization, task)?;
     let failed = |error: io::Error| error.to_string();
     let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
-    report(&Report::Ready { port: Some(listener.local_addr().map_err(failed)?.port()) })?;
+    let port = listener.local_addr().map_err(failed)?.port();
+    let admitted = link::admit(listener, &task.token);
+    report(&Report::Ready { port: Some(port) })?;
     let ports = ports(&orders)?;
     let mut streams = BTreeMap::new();
     for &target in &task.targets {
@@ -109,7 +111,7 @@ pub(crate) fn run(
     let (events, heard) = channel();
     let (link, broken) = (Link::new(task), events.clone());
     for _ in 0..task.sources {
-        let stream = link::accept(&listener, &task.token).map_err(failed)?;
+        let stream = admitted.recv().map_err(|_| "nobody can connect")?;
         let waits = (task.communication != Communication::Serial).then(|| Arc::clone(&link.within));
         listen(stream, events.clone(), waits, Arc::clone(&stage.spans));
     }

@@ -219,7 +219,9 @@ pub(crate) fn write_outputs<'a>(
 fn ping_task(ping: &PingTask, orders: &Receiver<Order>) -> Result<(), String> {
     let failed = |error: io::Error| error.to_string();
     let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
-    report(&Report::Ready { port: Some(listener.local_addr().map_err(failed)?.port()) })?;
+    let port = listener.local_addr().map_err(failed)?.port();
+    let admitted = link::admit(listener, &ping.token);
+    report(&Report::Ready { port: Some(port) })?;
     let ports = ports(orders)?;
     let mut times = Vec::new();
     if ping.index == 0 {
@@ -233,7 +235,7 @@ fn ping_task(ping: &PingTask, orders: &Receiver<Order>) -> Result<(), String> {
             times.push((bytes, 0.0));
         }
     } else {
-        let mut stream = link::accept(&listener, &ping.token).map_err(failed)?;
+        let mut stream = admitted.recv().map_err(|_| "nobody can connect")?;
         for &(bytes, count) in &ping.sizes {
             let mut start = Instant::now();
             for at in 0..=count {

@@ -4,7 +4,7 @@ use stagewright_core::document::{
     ClusterDocument, Execution, GraphDocument, PinsDocument, PlanDocument, Split,
 };
 
-use crate::claim::{bound, figures, gap, regret, robust, seconds, status};
+use crate::claim::{bound, figures, gap, names, regret, robust, seconds, status};
 use crate::constraint::memory::Memory;
 use crate::constraint::{
     Placed, calls, colocation, contiguous, convex, memory, peak, pins, placement, priority, replicas, stages,
@@ -44,6 +44,7 @@ pub fn check(
     let mut findings = Findings::default();
     status::check(plan, problem.graph.operators.len(), &mut findings);
     gap::check(plan, &mut findings);
+    names::check(plan, &mut findings);
     seconds::check(plan, &mut findings);
 
     let has_placement = !plan.devices.is_empty() || plan.objective.value_s.is_some();

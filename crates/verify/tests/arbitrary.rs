@@ -278,7 +278,7 @@ impl Choices<'_> {
             "schema": PLAN_SCHEMA, "status": "feasible", "solver": "", "gap": null, "seconds": 0.0, "seed": 0,
             "objective": {"kind": "throughput", "split": "free", "communication": "serial",
                           "training": "combined", "value_s": null},
-            "bound": {"value_s": null, "source": "", "certificate": null}, "devices": []}));
+            "bound": {"value_s": null, "source": "none", "certificate": null}, "devices": []}));
         plan.schema = self.schema(PLAN_SCHEMA);
         plan.status = self.of(&[
             PlanStatus::Optimal,
@@ -289,7 +289,7 @@ impl Choices<'_> {
         plan.objective = self.objective();
         let latency = plan.objective.kind == ObjectiveKind::Latency;
         plan.bound.value_s = self.maybe(Self::number);
-        plan.bound.source = self.of(&["", "critical-path"]).to_owned();
+        plan.bound.source = self.of(&["none", "critical-path"]).to_owned();
         plan.bound.certificate = self.maybe(Self::certificate);
         plan.gap = self.maybe(Self::number);
         plan.pins = self.pins();

@@ -90,6 +90,25 @@ fn what_arrives_at_one_moment_arrives_in_the_order_of_sending() {
 }
 
 #[test]
+fn what_follows_at_one_time_waits_for_its_turn() {
+    let graph = graph(
+        &[("a", 2.0), ("b", 1.0), ("c", 2.0), ("d", 1.0), ("e", 2.0), ("f", 3.0)],
+        &[
+            ("a", &["b"], 1.0),
+            ("a", &["c"], 2.0),
+            ("a", &["d"], 1.0),
+            ("a", &["e"], 1.0),
+            ("c", &["d"], 0.0),
+            ("e", &["f"], 0.0),
+        ],
+    );
+    let case = case(graph, &[("acc0", "acc", &["e"]), ("acc1", "acc", &["a", "b", "c", "d", "f"])]);
+    // At 3, the tensor for e arrives before b ends. But e has to have it and to ask before it starts, while c waits already
+    // and starts first. So at 5 c ends before e, and d asks for the device before f, which waits until 6.
+    assert_eq!(value(&case), 9.0);
+}
+
+#[test]
 fn a_tensor_is_sent_in_the_order_in_which_it_names_its_readers() {
     let named = |readers: &[&str]| {
         let graph = graph(

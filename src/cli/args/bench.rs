@@ -24,6 +24,9 @@ pub(crate) struct BenchArguments {
     /// Run the cases on a Ray cluster: auto, or HOST:PORT of its head node
     #[arg(long, value_name = "ADDRESS", conflicts_with = "jobs")]
     pub(crate) ray: Option<String>,
+    /// Run the commands that the suite names under [[exec]]: they can do whatever you can
+    #[arg(long)]
+    pub(crate) allow_exec: bool,
     /// Run the cases that are named on standard input, on a node of a cluster
     #[arg(long, hide = true, conflicts_with_all = ["jobs", "journal", "shard", "ray"])]
     pub(crate) worker: bool,

@@ -52,6 +52,10 @@ fn sweep(path: &Path, arguments: &BenchArguments) -> Result<Exit> {
     let outputs = outputs(&arguments.table)?;
     let shard = arguments.shard.as_deref().map(Shard::parse).transpose()?;
     let suite = Suite::read(path)?;
+    // A process of a node runs only cases that its driver names by all they depend on, so those that it was allowed to run.
+    if !arguments.allow_exec && !arguments.worker {
+        suite.runs_no_command(path)?;
+    }
     let is_remote = arguments.worker || arguments.ray.is_some();
     let journal = Journal::open(arguments.journal.as_deref(), is_remote)?;
     let bench = Bench::new(suite, journal, shard)?;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use stagewright::clusters;
+use stagewright::text::quoted;
 
 use super::case::{Case, Method, stem};
 use super::convergence::Asked;
@@ -191,6 +192,22 @@ impl Suite {
                 "inputs, clusters, objectives, solvers and seeds make more than {MAX_CASES} cases"
             ))),
         }
+    }
+
+    /// Refuses a suite that runs commands: whoever runs a file of others would run whatever they wrote into it.
+    ///
+    /// # Errors
+    /// B009, with the commands.
+    pub(super) fn runs_no_command(&self, path: &Path) -> Result<()> {
+        let Some(first) = self.exec.first() else { return Ok(()) };
+        let others = match self.exec.len() - 1 {
+            0 => String::new(),
+            count => format!(" and {count} more"),
+        };
+        let words = first.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        Err(CliError::new("B009", format!("the suite runs commands: {words}{others}"))
+            .at(path.display().to_string())
+            .help("if you trust it, run it with --allow-exec"))
     }
 
     /// Describes what is invalid in the suite, if anything, without looking at files.

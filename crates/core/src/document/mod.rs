@@ -25,6 +25,7 @@ mod cluster;
 mod costs;
 mod graph;
 mod joint;
+mod names;
 mod pins;
 mod piper;
 mod plan;
@@ -49,6 +50,9 @@ pub use joint::{
     JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument, JointLayerDocument,
     JointObjectiveDocument, JointObjectiveKind, JointPartsDocument, JointPlanDocument, JointStageDocument,
     Parallelism, RecomputeWorkspace,
+};
+pub use names::{
+    BOUND_SOURCES, JOINT_BOUND_SOURCES, ROBUST_BOUND_SOURCES, STOP_REASONS, STRATEGY_BOUND_SOURCES,
 };
 pub use pins::{PinTargets, PinsDocument};
 pub use piper::{PiperConfigurationDocument, PiperDocument, PiperEdgeDocument, PiperNodeDocument};

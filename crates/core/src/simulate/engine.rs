@@ -1,5 +1,7 @@
 //! The event loop.
 
+use std::collections::VecDeque;
+
 use super::clock::{Event, Kind, above, low};
 use super::flow::Flow;
 use super::prefetch;
@@ -19,6 +21,8 @@ pub struct Simulator {
     movable: Queue,
     /// Operators that the current event makes ready.
     woken: Vec<u32>,
+    /// Steps that are still due at this instant, in the order in which they were scheduled.
+    steps: VecDeque<Step>,
 }
 
 impl Simulator {
@@ -71,7 +75,7 @@ impl Simulator {
         self.state.begin(flow);
         self.clear();
         match flow.rules.instant {
-            Instant::AtOnce => Run::<true>::new(flow, self, &[]).begin(),
+            Instant::InTurn => Run::<true>::new(flow, self, &[]).begin(),
             Instant::OperatorsFirst | Instant::TransfersFirst => Run::<false>::new(flow, self, &[]).begin(),
         }
     }
@@ -87,13 +91,14 @@ impl Simulator {
         self.idle.clear();
         self.movable.clear();
         self.woken.clear();
+        self.steps.clear();
     }
 
     /// Runs until the makespan is known to be at least `limit`, or until `pause` events have happened and
     /// everything that can start at their time has started, or else to the end.
     pub(super) fn go_on(&mut self, flow: &Flow, tails: &[f64], limit: f64, pause: u32) -> Stop {
         match flow.rules.instant {
-            Instant::AtOnce => Run::<true>::new(flow, self, tails).go_on(limit, pause),
+            Instant::InTurn => Run::<true>::new(flow, self, tails).go_on(limit, pause),
             Instant::OperatorsFirst | Instant::TransfersFirst => {
                 Run::<false>::new(flow, self, tails).go_on(limit, pause)
             }
@@ -124,9 +129,26 @@ pub(super) enum Stop {
 /// A pause that is never reached: more events than a run has.
 pub(super) const NO_PAUSE: u32 = u32::MAX;
 
-/// A simulator running a flow. [`Instant::AtOnce`] is compiled separately, because there activities start in
-/// other places.
-struct Run<'a, const AT_ONCE: bool> {
+/// A step of what an event brings about.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// A transfer has arrived, and its readers have the copies.
+    Arrived(u32),
+    /// A ready operator asks for its device.
+    Asks(u32),
+    /// An operator has got its device, and starts.
+    Starts(u32),
+    /// A device is free for the next operator in its queue.
+    Freed(u32),
+    /// The outputs of an operator are there, and are sent.
+    Sends(u32),
+    /// An activity without duration ends.
+    Ends(Kind),
+}
+
+/// A simulator running a flow. [`Instant::InTurn`] is compiled separately, because there every [`Step`] waits for its
+/// turn, and elsewhere a step follows the one before at once.
+struct Run<'a, const IN_TURN: bool> {
     flow: &'a Flow,
     /// Tails of the operators, if the run stops once one of them ends too late; else empty.
     tails: &'a [f64],
@@ -135,12 +157,13 @@ struct Run<'a, const AT_ONCE: bool> {
     idle: &'a mut Queue,
     movable: &'a mut Queue,
     woken: &'a mut Vec<u32>,
+    steps: &'a mut VecDeque<Step>,
 }
 
-impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
-    fn new(flow: &'a Flow, simulator: &'a mut Simulator, tails: &'a [f64]) -> Run<'a, AT_ONCE> {
-        let Simulator { timeline, state, idle, movable, woken } = simulator;
-        Run { flow, tails, timeline, state, idle, movable, woken }
+impl<'a, const IN_TURN: bool> Run<'a, IN_TURN> {
+    fn new(flow: &'a Flow, simulator: &'a mut Simulator, tails: &'a [f64]) -> Run<'a, IN_TURN> {
+        let Simulator { timeline, state, idle, movable, woken, steps } = simulator;
+        Run { flow, tails, timeline, state, idle, movable, woken, steps }
     }
 
     /// Marks operators without inputs as ready.
@@ -159,7 +182,7 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
                     if prefetch::is_due(self.state) {
                         prefetch::read(self.flow, self.state, self.timeline);
                     }
-                    self.take_effect(event);
+                    self.take_effect(event.kind());
                 }
                 None if self.state.clock.is_over() => return Stop::Ended,
                 None => return Stop::Paused,
@@ -190,7 +213,44 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
         match self.flow.rules.instant {
             Instant::OperatorsFirst => self.start_some_operator() || self.start_some_transfer(),
             Instant::TransfersFirst => self.start_some_transfer() || self.start_some_operator(),
-            Instant::AtOnce => false,
+            Instant::InTurn => self.take_next_step(),
+        }
+    }
+
+    /// Takes the first step that waits for its turn. Events that were scheduled before this instant precede all of them.
+    #[inline]
+    fn take_next_step(&mut self) -> bool {
+        match self.steps.pop_front() {
+            None => return false,
+            Some(Step::Ends(kind)) => {
+                self.state.clock.happened += 1;
+                self.take_effect(kind);
+            }
+            Some(step) => self.take(step),
+        }
+        true
+    }
+
+    /// Takes a step, in its turn or at once.
+    #[inline]
+    fn then(&mut self, step: Step) {
+        if IN_TURN {
+            self.steps.push_back(step);
+        } else {
+            self.take(step);
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Arrived(transfer) => self.has_arrived(transfer),
+            Step::Asks(op) => self.queue(op),
+            Step::Starts(op) => self.start(op),
+            Step::Freed(device) => self.wake(device),
+            Step::Sends(op) => self.send(op),
+            // Only steps in turn end anything, and they are taken by `take_next_step`.
+            Step::Ends(_) => {}
         }
     }
 
@@ -214,8 +274,8 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
         false
     }
 
-    fn take_effect(&mut self, event: Event) {
-        self.timeline.last = Some(match event.kind() {
+    fn take_effect(&mut self, kind: Kind) {
+        self.timeline.last = Some(match kind {
             Kind::OperatorEnds(op) => {
                 self.operator_ends(op);
                 Activity::Operator(op)
@@ -235,9 +295,20 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
         });
     }
 
-    /// Tie-breaker of simultaneous events: their producer, or the order in which they were scheduled.
-    fn tie(&mut self, producer: u32) -> u32 {
-        if AT_ONCE { self.state.clock.number() } else { producer }
+    /// Schedules an event `after` seconds from now and returns its time. Simultaneous events are in the order of their
+    /// producers, or in the order in which they were scheduled.
+    #[inline]
+    fn foresee(&mut self, after: f64, producer: u32, kind: Kind) -> f64 {
+        let clock = &mut self.state.clock;
+        if IN_TURN {
+            if clock.now + after == clock.now {
+                self.steps.push_back(Step::Ends(kind));
+                return clock.now;
+            }
+            let number = clock.number();
+            return clock.foresee(after, number, kind);
+        }
+        clock.foresee(after, producer, kind)
     }
 
     fn operator_ends(&mut self, op: u32) {
@@ -254,12 +325,17 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
         }
         self.state.devices[operator.device].bytes = bytes;
         if operator.pause > 0.0 {
-            let tie = self.tie(op);
-            self.state.clock.foresee(operator.pause, tie, Kind::DeviceRested(op));
+            self.foresee(operator.pause, op, Kind::DeviceRested(op));
         } else {
             self.device_is_free(operator.device);
         }
-        for &tensor in flow.outputs_of(task) {
+        self.then(Step::Sends(op));
+    }
+
+    /// Gives the outputs of an operator to its readers at home, and requests their transfers.
+    fn send(&mut self, op: u32) {
+        let flow = self.flow;
+        for &tensor in flow.outputs_of(&flow.tasks[op]) {
             let about = &flow.tensors[tensor];
             if !about.announced {
                 self.deliver(about.home);
@@ -305,34 +381,40 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
     }
 
     fn ready(&mut self, op: u32, by: Option<Activity>) {
-        let operator = self.flow.operator(op);
         self.timeline.arrived_by[op] = by;
+        self.then(Step::Asks(op));
+    }
+
+    /// Puts a ready operator into the queue of its device.
+    fn queue(&mut self, op: u32) {
+        let operator = self.flow.operator(op);
         let key = match self.flow.has_priority {
             true => above(operator.rank, op),
             false => self.state.clock.stamp(self.flow.rules.ties, op),
         };
         self.state.queues[operator.device].push(key);
-        if !self.state.devices[operator.device].is_busy {
-            self.wake(operator.device);
-        }
+        self.wake(operator.device);
     }
 
     fn device_is_free(&mut self, device: u32) {
         self.state.devices[device].is_busy = false;
-        if self.state.queues[device].first().is_some() {
-            self.wake(device);
-        }
+        self.then(Step::Freed(device));
     }
 
+    /// Lets a device continue if it is free and an operator waits for it.
+    #[inline]
     fn wake(&mut self, device: u32) {
-        if AT_ONCE {
+        if self.state.devices[device].is_busy || self.state.queues[device].first().is_none() {
+            return;
+        }
+        if IN_TURN {
             self.start_operator(device);
         } else {
             self.idle.push(device.into());
         }
     }
 
-    /// Starts the first operator in the queue of a device, if there is one and the device is free.
+    /// Gives a device to the first operator in its queue, if there is one and the device is free.
     #[inline(never)]
     fn start_operator(&mut self, device: u32) -> bool {
         let state = &mut self.state.devices[device];
@@ -340,19 +422,24 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
             return false;
         }
         let Some(key) = self.state.queues[device].pop() else { return false };
-        let op = low(key);
         state.is_busy = true;
+        self.then(Step::Starts(low(key)));
+        true
+    }
+
+    /// Starts an operator on its device.
+    #[inline]
+    fn start(&mut self, op: u32) {
         let task = &self.flow.tasks[op];
+        let state = &mut self.state.devices[task.operator.device];
         state.take(task.start_bytes);
         self.timeline.ran_before[op] = state.ran.replace(op);
         let start = self.state.clock.now;
-        let tie = self.tie(op);
-        let end = self.state.clock.foresee(task.operator.seconds, tie, Kind::OperatorEnds(op));
+        let end = self.foresee(task.operator.seconds, op, Kind::OperatorEnds(op));
         self.timeline.operators[op] = Span { start, end };
         if let Some(tail) = self.tails.get(op as usize) {
             self.state.least = self.state.least.max(end + tail);
         }
-        true
     }
 
     fn request(&mut self, transfer: u32) {
@@ -369,7 +456,7 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
     }
 
     fn consider(&mut self, transfer: u32) {
-        if AT_ONCE {
+        if IN_TURN {
             self.start_transfer(transfer);
         } else {
             self.movable.push(transfer.into());
@@ -394,8 +481,7 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
             }
         }
         let start = self.state.clock.now;
-        let tie = self.tie(about.producer);
-        let end = self.state.clock.foresee(about.seconds, tie, Kind::TransferArrives(transfer));
+        let end = self.foresee(about.seconds, about.producer, Kind::TransferArrives(transfer));
         self.timeline.transfers[transfer] = Span { start, end };
         true
     }
@@ -405,16 +491,21 @@ impl<'a, const AT_ONCE: bool> Run<'a, AT_ONCE> {
         let about = &flow.transfers[transfer];
         let home = flow.copies[about.home].device;
         self.state.devices[home].bytes -= self.let_go(about.home);
-        for copy in about.copies[0]..about.copies[1] {
-            self.deliver(copy);
-        }
-        self.wake_readers(Activity::Transfer(transfer));
+        self.then(Step::Arrived(transfer));
         if about.gap > 0.0 {
-            let tie = self.tie(about.producer);
-            self.state.clock.foresee(about.gap, tie, Kind::PortsRested(transfer));
+            self.foresee(about.gap, about.producer, Kind::PortsRested(transfer));
         } else {
             self.ports_are_free(transfer);
         }
+    }
+
+    /// Gives the copies of a transfer that has arrived to their readers.
+    fn has_arrived(&mut self, transfer: u32) {
+        let [first, last] = self.flow.transfers[transfer].copies;
+        for copy in first..last {
+            self.deliver(copy);
+        }
+        self.wake_readers(Activity::Transfer(transfer));
     }
 
     fn ports_are_free(&mut self, transfer: u32) {

@@ -16,9 +16,11 @@ pub enum Instant {
     OperatorsFirst,
     /// Everything that ends, then transfers start, then operators.
     TransfersFirst,
-    /// Events take effect one by one in the order in which they were scheduled, and whatever an event allows
-    /// to start starts with it.
-    AtOnce,
+    /// Everything takes effect one by one in the order in which it was scheduled, as in an event queue with a number for
+    /// each event. An activity that ends schedules what follows: an operator, that its device is free and then that its
+    /// outputs are sent; a transfer, that its readers have it; the last input of an operator, that it asks for its
+    /// device; a device that is free or asked for, that the first of its queue starts.
+    InTurn,
 }
 
 /// A configuration of the engine. The other differences between simulators (ports, gaps, the unit of a
@@ -39,5 +41,5 @@ impl Rules {
     pub const OUT_BUS: Rules = Rules { ties: Ties::Request, instant: Instant::TransfersFirst };
 
     /// The published simulator of GiPH.
-    pub const CONTENTION_FREE: Rules = Rules { ties: Ties::Request, instant: Instant::AtOnce };
+    pub const CONTENTION_FREE: Rules = Rules { ties: Ties::Request, instant: Instant::InTurn };
 }

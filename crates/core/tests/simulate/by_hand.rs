@@ -260,6 +260,25 @@ fn an_empty_step_takes_no_time() {
     assert!(timeline.critical_path(&flow).is_empty());
 }
 
+/// At 3, the tensor for operator 4 arrives before operator 1 ends. But 4 has to have it and to ask before it starts, while
+/// 2 waits already and starts first. So at 5, 2 ends before 4, and 3 asks for the device before 5.
+#[test]
+fn without_contention_what_follows_at_one_time_waits_for_its_turn() {
+    let edges = [(0, 1, 1.0), (0, 2, 2.0), (0, 3, 1.0), (0, 4, 1.0), (2, 3, 0.0), (4, 5, 0.0)];
+    let step = ContentionFree {
+        placement: &[1, 1, 1, 1, 0, 1],
+        seconds: &[2.0, 1.0, 2.0, 1.0, 2.0, 3.0],
+        edges: &edges,
+        delay: &[vec![0.0; 2], vec![0.0; 2]],
+        seconds_per_byte: &[vec![0.0, 1.0], vec![1.0, 0.0]],
+    };
+    let mut simulator = Simulator::new();
+    let timeline = simulator.run(&step.flow().expect("a sound step"));
+    let starts: Vec<f64> = timeline.operators().iter().map(|span| span.start).collect();
+    assert_eq!(starts, [0.0, 2.0, 3.0, 5.0, 3.0, 6.0]);
+    assert_eq!(timeline.makespan(), 9.0);
+}
+
 #[test]
 fn what_makes_no_flow_is_named() {
     let operator = Operator::default();

@@ -12,8 +12,8 @@ use super::step::{Step, Tensor, Transfer};
 
 const INSTANCES: u64 = 3000;
 
-fn operators(rng: &mut ChaCha8Rng, devices: u32, pauses: bool) -> Vec<Operator> {
-    let count = rng.random_range(1..10);
+fn operators(rng: &mut ChaCha8Rng, devices: u32, pauses: bool, most: usize) -> Vec<Operator> {
+    let count = rng.random_range(1..=most);
     let mut operator = || {
         let seconds = f64::from(rng.random_range(0..4u8));
         Operator {
@@ -46,7 +46,7 @@ fn by_device(operators: &[Operator], readers: &[u32], home: u32) -> (Vec<u32>, V
 /// Ingress and egress ports, a shared port on some routes, tensors in any order of producers.
 fn with_ports(rng: &mut ChaCha8Rng) -> Step {
     let devices = rng.random_range(1..5);
-    let operators = operators(rng, devices, false);
+    let operators = operators(rng, devices, false, 9);
     let mut tensors = Vec::new();
     for _ in 0..rng.random_range(0..14) {
         let producer = rng.random_range(0..operators.len());
@@ -72,7 +72,7 @@ fn with_ports(rng: &mut ChaCha8Rng) -> Step {
 /// One bus per device, one transfer per tensor, pauses and gaps.
 fn with_buses(rng: &mut ChaCha8Rng) -> Step {
     let devices = rng.random_range(1..5);
-    let operators = operators(rng, devices, true);
+    let operators = operators(rng, devices, true, 9);
     let gap = f64::from(rng.random_range(0..2u8));
     let mut order: Vec<usize> = (0..operators.len()).collect();
     order.sort_by_key(|&op| operators[op].device);
@@ -95,9 +95,9 @@ fn with_buses(rng: &mut ChaCha8Rng) -> Step {
 /// any order of producers.
 fn without_contention(rng: &mut ChaCha8Rng) -> Step {
     let devices = rng.random_range(1..5);
-    let operators = operators(rng, devices, false);
+    let operators = operators(rng, devices, false, 20);
     let mut tensors = Vec::new();
-    for _ in 0..rng.random_range(0..14) {
+    for _ in 0..rng.random_range(0..2 * operators.len()) {
         let producer = rng.random_range(0..operators.len());
         let home = operators[producer].device;
         let mut at_home = Vec::new();
@@ -120,8 +120,8 @@ fn without_contention(rng: &mut ChaCha8Rng) -> Step {
         let bytes = f64::from(rng.random_range(0..4u8));
         tensors.push(Tensor { producer: producer as u32, bytes, at_home, transfers });
     }
-    let rules = Rules::CONTENTION_FREE;
-    Step { rules, devices, ports: 0, has_priority: false, operators, tensors }
+    let (rules, has_priority) = (Rules::CONTENTION_FREE, rng.random_bool(0.3));
+    Step { rules, devices, ports: 0, has_priority, operators, tensors }
 }
 
 fn outcome(timeline: &Timeline) -> Outcome {

@@ -4,6 +4,7 @@
 mod by_hand;
 mod evaluation;
 mod flows;
+mod in_turn;
 mod model;
 mod problems;
 mod reference;

@@ -1,10 +1,11 @@
 //! A naive reference of the rules, without clever data structures.
 //!
 //! It keeps only starts, ends and the numbers of requests. Readiness, queue order and memory are recomputed
-//! each time from everything.
+//! each time from everything. [`in_turn`] has the rules of [`Instant::InTurn`].
 
 use stagewright_core::simulate::{Instant, Ties};
 
+use super::in_turn;
 use super::step::{Step, Tensor, Transfer};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -18,22 +19,20 @@ pub(crate) struct Outcome {
 /// A started activity: its end, the time at which it leaves its device or ports, and which of the two has
 /// taken effect.
 #[derive(Debug, Clone, Copy)]
-struct Ran {
+pub(super) struct Ran {
     start: f64,
     end: f64,
     rested: f64,
-    has_ended: bool,
+    pub(super) has_ended: bool,
     has_rested: bool,
-    /// Position in the order in which ends were scheduled.
-    foreseen: [usize; 2],
 }
 
-struct State<'a> {
-    step: &'a Step,
-    transfers: Vec<(&'a Tensor, &'a Transfer)>,
-    now: f64,
-    operators: Vec<Option<Ran>>,
-    moves: Vec<Option<Ran>>,
+pub(super) struct State<'a> {
+    pub(super) step: &'a Step,
+    pub(super) transfers: Vec<(&'a Tensor, &'a Transfer)>,
+    pub(super) now: f64,
+    pub(super) operators: Vec<Option<Ran>>,
+    pub(super) moves: Vec<Option<Ran>>,
     /// Time and number of the request of each operator for its device, and of each transfer for its ports.
     ready: Vec<Option<(f64, usize)>>,
     requested: Vec<Option<(f64, usize)>>,
@@ -62,27 +61,10 @@ pub(crate) fn simulate(step: &Step) -> Outcome {
         peaks: Vec::new(),
     };
     state.peaks = state.memory();
-    let at_once = step.rules.instant == Instant::AtOnce;
-    state.find_ready();
-    if at_once {
-        while state.start_operator() {}
-    }
-    loop {
-        let next = state.next_end();
-        if let Some((time, end)) = next.filter(|&(time, _)| time == state.now) {
-            state.take_effect(time, end, at_once);
-            continue;
-        }
-        let started = match step.rules.instant {
-            Instant::OperatorsFirst => state.start_operator() || state.start_transfer(),
-            Instant::TransfersFirst => state.start_transfer() || state.start_operator(),
-            Instant::AtOnce => false,
-        };
-        if started {
-            continue;
-        }
-        let Some((time, _)) = next else { break };
-        state.now = time;
+    match step.rules.instant {
+        Instant::InTurn => in_turn::run(&mut state),
+        Instant::OperatorsFirst => state.run(|state| state.start_operator() || state.start_transfer()),
+        Instant::TransfersFirst => state.run(|state| state.start_transfer() || state.start_operator()),
     }
     let spans = |ran: &[Option<Ran>]| {
         ran.iter().map(|ran| ran.map(|ran| [ran.start, ran.end]).expect("everything runs")).collect()
@@ -96,22 +78,37 @@ pub(crate) fn simulate(step: &Step) -> Outcome {
 }
 
 impl State<'_> {
+    /// Runs to the end. `start` starts one activity, if any can start.
+    fn run(&mut self, start: impl Fn(&mut Self) -> bool) {
+        self.find_ready();
+        loop {
+            let next = self.next_end();
+            if let Some((time, end)) = next.filter(|&(time, _)| time == self.now) {
+                self.take_effect(time, end);
+                continue;
+            }
+            if start(self) {
+                continue;
+            }
+            let Some((time, _)) = next else { break };
+            self.now = time;
+        }
+    }
+
     fn count(&mut self) -> usize {
         self.counter += 1;
         self.counter
     }
 
-    /// The earliest end that has not taken effect; ties go by producer, or by the order of scheduling.
+    /// The earliest end that has not taken effect; ties go by producer.
     fn next_end(&self) -> Option<(f64, End)> {
         let mut ends: Vec<(f64, usize, usize, End)> = Vec::new();
-        let at_once = self.step.rules.instant == Instant::AtOnce;
         let mut add = |ran: &Option<Ran>, producer: usize, end: End, rest: End| {
             let Some(ran) = ran else { return };
-            let tie = |which: usize| if at_once { ran.foreseen[which] } else { producer };
             if !ran.has_ended {
-                ends.push((ran.end, tie(0), 0, end));
+                ends.push((ran.end, producer, 0, end));
             } else if !ran.has_rested {
-                ends.push((ran.rested, tie(1), 1, rest));
+                ends.push((ran.rested, producer, 1, rest));
             }
         };
         for (op, ran) in self.operators.iter().enumerate() {
@@ -124,8 +121,7 @@ impl State<'_> {
         ends.first().map(|&(time, _, _, end)| (time, end))
     }
 
-    fn take_effect(&mut self, time: f64, end: End, at_once: bool) {
-        let number = self.count();
+    fn take_effect(&mut self, time: f64, end: End) {
         let ran = match end {
             End::Operator(op) | End::Device(op) => self.operators[op].as_mut(),
             End::Transfer(at) | End::Ports(at) => self.moves[at].as_mut(),
@@ -135,25 +131,15 @@ impl State<'_> {
             End::Operator(_) | End::Transfer(_) => ran.has_ended = true,
             End::Device(_) | End::Ports(_) => ran.has_rested = true,
         }
-        if ran.rested == time {
-            ran.has_rested = true;
-        } else {
-            ran.foreseen[1] = number;
-        }
-        // A device that finishes starts its next operator before anything is sent.
-        if at_once {
-            while self.start_operator() {}
-        }
+        ran.has_rested |= ran.rested == time;
         if let End::Operator(op) = end {
             for at in 0..self.transfers.len() {
                 if self.transfers[at].0.producer as usize == op {
                     self.requested[at] = Some((time, self.count()));
-                    while at_once && self.start_transfer() {}
                 }
             }
         }
         self.find_ready();
-        while at_once && (self.start_transfer() || self.start_operator()) {}
     }
 
     /// Whether a tensor can be read by an operator.
@@ -224,14 +210,10 @@ impl State<'_> {
         waiting.iter().copied().find(is_first)
     }
 
-    /// Starts an operator, if any can start: the first by device, or the one that was ready first.
+    /// Starts an operator, if any can start: the first by device.
     fn start_operator(&mut self) -> bool {
-        let mut next = (0..self.step.devices).filter_map(|device| self.next_on(device));
-        let op = match self.step.rules.instant {
-            Instant::AtOnce => next.min_by_key(|&op| self.ready[op].map(|ready| ready.1)),
-            _ => next.next(),
-        };
-        let Some(op) = op else { return false };
+        let next = (0..self.step.devices).find_map(|device| self.next_on(device));
+        let Some(op) = next else { return false };
         let about = self.step.operators[op];
         self.operators[op] = Some(self.ran(about.seconds, about.pause));
         self.look_at_memory();
@@ -260,14 +242,12 @@ impl State<'_> {
         true
     }
 
-    fn ran(&mut self, seconds: f64, rest: f64) -> Ran {
+    pub(super) fn ran(&self, seconds: f64, rest: f64) -> Ran {
         let end = self.now + seconds;
-        let foreseen = [self.count(); 2];
-        let (start, rested) = (self.now, end + rest);
-        Ran { start, end, rested, has_ended: false, has_rested: false, foreseen }
+        Ran { start: self.now, end, rested: end + rest, has_ended: false, has_rested: false }
     }
 
-    fn look_at_memory(&mut self) {
+    pub(super) fn look_at_memory(&mut self) {
         let bytes = self.memory();
         for (peak, bytes) in self.peaks.iter_mut().zip(bytes) {
             *peak = peak.max(bytes);

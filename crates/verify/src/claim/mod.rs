@@ -8,6 +8,7 @@ mod critical_path;
 pub(crate) mod figures;
 pub(crate) mod gap;
 mod limits;
+pub(crate) mod names;
 pub(crate) mod regret;
 pub(crate) mod robust;
 pub(crate) mod seconds;

@@ -1,6 +1,6 @@
 //! The value, the figures of the stages, the gap, the status and the bound are what the plan gives.
 
-use stagewright_core::document::{JointPlanDocument, PlanStatus};
+use stagewright_core::document::{JOINT_BOUND_SOURCES, JointPlanDocument, PlanStatus, STOP_REASONS};
 use stagewright_core::tolerance;
 
 use super::{JointReport, JointStageFigures, JointVerdict, JointViolation};
@@ -41,6 +41,13 @@ pub(super) fn report(
     let bound = verdict(plan, value, is_proven, &mut violations);
     gap(plan, &mut violations);
     status(plan, &mut violations);
+    let mut name = |field, found: &str, known: &[&str]| {
+        if !known.contains(&found) {
+            violations.push(JointViolation::Name { field, found: found.to_owned() });
+        }
+    };
+    name("the source of the bound", &plan.bound.source, JOINT_BOUND_SOURCES);
+    plan.stop.iter().for_each(|reason| name("the reason to stop", reason, STOP_REASONS));
     let (value_s, stages) = match figures {
         Some(figures) => (Some(figures.value), figures.stages),
         None => (None, Vec::new()),

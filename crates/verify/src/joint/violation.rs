@@ -107,6 +107,13 @@ pub enum JointViolation {
         /// The contradiction.
         why: &'static str,
     },
+    /// A name that nothing has.
+    Name {
+        /// What it names.
+        field: &'static str,
+        /// The name.
+        found: String,
+    },
 }
 
 impl JointViolation {
@@ -126,6 +133,7 @@ impl JointViolation {
             JointViolation::Figure { .. } => "figure",
             JointViolation::Bound { .. } => "bound",
             JointViolation::Status { .. } => "status",
+            JointViolation::Name { .. } => "name",
         }
     }
 }
@@ -169,6 +177,7 @@ impl fmt::Display for JointViolation {
             }
             JointViolation::Bound { stated, most: None } => write!(f, "the bound is {stated:?}"),
             JointViolation::Status { why } => f.write_str(why),
+            JointViolation::Name { field, found } => write!(f, "{field} is `{found}`, which does not exist"),
         }
     }
 }

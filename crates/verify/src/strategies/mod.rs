@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use stagewright_core::document::{
-    FORBIDDEN_COST, PlanStatus, STRATEGY_PLAN_SCHEMA, StrategyPlanDocument, StrategyProblemDocument,
+    FORBIDDEN_COST, PlanStatus, STOP_REASONS, STRATEGY_BOUND_SOURCES, STRATEGY_PLAN_SCHEMA,
+    StrategyPlanDocument, StrategyProblemDocument,
 };
 use stagewright_core::tolerance;
 
@@ -99,6 +100,13 @@ pub enum StrategyViolation {
         /// The contradiction.
         why: &'static str,
     },
+    /// A name that nothing has.
+    Name {
+        /// What it names.
+        field: &'static str,
+        /// The name.
+        found: String,
+    },
 }
 
 impl StrategyViolation {
@@ -113,6 +121,7 @@ impl StrategyViolation {
             StrategyViolation::Figure { .. } => "figure",
             StrategyViolation::Bound { .. } => "bound",
             StrategyViolation::Status { .. } => "status",
+            StrategyViolation::Name { .. } => "name",
         }
     }
 }
@@ -146,6 +155,9 @@ impl fmt::Display for StrategyViolation {
                 write!(f, "the bound is {stated}, but its certificate is malformed: {by}")
             }
             StrategyViolation::Status { why } => f.write_str(why),
+            StrategyViolation::Name { field, found } => {
+                write!(f, "{field} is `{found}`, which does not exist")
+            }
         }
     }
 }
@@ -231,6 +243,13 @@ pub fn check_strategies(
         let (stated, found) = (plan.problem.clone(), problem.name.clone());
         violations.push(StrategyViolation::Figure { name: "problem", stated, found });
     }
+    let mut name = |field, found: &str, known: &[&str]| {
+        if !known.contains(&found) {
+            violations.push(StrategyViolation::Name { field, found: found.to_owned() });
+        }
+    };
+    name("the source of the bound", &plan.bound.source, STRATEGY_BOUND_SOURCES);
+    plan.stop.iter().for_each(|reason| name("the reason to stop", reason, STOP_REASONS));
     Ok(StrategyReport { cost, peak_usage, violations, bound })
 }
 

@@ -1,7 +1,7 @@
 //! Simulation of a step without contention: a loop over events.
 //!
-//! Transfers never queue, so operators only wait for their device. All sequence numbers come from one
-//! counter, since only their order matters.
+//! Transfers never queue, so operators only wait for their device. Every event has the next number, those that follow
+//! at the same time included, and one map holds what is to come by time and number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,21 +20,38 @@ pub(super) fn play(step: &Step, precedence: &Precedence) -> Story {
         precedence,
         now: Time(0.0),
         numbered: 0,
-        ends: BTreeMap::new(),
+        to_come: BTreeMap::new(),
         lacks,
         devices: (0..step.devices).map(|_| Device::default()).collect(),
         moments: Vec::new(),
     };
     for operator in 0..step.device_of.len() {
         if player.lacks[operator] == 0 {
-            player.is_ready(operator);
+            player.plan(0.0, Event::Asks(operator));
         }
     }
-    while let Some(((moment, _), task)) = player.ends.pop_first() {
+    while let Some(((moment, _), event)) = player.to_come.pop_first() {
         player.now = moment;
-        player.end(task);
+        player.happens(event);
     }
     Story { moments: player.moments, end: player.now.0 }
+}
+
+/// What happens at a time.
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    /// A task ends.
+    Ends(Task),
+    /// The outputs of an operator are sent.
+    Sends(usize),
+    /// The readers of a transfer have the tensor.
+    Arrives(usize),
+    /// An operator with all its inputs asks for its device.
+    Asks(usize),
+    /// A device takes the next operator of its queue, if it is idle.
+    TakesNext(usize),
+    /// An operator, which has its device, starts.
+    Starts(usize),
 }
 
 #[derive(Debug, Default)]
@@ -48,10 +65,10 @@ struct Player<'a> {
     step: &'a Step,
     precedence: &'a Precedence,
     now: Time,
-    /// The last sequence number.
+    /// Number of the last event.
     numbered: usize,
-    /// Running tasks by end time, ties by the order in which they started.
-    ends: BTreeMap<(Time, usize), Task>,
+    /// Events by time, ties by number.
+    to_come: BTreeMap<(Time, usize), Event>,
     /// Number of tensors that each operator still waits for.
     lacks: Vec<usize>,
     devices: Vec<Device>,
@@ -64,60 +81,69 @@ impl Player<'_> {
         self.numbered
     }
 
-    /// Starts a task; even a task of zero duration ends in its turn.
-    fn start(&mut self, task: Task, seconds: f64) {
+    /// Schedules an event after some seconds, behind all that are scheduled for that time already.
+    fn plan(&mut self, seconds: f64, event: Event) {
+        let turn = (Time(self.now.0 + seconds), self.number());
+        self.to_come.insert(turn, event);
+    }
+
+    fn starts(&mut self, task: Task, seconds: f64) {
         self.moments.push(Moment::Starts(task));
-        let end = (Time(self.now.0 + seconds), self.number());
-        self.ends.insert(end, task);
+        self.plan(seconds, Event::Ends(task));
     }
 
-    fn end(&mut self, task: Task) {
-        self.moments.push(Moment::Ends(task));
-        match task {
-            Task::Operator(operator) => self.operator_ends(operator),
-            Task::Transfer(transfer) => self.arrives(transfer),
-        }
-    }
-
-    fn operator_ends(&mut self, operator: usize) {
+    fn happens(&mut self, event: Event) {
         let step = self.step;
-        let device = step.device_of[operator];
-        self.devices[device].is_busy = false;
-        self.start_next(device);
-        for &tensor in &step.makes[operator] {
-            for &transfer in &step.made[tensor].transfers {
-                self.start(Task::Transfer(transfer), step.transfers[transfer].seconds);
+        match event {
+            Event::Ends(task) => {
+                self.moments.push(Moment::Ends(task));
+                match task {
+                    Task::Operator(operator) => {
+                        let device = step.device_of[operator];
+                        self.devices[device].is_busy = false;
+                        self.plan(0.0, Event::TakesNext(device));
+                        self.plan(0.0, Event::Sends(operator));
+                    }
+                    Task::Transfer(transfer) => self.plan(0.0, Event::Arrives(transfer)),
+                }
             }
+            Event::Sends(operator) => {
+                for &transfer in step.makes[operator].iter().flat_map(|&tensor| &step.made[tensor].transfers)
+                {
+                    self.starts(Task::Transfer(transfer), step.transfers[transfer].seconds);
+                }
+            }
+            Event::Arrives(transfer) => {
+                for &reader in &step.transfers[transfer].readers {
+                    self.lacks[reader] -= 1;
+                    if self.lacks[reader] == 0 {
+                        self.plan(0.0, Event::Asks(reader));
+                    }
+                }
+            }
+            Event::Asks(operator) => {
+                let turn = match self.precedence {
+                    Precedence::ByTime => self.number(),
+                    Precedence::ByRank(ranks) => ranks[operator],
+                };
+                let device = step.device_of[operator];
+                self.devices[device].queue.insert((turn, operator));
+                self.take_next(device);
+            }
+            Event::TakesNext(device) => self.take_next(device),
+            Event::Starts(operator) => self.starts(Task::Operator(operator), step.seconds[operator]),
         }
     }
 
-    fn arrives(&mut self, transfer: usize) {
-        for &reader in &self.step.transfers[transfer].readers {
-            self.lacks[reader] -= 1;
-            if self.lacks[reader] == 0 {
-                self.is_ready(reader);
-            }
-        }
-    }
-
-    fn is_ready(&mut self, operator: usize) {
-        let turn = match self.precedence {
-            Precedence::ByTime => self.number(),
-            Precedence::ByRank(ranks) => ranks[operator],
-        };
-        let device = self.step.device_of[operator];
-        self.devices[device].queue.insert((turn, operator));
-        self.start_next(device);
-    }
-
-    fn start_next(&mut self, device: usize) {
+    /// Gives an idle device to the first operator of its queue.
+    fn take_next(&mut self, device: usize) {
         let about = &mut self.devices[device];
         if about.is_busy {
             return;
         }
         if let Some((_, operator)) = about.queue.pop_first() {
             about.is_busy = true;
-            self.start(Task::Operator(operator), self.step.seconds[operator]);
+            self.plan(0.0, Event::Starts(operator));
         }
     }
 }

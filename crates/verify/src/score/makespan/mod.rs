@@ -25,12 +25,15 @@
 //! - A tensor is sent to each reader separately and concurrently, each transfer taking the seconds above. On
 //!   the producer's device, one transfer makes it available to all readers at once; it takes the seconds on
 //!   the diagonal of the matrix, or no time without a matrix.
-//! - Tasks end one by one, by time, then in the order in which they started; a task of zero duration also
-//!   waits for its turn. Operators that one event makes ready become ready one by one, in document order. An
-//!   idle device starts a ready operator immediately, without waiting for others to become ready; otherwise
-//!   operators queue for it by priority, or in the order in which they became ready.
-//! - When an operator ends, its device starts the next one; then its tensors are sent, in document order,
-//!   each to its readers in the order in which the tensor names them.
+//! - Everything happens one by one, by time, then in the order in which it was scheduled. A task that ends schedules what
+//!   follows at the same time, behind what is scheduled for that time already: the end of an operator that its device
+//!   takes the next one and then that its tensors are sent, the end of a transfer that its readers have the tensor, the
+//!   last tensor of an operator that it asks for its device (operators that one transfer makes ready in document order),
+//!   and a device that takes an operator the start of that. A task of zero duration ends in its turn as well.
+//! - An idle device takes an operator that asks for it immediately, without waiting for others; otherwise operators
+//!   queue for it by priority, or in the order in which they asked.
+//! - The tensors of an operator are sent in document order, each to its readers in the order in which the tensor names
+//!   them.
 //! - Memory is held as with ports. There are no ports to be loaded, so the communication time of every device
 //!   is zero.
 //!

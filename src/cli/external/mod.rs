@@ -2,36 +2,34 @@
 //!
 //! The command gets the path of a problem document as its last argument and writes a plan to standard output, in any
 //! notation that `check` reads. The independent checker evaluates the plan. A command that fails, or whose plan is
-//! infeasible, has no plan, with the reason.
+//! infeasible, has no plan, with the reason. [`process`] runs it, and [`descendants`] ends whatever it leaves behind.
 
-use std::fs::{self, File};
-use std::io;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::Duration;
+mod descendants;
+mod process;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
 
 use serde::Deserialize;
 use stagewright::core::bound::strongest_before;
 use stagewright::core::document::{PROBLEM_SCHEMA, ProblemDocument};
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::Problem;
-use stagewright::core::solver::{Context, Event, Plan, Solution, SolveError, Solver, Status, StopReason};
+use stagewright::core::solver::{Context, Event, Plan, Solution, SolveError, Solver, Status};
 use stagewright::core::tolerance;
 use stagewright::formats::{Format, Imported, PlanFile};
 use stagewright::placement::placement;
 
 use super::error::{CliError, Result};
 use super::given::judge;
+pub(crate) use descendants::end_adopted;
 
 /// Start of the name of such a solver.
 pub(crate) const PREFIX: &str = "exec:";
 
-/// Time beyond the limit, for a command to start and to write its plan.
-const GRACE: Duration = Duration::from_secs(5);
-
-/// Interval at which a running command is looked at.
-const POLL: Duration = Duration::from_millis(5);
+/// Maximum number of characters of a reason.
+const LONGEST_REASON: usize = 200;
 
 /// A command that solves problems.
 #[derive(Debug, Clone, Deserialize)]
@@ -79,8 +77,7 @@ impl External {
 
     /// Runs the command, and returns its plan or the reason why there is none.
     fn plan(&self, problem: &Problem, context: &Context<'_>) -> Result<Plan, String> {
-        let place = tempfile::tempdir().map_err(|error| format!("no folder for the problem: {error}"))?;
-        let output = self.run(place.path(), &document(problem, context), context)?;
+        let output = self.run(&document(problem, context), context)?;
         let (graph, cluster) = (problem.graph().document(), problem.cluster().document());
         let unreadable = |cause: String| format!("its plan cannot be read: {cause}");
         let imported = Imported { graph: graph.clone(), format: Format::Native, ids: None };
@@ -101,71 +98,29 @@ impl External {
         }
     }
 
-    /// Runs the command on a problem, and returns what it wrote.
-    fn run(&self, place: &Path, problem: &ProblemDocument, context: &Context<'_>) -> Result<Vec<u8>, String> {
-        let failed = |error: io::Error| format!("no file for the problem: {error}");
-        let [input, output, story] = ["problem.json", "plan", "errors"].map(|name| place.join(name));
+    /// Runs the command on a problem, and returns what it wrote to standard output.
+    fn run(&self, problem: &ProblemDocument, context: &Context<'_>) -> Result<Vec<u8>, String> {
+        let place = tempfile::tempdir().map_err(|error| format!("no folder for the problem: {error}"))?;
+        let input = place.path().join("problem.json");
         let text = serde_json::to_vec(problem).map_err(|error| error.to_string())?;
-        fs::write(&input, text).map_err(failed)?;
+        fs::write(&input, text).map_err(|error| format!("no file for the problem: {error}"))?;
         let name = self.command.first().map_or("", String::as_str);
         let mut command = Command::new(name);
-        command
-            .args(self.command.iter().skip(1))
-            .arg(&input)
-            .stdin(Stdio::null())
-            // Files, since a process that stays behind could keep a pipe open.
-            .stdout(File::create(&output).map_err(failed)?)
-            .stderr(File::create(&story).map_err(failed)?);
+        command.args(self.command.iter().skip(1)).arg(&input);
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let child = command.spawn().map_err(|error| format!("cannot start `{name}`: {error}"))?;
-        let ended = wait(child, context).map_err(|error| format!("`{name}` was lost: {error}"))?;
-        match ended {
-            Ok(status) if status.success() => fs::read(&output).map_err(failed),
-            Ok(status) => {
-                let story = fs::read(&story).unwrap_or_default();
-                let story = String::from_utf8_lossy(&story);
-                let last = story.lines().rev().find(|line| !line.trim().is_empty());
-                let last = last.map(|line| format!(": {}", line.trim())).unwrap_or_default();
-                Err(match status.code() {
-                    Some(code) => format!("exit code {code}{last}"),
-                    None => format!("{status}{last}"),
-                })
-            }
-            Err(StopReason::Interrupted) => Err("interrupted".into()),
-            Err(_) => Err(format!("no plan within the time limit and {} s", GRACE.as_secs())),
-        }
+        process::output(name, &mut command, context)
     }
 }
 
-/// Waits for a process until the time limit and the grace are over. Then it is killed with all that it started.
-fn wait(mut child: Child, context: &Context<'_>) -> io::Result<Result<ExitStatus, StopReason>> {
-    let limit = context.limits.time.map(|limit| limit.saturating_add(GRACE));
-    let ended = loop {
-        if let Some(status) = child.try_wait()? {
-            break Ok(status);
-        }
-        if context.stop().is_interrupted() {
-            break Err(StopReason::Interrupted);
-        }
-        if limit.is_some_and(|limit| context.elapsed() >= limit) {
-            break Err(StopReason::Time);
-        }
-        thread::sleep(POLL);
-    };
-    #[cfg(unix)]
-    if let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
-        // A group without processes needs no signal.
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+/// A reason on one line of limited length: it may quote whatever the command wrote.
+fn shortened(reason: &str) -> String {
+    let line = reason.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    match line.char_indices().nth(LONGEST_REASON) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
     }
-    if ended.is_err() {
-        let _ = child.kill();
-        child.wait()?;
-    }
-    Ok(ended)
 }
 
 fn document(problem: &Problem, context: &Context<'_>) -> ProblemDocument {
@@ -210,7 +165,9 @@ impl Solver for External {
                 context.emit(Event::Incumbent { value: plan.value() });
                 Solution::with_plan(self.name(), plan, bound, stop)
             }
-            Err(reason) => Solution::without_plan(self.name(), Status::Unknown, bound, stop, reason),
+            Err(reason) => {
+                Solution::without_plan(self.name(), Status::Unknown, bound, stop, shortened(&reason))
+            }
         })
     }
 }

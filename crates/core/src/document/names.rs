@@ -1,0 +1,43 @@
+//! Names in plan documents that are texts there because new ones may come: sources of lower bounds and reasons to stop.
+//!
+//! Whatever writes a plan uses these names, and the checker accepts no other.
+
+/// Sources of the lower bound of a plan: bounds of their own, and searches that prove one.
+pub const BOUND_SOURCES: &[&str] = &[
+    "none",
+    "trivial",
+    "fluid",
+    "heaviest-unit",
+    "critical-path",
+    "one-machine",
+    "energetic",
+    "windows",
+    "segments",
+    "destructive",
+    "anchored",
+    "anchored-fluid",
+    "boundary-cuts",
+    "call-chains",
+    "longest-path",
+    "column-generation",
+    "milp",
+    "branch-and-bound",
+    "branch-and-price",
+    "exhausted",
+];
+
+/// Sources of the bound on a worst case or a regret, beside [`BOUND_SOURCES`].
+pub const ROBUST_BOUND_SOURCES: &[&str] = &[
+    "an average of scenarios",
+    "the nominal bound, scaled to the average of all scenarios",
+    "a regret is at least zero",
+];
+
+/// Sources of the lower bound of a joint plan.
+pub const JOINT_BOUND_SOURCES: &[&str] = &["none", "joint", "threshold"];
+
+/// Sources of the lower bound of a strategy plan.
+pub const STRATEGY_BOUND_SOURCES: &[&str] = &["none", "lagrangian", "branch-and-bound"];
+
+/// Reasons why a search stopped before a proof.
+pub const STOP_REASONS: &[&str] = &["time", "memory", "gap", "interrupted"];

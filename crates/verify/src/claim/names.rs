@@ -1,0 +1,24 @@
+//! The names of sources and of the reason to stop are ones that there are.
+
+use stagewright_core::document::{BOUND_SOURCES, PlanDocument, ROBUST_BOUND_SOURCES, STOP_REASONS};
+
+use crate::violation::{Findings, Subject, ViolationKind};
+
+/// Reports names that nothing has.
+pub(crate) fn check(plan: &PlanDocument, findings: &mut Findings) {
+    let mut report = |kind, what: &str, name: &str| {
+        findings.push(kind, Subject::Plan, || format!("{what} is `{name}`, which does not exist"));
+    };
+    if !BOUND_SOURCES.contains(&&*plan.bound.source) {
+        report(ViolationKind::Bound, "the source of the bound", &plan.bound.source);
+    }
+    let of_robust = plan.robust.as_ref().map(|robust| &robust.source);
+    for source in of_robust.into_iter().chain(plan.regret.as_ref().map(|regret| &regret.source)) {
+        if ![BOUND_SOURCES, ROBUST_BOUND_SOURCES].concat().contains(&&**source) {
+            report(ViolationKind::Robust, "the source of a bound on the worst case", source);
+        }
+    }
+    if let Some(reason) = plan.stop.as_deref().filter(|reason| !STOP_REASONS.contains(reason)) {
+        report(ViolationKind::Status, "the reason to stop", reason);
+    }
+}

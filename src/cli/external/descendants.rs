@@ -1,0 +1,141 @@
+//! Everything that a command started, and its end.
+//!
+//! A command is a process group of its own, which ends as one. A process that has left the group (`setsid`), or that lost
+//! its parent (a double fork), is not in it. On Linux this process therefore adopts orphans (it is a *subreaper*): whatever
+//! a command does, each process that it started is a child of this one as soon as those in between are gone. So all
+//! children are killed until there are none. No process escapes by ignoring signals or closing descriptors. A number
+//! cannot mean another process meanwhile, since a child keeps its number until this process has waited for it.
+//!
+//! On other systems only the group is ended. Nowhere does this reach what another service starts on behalf of a command,
+//! nor what is left if this process itself is killed.
+
+use std::process::{Child, Command};
+
+/// Makes a command a process group of its own, and this process the one that adopts what it leaves behind.
+pub(super) fn adopt(command: &mut Command) {
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(command, 0);
+    // Without it, as on other systems, only the group is ended.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    #[cfg(not(unix))]
+    let _ = command;
+}
+
+/// Ends a command with everything that it started. Returns whether something is left that cannot be killed.
+pub(super) fn end(child: &mut Child) -> bool {
+    #[cfg(unix)]
+    if let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
+        // A group without processes needs no signal.
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    #[cfg(target_os = "linux")]
+    {
+        linux::end_children()
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = child.kill();
+        let _ = child.wait();
+        false
+    }
+}
+
+/// Ends all children of this process, if it adopts orphans. Returns whether something is left that cannot be killed.
+pub(crate) fn end_adopted() -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        matches!(rustix::process::child_subreaper(), Ok(Some(_))) && linux::end_children()
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        false
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::fs;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
+
+    /// Time for processes to disappear after they are killed. Only one that the kernel holds, or that runs for another
+    /// user, takes longer.
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    /// Interval at which children that are being killed are looked at.
+    const POLL: Duration = Duration::from_millis(1);
+
+    /// Kills the children of this process, and those that it adopts thereby, until there are none. Returns whether some
+    /// are left.
+    pub(super) fn end_children() -> bool {
+        let began = Instant::now();
+        loop {
+            for child in children() {
+                let _ = kill_process(child, Signal::KILL);
+            }
+            loop {
+                match wait(WaitOptions::NOHANG) {
+                    Ok(Some(_)) => {}
+                    Ok(None) => break,
+                    // There are no children.
+                    Err(_) => return false,
+                }
+            }
+            if began.elapsed() >= PATIENCE {
+                return true;
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    /// The children of this process, from the kernel's list, or where the kernel has none, from all processes.
+    pub(super) fn children() -> Vec<Pid> {
+        listed().unwrap_or_else(found)
+    }
+
+    /// The lists of children of all threads.
+    pub(super) fn listed() -> Option<Vec<Pid>> {
+        let mut children = Vec::new();
+        for thread in fs::read_dir("/proc/self/task").ok()?.filter_map(Result::ok) {
+            // A thread may have ended since.
+            let Ok(list) = fs::read_to_string(thread.path().join("children")) else { continue };
+            children.push(list);
+        }
+        let pids = |list: &String| list.split_whitespace().filter_map(pid).collect::<Vec<_>>();
+        (!children.is_empty()).then(|| children.iter().flat_map(pids).collect())
+    }
+
+    /// Processes whose parent this one is.
+    pub(super) fn found() -> Vec<Pid> {
+        let is_child = |pid: &Pid| {
+            let about = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            // The name before the last parenthesis may contain anything; the state and the parent follow.
+            let parent = about.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1));
+            parent.and_then(self::pid) == Some(getpid())
+        };
+        let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+        processes.filter_map(|process| pid(process.file_name().to_str()?)).filter(is_child).collect()
+    }
+
+    fn pid(text: &str) -> Option<Pid> {
+        text.parse().ok().and_then(Pid::from_raw)
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::linux::{found, listed};
+
+    #[test]
+    fn both_ways_find_a_child() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("it starts");
+        let process = rustix::process::Pid::from_raw(child.id().cast_signed()).expect("a number");
+        assert!(found().contains(&process));
+        assert!(listed().is_none_or(|children| children.contains(&process)));
+        child.kill().expect("it runs");
+        child.wait().expect("it is a child");
+    }
+}

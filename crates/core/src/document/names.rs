@@ -12,6 +12,7 @@ pub const BOUND_SOURCES: &[&str] = &[
     "one-machine",
     "energetic",
     "windows",
+    "memory",
     "segments",
     "destructive",
     "anchored",
@@ -23,6 +24,7 @@ pub const BOUND_SOURCES: &[&str] = &[
     "milp",
     "branch-and-bound",
     "branch-and-price",
+    "search",
     "exhausted",
 ];
 

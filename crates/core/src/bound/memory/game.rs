@@ -207,7 +207,7 @@ impl Game {
             fluid::Column { devices: column.store.devices, seconds: seconds.collect() }
         };
         let columns: Vec<fluid::Column> = self.columns.iter().enumerate().map(column).collect();
-        let (_, shares) = divided_quickly(&columns)?;
+        let (_, shares) = divided_quickly(&columns, &self.stop)?;
         self.at(shares, vec![0.0; width])
     }
 

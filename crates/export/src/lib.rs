@@ -59,7 +59,7 @@ pub struct Target {
     pub limits: &'static str,
     /// Writes a plan, or returns the reason why it cannot.
     pub write: fn(&Placed) -> Result<Export>,
-    /// What it makes of the parts of a plan that are not in the text.
+    /// What becomes of the parts of a plan that are not in the text.
     runtime: Runtime,
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Runtime {
 pub(crate) enum Passes {
     /// The forward pass.
     Forward,
-    /// Those of the model.
+    /// The passes of the model.
     Given,
     /// A training step, whatever the model has.
     Training,
@@ -68,9 +68,9 @@ pub(crate) const COPIED: &str = "each of them has a copy";
 /// The pipeline schedules of a runtime.
 #[derive(Debug)]
 pub(crate) enum Schedules {
-    /// These, each with its name there.
+    /// A list of schedules.
     Of {
-        /// Their names.
+        /// Names in the runtime.
         names: &'static [(Schedule, &'static str)],
         /// How a schedule of this name is given, with a number of microbatches.
         usage: fn(&str, u32) -> String,
@@ -135,9 +135,11 @@ impl Target {
                 .devices
                 .iter()
                 .any(|device| device.document.calls.as_ref().is_some_and(|calls| calls.len() > 1));
-            let drawn = [(calls, "calls"), (placed.plan.priority.is_some(), "priorities")];
-            let missing = drawn.into_iter().filter_map(|(has, what)| has.then_some(what));
-            export.notes.extend(missing.map(|what| format!("{what} are not drawn")));
+            let ordered = placed.plan.priority.is_some();
+            export.notes.extend(calls.then(|| "the calls of each device are not drawn".into()));
+            export
+                .notes
+                .extend(ordered.then(|| "the order of the operators on a device is not drawn".into()));
         } else if placed.plan.priority.is_some() {
             let note = "the runtime, not the plan, determines the order of the operators on a device";
             export.notes.push(note.into());

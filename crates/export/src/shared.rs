@@ -10,11 +10,11 @@ use super::placed::Placed;
 /// A parameter of the model with readers on several devices.
 #[derive(Debug)]
 pub struct Shared<'a> {
-    /// Its entry in the model.
+    /// Entry of the parameter in the model.
     pub document: &'a ParameterDocument,
-    /// Its readers, of all passes, in the order of the model.
+    /// Readers of all passes, in the order of the model, as indices into [`Placed::operators`].
     pub readers: Vec<usize>,
-    /// The first reader on every device that holds it, in the order of the model.
+    /// The first reader on every device that holds it, in the order of the devices.
     firsts: Vec<usize>,
 }
 
@@ -50,8 +50,7 @@ pub fn shared<'a>(placed: &Placed<'a>) -> Vec<Shared<'a>> {
         for &reader in &readers {
             first.entry(placed.operators[reader].device).or_insert(reader);
         }
-        let mut firsts: Vec<usize> = first.into_values().collect();
-        firsts.sort_unstable();
+        let firsts: Vec<usize> = first.into_values().collect();
         (firsts.len() > 1).then_some(Shared { document, readers, firsts })
     };
     graph.parameters().iter().enumerate().filter_map(of_several).collect()

@@ -17,7 +17,7 @@ use crate::{ExportError, Result};
 pub struct Joint<'a> {
     /// Samples of a batch, over all copies.
     pub global_batch: u64,
-    /// The options that its figures are for.
+    /// Options that the figures of the plan are for.
     pub options: Option<&'a ModelOptionsDocument>,
     /// What all stages have in common.
     pub execution: &'a JointExecutionDocument,

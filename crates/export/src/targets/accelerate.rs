@@ -36,7 +36,7 @@ pub(super) static TARGET: Target = Target {
                  model, and sum the gradients of its copies before every update",
             ),
             weight: "Accelerate ties copies again, on one device: untie it in the model",
-            constant: "Accelerate has them once, and copies them to their readers at every call",
+            constant: "Accelerate has one copy, and moves it to every reader at every call",
         },
         schedules: Schedules::Own("Accelerate runs one device after the other"),
     },

@@ -103,7 +103,7 @@ fn write(placed: &Placed) -> Result<Export> {
         .also((!weights.is_empty()).then(|| {
             let weights = shown_first(&weights, weights.len());
             format!(
-                "{weights}: make the layers in TIED of TiedLayerSpecs, whose copies DeepSpeed keeps equal"
+                "{weights}: the copies are separate parameters unless the layers in TIED are TiedLayerSpecs, whose gradients DeepSpeed sums"
             )
         }))
         .also(sequence.outside(placed))

@@ -29,10 +29,10 @@ pub(super) static TARGET: Target = Target {
         overlaps: false,
         sharing: Sharing {
             trained: Trained::Noted(
-                "the plan synchronises its gradient, and OpenVINO has it once, with its first reader",
+                "the plan synchronises its gradient, and OpenVINO has one copy, with the first reader",
             ),
-            weight: "OpenVINO has it once, with its first reader",
-            constant: "OpenVINO has them once, with their first reader",
+            weight: "OpenVINO has one copy, with the first reader",
+            constant: "OpenVINO has one copy, with the first reader",
         },
         schedules: Schedules::Own("OpenVINO runs one device after the other"),
     },

@@ -25,7 +25,7 @@ pub(super) static TARGET: Target = Target {
         passes: Passes::Training,
         overlaps: true,
         sharing: Sharing {
-            trained: Trained::Refused("PipeDream trains a copy of it in every stage, without a word"),
+            trained: Trained::Refused("PipeDream would train separate copies of it"),
             weight: COPIED,
             constant: COPIED,
         },

@@ -645,11 +645,10 @@ REFUSED = {("whisper", "accelerate"): "E013"}
 FOLDED = {"resnet-50-qdq", "llama-4-bit"}
 
 
-def constants(file):
-    """The parameters and constants that a graph document lists; no names if it is no document."""
-    if not file.endswith(".json.gz"):
-        return set()
-    with gzip.open(file) as opened:
+def constants(file, batch):
+    """The parameters and constants that a model lists: those that its export folded are no tensors of the module."""
+    run("convert", file, path("native.json"), *batch)
+    with open(path("native.json"), encoding="utf-8") as opened:
         return {parameter["name"] for parameter in json.load(opened).get("parameters", [])}
 
 
@@ -669,7 +668,7 @@ def check_data_models():
             assert (name, target) not in REFUSED
             named = json.loads(text) if target == "accelerate" else module(text)["split_spec"]
             tensors = set(model.state_dict(keep_vars=True)) | {name for name, _ in model.named_buffers()}
-            absent = [key for key in named if key not in modules and key not in tensors | constants(file)]
+            absent = [key for key in named if key not in modules and key not in tensors | constants(file, batch)]
             assert not absent, (name, target, absent)
             if target == "accelerate" and name not in FOLDED:
                 check_device_map(model, named)
@@ -918,6 +917,39 @@ def check_deepspeed():
     print(f"deepspeed {deepspeed.__version__}: PipelineModule divides {len(defined['LAYERS'])} layers at {parts}")
 
 
+def check_deepspeed_tied():
+    """The subclass takes a tied weight of two stages as TiedLayerSpecs of one key, and as nothing else."""
+    import deepspeed
+    import torch
+    from deepspeed.pipe import LayerSpec, TiedLayerSpec
+    from deepspeed.runtime.pipe.topology import PipeDataParallelTopology
+
+    where = cluster(("acc", 2, False, 1e9))
+    text, _ = exported(tied_document(), where, "deepspeed", "--solver", "equal-time")
+    defined = module(text)
+    assert defined["TIED"] == {"0.weight": [["0"], ["3"]]}, text
+    planned = defined["PlannedPipelineModule"]
+
+    def divided(first, last):
+        pipe = planned.__new__(planned)
+        torch.nn.Module.__init__(pipe)
+        pipe._topo = PipeDataParallelTopology(num_pp=2, num_dp=1)
+        pipe._layer_specs = [first, torch.nn.Identity(), torch.nn.Identity(), last]
+        pipe.global_rank, pipe.num_stages = 0, 2
+        pipe._partition_layers()
+
+    tied = [TiedLayerSpec(key, torch.nn.Linear, 8, 8) for key in ("embed", "embed", "other")]
+    divided(tied[0], tied[1])
+    for first, last in [(tied[0], tied[2]), (tied[0], LayerSpec(torch.nn.Linear, 8, 8)), (torch.nn.Linear(8, 8), torch.nn.Linear(8, 8))]:
+        try:
+            divided(first, last)
+        except ValueError as error:
+            assert "0.weight" in str(error), error
+            continue
+        raise AssertionError("layers that are not tied are taken")
+    print(f"deepspeed {deepspeed.__version__}: {defined['TIED']} is taken as TiedLayerSpecs of one key alone")
+
+
 def check_torchtitan():
     """Every parameter of torchtitan's own Llama is in one stage; a name that it lacks would lose them silently."""
     import importlib.metadata
@@ -973,6 +1005,7 @@ CHECKS = [
     ("torchgpipe", check_torchgpipe_models, ["torchgpipe"]),
     ("torchgpipe", check_torchgpipe_tied, ["torchgpipe"]),
     ("deepspeed", check_deepspeed, ["deepspeed"]),
+    ("deepspeed", check_deepspeed_tied, ["deepspeed"]),
     ("torchtitan", check_torchtitan, ["torchtitan"]),
     ("megatron", check_megatron, ["megatron", "megatron-layers"]),
     ("vllm", check_vllm, ["vllm"]),

@@ -118,7 +118,8 @@ mod tests {
             let output = port(9, "FP32", &SHAPE);
             let mut before = self.layer("Parameter", r#"element_type="f32""#, &[], &output);
             for &constant in constants {
-                let inputs = [(before, "FP32", &SHAPE[..]), (constant, "FP32", &SHAPE)];
+                let inputs: [(usize, &str, &[u64]); 2] =
+                    [(before, "FP32", &SHAPE), (constant, "FP32", &SHAPE)];
                 before = self.layer("Add", "", &inputs, &output);
             }
             let Model(_, layers, edges) = self;
@@ -147,7 +148,7 @@ mod tests {
         let expanded = ["numpy", "numpy", "explicit"].map(|mode| {
             let row = model.constant("FP32", &[1, 64], r#"offset="0""#, 256);
             let shape = model.constant("I64", &[2], r#"offset="256""#, 16);
-            let inputs = [(row, "FP32", &[1, 64][..]), (shape, "I64", &[2])];
+            let inputs: [(usize, &str, &[u64]); 2] = [(row, "FP32", &[1, 64]), (shape, "I64", &[2])];
             model.layer("Broadcast", &format!(r#"mode="{mode}""#), &inputs, &port(9, "FP32", &SHAPE))
         });
         // The row, and what its two expansions have beyond it.

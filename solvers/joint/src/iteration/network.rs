@@ -210,7 +210,9 @@ impl<'g> Network<'g> {
         for tensor in 0..self.tensors() {
             let producer = self.producer[tensor];
             let is_read_inside = self.consumers[tensor].iter().any(|&reader| self.is_inner[reader]);
-            self.is_kept[tensor] = self.is_inner[producer] || (is_read_inside && is_side[producer]);
+            let is_gradient = self.consumers[tensor].iter().any(|&reader| self.pass(reader) == Pass::Update);
+            self.is_kept[tensor] =
+                !is_gradient && (self.is_inner[producer] || (is_read_inside && is_side[producer]));
         }
     }
 

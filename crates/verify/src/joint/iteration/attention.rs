@@ -67,7 +67,9 @@ impl Attention {
             .tensors
             .iter()
             .map(|tensor| {
+                let is_gradient = tensor.consumers.iter().any(|&reader| graph.pass(reader) == Pass::Update);
                 (is_inside[tensor.producer] || belongs[tensor.producer])
+                    && !is_gradient
                     && tensor.pins().any(|operator| is_inside[operator])
             })
             .collect();

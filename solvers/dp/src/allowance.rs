@@ -79,6 +79,11 @@ impl<'a> Allowance<'a> {
         }
     }
 
+    /// Checks the clock alone.
+    pub(crate) fn check_clock(&self) -> Result<(), Halt> {
+        self.stop.reason().map_or(Ok(()), |reason| Err(Halt::Stop(reason)))
+    }
+
     /// Bytes that a task may accumulate between two calls of [`Allowance::spend`]: a small fraction of the bytes
     /// available.
     pub(crate) fn bytes_between_checks(&self) -> u64 {

@@ -24,8 +24,10 @@ use crate::lattice::{Lattice, LocalNet, Position};
 use crate::stage::{Arrival, Demands, Found, Ideal, Rules, Source, StageSums};
 use crate::window::Measures;
 
-/// Steps between two checks of the clock.
+/// Steps between two checks of the clock and of the allowance.
 const STEPS_BETWEEN_CHECKS: u64 = 4096;
+/// Number of units from which every step checks it: what a stage of many units needs takes milliseconds to work out.
+const MANY_UNITS: usize = 2048;
 /// Number of moves that take about as long as one superset.
 const MOVES_PER_STEP: u64 = 8;
 
@@ -227,6 +229,8 @@ impl<'a> Walker<'a> {
                 self.steps += unspent;
                 let allowance = self.rules.allowance;
                 halt = allowance.spend(std::mem::take(&mut unspent), 0).and(allowance.hold(self.bytes()));
+            } else if lattice.len >= MANY_UNITS {
+                halt = self.rules.allowance.check_clock();
             }
             match self.try_add(top, unit, pool, demands) {
                 Added::Yes => halt = halt.and(self.report(pool, demands, emit)),

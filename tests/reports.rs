@@ -29,9 +29,9 @@ impl Observer for Heard {
     fn event(&mut self, event: &Event) -> ControlFlow<()> {
         match event {
             Event::Incumbent { value } => self.values.push(*value),
-            Event::Bound { value, source } => {
+            Event::Bound { value, source, .. } => {
                 self.bounds.push(*value);
-                self.sources.push(source);
+                self.sources.push(*source);
             }
             _ => {}
         }

@@ -223,7 +223,9 @@ impl Runtime {
         let count = placed.operators.iter().filter(|operator| !operator.is_forward()).count();
         (self.passes == Passes::Forward && count > 0).then(|| {
             let name = self.name;
-            format!("{name} runs the forward pass alone: {count} operators of the backward pass and the update are left out")
+            format!(
+                "{name} runs the forward pass alone: {count} operators of the backward pass and the update are left out"
+            )
         })
     }
 }

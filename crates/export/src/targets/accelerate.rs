@@ -74,6 +74,9 @@ fn tensors(placed: &Placed, map: &[Assigned]) -> Option<String> {
     let names: Vec<String> = named.cloned().collect();
     (!names.is_empty()).then(|| {
         let names = shown_first(&names, names.len());
-        format!("tensors that a divided module holds itself: {names}; Accelerate ignores those that the model does not have")
+        format!(
+            "keys of tensors, not of modules: {names}; Accelerate ignores those that the model does not have, such as \
+             constants"
+        )
     })
 }

@@ -62,7 +62,7 @@ fn no_output_goes_over_an_input() {
         cases.push(([&["costs", "apply", &model, "--out", input][..], &around].concat(), input));
     }
     let of_plan = ["--cluster", &cluster];
-    cases.extend([
+    let others: [(Vec<&str>, &str); 13] = [
         ([&["plan", &model, "--start", &plan, "--out", &plan][..], &of_plan].concat(), &*plan),
         ([&["simulate", &model, &plan, "--trace", &plan][..], &of_plan].concat(), &plan),
         ([&["simulate", &model, &plan, "--trace", &model][..], &of_plan].concat(), &model),
@@ -76,7 +76,8 @@ fn no_output_goes_over_an_input() {
         (vec!["costs", "import", &costs, "--out", &costs], &costs),
         (vec!["bench", &suite, "--out-csv", &suite], &suite),
         (vec!["bench", &suite, "--out-markdown", &model], &model),
-    ]);
+    ];
+    cases.extend(others);
     for (arguments, input) in cases {
         let kept = before(input);
         refused(&arguments, "error[U001]: ", "which the command reads");
@@ -193,7 +194,7 @@ fn a_model_with_its_weights_may_be_larger() {
     let output = run(&["convert", &place.display().to_string(), &out]);
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     let model: Value = serde_json::from_slice(&fs::read(&out).expect("written")).expect("JSON");
-    assert_eq!(model["operators"][0]["parameter_bytes"], json!(3_u64 << 30));
+    assert_eq!(model["operators"][0]["parameter_bytes"].as_f64(), Some(3.0 * 1024.0 * 1024.0 * 1024.0));
 }
 
 #[test]
@@ -211,8 +212,7 @@ fn a_size_without_a_unit_is_refused() {
 
 /// Whether a text shows a figure that is not finite.
 fn has_infinity(text: &str) -> bool {
-    let words = text.split(|c: char| !c.is_alphanumeric());
-    words.into_iter().any(|word| matches!(word, "inf" | "NaN" | "Infinity"))
+    text.split(|c: char| !c.is_alphanumeric()).any(|word| matches!(word, "inf" | "NaN" | "Infinity"))
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn the_reference_inputs_are_read_as_they_are_meant() {
         let all = operators.as_array().expect("a list");
         all.iter().find(|operator| operator["name"] == name).cloned().unwrap_or_default()
     };
-    assert_eq!(named("second/product")["flop"], json!(524_288));
+    assert_eq!(named("second/product")["flop"].as_f64(), Some(524_288.0));
     let branch = shared("reports/13-omitted-input-and-branch/model.onnx").expect("it is there");
     let graph = graph(&branch);
     let sum = |field: &str| -> f64 {

@@ -210,7 +210,7 @@ mod tests {
             pair.objective = rules.into();
         }));
         assert!(refused("synchronise", |pair| {
-            pair.operator.parameter_bytes = 1e200;
+            pair.operator.parameter_bytes = 1e199;
             pair.cluster.kinds[0].link = Some(LinkDocument { latency_s: 0.0, bandwidth: 1e-200 });
         }));
     }

@@ -91,6 +91,9 @@ pub enum Cost {
     Replicas(usize),
 }
 
+/// Name of a row or a column of a table.
+type Naming<'a> = &'a dyn Fn(usize) -> String;
+
 /// The cost tables of a graph on a cluster.
 #[derive(Debug, Clone)]
 pub struct CostTable {
@@ -162,7 +165,7 @@ impl CostTable {
         };
         let parameter = |at: usize| format!("the gradient of parameter `{}`", graph.parameters()[at].name);
         let seconds: Vec<f64> = self.seconds.iter().map(|seconds| seconds.unwrap_or(0.0)).collect();
-        let tables: [(&[f64], usize, &dyn Fn(usize) -> String, &dyn Fn(usize) -> String); 5] = [
+        let tables: [(&[f64], usize, Naming<'_>, Naming<'_>); 5] = [
             (&seconds, self.kinds, &operator, &kind),
             (&self.transfer, self.kinds, &tensor, &kind),
             (&self.uplink, self.groups, &tensor, &group),

@@ -19,7 +19,7 @@ use super::schedule::{Best, Evaluator, NOT_COMPLETED, NOT_FITTING, Schedule, sol
 /// fits: a partial schedule only estimates the memory in use.
 const SHARES: [f64; 6] = [1.0, 0.9, 0.8, 0.65, 0.5, 0.3];
 /// Share of the time after which a schedule that is to be completed in any case is completed in a hurry.
-const FILLING_SHARE: f64 = 0.75;
+const FILLING_SHARE: f64 = 0.6;
 /// Looks at a device for an operator between clock checks.
 pub(super) const BETWEEN_CHECKS: usize = 256;
 

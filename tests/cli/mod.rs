@@ -6,6 +6,7 @@ mod instances;
 mod joint;
 mod kept;
 mod limits;
+mod memory;
 mod models;
 mod outputs;
 mod placements;

@@ -1,7 +1,12 @@
 //! The bound of memory on random small problems with too little of it: against every placement, and against other bounds.
 
 use stagewright_core::bound::{Bound, CriticalPath, Fluid, HeaviestUnit, MemoryPrices, strongest_of};
-use stagewright_core::document::{Communication, Schedule, Split};
+use stagewright_core::cluster::Cluster;
+use stagewright_core::document::{
+    CLUSTER_SCHEMA, ClusterDocument, Communication, Execution, KindDocument, LinkDocument, OperatorDocument,
+    Schedule, Split,
+};
+use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::problem::Problem;
 use stagewright_testing::brute_force;
@@ -69,4 +74,62 @@ fn memory_bounds_no_latency_beyond_the_best_placement() {
     }
     println!("{attacked} {stronger} {reached}");
     assert!(attacked > 400 && stronger > 100 && reached > 30, "{attacked} {stronger} {reached}");
+}
+
+/// Experts of given bytes, 1 ms each on a card and 10 ms on a host, beside cards of some memory.
+fn experts(bytes: &[f64], cards: u32, memory: f64, objective: impl Into<Objective>) -> f64 {
+    let mut builder = GraphBuilder::new("experts");
+    for (at, &bytes) in bytes.iter().enumerate() {
+        builder.operator(OperatorDocument {
+            seconds: [("card".into(), 0.001), ("cpu".into(), 0.01)].into(),
+            parameter_bytes: bytes,
+            ..OperatorDocument::named(format!("expert{at}"))
+        });
+    }
+    let kind = |name: &str, count, memory_bytes| KindDocument {
+        server: None,
+        reserve_bytes: None,
+        name: name.into(),
+        class: name.into(),
+        count,
+        host: name == "cpu",
+        memory_bytes,
+        link: Some(LinkDocument { latency_s: 0.0, bandwidth: 1e9 }),
+        group: None,
+    };
+    let cluster = Cluster::from_document(ClusterDocument {
+        schema: CLUSTER_SCHEMA.into(),
+        name: "cards".into(),
+        classes: Default::default(),
+        kinds: vec![kind("card", cards, Some(memory)), kind("cpu", 1, None)],
+        groups: Vec::new(),
+        matrix: None,
+    });
+    let (graph, cluster) = (builder.build().expect("a graph"), cluster.expect("a cluster"));
+    let problem = Problem::new(graph, cluster, objective, Default::default()).expect("a problem");
+    assert!(MemoryPrices.applies(&problem));
+    MemoryPrices.compute(&problem).expect("a bound").value
+}
+
+#[test]
+fn experts_beyond_a_card_run_on_the_host() {
+    let makespan = || Objective::Makespan { execution: Execution::Ports };
+    let reaches = |value: f64, expected: f64| {
+        assert!(value <= expected && value >= expected * (1.0 - 2e-9), "{value} of {expected}");
+    };
+    let one = [1.0; 8];
+    for memory in [4.0, 4.5, 4.999] {
+        reaches(experts(&one, 1, memory, makespan()), 0.04);
+        reaches(experts(&one, 1, memory, Throughput { split: Split::Free, ..Default::default() }), 0.04);
+        reaches(experts(&one, 1, memory, Throughput::default()), 0.04);
+        // A host runs them side by side, but one of them has to be there.
+        reaches(experts(&one, 1, memory, Objective::Latency { calls: 1 }), 0.01);
+    }
+    // Two cards of three, and twelve: each loses a fraction that a sum of bytes would use.
+    reaches(experts(&[1.0; 12], 2, 3.7, makespan()), 0.06);
+    // Sixes of ten on cards that hold one.
+    reaches(experts(&[6.0; 5], 3, 10.0, makespan()), 0.02);
+    // Small ones beside large ones do not hide them.
+    let mixed = [[0.01; 20].as_slice(), &[1.0; 8]].concat();
+    assert!(experts(&mixed, 1, 4.5, makespan()) >= 0.04 * (1.0 - 2e-9));
 }

@@ -13,6 +13,9 @@ use crate::stop::Stop;
 /// Halvings of the interval of one rent.
 const HALVINGS: usize = 60;
 
+/// Rents that this many times exceed a target are tried: classes that fit nowhere prove any value, however slowly.
+const ENOUGH: f64 = 1024.0;
+
 /// Rounds of the ellipsoid method are this times the square of the variables.
 const ROUNDS: usize = 80;
 
@@ -82,10 +85,12 @@ impl Prices {
 }
 
 impl Game {
+    /// A game in which classes that fit nowhere should reach a target, zero without one.
     pub(super) fn new(
         stores: &[Store],
         bytes: &Keyed<ClassId, f64>,
         costs: &Keyed<ClassId, Vec<Cost>>,
+        target: f64,
         stop: &Stop,
     ) -> Game {
         let mut columns: Vec<Column> = Vec::new();
@@ -141,7 +146,8 @@ impl Game {
             let seconds = there.map(|(cost, column)| cost[0] / column.store.devices + cost[1]);
             row.count * seconds.fold(0.0, f64::max)
         };
-        game.most = game.rows.iter().zip(game.costs.chunks_exact(width.max(1))).map(most).sum();
+        let most = game.rows.iter().zip(game.costs.chunks_exact(width.max(1))).map(most).sum::<f64>();
+        game.most = most.max(ENOUGH * target);
         game
     }
 

@@ -78,12 +78,14 @@ impl Bound for MemoryPrices {
         let stores = stores(problem);
         let bytes = class_bytes(problem);
         let seconds = supported(problem, &bytes, &stores)?;
-        let solve = |form: &Form, excluded: &dyn Fn(ClassId, usize) -> bool, left: &mut usize| {
-            let (value, prices) = Game::new(&stores, &bytes, &form.costs(excluded), stop).solve(left)?;
-            Some((form.constant + value, prices))
-        };
+        let solve =
+            |form: &Form, excluded: &dyn Fn(ClassId, usize) -> bool, target: f64, left: &mut usize| {
+                let game = Game::new(&stores, &bytes, &form.costs(excluded), target, stop);
+                let (value, prices) = game.solve(left)?;
+                Some((form.constant + value, prices))
+            };
         let mut left = MAX_WORK / 2;
-        let forms = Form::all(problem, &seconds, stop, |form| solve(form, &|_, _| false, &mut left));
+        let forms = Form::all(problem, &seconds, stop, |form| solve(form, &|_, _| false, 0.0, &mut left));
         let (form, value, prices) =
             forms.into_iter().reduce(|best, other| if other.1 > best.1 { other } else { best })?;
         let times = problem.objective().repetitions();
@@ -95,7 +97,8 @@ impl Bound for MemoryPrices {
         while low < high && left > 0 && stop.reason().is_none() {
             let middle = low + (high - low) / 2;
             let below = candidates[middle];
-            let solved = solve(&form, &|class, kind| through.reaches(class, kind, below), &mut left);
+            let excluded = |class, kind| through.reaches(class, kind, below);
+            let solved = solve(&form, &excluded, below / times, &mut left);
             // Without a kind for some class, no value is smaller, whatever the prices.
             let (value, prices) = solved.unwrap_or_else(|| (f64::INFINITY, found.1.clone()));
             let value = round_down(times * value);

@@ -58,7 +58,7 @@ impl Store {
         let mut sizes: Vec<(f64, f64)> =
             merged.map(|alike| (alike[0].0, alike.iter().map(|class| class.0 * class.1).sum())).collect();
         sizes.sort_by(|a, b| b.1.total_cmp(&a.1));
-        // How many classes of a size fit into one device.
+        // The number of classes of a size that fit into one device.
         let of_sizes = sizes.iter().take(MAX_SIZES).map(|&(bytes, _)| (most / bytes).floor());
         let mut counts: Vec<f64> = FEW.into_iter().chain(of_sizes).filter(|&count| count >= 1.0).collect();
         counts.sort_unstable_by(f64::total_cmp);

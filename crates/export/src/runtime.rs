@@ -165,7 +165,7 @@ impl Runtime {
                 // On one device all schedules are the same.
                 let found = names.iter().find(|&&(known, _)| known == schedule || stages == 1);
                 let Some(&(known, name)) = found else {
-                    return Err(ExportError::Schedule { schedule: planned, rule: *rule });
+                    return Err(ExportError::Schedule { schedule: planned, rule });
                 };
                 match refusal(known, microbatches, stages).filter(|_| stages > 1) {
                     Some((rule, help)) => Err(ExportError::Microbatches { microbatches, stages, rule, help }),
@@ -193,7 +193,7 @@ impl Runtime {
             let name = parameter.document.name.clone();
             match &self.sharing.trained {
                 _ if !parameter.document.trained => constants.push(name),
-                Trained::Refused(rule) if trains => return Err(parameter.refused(placed, *rule)),
+                Trained::Refused(rule) if trains => return Err(parameter.refused(placed, rule)),
                 Trained::Written if trains => {}
                 _ => weights.entry(parameter.holders(placed)).or_default().push(name),
             }

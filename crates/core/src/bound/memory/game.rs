@@ -13,6 +13,9 @@ use crate::stop::Stop;
 /// Halvings of the interval of one rent.
 const HALVINGS: usize = 60;
 
+/// Golden sections of a line between shares.
+const SECTIONS: usize = 60;
+
 /// Rents that this many times exceed a target are tried: classes that fit nowhere prove any value, however slowly.
 const ENOUGH: f64 = 1024.0;
 
@@ -75,6 +78,13 @@ struct Point {
     value: f64,
     shares: Vec<f64>,
     rents: Vec<f64>,
+}
+
+impl Point {
+    /// The better one, the first on a tie.
+    fn or(self, other: Point) -> Point {
+        if other.value > self.value { other } else { self }
+    }
 }
 
 impl Prices {
@@ -180,6 +190,7 @@ impl Game {
                 break;
             }
         }
+        let best = self.towards_corners(best, left)?;
         Some((self.certain(&best), self.prices(&best)))
     }
 
@@ -305,6 +316,52 @@ impl Game {
         for &at in &priced {
             self.spend(HALVINGS, left);
             best = self.along(best, at)?;
+        }
+        Some(best)
+    }
+
+    /// The best point found on the lines from a point to the corners of the shares and beyond, with the best rents for each,
+    /// by the golden section: the ellipsoid loses its shape before it reaches a corner.
+    fn towards_corners(&self, from: Point, left: &mut usize) -> Option<Point> {
+        let mut best = from;
+        let ratio = (5f64.sqrt() - 1.0) / 2.0;
+        // On two columns there is one line.
+        let corners = if self.has_work { self.columns.len().saturating_sub(1) } else { 0 };
+        for corner in 0..corners {
+            let evaluations = (SECTIONS + 4) * (1 + HALVINGS * self.columns.len());
+            if !self.spend(evaluations, left) {
+                break;
+            }
+            let start = best.clone();
+            let own = start.shares[corner];
+            let at = |step: f64| {
+                let share = |(column, &share): (usize, &f64)| {
+                    f64::max(share + step * (f64::from(column == corner) - share), 0.0)
+                };
+                let shares = start.shares.iter().enumerate().map(share).collect();
+                let mut point = self.at(shares, start.rents.clone())?;
+                for column in (0..self.columns.len()).filter(|&at| self.columns[at].quantum.is_some()) {
+                    point = self.along(point, column)?;
+                }
+                Some(point)
+            };
+            // From a share of zero to one of 1.
+            let (mut low, mut high) = (if own < 1.0 { -own / (1.0 - own) } else { 0.0 }, 1.0);
+            best = best.or(at(low)?).or(at(high)?);
+            let inner = |low: f64, high: f64| [high - ratio * (high - low), low + ratio * (high - low)];
+            let [mut lower, mut upper] = [at(inner(low, high)[0])?, at(inner(low, high)[1])?];
+            for _ in 0..SECTIONS {
+                if lower.value < upper.value {
+                    low = inner(low, high)[0];
+                    best = best.or(lower);
+                    lower = std::mem::replace(&mut upper, at(inner(low, high)[1])?);
+                } else {
+                    high = inner(low, high)[1];
+                    best = best.or(upper);
+                    upper = std::mem::replace(&mut lower, at(inner(low, high)[0])?);
+                }
+            }
+            best = best.or(lower).or(upper);
         }
         Some(best)
     }

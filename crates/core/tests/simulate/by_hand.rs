@@ -272,8 +272,7 @@ fn without_contention_what_follows_at_one_time_waits_for_its_turn() {
         delay: &[vec![0.0; 2], vec![0.0; 2]],
         seconds_per_byte: &[vec![0.0, 1.0], vec![1.0, 0.0]],
     };
-    let mut simulator = Simulator::new();
-    let timeline = simulator.run(&step.flow().expect("a sound step"));
+    let timeline = run(&step.flow().expect("a sound step"));
     let starts: Vec<f64> = timeline.operators().iter().map(|span| span.start).collect();
     assert_eq!(starts, [0.0, 2.0, 3.0, 5.0, 3.0, 6.0]);
     assert_eq!(timeline.makespan(), 9.0);

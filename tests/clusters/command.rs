@@ -221,7 +221,7 @@ fn a_chain_of_edge_tpus_has_a_plan_by_default() {
     assert!(plan["objective"]["value_s"].as_f64().is_some_and(|value| (value - 8.3e-3).abs() < 5e-8));
     let operators = plan["devices"].as_array().expect("devices").iter();
     let operators: Vec<usize> =
-        operators.map(|device| device["operators"].as_array().map_or(0, Vec::len)).collect();
+        operators.map(|device| device["ops"].as_array().map_or(0, Vec::len)).collect();
     assert_eq!(operators, [2, 5, 2, 3]);
 }
 

@@ -53,7 +53,7 @@ fn the_script_of_bash_completes_names() {
     assert_eq!(complete("stagewright workload gn"), "gnmt");
     assert_eq!(complete("stagewright export --to megatron"), "megatron megatron-layers");
     assert_eq!(complete("stagewright convert --to megatron"), "", "which has formats there");
-    assert_eq!(complete("stagewright --explain B00"), "B001 B002 B003 B004 B005 B006 B007 B008");
+    assert_eq!(complete("stagewright --explain B00"), "B001 B002 B003 B004 B005 B006 B007 B008 B009");
 }
 
 #[test]

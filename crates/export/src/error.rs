@@ -9,6 +9,11 @@ use stagewright_formats::clusters::suggestion;
 use stagewright_formats::nearest::instead;
 use stagewright_report::units::name as shown;
 
+/// Code of microbatches that a schedule of the runtime does not run, in an ordinary or a joint plan.
+pub(crate) const MICROBATCHES: &str = "E028";
+/// Code of a schedule that the runtime does not have, in an ordinary or a joint plan.
+pub(crate) const SCHEDULE: &str = "E030";
+
 /// Advice for plans that cut layers.
 const WHOLE_LAYERS: &str = "plan with --whole-layers, which keeps the operators of every layer together; or give \
                             them one `colocation` in the model, or pin them to one device; a workload at \
@@ -313,8 +318,8 @@ impl ExportError {
             ExportError::Ring { .. } => "E019",
             ExportError::Skip { .. } | ExportError::Start { .. } => "E020",
             ExportError::NoModule(_) => "E021",
-            ExportError::Microbatches { .. } => "E028",
-            ExportError::Schedule { .. } => "E030",
+            ExportError::Microbatches { .. } => MICROBATCHES,
+            ExportError::Schedule { .. } => SCHEDULE,
             ExportError::Shared { .. } => "E031",
             ExportError::Joint(error) => error.code(),
         }

@@ -184,6 +184,12 @@ impl Search<'_> {
                 return Ok(Some(stop_of(halt)));
             }
             Some(_) => {
+                // They take less time than the search from here on, and often close the gap.
+                context.emit(Event::Phase { name: "bounds".into() });
+                context.establish(self.problem, self.best.as_ref().map(Plan::value), &mut self.bound);
+                if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
+                    return Ok(stop);
+                }
                 catalogue = Catalogue::new(&lattice, &weights, context.limits.memory, context.stop());
                 recurrence.catalogue = catalogue.as_ref();
                 if let Some(stop) = self.climb(&mut recurrence, context)? {
@@ -216,12 +222,6 @@ impl Search<'_> {
             // Lower caps take fewer steps and less memory, and raise the bound. A walk gains by them, a scan hardly
             // does.
             Some(_) => recurrence.catalogue = None,
-        }
-        // By now they cost little beside the search, which often leaves a gap that they close.
-        context.emit(Event::Phase { name: "bounds".into() });
-        context.establish(self.problem, Some(top), &mut self.bound);
-        if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
-            return Ok(stop);
         }
         context.emit(Event::Phase { name: "more orders".into() });
         let best = self.best.as_ref().map(|plan| plan.placement.clone());

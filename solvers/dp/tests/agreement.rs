@@ -264,7 +264,7 @@ fn a_reached_gap_is_told_with_uplinks_as_well() {
             let solution = Dp.solve(&problem, &mut context).expect("a problem within the capabilities");
             if solution.status == Status::Feasible {
                 assert_eq!(solution.stop, Some(StopReason::Gap), "{number}");
-                ended += u32::from(solution.bound.source == LowerBound::EXHAUSTED);
+                ended += u32::from(solution.bound.source == LowerBound::SEARCHED);
             }
         }
     }

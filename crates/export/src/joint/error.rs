@@ -4,6 +4,8 @@ use thiserror::Error;
 
 use stagewright_report::units::name as shown;
 
+use crate::error::{MICROBATCHES, SCHEDULE};
+
 /// A joint plan cannot be exported to a runtime.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -121,9 +123,9 @@ impl JointError {
             JointError::Recomputation { .. } => "E025",
             JointError::Stages { .. } => "E026",
             JointError::Experts { .. } => "E027",
-            JointError::Microbatches { .. } => "E028",
+            JointError::Microbatches { .. } => MICROBATCHES,
             JointError::Inconsistent { .. } => "E029",
-            JointError::Schedule { .. } => "E030",
+            JointError::Schedule { .. } => SCHEDULE,
         }
     }
 

@@ -32,17 +32,13 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Reads them, or says why they are malformed. O(operators + pins log pins), nothing without any.
+    /// Reads them, or says why they are malformed. O(operators + pins log pins).
     pub(super) fn read(
         problem: &Problem,
         memory: &BTreeMap<String, MemoryPriceDocument>,
         below: Option<f64>,
     ) -> Result<Limits, String> {
         let kinds = problem.cluster.kinds.len();
-        if memory.is_empty() && below.is_none() {
-            let (memory, prices) = (vec![f64::INFINITY; kinds], vec![None; kinds]);
-            return Ok(Limits { bytes: vec![0.0; problem.graph.classes.len()], memory, prices, below });
-        }
         if let Some(below) = below.filter(|below| !below.is_finite()) {
             return Err(format!("it holds below {below:?} s"));
         }

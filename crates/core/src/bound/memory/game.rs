@@ -228,8 +228,10 @@ impl Game {
         self.at(shares, vec![0.0; width])
     }
 
-    /// The value of shares and rents.
-    fn at(&self, shares: Vec<f64>, rents: Vec<f64>) -> Option<Point> {
+    /// The value of shares, whose sum rounding may have moved from 1, and of rents.
+    fn at(&self, mut shares: Vec<f64>, rents: Vec<f64>) -> Option<Point> {
+        let sum: f64 = shares.iter().sum();
+        shares.iter_mut().for_each(|share| *share /= sum);
         let value = self.value(&shares, &rents)?.0;
         Some(Point { value, shares, rents })
     }

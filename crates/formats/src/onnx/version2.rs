@@ -56,6 +56,8 @@ struct Holding {
     trained: bool,
     /// Whether a single reader counts it in its `parameter_bytes`.
     is_own: bool,
+    /// Whether a `Constant` node stores it. What several operators read of it is a table, no weight.
+    is_literal: bool,
     readers: Vec<usize>,
 }
 
@@ -345,7 +347,7 @@ impl Draft<'_, '_> {
             }
         }
         let mut parameters = Vec::new();
-        for Holding { name, bytes, trained, is_own, readers } in holdings {
+        for Holding { name, bytes, trained, is_own, is_literal, readers } in holdings {
             match readers.as_slice() {
                 &[reader] if is_own && !is_below(&name, operators[reader].layer.as_deref()) => {
                     operators[reader].parameter_bytes += bytes
@@ -355,7 +357,7 @@ impl Draft<'_, '_> {
                     bytes,
                     optimizer_bytes: 0.0,
                     readers: readers.iter().map(|&reader| self.names[reader].clone()).collect(),
-                    trained,
+                    trained: trained && !(is_literal && readers.len() > 1),
                     together: false,
                 }),
             }
@@ -377,6 +379,7 @@ impl Draft<'_, '_> {
             bytes,
             trained,
             is_own: trained,
+            is_literal: self.walked.values[value].is_literal,
             readers: Vec::new(),
         };
         if entry.is_weight() && !is_statistic {
@@ -399,6 +402,7 @@ impl Draft<'_, '_> {
             bytes,
             trained: false,
             is_own: false,
+            is_literal: false,
             readers: Vec::new(),
         });
     }

@@ -56,7 +56,7 @@ pub(super) struct Entry<'a> {
     /// Whether it is stored in the file, in an initialiser or in a `Constant`.
     pub(super) is_stored: bool,
     /// Whether a `Constant` node stores it.
-    is_literal: bool,
+    pub(super) is_literal: bool,
     /// Whether it is a literal that the file repeats: a weight is written once.
     pub(super) is_repeated: bool,
     /// Whether it is quantised, with a scale.

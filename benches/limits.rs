@@ -54,7 +54,7 @@ const GRAPHS: [(&str, fn(usize, &mut dyn Rng) -> GraphDocument); 13] = [
     }),
     ("isolated", |count, rng| with_tensors(count, Vec::new(), rng)),
     ("tree", |count, rng| {
-        let children = |from| (2 * from + 1..(2 * from + 3).min(count)).collect();
+        let children = |from: usize| (2 * from + 1..(2 * from + 3).min(count)).collect();
         with_tensors(count, (0..count / 2).map(|from| (from, children(from))).collect(), rng)
     }),
     ("random", |count, rng| {

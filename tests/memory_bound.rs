@@ -114,7 +114,6 @@ fn every_bound_of_memory_is_verified_and_no_tampered_certificate_passes_the_opti
             }
         }
     }
-    println!("{verified:?} {priced} {below} {tampered} {refused}");
     assert!(verified.iter().all(|&count| count > 70), "{verified:?} verified");
     assert!(
         priced > 200 && below > 200 && tampered > 500 && refused > 100,

@@ -61,8 +61,10 @@ pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit> {
         bounds.push(proved);
     }
     let value = |bound: &BoundDocument| bound.value_s.unwrap_or(f64::NEG_INFINITY);
+    // The first on a tie, as in a plan.
     let strongest = bounds
         .iter()
+        .rev()
         .filter(|bound| bound.value_s.is_some())
         .max_by(|a, b| value(a).total_cmp(&value(b)))
         .cloned();

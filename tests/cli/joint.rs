@@ -1,5 +1,7 @@
 //! Joint plans from the model to the checked and exported plan.
 
+#![expect(clippy::print_stdout, reason = "a skipped test says so")]
+
 use serde_json::{Value, json};
 
 use super::{code, folder, json, path, run, run_with_input, stderr, stdout};

@@ -9,7 +9,7 @@ use stagewright::bounds;
 use stagewright::calls::assign_calls;
 use stagewright::core::document::{ObjectiveDocument, PlanDocument};
 use stagewright::core::placement::Placement;
-use stagewright::core::solver::{self, Solution, Status};
+use stagewright::core::solver::{self, Solution, Status, Stop};
 use stagewright::core::tolerance;
 use stagewright::export::{ExportError, Placed, TARGETS, target};
 use stagewright::failure::Failure;

@@ -20,6 +20,7 @@ use stagewright::core::graph::Graph;
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::{self, ProblemError};
 use stagewright::core::simulate::{Flow, Outcome, Simulator, Template};
+use stagewright::core::solver::Stop;
 use stagewright::core::solver::thread_pool;
 use stagewright::costs::{Coverage, import};
 use stagewright::failure::Failure;

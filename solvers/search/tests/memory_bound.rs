@@ -47,7 +47,6 @@ fn memory_bounds_no_throughput_beyond_the_best_placement() {
             reached[rule] += u32::from(passes && value >= optimum * (1.0 - 1e-6));
         }
     }
-    println!("{attacked:?} {stronger:?} {reached:?}");
     assert!(attacked.iter().all(|&count| count > 300), "{attacked:?}");
     assert!(stronger.iter().all(|&count| count > 60), "{stronger:?} passed the others");
     assert!(reached.iter().all(|&count| count > 15), "{reached:?} reached the optimum");
@@ -72,7 +71,6 @@ fn memory_bounds_no_latency_beyond_the_best_placement() {
         stronger += u32::from(passes);
         reached += u32::from(passes && value >= optimum * (1.0 - 1e-6));
     }
-    println!("{attacked} {stronger} {reached}");
     assert!(attacked > 400 && stronger > 100 && reached > 30, "{attacked} {stronger} {reached}");
 }
 

@@ -39,7 +39,6 @@ fn memory_bounds_no_step_beyond_the_best_placement() {
         beside_a_host(number, [3, 4, 5][number as usize % 3], Objective::Makespan { execution })
     });
     let (any, hosted) = (attack(any), attack(hosted));
-    println!("{any:?} {hosted:?}");
     assert!(any[0] > 300 && hosted[0] > 400, "{any:?} {hosted:?}");
     assert!(hosted[1] > 100 && hosted[2] > 20, "{hosted:?} attacked, passed, reached");
 }

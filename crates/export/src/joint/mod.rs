@@ -146,8 +146,11 @@ mod tests {
         check(good(), |plan| plan.stages[2].kind = None, "stages[2].kind");
     }
 
+    /// A name, and a plan that has it at a degree of ZeRO.
+    type Feature = (&'static str, fn(u32) -> JointPlanDocument);
+
     /// What a joint plan can hold, for a pipeline or for one stage.
-    fn features() -> Vec<(&'static str, fn(u32) -> JointPlanDocument)> {
+    fn features() -> Vec<Feature> {
         fn changed(zero: u32, change: impl FnOnce(&mut JointPlanDocument)) -> JointPlanDocument {
             let mut plan = whole(zero);
             change(&mut plan);
@@ -241,7 +244,7 @@ mod tests {
             );
             match export_joint_noted(&feature(zero), target.name) {
                 Err(error) => row[3].push(format!("{} ({})", target.name, error.code())),
-                Ok(export) if plain.iter().any(|plain| *plain == export) => row[0].push(target.name.into()),
+                Ok(export) if plain.contains(&export) => row[0].push(target.name.into()),
                 Ok(export) if plain.iter().all(|plain| plain.text != export.text) => {
                     row[0].push(target.name.into())
                 }

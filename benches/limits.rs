@@ -43,7 +43,7 @@ const MAX_COSTS: usize = 1 << 24;
 /// Maximum number of pins of dense layers.
 const MAX_PINS: usize = 1 << 20;
 
-const GRAPHS: [(&str, fn(usize, &mut dyn Rng) -> GraphDocument); 13] = [
+const GRAPHS: [(&str, MakeGraph); 13] = [
     ("chain", |count, rng| with_tensors(count, chain(count), rng)),
     ("star", |count, rng| with_tensors(count, vec![(0, (1..count).collect())], rng)),
     ("stars", |count, rng| {
@@ -58,7 +58,7 @@ const GRAPHS: [(&str, fn(usize, &mut dyn Rng) -> GraphDocument); 13] = [
         with_tensors(count, (0..count / 2).map(|from| (from, children(from))).collect(), rng)
     }),
     ("random", |count, rng| {
-        let reader = |from, rng: &mut dyn Rng| rng.random_range(from + 1..(from + 100).min(count));
+        let reader = |from: usize, rng: &mut dyn Rng| rng.random_range(from + 1..(from + 100).min(count));
         let tensors = (0..count - 1).map(|from| (from, vec![reader(from, rng), reader(from, rng)])).collect();
         with_tensors(count, tensors, rng)
     }),
@@ -112,7 +112,7 @@ const GRAPHS: [(&str, fn(usize, &mut dyn Rng) -> GraphDocument); 13] = [
     }),
 ];
 
-const CLUSTERS: [(&str, fn() -> ClusterDocument); 6] = [
+const CLUSTERS: [(&str, MakeCluster); 6] = [
     ("4", || cluster(&[(4, 1e12)], false)),
     ("3x8", || cluster(&[(8, 1e11), (8, 2e11), (8, 4e11)], false)),
     ("little-memory", || cluster(&[(4, 3e9), (4, 2e9)], false)),
@@ -136,6 +136,11 @@ fn main() -> ExitCode {
     println!("\n{cases} cases, largest overrun {worst:.2} s, {failed} failed");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
+
+/// A graph of about a number of operators.
+type MakeGraph = fn(usize, &mut dyn Rng) -> GraphDocument;
+/// A cluster for graphs of any size.
+type MakeCluster = fn() -> ClusterDocument;
 
 /// Solves a case and prints its row. Returns its overrun in seconds, and whether it has a plan or a bound.
 fn case(number: u64) -> (f64, bool) {

@@ -149,7 +149,7 @@ fn hint_of_layers(answer: &Answer) -> Option<String> {
     })
 }
 
-/// How many times fewer units whole layers leave for a hint.
+/// Least ratio of units to whole layers for a hint.
 const FEWER: usize = 4;
 
 /// The plan of `--start`, with its label.

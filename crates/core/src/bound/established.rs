@@ -11,7 +11,7 @@ use super::{Bound, LowerBound};
 use crate::problem::Problem;
 use crate::stop::Stop;
 
-/// How much more time than before it takes for a bound that a limit cut short to be computed again.
+/// Factor by which the time has to exceed that of a computation that a limit cut short, for another one.
 const AGAIN: u32 = 2;
 
 /// One bound of a problem.

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use rand::seq::IndexedRandom;
 use rand::{Rng, RngExt};
+use stagewright::bounds::Proving;
 use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{
     CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GRAPH_SCHEMA_2, GraphDocument, GroupDocument,
@@ -27,7 +28,7 @@ use stagewright::core::graph::Graph;
 use stagewright::core::objective::{Objective, Throughput};
 use stagewright::core::problem::Problem;
 use stagewright::core::seed;
-use stagewright::core::solver::{Context, Limits, Silent, Status};
+use stagewright::core::solver::{Context, Limits, Silent, Solver, Status};
 use stagewright::formats::write_plan;
 use stagewright::portfolio;
 use stagewright::report::document::{Provenance, plan_document};
@@ -162,7 +163,7 @@ fn case(number: u64) -> (f64, bool) {
     let started = Clocks::now();
     let limits = Limits { time: Some(Duration::from_secs_f64(limit)), ..Limits::default() };
     let mut context = Context::new(limits, Default::default(), &mut silent);
-    let solution = choice.solver.solve(&problem, &mut context).expect("an answer");
+    let solution = Proving(choice.solver).solve(&problem, &mut context).expect("an answer");
     let provenance = Provenance { solver: choice.solver.name().into(), seconds: limit, seed: 0 };
     std::hint::black_box(write_plan(&plan_document(&problem, &solution, provenance)));
     let overrun = started.elapsed() - limit;

@@ -64,7 +64,7 @@ pub enum CostError {
         /// The operator or tensor with the largest share.
         largest: String,
     },
-    /// A time above zero that is shorter than [`SMALLEST_SECONDS`](crate::tolerance::SMALLEST_SECONDS).
+    /// A time above zero that is shorter than [`SMALLEST_SECONDS`].
     #[error("{what} takes {seconds:e} s; the shortest time above zero is {SMALLEST_SECONDS:e} s")]
     Underflow {
         /// What takes the time, and where.

@@ -59,7 +59,7 @@ pub fn open(path: &Path) -> Result<Opened> {
 /// Reads a file whole, and unpacks gzip.
 ///
 /// # Errors
-/// As for [`open`]; a file larger than [`LARGEST`] is one in any case.
+/// If it cannot be read (I001) or unpacked (I005), or is larger than [`LARGEST`] (I006).
 pub fn read(path: &Path) -> Result<Input> {
     let label = path.display().to_string();
     let bytes = whole(path, &label)?;
@@ -82,7 +82,7 @@ pub fn whole(path: &Path, label: &str) -> Result<Vec<u8>> {
 /// The rest of a file or stream, of which at most [`LARGEST`] bytes are read.
 ///
 /// # Errors
-/// As for [`whole`].
+/// If it cannot be read (I001), or has more bytes than [`LARGEST`] (I006).
 pub fn drain(source: impl Read, label: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     match source.take(LARGEST + 1).read_to_end(&mut bytes) {

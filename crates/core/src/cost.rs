@@ -69,7 +69,7 @@ pub enum CostError {
     Underflow {
         /// What takes the time, and where.
         what: String,
-        /// Its seconds.
+        /// Seconds that it takes.
         seconds: f64,
     },
 }

@@ -84,7 +84,7 @@ pub fn divided(columns: &[Column]) -> Option<(f64, Vec<f64>)> {
     divided_before(columns, &Stop::never())
 }
 
-/// As [`divided`], with the best shares that are known when `stop` applies.
+/// The bound and shares of [`divided`], with the best shares that are known when `stop` applies.
 fn divided_before(columns: &[Column], stop: &Stop) -> Option<(f64, Vec<f64>)> {
     let game = Game { columns, stop };
     let shares = game.maximise()?;
@@ -98,7 +98,7 @@ pub fn proved_by(columns: &[Column], shares: &[f64]) -> Option<f64> {
     Game { columns, stop: &Stop::never() }.value(shares).map(|(value, _)| value)
 }
 
-/// As [`divided_before`], but in fewer rounds and less tight if there are many columns or classes.
+/// The bound and shares of [`divided_before`], in fewer rounds and less tight if there are many columns or classes.
 pub(super) fn divided_quickly(columns: &[Column], stop: &Stop) -> Option<(f64, Vec<f64>)> {
     const MAX_COLUMNS: usize = 3;
     const MAX_CLASSES: usize = 1 << 12;

@@ -81,7 +81,7 @@ pub fn tails(problem: &Problem) -> Vec<f64> {
     tails_before(problem, &Stop::never())
 }
 
-/// As [`tails`], zeros if `stop` applies before they are known.
+/// The tails of [`tails`], zeros if `stop` applies before they are known.
 pub fn tails_before(problem: &Problem, stop: &Stop) -> Vec<f64> {
     struct Tails(Vec<f64>);
     let compute = || {

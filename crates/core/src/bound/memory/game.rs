@@ -47,7 +47,7 @@ struct Column {
     scarce: Vec<Quantum>,
     /// The one that has it.
     quantum: Option<Quantum>,
-    /// Its number by row.
+    /// Bytes of a class in whole quanta, by row.
     needs: Vec<f64>,
 }
 

@@ -80,7 +80,10 @@ pub(crate) fn kept(path: &Path) -> Result<()> {
     no_output(path, |output| is_same(path, output))
 }
 
-/// The same for the tables in a folder.
+/// Rejects a folder one of whose tables the command will overwrite.
+///
+/// # Errors
+/// If one of the files of [`outputs`] is a table in the folder (U001).
 pub(crate) fn kept_tables(folder: &Path) -> Result<()> {
     let place = fs::canonicalize(folder);
     no_output(folder, |output| {

@@ -111,7 +111,7 @@ pub enum Finding {
 
 /// Explains why a problem has no plan.
 pub fn diagnose(problem: &Problem, effort: &DiagnosisEffort) -> Vec<Finding> {
-    let units = Units::new(problem);
+    let units = Units::of(problem);
     let mut findings = nowhere_to_run(problem);
     if findings.is_empty() {
         findings = nothing_in_common(problem, &units);

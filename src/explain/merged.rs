@@ -49,12 +49,12 @@ impl Merged {
             seconds.min_by(f64::total_cmp).unwrap_or(0.0)
         };
         let all: f64 = graph.operators().map(fastest).sum();
-        let units = Units::new(problem);
+        let units = Units::of(problem);
         let work = |unit: UnitId| units.members(unit).iter().map(|&op| fastest(op)).sum::<f64>();
-        let (unit, most) = units
+        let (unit, heaviest_work) = units
             .ids()
             .map(|unit| (unit, work(unit)))
-            .max_by(|one, other| one.1.total_cmp(&other.1).then(other.0.cmp(&one.0)))?;
+            .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))?;
         let members = units.members(unit);
         let forward = members.iter().filter(|&&op| graph.operator(op).pass == Pass::Forward).count();
         let mut classes: Vec<ClassId> = members.iter().map(|&op| graph.class_of(op)).collect();
@@ -65,8 +65,8 @@ impl Merged {
             .iter()
             .filter(|&&class| graph.class(class).len() > 1)
             .map(|&class| (class, of_class(class)))
-            .max_by(|one, other| one.1.total_cmp(&other.1).then(other.0.cmp(&one.0)))?;
-        if forward < 2 || most <= MUCH * all {
+            .max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))?;
+        if forward < 2 || heaviest_work <= MUCH * all {
             return None;
         }
         let first = graph.operator(graph.class(heaviest)[0]);
@@ -74,7 +74,7 @@ impl Merged {
             group: first.colocation.clone().unwrap_or_else(|| first.name.clone()),
             groups: classes.len(),
             operators: members.len(),
-            share: most / all,
+            share: heaviest_work / all,
             bound_s: bound(problem, &units, unit),
         })
     }

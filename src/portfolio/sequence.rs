@@ -117,13 +117,11 @@ impl Solver for Portfolio {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
-        let large = usize::from(problem.graph().operator_count() > LARGE);
-        let plan = (self.start)(problem, self.start_shares[large], context)?;
+        let share = self.start_shares[usize::from(is_large(problem))];
+        let plan = (self.start)(problem, share, context)?;
         let mut so_far = SoFar { plan, ..SoFar::default() };
         for (stage, (solver, share)) in (0..).zip(self.supporting(problem.objective())) {
-            // In a small graph, the first steps of a solver may still find a plan that fits.
-            let is_late = context.stop().reason().is_some() && (so_far.plan.is_some() || large == 1);
-            if is_late || so_far.is_enough(context) {
+            if is_late(problem, so_far.plan.is_some(), context) || so_far.is_enough(context) {
                 break;
             }
             context.emit(Event::Phase { name: solver.name().into() });
@@ -150,6 +148,16 @@ impl Solver for Portfolio {
     }
 }
 
+fn is_large(problem: &Problem) -> bool {
+    problem.graph().operator_count() > LARGE
+}
+
+/// Whether no further solver may start. In a small graph, the first steps of a solver may still find a plan that fits
+/// after the time is over.
+fn is_late(problem: &Problem, has_plan: bool, context: &Context<'_>) -> bool {
+    context.stop().reason().is_some() && (has_plan || is_large(problem))
+}
+
 /// The better of the warm start and of the common baselines, so that no plan is worse: accelerators filled in turn, and
 /// the pipeline of least load.
 fn baselines(problem: &Problem, share: f64, context: &mut Context<'_>) -> Result<Option<Plan>> {
@@ -166,12 +174,13 @@ fn schedulers(problem: &Problem, share: f64, context: &mut Context<'_>) -> Resul
     let first = if warm.is_none() { HEFT.plan(problem, context.stop()) } else { None };
     let context = &mut context.time_slice(share);
     let mut best = announced(warm, problem, context);
-    if (best.is_none() && first.is_none()) || context.stop().reason().is_none() {
+    let has_plan = best.is_some() || first.is_some();
+    if !is_late(problem, has_plan, context) {
         // On a tie the simplest plan remains.
         let one_device = OneDevice::plan(problem, context.stop()).ok();
         context.keep(&mut best, one_device);
     }
-    if (best.is_none() && first.is_none()) || context.stop().reason().is_none() {
+    if !is_late(problem, has_plan || best.is_some(), context) {
         best = best_of(&[&LIST_SCHEDULES], problem, best, context)?;
     }
     context.keep(&mut best, first);

@@ -72,8 +72,10 @@ impl Certificate {
             |prices: &[f64]| prices.iter().enumerate().map(|(kind, &it)| (kind_name(kind), it)).collect();
         let memory = |limits: &Limits| {
             let priced = limits.memory.iter().enumerate().filter_map(|(kind, it)| Some((kind, (*it)?)));
-            let document =
-                |it: MemoryPrice| MemoryPriceDocument { quantum_bytes: it.quantum, price: it.price };
+            let document = |memory: MemoryPrice| MemoryPriceDocument {
+                quantum_bytes: memory.quantum,
+                price: memory.price,
+            };
             priced.map(|(kind, it)| (kind_name(kind), document(it))).collect()
         };
         match self {

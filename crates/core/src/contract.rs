@@ -122,7 +122,12 @@ pub struct Shared {
 }
 
 impl Units {
-    /// Contracts a problem under its split rule, in time O(pools · (operators + pins) log).
+    /// The contracted problem, computed at the first call in time O(pools · (operators + pins) log) and then shared.
+    pub fn of(problem: &Problem) -> Arc<Units> {
+        problem.derived(|| Units::new(problem))
+    }
+
+    /// Contracts a problem under its split rule. [`Units::of`] does so once a problem.
     pub fn new(problem: &Problem) -> Units {
         Units::with_fused(problem, &[])
     }

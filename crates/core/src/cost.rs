@@ -153,17 +153,18 @@ impl CostTable {
     /// # Errors
     /// [`CostError::Underflow`] for the first time that is.
     pub(crate) fn check_shortest(&self, graph: &Graph, cluster: &Cluster) -> Result<(), CostError> {
-        let kind = |at: usize| format!("kind `{}`", cluster.kind(at).name);
-        let group = |at: usize| format!("the uplink of group `{}`", cluster.document().groups[at].name);
-        let operator = |at: usize| {
-            let op = graph.operators().nth(at).map(|op| graph.operator(op).name.as_str());
+        let kind = |index: usize| format!("kind `{}`", cluster.kind(index).name);
+        let group = |index: usize| format!("the uplink of group `{}`", cluster.document().groups[index].name);
+        let operator = |index: usize| {
+            let op = graph.operators().nth(index).map(|op| graph.operator(op).name.as_str());
             format!("operator `{}`", op.unwrap_or_default())
         };
-        let tensor = |at: usize| {
-            let tensor = graph.tensors().nth(at).map(|tensor| graph.tensor_name(tensor).to_string());
-            format!("tensor {at} ({})", tensor.unwrap_or_default())
+        let tensor = |index: usize| {
+            let tensor = graph.tensors().nth(index).map(|tensor| graph.tensor_name(tensor).to_string());
+            format!("tensor {index} ({})", tensor.unwrap_or_default())
         };
-        let parameter = |at: usize| format!("the gradient of parameter `{}`", graph.parameters()[at].name);
+        let parameter =
+            |index: usize| format!("the gradient of parameter `{}`", graph.parameters()[index].name);
         let seconds: Vec<f64> = self.seconds.iter().map(|seconds| seconds.unwrap_or(0.0)).collect();
         let tables: [(&[f64], usize, Naming<'_>, Naming<'_>); 5] = [
             (&seconds, self.kinds, &operator, &kind),

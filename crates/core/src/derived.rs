@@ -24,7 +24,7 @@ impl Derived {
         result.downcast().expect("results are filed under their types")
     }
 
-    /// As [`Derived::get`], but a result that `stop` may have cut short is not kept.
+    /// The result of a type as in [`Derived::get`], but one that `stop` may have cut short is not kept.
     pub(crate) fn get_before<T: Any + Send + Sync>(
         &self,
         compute: impl FnOnce() -> T,

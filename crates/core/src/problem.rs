@@ -301,7 +301,7 @@ impl Problem {
         self.derived.get(compute)
     }
 
-    /// As [`Problem::derived`], but a result that `stop` may have cut short is not kept.
+    /// A result that belongs to this problem as in [`Problem::derived`], but one that `stop` may have cut short is not kept.
     pub(crate) fn derived_before<T: Any + Send + Sync>(
         &self,
         compute: impl FnOnce() -> T,

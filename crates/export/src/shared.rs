@@ -22,7 +22,7 @@ impl Shared<'_> {
     /// The devices that hold it, for display.
     pub fn holders(&self, placed: &Placed) -> String {
         let mut names: Vec<String> =
-            self.firsts.iter().map(|&at| placed.shown(placed.operators[at].device)).collect();
+            self.firsts.iter().map(|&first| placed.shown(placed.operators[first].device)).collect();
         let last = names.pop().unwrap_or_default();
         format!("{} and {last}", names.join(", "))
     }

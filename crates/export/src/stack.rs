@@ -92,7 +92,7 @@ impl Stack {
         }
         let mut inside = vec![false; placed.operators.len()];
         for layer in layers.iter().filter(|layer| layer.number.is_some()) {
-            layer.operators.iter().for_each(|&at| inside[at] = true);
+            layer.operators.iter().for_each(|&op| inside[op] = true);
         }
         let mut stack = Stack { pipeline, counts, others, before: Vec::new(), after: Vec::new(), inside };
         let after = stack.after(placed, &layers, runtime)?;

@@ -93,6 +93,6 @@ pub(super) fn first_plan(problem: &Problem) -> Result<Option<Plan>, SolveError> 
     let found = OneDevice.solve(problem, &mut context)?.plan;
     match found {
         Some(plan) => Ok(Some(plan)),
-        None => best_over_orders(problem, &Units::new(problem), OrderEffort::Plain, &mut context),
+        None => best_over_orders(problem, &Units::of(problem), OrderEffort::Plain, &mut context),
     }
 }

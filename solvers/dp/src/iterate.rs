@@ -4,6 +4,8 @@
 //! its plan is the first incumbent. Then [`stagewright_search::pipeline`] runs with labels over plain orders and over
 //! all ideals, and if a gap remains, it enumerates all splits below the best value.
 
+use std::sync::Arc;
+
 use stagewright_core::bound::{LowerBound, closed_form};
 use stagewright_core::contract::Units;
 use stagewright_core::problem::Problem;
@@ -24,7 +26,7 @@ const MAX_USAGES: usize = 1 << 20;
 
 struct Answer<'p> {
     problem: &'p Problem,
-    units: Units,
+    units: Arc<Units>,
     best: Option<Plan>,
     bound: LowerBound,
     steps: u64,
@@ -34,7 +36,7 @@ struct Answer<'p> {
 pub(crate) fn solve(name: &'static str, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
     let mut answer = Answer {
         problem,
-        units: Units::new(problem),
+        units: Units::of(problem),
         best: None,
         bound: closed_form(problem, context.stop()),
         steps: 0,

@@ -31,7 +31,7 @@ struct Answer<'p> {
 
 /// Minimises latency: plans of blocks, and bounds from chains of calls.
 pub(crate) fn solve(name: &'static str, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
-    let units = Units::new(problem);
+    let units = Units::of(problem);
     let best = over_orders(problem, &units, context)?;
     let statistics = Vec::new();
     let mut answer = Answer {

@@ -98,7 +98,7 @@ impl Dp {
         most_steps: Option<u64>,
         context: &mut Context<'_>,
     ) -> Result<Solution> {
-        let units = Units::new(problem);
+        let units = Units::of(problem);
         let best = best_over_orders(problem, &units, OrderEffort::Plain, context)?;
         let (bound, counts) = (closed_form(problem, context.stop()), Counts::default());
         let mut search = Search { problem, best, bound, counts, most_steps, units: &units };

@@ -51,7 +51,7 @@ pub(crate) fn first_plan(problem: &Problem, context: &mut Context<'_>) -> Result
     context.warm_start = None;
     let objective = Throughput { split: Split::Contiguous, ..problem.objective().rules() };
     if let Ok(contiguous) = problem.with_objective(objective) {
-        let found = best_over_orders(&contiguous, &Units::new(&contiguous), OrderEffort::Thorough, context)?;
+        let found = best_over_orders(&contiguous, &Units::of(&contiguous), OrderEffort::Thorough, context)?;
         context.keep(&mut best, found.and_then(|plan| Plan::new(problem, plan.placement).ok()));
     }
     for pool in problem.pools() {

@@ -106,7 +106,7 @@ pub(crate) fn improve(
     bound: &LowerBound,
     context: &mut Context<'_>,
 ) -> Result<(Plan, u64)> {
-    let units = Units::new(problem);
+    let units = Units::of(problem);
     let Some(domains) = domains(problem, &units) else { return Ok((plan, 0)) };
     let pool = context.pool()?;
     context.emit(Event::Phase { name: "large neighbourhoods".into() });

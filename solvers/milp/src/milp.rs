@@ -68,7 +68,7 @@ impl Solver for Milp {
         if problem.objective().kind() == ObjectiveKind::Latency {
             return calls::exact::solve(self.name(), problem, context);
         }
-        let units = Units::new(problem);
+        let units = Units::of(problem);
         let (plan, infeasible) = match first_plan(problem, &mut context.time_slice(SEARCH_SHARE))? {
             First::Plan(plan) => (plan, None),
             First::Impossible(why) => (None, Some(why)),

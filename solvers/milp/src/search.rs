@@ -169,7 +169,7 @@ impl<'a> Search<'a> {
                 self.infeasible = Some(programs.why_infeasible(context.stop()));
             }
             _ if rejected => {
-                let why = match Units::new(self.problem).bytes_are_sums() {
+                let why = match Units::of(self.problem).bytes_are_sums() {
                     true => {
                         "the plan of the integer program violates a limit by less than its numerical tolerance"
                     }

@@ -15,8 +15,8 @@ pub(super) fn shrink(
     let d = centre.len();
     let size = d as f64;
     let mut matrix = vec![vec![0.0; d]; d];
-    for (at, row) in matrix.iter_mut().enumerate() {
-        row[at] = radii[at] * radii[at];
+    for (axis, row) in matrix.iter_mut().enumerate() {
+        row[axis] = radii[axis] * radii[axis];
     }
     for _ in 0..rounds {
         if stop.reason().is_some() {

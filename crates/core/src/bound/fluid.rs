@@ -145,22 +145,22 @@ impl Game<'_> {
         // The priced seconds of every class where they are least, with the column and the rate there. Column by column,
         // as they are in memory.
         let mut least: Vec<Option<(f64, usize, f64)>> = vec![None; classes];
-        for (at, column) in self.columns.iter().enumerate() {
+        for (index, column) in self.columns.iter().enumerate() {
             for (least, seconds) in least.iter_mut().zip(&column.seconds) {
                 let Some(seconds) = seconds else { continue };
                 let rate = seconds / column.devices;
-                let priced = shares[at] * rate;
+                let priced = shares[index] * rate;
                 if least.is_none_or(|least| priced.total_cmp(&least.0).is_lt()) {
-                    *least = Some((priced, at, rate));
+                    *least = Some((priced, index, rate));
                 }
             }
         }
         let mut total = 0.0;
         let mut gradient = vec![0.0; shares.len()];
         for least in least {
-            let (priced, at, rate) = least?;
+            let (priced, index, rate) = least?;
             total += priced;
-            gradient[at] += rate;
+            gradient[index] += rate;
         }
         Some((total, gradient))
     }
@@ -276,7 +276,7 @@ impl Game<'_> {
             if value > best.0 {
                 best = (value, shares);
             }
-            Some((0..d).map(|at| gradient[at] - gradient[d]).collect())
+            Some((0..d).map(|axis| gradient[axis] - gradient[d]).collect())
         })?;
         Some(best.1)
     }

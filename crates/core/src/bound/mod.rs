@@ -89,7 +89,7 @@ pub fn strongest(problem: &Problem) -> LowerBound {
 const QUICK: usize = 1 << 20;
 const QUICK_IF_LINEAR: usize = 1 << 22;
 
-/// The same with those closed forms that are known when `stop` applies, and those that take milliseconds.
+/// The strongest bound that is known when `stop` applies: of the closed forms, at least those that take milliseconds.
 pub fn strongest_before(problem: &Problem, stop: &Stop) -> LowerBound {
     closed_form(problem, stop).max(established::known(problem))
 }

@@ -126,7 +126,7 @@ pub(super) fn check_convexity(
     let graph = problem.graph();
     for devices in used.chunks(u64::BITS as usize) {
         let mut bit_of = Keyed::filled(0u64, problem.cluster().device_count());
-        devices.iter().enumerate().for_each(|(at, &device)| bit_of[device] = 1 << at);
+        devices.iter().enumerate().for_each(|(bit, &device)| bit_of[device] = 1 << bit);
         let mut left = Keyed::filled(0u64, graph.operator_count());
         let mut back_at: Vec<Option<OpId>> = vec![None; devices.len()];
         for &op in graph.topological().iter().filter(|&&op| graph.is_forward(op)) {

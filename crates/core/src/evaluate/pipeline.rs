@@ -38,7 +38,7 @@ pub fn pipeline(
     if chunks == 0 || (chunks > 1 && schedule != Schedule::Interleaved) {
         return Err(ScheduleError::Chunks { chunks });
     }
-    let units = Units::new(problem);
+    let units = Units::of(problem);
     let used = placement.used();
     let mut stages = Vec::new();
     let parts = chunks_of(problem, placement, &units, chunks as usize)?;

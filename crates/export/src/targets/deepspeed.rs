@@ -117,7 +117,7 @@ fn tied(placed: &Placed, sequence: &Sequence) -> Vec<(String, Vec<String>)> {
     let layers: Vec<_> = sequence.stages.iter().flatten().collect();
     let entry = |parameter: Shared| {
         let reads =
-            |layer: &&&Layer| layer.operators.iter().any(|at| parameter.readers.binary_search(at).is_ok());
+            |layer: &&&Layer| layer.operators.iter().any(|op| parameter.readers.binary_search(op).is_ok());
         let names = |layer: &&Layer| literal::list(layer.paths().map(literal::string));
         (parameter.document.name.clone(), layers.iter().filter(reads).map(names).collect())
     };

@@ -76,7 +76,7 @@ fn tied(placed: &Placed, sequence: &Sequence) -> Option<String> {
     };
     let weights = graph.parameters().iter().enumerate().filter(|(_, parameter)| parameter.trained);
     let names: Vec<String> = weights
-        .filter(|&(at, _)| several(graph.readers(at)))
+        .filter(|&(parameter, _)| several(graph.readers(parameter)))
         .map(|(_, parameter)| parameter.name.clone())
         .collect();
     (!names.is_empty()).then(|| {

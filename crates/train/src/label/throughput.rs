@@ -115,7 +115,7 @@ pub(super) fn search(best: &mut Best<'_>, effort: LabelEffort, work: &Work) -> R
 /// Moves units to the stages of their neighbours, one by one, starting from the best split.
 fn walk(best: &mut Best<'_>, budget: &Budget, seed: u64) {
     let problem = best.problem();
-    let units = Units::new(problem);
+    let units = Units::of(problem);
     let Some(start) = best.placement() else { return };
     let mut device_of: Vec<DeviceId> = problem.graph().operators().map(|op| start.device_of(op)).collect();
     let stages = start.used();

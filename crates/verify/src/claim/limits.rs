@@ -71,7 +71,8 @@ impl Limits {
 
     /// What a class pays on a kind.
     pub(super) fn rent(&self, class: usize, kind: usize) -> f64 {
-        self.prices[kind].map_or(0.0, |it| it.price * (self.bytes[class] / it.quantum_bytes).floor())
+        self.prices[kind]
+            .map_or(0.0, |memory| memory.price * (self.bytes[class] / memory.quantum_bytes).floor())
     }
 
     /// The most that all classes pay.

@@ -80,7 +80,7 @@ impl Space<'_> {
                  two layers for each"
                     .into()
             }
-            None => match combinations.iter().filter_map(|one| one.stages).min() {
+            None => match combinations.iter().filter_map(|combination| combination.stages).min() {
                 Some(stages) if stages as usize > layers => {
                     format!("pp {stages} needs as many layers, and the model has {layers}")
                 }
@@ -92,16 +92,16 @@ impl Space<'_> {
     /// The degrees that need fewest devices, and how many those are.
     fn too_few_devices(&self, combinations: &[Combination], stages: u32) -> String {
         let devices: u64 = self.pools.iter().map(|pool| u64::from(pool.devices)).sum();
-        let least = |one: &Combination| one.tensor.iter().copied().min().unwrap_or(1);
-        let needed = |one: &Combination| {
-            u64::from(least(one)) * u64::from(one.degrees.data).saturating_mul(stages.into())
+        let least = |combination: &Combination| combination.tensor.iter().copied().min().unwrap_or(1);
+        let needed = |combination: &Combination| {
+            u64::from(least(combination)) * u64::from(combination.degrees.data).saturating_mul(stages.into())
         };
-        match combinations.iter().min_by_key(|one| needed(one)) {
-            Some(one) if needed(one) > devices => format!(
+        match combinations.iter().min_by_key(|combination| needed(combination)) {
+            Some(combination) if needed(combination) > devices => format!(
                 "tp {}, dp {} and pp {stages} need {} devices, and there are {devices}",
-                least(one),
-                one.degrees.data,
-                needed(one)
+                least(combination),
+                combination.degrees.data,
+                needed(combination)
             ),
             _ => "there are too few devices of each kind for the degrees".into(),
         }

@@ -143,7 +143,7 @@ impl Answer {
         if self.enough(context) {
             return Ok(());
         }
-        let units = Units::new(problem);
+        let units = Units::of(problem);
         let preparation = prepare(problem, &units, self, &mut context.time_slice(BOUND_SHARE));
         let mut root =
             preparation.as_ref().map(|preparation| Root::new(problem, &units, preparation, context));
@@ -224,7 +224,7 @@ fn contiguous_with_replicas(problem: &Problem, context: &mut Context<'_>) -> Res
     let Ok(contiguous) = problem.with_objective(objective) else { return Ok(None) };
     // A warm start of the free problem need not be contiguous.
     context.warm_start = None;
-    let Some(plan) = best_over_orders(&contiguous, &Units::new(&contiguous), OrderEffort::Plain, context)?
+    let Some(plan) = best_over_orders(&contiguous, &Units::of(&contiguous), OrderEffort::Plain, context)?
     else {
         return Ok(None);
     };

@@ -42,7 +42,7 @@ pub(crate) fn first(problem: &Problem, context: &mut Context<'_>) -> Result<(Low
     let warm = warm.and_then(|warm| Plan::new(problem, warm).ok());
     let first = match warm {
         Some(plan) => Some(plan),
-        None => over_orders(problem, &Units::new(problem), &mut context.time_slice(FIRST_SHARE))?,
+        None => over_orders(problem, &Units::of(problem), &mut context.time_slice(FIRST_SHARE))?,
     };
     let plans = [first, suggested].into_iter().flatten();
     let Some(first) = plans.min_by(|a, b| a.value().total_cmp(&b.value())) else { return Ok((bound, None)) };
@@ -119,7 +119,7 @@ impl Programs for Calls<'_> {
         // Packing does not depend on the objective.
         let objective = Throughput { split: Split::Free, ..problem.objective().rules() };
         let packing = problem.with_objective(objective).ok();
-        let set = packing.and_then(|packing| explained(&packing, &Units::new(&packing), stop));
+        let set = packing.and_then(|packing| explained(&packing, &Units::of(&packing), stop));
         set.unwrap_or_else(|| {
             let calls = problem.objective().calls();
             format!(

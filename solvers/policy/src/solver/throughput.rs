@@ -38,7 +38,7 @@ pub(super) fn solve(
     parts: Parts,
     context: &mut Context<'_>,
 ) -> Result<Solution, SolveError> {
-    let units = Units::new(problem);
+    let units = Units::of(problem);
     let bound = strongest_before(problem, context.stop());
     let room = Room::new(problem, &units, context.limits.memory);
     // The plan that the network reads is a candidate for the result only if the floor is kept.

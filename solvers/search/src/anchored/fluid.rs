@@ -71,7 +71,7 @@ impl Bound for AnchoredFluid {
     }
 
     fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
-        let units = Units::new(problem);
+        let units = Units::of(problem);
         let mut around = Around::new(problem, &units, self.effort, stop);
         let mut bound = largest(&mut around)?;
         if !around.is_late() {

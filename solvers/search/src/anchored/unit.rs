@@ -96,7 +96,7 @@ impl Bound for Anchored {
     }
 
     fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
-        let units = Units::new(problem);
+        let units = Units::of(problem);
         let value = largest(&mut Around::new(problem, &units, self.effort, stop))?;
         let value = problem.objective().repetitions() * value;
         Some(LowerBound { value: round_down(value), source: self.name(), certificate: None })

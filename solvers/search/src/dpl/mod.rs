@@ -85,7 +85,7 @@ impl Solver for Dpl {
 
     fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         SolveError::check(self, problem)?;
-        let units = Units::new(problem);
+        let units = Units::of(problem);
         let mut bound = strongest_before(problem, context.stop());
         let room = Room::new(problem, &units, context.limits.memory);
         let best = if problem.objective().times_iteration() {

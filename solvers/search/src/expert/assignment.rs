@@ -27,7 +27,7 @@ pub(super) fn placement(
     if problem.objective().rules().split != Split::Contiguous {
         return Ok(Placement::new(device_of));
     }
-    let units = Units::new(problem);
+    let units = Units::of(problem);
     let mut device_of_unit: Keyed<UnitId, DeviceId> = Vec::with_capacity(units.len()).into();
     for unit in units.ids() {
         let members = units.members(unit).iter().map(|op| device_of[op.index()]);

@@ -30,7 +30,7 @@ fn place(problem: &Problem, seed: u64) -> Result<Placed, String> {
 
 fn partition(problem: &Problem, seed: u64) -> Result<Placement, String> {
     let devices = accelerators(problem)?;
-    let units = Units::new(problem);
+    let units = Units::of(problem);
     let pool = problem.pool_of(devices[0]);
     let nodes = units.ids().map(|unit| units.seconds(unit, pool).unwrap_or(0.0)).collect();
     let mut edges = Vec::new();

@@ -53,7 +53,7 @@ impl Solver for LatencyGreedy {
 
 /// The placement, or the reason why a unit has no place.
 pub(super) fn fill(problem: &Problem) -> Result<Placement, String> {
-    let units = Units::new(problem);
+    let units = Units::of(problem);
     let hosts = Hosts::new(problem);
     let mut device_of = Keyed::filled(None, problem.graph().operator_count());
     let accelerators = problem.pools().iter().enumerate().filter(|(_, pool)| !pool.host);

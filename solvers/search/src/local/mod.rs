@@ -88,7 +88,7 @@ impl Solver for Local {
         if problem.objective().kind() == ObjectiveKind::Latency {
             return latency::local::solve(self.name(), problem, context);
         }
-        let units = Units::new(problem);
+        let units = Units::of(problem);
         let mut bound = strongest_before(problem, context.stop());
         context.establish(problem, None, &mut bound);
         if let Some(reason) = impossible(problem, &units) {

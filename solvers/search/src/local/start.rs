@@ -5,6 +5,8 @@
 //! by their work, or packed by their bytes alone (best fit decreasing), and units that still overfill a
 //! device move on.
 
+use std::sync::Arc;
+
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::{UnitId, Units};
@@ -28,15 +30,15 @@ const BLUR: f64 = 0.3;
 
 /// The problem restricted to contiguous splits without replicas, whose plans are also plans of the free
 /// split, and its units.
-pub(super) fn contiguous(problem: &Problem) -> Option<(Problem, Units)> {
+pub(super) fn contiguous(problem: &Problem) -> Option<(Problem, Arc<Units>)> {
     let objective = Throughput { split: Split::Contiguous, max_replicas: 1, ..problem.objective().rules() };
     let contiguous = problem.with_objective(objective).ok()?;
-    let units = Units::new(&contiguous);
+    let units = Units::of(&contiguous);
     Some((contiguous, units))
 }
 
 /// Linear orders of the units of a free split: those of the contiguous one, with its units taken apart.
-pub(super) fn lines(units: &Units, contiguous: Option<&(Problem, Units)>) -> Lines {
+pub(super) fn lines(units: &Units, contiguous: Option<&(Problem, Arc<Units>)>) -> Lines {
     let mut orders: Vec<Vec<UnitId>> = Vec::new();
     if let Some((problem, coarse)) = contiguous {
         for rule in order::PLAIN {

@@ -47,7 +47,7 @@ fn of_least_bottleneck(problem: &Problem, context: &mut Context<'_>) -> Result<O
     else {
         return Ok(None);
     };
-    let units = Units::new(&relaxed);
+    let units = Units::of(&relaxed);
     let found = best_over_orders(&relaxed, &units, dpl::OrderEffort::Plain, &mut context.for_auxiliary())?;
     Ok(found.and_then(|plan| Plan::try_new(problem, plan.placement).ok()))
 }

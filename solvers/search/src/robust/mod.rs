@@ -154,11 +154,11 @@ fn solve_nominal(
 fn split_of_an_order(problem: &Problem, context: &mut Context<'_>) -> Result<Option<Plan>> {
     let rules = problem.objective().rules();
     if rules.split == Split::Contiguous {
-        return best_over_orders(problem, &Units::new(problem), OrderEffort::Plain, context);
+        return best_over_orders(problem, &Units::of(problem), OrderEffort::Plain, context);
     }
     let rules = Throughput { split: Split::Contiguous, max_replicas: 1, ..rules };
     let Ok(contiguous) = problem.with_objective(rules) else { return Ok(None) };
-    let units = Units::new(&contiguous);
+    let units = Units::of(&contiguous);
     let found = best_over_orders(&contiguous, &units, OrderEffort::Plain, &mut context.for_restriction())?;
     let Some(found) = found else { return Ok(None) };
     let device_of = problem.graph().operators().map(|op| found.placement.device_of(op)).collect();

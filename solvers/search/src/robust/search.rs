@@ -101,7 +101,7 @@ impl<'a> Search<'a> {
     /// over the only order, raises the bound to the least worst case without uplinks, which only increase it.
     fn split(&mut self, context: &mut Context<'_>) -> Result<()> {
         let problem = self.problem;
-        let units = Units::new(problem);
+        let units = Units::of(problem);
         if units.is_empty() {
             return Ok(());
         }

@@ -116,21 +116,21 @@ impl<'p> Reach<'p> {
         Reach::before(problem, &Stop::never())
     }
 
-    /// As [`Reach::new`]; `None` also if `stop` applies before they are known.
+    /// The reach of a problem as in [`Reach::new`]; `None` also if `stop` applies before it is known.
     pub fn before(problem: &'p Problem, stop: &Stop) -> Option<Reach<'p>> {
         let arcs = Arcs::new(problem.graph());
         let sites = Sites::new(problem, arcs.len())?;
         Reach::over(problem, arcs, sites, usize::MAX, Vec::new(), stop)
     }
 
-    /// As [`Reach::new`], if the ends of some arcs are on different devices: `apart` says which.
+    /// The reach as in [`Reach::new`], if the ends of some arcs are on different devices: `apart` says which.
     pub(super) fn with_apart(problem: &'p Problem, apart: Vec<bool>) -> Option<Reach<'p>> {
         let arcs = Arcs::new(problem.graph());
         let sites = Sites::new(problem, arcs.len())?;
         Reach::over(problem, arcs, sites, usize::MAX, apart, &Stop::never())
     }
 
-    /// As [`Reach::new`], with a value for every device instead of every pool: `device.index()` is its site. `None` also
+    /// The reach as in [`Reach::new`], with a value for every device instead of every pool: `device.index()` is its site. `None` also
     /// if the devices are too many.
     pub fn by_device(problem: &'p Problem) -> Option<Reach<'p>> {
         let arcs = Arcs::new(problem.graph());
@@ -327,8 +327,8 @@ impl Sweep<'_> {
             }
         };
         let mut work = 0;
-        (0..operators.len()).all(|at| {
-            let op = operators[if self.backward { operators.len() - 1 - at } else { at }];
+        (0..operators.len()).all(|place| {
+            let op = operators[if self.backward { operators.len() - 1 - place } else { place }];
             settle(op);
             work += count + self.reads(op).count() * count * count;
             if work < BETWEEN_CHECKS {

@@ -85,13 +85,14 @@ impl Form {
             }
         }
         let mut constant = 0.0;
-        for (at, &length) in cut.lengths.iter().enumerate().filter(|&(at, _)| !inside[at]) {
-            match at % 2 {
+        for (window, &length) in cut.lengths.iter().enumerate().filter(|&(window, _)| !inside[window]) {
+            match window % 2 {
                 0 => constant += length,
-                _ => seconds.pass(cut.path[at / 2], problem, &mut costs),
+                _ => seconds.pass(cut.path[window / 2], problem, &mut costs),
             }
         }
-        let windows = (0..inside.len()).filter(|&at| inside[at]).map(|at| at as u32).collect();
+        let windows =
+            (0..inside.len()).filter(|&window| inside[window]).map(|window| window as u32).collect();
         Form { constant, evidence: Evidence::Windows { path: cut.path.clone(), windows }, costs }
     }
 
@@ -140,8 +141,8 @@ fn windows(problem: &Problem, seconds: &Seconds, stop: &Stop, keep: &mut impl Fn
         let Some(prices) = keep(Form::windows(problem, seconds, &cut, &inside)) else { return };
         let lengths = cut.lengths.clone();
         let passing = seconds.margins(problem, &prices, |_| 1.0);
-        for (at, &op) in cut.path.iter().enumerate() {
-            cut.lengths[2 * at + 1] = passing[op];
+        for (place, &op) in cut.path.iter().enumerate() {
+            cut.lengths[2 * place + 1] = passing[op];
         }
         let (_, found) = cut.choose(&seconds.margins(problem, &prices, |kind| prices.seconds[kind]), &[]);
         cut.lengths = lengths;
@@ -209,7 +210,9 @@ impl Through {
             let most = problem.objective().rules().max_replicas;
             let replicas = |kind| f64::from(most.min(problem.cluster().kind(kind).count));
             let value = |(kind, &seconds): (usize, &Option<f64>)| {
-                seconds.map_or(f64::INFINITY, |it| problem.objective().repetitions() * (it / replicas(kind)))
+                seconds.map_or(f64::INFINITY, |seconds| {
+                    problem.objective().repetitions() * (seconds / replicas(kind))
+                })
             };
             let row = |row: &Vec<Option<f64>>| row.iter().enumerate().map(value).collect();
             return Through(seconds.by_class.iter().map(row).collect());

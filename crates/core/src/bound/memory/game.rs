@@ -90,7 +90,7 @@ impl Point {
 impl Prices {
     /// What a class of some bytes pays for memory.
     pub(super) fn rent(&self, kind: usize, bytes: f64) -> f64 {
-        self.memory[kind].map_or(0.0, |it| it.price * slots(bytes, it.quantum))
+        self.memory[kind].map_or(0.0, |memory| memory.price * slots(bytes, memory.quantum))
     }
 }
 
@@ -124,12 +124,12 @@ impl Game {
         for (&bytes, costs) in bytes.iter().zip(costs.iter()) {
             let costs: Vec<Cost> = columns.iter().map(|column| costs[column.kinds[0]]).collect();
             let key = std::iter::once(bytes).chain(costs.iter().flatten().copied()).map(f64::to_bits);
-            let at = *known.entry(key.collect()).or_insert_with(|| {
+            let row = *known.entry(key.collect()).or_insert_with(|| {
                 rows.push(Row { count: 0.0, bytes });
                 of_rows.extend(&costs);
                 rows.len() - 1
             });
-            rows[at].count += 1.0;
+            rows[row].count += 1.0;
         }
         let has_work = of_rows.iter().any(|&[work, _]| work > 0.0 && work.is_finite());
         let mut game = Game {
@@ -142,18 +142,18 @@ impl Game {
             stop: stop.clone(),
         };
         let width = game.columns.len();
-        for at in 0..width {
-            let there = game.rows.iter().zip(game.costs.chunks_exact(width));
-            let there = there.filter(|(_, costs)| costs[at][0].is_finite());
-            let scarce = game.columns[at].store.scarce(there.map(|(row, _)| (row.bytes, row.count)));
-            game.columns[at].scarce = scarce;
+        for index in 0..width {
+            let able = game.rows.iter().zip(game.costs.chunks_exact(width));
+            let able = able.filter(|(_, costs)| costs[index][0].is_finite());
+            let scarce = game.columns[index].store.scarce(able.map(|(row, _)| (row.bytes, row.count)));
+            game.columns[index].scarce = scarce;
             // The finest is the linear program.
-            let finest = game.columns[at].scarce.first().copied();
-            game.measure(at, finest);
+            let finest = game.columns[index].scarce.first().copied();
+            game.measure(index, finest);
         }
         let most = |(row, costs): (&Row, &[Cost])| {
-            let there = costs.iter().zip(&game.columns).filter(|(cost, _)| cost[0].is_finite());
-            let seconds = there.map(|(cost, column)| cost[0] / column.store.devices + cost[1]);
+            let able = costs.iter().zip(&game.columns).filter(|(cost, _)| cost[0].is_finite());
+            let seconds = able.map(|(cost, column)| cost[0] / column.store.devices + cost[1]);
             row.count * seconds.fold(0.0, f64::max)
         };
         let most = game.rows.iter().zip(game.costs.chunks_exact(width.max(1))).map(most).sum::<f64>();
@@ -166,25 +166,25 @@ impl Game {
         let mut best = self.maximise(self.first()?, left)?;
         for _ in 0..PASSES {
             let before = best.value;
-            for at in 0..self.columns.len() {
-                let current = self.columns[at].quantum;
+            for index in 0..self.columns.len() {
+                let current = self.columns[index].quantum;
                 let mut tried: Vec<(f64, Quantum)> = Vec::new();
-                for quantum in self.columns[at].scarce.clone() {
+                for quantum in self.columns[index].scarce.clone() {
                     if current != Some(quantum) && self.spend(HALVINGS, left) {
-                        self.measure(at, Some(quantum));
-                        tried.push((self.along(best.clone(), at)?.value, quantum));
+                        self.measure(index, Some(quantum));
+                        tried.push((self.along(best.clone(), index)?.value, quantum));
                     }
                 }
                 tried.sort_by(|a, b| b.0.total_cmp(&a.0));
                 let mut chosen = current;
                 for (_, quantum) in tried.into_iter().take(MAX_TRIED) {
-                    self.measure(at, Some(quantum));
+                    self.measure(index, Some(quantum));
                     let found = self.maximise(best.clone(), left)?;
                     if found.value > best.value {
                         (best, chosen) = (found, Some(quantum));
                     }
                 }
-                self.measure(at, chosen);
+                self.measure(index, chosen);
             }
             if best.value <= before || self.columns.len() <= 2 || self.stop.reason().is_some() {
                 break;
@@ -209,27 +209,28 @@ impl Game {
     }
 
     /// Gives a price to a quantum of a column's memory.
-    fn measure(&mut self, at: usize, quantum: Option<Quantum>) {
+    fn measure(&mut self, index: usize, quantum: Option<Quantum>) {
         let need = |row: &Row| quantum.map_or(0.0, |quantum| slots(row.bytes, quantum.bytes));
-        self.columns[at].needs = self.rows.iter().map(need).collect();
-        self.columns[at].quantum = quantum;
+        self.columns[index].needs = self.rows.iter().map(need).collect();
+        self.columns[index].quantum = quantum;
     }
 
     /// The prices of seconds alone.
     fn first(&self) -> Option<Point> {
         let width = self.columns.len();
-        let column = |(at, column): (usize, &Column)| {
+        let column = |(index, column): (usize, &Column)| {
             let rows = self.rows.iter().zip(self.costs.chunks_exact(width));
-            let seconds = rows.map(|(row, costs)| Some(row.count * costs[at][0]).filter(|it| it.is_finite()));
+            let seconds = rows
+                .map(|(row, costs)| Some(row.count * costs[index][0]).filter(|seconds| seconds.is_finite()));
             fluid::Column { devices: column.store.devices, seconds: seconds.collect() }
         };
         let columns: Vec<fluid::Column> = self.columns.iter().enumerate().map(column).collect();
         let (_, shares) = divided_quickly(&columns, &self.stop)?;
-        self.at(shares, vec![0.0; width])
+        self.point(shares, vec![0.0; width])
     }
 
     /// The value of shares, whose sum rounding may have moved from 1, and of rents.
-    fn at(&self, mut shares: Vec<f64>, rents: Vec<f64>) -> Option<Point> {
+    fn point(&self, mut shares: Vec<f64>, rents: Vec<f64>) -> Option<Point> {
         let sum: f64 = shares.iter().sum();
         shares.iter_mut().for_each(|share| *share /= sum);
         let value = self.value(&shares, &rents)?.0;
@@ -246,10 +247,10 @@ impl Game {
         let spaces: Vec<f64> = self.columns.iter().map(space).collect();
         let mut value = -rents.iter().sum::<f64>();
         let mut slopes = [vec![0.0; width], vec![-1.0; width]];
-        for (at, (row, costs)) in self.rows.iter().zip(self.costs.chunks_exact(width)).enumerate() {
+        for (index, (row, costs)) in self.rows.iter().zip(self.costs.chunks_exact(width)).enumerate() {
             let mut least = (f64::INFINITY, 0);
             for (column, cost) in costs.iter().enumerate().filter(|(_, cost)| cost[0].is_finite()) {
-                let rent = rents[column] / spaces[column] * self.columns[column].needs[at];
+                let rent = rents[column] / spaces[column] * self.columns[column].needs[index];
                 let seconds = prices[column] * cost[0] + cost[1] + rent;
                 if seconds < least.0 {
                     least = (seconds, column);
@@ -261,7 +262,7 @@ impl Game {
             }
             value += row.count * seconds;
             slopes[0][column] += row.count * costs[column][0] / self.columns[column].store.devices;
-            slopes[1][column] += row.count * self.columns[column].needs[at] / spaces[column];
+            slopes[1][column] += row.count * self.columns[column].needs[index] / spaces[column];
         }
         Some((value, slopes))
     }
@@ -269,12 +270,12 @@ impl Game {
     /// The best point found for the quanta that have a price, from a given one, whose value may be for others.
     fn maximise(&self, from: Point, left: &mut usize) -> Option<Point> {
         let entries = self.costs.len().max(1);
-        let mut best = self.at(from.shares, from.rents)?;
+        let mut best = self.point(from.shares, from.rents)?;
         let priced: Vec<usize> =
-            (0..self.columns.len()).filter(|&at| self.columns[at].quantum.is_some()).collect();
-        for &at in &priced {
+            (0..self.columns.len()).filter(|&index| self.columns[index].quantum.is_some()).collect();
+        for &column in &priced {
             self.spend(HALVINGS, left);
-            best = self.along(best, at)?;
+            best = self.along(best, column)?;
         }
         let free = if self.has_work { self.columns.len() - 1 } else { 0 };
         let d = free + priced.len();
@@ -294,7 +295,7 @@ impl Game {
             let outside = scaled.iter().position(|&rent| rent < 0.0);
             let cut = match (ellipsoid::into_simplex(some), outside) {
                 (Some(cut), _) => [cut, vec![0.0; priced.len()]].concat(),
-                (None, Some(at)) => (0..d).map(|it| f64::from(it == free + at)).collect(),
+                (None, Some(outside)) => (0..d).map(|axis| f64::from(axis == free + outside)).collect(),
                 (None, None) => {
                     let mut shares = best.shares.clone();
                     if self.has_work {
@@ -302,22 +303,22 @@ impl Game {
                         shares.push(1.0 - some.iter().sum::<f64>());
                     }
                     let mut rents = vec![0.0; self.columns.len()];
-                    for (&at, rent) in priced.iter().zip(scaled) {
-                        rents[at] = rent * self.most;
+                    for (&column, rent) in priced.iter().zip(scaled) {
+                        rents[column] = rent * self.most;
                     }
                     let (value, [by_share, by_rent]) = self.value(&shares, &rents)?;
                     if value > best.value {
                         best = Point { value, shares, rents };
                     }
-                    let work = (0..free).map(|at| by_share[at] - by_share[free]);
-                    work.chain(priced.iter().map(|&at| by_rent[at] * self.most)).collect()
+                    let work = (0..free).map(|column| by_share[column] - by_share[free]);
+                    work.chain(priced.iter().map(|&column| by_rent[column] * self.most)).collect()
                 }
             };
             Some(cut)
         })?;
-        for &at in &priced {
+        for &column in &priced {
             self.spend(HALVINGS, left);
-            best = self.along(best, at)?;
+            best = self.along(best, column)?;
         }
         Some(best)
     }
@@ -336,31 +337,31 @@ impl Game {
             }
             let start = best.clone();
             let own = start.shares[corner];
-            let at = |step: f64| {
+            let moved = |step: f64| {
                 let share = |(column, &share): (usize, &f64)| {
                     f64::max(share + step * (f64::from(column == corner) - share), 0.0)
                 };
                 let shares = start.shares.iter().enumerate().map(share).collect();
-                let mut point = self.at(shares, start.rents.clone())?;
-                for column in (0..self.columns.len()).filter(|&at| self.columns[at].quantum.is_some()) {
+                let mut point = self.point(shares, start.rents.clone())?;
+                for column in (0..self.columns.len()).filter(|&index| self.columns[index].quantum.is_some()) {
                     point = self.along(point, column)?;
                 }
                 Some(point)
             };
             // From a share of zero to one of 1.
             let (mut low, mut high) = (if own < 1.0 { -own / (1.0 - own) } else { 0.0 }, 1.0);
-            best = best.or(at(low)?).or(at(high)?);
+            best = best.or(moved(low)?).or(moved(high)?);
             let inner = |low: f64, high: f64| [high - ratio * (high - low), low + ratio * (high - low)];
-            let [mut lower, mut upper] = [at(inner(low, high)[0])?, at(inner(low, high)[1])?];
+            let [mut lower, mut upper] = [moved(inner(low, high)[0])?, moved(inner(low, high)[1])?];
             for _ in 0..SECTIONS {
                 if lower.value < upper.value {
                     low = inner(low, high)[0];
                     best = best.or(lower);
-                    lower = std::mem::replace(&mut upper, at(inner(low, high)[1])?);
+                    lower = std::mem::replace(&mut upper, moved(inner(low, high)[1])?);
                 } else {
                     high = inner(low, high)[1];
                     best = best.or(upper);
-                    upper = std::mem::replace(&mut lower, at(inner(low, high)[0])?);
+                    upper = std::mem::replace(&mut lower, moved(inner(low, high)[0])?);
                 }
             }
             best = best.or(lower).or(upper);
@@ -369,12 +370,12 @@ impl Game {
     }
 
     /// The best rent of one column, by bisection on the slope, with everything else as it is.
-    fn along(&self, from: Point, at: usize) -> Option<Point> {
+    fn along(&self, from: Point, column: usize) -> Option<Point> {
         let mut best = from.clone();
         let Point { shares, mut rents, .. } = from;
         let (mut low, mut high) = (0.0, self.most);
         for _ in 0..HALVINGS {
-            rents[at] = 0.5 * (low + high);
+            rents[column] = 0.5 * (low + high);
             let (value, [_, by_rent]) = self.value(&shares, &rents)?;
             if value > best.value {
                 best = Point { value, shares: shares.clone(), rents: rents.clone() };
@@ -382,7 +383,7 @@ impl Game {
             if self.stop.reason().is_some() {
                 break;
             }
-            if by_rent[at] > 0.0 { low = rents[at] } else { high = rents[at] }
+            if by_rent[column] > 0.0 { low = rents[column] } else { high = rents[column] }
         }
         Some(best)
     }
@@ -390,14 +391,14 @@ impl Game {
     /// The prices of a point by kind.
     fn prices(&self, point: &Point) -> Prices {
         let mut prices = Prices { seconds: vec![0.0; self.kinds], memory: vec![None; self.kinds] };
-        for (at, column) in self.columns.iter().enumerate() {
+        for (index, column) in self.columns.iter().enumerate() {
             let price = |quantum: Quantum| MemoryPrice {
                 quantum: quantum.bytes,
-                price: point.rents[at] / (column.store.devices * quantum.capacity),
+                price: point.rents[index] / (column.store.devices * quantum.capacity),
             };
-            let memory = column.quantum.map(price).filter(|it| it.price > 0.0);
+            let memory = column.quantum.map(price).filter(|memory| memory.price > 0.0);
             for &kind in &column.kinds {
-                prices.seconds[kind] = point.shares[at] / column.store.devices;
+                prices.seconds[kind] = point.shares[index] / column.store.devices;
                 prices.memory[kind] = memory;
             }
         }

@@ -64,8 +64,8 @@ impl Bound for MemoryPrices {
         }
         let classes = class_seconds(problem);
         stores.iter().enumerate().any(|(kind, store)| {
-            let there = bytes.iter().zip(classes.iter()).filter(|(_, row)| row[kind].is_some());
-            let there = there.map(|(&bytes, _)| (bytes, 1.0));
+            let able = bytes.iter().zip(classes.iter()).filter(|(_, row)| row[kind].is_some());
+            let able = able.map(|(&bytes, _)| (bytes, 1.0));
             there.clone().any(|(bytes, _)| !store.holds(bytes)) || !store.scarce(there).is_empty()
         })
     }

@@ -53,7 +53,7 @@ pub(crate) fn solve(name: &'static str, problem: &Problem, context: &mut Context
     let mut start = match warm {
         // A caller with a plan has already searched the orders.
         Some(plan) => Some(plan),
-        None => over_orders(problem, &Units::new(problem), &mut context.time_slice(START_SHARE))?,
+        None => over_orders(problem, &Units::of(problem), &mut context.time_slice(START_SHARE))?,
     };
     if let Some(placement) = suggested {
         let suggested = Plan::new(problem, placement)?;

@@ -44,7 +44,10 @@ const MAX_COSTS: usize = 1 << 24;
 /// Maximum number of pins of dense layers.
 const MAX_PINS: usize = 1 << 20;
 
-const GRAPHS: [(&str, MakeGraph); 13] = [
+/// Bytes of the parameters of an operator.
+const PARAMETERS: [f64; 2] = [1e3, 1e5];
+
+const GRAPHS: [(&str, MakeGraph); 14] = [
     ("chain", |count, rng| with_tensors(count, chain(count), rng)),
     ("star", |count, rng| with_tensors(count, vec![(0, (1..count).collect())], rng)),
     ("stars", |count, rng| {
@@ -79,7 +82,8 @@ const GRAPHS: [(&str, MakeGraph); 13] = [
     }),
     ("shared-parameters", |count, rng| {
         let mut graph = with_tensors(count, chain(count), rng);
-        graph.parameters = (0..4).map(|at| parameter(at, (at..count).step_by(at + 1), false)).collect();
+        let readers = |parameter: usize| (parameter..count).step_by(parameter + 1);
+        graph.parameters = (0..4).map(|number| parameter(number, readers(number), false)).collect();
         graph
     }),
     ("one-group", |count, rng| {
@@ -91,35 +95,34 @@ const GRAPHS: [(&str, MakeGraph); 13] = [
     }),
     ("many-groups", |count, rng| {
         let mut graph = with_tensors(count, vec![(0, (1..count).collect())], rng);
-        for (at, operator) in graph.operators.iter_mut().enumerate() {
-            operator.colocation = Some(format!("group{}", at / 3));
+        for (number, operator) in graph.operators.iter_mut().enumerate() {
+            operator.colocation = Some(format!("group{}", number / 3));
         }
         graph
     }),
     ("training", |count, rng| {
         let half = count / 2;
-        let mirrored = |at: usize| 2 * half - 1 - at;
         let mut tensors = chain(2 * half);
         for (from, readers) in tensors.iter_mut().take(half - 1) {
-            readers.push(mirrored(*from));
+            readers.push(2 * half - 1 - *from);
         }
-        tensors.push((0, (1..half).map(mirrored).collect()));
-        let mut graph = with_tensors(2 * half, tensors, rng);
-        for operator in &mut graph.operators[half..] {
-            operator.pass = Pass::Backward;
-        }
-        graph.parameters = (0..half).map(|at| parameter(at, [at, mirrored(at)].into_iter(), true)).collect();
-        graph
+        tensors.push((0, (half..2 * half - 1).collect()));
+        training(half, tensors, rng)
+    }),
+    ("one-tensor-kept", |count, rng| {
+        let half = count / 2;
+        training(half, vec![(0, (1..2 * half).collect())], rng)
     }),
 ];
 
-const CLUSTERS: [(&str, MakeCluster); 6] = [
-    ("4", || cluster(&[(4, 1e12)], false)),
-    ("3x8", || cluster(&[(8, 1e11), (8, 2e11), (8, 4e11)], false)),
-    ("little-memory", || cluster(&[(4, 3e9), (4, 2e9)], false)),
-    ("300-kinds", || cluster(&[(1, 1e12); 300], false)),
-    ("1000-groups", || cluster(&[(1, 1e12); 1000], true)),
-    ("1000-devices", || cluster(&[(1000, 1e12)], false)),
+const CLUSTERS: [(&str, MakeCluster); 7] = [
+    ("4", |_| cluster(&[(4, 1e12)], false)),
+    ("3x8", |_| cluster(&[(8, 1e11), (8, 2e11), (8, 4e11)], false)),
+    ("little-memory", |_| cluster(&[(4, 3e9), (4, 2e9)], false)),
+    ("scarce-memory", |bytes| cluster(&[(1, 0.1 * bytes), (2, 0.2 * bytes), (4, 0.3 * bytes)], false)),
+    ("300-kinds", |_| cluster(&[(1, 1e12); 300], false)),
+    ("1000-groups", |_| cluster(&[(1, 1e12); 1000], true)),
+    ("1000-devices", |_| cluster(&[(1000, 1e12)], false)),
 ];
 
 fn main() -> ExitCode {
@@ -140,17 +143,17 @@ fn main() -> ExitCode {
 
 /// A graph of about a number of operators.
 type MakeGraph = fn(usize, &mut dyn Rng) -> GraphDocument;
-/// A cluster for graphs of any size.
-type MakeCluster = fn() -> ClusterDocument;
+/// A cluster for graphs of any size, whose parameters have about so many bytes.
+type MakeCluster = fn(f64) -> ClusterDocument;
 
 /// Solves a case and prints its row. Returns its overrun in seconds, and whether it has a plan or a bound.
 fn case(number: u64) -> (f64, bool) {
     let mut rng = seed::stream(number, 0);
     let limit = rng.random_range(LIMITS[0]..LIMITS[1]);
     let (cluster_name, cluster) = CLUSTERS.choose(&mut rng).copied().expect("clusters");
-    let cluster = cluster();
-    let most = (MAX_COSTS / cluster.kinds.len()) as f64;
-    let size = rng.random_range(OPERATORS[0].ln()..OPERATORS[1].min(most).ln()).exp() as usize;
+    let max_operators = OPERATORS[1].min((MAX_COSTS / cluster(0.0).kinds.len()) as f64);
+    let size = rng.random_range(OPERATORS[0].ln()..max_operators.ln()).exp() as usize;
+    let cluster = cluster(size as f64 * 0.5 * (PARAMETERS[0] + PARAMETERS[1]));
     let (graph_name, graph) = GRAPHS.choose(&mut rng).copied().expect("graphs");
     let graph = graph(size, &mut rng);
     let objectives = objectives();
@@ -207,10 +210,11 @@ fn name(operator: usize) -> String {
 
 /// A graph of random operators with these tensors.
 fn with_tensors(count: usize, tensors: Vec<Reads>, rng: &mut dyn Rng) -> GraphDocument {
-    let operator = |at| OperatorDocument {
+    let operator = |number| OperatorDocument {
         flop: Some(rng.random_range(1e8..2e9)),
         bytes_moved: Some(1e6),
-        ..OperatorDocument::named(name(at))
+        parameter_bytes: rng.random_range(PARAMETERS[0]..PARAMETERS[1]),
+        ..OperatorDocument::named(name(number))
     };
     let tensor = |(producer, mut readers): Reads| {
         readers.sort_unstable();
@@ -229,9 +233,27 @@ fn with_tensors(count: usize, tensors: Vec<Reads>, rng: &mut dyn Rng) -> GraphDo
     graph
 }
 
-fn parameter(at: usize, readers: impl Iterator<Item = usize>, trained: bool) -> ParameterDocument {
+/// A training step: as many backward operators as forward ones, each in the colocation class of the operator that it
+/// mirrors, whose parameter it trains.
+fn training(half: usize, tensors: Vec<Reads>, rng: &mut dyn Rng) -> GraphDocument {
+    let mut graph = with_tensors(2 * half, tensors, rng);
+    let mirrored = |operator: usize| 2 * half - 1 - operator;
+    for operator in half..2 * half {
+        graph.operators[operator].pass = Pass::Backward;
+    }
+    for operator in 0..half {
+        for member in [operator, mirrored(operator)] {
+            graph.operators[member].colocation = Some(format!("layer{operator}"));
+        }
+    }
+    let trained = |operator: usize| parameter(operator, [operator, mirrored(operator)].into_iter(), true);
+    graph.parameters = (0..half).map(trained).collect();
+    graph
+}
+
+fn parameter(number: usize, readers: impl Iterator<Item = usize>, trained: bool) -> ParameterDocument {
     ParameterDocument {
-        name: format!("p{at}"),
+        name: format!("p{number}"),
         bytes: 1e4,
         optimizer_bytes: 0.0,
         readers: readers.map(name).collect(),
@@ -243,29 +265,29 @@ fn parameter(at: usize, readers: impl Iterator<Item = usize>, trained: bool) -> 
 /// Devices by kind, each kind with a class of its own: their number and their memory. In groups of their own if asked.
 fn cluster(kinds: &[(u32, f64)], in_groups: bool) -> ClusterDocument {
     let link = LinkDocument { latency_s: 0.0, bandwidth: 1e10 };
-    let class = |at: usize| ClassDocument {
-        peak_flops: Some(1e13 + at as f64 * 1e10),
+    let class = |kind: usize| ClassDocument {
+        peak_flops: Some(1e13 + kind as f64 * 1e10),
         memory_bandwidth: Some(1e12),
         ..ClassDocument::default()
     };
-    let kind = |(at, &(count, memory)): (usize, &(u32, f64))| KindDocument {
+    let kind = |(kind, &(count, memory)): (usize, &(u32, f64))| KindDocument {
         server: None,
-        name: format!("k{at}x"),
-        class: format!("c{at}"),
+        name: format!("k{kind}x"),
+        class: format!("c{kind}"),
         count,
         host: false,
         memory_bytes: Some(memory),
         reserve_bytes: None,
         link: Some(link),
-        group: in_groups.then(|| format!("g{at}")),
+        group: in_groups.then(|| format!("g{kind}")),
     };
     let groups = if in_groups { kinds.len() } else { 0 };
     ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),
         name: String::new(),
-        classes: (0..kinds.len()).map(|at| (format!("c{at}"), class(at))).collect(),
+        classes: (0..kinds.len()).map(|kind| (format!("c{kind}"), class(kind))).collect(),
         kinds: kinds.iter().enumerate().map(kind).collect(),
-        groups: (0..groups).map(|at| GroupDocument { name: format!("g{at}"), uplink: link }).collect(),
+        groups: (0..groups).map(|group| GroupDocument { name: format!("g{group}"), uplink: link }).collect(),
         matrix: None,
     }
 }
@@ -298,6 +320,6 @@ fn processor_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let (_, after_name) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = after_name.split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at)?.parse::<f64>().ok();
+    let ticks = |field: usize| fields.get(field)?.parse::<f64>().ok();
     Some((ticks(11)? + ticks(12)?) / TICKS)
 }

@@ -175,7 +175,7 @@ fn schedulers(problem: &Problem, share: f64, context: &mut Context<'_>) -> Resul
     let context = &mut context.time_slice(share);
     let mut best = announced(warm, problem, context);
     let has_plan = best.is_some() || first.is_some();
-    if !is_late(problem, has_plan, context) {
+    if !has_plan || context.stop().reason().is_none() {
         // On a tie the simplest plan remains.
         let one_device = OneDevice::plan(problem, context.stop()).ok();
         context.keep(&mut best, one_device);

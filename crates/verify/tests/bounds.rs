@@ -2,7 +2,7 @@
 
 use crate::documents;
 
-use documents::{Case, read, valid};
+use documents::{Case, placement, read, valid};
 use serde_json::{Value, json};
 use stagewright_core::document::PlanStatus;
 use stagewright_verify::{BoundEvidence, BoundVerdict};
@@ -181,6 +181,43 @@ fn memory_is_paid_for() {
     let cheap = priced([2.0, 1.0], json!({"far": {"quantum_bytes": 3.9, "price": 0.5}}), None);
     assert_eq!(refuted(&claim(1.3, cheap.clone())), None);
     assert_eq!(refuted(&claim(1.31, cheap)).map(|it| it.0), Some(BoundEvidence::Fluid));
+}
+
+#[test]
+fn rounding_of_huge_rents_proves_nothing() {
+    // Three operators of a second on gpu, which has memory for exactly three quanta, or of 100 seconds on the host.
+    let operators: Vec<Value> = ["a", "b", "c"]
+        .map(|name| json!({"name": name, "seconds": {"gpu": 1.0, "cpu": 100.0}, "parameter_bytes": 1.1}))
+        .into();
+    let case = |price: f64| {
+        let certificate = json!({"kind": "fluid", "prices": {"acc": 1.0}, "below_s": 100.0,
+                                 "memory": {"acc": {"quantum_bytes": 1.0, "price": price}}});
+        let mut case = claim(100.0, certificate);
+        case.graph =
+            read(json!({"schema": "stagewright.graph/1", "operators": operators.clone(), "tensors": []}));
+        case.cluster = read(json!({"schema": "stagewright.cluster/1", "kinds": [
+            {"name": "acc", "class": "gpu", "count": 1, "memory_bytes": 3.5},
+            {"name": "host", "class": "cpu", "count": 1}
+        ]}));
+        case.plan.devices = placement(&[("host0", "host", &["a", "b", "c"])]).devices;
+        case.plan.objective.value_s = Some(300.0);
+        case.plan.gap = Some(200.0 / 300.0);
+        case
+    };
+    for exponent in 0..300 {
+        for last_digit in 0..8 {
+            let price = 10f64.powi(exponent);
+            let price = f64::from_bits(price.to_bits() + last_digit);
+            match case(price).report().bound {
+                // All three on gpu.
+                BoundVerdict::Refuted { by: BoundEvidence::Fluid, limit_s: Some(limit) } => {
+                    assert!(limit <= 3.0, "{price:e} proves {limit}");
+                }
+                BoundVerdict::Refuted { by: BoundEvidence::Fluid, limit_s: None } => {}
+                other => panic!("{price:e}: {other:?}"),
+            }
+        }
+    }
 }
 
 #[test]

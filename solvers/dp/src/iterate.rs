@@ -103,7 +103,7 @@ impl Answer<'_> {
             LowerBound::EXHAUSTED => LowerBound::SEARCHED,
             other => other,
         };
-        context.raise(&mut self.bound, LowerBound { value, source, ..found.bound });
+        context.raise(&mut self.bound, LowerBound { value, source, certificate: None });
         Ok(Outcome::Open)
     }
 

@@ -68,6 +68,11 @@ pub trait Bound: Sync {
         false
     }
 
+    /// Whether its rounds take longer than milliseconds where other closed forms do not, so that `stop` has to end them.
+    fn is_long(&self) -> bool {
+        false
+    }
+
     /// Computes the best bound that is known when `stop` applies; most bounds take too little time to poll it.
     fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
         let _ = stop;
@@ -84,9 +89,10 @@ pub fn strongest(problem: &Problem) -> LowerBound {
     strongest_before(problem, &Stop::never())
 }
 
-/// Maximum of pools² · (operators + pins) at which all closed forms take milliseconds, so that no limit omits them, and of
-/// pools · (operators + pins) at which linear ones do.
+/// Maximum of pools² · (operators + pins) at which closed forms take milliseconds, so that no limit omits them.
 const QUICK: usize = 1 << 20;
+
+/// Maximum of pools · (operators + pins) at which linear ones take milliseconds.
 const QUICK_IF_LINEAR: usize = 1 << 22;
 
 /// The strongest bound that is known when `stop` applies: of the closed forms, at least those that take milliseconds.
@@ -99,8 +105,9 @@ pub fn closed_form(problem: &Problem, stop: &Stop) -> LowerBound {
     let graph = problem.graph();
     let pins: usize = graph.tensors().map(|tensor| graph.pins(tensor).len()).sum();
     let (size, pools) = (graph.operator_count() + pins, problem.pools().len());
-    let stop = match size.saturating_mul(pools * pools) <= QUICK {
-        true => &stop.without_deadline(),
+    let without_deadline = stop.without_deadline();
+    let stop_of = |bound: &dyn Bound| match size.saturating_mul(pools * pools) <= QUICK && !bound.is_long() {
+        true => &without_deadline,
         false => stop,
     };
     let is_quick = size.saturating_mul(pools) <= QUICK_IF_LINEAR;
@@ -108,6 +115,7 @@ pub fn closed_form(problem: &Problem, stop: &Stop) -> LowerBound {
     let (linear, others): (Vec<&dyn Bound>, Vec<_>) =
         CLOSED_FORMS.iter().partition(|bound| bound.is_linear());
     let found = linear.into_iter().rev().chain(others).filter_map(|bound| {
+        let stop = stop_of(bound);
         let in_time = stop.reason().is_none() || (is_quick && bound.is_linear());
         match in_time {
             true => bound.applies(problem).then(|| established(bound, problem, stop)).flatten(),

@@ -93,26 +93,27 @@ fn fluid(problem: &Problem, prices: &BTreeMap<String, f64>, limits: &Limits) -> 
         Ok(prices) => prices,
         Err(why) => return Proof::Malformed(why),
     };
-    let (mut total, mut is_impossible) = (-limits.paid(problem), false);
+    let (mut total, mut is_impossible) = (limits.balance(problem), false);
     for class in 0..problem.graph.classes.len() {
-        let there: Vec<(usize, f64)> =
+        let able: Vec<(usize, f64)> =
             runs_on(problem, class).filter(|&(kind, _)| limits.fits(class, kind)).collect();
-        if there.is_empty() {
+        if able.is_empty() {
             return Proof::NoPlan;
         }
-        let alone = there
+        let below = able
             .into_iter()
             .filter(|&(kind, seconds)| !limits.reached(repetitions(problem) * share(problem, kind, seconds)));
-        let least = alone.map(|(kind, seconds)| {
+        let cost = below.map(|(kind, seconds)| {
             let work = if price[kind] == 0.0 { 0.0 } else { price[kind] * seconds };
-            work + limits.rent(class, kind)
+            let rent = limits.rent(class, kind);
+            (work + rent, rent)
         });
-        match least.reduce(f64::min) {
-            Some(least) => total += least,
+        match cost.min_by(|a, b| a.0.total_cmp(&b.0)) {
+            Some((least, rent)) => total.add(least, rent),
             None => is_impossible = true,
         }
     }
-    proved(limits.capped(repetitions(problem) * (total / capacity), is_impossible))
+    proved(limits.capped(repetitions(problem) * (total.least() / capacity), is_impossible))
 }
 
 /// Seconds of a class on a kind, divided by the most replicas there.

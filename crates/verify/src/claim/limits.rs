@@ -10,6 +10,10 @@
 //! that one class alone needs in the backward pass, since a device runs its forward operators first. In a step, activations
 //! are declared bytes of version 2 alone, and tensors need not be there at the same time.
 //!
+//! *Rounding.* Rents and what is paid may be far larger than their difference, which is all that counts. Sums are
+//! compensated (Neumaier, "Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen", ZAMM 1974), so that the
+//! error does not grow with the number of classes, and the rounding of all rents is subtracted.
+//!
 //! *Below.* Assume that a plan has a value below a limit. Then no class is on a kind where its seconds alone make the value
 //! reach that limit. A bound under this assumption is a bound up to the limit.
 
@@ -32,7 +36,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Reads them, or says why they are malformed. O(operators + pins log pins).
+    /// Reads prices and limit, or says why they are malformed. O(operators + pins log pins).
     pub(super) fn read(
         problem: &Problem,
         memory: &BTreeMap<String, MemoryPriceDocument>,
@@ -75,8 +79,14 @@ impl Limits {
             .map_or(0.0, |memory| memory.price * (self.bytes[class] / memory.quantum_bytes).floor())
     }
 
+    /// The sum over classes, before any: what they pay at most is subtracted from it.
+    pub(super) fn balance(&self, problem: &Problem) -> Balance {
+        let paid = self.paid(problem);
+        Balance { sum: -paid, compensation: 0.0, rents: paid }
+    }
+
     /// The most that all classes pay.
-    pub(super) fn paid(&self, problem: &Problem) -> f64 {
+    fn paid(&self, problem: &Problem) -> f64 {
         let kinds = problem.cluster.kinds.iter().zip(&self.prices).zip(&self.memory);
         kinds
             .filter_map(|((kind, price), memory)| {
@@ -99,6 +109,35 @@ impl Limits {
             Some(below) if bound.is_finite() => bound.min(below),
             _ => bound,
         }
+    }
+}
+
+/// A compensated sum of seconds and rents.
+pub(super) struct Balance {
+    sum: f64,
+    compensation: f64,
+    /// Sum of the sizes of all rents.
+    rents: f64,
+}
+
+impl Balance {
+    /// Roundings of a rent, of the sum with its seconds, and of the compensated sum, with a margin.
+    const ROUNDINGS: f64 = 8.0;
+
+    /// Adds seconds that include a rent.
+    pub(super) fn add(&mut self, seconds: f64, rent: f64) {
+        let sum = self.sum + seconds;
+        self.compensation += match self.sum.abs() >= seconds.abs() {
+            true => (self.sum - sum) + seconds,
+            false => (seconds - sum) + self.sum,
+        };
+        self.sum = sum;
+        self.rents += rent;
+    }
+
+    /// The least that the sum may be.
+    pub(super) fn least(&self) -> f64 {
+        self.sum + self.compensation - Balance::ROUNDINGS * f64::EPSILON * self.rents
     }
 }
 

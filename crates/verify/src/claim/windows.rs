@@ -9,7 +9,7 @@
 //! its ends. [`limits`](super::limits) adds prices of memory, and excludes kinds where a path is too long.
 //!
 //! Without listed windows the sum is a path, with every class on one kind, so it bounds the latency as well: a call computes
-//! for at least the seconds of its part of a path, which is one piece.
+//! for at least the seconds of its part of a path, which is contiguous.
 
 use std::collections::BTreeMap;
 
@@ -85,7 +85,8 @@ pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>, limits: &Limits
     // The windows in which an operator of the path runs count with its class.
     let free = cut.lengths.iter().zip(&is_inside).step_by(2).filter(|(_, inside)| !**inside);
     let mut is_impossible = false;
-    let mut bound = free.map(|(length, _)| length).sum::<f64>() - limits.paid(problem);
+    let mut bound = limits.balance(problem);
+    free.for_each(|(&length, _)| bound.add(length, 0.0));
     // The number of windows outside the set before each.
     let mut outside = vec![0usize];
     for inside in &is_inside {
@@ -122,15 +123,16 @@ pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>, limits: &Limits
                 price => price * confined.iter().map(|&operator| seconds(operator, kind)).sum::<f64>(),
             };
             let passing: f64 = own.clone().map(|operator| seconds(operator, kind)).sum();
-            work / capacity + passing + limits.rent(class, kind)
+            let rent = limits.rent(class, kind);
+            (work / capacity + passing + rent, rent)
         };
-        let there = kinds_of[class].iter().filter(|&&kind| !limits.reached(longest(members, kind)));
-        match there.map(cost).reduce(f64::min) {
-            Some(least) => bound += least,
+        let below = kinds_of[class].iter().filter(|&&kind| !limits.reached(longest(members, kind)));
+        match below.map(cost).min_by(|a, b| a.0.total_cmp(&b.0)) {
+            Some((least, rent)) => bound.add(least, rent),
             None => is_impossible = true,
         }
     }
-    let bound = limits.capped(bound, is_impossible);
+    let bound = limits.capped(bound.least(), is_impossible);
     // A sum that overflowed cannot be compared with a claim.
     if bound.is_finite() { Proof::Bound(bound) } else { Proof::Open }
 }

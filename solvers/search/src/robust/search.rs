@@ -134,7 +134,8 @@ impl<'a> Search<'a> {
         if let Some((_, stages)) = found {
             self.keep(plan_of(problem, &units, &stages)?);
         }
-        self.raise(value, LowerBound::EXHAUSTED);
+        let has_uplinks = problem.cluster().group_count() > 0;
+        self.raise(value, if has_uplinks { LowerBound::SEARCHED } else { LowerBound::EXHAUSTED });
         Ok(())
     }
 }

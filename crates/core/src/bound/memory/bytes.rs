@@ -1,5 +1,7 @@
 //! Bytes that a colocation class holds on its device, whatever else is there.
 
+use std::sync::Arc;
+
 use crate::document::ObjectiveKind;
 use crate::graph::{ClassId, Graph};
 use crate::ids::Keyed;
@@ -13,7 +15,16 @@ use crate::tolerance::round_down;
 /// activations. In version 2 a device runs its forward operators first: then it holds the declared activations of all
 /// microbatches in flight, at least as many as on the last stage, and the forward tensors that only this class keeps for
 /// its backward operators. In a step these need not be there at the same time. O(operators + pins log pins).
-pub(super) fn class_bytes(problem: &Problem) -> Keyed<ClassId, f64> {
+pub(super) struct ClassBytes(pub(super) Keyed<ClassId, f64>);
+
+impl ClassBytes {
+    /// The bytes of a problem's classes, computed once.
+    pub(super) fn of(problem: &Problem) -> Arc<ClassBytes> {
+        problem.derived(|| ClassBytes(class_bytes(problem)))
+    }
+}
+
+fn class_bytes(problem: &Problem) -> Keyed<ClassId, f64> {
     let graph = problem.graph();
     let in_flight = f64::from(problem.objective().in_flight_of(1, 1));
     let is_step = problem.objective().kind() == ObjectiveKind::Makespan;
@@ -53,9 +64,10 @@ fn keep_tensors(graph: &Graph, in_flight: f64, bytes: &mut Keyed<ClassId, f64>) 
         for &op in graph.pins(tensor) {
             if graph.is_forward(op) { &mut before } else { &mut after }.push(graph.class_of(op));
         }
+        before.sort_unstable();
         after.sort_unstable();
         after.dedup();
-        after.retain(|class| before.contains(class));
+        after.retain(|class| before.binary_search(class).is_ok());
         if let [class] = after[..] {
             bytes[class] += in_flight * graph.bytes(tensor);
         }

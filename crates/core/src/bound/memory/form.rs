@@ -1,6 +1,7 @@
 //! The bounds on the value that are sums over classes of seconds on their own kind.
 
 use super::Seconds;
+use super::bytes::ClassBytes;
 use super::game::{Cost, Prices};
 use crate::bound::makespan::cut::{CutPath, longest_path};
 use crate::bound::{Bound, Windows};
@@ -179,7 +180,7 @@ impl Seconds {
     /// memory over the kinds beyond the least of memory alone. Operators of a class share its memory by their number.
     fn margins(&self, problem: &Problem, prices: &Prices, rate: impl Fn(usize) -> f64) -> Keyed<OpId, f64> {
         let graph = problem.graph();
-        let bytes = super::class_bytes(problem);
+        let ClassBytes(bytes) = &*ClassBytes::of(problem);
         let margin = |(op, row): (OpId, &[f64])| {
             let class = graph.class_of(op);
             let share = graph.class(class).len() as f64;

@@ -248,23 +248,18 @@ impl Game {
         let mut value = -rents.iter().sum::<f64>();
         let mut slopes = [vec![0.0; width], vec![-1.0; width]];
         for (index, (row, costs)) in self.rows.iter().zip(self.costs.chunks_exact(width)).enumerate() {
-            let mut least = (f64::INFINITY, 0);
-            for (column, cost) in costs.iter().enumerate().filter(|(_, cost)| cost[0].is_finite()) {
+            let able = costs.iter().enumerate().filter(|(_, cost)| cost[0].is_finite());
+            let priced = able.map(|(column, cost)| {
                 let rent = rents[column] / spaces[column] * self.columns[column].needs[index];
-                let seconds = prices[column] * cost[0] + cost[1] + rent;
-                if seconds < least.0 {
-                    least = (seconds, column);
-                }
-            }
-            let (seconds, column) = least;
-            if seconds.is_infinite() {
-                return None;
-            }
+                (prices[column] * cost[0] + cost[1] + rent, column)
+            });
+            let (seconds, column) = priced.min_by(|a, b| a.0.total_cmp(&b.0))?;
             value += row.count * seconds;
             slopes[0][column] += row.count * costs[column][0] / self.columns[column].store.devices;
             slopes[1][column] += row.count * self.columns[column].needs[index] / spaces[column];
         }
-        Some((value, slopes))
+        // What cannot be told proves nothing.
+        Some((if value.is_nan() { f64::NEG_INFINITY } else { value }, slopes))
     }
 
     /// The best point found for the quanta that have a price, from a given one, whose value may be for others.

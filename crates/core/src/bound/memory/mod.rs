@@ -5,7 +5,7 @@ mod form;
 mod game;
 mod quantum;
 
-use self::bytes::class_bytes;
+use self::bytes::ClassBytes;
 use self::form::{Form, Through};
 use self::game::{Game, Prices};
 use self::quantum::Store;
@@ -56,18 +56,11 @@ impl Bound for MemoryPrices {
 
     /// Whether some kind of device has too little memory for a class, or for all classes, that may run there.
     fn applies(&self, problem: &Problem) -> bool {
-        let stores = stores(problem);
-        let bytes = class_bytes(problem);
-        let least = stores.iter().map(|store| store.memory).fold(f64::INFINITY, f64::min);
-        if bytes.iter().sum::<f64>() <= least {
-            return false;
-        }
-        let classes = class_seconds(problem);
-        stores.iter().enumerate().any(|(kind, store)| {
-            let able = bytes.iter().zip(classes.iter()).filter(|(_, row)| row[kind].is_some());
-            let able = able.map(|(&bytes, _)| (bytes, 1.0));
-            there.clone().any(|(bytes, _)| !store.holds(bytes)) || !store.scarce(there).is_empty()
-        })
+        problem.derived(|| IsScarce::of(problem)).0
+    }
+
+    fn is_long(&self) -> bool {
+        true
     }
 
     fn compute(&self, problem: &Problem) -> Option<LowerBound> {
@@ -76,11 +69,11 @@ impl Bound for MemoryPrices {
 
     fn before(&self, problem: &Problem, stop: &Stop) -> Option<LowerBound> {
         let stores = stores(problem);
-        let bytes = class_bytes(problem);
-        let seconds = supported(problem, &bytes, &stores)?;
+        let ClassBytes(bytes) = &*ClassBytes::of(problem);
+        let seconds = supported(problem, bytes, &stores)?;
         let solve =
             |form: &Form, excluded: &dyn Fn(ClassId, usize) -> bool, target: f64, left: &mut usize| {
-                let game = Game::new(&stores, &bytes, &form.costs(excluded), target, stop);
+                let game = Game::new(&stores, bytes, &form.costs(excluded), target, stop);
                 let (value, prices) = game.solve(left)?;
                 Some((form.constant + value, prices))
             };
@@ -110,6 +103,26 @@ impl Bound for MemoryPrices {
         let (value, Prices { seconds, memory }, below) = found;
         let certificate = form.certificate(seconds, Limits { memory, below });
         Some(LowerBound { value: value.max(0.0), source: self.name(), certificate: Some(certificate) })
+    }
+}
+
+/// Whether memory is scarce on a kind of device.
+struct IsScarce(bool);
+
+impl IsScarce {
+    fn of(problem: &Problem) -> IsScarce {
+        let stores = stores(problem);
+        let ClassBytes(bytes) = &*ClassBytes::of(problem);
+        let least = stores.iter().map(|store| store.memory).fold(f64::INFINITY, f64::min);
+        if bytes.iter().sum::<f64>() <= least {
+            return IsScarce(false);
+        }
+        let classes = class_seconds(problem);
+        IsScarce(stores.iter().enumerate().any(|(kind, store)| {
+            let able = bytes.iter().zip(classes.iter()).filter(|(_, row)| row[kind].is_some());
+            let able = able.map(|(&bytes, _)| (bytes, 1.0));
+            able.clone().any(|(bytes, _)| !store.holds(bytes)) || !store.scarce(able).is_empty()
+        }))
     }
 }
 

@@ -5,7 +5,7 @@
 //! device need no code of their own.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use thiserror::Error;
 
@@ -174,8 +174,9 @@ impl Problem {
         let objective = objective.into();
         objective.validate()?;
         let documented = Arc::new(CostTable::new(&graph, &cluster)?);
+        let costs = per_microbatch(&documented, &graph, &objective);
         let memory = Arc::new(Memory::new(graph.clone()));
-        Problem::with_tables(graph, cluster, objective, pins, documented, memory)
+        Problem::with_tables(graph, cluster, objective, pins, [documented, costs], memory)
     }
 
     /// A problem with the tables that depend on its graph and its cluster alone.
@@ -184,16 +185,11 @@ impl Problem {
         cluster: Arc<Cluster>,
         objective: Objective,
         pins: PinsDocument,
-        documented: Arc<CostTable>,
+        [documented, costs]: [Arc<CostTable>; 2],
         memory: Arc<Memory>,
     ) -> Result<Problem, ProblemError> {
         magnitude::check(&graph, &cluster, &documented, &objective)?;
-        // An iteration of several microbatches updates the parameters once. Version 1 counts an update with each.
-        let microbatches = if graph.is_version_2() { objective.rules().microbatches } else { 1 };
-        let costs = match microbatches > 1 {
-            true => Arc::new((*documented).clone().per_microbatch(&graph, microbatches)),
-            false => documented.clone(),
-        };
+        let microbatches = microbatches(&graph, &objective);
         let weight_gradients = weight_gradients_of(&graph, &objective)?;
         let targets = resolve_pins(&graph, &cluster, &pins)?;
         let (pools, pool_of) = pools(&graph, &cluster, &targets, microbatches);
@@ -231,16 +227,35 @@ impl Problem {
         })
     }
 
-    /// The same problem under another objective. Costs stay [scaled](Problem::scaled).
+    /// The same problem under another objective, made at the first call: a second one shares what was derived from the
+    /// problem since. Costs stay [scaled](Problem::scaled).
     ///
     /// # Errors
     /// As for [`Problem::new`].
     pub fn with_objective(&self, objective: impl Into<Objective>) -> Result<Problem, ProblemError> {
         let objective = objective.into();
+        if objective == self.objective {
+            return Ok(self.clone());
+        }
+        let siblings = self.derived(Siblings::default);
+        if let Some(problem) = siblings.get(&objective) {
+            return Ok(problem);
+        }
+        let problem = self.under(objective)?;
+        Ok(siblings.add(problem))
+    }
+
+    fn under(&self, objective: Objective) -> Result<Problem, ProblemError> {
         objective.validate()?;
         let (graph, cluster, pins) = (self.graph.clone(), self.cluster.clone(), self.pins.clone());
         let (documented, memory) = (self.documented.clone(), self.memory.clone());
-        let problem = Problem::with_tables(graph, cluster, objective, pins, documented, memory)?;
+        let has_these_costs = self.scaling.is_none()
+            && microbatches(&graph, &objective) == microbatches(&graph, &self.objective);
+        let costs = match has_these_costs {
+            true => self.costs.clone(),
+            false => per_microbatch(&documented, &graph, &objective),
+        };
+        let problem = Problem::with_tables(graph, cluster, objective, pins, [documented, costs], memory)?;
         Ok(match &self.scaling {
             Some(scaling) => {
                 let mut factors = scaling.iter();
@@ -364,6 +379,40 @@ impl Problem {
     /// Seconds of an operator on a pool; `None` if it cannot or must not run there.
     pub fn seconds(&self, op: OpId, pool: usize) -> Option<f64> {
         if self.pinned_to(op, pool) { self.costs.seconds(op, self.pools[pool].kind) } else { None }
+    }
+}
+
+/// A problem under other objectives.
+#[derive(Default)]
+struct Siblings(Mutex<Vec<Problem>>);
+
+impl Siblings {
+    fn get(&self, objective: &Objective) -> Option<Problem> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.iter().find(|problem| problem.objective == *objective).cloned()
+    }
+
+    /// Files a problem, unless there is one under its objective; returns the one that is filed.
+    fn add(&self, problem: Problem) -> Problem {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(first) = known.iter().find(|first| first.objective == problem.objective) {
+            return first.clone();
+        }
+        known.push(problem.clone());
+        problem
+    }
+}
+
+/// Number of microbatches among which an iteration divides its costs. It updates the parameters once, where version 1
+/// counts an update with each microbatch.
+fn microbatches(graph: &Graph, objective: &Objective) -> u32 {
+    if graph.is_version_2() { objective.rules().microbatches } else { 1 }
+}
+
+fn per_microbatch(documented: &Arc<CostTable>, graph: &Graph, objective: &Objective) -> Arc<CostTable> {
+    match microbatches(graph, objective) {
+        1 => documented.clone(),
+        several => Arc::new((**documented).clone().per_microbatch(graph, several)),
     }
 }
 

@@ -84,29 +84,6 @@ pub(crate) fn kept(path: &Path) -> Result<()> {
     }
 }
 
-/// Rejects a folder one of whose tables the command will overwrite.
-///
-/// # Errors
-/// If one of the files of [`outputs`] is a table in the folder (U001).
-pub(crate) fn kept_tables(folder: &Path) -> Result<()> {
-    let mut folders = vec![(folder.to_owned(), 0)];
-    while let Some((folder, depth)) = folders.pop() {
-        // A folder that cannot be read has no tables.
-        for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
-            // Both may be links.
-            if path.is_dir() && depth < DEEPEST_TABLES {
-                folders.push((path, depth + 1));
-            } else if path.extension().is_some_and(|extension| extension == "parquet") {
-                kept(&path)?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Number of folders between that of an installed package and a table: `systems/data/SYSTEM/gemm/FRAMEWORK/VERSION`.
-const DEEPEST_TABLES: usize = 6;
-
 /// The error of an option whose output would be an input (U001).
 pub(crate) fn would_overwrite(option: &str, input: &Path, help: &str) -> CliError {
     let cause = format!("{option} would overwrite {}, which the command reads", input.display());

@@ -142,11 +142,7 @@ fn each_inner<E>(graph: &mut GraphProto, visit: &mut Visit<'_, E>) -> Result<(),
 }
 
 /// Visits the values and the indices of a sparse tensor.
-fn each_part<E>(
-    sparse: &mut SparseTensorProto,
-    maker: &str,
-    visit: &mut Visit<'_, E>,
-) -> Result<(), E> {
+fn each_part<E>(sparse: &mut SparseTensorProto, maker: &str, visit: &mut Visit<'_, E>) -> Result<(), E> {
     sparse.values.iter_mut().chain(&mut sparse.indices).try_for_each(|tensor| visit(tensor, maker))
 }
 

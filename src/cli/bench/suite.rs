@@ -346,7 +346,8 @@ impl Suite {
 
 /// Names of the options that an objective may have. None of them names a file, so a suite from elsewhere overwrites nothing.
 fn of_objectives() -> Vec<String> {
-    let command = ParallelArguments::augment_args(ObjectiveArguments::augment_args(clap::Command::new("plan")));
+    let command =
+        ParallelArguments::augment_args(ObjectiveArguments::augment_args(clap::Command::new("plan")));
     let described = command.get_arguments().filter_map(Arg::get_long).map(|name| name.replace('-', "_"));
     described.chain(OF_SOLVERS.map(str::to_owned)).collect()
 }

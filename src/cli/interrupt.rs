@@ -17,7 +17,7 @@ pub(crate) fn watch() -> Arc<AtomicBool> {
     watch_and(|| {})
 }
 
-/// As [`watch`] does. If nothing was watched before, the first interrupt also does `at_first`.
+/// Returns the flag of [`watch`]. If nothing was watched before, the first interrupt also does `at_first`.
 pub(crate) fn watch_and(at_first: impl Fn() + Send + 'static) -> Arc<AtomicBool> {
     INTERRUPT.get_or_init(|| handled(at_first)).clone()
 }

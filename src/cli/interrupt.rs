@@ -37,3 +37,13 @@ fn handled(at_first: impl Fn() + Send + 'static) -> Arc<AtomicBool> {
     let _ = ctrlc::set_handler(handler);
     flag
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_watches_later_sees_the_same_interrupt() {
+        assert!(Arc::ptr_eq(&watch(), &watch_and(|| {})));
+    }
+}

@@ -3,6 +3,12 @@
 //! Commands, reports, checks and Python all ask here, and solvers through their [`Context`], so a problem has one strongest
 //! bound, whoever names it. What was computed belongs to the problem and is not computed again.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
 use stagewright_core::bound::{LowerBound, established, strongest_until};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
@@ -22,6 +28,33 @@ pub fn by_name(problem: &Problem, stop: &Stop) -> Vec<(&'static str, Option<Lowe
 pub fn strongest(problem: &Problem, stop: &Stop) -> LowerBound {
     strongest_until(BOUNDS, problem, stop, |_| false)
 }
+
+/// As [`strongest`] without a time limit, until `most` has passed or an interrupt comes. Returns the strongest bound so far,
+/// and whether the time was too short; if not, the bound is the same on every machine.
+pub fn strongest_within(problem: &Problem, most: Duration, interrupt: &AtomicBool) -> (LowerBound, bool) {
+    let end = Arc::new(AtomicBool::new(false));
+    let stop = Stop::new(None, end.clone());
+    let began = Instant::now();
+    let (sender, done) = channel::<()>();
+    thread::scope(|scope| {
+        let watch = scope.spawn(move || {
+            while done.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                let is_late = began.elapsed() >= most;
+                if is_late || interrupt.load(Ordering::Relaxed) {
+                    end.store(true, Ordering::Relaxed);
+                    return is_late;
+                }
+            }
+            false
+        });
+        let bound = strongest(problem, &stop);
+        drop(sender);
+        (bound, watch.join().unwrap_or(false))
+    })
+}
+
+/// Interval at which an interrupt and the clock are looked at.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A solver whose answers count all bounds of the registry.
 ///

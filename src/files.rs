@@ -37,11 +37,11 @@ pub const LARGEST: u64 = 1 << 30;
 
 /// Opens a file that is larger than [`HELD`] and not compressed; `None` for all others.
 pub fn large(path: &Path) -> Option<File> {
+    // Opening a pipe a second time would wait for another writer.
+    fs::metadata(path).ok().filter(|metadata| metadata.is_file() && metadata.len() > HELD)?;
     let mut file = File::open(path).ok()?;
-    let is_large = file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > HELD);
     let mut first = [0; GZIP.len()];
-    (is_large && file.read_exact(&mut first).is_ok() && first != GZIP && file.rewind().is_ok())
-        .then_some(file)
+    (file.read_exact(&mut first).is_ok() && first != GZIP && file.rewind().is_ok()).then_some(file)
 }
 
 /// Opens a file; small or compressed ones are read whole.

@@ -537,6 +537,36 @@ fn two_runs_in_one_folder_at_once_are_refused() {
 }
 
 #[test]
+fn a_checkpoint_that_the_run_would_replace_is_refused() {
+    let folder = folder();
+    let run = path(&folder, "run");
+    fs::create_dir(&run).expect("a folder");
+    let best = Path::new(&run).join("best.safetensors");
+    fs::write(&best, "weights").expect("room");
+    for text in [CONFIGURATION, SYSTEM] {
+        for from in ["run/best.safetensors", "run/../run/state.safetensors"] {
+            let text = text.replacen("seed = 3", &format!("seed = 3\nfrom = \"{from}\""), 1);
+            assert!(text.contains(from));
+            let refused = train(&configured(&folder, &text), &run);
+            let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+            assert_eq!(refused.status.code(), Some(2), "{said}");
+            assert!(said.contains("error[D025]"), "{said}");
+        }
+    }
+    assert_eq!(fs::read(&best).expect("it is there"), b"weights");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_checkpoint_without_an_end_is_read_up_to_the_limit() {
+    let folder = folder();
+    let text = CONFIGURATION.replacen("seed = 3", "seed = 3\nfrom = \"/dev/zero\"", 1);
+    let refused = train(&configured(&folder, &text), &path(&folder, "run"));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("error[D020]") && said.contains("larger than 1 GiB"), "{said}");
+}
+
+#[test]
 fn what_is_wrong_is_refused_with_its_place() {
     let folder = folder();
     let cases = [

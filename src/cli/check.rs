@@ -1,5 +1,7 @@
 //! `check`: verifies a plan with code independent of the solvers.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use stagewright::bounds;
 use stagewright::calls::assign_calls;
@@ -9,7 +11,6 @@ use stagewright::core::document::{BoundDocument, ObjectiveDocument, PlanDocument
 use stagewright::core::graph::Graph;
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::Problem;
-use stagewright::core::solver::Stop;
 use stagewright::core::tolerance;
 use stagewright::report::table::{self, DeviceRow};
 use stagewright::report::throughput::throughput;
@@ -24,6 +25,9 @@ use super::exit::Exit;
 use super::explain::both;
 use super::resolve::{self, Documents};
 use super::{interrupt, joint, output, strategies};
+
+/// Maximum time for the strongest bound, for which the finished report waits.
+const BOUNDS_TIME: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit> {
     if strategies::is_problem(&arguments.model.model) {
@@ -66,8 +70,11 @@ fn strongest(documents: &Documents, plan: &PlanDocument) -> Option<LowerBound> {
     let cluster = Cluster::from_document(documents.cluster.clone()).ok()?;
     let pins = both(&cluster, &plan.pins, &documents.pins.clone().unwrap_or_default());
     let problem = Problem::new(graph, cluster, objective, pins).ok()?;
-    let unlimited = Stop::new(None, interrupt::watch());
-    Some(bounds::strongest(&problem, &unlimited)).filter(|bound| bound.value > 0.0)
+    let (bound, is_cut_short) = bounds::strongest_within(&problem, BOUNDS_TIME, &interrupt::watch());
+    if is_cut_short {
+        output::note(&format!("note: the bounds were cut short after {} s", BOUNDS_TIME.as_secs()));
+    }
+    Some(bound).filter(|bound| bound.value > 0.0)
 }
 
 /// Takes from a plan what it claims, which is of another objective than the one asked for; whether it claimed anything.

@@ -8,7 +8,7 @@
 //! The driver ends at a line that asks for it, at the end of its input when all tasks are answered, or with this program.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -65,10 +65,11 @@ pub(crate) fn digest_of_program() -> io::Result<String> {
 
 /// Digest of a regular file; any other is an error. O(bytes).
 pub(crate) fn digest_of_file(path: &Path) -> io::Result<String> {
-    let (mut file, mut hasher) = (File::open(path)?, Sha256::new());
-    if !file.metadata()?.is_file() {
+    // Opening a pipe would wait for its writer.
+    if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
+    let (mut file, mut hasher) = (File::open(path)?, Sha256::new());
     let mut chunk = vec![0; 1 << 20];
     loop {
         match file.read(&mut chunk)? {
@@ -78,7 +79,7 @@ pub(crate) fn digest_of_file(path: &Path) -> io::Result<String> {
     }
 }
 
-/// The same for a request.
+/// Digest of the running program, for a request.
 ///
 /// # Errors
 /// If the program cannot be read (A001).

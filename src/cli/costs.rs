@@ -63,7 +63,7 @@ fn import(arguments: &ImportCostsArguments) -> Result<()> {
 
 /// The tables of an installed `aiconfigurator-core`.
 fn of_folder(folder: &Path, arguments: &ImportCostsArguments) -> Result<CostsDocument> {
-    files::kept_tables(folder)?;
+    aiconfigurator::tables(folder).iter().try_for_each(|table| files::kept(table))?;
     let classes = match (&arguments.class, arguments.systems.as_slice()) {
         (None, _) => BTreeMap::new(),
         (Some(class), [system]) => BTreeMap::from([(system.clone(), class.clone())]),

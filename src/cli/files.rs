@@ -77,32 +77,17 @@ pub(crate) fn outputs(outputs: &[(&str, Option<&Path>)]) -> Result<Outputs> {
 /// # Errors
 /// If it is one of the files of [`outputs`] (U001).
 pub(crate) fn kept(path: &Path) -> Result<()> {
-    no_output(path, |output| is_same(path, output))
-}
-
-/// Rejects a folder one of whose tables the command will overwrite.
-///
-/// # Errors
-/// If one of the files of [`outputs`] is a table in the folder (U001).
-pub(crate) fn kept_tables(folder: &Path) -> Result<()> {
-    let place = fs::canonicalize(folder);
-    no_output(folder, |output| {
-        let is_table = output.extension().is_some_and(|extension| extension == "parquet");
-        is_table && output.is_file() && place.as_ref().is_ok_and(|place| output.starts_with(place))
-    })
-}
-
-fn no_output(path: &Path, is_read: impl Fn(&Path) -> bool) -> Result<()> {
     let written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
-    match written.iter().find(|(_, output)| is_read(output)) {
-        Some((option, _)) => Err(CliError::new(
-            "U001",
-            format!("{option} would overwrite {}, which the command reads", path.display()),
-        )
-        .at(option)
-        .help("give another file")),
+    match written.iter().find(|(_, output)| is_same(path, output)) {
+        Some((option, _)) => Err(would_overwrite(option, path, "give another file")),
         None => Ok(()),
     }
+}
+
+/// The error of an option whose output would be an input (U001).
+pub(crate) fn would_overwrite(option: &str, input: &Path, help: &str) -> CliError {
+    let cause = format!("{option} would overwrite {}, which the command reads", input.display());
+    CliError::new("U001", cause).at(option).help(help)
 }
 
 /// Whether two paths are of one regular file, perhaps through links.

@@ -1,20 +1,28 @@
 //! Ctrl-C and the signals to terminate: the first ends the solve with the best plan so far, the second ends the process.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::external;
 
 /// Exit code of a process ended by SIGINT.
 const KILLED: i32 = 130;
 
-/// Returns a flag that the first interrupt sets; the second ends the process.
+/// The flag of this process: a handler can be set only once.
+static INTERRUPT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// Returns the flag that the first interrupt sets; the second ends the process. All solves of a command share it, so an
+/// interrupt ends those that follow as well.
 pub(crate) fn watch() -> Arc<AtomicBool> {
     watch_and(|| {})
 }
 
-/// As [`watch`] does, and at the first interrupt does something besides.
+/// Returns the flag of [`watch`]. If nothing was watched before, the first interrupt also does `at_first`.
 pub(crate) fn watch_and(at_first: impl Fn() + Send + 'static) -> Arc<AtomicBool> {
+    INTERRUPT.get_or_init(|| handled(at_first)).clone()
+}
+
+fn handled(at_first: impl Fn() + Send + 'static) -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
     let seen = flag.clone();
     #[expect(clippy::disallowed_methods, reason = "the user asked twice: nothing is to be finished any more")]
@@ -28,4 +36,14 @@ pub(crate) fn watch_and(at_first: impl Fn() + Send + 'static) -> Arc<AtomicBool>
     // If no handler can be set, an interrupt ends the process, which is the default.
     let _ = ctrlc::set_handler(handler);
     flag
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_watches_later_sees_the_same_interrupt() {
+        assert!(Arc::ptr_eq(&watch(), &watch_and(|| {})));
+    }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use stagewright::formats::onnx::Whole;
 use stagewright::formats::{Format, ImportOptions, Imported};
 use stagewright::runtime::pipeline::Host;
-use stagewright::runtime::weights::{Missing, gather};
+use stagewright::runtime::weights::{Missing, each_location, gather};
 use stagewright::runtime::{RunError, library, worker};
 
 use super::args::HostArguments;
@@ -144,11 +144,9 @@ pub(crate) fn move_weights(
 ) -> Result<()> {
     let missing = if arguments.random_weights { Missing::Random(arguments.seed) } else { Missing::Refuse };
     let beside = if files::is_standard(path) { None } else { Some(path.parent().unwrap_or(Path::new(""))) };
-    let tensors = model.whole.model.graph.iter().flat_map(|graph| &graph.initializer);
-    let entries = tensors.flat_map(|tensor| &tensor.external_data);
-    for location in entries.filter(|entry| entry.key() == "location") {
-        beside.map_or(Ok(()), |folder| files::kept(&folder.join(location.value())))?;
-    }
+    each_location(&mut model.whole.model, |location| {
+        beside.map_or(Ok(()), |folder| files::kept(&folder.join(location)))
+    })?;
     gather(&mut model.whole.model, beside, missing, folder).map_err(|error| failed(&model.label, &error))
 }
 

@@ -10,7 +10,7 @@ use stagewright::bounds::Proving;
 use stagewright::core::document::{ObjectiveKind, PlanDocument, RegretDocument, Split};
 use stagewright::core::placement::Placement;
 use stagewright::core::problem::Problem;
-use stagewright::core::solver::{Context, Observer, Solution, SolveError, Solver, Status};
+use stagewright::core::solver::{Context, Observer, Solution, SolveError, Solver, Status, StopReason};
 use stagewright::core::tolerance;
 use stagewright::diagnose::{DiagnosisEffort, diagnose};
 use stagewright::explain::Merged;
@@ -126,12 +126,14 @@ fn outputs(arguments: &PlanArguments) -> Result<Outputs> {
 /// Maximum number of operators of a graph whose layers are counted for a hint: more take longer than an answer may wait.
 const MOST_HINTED: usize = 50_000;
 
-/// A hint to keep layers whole, where a limit ended the search for a contiguous split and they are fewer units by far.
+/// A hint to keep layers whole, where a limit of time or memory ended the search for a contiguous split and they are fewer
+/// units by far.
 fn hint_of_layers(answer: &Answer) -> Option<String> {
     let Answer { problem, solution, .. } = answer;
     let graph = problem.graph();
     let rules = problem.objective().rules();
-    let is_cut_short = solution.status != Status::Optimal && solution.stop.is_some();
+    let is_cut_short = solution.status != Status::Optimal
+        && matches!(solution.stop, Some(StopReason::Time | StopReason::Memory));
     let is_split =
         problem.objective().kind() == ObjectiveKind::Throughput && rules.split == Split::Contiguous;
     if !is_cut_short || !is_split || graph.operator_count() > MOST_HINTED {

@@ -41,17 +41,16 @@ fn instances(path: &Path, count: u64, out: &Path) -> Result<Exit> {
             .help(error.help())
     };
     let recipe = Recipe::from_toml(&String::from_utf8_lossy(&input.bytes)).map_err(wrong)?;
+    let file_of = |index| out.join(format!("{}.json", instance::name(&recipe, index)));
+    if (0..count).any(|index| files::is_same(path, &file_of(index))) {
+        return Err(files::would_overwrite("--out", path, "give another folder"));
+    }
     files::make_folder(out)?;
     for index in 0..count {
-        let Instance { name, problem, .. } = instance(&recipe, index);
-        let file = out.join(format!("{name}.json"));
-        if files::is_same(&file, path) {
-            let cause = format!("--out would overwrite {}, which the command reads", path.display());
-            return Err(CliError::new("U001", cause).at("--out").help("give another folder"));
-        }
+        let Instance { problem, .. } = instance(&recipe, index);
         let cluster = Some(problem.cluster().document().clone());
         let graph = GraphDocument { cluster, ..problem.graph().document().clone() };
-        files::write(&file, &write_graph(&graph))?;
+        files::write(&file_of(index), &write_graph(&graph))?;
     }
     output::note(&format!("{count} problems in {}", out.display()));
     Ok(Exit::Done)

@@ -7,7 +7,7 @@ use super::{code, demo, folder, json as parsed, path, run, stderr, stdout};
 /// A place of a document, a name that nothing has there, and the exit code of `check`.
 type Case = (&'static [&'static str], i32);
 
-/// Of every plan document.
+/// Cases of every plan document.
 const OF_ALL: [Case; 4] = [(&["bound", "source"], 1), (&["stop"], 1), (&["status"], 2), (&["schema"], 2)];
 
 /// Changes one place of a plan after the other. `of_check` are the options of `check`.

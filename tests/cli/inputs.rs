@@ -5,10 +5,14 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
+use std::process::Command;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+#[cfg(unix)]
+use super::run_in_time;
 use super::{code, demo, folder, json as parsed, path, run, stderr, stdout};
 
 /// A file of the reference folder; `None`, with a message, if there is no such folder.
@@ -31,7 +35,7 @@ fn refused(arguments: &[&str], start: &str, says: &str) {
 
 /// The demo in a folder of its own, with a plan and files to give beside it.
 fn inputs() -> TempDir {
-    let there = folder(&[
+    let files = folder(&[
         ("pins.json", "{}"),
         ("costs.json", r#"{"schema": "stagewright.costs/1", "name": "none"}"#),
         (
@@ -39,20 +43,20 @@ fn inputs() -> TempDir {
             "name = \"one\"\ninputs = [\"model.json\"]\nclusters = [\"cluster.toml\"]\nsolvers = [\"one-device\"]\n",
         ),
     ]);
-    fs::copy(demo("model.json"), there.path().join("model.json")).expect("room");
-    fs::copy(demo("cluster.toml"), there.path().join("cluster.toml")).expect("room");
-    let [model, cluster, plan] = ["model.json", "cluster.toml", "plan.json"].map(|name| path(&there, name));
+    fs::copy(demo("model.json"), files.path().join("model.json")).expect("room");
+    fs::copy(demo("cluster.toml"), files.path().join("cluster.toml")).expect("room");
+    let [model, cluster, plan] = ["model.json", "cluster.toml", "plan.json"].map(|name| path(&files, name));
     assert_eq!(code(&run(&["plan", &model, "--cluster", &cluster, "--out", &plan])), Some(0));
-    there
+    files
 }
 
 #[test]
 fn no_output_goes_over_an_input() {
-    let there = inputs();
-    let at = |name: &str| path(&there, name);
-    let [model, cluster, plan, pins] = ["model.json", "cluster.toml", "plan.json", "pins.json"].map(at);
-    let [costs, suite] = ["costs.json", "suite.toml"].map(at);
-    let before = |file: &str| fs::read(file).expect("it is there");
+    let files = inputs();
+    let file = |name: &str| path(&files, name);
+    let [model, cluster, plan, pins] = ["model.json", "cluster.toml", "plan.json", "pins.json"].map(file);
+    let [costs, suite] = ["costs.json", "suite.toml"].map(file);
+    let content = |input: &str| fs::read(input).expect("it is there");
     let around = ["--cluster", &cluster, "--pins", &pins, "--costs", &costs];
     let mut cases: Vec<(Vec<&str>, &str)> = Vec::new();
     for input in [&model, &cluster, &pins, &costs] {
@@ -79,26 +83,26 @@ fn no_output_goes_over_an_input() {
     ];
     cases.extend(others);
     for (arguments, input) in cases {
-        let kept = before(input);
+        let kept = content(input);
         refused(&arguments, "error[U001]: ", "which the command reads");
-        assert_eq!(before(input), kept, "{arguments:?}");
+        assert_eq!(content(input), kept, "{arguments:?}");
     }
     // A file of its own is none of them.
-    let output = run(&["convert", &model, &at("other.json")]);
+    let output = run(&["convert", &model, &file("other.json")]);
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
 }
 
 #[cfg(unix)]
 #[test]
 fn links_to_an_input_are_the_input() {
-    let there = inputs();
-    let at = |name: &str| path(&there, name);
-    let (model, cluster) = (at("model.json"), at("cluster.toml"));
-    std::os::unix::fs::symlink(&model, at("soft")).expect("a link");
-    fs::hard_link(&model, at("hard")).expect("a link");
-    let detour = there.path().join(".").join("../").join(there.path().file_name().expect("a name"));
+    let files = inputs();
+    let file = |name: &str| path(&files, name);
+    let (model, cluster) = (file("model.json"), file("cluster.toml"));
+    std::os::unix::fs::symlink(&model, file("soft")).expect("a link");
+    fs::hard_link(&model, file("hard")).expect("a link");
+    let detour = files.path().join(".").join("../").join(files.path().file_name().expect("a name"));
     let detour = detour.join("model.json").display().to_string();
-    for output in [at("soft"), at("hard"), detour] {
+    for output in [file("soft"), file("hard"), detour] {
         refused(
             &["plan", &model, "--cluster", &cluster, "--out", &output],
             "error[U001]: ",
@@ -113,18 +117,18 @@ fn links_to_an_input_are_the_input() {
 }
 
 /// A file of more than 1 GiB, which takes no room on the disk.
-fn hollow(there: &TempDir, name: &str) -> String {
-    let file = File::create(there.path().join(name)).expect("room");
+fn hollow(folder: &TempDir, name: &str) -> String {
+    let file = File::create(folder.path().join(name)).expect("room");
     file.set_len((1 << 30) + 1).expect("a file system with holes");
-    path(there, name)
+    path(folder, name)
 }
 
 #[test]
 fn an_input_that_is_too_large_is_refused_before_it_is_read() {
-    let there = inputs();
-    let at = |name: &str| path(&there, name);
-    let (model, cluster, plan) = (at("model.json"), at("cluster.toml"), at("plan.json"));
-    let (hole, out) = (hollow(&there, "hole.json"), at("out"));
+    let files = inputs();
+    let file = |name: &str| path(&files, name);
+    let (model, cluster, plan) = (file("model.json"), file("cluster.toml"), file("plan.json"));
+    let (hole, out) = (hollow(&files, "hole.json"), file("out"));
     let of_plan = ["--cluster", &*cluster];
     let cases: Vec<Vec<&str>> = vec![
         [&["plan", &*hole][..], &of_plan].concat(),
@@ -143,6 +147,53 @@ fn an_input_that_is_too_large_is_refused_before_it_is_read() {
     for arguments in cases {
         refused(&arguments, "error[I006]: the input is larger than 1 GiB", "hole.json");
     }
+}
+
+/// A pipe with a name has one reader, which may not open it a second time.
+#[cfg(unix)]
+#[test]
+fn a_named_pipe_is_read_once() {
+    let files = inputs();
+    let (pipe, cluster) = (path(&files, "pipe"), path(&files, "cluster.toml"));
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("Unix has it").success());
+    let model = fs::read(path(&files, "model.json")).expect("it is there");
+    for command in ["plan", "bound"] {
+        let (to, model) = (pipe.clone(), model.clone());
+        // It waits for the program to open the pipe; the end of the test ends it.
+        std::thread::spawn(move || fs::write(to, model));
+        let output = run_in_time(&[command, &pipe, "--cluster", &cluster]);
+        assert_eq!(code(&output), Some(0), "{command}: {}", stderr(&output));
+    }
+}
+
+/// A table of a package may be a link, and a link stays one when its file is replaced.
+#[cfg(unix)]
+#[test]
+fn a_table_behind_a_link_is_an_input() {
+    let files = folder(&[("table.parquet", "a table")]);
+    let (package, table) = (files.path().join("package"), path(&files, "table.parquet"));
+    let inside = package.join("systems/data/h100_sxm/gemm/vllm/1.0");
+    fs::create_dir_all(&inside).expect("room");
+    let link = inside.join("gemm_perf.parquet");
+    std::os::unix::fs::symlink(&table, &link).expect("a link");
+    let package = package.display().to_string();
+    for out in [&table, &link.display().to_string()] {
+        let arguments = ["costs", "import", &package, "--out", out];
+        refused(&arguments, "error[U001]: ", "which the command reads");
+        assert_eq!(fs::read_to_string(&table).expect("it is there"), "a table");
+    }
+}
+
+#[test]
+fn a_recipe_is_kept_and_nothing_is_written_beside_it() {
+    let recipe = "seed = 1\nfamilies = [\"layered\"]\noperators = [20, 40]\ndevices = [2, 4]\n\
+                  objectives = [\"makespan\"]\n";
+    let files = folder(&[("layered-1-2.json", recipe)]);
+    let (file, out) = (path(&files, "layered-1-2.json"), files.path().display().to_string());
+    let arguments = ["workload", "--recipe", &file, "--count", "4", "--out", &out];
+    refused(&arguments, "error[U001]: --out would overwrite", "layered-1-2.json");
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), recipe);
+    assert_eq!(files.path().read_dir().expect("a folder").count(), 1);
 }
 
 #[cfg(target_os = "linux")]
@@ -175,22 +226,22 @@ fn onnx(weight_bytes: u64) -> (Vec<u8>, u64) {
     // The values are a hole of the file.
     let values = [varint(9 << 3 | 2), varint(weight_bytes)].concat();
     let tensor = (head.len() + values.len()) as u64 + weight_bytes;
-    let before = [node, input, output, varint(5 << 3 | 2), varint(tensor), head, values].concat();
-    let graph = before.len() as u64 + weight_bytes;
+    let start = [node, input, output, varint(5 << 3 | 2), varint(tensor), head, values].concat();
+    let graph = start.len() as u64 + weight_bytes;
     let opset = field(8, &[0x10, 17]);
-    let file = [vec![0x08, 8], opset, varint(7 << 3 | 2), varint(graph), before].concat();
+    let file = [vec![0x08, 8], opset, varint(7 << 3 | 2), varint(graph), start].concat();
     let length = file.len() as u64 + weight_bytes;
     (file, length)
 }
 
 #[test]
 fn a_model_with_its_weights_may_be_larger() {
-    let there = folder(&[]);
-    let place = there.path().join("large.onnx");
+    let files = folder(&[]);
+    let place = files.path().join("large.onnx");
     let (head, length) = onnx(3 << 30);
     fs::write(&place, head).expect("room");
     File::options().write(true).open(&place).and_then(|file| file.set_len(length)).expect("holes");
-    let out = path(&there, "out.json");
+    let out = path(&files, "out.json");
     let output = run(&["convert", &place.display().to_string(), &out]);
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     let model: Value = serde_json::from_slice(&fs::read(&out).expect("written")).expect("JSON");
@@ -228,9 +279,9 @@ fn no_figure_of_an_answer_is_infinite() {
             "tensors": [{{"producer": "a", "consumers": ["b"], "bytes": {bytes}}}]}}"#
         )
     };
-    let there = folder(&[("cluster.json", &cluster.to_string())]);
+    let files = folder(&[("cluster.json", &cluster.to_string())]);
     let (file, cluster, plan) =
-        (path(&there, "m.json"), path(&there, "cluster.json"), path(&there, "p.json"));
+        (path(&files, "m.json"), path(&files, "cluster.json"), path(&files, "p.json"));
     for figure in ["5e-324", "1e-99", "-0.0", "1e199", "1e308"] {
         for text in [model(figure, "1e6"), model("1e-6", figure)] {
             fs::write(&file, text).expect("room");
@@ -262,8 +313,8 @@ fn no_figure_of_an_answer_is_infinite() {
 #[test]
 fn the_reference_inputs_are_read_as_they_are_meant() {
     let Some(function) = shared("reports/11-function-overloads/model.onnx") else { return };
-    let there = folder(&[]);
-    let out = path(&there, "out.json");
+    let files = folder(&[]);
+    let out = path(&files, "out.json");
     let graph = |model: &str| -> Value {
         let output = run(&["convert", model, &out]);
         assert_eq!(code(&output), Some(0), "{}", stderr(&output));
@@ -287,6 +338,10 @@ fn the_reference_inputs_are_read_as_they_are_meant() {
     let memory = parsed(&planned)["devices"][0]["memory_bytes"].as_f64().expect("a figure");
     assert!((45e6..55e6).contains(&memory), "{memory}");
     let costs = shared("attacks/08-costs-inf").expect("it is there");
-    let at = |name: &str| format!("{costs}/{name}.json");
-    refused(&["plan", &at("m"), "--cluster", &at("c"), "--costs", &at("op_den")], "error[P009]: ", "`o0`");
+    let file = |name: &str| format!("{costs}/{name}.json");
+    refused(
+        &["plan", &file("m"), "--cluster", &file("c"), "--costs", &file("op_den")],
+        "error[P009]: ",
+        "`o0`",
+    );
 }

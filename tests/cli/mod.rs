@@ -1,6 +1,7 @@
 //! End-to-end tests of the command line, with the built binary.
 
 mod claims;
+mod commands;
 mod inputs;
 mod instances;
 mod joint;
@@ -15,9 +16,11 @@ mod siblings;
 mod strategies;
 mod suites;
 
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::{Read, Seek, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use stagewright::core::document::PlanDocument;
@@ -50,6 +53,35 @@ fn run_with_input(arguments: &[&str], input: &[u8]) -> Output {
         .expect("the program starts");
     child.stdin.take().expect("it was piped").write_all(input).expect("the program reads");
     child.wait_with_output().expect("the program ends")
+}
+
+/// Time after which whatever goes on is given up, on a machine however busy.
+const MOST: Duration = Duration::from_secs(600);
+
+/// Runs the program, which must end in [`MOST`].
+fn run_in_time(arguments: &[&str]) -> Output {
+    let file = || tempfile::tempfile().expect("there is room for a file");
+    let (stdout, stderr) = (file(), file());
+    let same = |file: &File| file.try_clone().expect("it is open");
+    let mut child = command(arguments).stdout(same(&stdout)).stderr(same(&stderr)).spawn();
+    let child = child.as_mut().expect("the program starts");
+    let began = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("it is a child") {
+            break status;
+        }
+        if began.elapsed() >= MOST {
+            child.kill().and_then(|()| child.wait()).expect("it can be ended");
+            panic!("{arguments:?} goes on");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let content = |mut file: File| {
+        let mut bytes = Vec::new();
+        file.rewind().and_then(|()| file.read_to_end(&mut bytes)).expect("it can be read");
+        bytes
+    };
+    Output { status, stdout: content(stdout), stderr: content(stderr) }
 }
 
 fn plan_demo(more: &[&str]) -> Output {

@@ -68,6 +68,18 @@ fn whole_layers_go_into_runtimes() {
     }
 }
 
+#[test]
+fn whole_layers_are_hinted_at_where_a_limit_ended_the_search() {
+    let model = export("gpt2.onnx");
+    let hint = |more: &[&str]| {
+        let arguments = [&["plan", &model, "--cluster", "4xa100", "--json"], more].concat();
+        let output = run(&arguments);
+        (json(&output)["stop"].clone(), stderr(&output).contains("--whole-layers leaves"))
+    };
+    assert_eq!(hint(&["--time-limit", "0s"]), ("time".into(), true));
+    assert_eq!(hint(&["--gap", "50%", "--time-limit", "none"]), ("gap".into(), false));
+}
+
 /// A truncated file, and one of a million bytes that unpacks to a billion, are rejected.
 #[test]
 fn a_gzip_file_that_cannot_be_unpacked_is_refused() {

@@ -2,16 +2,16 @@
 
 use std::fs::File;
 use std::path::PathBuf;
-#[cfg(unix)]
-use std::process::Command;
 use std::process::Output;
 #[cfg(target_os = "linux")]
 use std::{
     io::{BufRead, BufReader, Read},
-    process::Stdio,
-    time::Duration,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
 };
 
+#[cfg(target_os = "linux")]
+use super::MOST;
 use super::{chain, cluster, code, command, demo, folder, json, path, root, run, stderr, stdout};
 
 #[test]
@@ -134,10 +134,32 @@ fn counts_of_a_suite_have_a_range_and_a_place() {
     }
 }
 
+/// Whoever runs a suite of others must not lose a file.
+#[test]
+fn objectives_of_a_suite_take_only_options_of_objectives() {
+    let folder = pair();
+    let (file, kept) = (path(&folder, "suite.toml"), path(&folder, "kept"));
+    std::fs::write(&kept, "mine").expect("room");
+    let whole = std::fs::read_to_string(&file).expect("a suite");
+    for option in ["dot", "out", "start", "memory-limit", "objective=makespan --out"] {
+        let text = format!("{whole}objectives = [{{}}, {{ {option:?} = {kept:?} }}]\n");
+        std::fs::write(&file, text).expect("room");
+        let refused = run(&["bench", &file]);
+        let said = stderr(&refused);
+        assert_eq!(code(&refused), Some(2), "{option}: {said}");
+        assert!(said.starts_with("error[B002]") && said.contains("max_replicas"), "{option}: {said}");
+        assert_eq!(std::fs::read_to_string(&kept).expect("it is there"), "mine");
+    }
+    for objective in ["\"max-replicas\" = 1", "split = \"free\"", "robust = \"10%\""] {
+        std::fs::write(&file, format!("{whole}objectives = [{{ {objective} }}]\n")).expect("room");
+        assert_eq!(code(&run(&["bench", &file])), Some(0), "{objective}");
+    }
+}
+
 /// Runs the program until it says a line that begins so and then something is the case that depends on its process id,
 /// and ends it by a signal that no child of it gets.
 #[cfg(target_os = "linux")]
-fn ended(arguments: &[&str], line: &str, mut is_so: impl FnMut(u32) -> bool) -> Output {
+pub(super) fn ended(arguments: &[&str], line: &str, mut is_so: impl FnMut(u32) -> bool) -> Output {
     let mut child =
         command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut story = BufReader::new(child.stderr.take().expect("a pipe"));
@@ -145,8 +167,13 @@ fn ended(arguments: &[&str], line: &str, mut is_so: impl FnMut(u32) -> bool) -> 
     while !said.lines().last().unwrap_or_default().starts_with(line) {
         assert_ne!(story.read_line(&mut said).expect("text"), 0, "{said}");
     }
+    let began = Instant::now();
     while !is_so(child.id()) {
         assert_eq!(child.try_wait().expect("a child"), None, "it waits for its end");
+        if began.elapsed() >= MOST {
+            child.kill().and_then(|()| child.wait()).expect("it can be ended");
+            panic!("{arguments:?}: {said}");
+        }
         std::thread::sleep(POLL);
     }
     let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
@@ -368,7 +395,7 @@ fn a_suite_of_absent_reference_inputs_is_skipped() {
 }
 
 /// The columns of a CSV table that do not depend on time: input, solver, seed, status, value, bound, gap and runs.
-fn rows_of(file: &str) -> Vec<[String; 8]> {
+pub(super) fn rows_of(file: &str) -> Vec<[String; 8]> {
     let mut reader = csv::Reader::from_path(file).expect("it was written");
     let rows = reader.records().map(|row| row.expect("it is CSV"));
     rows.map(|row| [0, 3, 4, 5, 6, 7, 8, 15].map(|at| row[at].to_owned())).collect()
@@ -522,282 +549,4 @@ fn plans_take_part_in_a_suite() {
             _ => assert!(stderr(&output).contains(code), "{plans}: {}", stderr(&output)),
         }
     }
-}
-
-/// The example of `docs/solvers.md`; `None` without Python.
-#[cfg(unix)]
-fn example() -> Option<String> {
-    if Command::new("python3").arg("--version").output().is_err() {
-        // Written directly, so that it shows although the output of tests is captured.
-        let _ = std::io::Write::write_all(&mut std::io::stderr(), b"skipped: there is no python3\n");
-        return None;
-    }
-    let page = std::fs::read_to_string(root().join("docs/solvers.md")).expect("the page is there");
-    let example = page.split("```python\n").nth(1).and_then(|text| text.split("```").next());
-    Some(example.expect("the page has an example").to_owned())
-}
-
-#[cfg(unix)]
-#[test]
-fn a_solver_in_another_language_takes_part() {
-    let Some(example) = example() else { return };
-    let commands = [
-        ("mine", "[\"python3\", \"mine.py\"]"),
-        ("fails", "[\"sh\", \"-c\", \"echo out of luck >&2; exit 3\"]"),
-        ("wrong", "[\"sh\", \"-c\", \"echo []\"]"),
-        ("absent", "[\"no-such-program\"]"),
-        ("heavy", "[\"python3\", \"heavy.py\"]"),
-    ];
-    let names: Vec<String> = commands.iter().map(|(name, _)| format!("\"exec:{name}\"")).collect();
-    let tables: String = commands
-        .iter()
-        .map(|(name, command)| format!("[[exec]]\nname = \"{name}\"\ncommand = {command}\n"))
-        .collect();
-    let suite = |names: &str, tables: &str| {
-        format!(
-            "name = \"exec\"\ninputs = [\"model.json\"]\nclusters = [\"cluster.toml\"]\n\
-             objectives = [{{ split = \"free\" }}]\nsolvers = [\"local\", {names}]\ntime_limit = \"10m\"\n{tables}"
-        )
-    };
-    let text = suite(&names.join(", "), &tables);
-    let heavy = "import shutil, sys\nshutil.copy(sys.argv[1], \"seen.json\")\nprint([0, 0, 0, 0])\n";
-    let (model, cluster) = (chain(4), cluster(2));
-    let folder = folder(&[
-        ("suite.toml", &text),
-        ("mine.py", &example),
-        ("heavy.py", heavy),
-        ("model.json", &model),
-        ("cluster.toml", &cluster),
-    ]);
-    let at = |name: &str| path(&folder, name);
-    let (file, table, journal) = (at("suite.toml"), at("table.csv"), at("journal"));
-    let output = run(&["bench", &file, "--allow-exec", "--out-csv", &table, "--journal", &journal]);
-    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
-    let rows = rows_of(&table);
-    let status = |name: &str| &rows.iter().find(|row| row[1] == format!("exec:{name}")).expect("a row")[3];
-    assert_eq!(status("fails"), "exit code 3: out of luck");
-    assert!(status("wrong").starts_with("its plan cannot be read: "), "{rows:?}");
-    assert!(status("absent").starts_with("cannot start `no-such-program`: "), "{rows:?}");
-    assert_eq!(status("heavy"), "its plan is infeasible: memory");
-    assert!(["feasible", "optimal"].contains(&status("mine").as_str()), "{rows:?}");
-    let own = rows.iter().find(|row| row[1] == "exec:mine").expect("a row")[4].parse::<f64>();
-    assert!(own.expect("a value") >= rows[0][4].parse::<f64>().expect("a value") * (1.0 - 1e-9));
-    let schema = std::fs::read_to_string(root().join("data/schema/problem.schema.json")).expect("a schema");
-    let schema: serde_json::Value = serde_json::from_str(&schema).expect("JSON");
-    let seen = std::fs::read_to_string(at("seen.json")).expect("it runs in the folder of the suite");
-    let seen: serde_json::Value = serde_json::from_str(&seen).expect("JSON");
-    let validator = jsonschema::validator_for(&schema).expect("a schema");
-    assert!(validator.is_valid(&seen), "{seen}");
-    assert_eq!(seen["devices"], serde_json::json!(["acc0", "acc1"]));
-    assert_eq!((&seen["objective"]["split"], &seen["seed"]), (&"free".into(), &0.into()));
-    let limit = seen["time_limit_s"].as_f64().expect("a limit");
-    assert!(limit > 0.0 && limit <= 600.0, "{limit}");
-    // What failed in another program may succeed now; nothing else is run again.
-    let again = stderr(&run(&["bench", &file, "--allow-exec", "--journal", &journal]));
-    let failed = ["exec:fails", "exec:wrong", "exec:absent", "exec:heavy"];
-    assert!(again.lines().zip(failed).all(|(line, solver)| line.contains(solver)), "{again}");
-    assert_eq!(again.lines().count(), failed.len());
-    std::fs::write(at("mine.py"), example + "\n").expect("room");
-    let again = run(&["bench", &file, "--allow-exec", "--journal", &journal]);
-    assert_eq!(
-        stderr(&again).matches("exec:mine").count(),
-        1,
-        "another script is another case: {}",
-        stderr(&again)
-    );
-    // The same commands beside solvers on the command line.
-    let compared = run(&[
-        "compare",
-        &at("model.json"),
-        "--cluster",
-        &at("cluster.toml"),
-        "--split",
-        "free",
-        "--json",
-        "--solvers",
-        &format!("local,exec:python3 {},exec:no-such-program", at("mine.py")),
-    ]);
-    assert_eq!(code(&compared), Some(0), "{}", stderr(&compared));
-    let reasons: Vec<bool> = json(&compared)["models"][0]["rows"]
-        .as_array()
-        .expect("rows")
-        .iter()
-        .map(|row| row["reason"].is_null())
-        .collect();
-    assert_eq!(reasons, [true, true, false]);
-    let bound =
-        run(&["bound", &at("model.json"), "--cluster", &at("cluster.toml"), "--solver", "exec:touch"]);
-    assert!(stderr(&bound).starts_with("error[U004]: a solver in another program proves no bound"));
-    for (names, tables) in [
-        ("\"exec:mine\"", ""),
-        ("", "[[exec]]\nname = \"mine\"\ncommand = [\"x\"]\n"),
-        ("\"exec:mine\"", "[[exec]]\nname = \"mine\"\ncommand = []\n"),
-    ] {
-        std::fs::write(&file, suite(names, tables)).expect("room");
-        assert!(stderr(&run(&["bench", &file])).starts_with("error[B002]"), "{names} {tables}");
-    }
-    assert!(stderr(&run(&["plan", &at("model.json"), "--solver", "exec: "])).starts_with("error[U001]"));
-}
-
-/// Whether a process with this word among its arguments runs.
-#[cfg(target_os = "linux")]
-fn runs(word: &str) -> bool {
-    command_lines().any(|line| line.split('\0').any(|argument| argument == word))
-}
-
-/// Whether a process runs whose arguments contain a text.
-#[cfg(target_os = "linux")]
-fn is_mentioned(text: &str) -> bool {
-    command_lines().any(|line| line.contains(text))
-}
-
-/// Arguments of all processes, with a null character after each.
-#[cfg(target_os = "linux")]
-fn command_lines() -> impl Iterator<Item = String> {
-    let processes = std::fs::read_dir("/proc").expect("Linux has it").filter_map(Result::ok);
-    let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
-    lines.map(|line| String::from_utf8_lossy(&line).into_owned())
-}
-
-/// A suite of one command in Bash, which identifies its processes by a word.
-#[cfg(target_os = "linux")]
-fn of_command(script: &str, limit: &str) -> String {
-    format!(
-        "name = \"slow\"\ninputs = [{:?}]\nclusters = [{:?}]\nsolvers = [\"exec:slow\"]\ntime_limit = \"{limit}\"\n\
-         [[exec]]\nname = \"slow\"\ncommand = [\"bash\", \"-c\", {script:?}]\n",
-        demo("model.json"),
-        demo("cluster.toml"),
-    )
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_command_ends_with_its_limit_and_its_children_with_it() {
-    // The number of seconds identifies the processes of this test.
-    let seconds = "98765.25";
-    let folder =
-        folder(&[("limited.toml", &of_command(&format!("sleep {seconds} & sleep {seconds}"), "100ms"))]);
-    let table = path(&folder, "table.csv");
-    let output = run(&["bench", &path(&folder, "limited.toml"), "--allow-exec", "--out-csv", &table]);
-    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
-    assert_eq!(rows_of(&table)[0][3], "no plan within the time limit and 5 s");
-    assert!(!runs(seconds), "its child is killed as well");
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn an_interrupt_ends_a_command_and_its_children() {
-    let seconds = "98765.75";
-    let folder =
-        folder(&[("ended.toml", &of_command(&format!("sleep {seconds} & sleep {seconds}"), "none"))]);
-    let output = ended(&["bench", &path(&folder, "ended.toml"), "--allow-exec"], "1 of 1", |_| runs(seconds));
-    assert_eq!(code(&output), Some(5), "{}", stderr(&output));
-    assert!(!runs(seconds), "an interrupt ends it");
-}
-
-/// Ways to leave the process group, to lose the parent, to ignore signals and to keep or close the pipes.
-#[cfg(target_os = "linux")]
-const ESCAPES: [&str; 5] = [
-    "setsid bash -c 'trap \"\" TERM INT HUP; while :; do sleep SECONDS; done' >/dev/null 2>&1 &",
-    "setsid bash -c 'trap \"\" TERM INT HUP; sleep SECONDS; sleep SECONDS' &",
-    "(setsid bash -c '(sleep SECONDS; :) & (sleep SECONDS; :) &' &)",
-    "(setsid sleep SECONDS <&- >&- 2>&- &)",
-    "exec >&- 2>&-; for number in 1 2 3; do (setsid setsid sleep SECONDS &) & done",
-];
-
-#[cfg(target_os = "linux")]
-#[test]
-fn nothing_that_a_command_started_survives_it() {
-    let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
-    let late = "no plan within the time limit and 5 s";
-    for (number, (end, limit, said)) in [
-        ("exit 3", "none", "exit code 3"),
-        ("exec sleep 98764", "100ms", late),
-        ("trap '' TERM INT HUP; while :; do sleep 98764; done", "100ms", late),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let seconds = |way: usize| format!("9876{number}.{way}");
-        let escape = |(way, escape): (usize, &str)| {
-            // Only what runs can be left behind. The pattern does not match itself.
-            let is_there = format!("until grep -qs '[9]876{number}.{way}' /proc/[0-9]*/cmdline; do :; done");
-            format!("{}\n{is_there}\n", escape.replace("SECONDS", &seconds(way)))
-        };
-        let script = ESCAPES.into_iter().enumerate().map(escape).collect::<String>() + end;
-        let folder = folder(&[("escape.sh", &script)]);
-        let solver = format!("exec:bash {}", path(&folder, "escape.sh"));
-        let arguments =
-            ["plan", &model, "--cluster", &cluster, "--solver", &solver, "--time-limit", limit, "--json"];
-        assert_eq!(json(&run(&arguments))["reason"], said, "{script}");
-        let left: Vec<usize> = (0..ESCAPES.len()).filter(|&way| is_mentioned(&seconds(way))).collect();
-        assert!(left.is_empty(), "{left:?}: {script}");
-    }
-}
-
-#[cfg(unix)]
-#[test]
-fn a_flood_of_a_command_is_read_as_it_comes() {
-    let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
-    let flood = |bytes: usize, to: &str, end: &str| {
-        let script = format!("head -c {bytes} /dev/zero | tr '\\0' x {to}\n{end}\n");
-        let folder = folder(&[("flood.sh", &script)]);
-        let solver = format!("exec:bash {}", path(&folder, "flood.sh"));
-        let output = run(&[
-            "plan",
-            &model,
-            "--cluster",
-            &cluster,
-            "--solver",
-            &solver,
-            "--time-limit",
-            "10m",
-            "--json",
-        ]);
-        assert!(output.stdout.len() < 100_000 && output.stderr.len() < 10_000, "{bytes} bytes {to}");
-        json(&output)["reason"].as_str().expect("a reason").to_owned()
-    };
-    let is_short = |reason: &str, start: &str| {
-        assert!(reason.starts_with(start) && reason.chars().count() <= 201, "{reason}");
-    };
-    is_short(&flood(100_000_000, ">&2", "exit 4"), "exit code 4: xxx");
-    is_short(&flood(16_000_000, ">&2", "echo >&2; echo the cause >&2; exit 4"), "exit code 4: the cause");
-    is_short(&flood(16_000_000, "", ""), "its plan cannot be read: ");
-    is_short(&flood(100_000_000, "", ""), "it wrote more than 64 MiB");
-    // A flood does not end by itself; a reader that stops listening ends it.
-    is_short(&flood(1, "", "exec yes"), "it wrote more than 64 MiB");
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_flood_does_not_keep_a_signal_waiting() {
-    let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
-    let seconds = "98763.5";
-    let folder = folder(&[("flood.sh", &format!("trap '' TERM INT HUP\nyes >&2 &\nsleep {seconds}\n"))]);
-    let solver = format!("exec:bash {}", path(&folder, "flood.sh"));
-    let arguments =
-        ["plan", &model, "--cluster", &cluster, "--solver", &solver, "--time-limit", "none", "--json"];
-    let output = ended(&arguments, "", |_| runs(seconds));
-    assert_eq!(json(&output)["reason"], "interrupted");
-    assert!(!runs(seconds));
-}
-
-#[test]
-fn a_suite_with_commands_runs_only_where_that_is_allowed() {
-    let suite = "name = \"x\"\ninputs = [\"model.json\"]\nclusters = [\"cluster.toml\"]\nsolvers = [\"dp\", \"exec:mine\"]\n\
-                 [[exec]]\nname = \"mine\"\ncommand = [\"touch\", \"it ran\"]\n";
-    let (model, cluster) = (chain(4), cluster(2));
-    let folder = folder(&[("suite.toml", suite), ("model.json", &model), ("cluster.toml", &cluster)]);
-    let (file, journal) = (path(&folder, "suite.toml"), path(&folder, "journal"));
-    let mark = folder.path().join("it ran");
-    for more in [&[][..], &["--shard", "1/2"], &["--jobs", "2"], &["--journal", &journal]] {
-        let refused = run(&[&["bench", &file], more].concat());
-        assert_eq!(code(&refused), Some(2), "{more:?}");
-        let said = stderr(&refused);
-        assert!(said.starts_with("error[B009]: the suite runs commands: touch 'it ran'"), "{said}");
-        assert!(said.contains("--allow-exec"), "{said}");
-        assert!(!mark.exists(), "{more:?}");
-    }
-    assert_eq!(code(&run(&["bench", &file, "--allow-exec"])), Some(0));
-    assert!(mark.exists());
 }

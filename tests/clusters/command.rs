@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use stagewright::clusters::{devices, names, shorthand};
 use stagewright::formats::import_cluster;
 
-fn stagewright(arguments: &[&str], at: &Path) -> Output {
+fn stagewright(arguments: &[&str], folder: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_stagewright"))
         .args(arguments)
-        .current_dir(at)
+        .current_dir(folder)
         .output()
         .expect("the program starts")
 }
@@ -34,20 +34,20 @@ fn json(output: &Output) -> Value {
 #[test]
 fn the_demo_on_a_shorthand_is_planned_and_checked() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
-    let (model, at) = (model(), folder.path());
+    let (model, place) = (model(), folder.path());
     let plan =
-        json(&stagewright(&["plan", &model, "--cluster", "8xA100", "--json", "--out", "plan.json"], at));
+        json(&stagewright(&["plan", &model, "--cluster", "8xA100", "--json", "--out", "plan.json"], place));
     assert_eq!(plan["status"], "optimal");
     assert_eq!(plan["devices"][0]["kind"], "gpu");
     assert!(plan["devices"].as_array().is_some_and(|devices| devices.len() <= 8));
     let check =
-        |cluster: &str| stagewright(&["check", &model, "plan.json", "--cluster", cluster, "--json"], at);
+        |cluster: &str| stagewright(&["check", &model, "plan.json", "--cluster", cluster, "--json"], place);
     let report = json(&check("8xa100"));
     assert_eq!(report["holds"], true);
     // Slower devices make the claimed value wrong: the named cluster is the one that is checked.
     assert_eq!(check("8xt4").status.code(), Some(1));
     // The written cluster is the one that was planned for.
-    assert_eq!(stagewright(&["convert", "8xa100", "cluster.toml"], at).status.code(), Some(0));
+    assert_eq!(stagewright(&["convert", "8xa100", "cluster.toml"], place).status.code(), Some(0));
     assert_eq!(json(&check("cluster.toml")), report);
 }
 
@@ -150,20 +150,20 @@ fn small_model(class: &str) -> String {
 #[test]
 fn a_device_smaller_than_a_gibibyte_fits_what_it_has_room_for() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
-    let at = folder.path();
+    let place = folder.path();
     let file = "schema = \"stagewright.cluster/1\"\n[[kinds]]\nname = \"small\"\nclass = \"edge-tpu\"\ncount = 2\n\
                 memory_bytes = \"8MB\"\nlink = { bandwidth = 5e8 }\n";
-    fs::write(at.join("small.toml"), file).expect("there is room for a file");
-    fs::write(at.join("model.json"), small_model("edge-tpu")).expect("there is room for a file");
+    fs::write(place.join("small.toml"), file).expect("there is room for a file");
+    fs::write(place.join("model.json"), small_model("edge-tpu")).expect("there is room for a file");
     for cluster in ["1xedge-tpu", "2xcoral@usb", "coral-chain", "small.toml"] {
         let plan = |more: &[&str]| {
-            stagewright(&[&["plan", "model.json", "--cluster", cluster, "--json"], more].concat(), at)
+            stagewright(&[&["plan", "model.json", "--cluster", cluster, "--json"], more].concat(), place)
         };
         let by_default = json(&plan(&["--out", "plan.json"]));
         let without = json(&plan(&["--memory-reserve", "none"]));
         assert_eq!(by_default["status"], "optimal", "{cluster}");
         assert_eq!(by_default["objective"]["value_s"], without["objective"]["value_s"], "{cluster}");
-        let checked = stagewright(&["check", "model.json", "plan.json", "--cluster", cluster], at);
+        let checked = stagewright(&["check", "model.json", "plan.json", "--cluster", cluster], place);
         assert_eq!(checked.status.code(), Some(0), "{cluster}: {}", text(&checked.stdout));
         let too_much = plan(&["--memory-reserve", "1GiB"]);
         assert_eq!(too_much.status.code(), Some(3), "{cluster}");
@@ -179,16 +179,16 @@ fn a_device_smaller_than_a_gibibyte_fits_what_it_has_room_for() {
 #[test]
 fn memory_that_is_said_to_suffice_does() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
-    let at = folder.path();
+    let place = folder.path();
     let model = small_model("gpu").replace("1800000.0", "10e9");
-    fs::write(at.join("model.json"), model).expect("there is room for a file");
+    fs::write(place.join("model.json"), model).expect("there is room for a file");
     let with = |memory: &str| {
         let file = format!(
             "schema = \"stagewright.cluster/1\"\n[[kinds]]\nname = \"gpu\"\nclass = \"gpu\"\ncount = 1\n\
              memory_bytes = \"{memory}\"\nlink = {{ bandwidth = 1e9 }}\n"
         );
-        fs::write(at.join("cluster.toml"), file).expect("there is room for a file");
-        stagewright(&["plan", "model.json", "--cluster", "cluster.toml", "--json"], at)
+        fs::write(place.join("cluster.toml"), file).expect("there is room for a file");
+        stagewright(&["plan", "model.json", "--cluster", "cluster.toml", "--json"], place)
     };
     for memory in ["512MiB", "16GiB"] {
         let refused = with(memory);

@@ -62,13 +62,14 @@ impl Plan {
         placement: Placement,
         solver: &str,
         seconds: f64,
+        stop: &Stop,
     ) -> Result<Plan, Failure> {
         let plan = solver::Plan::try_new(&shared.problem, placement).map_err(|violation| {
             Failure::new("Z003", violation.to_string())
                 .at("placement")
                 .help("`Problem.violations` lists every violation")
         })?;
-        let bound = bounds::strongest(&shared.problem, &Stop::never());
+        let bound = bounds::strongest(&shared.problem, stop);
         let is_optimal = tolerance::gap(plan.value(), bound.value) == 0.0;
         let solution = Solution {
             solver: "given",
@@ -89,6 +90,7 @@ impl Plan {
         label: &str,
         bytes: &[u8],
         model: &Imported,
+        stop: &Stop,
     ) -> Result<Plan, Failure> {
         let cluster = shared.problem.cluster().document();
         let file = PlanFile::read(label, bytes)?;
@@ -108,7 +110,7 @@ impl Plan {
         let placement = placed.map_err(|error| Failure::placement(label, &error))?;
         // Claims of a plan for another objective are not about this problem.
         if !is_native || !is_for_this {
-            return Plan::from_placement(shared, placement, &document.solver, document.seconds);
+            return Plan::from_placement(shared, placement, &document.solver, document.seconds, stop);
         }
         Ok(Plan { shared, document, placement: Some(placement), convergence })
     }

@@ -20,7 +20,6 @@ use stagewright::core::graph::Graph;
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::{self, ProblemError};
 use stagewright::core::simulate::{Flow, Outcome, Simulator, Template};
-use stagewright::core::solver::Stop;
 use stagewright::core::solver::thread_pool;
 use stagewright::costs::{Coverage, import};
 use stagewright::failure::Failure;
@@ -34,6 +33,7 @@ use crate::failure::{Result, arguments};
 use crate::model::{Model, cluster_of, place};
 use crate::placements::{Part, Rows, check_priorities, single};
 use crate::plan::Plan;
+use crate::solve::interruptible;
 
 /// A model, a cluster and an objective.
 #[pyclass(frozen, module = "stagewright")]
@@ -226,10 +226,9 @@ impl Problem {
     }
 
     /// The strongest of all bounds that apply in seconds, and its name.
-    fn bound(&self, py: Python<'_>) -> (f64, &'static str) {
-        let unlimited = Stop::never();
-        let bound = py.detach(|| bounds::strongest(&self.inner.problem, &unlimited));
-        (bound.value, bound.source)
+    fn bound(&self, py: Python<'_>) -> Result<(f64, &'static str)> {
+        let bound = interruptible(py, |stop| bounds::strongest(&self.inner.problem, stop))?;
+        Ok((bound.value, bound.source))
     }
 
     /// Values of placements in seconds; infinity for those that violate a constraint.
@@ -319,7 +318,7 @@ impl Problem {
         Ok(py.detach(|| evaluate(problem, &placement).violations.iter().map(ToString::to_string).collect()))
     }
 
-    /// A plan from a placement, with the strongest closed-form bound.
+    /// A plan from a placement, with the strongest of all bounds that apply.
     #[pyo3(signature = (placement, priority=None, solver="given", seconds=0.0))]
     fn place(
         &self,
@@ -335,13 +334,14 @@ impl Problem {
             return Err(failure.help("give a finite number from 0").into());
         }
         let placement = single(&self.inner.problem, &placement, priority.as_ref())?;
-        Ok(py.detach(|| Plan::from_placement(self.inner.clone(), placement, solver, seconds))?)
+        let of_problem = self.inner.clone();
+        Ok(interruptible(py, |stop| Plan::from_placement(of_problem, placement, solver, seconds, stop))??)
     }
 
     /// A plan from a file or from text: a plan document, a split of the reference package, or a device for every
     /// operator.
     fn read_plan(&self, py: Python<'_>, label: &str, bytes: &[u8], model: &Model) -> Result<Plan> {
-        Ok(py.detach(|| Plan::read(self.inner.clone(), label, bytes, &model.imported))?)
+        Ok(interruptible(py, |stop| Plan::read(self.inner.clone(), label, bytes, &model.imported, stop))??)
     }
 
     /// The problem as arrays.

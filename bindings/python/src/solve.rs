@@ -12,7 +12,7 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use stagewright::core::placement::Placement;
-use stagewright::core::solver::{Event, Observer, Solution};
+use stagewright::core::solver::{Event, Observer, Solution, Stop};
 use stagewright::failure::Failure;
 use stagewright::formats::sibling;
 use stagewright::nearest::instead;
@@ -99,6 +99,38 @@ impl Observer for Recorder {
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Does work in a thread of its own, while this one checks signals. A signal whose handler raises an exception ends the work,
+/// and the exception is raised.
+pub(crate) fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&Stop) -> T + Send) -> Result<T> {
+    let interrupt = Arc::new(AtomicBool::new(false));
+    let stop = Stop::new(None, interrupt.clone());
+    let (send, ended) = channel();
+    let ended = Mutex::new(ended);
+    let mut raised = None;
+    let done = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("stagewright".into());
+        // Without a thread, nothing is sent.
+        let _started = thread.spawn_scoped(scope, move || send.send(work(&stop)).is_ok());
+        loop {
+            let next = || ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);
+            match py.detach(next) {
+                Ok(done) => break Some(done),
+                Err(RecvTimeoutError::Disconnected) => break None,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if let Err(error) = py.check_signals() {
+                interrupt.store(true, Ordering::Relaxed);
+                raised = Some(error);
+            }
+        }
+    });
+    match (raised, done) {
+        (Some(error), _) => Err(error.into()),
+        (None, Some(done)) => Ok(done),
+        (None, None) => Err(Failure::new("X001", "cannot start a thread").into()),
     }
 }
 

@@ -167,7 +167,7 @@ impl Observer for Silent {
 }
 
 /// Share of the time left that bounds may take.
-const BOUNDS_SHARE: f64 = 0.1;
+pub const BOUNDS_SHARE: f64 = 0.1;
 
 /// Everything about a solve except the problem.
 pub struct Context<'a> {

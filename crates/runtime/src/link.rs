@@ -23,6 +23,9 @@ const TIME_FOR_TOKEN: Duration = Duration::from_secs(60);
 /// Pause after a connection could not be accepted, such as for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// Time for which no connection can be accepted before that is an error. Those that wait for their token are closed before.
+const TIME_TO_ACCEPT: Duration = TIME_FOR_TOKEN.saturating_mul(2);
+
 /// Sends a tensor: its value, sample, type, shape and content.
 ///
 /// # Errors
@@ -115,20 +118,29 @@ pub(crate) fn connect(port: u16, token: &str) -> io::Result<TcpStream> {
 
 /// Accepts connections until the process ends, and passes on those of the same run. Each shows its token to a thread of its
 /// own, so one that says nothing keeps no other waiting; any program of the machine may connect. Of too many that wait,
-/// the oldest is closed.
-pub(crate) fn admit(listener: TcpListener, token: &str) -> Receiver<TcpStream> {
+/// the oldest is closed. An error is the last that is passed on.
+pub(crate) fn admit(listener: TcpListener, token: &str) -> Receiver<io::Result<TcpStream>> {
     let (sender, admitted) = channel();
     let token: Arc<[u8]> = token.as_bytes().into();
     thread::spawn(move || {
-        let waiting: Arc<Mutex<BTreeMap<usize, TcpStream>>> = Arc::default();
+        let waiting: Arc<Mutex<BTreeMap<usize, Arc<TcpStream>>>> = Arc::default();
+        let mut fails_since = None;
         for number in 0.. {
-            let accepted = listener.accept().and_then(|(stream, _)| Ok((stream.try_clone()?, stream)));
-            let Ok((other, stream)) = accepted else {
-                thread::sleep(PAUSE);
-                continue;
+            let stream = match listener.accept() {
+                Ok((stream, _)) => Arc::new(stream),
+                Err(error) => {
+                    if fails_since.get_or_insert_with(Instant::now).elapsed() >= TIME_TO_ACCEPT {
+                        // Nobody listens once all processes of the run are connected.
+                        let _ = sender.send(Err(error));
+                        return;
+                    }
+                    thread::sleep(PAUSE);
+                    continue;
+                }
             };
+            fails_since = None;
             let mut all = locked(&waiting);
-            all.insert(number, other);
+            all.insert(number, Arc::clone(&stream));
             if all.len() > MOST_WAITING
                 && let Some((_, oldest)) = all.pop_first()
             {
@@ -140,10 +152,11 @@ pub(crate) fn admit(listener: TcpListener, token: &str) -> Receiver<TcpStream> {
             thread::spawn(move || {
                 let has_shown = shows(&stream, &token).is_ok_and(|is_so| is_so);
                 // A stream that was closed to make room is not there any more.
-                let is_kept = locked(&waiting).remove(&number).is_some();
-                if has_shown && is_kept {
+                let kept = locked(&waiting).remove(&number).filter(|_| has_shown);
+                drop(stream);
+                if let Some(stream) = kept.and_then(Arc::into_inner) {
                     // Nobody listens once all processes of the run are connected.
-                    let _ = sender.send(stream);
+                    let _ = sender.send(Ok(stream));
                 }
             });
         }
@@ -227,6 +240,8 @@ mod tests {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let admitted = admit(listener, "the token");
+        // What would never come fails the test.
+        let most = Duration::from_secs(600);
         let other = |said: &str| {
             let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
             stream.write_all(said.as_bytes()).unwrap();
@@ -237,7 +252,8 @@ mod tests {
         idle.extend((0..3 * MOST_WAITING).map(|_| other("")));
         for sample in 0..3 {
             let mut own = connect(port, "the token").unwrap();
-            let mut stream = admitted.recv().unwrap();
+            let mut stream = admitted.recv_timeout(most).unwrap().unwrap();
+            stream.set_read_timeout(Some(most)).unwrap();
             own.write_all(&[sample]).unwrap();
             let mut received = [0];
             stream.read_exact(&mut received).unwrap();
@@ -245,7 +261,12 @@ mod tests {
             idle.push(other(""));
         }
         // The first ones were closed to make room.
-        assert_eq!(idle[0].read(&mut [0]).unwrap_or(0), 0);
+        idle[0].set_read_timeout(Some(most)).unwrap();
+        let is_closed = match idle[0].read(&mut [0]) {
+            Ok(count) => count == 0,
+            Err(error) => ![io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut].contains(&error.kind()),
+        };
+        assert!(is_closed);
     }
 
     #[test]

@@ -111,7 +111,7 @@ pub(crate) fn run(
     let (events, heard) = channel();
     let (link, broken) = (Link::new(task), events.clone());
     for _ in 0..task.sources {
-        let stream = admitted.recv().map_err(|_| "nobody can connect")?;
+        let stream = admitted.recv().map_err(|_| "nobody can connect")?.map_err(failed)?;
         let waits = (task.communication != Communication::Serial).then(|| Arc::clone(&link.within));
         listen(stream, events.clone(), waits, Arc::clone(&stage.spans));
     }

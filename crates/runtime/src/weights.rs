@@ -87,6 +87,23 @@ pub fn gather(model: &mut ModelProto, beside: Option<&Path>, missing: Missing, f
     writer.into_inner().map_err(|error| failed()(error.into_error()))?.sync_data().map_err(failed())
 }
 
+/// Passes the name of every file beside a model that [`gather`] reads; the model is not changed. A name may come twice.
+///
+/// # Errors
+/// The first error of `each`.
+pub fn each_location<E>(
+    model: &mut ModelProto,
+    mut each: impl FnMut(&str) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut visit = |tensor: &mut TensorProto, _: &str| {
+        let mut entries = tensor.external_data.iter().filter(|entry| entry.key() == "location");
+        entries.try_for_each(|entry| each(entry.value()))
+    };
+    let Some(graph) = model.graph.as_mut() else { return Ok(()) };
+    graph.initializer.iter_mut().try_for_each(|tensor| visit(tensor, ""))?;
+    each_inner(graph, &mut visit)
+}
+
 fn is_external(tensor: &TensorProto) -> bool {
     tensor.data_location == Some(DataLocation::External as i32)
 }
@@ -99,10 +116,10 @@ fn hold(tensor: &mut TensorProto, data: Vec<u8>) {
 }
 
 /// What is done with a tensor. The second argument is the first output of the node that holds it, if one does.
-type Visit<'a> = dyn FnMut(&mut TensorProto, &str) -> Result<()> + 'a;
+type Visit<'a, E> = dyn FnMut(&mut TensorProto, &str) -> Result<(), E> + 'a;
 
 /// Visits the tensors of a graph that are not its initializers: those of sparse initializers, attributes and bodies.
-fn each_inner(graph: &mut GraphProto, visit: &mut Visit<'_>) -> Result<()> {
+fn each_inner<E>(graph: &mut GraphProto, visit: &mut Visit<'_, E>) -> Result<(), E> {
     for sparse in &mut graph.sparse_initializer {
         each_part(sparse, "", visit)?;
     }
@@ -125,7 +142,7 @@ fn each_inner(graph: &mut GraphProto, visit: &mut Visit<'_>) -> Result<()> {
 }
 
 /// Visits the values and the indices of a sparse tensor.
-fn each_part(sparse: &mut SparseTensorProto, maker: &str, visit: &mut Visit<'_>) -> Result<()> {
+fn each_part<E>(sparse: &mut SparseTensorProto, maker: &str, visit: &mut Visit<'_, E>) -> Result<(), E> {
     sparse.values.iter_mut().chain(&mut sparse.indices).try_for_each(|tensor| visit(tensor, maker))
 }
 
@@ -291,6 +308,13 @@ mod tests {
         let mut model = ModelProto { graph: Some(graph), ..ModelProto::default() };
         let folder = tempfile::tempdir().unwrap();
         let path = Some(folder.path());
+        let mut locations = Vec::new();
+        let passed = each_location(&mut model, |location| {
+            locations.push(location.to_owned());
+            Ok::<(), RunError>(())
+        });
+        assert!(passed.is_ok());
+        assert_eq!(locations, ["beside", "beside"]);
         let error = gather(&mut model.clone(), path, Missing::Refuse, folder.path()).unwrap_err();
         assert_eq!(error.code(), "H004");
         std::fs::write(folder.path().join("beside"), [1, 2, 3]).unwrap();

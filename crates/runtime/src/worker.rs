@@ -235,7 +235,7 @@ fn ping_task(ping: &PingTask, orders: &Receiver<Order>) -> Result<(), String> {
             times.push((bytes, 0.0));
         }
     } else {
-        let mut stream = admitted.recv().map_err(|_| "nobody can connect")?;
+        let mut stream = admitted.recv().map_err(|_| "nobody can connect")?.map_err(failed)?;
         for &(bytes, count) in &ping.sizes {
             let mut start = Instant::now();
             for at in 0..=count {

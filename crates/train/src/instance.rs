@@ -48,7 +48,7 @@ pub fn instance(recipe: &Recipe, index: u64) -> Instance {
     let [least, most] = document.operators;
     let size = log_uniform_count(&mut rng, least, most);
     let size = family.nearest(size, [least, most]).expect("every family of a recipe has graphs of its sizes");
-    let name = format!("{}-{}-{index}", family.name, document.seed);
+    let name = name(recipe, index);
     let mut graph = family.graph(&mut rng, size);
     graph.name = name.clone();
     let graph = Arc::new(Graph::from_document(graph).expect("families make sound graphs"));
@@ -69,6 +69,13 @@ pub fn instance(recipe: &Recipe, index: u64) -> Instance {
         made = problem(&cluster);
     }
     Instance { name, family: family.name, problem: made }
+}
+
+/// The name of the instance with a given number. O(1).
+pub fn name(recipe: &Recipe, index: u64) -> String {
+    let seed = recipe.document().seed;
+    let family = one_of(&mut seed::stream(seed, index), recipe.families());
+    format!("{}-{seed}-{index}", family.name)
 }
 
 /// Total bytes of operators and tensors.

@@ -169,7 +169,8 @@ pub(crate) struct ParallelArguments {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Solving")]
 pub(crate) struct SolveArguments {
-    /// Wall-clock limit of the solve, from when its inputs are read: 60s, 500ms, 2m, none
+    /// Wall-clock limit of the solve, from when its inputs are read: 60s, 500ms, 2m, none. Several hundred thousand operators
+    /// may take some tenths of a second more
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub(crate) time_limit: String,
     /// Memory limit of the solver's tables: 8GiB, none

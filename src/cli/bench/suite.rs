@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use clap::{Arg, Args};
 use serde::Deserialize;
 use stagewright::clusters;
 use stagewright::text::quoted;
 
-use super::case::{Case, Method, stem};
+use super::case::{Case, Method, OF_SOLVERS, stem};
 use super::convergence::Asked;
 use super::variant::Variant;
+use crate::cli::args::{ObjectiveArguments, ParallelArguments};
 use crate::cli::error::{CliError, Result};
 use crate::cli::external::{External, PREFIX};
 use crate::cli::given::Given;
@@ -48,7 +50,7 @@ pub(super) struct Suite {
     /// Variants of solvers.
     #[serde(default)]
     variants: Vec<Variant>,
-    /// Options of `plan` that describe an objective: `split = "free"` is `--split free`.
+    /// Options of `plan` that describe an objective, see [`of_objectives`]: `split = "free"` is `--split free`.
     #[serde(default = "default_objective")]
     objectives: Vec<BTreeMap<String, toml::Value>>,
     /// Seeds.
@@ -219,6 +221,12 @@ impl Suite {
         {
             return Some("inputs, solvers, objectives and seeds each need at least one entry".into());
         }
+        let options = of_objectives();
+        let mut given = self.objectives.iter().flat_map(BTreeMap::keys);
+        if let Some(unknown) = given.find(|option| !options.contains(&option.replace('-', "_"))) {
+            let known = options.join(", ");
+            return Some(format!("`{unknown}` is not an option of an objective; the options are {known}"));
+        }
         if let Some(looked_at) = self.look_at.as_ref().filter(|name| !self.solvers.contains(name)) {
             return Some(format!("look_at is `{looked_at}`, which is not one of the solvers"));
         }
@@ -334,6 +342,14 @@ impl Suite {
         }
         cases
     }
+}
+
+/// Names of the options that an objective may have. None of them names a file, so a suite from elsewhere overwrites nothing.
+fn of_objectives() -> Vec<String> {
+    let command =
+        ParallelArguments::augment_args(ObjectiveArguments::augment_args(clap::Command::new("plan")));
+    let described = command.get_arguments().filter_map(Arg::get_long).map(|name| name.replace('-', "_"));
+    described.chain(OF_SOLVERS.map(str::to_owned)).collect()
 }
 
 /// Resolves a path relative to the suite's folder, or to the shared inputs; `None` if those are not available.

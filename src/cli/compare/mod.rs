@@ -9,7 +9,7 @@ use serde::Serialize;
 use stagewright::bounds;
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::Problem;
-use stagewright::core::solver::Stop;
+use stagewright::core::solver::{BOUNDS_SHARE, Stop};
 use stagewright::nearest::instead;
 use stagewright::placement::placement;
 use stagewright::report::comparison::{self, Comparison};
@@ -33,9 +33,6 @@ struct Comparisons<'a> {
     schema: &'static str,
     models: &'a [Comparison],
 }
-
-/// Share of the time limit for bounds that need no solver.
-const BOUNDS_SHARE: f64 = 0.1;
 
 const SCHEMA: &str = "stagewright.comparison/1";
 

@@ -3,41 +3,65 @@
 //! A command is a process group of its own, which ends as one. A process that has left the group (`setsid`), or that lost
 //! its parent (a double fork), is not in it. On Linux this process therefore adopts orphans (it is a *subreaper*): whatever
 //! a command does, each process that it started is a child of this one as soon as those in between are gone. So all
-//! children are killed until there are none. No process escapes by ignoring signals or closing descriptors. A number
-//! cannot mean another process meanwhile, since a child keeps its number until this process has waited for it.
+//! children are killed until there are none, except those that this process had before its first command: a shell that
+//! becomes this program leaves its background jobs to it. No process escapes by ignoring signals or closing descriptors.
+//! A number cannot mean another process meanwhile, since a child keeps its number until this process has waited for it:
+//! for a command, after its group was signalled; for a child from before, never.
 //!
 //! On other systems only the group is ended. Nowhere does this reach what another service starts on behalf of a command,
 //! nor what is left if this process itself is killed.
 
-use std::process::{Child, Command};
+use std::io;
+use std::process::{Child, Command, ExitStatus};
 
 /// Makes a command a process group of its own, and this process the one that adopts what it leaves behind.
 pub(super) fn adopt(command: &mut Command) {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
-    // Without it, as on other systems, only the group is ended.
     #[cfg(target_os = "linux")]
-    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    {
+        linux::spare_earlier();
+        // Without it, as on other systems, only the group is ended.
+        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    }
     #[cfg(not(unix))]
     let _ = command;
 }
 
-/// Ends a command with everything that it started. Returns whether something is left that cannot be killed.
-pub(super) fn end(child: &mut Child) -> bool {
+/// Whether a command has ended. Where its number also names a group, the command keeps it until [`end`].
+pub(super) fn has_ended(child: &mut Child) -> io::Result<bool> {
     #[cfg(unix)]
-    if let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
-        // A group without processes needs no signal.
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    {
+        use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        Ok(waitid(WaitId::Pid(Pid::from_child(child)), options)?.is_some())
     }
+    #[cfg(not(unix))]
+    {
+        Ok(child.try_wait()?.is_some())
+    }
+}
+
+/// Ends a command with everything that it started. Returns its status, if it had ended by itself, and whether something
+/// is left that cannot be killed.
+pub(super) fn end(child: &mut Child) -> (Option<ExitStatus>, bool) {
+    let has_ended = has_ended(child).unwrap_or(false);
+    // A group without processes needs no signal.
+    #[cfg(unix)]
+    let _ = rustix::process::kill_process_group(
+        rustix::process::Pid::from_child(child),
+        rustix::process::Signal::KILL,
+    );
+    let status = if has_ended { child.wait().ok() } else { None };
     #[cfg(target_os = "linux")]
     {
-        linux::end_children()
+        (status, linux::end_children())
     }
     #[cfg(not(target_os = "linux"))]
     {
         let _ = child.kill();
         let _ = child.wait();
-        false
+        (status, false)
     }
 }
 
@@ -56,10 +80,11 @@ pub(crate) fn end_adopted() -> bool {
 #[cfg(target_os = "linux")]
 mod linux {
     use std::fs;
+    use std::sync::OnceLock;
     use std::thread;
     use std::time::{Duration, Instant};
 
-    use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
+    use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, kill_process, waitid};
 
     /// Time for processes to disappear after they are killed. Only one that the kernel holds, or that runs for another
     /// user, takes longer.
@@ -68,21 +93,29 @@ mod linux {
     /// Interval at which children that are being killed are looked at.
     const POLL: Duration = Duration::from_millis(1);
 
-    /// Kills the children of this process, and those that it adopts thereby, until there are none. Returns whether some
-    /// are left.
+    /// Children that this process had before its first command.
+    static EARLIER: OnceLock<Vec<Pid>> = OnceLock::new();
+
+    /// Leaves out the children that this process has at the first call.
+    pub(super) fn spare_earlier() {
+        EARLIER.get_or_init(children);
+    }
+
+    /// Kills the children of this process, and those that it adopts thereby, until there are none but the earlier ones.
+    /// Returns whether some are left.
     pub(super) fn end_children() -> bool {
+        let earlier = EARLIER.get().map_or(&[][..], Vec::as_slice);
         let began = Instant::now();
         loop {
-            for child in children() {
-                let _ = kill_process(child, Signal::KILL);
+            let mut started = children();
+            started.retain(|child| !earlier.contains(child));
+            if started.is_empty() {
+                return false;
             }
-            loop {
-                match wait(WaitOptions::NOHANG) {
-                    Ok(Some(_)) => {}
-                    Ok(None) => break,
-                    // There are no children.
-                    Err(_) => return false,
-                }
+            for child in started {
+                let _ = kill_process(child, Signal::KILL);
+                // One that has not ended yet is among the children again.
+                let _ = waitid(WaitId::Pid(child), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
             }
             if began.elapsed() >= PATIENCE {
                 return true;
@@ -92,7 +125,7 @@ mod linux {
     }
 
     /// The children of this process, from the kernel's list, or where the kernel has none, from all processes.
-    pub(super) fn children() -> Vec<Pid> {
+    fn children() -> Vec<Pid> {
         listed().unwrap_or_else(found)
     }
 

@@ -4,7 +4,7 @@
 //! [`MOST_BYTES`] ends the command. Of standard error only the last line is kept, and of a line only its start.
 
 use std::io::{self, Read};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,15 +48,12 @@ pub(super) fn output(name: &str, command: &mut Command, context: &Context<'_>) -
     follow(child.stderr.take(), sender, Piece::Error);
     let mut written = Written::default();
     let ended = wait(&mut child, &pieces, &mut written, context);
-    let is_left = descendants::end(&mut child);
-    // Nothing holds the pipes any more, unless a process is left, or one that the command has not started.
-    let until = Instant::now() + GRACE;
-    while let Ok(piece) = pieces.recv_timeout(until.saturating_duration_since(Instant::now())) {
-        if is_left || !written.take(piece) {
-            break;
-        }
+    let (status, is_left) = descendants::end(&mut child);
+    ended.map_err(|error| format!("`{name}` was lost: {error}"))??;
+    if !is_left {
+        take_rest(&pieces, &mut written, context);
     }
-    match ended.map_err(|error| format!("`{name}` was lost: {error}"))?? {
+    match status.ok_or_else(|| format!("`{name}` was lost"))? {
         _ if written.is_too_much() => Err(too_much()),
         _ if is_left => Err("a process that it started cannot be ended".into()),
         status if status.success() => Ok(written.plan),
@@ -97,6 +94,23 @@ fn follow(
     });
 }
 
+/// Takes what is left in the pipes of a command that has ended with all its processes. A process that holds the pipes
+/// without being one of these is not waited for beyond the grace, nor after an interrupt.
+fn take_rest(pieces: &Receiver<Piece>, written: &mut Written, context: &Context<'_>) {
+    let until = Instant::now() + GRACE;
+    while Instant::now() < until {
+        match pieces.recv_timeout(POLL) {
+            Ok(piece) => {
+                if !written.take(piece) {
+                    return;
+                }
+            }
+            Err(RecvTimeoutError::Timeout) if !context.stop().is_interrupted() => {}
+            Err(_) => return,
+        }
+    }
+}
+
 /// Waits for the end of a command, and takes what it writes meanwhile. Otherwise returns the reason for which it has to
 /// end: the time limit with the grace, an interrupt, or too much output.
 fn wait(
@@ -104,11 +118,11 @@ fn wait(
     pieces: &Receiver<Piece>,
     written: &mut Written,
     context: &Context<'_>,
-) -> io::Result<Result<ExitStatus, String>> {
+) -> io::Result<Result<(), String>> {
     let limit = context.limits.time.map(|limit| limit.saturating_add(GRACE));
     loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Ok(status));
+        if descendants::has_ended(child)? {
+            return Ok(Ok(()));
         }
         if context.stop().is_interrupted() {
             return Ok(Err("interrupted".into()));

@@ -210,7 +210,8 @@ def plan(
     Args:
         problem: The problem.
         solver: A name of :func:`solvers`, or ``auto``, which uses an exact solver where there is one.
-        time_limit: Seconds; ``None`` for no limit.
+        time_limit: Seconds; ``None`` for no limit. Several hundred thousand operators may take some tenths of a second
+            more.
         memory_limit: Bytes that the solver's tables may take; ``None`` for no limit.
         gap: Relative gap at which to stop.
         seed: Seed of every random choice.

@@ -240,7 +240,7 @@ class Problem:
         solver: str = "given",
         seconds: float = 0.0,
     ) -> Plan:
-        """A plan from a given placement, with the strongest closed-form bound beside its value.
+        """A plan from a given placement, with the strongest lower bound beside its value.
 
         Args:
             placement: As for :meth:`placement`.

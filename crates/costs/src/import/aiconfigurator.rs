@@ -77,20 +77,16 @@ pub fn class_of(system: &str) -> String {
 /// that cannot be read, Q007 if no measurement remains.
 pub fn import(folder: &Path, options: &Options) -> Result<Imported, InputError> {
     let label = folder.display().to_string();
-    let data = ["systems/data", "data", "."]
-        .iter()
-        .map(|below| folder.join(below))
-        .find(|data| !systems_in(data).is_empty())
-        .ok_or_else(|| {
-            InputError::new(
-                "Q001",
-                &label,
-                At::Whole,
-                "the folder has no tables of aiconfigurator-core",
-                "give the folder `aiconfigurator_core` of the installed package, which `python -c 'import \
-                 aiconfigurator_core; print(aiconfigurator_core.__path__[0])'` prints",
-            )
-        })?;
+    let data = data_in(folder).ok_or_else(|| {
+        InputError::new(
+            "Q001",
+            &label,
+            At::Whole,
+            "the folder has no tables of aiconfigurator-core",
+            "give the folder `aiconfigurator_core` of the installed package, which `python -c 'import \
+             aiconfigurator_core; print(aiconfigurator_core.__path__[0])'` prints",
+        )
+    })?;
     let known = systems_in(&data);
     for system in &options.systems {
         if !known.contains(system) {
@@ -124,6 +120,24 @@ pub fn import(folder: &Path, options: &Options) -> Result<Imported, InputError> 
         ));
     }
     Ok(imported)
+}
+
+/// All files where [`import`] looks for tables: below a system, in a folder of a kind, a framework and a version.
+pub fn tables(folder: &Path) -> Vec<PathBuf> {
+    let mut folders: Vec<PathBuf> = data_in(folder).into_iter().collect();
+    for _ in ["system", "kind", "framework", "version", "file"] {
+        folders = folders
+            .iter()
+            .flat_map(|folder| entries(folder).into_iter().map(move |name| folder.join(name)))
+            .collect();
+    }
+    folders
+}
+
+/// The folder of the systems.
+fn data_in(folder: &Path) -> Option<PathBuf> {
+    let mut all = ["systems/data", "data", "."].iter().map(|below| folder.join(below));
+    all.find(|data| !systems_in(data).is_empty())
 }
 
 /// Systems with products or attention, by name.

@@ -74,6 +74,12 @@ pub enum RunError {
         /// The folder.
         folder: String,
     },
+    /// A checkpoint to start from that the run would replace.
+    #[error("the run starts from {file} and would replace it")]
+    Replaced {
+        /// The checkpoint.
+        file: String,
+    },
     /// A count that no run can have.
     #[error("`{field}` is {count}, expected 1 to {most}")]
     Count {
@@ -101,6 +107,7 @@ impl RunError {
             RunError::OtherRun => "D021",
             RunError::Device(_) => "D022",
             RunError::InUse { .. } => "D023",
+            RunError::Replaced { .. } => "D025",
         }
     }
 
@@ -126,6 +133,7 @@ impl RunError {
             }
             RunError::Device(_) => "use a build without the feature `cuda`, or see docs/cuda.md".into(),
             RunError::InUse { .. } => "wait for it to end, or give another folder".into(),
+            RunError::Replaced { .. } => "give another folder, or a copy of the checkpoint".into(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The folder of a run. Files are written to a temporary file and renamed, so that each is always complete.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -9,6 +9,9 @@ use sha2::{Digest, Sha256};
 
 use super::{Result, RunError};
 use crate::lock::{self, Locked};
+
+/// Maximum size in bytes of a checkpoint that a run starts from. A device has no end.
+const LARGEST: u64 = 1 << 30;
 
 /// The folder of a run, which no other process runs in meanwhile.
 #[derive(Debug)]
@@ -93,6 +96,24 @@ impl Folder {
         }
     }
 
+    /// The bytes of the checkpoint that the run starts from.
+    ///
+    /// # Errors
+    /// If it cannot be read, has more than [`LARGEST`] bytes, or is a file that the run replaces.
+    pub(in super::super) fn origin(&self, path: &Path) -> Result<Vec<u8>> {
+        let places = [entry(path), std::fs::canonicalize(path).ok()];
+        if [self.best(), self.state()].iter().any(|replaced| places.contains(&entry(replaced))) {
+            return Err(RunError::Replaced { file: path.display().to_string() });
+        }
+        let failed = |error: std::io::Error| RunError::file("read", path, &error);
+        let mut bytes = Vec::new();
+        File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes)).map_err(failed)?;
+        match bytes.len() as u64 > LARGEST {
+            true => Err(failed(std::io::Error::other("it is larger than 1 GiB"))),
+            false => Ok(bytes),
+        }
+    }
+
     /// Replaces a file atomically.
     ///
     /// # Errors
@@ -109,6 +130,12 @@ impl Folder {
         file.persist(path).map_err(|error| failed(error.error))?;
         Ok(())
     }
+}
+
+/// A path with its folder resolved, so that equal ones are one file or link.
+fn entry(path: &Path) -> Option<PathBuf> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some(std::fs::canonicalize(folder).ok()?.join(path.file_name()?))
 }
 
 /// Digest of a checkpoint, by which a run knows the one that it started from.

@@ -81,7 +81,7 @@ struct Kept {
 pub fn run(document: &RunDocument, beside: &Path, folder: &Folder, watch: &Watch<'_>) -> Result<Outcome> {
     let [recipe, held_out] = document.recipes()?;
     let device = device().map_err(RunError::Device)?;
-    let origin = Beginning::from_document(document, beside, &device)?;
+    let origin = Beginning::from_document(document, beside, folder, &device)?;
     let (trainer, card, kept) = begin(document, origin, folder, &device)?;
     let stopped = Outcome { steps: trainer.step(), best: kept.best, is_interrupted: true, is_early: false };
     let (kind, path) = (("data", "to learn from"), folder.labels());
@@ -240,10 +240,15 @@ struct Beginning {
 
 impl Beginning {
     /// The checkpoint named by the configuration, if any.
-    fn from_document(document: &RunDocument, beside: &Path, device: &Device) -> Result<Option<Beginning>> {
+    fn from_document(
+        document: &RunDocument,
+        beside: &Path,
+        folder: &Folder,
+        device: &Device,
+    ) -> Result<Option<Beginning>> {
         let Some(from) = &document.from else { return Ok(None) };
         let path = beside.join(from);
-        let bytes = std::fs::read(&path).map_err(|error| RunError::file("read", &path, &error))?;
+        let bytes = folder.origin(&path)?;
         let found = Network::from_bytes(&bytes, device);
         let checkpoint = |error| RunError::Checkpoint { file: path.display().to_string(), error };
         let (network, card) = found.map_err(checkpoint)?;

@@ -170,10 +170,7 @@ fn begin(document: &SystemRunDocument, beside: &Path, folder: &Folder) -> Result
     let adam = document.adam();
     let refused = |file: &Path, error| RunError::Checkpoint { file: file.display().to_string(), error };
     let from = document.from.as_ref().map(|from| beside.join(from));
-    let given = match &from {
-        Some(path) => Some(std::fs::read(path).map_err(|error| RunError::file("read", path, &error))?),
-        None => None,
-    };
+    let given = from.as_ref().map(|path| folder.origin(path)).transpose()?;
     let digest = given.as_deref().map(digest_of);
     if let Some(bytes) = Folder::read(&folder.state())? {
         let (agent, descent, card) =

@@ -29,9 +29,9 @@ pub fn strongest(problem: &Problem, stop: &Stop) -> LowerBound {
     strongest_until(BOUNDS, problem, stop, |_| false)
 }
 
-/// As [`strongest`] without a time limit, until `most` has passed or an interrupt comes. Returns the strongest bound so far,
-/// and whether the time was too short; if not, the bound is the same on every machine.
-pub fn strongest_within(problem: &Problem, most: Duration, interrupt: &AtomicBool) -> (LowerBound, bool) {
+/// The [`strongest`] bound without a time limit, until `time` has passed or an interrupt comes. Returns the strongest bound so
+/// far, and whether the time was too short; if not, the bound is the same on every machine.
+pub fn strongest_within(problem: &Problem, time: Duration, interrupt: &AtomicBool) -> (LowerBound, bool) {
     let end = Arc::new(AtomicBool::new(false));
     let stop = Stop::new(None, end.clone());
     let began = Instant::now();
@@ -39,7 +39,7 @@ pub fn strongest_within(problem: &Problem, most: Duration, interrupt: &AtomicBoo
     thread::scope(|scope| {
         let watch = scope.spawn(move || {
             while done.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-                let is_late = began.elapsed() >= most;
+                let is_late = began.elapsed() >= time;
                 if is_late || interrupt.load(Ordering::Relaxed) {
                     end.store(true, Ordering::Relaxed);
                     return is_late;

@@ -20,6 +20,8 @@ use super::schedule::{Best, Evaluator, NOT_COMPLETED, NOT_FITTING, Schedule, sol
 const SHARES: [f64; 6] = [1.0, 0.9, 0.8, 0.65, 0.5, 0.3];
 /// Share of the time after which a schedule that is to be completed in any case is completed in a hurry.
 const FILLING_SHARE: f64 = 0.6;
+/// Maximum number of operators for which a second schedule is completed although the time is over.
+const MAX_REPEATED: usize = 10_000;
 /// Looks at a device for an operator between clock checks.
 pub(super) const BETWEEN_CHECKS: usize = 256;
 
@@ -54,6 +56,9 @@ impl ListScheduler {
         let schedule = self.schedule(instance, first, self.is_one_pass, stop).ok_or(NOT_COMPLETED)?;
         if let Ok(plan) = Plan::try_new(instance.problem(), schedule.placement()) {
             return Ok(plan);
+        }
+        if stop.reason().is_some() && instance.graph().operator_count() > MAX_REPEATED {
+            return Err(NOT_FITTING);
         }
         let best = self.best_of(&mut Evaluator::without_tails(instance), &others, stop);
         let best = best.filter(|best| best.score.fits()).ok_or(NOT_FITTING)?;

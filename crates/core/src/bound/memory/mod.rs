@@ -66,7 +66,7 @@ impl Bound for MemoryPrices {
         stores.iter().enumerate().any(|(kind, store)| {
             let able = bytes.iter().zip(classes.iter()).filter(|(_, row)| row[kind].is_some());
             let able = able.map(|(&bytes, _)| (bytes, 1.0));
-            there.clone().any(|(bytes, _)| !store.holds(bytes)) || !store.scarce(there).is_empty()
+            able.clone().any(|(bytes, _)| !store.holds(bytes)) || !store.scarce(able).is_empty()
         })
     }
 

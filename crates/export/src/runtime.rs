@@ -1,7 +1,7 @@
 //! What a runtime makes of the parts of a plan that are in no module, layer or operator: weights that several devices
 //! hold, the schedule, the passes, the order on a device, and the options that its figures are for.
 //!
-//! [`Target::complete`] goes through all of them for every target. Each is written, noted by name, or refused.
+//! [`Target::export`] goes through all of them for every target. Each is written, noted by name, or refused.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use stagewright_core::document::{
 };
 use stagewright_report::units::bytes;
 
-use super::error::{ExportError, Result, shown_first};
+use super::error::{ExportError, Result, listed};
 use super::placed::Placed;
 use super::shared::shared;
 use super::{Export, Target};
@@ -116,7 +116,7 @@ impl Target {
     ///
     /// # Errors
     /// If the runtime refuses one of them (E028, E030 and E031).
-    pub(crate) fn complete(&self, placed: &Placed, mut export: Export) -> Result<Export> {
+    pub(super) fn complete(&self, placed: &Placed, mut export: Export) -> Result<Export> {
         let runtime = &self.runtime;
         export.notes.extend(runtime.schedule(placed)?);
         export.notes.extend(runtime.sharing(placed)?);
@@ -204,13 +204,13 @@ impl Runtime {
         };
         let are = |count: usize| if count == 1 { "is" } else { "are" };
         let note = |(devices, names): (String, Vec<String>)| {
-            format!("{} {} on {devices}: {of_weight}", shown_first(&names, names.len()), are(names.len()))
+            format!("{} {} on {devices}: {of_weight}", listed(&names), are(names.len()))
         };
         let mut notes: Vec<String> = weights.into_iter().map(note).collect();
         if !constants.is_empty() {
             notes.push(format!(
                 "{} {} on several devices: {}",
-                shown_first(&constants, constants.len()),
+                listed(&constants),
                 are(constants.len()),
                 self.sharing.constant
             ));

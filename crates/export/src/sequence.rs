@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use stagewright_core::graph::{OpId, TensorId};
 
-use super::error::{ExportError, Result, shown_first};
+use super::error::{ExportError, Result, listed};
 use super::layers::{Layer, addressable, layers, parts};
 use super::paths::Paths;
 use super::pipeline::{Pipeline, forward_edges};
@@ -80,14 +80,14 @@ impl Sequence {
 
     /// Names the parameters of the model that are in none of the modules listed; `None` if all are.
     pub fn outside(&self, placed: &Placed) -> Option<String> {
-        let listed: BTreeSet<&str> = self.stages.iter().flatten().flat_map(Layer::paths).collect();
+        let modules: BTreeSet<&str> = self.stages.iter().flatten().flat_map(Layer::paths).collect();
         // The parameter names of a workload are not those of the published modules.
         let graph = placed.graph.filter(|_| self.source.is_none())?;
         let names = graph.parameters().iter().map(|parameter| &parameter.name);
         let outside: Vec<String> =
-            names.filter(|name| !parts(name).any(|part| listed.contains(part))).cloned().collect();
+            names.filter(|name| !parts(name).any(|part| modules.contains(part))).cloned().collect();
         (!outside.is_empty()).then(|| {
-            let names = shown_first(&outside, outside.len());
+            let names = listed(&outside);
             format!("{names}: in none of the layers, so the layers that read it have to hold it")
         })
     }

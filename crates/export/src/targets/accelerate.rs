@@ -12,7 +12,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::error::shown_first;
+use crate::error::listed;
 use crate::modules::{Assigned, assigned};
 use crate::paths::Paths;
 use crate::runtime::{Passes, Runtime, Schedules, Sharing, Trained};
@@ -63,7 +63,7 @@ fn write(placed: &Placed) -> Result<Export> {
             "call dispatch_model with main_device=\"cpu\": without it, modules of cpu run on an accelerator";
         export = export.note(note);
     }
-    TARGET.complete(placed, export)
+    Ok(export)
 }
 
 /// Names the keys that are no modules.
@@ -73,7 +73,7 @@ fn tensors(placed: &Placed, map: &[Assigned]) -> Option<String> {
     let named = map.iter().map(|(name, _)| name).filter(|name| known.contains(name.as_str()));
     let names: Vec<String> = named.cloned().collect();
     (!names.is_empty()).then(|| {
-        let names = shown_first(&names, names.len());
+        let names = listed(&names);
         format!(
             "keys of tensors, not of modules: {names}; Accelerate ignores those that the model does not have, such as \
              constants"

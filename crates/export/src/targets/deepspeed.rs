@@ -13,7 +13,7 @@
 
 use stagewright_core::document::Schedule;
 
-use crate::error::shown_first;
+use crate::error::listed;
 use crate::layers::Layer;
 use crate::pipeline::Pipeline;
 use crate::runtime::{COPIED, Passes, Runtime, Schedules, Sharing, Trained, any};
@@ -101,14 +101,14 @@ fn write(placed: &Placed) -> Result<Export> {
         ))
         .note(sequence.pipeline.ranks(placed))
         .also((!weights.is_empty()).then(|| {
-            let weights = shown_first(&weights, weights.len());
+            let weights = listed(&weights);
             format!(
                 "{weights}: the copies are separate parameters unless the layers in TIED are TiedLayerSpecs, whose gradients DeepSpeed sums"
             )
         }))
         .also(sequence.outside(placed))
         .also(sequence.source);
-    TARGET.complete(placed, export)
+    Ok(export)
 }
 
 /// Weights of several stages, each with the layers that read it: lists of the layers that one operator may stand for.

@@ -11,7 +11,7 @@
 
 use stagewright_core::document::Schedule;
 
-use crate::error::shown_first;
+use crate::error::listed;
 use crate::runtime::{COPIED, Passes, Runtime, Schedules, Sharing, Trained, any};
 use crate::shared::shared;
 use crate::stack::Stack;
@@ -62,8 +62,7 @@ fn write(placed: &Placed) -> Result<Export> {
         stack.pipeline.stages(),
         layout.join("|")
     );
-    let export = Export::new(text).note(stack.pipeline.ranks(placed)).also(tied(placed, &stack)?);
-    TARGET.complete(placed, export)
+    Ok(Export::new(text).note(stack.pipeline.ranks(placed)).also(tied(placed, &stack)?))
 }
 
 /// How Megatron trains the weights of several stages: it ties the embedding and the head, and nothing else.
@@ -82,7 +81,7 @@ pub(super) fn tied(placed: &Placed, stack: &Stack) -> Result<Option<String>> {
         format!(
             "{}: do not give --untie-embeddings-and-output-weights, so that Megatron sums the gradients of the embedding and the \
              head",
-            shown_first(&names, names.len())
+            listed(&names)
         )
     }))
 }

@@ -94,11 +94,10 @@ fn write(placed: &Placed) -> Result<Export> {
         "from torch.distributed.pipelining import SplitPoint\n\nsplit_spec = {}\n",
         literal::lines('{', entries, '}')
     );
-    let export = Export::new(text)
+    Ok(Export::new(text)
         .note(format!("`pipeline(module, …, split_spec=split_spec)` makes {} stages", pipeline.stages()))
         .note(pipeline.ranks(placed))
-        .also(paths.source());
-    TARGET.complete(placed, export)
+        .also(paths.source()))
 }
 
 /// Checks that the program runs all stages, one after the other.

@@ -8,7 +8,7 @@
 use stagewright_core::document::Schedule;
 use stagewright_core::graph::OpId;
 
-use crate::error::shown_first;
+use crate::error::listed;
 use crate::layers::Layer;
 use crate::pipeline::Pipeline;
 use crate::runtime::{COPIED, Passes, Runtime, Schedules, Sharing, Trained, any};
@@ -57,13 +57,12 @@ fn write(placed: &Placed) -> Result<Export> {
     if let (Schedule::GPipe, Some(microbatches)) = (objective.schedule, objective.microbatches) {
         text.push_str(&format!("chunks = {microbatches}\n"));
     }
-    let export = Export::new(text)
+    Ok(Export::new(text)
         .note("`layers` are the modules of the nn.Sequential that is divided, in order")
         .note(sequence.pipeline.ranks(placed))
         .also(tied(placed, &sequence))
         .also(sequence.outside(placed))
-        .also(sequence.source);
-    TARGET.complete(placed, export)
+        .also(sequence.source))
 }
 
 /// Weights of several layers of one stage, which the released torchgpipe refuses and its main branch takes.
@@ -80,7 +79,7 @@ fn tied(placed: &Placed, sequence: &Sequence) -> Option<String> {
         .map(|(_, parameter)| parameter.name.clone())
         .collect();
     (!names.is_empty()).then(|| {
-        let names = shown_first(&names, names.len());
+        let names = listed(&names);
         format!("{names}: torchgpipe 0.0.7 takes no weight of several layers, and its main branch does on one device")
     })
 }

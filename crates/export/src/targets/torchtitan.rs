@@ -15,7 +15,7 @@
 
 use stagewright_core::document::Schedule;
 
-use crate::error::shown_all;
+use crate::error::listed_up_to;
 use crate::layers::{addressable, layers, parts};
 use crate::literal;
 use crate::paths::Paths;
@@ -83,14 +83,13 @@ fn write(placed: &Placed) -> Result<Export> {
         }
     };
     let parts = stages.iter().map(|names| literal::list(names.iter().map(|name| literal::string(name))));
-    let export = Export::new(format!("module_fqns_per_model_part = {}\n", literal::lines('[', parts, ']')))
+    Ok(Export::new(format!("module_fqns_per_model_part = {}\n", literal::lines('[', parts, ']')))
         .note(format!(
             "train with pipeline_parallel_degree = {} and a schedule of one stage per rank",
             stages.len()
         ))
         .note(pipeline.ranks(placed))
-        .also(note.map(str::to_owned));
-    TARGET.complete(placed, export)
+        .also(note.map(str::to_owned)))
 }
 
 /// The modules by their own names, if torchtitan can address these.
@@ -162,7 +161,7 @@ fn rename_head(stages: &mut [Vec<String>]) -> bool {
 /// a head after it.
 fn check_ends(stack: &Stack) -> Result<()> {
     let refuse = |layers: &[String], have: &str| {
-        let why = format!("the model has only {} {have}", shown_all(layers));
+        let why = format!("the model has only {} {have}", listed_up_to(layers, 4));
         Err(ExportError::NoStack { runtime: RUNTIME, why })
     };
     if stack.before.len() > 1 {

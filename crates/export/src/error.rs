@@ -285,6 +285,8 @@ pub enum ExportError {
         devices: String,
         /// The runtime's rule.
         rule: &'static str,
+        /// A hint for fixing the error.
+        help: &'static str,
         /// Path of a reader in the plan.
         at: String,
     },
@@ -398,14 +400,10 @@ impl ExportError {
             ExportError::Devices { .. } => "plan on a cluster of devices that the runtime has".into(),
             ExportError::Misplaced { help, .. }
             | ExportError::Counts { help, .. }
-            | ExportError::Microbatches { help, .. } => (*help).into(),
+            | ExportError::Microbatches { help, .. }
+            | ExportError::Shared { help, .. } => (*help).into(),
             ExportError::Schedule { .. } => {
                 "plan with a schedule that the runtime has, or without --schedule; the page docs/runtimes.md lists them"
-                    .into()
-            }
-            ExportError::Shared { .. } => {
-                "export to deepspeed or megatron, which train such copies; or untie the weight in the model; or plan with \
-                 --tied together, which keeps all its readers on one device"
                     .into()
             }
             ExportError::Ring { .. } => {

@@ -92,6 +92,22 @@ impl Sequence {
         })
     }
 
+    /// The trained weights that several layers read, each with these layers, in the order of the model.
+    ///
+    /// Takes time O(operators + readers · log readers).
+    pub fn tied(&self, placed: &Placed) -> Vec<(String, Vec<&Layer>)> {
+        let Some(graph) = placed.graph else { return Vec::new() };
+        let layers: Vec<&Layer> = self.stages.iter().flatten().collect();
+        let layer_of = index_of(placed, layers.iter().copied().enumerate());
+        let weights = graph.parameters().iter().enumerate().filter(|(_, parameter)| parameter.trained);
+        let readers = weights.map(|(index, parameter)| {
+            let readers: BTreeSet<usize> =
+                graph.readers(index).iter().filter_map(|op| layer_of[op.index()]).collect();
+            (parameter.name.clone(), readers.into_iter().map(|layer| layers[layer]).collect::<Vec<_>>())
+        });
+        readers.filter(|(_, layers)| layers.len() > 1).collect()
+    }
+
     /// Refuses stages that contain nothing but inputs.
     ///
     /// # Errors

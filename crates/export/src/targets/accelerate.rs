@@ -53,10 +53,16 @@ fn write(placed: &Placed) -> Result<Export> {
     let device = |device: usize| numbers[device].map_or_else(|| literal::string("cpu"), |n| n.to_string());
     let paths = Paths::new(placed)?;
     let modules = assigned(placed, &paths, RUNTIME)?;
-    let entries = modules.iter().map(|(module, at)| literal::entry(module, &device(*at)));
+    let entries =
+        modules.assigned.iter().map(|(module, assigned)| literal::entry(module, &device(*assigned)));
     let mut export = Export::new(literal::lines('{', entries, '}') + "\n")
         .note(placed.numbered(&numbers))
-        .also(tensors(placed, &modules))
+        .also(tensors(placed, &modules.assigned))
+        .also(named(&modules.unnamed, "the device map does not place it: no module or tensor has such a name"))
+        .also(named(
+            &modules.apart,
+            "Accelerate has it on the device of its module, and moves it to its readers, all on other devices, at every call",
+        ))
         .also(paths.source());
     if hosts > 0 && hosts < placed.devices.len() {
         let note =
@@ -64,6 +70,11 @@ fn write(placed: &Placed) -> Result<Export> {
         export = export.note(note);
     }
     Ok(export)
+}
+
+/// A note on constants.
+fn named(constants: &[String], note: &str) -> Option<String> {
+    (!constants.is_empty()).then(|| format!("{}: {note}", listed(constants)))
 }
 
 /// Names the keys that are no modules.

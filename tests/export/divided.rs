@@ -564,8 +564,9 @@ fn modules_that_compute_nothing_are_listed_where_numbers_leave_them_room() {
 /// Tensors of published models that no operator stands for: of modules that nothing runs, or that have submodules.
 #[test]
 fn every_tensor_of_a_published_model_has_a_device_wherever_the_model_is_cut() {
-    let rotary: &[&str] = &["model.rotary_emb.inv_freq", "model.rotary_emb.original_inv_freq"];
-    let families: [(&str, &str, &[&str], &[&str]); 7] = [
+    type Names = &'static [&'static str];
+    let rotary: Names = &["model.rotary_emb.inv_freq", "model.rotary_emb.original_inv_freq"];
+    let families: [(&str, &str, Names, Names); 7] = [
         ("llama", "2-7b", rotary, &[]),
         ("mixtral", "8x7b", rotary, &[]),
         ("deepseek", "v3", rotary, &[]),

@@ -466,24 +466,24 @@ fn a_schedule_on_one_device_keeps_no_more_microbatches_than_the_plan() {
         case.plan.objective.microbatches = Some(microbatches);
         case.export(to)
     };
-    let (gpipe, one, zero) = (Schedule::GPipe, Schedule::OneFOneB, Schedule::ZeroBubble);
+    let (gpipe, alternating, zero_bubble) = (Schedule::GPipe, Schedule::OneFOneB, Schedule::ZeroBubble);
     for (to, schedule, told) in [
         ("torch-pipelining", gpipe, Ok("ScheduleGPipe(stage, n_microbatches=6)")),
-        ("torch-pipelining", one, Ok("Schedule1F1B(stage, n_microbatches=6)")),
-        ("torch-pipelining", zero, Ok("ScheduleInterleavedZeroBubble([stage], n_microbatches=6)")),
+        ("torch-pipelining", alternating, Ok("Schedule1F1B(stage, n_microbatches=6)")),
+        ("torch-pipelining", zero_bubble, Ok("ScheduleInterleavedZeroBubble([stage], n_microbatches=6)")),
         ("torchtitan", gpipe, Ok("pipeline_parallel_schedule = \"GPipe\"")),
-        ("torchtitan", one, Ok("pipeline_parallel_schedule = \"1F1B\"")),
-        ("torchtitan", zero, Ok("pipeline_parallel_schedule = \"InterleavedZeroBubble\"")),
+        ("torchtitan", alternating, Ok("pipeline_parallel_schedule = \"1F1B\"")),
+        ("torchtitan", zero_bubble, Ok("pipeline_parallel_schedule = \"InterleavedZeroBubble\"")),
         // 1F1B keeps one microbatch, which is the least.
         ("megatron", gpipe, Ok("--global-batch-size of 6 times")),
-        ("megatron", zero, Ok("--global-batch-size of 6 times")),
+        ("megatron", zero_bubble, Ok("--global-batch-size of 6 times")),
         ("deepspeed", gpipe, Ok("gradient_accumulation_steps to 6")),
-        ("deepspeed", zero, Ok("gradient_accumulation_steps to 6")),
+        ("deepspeed", zero_bubble, Ok("gradient_accumulation_steps to 6")),
         // GPipe keeps all.
         ("torchgpipe", gpipe, Ok("give `chunks` to GPipe")),
-        ("torchgpipe", one, Err(REFUSED)),
-        ("torchgpipe", zero, Err(REFUSED)),
-        ("pipedream", one, Err(REFUSED)),
+        ("torchgpipe", alternating, Err(REFUSED)),
+        ("torchgpipe", zero_bubble, Err(REFUSED)),
+        ("pipedream", alternating, Err(REFUSED)),
     ] {
         match (export(to, schedule, 6), told) {
             (Ok(export), Ok(told)) => {
@@ -496,7 +496,8 @@ fn a_schedule_on_one_device_keeps_no_more_microbatches_than_the_plan() {
         }
     }
     // `chunks` is in the text wherever a note says to give it.
-    for (schedule, microbatches, chunks) in [(gpipe, 6, "\nchunks = 6\n"), (one, 1, "\nchunks = 1\n")] {
+    for (schedule, microbatches, chunks) in [(gpipe, 6, "\nchunks = 6\n"), (alternating, 1, "\nchunks = 1\n")]
+    {
         let export = export("torchgpipe", schedule, microbatches).expect("GPipe keeps no more");
         assert!(export.text.contains(chunks), "{}", export.text);
     }

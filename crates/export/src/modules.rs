@@ -117,9 +117,9 @@ fn beside(paths: &Paths, tree: &BTreeMap<&str, Node>, root: Node) -> Vec<(String
 struct Held<'a> {
     /// Those that no module of the map holds, with their devices.
     unlisted: Vec<(&'a str, usize)>,
-    /// See [`Modules::unnamed`].
+    /// Constants that the names of modules do not place.
     unnamed: Vec<String>,
-    /// See [`Modules::apart`].
+    /// Constants in modules that are on another device than all their readers.
     apart: Vec<String>,
 }
 

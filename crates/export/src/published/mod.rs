@@ -56,8 +56,8 @@ impl Published {
     /// it goes with.
     pub fn beside(&self) -> Vec<(String, String)> {
         let own = self.beside.iter().map(|&(name, module)| (name.to_owned(), module.to_owned()));
-        let base = self.base.into_iter().flat_map(|(at, base)| {
-            let inside = move |name: String| format!("{at}{name}");
+        let base = self.base.into_iter().flat_map(|(prefix, base)| {
+            let inside = move |name: String| format!("{prefix}{name}");
             base.beside().into_iter().map(move |(name, module)| (inside(name), inside(module)))
         });
         own.chain(base).collect()

@@ -91,25 +91,22 @@ pub(super) fn options_with_ties(placed: &Placed, stack: &Stack, options: String)
     Ok(Export::new(options).note(stack.pipeline.ranks(placed)).also(note))
 }
 
-/// The trained weights that operators before the stack share with operators after it, or with another stage.
+/// The trained weights that operators before the stack share with operators after it.
 fn tied(placed: &Placed, stack: &Stack) -> Result<Vec<String>> {
-    let mut names: Vec<String> = Vec::new();
     for parameter in shared(placed).iter().filter(|parameter| parameter.document.trained) {
         if parameter.readers.iter().any(|&reader| stack.sides[reader] == Side::Inside) {
             let rule = "Megatron ties only the embedding and the head";
             let help = "export to deepspeed, which ties any layers, or untie the weight in the model";
             return Err(parameter.refused(placed, (rule, help)));
         }
-        names.push(parameter.document.name.clone());
     }
-    let Some(graph) = placed.graph else { return Ok(names) };
-    for (index, parameter) in graph.parameters().iter().enumerate().filter(|(_, known)| known.trained) {
+    let Some(graph) = placed.graph else { return Ok(Vec::new()) };
+    let is_tied = |index: usize| {
         let has = |side: Side| graph.readers(index).iter().any(|op| stack.sides[op.index()] == side);
-        if has(Side::Before) && has(Side::After) && !names.contains(&parameter.name) {
-            names.push(parameter.name.clone());
-        }
-    }
-    Ok(names)
+        has(Side::Before) && has(Side::After)
+    };
+    let weights = graph.parameters().iter().enumerate().filter(|(_, parameter)| parameter.trained);
+    Ok(weights.filter(|&(index, _)| is_tied(index)).map(|(_, weight)| weight.name.clone()).collect())
 }
 
 /// Whether what comes after the stack has weights about as large as those before it: a head has a row for every token,

@@ -75,7 +75,7 @@ fn write(placed: &Placed) -> Result<Export> {
     let pipeline = Pipeline::new(placed, RUNTIME)?;
     pipeline.on_accelerators(placed, "torchtitan runs pipeline stages only on accelerators")?;
     let (stages, note, elsewhere) = match as_named(placed, &pipeline)? {
-        Some((mut stages, elsewhere)) => {
+        Some(Named { mut stages, elsewhere }) => {
             let former = rename_head(&mut stages);
             let note = "the head `output` is named `lm_head` since torchtitan of April 2026";
             (stages, former.then_some(note), elsewhere)
@@ -103,9 +103,16 @@ fn write(placed: &Placed) -> Result<Export> {
         .also(elsewhere))
 }
 
-/// The modules of every stage by their own names, and the constants that [`hold`] returns; `None` if torchtitan cannot
-/// address the modules.
-fn as_named(placed: &Placed, pipeline: &Pipeline) -> Result<Option<(Vec<Vec<String>>, Vec<String>)>> {
+/// Modules by their own names.
+struct Named {
+    /// The modules of every stage.
+    stages: Vec<Vec<String>>,
+    /// Constants that stages read without naming the module that has them.
+    elsewhere: Vec<String>,
+}
+
+/// The modules by their own names, if torchtitan can address these.
+fn as_named(placed: &Placed, pipeline: &Pipeline) -> Result<Option<Named>> {
     let mut stages = vec![Vec::new(); pipeline.stages()];
     let paths = Paths::new(placed)?;
     // The names of another implementation are not torchtitan's, even if they have the same form.
@@ -130,7 +137,7 @@ fn as_named(placed: &Placed, pipeline: &Pipeline) -> Result<Option<(Vec<Vec<Stri
     }
     let elsewhere = hold(placed, pipeline, &mut stages)?;
     // A stage with nothing but inputs has no module; only a stack can express it.
-    Ok(stages.iter().all(|names| !names.is_empty()).then_some((stages, elsewhere)))
+    Ok(stages.iter().all(|names| !names.is_empty()).then_some(Named { stages, elsewhere }))
 }
 
 /// Adds children that run nothing and hold tensors to the stages that read these: torchtitan drops what no stage names,

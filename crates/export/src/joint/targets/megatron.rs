@@ -155,6 +155,8 @@ fn layout(stack: &Stack) -> String {
 mod tests {
     use stagewright_core::document::Schedule;
 
+    use super::MEGATRON_TIES;
+    use crate::joint::export_joint_noted;
     use crate::joint::testing::{execution, plan, refused, with};
 
     #[test]
@@ -168,6 +170,14 @@ mod tests {
                 message,
                 "the plan has the schedule zero-bubble, but Megatron has only 1F1B and interleaved 1F1B"
             );
+        }
+    }
+
+    #[test]
+    fn ties_are_noted_with_any_number_of_stages() {
+        for stages in [&["E 0 1 H"][..], &["E 0", "1 H"]] {
+            let notes = export_joint_noted(&plan(stages), "megatron-lm").unwrap().notes;
+            assert!(notes.iter().any(|note| note == MEGATRON_TIES), "{notes:?}");
         }
     }
 

@@ -115,7 +115,7 @@ fn beside(paths: &Paths, tree: &BTreeMap<&str, Node>, root: Node) -> Vec<(String
 /// Tensors of the model and modules that hold them.
 #[derive(Debug, Default)]
 struct Held<'a> {
-    /// Those that no module of the map holds, with their devices.
+    /// Modules and tensors that no module of the map holds, with their devices.
     unlisted: Vec<(&'a str, usize)>,
     /// Constants that the names of modules do not place.
     unnamed: Vec<String>,

@@ -27,7 +27,7 @@ pub(crate) fn plan(model: &str, cluster: &str) -> Result<(), Box<dyn std::error:
 
     // The same plan as a drawing for Graphviz. `target` also has runtimes.
     let placed = export::Placed::new(&document, Some(problem.graph()), Some(problem.cluster().document()))?;
-    let written = (export::target("dot")?.write)(&placed)?;
+    let written = export::target("dot")?.export(&placed)?;
     println!("\n{}", written.text.lines().take(12).collect::<Vec<_>>().join("\n"));
     Ok(())
 }

@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit> {
         .transpose()?;
     let own: Option<&ClusterDocument> = graph.as_ref().and_then(|graph| graph.document().cluster.as_ref());
     let placed = Placed::new(&plan, graph.as_ref(), cluster.as_ref().or(own));
-    let export = placed.and_then(|placed| (target.write)(&placed)).map_err(|error| failed(&label, &error))?;
+    let export = placed.and_then(|placed| target.export(&placed)).map_err(|error| failed(&label, &error))?;
     match &arguments.out {
         Some(path) if !is_standard(path) => files::write(path, &export.text)?,
         _ => output::data(&export.text)?,
@@ -74,7 +74,7 @@ pub(crate) fn write_dot(path: &Path, plan: &PlanDocument, problem: &Problem) -> 
     let label = path.display().to_string();
     let cluster = problem.cluster().document();
     let drawing = Placed::new(plan, Some(problem.graph()), Some(cluster))
-        .and_then(|placed| (target("dot")?.write)(&placed))
+        .and_then(|placed| target("dot")?.export(&placed))
         .map_err(|error| failed(&label, &error))?;
     files::write(path, &drawing.text)
 }

@@ -9,8 +9,9 @@ use rand_chacha::ChaCha8Rng;
 use stagewright::core::document::{GRAPH_SCHEMA_2, GraphDocument, OperatorDocument, PlanDocument};
 use stagewright::core::graph::Graph;
 use stagewright::export::ExportError;
+use stagewright::workloads::Granularity;
 
-use super::plans::{device, export, graph, operator, pipeline, text};
+use super::plans::{cut_before, device, export, graph, operator, pipeline, text, workload_of};
 use super::random::{ROUNDS, above, assigned};
 
 /// A model that is a chain with one stack, and a plan with random cuts.
@@ -558,4 +559,49 @@ fn modules_that_compute_nothing_are_listed_where_numbers_leave_them_room() {
     let layers: Vec<&str> =
         list.lines().filter_map(|line| line.strip_prefix("    \"")?.split('"').next()).collect();
     assert_eq!(layers, ["0", "1", "2", "3", "4", "5", "6", "40"]);
+}
+
+/// Tensors of published models that no operator stands for: of modules that nothing runs, or that have submodules.
+#[test]
+fn every_tensor_of_a_published_model_has_a_device_wherever_the_model_is_cut() {
+    type Names = &'static [&'static str];
+    let rotary: Names = &["model.rotary_emb.inv_freq", "model.rotary_emb.original_inv_freq"];
+    let families: [(&str, &str, Names, Names); 7] = [
+        ("llama", "2-7b", rotary, &[]),
+        ("mixtral", "8x7b", rotary, &[]),
+        ("deepseek", "v3", rotary, &[]),
+        ("deepseek", "v2-lite", rotary, &[]),
+        ("bert", "base", &["embeddings.position_ids", "embeddings.token_type_ids"], &["embeddings.norm"]),
+        (
+            "bert",
+            "base-pretraining",
+            &["bert.embeddings.position_ids", "bert.embeddings.token_type_ids", "cls.predictions.bias"],
+            &["embeddings.norm", "masked_tokens.decoder"],
+        ),
+        ("vit", "b16", &["vit.embeddings.cls_token", "vit.embeddings.position_embeddings"], &[]),
+    ];
+    for (family, variant, tensors, within) in families {
+        let graph = workload_of(family, variant, 1, Granularity::Operator);
+        let names: Vec<&str> = graph.operators().map(|op| graph.operator(op).name.as_str()).collect();
+        let mut written: Vec<&str> = Vec::new();
+        for &first in &names[1..] {
+            let Ok(export) = export("accelerate", &cut_before(&graph, &[first]), Some(&graph)) else {
+                continue;
+            };
+            let map: BTreeMap<String, serde_json::Value> =
+                serde_json::from_str(&export.text).expect("it is JSON");
+            for tensor in tensors {
+                // The empty name is the whole model.
+                let holders = above(tensor).into_iter().chain([""]);
+                let keys = holders.filter(|part| map.contains_key(*part)).count();
+                assert_eq!(keys, 1, "{family} {variant}, cut before {first}: {tensor} in {map:?}");
+            }
+            written.push(first);
+        }
+        assert!(!written.is_empty(), "{family} {variant} is never written");
+        // Cuts within a module that holds such a tensor.
+        for first in within {
+            assert!(written.contains(first), "{family} {variant} is not cut before {first}: {written:?}");
+        }
+    }
 }

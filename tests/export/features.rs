@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use stagewright::core::document::{
-    Communication, GRAPH_SCHEMA_2, GraphDocument, ModelOptionsDocument, OperatorDocument, ParameterDocument,
-    Pass, PlanDocument, Precision, Schedule,
+    Communication, GRAPH_SCHEMA_2, GraphDocument, ModelOptionsDocument, ObjectiveKind, OperatorDocument,
+    ParameterDocument, Pass, PlanDocument, Precision, Schedule,
 };
 use stagewright::core::graph::Graph;
 use stagewright::export::{Export, ExportError, TARGETS};
 
 use super::plans::{device, export, graph, of_pass, operator, pipeline, unordered};
-use super::random::parameter;
+use super::random::{assigned, parameter};
 
 /// A training step of a chain with a stack of two layers, on two devices.
 struct Case {
@@ -44,7 +44,8 @@ fn base(to: &str, trains: bool) -> Case {
         let names = on(layers);
         device(name, kind, &names.iter().map(String::as_str).collect::<Vec<_>>())
     };
-    let plan = pipeline(vec![of(first, kind, &LAYERS[..2]), of("acc1", "acc", &LAYERS[2..])]);
+    let mut plan = pipeline(vec![of(first, kind, &LAYERS[..2]), of("acc1", "acc", &LAYERS[2..])]);
+    plan.objective.kind = ObjectiveKind::Makespan;
     Case { graph: GraphDocument { schema: GRAPH_SCHEMA_2.into(), ..document }, plan }
 }
 
@@ -67,53 +68,65 @@ impl Case {
     fn schedule(&mut self, schedule: Schedule) {
         (self.plan.objective.schedule, self.plan.objective.microbatches) = (schedule, Some(6));
     }
+
+    /// Puts everything on the last device.
+    fn on_one_device(mut self) -> Case {
+        let names: Vec<String> = self.graph.operators.iter().map(|operator| operator.name.clone()).collect();
+        self.plan.devices =
+            vec![device("acc1", "acc", &names.iter().map(String::as_str).collect::<Vec<_>>())];
+        self
+    }
 }
 
 /// Something that a plan can hold.
 struct Feature {
     /// In the words of the table.
     name: &'static str,
-    /// What a note has to contain that says what becomes of it.
-    named: &'static str,
+    /// What a note on it contains, in one of these forms.
+    named: &'static [&'static str],
     /// Whether the plan is one of a training step.
     trains: bool,
     add: fn(&mut Case),
 }
 
+/// Six microbatches, in the words of each runtime.
+const MICROBATCHES: [&str; 5] =
+    ["6 microbatches", "n_microbatches=6", "size to 6 times", "size of 6 times", "steps to 6"];
+
 const FEATURES: [Feature; 23] = [
     Feature {
         name: "a trained weight of the embedding and the head, on two devices",
-        named: "`embed.weight`",
+        named: &["`embed.weight`"],
         trains: true,
         add: |case| case.share("embed.weight", &["embed", "head"], true),
     },
     Feature {
         name: "a trained weight of two layers of the stack, on two devices",
-        named: "`layers.0.weight`",
+        named: &["`layers.0.weight`"],
         trains: true,
         add: |case| case.share("layers.0.weight", &["layers.0", "layers.1"], true),
     },
     Feature {
         name: "a weight of the embedding and the head in inference, on two devices",
-        named: "`embed.weight`",
+        named: &["`embed.weight`"],
         trains: false,
         add: |case| case.share("embed.weight", &["embed", "head"], true),
     },
     Feature {
         name: "a constant on two devices, such as a mask",
-        named: "`layers.0.mask`",
+        named: &["`layers.0.mask`"],
         trains: true,
         add: |case| case.share("layers.0.mask", &["layers.0", "layers.1"], false),
     },
     Feature {
         name: "a parameter that the whole model holds",
-        named: "`table`",
+        named: &["`table`"],
         trains: true,
         add: |case| case.share("table", &["layers.0"], false),
     },
     Feature {
         name: "backward and update operators",
-        named: "backward pass",
+        named: &["backward pass"],
         trains: false,
         add: |case| {
             let host = case.plan.devices[0].kind == "cpu";
@@ -122,13 +135,13 @@ const FEATURES: [Feature; 23] = [
     },
     Feature {
         name: "replicas of a stage",
-        named: "replicas",
+        named: &["replicas"],
         trains: true,
         add: |case| case.plan.devices[1].replicas = 2,
     },
     Feature {
         name: "calls of a device (`--objective latency`)",
-        named: "calls",
+        named: &["calls"],
         trains: true,
         add: |case| {
             let operators = case.plan.devices[1].ops.iter();
@@ -137,7 +150,7 @@ const FEATURES: [Feature; 23] = [
     },
     Feature {
         name: "priorities (`--objective makespan`)",
-        named: "order of the operators on a device",
+        named: &["order of the operators on a device"],
         trains: true,
         add: |case| {
             let all = case.graph.operators.iter().map(|operator| operator.name.clone());
@@ -146,56 +159,61 @@ const FEATURES: [Feature; 23] = [
     },
     Feature {
         name: "the schedule `gpipe` with its microbatches",
-        named: "6",
+        named: &MICROBATCHES,
         trains: true,
         add: |case| case.schedule(Schedule::GPipe),
     },
     Feature {
         name: "the schedule `1f1b` with its microbatches",
-        named: "6",
+        named: &MICROBATCHES,
         trains: true,
         add: |case| case.schedule(Schedule::OneFOneB),
     },
     Feature {
         name: "the schedule `zero-bubble` with its microbatches",
-        named: "6",
+        named: &MICROBATCHES,
         trains: true,
         add: |case| case.schedule(Schedule::ZeroBubble),
     },
-    Feature { name: "the throughput of a full pipeline", named: "full pipeline", trains: true, add: |_| () },
+    Feature {
+        name: "the throughput of a full pipeline",
+        named: &["full pipeline"],
+        trains: true,
+        add: |case| case.plan.objective.kind = ObjectiveKind::Throughput,
+    },
     Feature {
         name: "a batch size (`--batch`, `--dim`)",
-        named: "a batch of 12",
+        named: &["a batch of 12"],
         trains: true,
         add: |case| case.options().batch = Some(12),
     },
     Feature {
         name: "a precision (`--precision`)",
-        named: "the precision bf16",
+        named: &["the precision bf16"],
         trains: true,
         add: |case| case.options().precision = Some(Precision::Bf16),
     },
     Feature {
         name: "a key-value cache (`--context`, `--sequences`)",
-        named: "a key-value cache of 2048 tokens",
+        named: &["a key-value cache of 2048 tokens"],
         trains: false,
         add: |case| case.options().context = Some(2048),
     },
     Feature {
         name: "a reserve (`--memory-reserve`)",
-        named: "2.0 GiB free",
+        named: &["2.0 GiB free"],
         trains: true,
         add: |case| case.options().memory_reserve = Some(2 << 30),
     },
     Feature {
         name: "transfers that overlap (`--communication overlap`)",
-        named: "transfers that overlap",
+        named: &["transfers that overlap"],
         trains: true,
         add: |case| case.plan.objective.communication = Communication::Overlap,
     },
     Feature {
         name: "which devices of several kinds, of which some are idle",
-        named: "b7",
+        named: &["b7"],
         trains: true,
         add: |case| {
             case.plan.devices[1].name = "b7".into();
@@ -205,7 +223,7 @@ const FEATURES: [Feature; 23] = [
     },
     Feature {
         name: "a host",
-        named: "cpu0",
+        named: &["cpu0"],
         trains: true,
         add: |case| {
             // Where there is one, it has a layer less.
@@ -219,7 +237,7 @@ const FEATURES: [Feature; 23] = [
     },
     Feature {
         name: "stages that are not contiguous (`--split free`)",
-        named: "contiguous",
+        named: &["contiguous"],
         trains: true,
         add: |case| {
             let own = |layers: [&str; 2]| -> Vec<String> {
@@ -234,7 +252,7 @@ const FEATURES: [Feature; 23] = [
     },
     Feature {
         name: "a layer on two devices",
-        named: "layers.0",
+        named: &["layers.0"],
         trains: false,
         add: |case| {
             let parts = ["layers.0.a", "layers.0.b"];
@@ -251,7 +269,7 @@ const FEATURES: [Feature; 23] = [
     },
     Feature {
         name: "a backward operator apart from its forward operator",
-        named: "layers.0.grad",
+        named: &["layers.0.grad"],
         trains: true,
         add: |case| {
             case.plan.devices[0].ops.retain(|name| name != "layers.0.grad");
@@ -275,8 +293,11 @@ fn outcome(to: &str, feature: &Feature) -> (usize, Option<&'static str>) {
             (3, Some(error.code()))
         }
         Ok(export) if export.text != plain.text => (0, None),
-        Ok(export) if export.notes.iter().any(|note| note.contains(feature.named)) => (1, None),
-        Ok(_) => (2, None),
+        Ok(export) => {
+            let mut new = export.notes.iter().filter(|note| !plain.notes.contains(note));
+            let is_named = |note: &String| feature.named.iter().any(|name| note.contains(name));
+            (if new.any(is_named) { 1 } else { 2 }, None)
+        }
     }
 }
 
@@ -410,8 +431,84 @@ fn deepspeed_ties_the_layers_of_a_weight() {
     );
     assert!(export.text.contains("for weight, readers in TIED.items():"), "{}", export.text);
     let told =
-        "`embed.weight`: the copies are separate parameters unless the layers in TIED are TiedLayerSpecs";
+        "`embed.weight`: PlannedPipelineModule refuses the layers in TIED unless they are TiedLayerSpecs";
     assert!(export.notes.iter().any(|note| note.starts_with(told)), "{:?}", export.notes);
+}
+
+#[test]
+fn deepspeed_ties_the_layers_of_one_stage_as_well() {
+    for layers in [["embed", "layers.0"], ["layers.1", "head"]] {
+        let mut case = base("deepspeed", true);
+        case.share("shared.weight", &layers, true);
+        case.share("shared.mask", &layers, false);
+        case.share("own.weight", &layers[..1], true);
+        let export = case.export("deepspeed").expect("it is tied");
+        let [first, second] = layers;
+        let tied = format!("TIED = {{\n    \"shared.weight\": [[\"{first}\"], [\"{second}\"]]\n}}\n");
+        assert!(export.text.contains(&tied), "{}", export.text);
+        assert!(
+            export
+                .notes
+                .iter()
+                .any(|note| note.starts_with("`shared.weight`: PlannedPipelineModule refuses")),
+            "{:?}",
+            export.notes
+        );
+    }
+}
+
+#[test]
+fn a_schedule_on_one_device_keeps_no_more_microbatches_than_the_plan() {
+    const REFUSED: &str = "E030";
+    let export = |to: &str, schedule: Schedule, microbatches: u32| {
+        let mut case = base(to, true).on_one_device();
+        case.schedule(schedule);
+        case.plan.objective.microbatches = Some(microbatches);
+        case.export(to)
+    };
+    let (gpipe, alternating, zero_bubble) = (Schedule::GPipe, Schedule::OneFOneB, Schedule::ZeroBubble);
+    for (to, schedule, told) in [
+        ("torch-pipelining", gpipe, Ok("ScheduleGPipe(stage, n_microbatches=6)")),
+        ("torch-pipelining", alternating, Ok("Schedule1F1B(stage, n_microbatches=6)")),
+        ("torch-pipelining", zero_bubble, Ok("ScheduleInterleavedZeroBubble([stage], n_microbatches=6)")),
+        ("torchtitan", gpipe, Ok("pipeline_parallel_schedule = \"GPipe\"")),
+        ("torchtitan", alternating, Ok("pipeline_parallel_schedule = \"1F1B\"")),
+        ("torchtitan", zero_bubble, Ok("pipeline_parallel_schedule = \"InterleavedZeroBubble\"")),
+        // 1F1B keeps one microbatch, which is the least.
+        ("megatron", gpipe, Ok("--global-batch-size of 6 times")),
+        ("megatron", zero_bubble, Ok("--global-batch-size of 6 times")),
+        ("deepspeed", gpipe, Ok("gradient_accumulation_steps to 6")),
+        ("deepspeed", zero_bubble, Ok("gradient_accumulation_steps to 6")),
+        // GPipe keeps all.
+        ("torchgpipe", gpipe, Ok("give `chunks` to GPipe")),
+        ("torchgpipe", alternating, Err(REFUSED)),
+        ("torchgpipe", zero_bubble, Err(REFUSED)),
+        ("pipedream", alternating, Err(REFUSED)),
+    ] {
+        match (export(to, schedule, 6), told) {
+            (Ok(export), Ok(told)) => {
+                assert!(export.notes.iter().any(|note| note.contains(told)), "{to}: {:?}", export.notes);
+            }
+            (Err(error), Err(code)) => {
+                assert_eq!((error.code(), error.place()), (code, Some("objective.schedule")))
+            }
+            (found, _) => panic!("{to} with {}: {found:?}", schedule.name()),
+        }
+    }
+    // `chunks` is in the text wherever a note says to give it.
+    for (schedule, microbatches, chunks) in [(gpipe, 6, "\nchunks = 6\n"), (alternating, 1, "\nchunks = 1\n")]
+    {
+        let export = export("torchgpipe", schedule, microbatches).expect("GPipe keeps no more");
+        assert!(export.text.contains(chunks), "{}", export.text);
+    }
+}
+
+#[test]
+fn zero_bubble_of_pytorch_takes_a_list_of_stages() {
+    let mut case = base("torch-pipelining", true);
+    case.schedule(Schedule::ZeroBubble);
+    let told = "run the stages with ScheduleInterleavedZeroBubble([stage], n_microbatches=6)";
+    assert!(notes(&case, "torch-pipelining").contains(told), "{}", notes(&case, "torch-pipelining"));
 }
 
 #[test]
@@ -426,17 +523,63 @@ fn megatron_ties_the_embedding_and_the_head_alone() {
         case.share("layers.0.weight", &["layers.0", "layers.1"], true);
         let error = case.export(to).expect_err("a layer of the stack is tied");
         assert_eq!((error.code(), error.place()), ("E031", Some("devices[1].ops[0]")));
+        assert!(error.help().contains("deepspeed") && !error.help().contains("megatron"), "{}", error.help());
     }
 }
 
 #[test]
+fn megatron_is_told_whether_the_head_has_a_weight_of_its_own() {
+    const UNTIE: &str = "--untie-embeddings-and-output-weights";
+    let weights = |case: &mut Case, layer: &str, bytes: f64| {
+        let operator = case.graph.operators.iter_mut().find(|operator| operator.name == layer);
+        operator.expect("it is there").parameter_bytes = bytes;
+    };
+    for to in ["megatron", "megatron-layers"] {
+        for one_device in [false, true] {
+            let plain = || if one_device { base(to, true).on_one_device() } else { base(to, true) };
+            let untied = |head: f64| {
+                let mut case = plain();
+                weights(&mut case, "embed", 64.0);
+                weights(&mut case, "head", head);
+                case.export(to).expect("it is a stack")
+            };
+            let own = untied(64.0);
+            assert!(own.text.trim_end().ends_with(UNTIE), "{}", own.text);
+            assert!(!own.notes.iter().any(|note| note.contains(UNTIE)), "{:?}", own.notes);
+            // A norm or a pooler is no head, and neither is what has no weights.
+            for small in [1.0, 0.0] {
+                let unknown = untied(small);
+                assert!(!unknown.text.contains(UNTIE), "{}", unknown.text);
+                let told = "the plan does not say whether the model does";
+                assert!(unknown.notes.iter().any(|note| note.contains(told)), "{:?}", unknown.notes);
+            }
+            let mut tied = plain();
+            tied.share("embed.weight", &["embed", "head"], true);
+            let tied = tied.export(to).expect("they are tied");
+            assert!(!tied.text.contains(UNTIE), "{}", tied.text);
+            let told = format!("`embed.weight`: do not give {UNTIE}");
+            assert!(tied.notes.iter().any(|note| note.starts_with(&told)), "{:?}", tied.notes);
+        }
+    }
+    // Without the model it is not known.
+    let names = ["embed", "layers.0", "layers.1", "head"];
+    let apart = (0..).zip(&names).map(|(number, name)| device(&format!("acc{number}"), "acc", &[name]));
+    let export = export("megatron", &pipeline(apart.collect()), None).expect("the stages tell the order");
+    assert!(!export.text.contains(UNTIE), "{}", export.text);
+    assert!(export.notes.iter().any(|note| note.contains(UNTIE)), "{:?}", export.notes);
+}
+
+#[test]
 fn without_the_model_it_is_said_that_shared_weights_are_not_known() {
+    let mut written = 0;
     for target in TARGETS {
         let case = base(target.name, false);
         let Ok(export) = export(target.name, &case.plan, None) else { continue };
         let told = export.notes.iter().any(|note| note.contains("without --model it is not known"));
         assert!(told, "{}: {:?}", target.name, export.notes);
+        written += 1;
     }
+    assert!(written > 0, "all targets need the model");
 }
 
 #[test]
@@ -484,10 +627,73 @@ fn a_table_of_a_divided_module_has_a_device_by_its_own_name() {
         "model.rope_table": 0, "root_table": 0, "scale": 1, "model.idle": 1, "idle.first": 0, "idle.second": 1,
     });
     assert_eq!(serde_json::from_str::<serde_json::Value>(&found.text).expect("it is JSON"), expected);
-    // A name that no key can have is refused.
+    // A name that no key can have is refused for a weight, and noted for a constant.
     for name in ["", "model..table", "model.layers"] {
-        let mut unnamed = document.clone();
-        unnamed.parameters.push(parameter(name, &middle));
-        assert_eq!(map(&unnamed).expect_err(name).code(), "E018", "`{name}`");
+        let with = |trained: bool| {
+            let mut unnamed = document.clone();
+            unnamed.parameters.push(ParameterDocument { trained, ..parameter(name, &middle) });
+            map(&unnamed)
+        };
+        assert_eq!(with(true).expect_err(name).code(), "E018", "`{name}`");
+        let noted = with(false).expect("a constant may have any name");
+        assert_eq!(noted.text, found.text, "`{name}`");
+        let told = format!("`{name}`: the device map does not place it");
+        assert!(noted.notes.iter().any(|note| note.starts_with(&told)), "{:?}", noted.notes);
+    }
+}
+
+#[test]
+fn a_tensor_of_a_module_on_another_device_than_its_readers_is_named() {
+    for (to, readers, named) in [
+        ("accelerate", &["head"][..], true),
+        ("accelerate", &["embed", "head"], false),
+        ("torchtitan", &["head"], true),
+        ("torchtitan", &["embed", "head"], true),
+        ("torchtitan", &["embed"], false),
+    ] {
+        let mut case = base(to, true);
+        let plain = case.export(to).expect("it is a stack");
+        case.share("embed.table", readers, false);
+        let export = case.export(to).expect("a constant may be elsewhere");
+        assert_eq!(export.text, plain.text);
+        let starts =
+            ["`embed.table`: Accelerate has it on the device of its module", "`embed.table`: read in stages"];
+        let is_named = export.notes.iter().any(|note| starts.iter().any(|start| note.starts_with(start)));
+        assert_eq!(is_named, named, "{to}, {readers:?}: {:?}", export.notes);
+    }
+    for to in ["accelerate", "torchtitan"] {
+        let mut case = base(to, true);
+        case.share("embed.weight", &["head"], true);
+        let error = case.export(to).expect_err("the weight would be elsewhere");
+        assert_eq!(error.code(), "E018", "{to}: {error}");
+        assert!(error.to_string().contains("`embed.weight`"), "{error}");
+    }
+}
+
+#[test]
+fn torchtitan_names_a_child_in_every_stage_that_reads_it() {
+    let mut case = base("torchtitan", true);
+    case.share("rope.cos", &["layers.0"], false);
+    case.share("rope.sin", &["layers.1"], false);
+    case.share("bias.first", &["layers.1"], false);
+    case.share("bias.second", &["layers.1"], false);
+    let export = case.export("torchtitan").expect("a child that runs nothing may be copied");
+    let parts: Vec<Vec<String>> = assigned(&export.text, "module_fqns_per_model_part");
+    assert_eq!(parts, [vec!["embed", "layers.0", "rope"], vec!["layers.1", "head", "bias", "rope"]]);
+    // A child without a name: what trains is refused, and a constant is noted.
+    for trained in [true, false] {
+        let mut unnamed = base("torchtitan", true);
+        unnamed.share(".weight", &["layers.1"], trained);
+        match unnamed.export("torchtitan") {
+            Err(error) => assert_eq!((error.code(), trained), ("E018", true)),
+            Ok(export) => {
+                assert!(
+                    export.notes.iter().any(|note| note.starts_with("`.weight`: ")),
+                    "{:?}",
+                    export.notes
+                );
+                assert!(!trained);
+            }
+        }
     }
 }

@@ -15,8 +15,9 @@ fn llama() -> (stagewright::core::graph::Graph, stagewright::core::document::Pla
 #[test]
 fn megatron_has_the_embedding_first_and_the_loss_last() {
     let (graph, plan) = llama();
-    let layout =
-        "--num-layers 8 --pipeline-model-parallel-size 3 --pipeline-model-parallel-layout 'Et*2|t*3|t*3L'\n";
+    // The head of this Llama has a weight of its own.
+    let layout = "--num-layers 8 --pipeline-model-parallel-size 3 --pipeline-model-parallel-layout 'Et*2|t*3|t*3L' \
+                  --untie-embeddings-and-output-weights\n";
     assert_eq!(text("megatron", &plan, Some(&graph)), layout);
     // A single layer is `t`, and a stage may have none.
     let alone = cut_before(&graph, &["decoder.layer.0.attention", "decoder.layer.1.attention", "head"]);
@@ -32,12 +33,12 @@ fn megatron_has_the_embedding_first_and_the_loss_last() {
 fn older_megatron_counts_the_first_and_the_last_stage() {
     let (graph, plan) = llama();
     let flags = "--num-layers 8 --pipeline-model-parallel-size 3 --decoder-first-pipeline-num-layers 2 \
-                 --decoder-last-pipeline-num-layers 3\n";
+                 --decoder-last-pipeline-num-layers 3 --untie-embeddings-and-output-weights\n";
     assert_eq!(text("megatron-layers", &plan, Some(&graph)), flags);
     let even = cut_before(&graph, &["decoder.layer.4.attention"]);
     assert_eq!(
         text("megatron-layers", &even, Some(&graph)),
-        "--num-layers 8 --pipeline-model-parallel-size 2\n"
+        "--num-layers 8 --pipeline-model-parallel-size 2 --untie-embeddings-and-output-weights\n"
     );
 }
 

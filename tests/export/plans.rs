@@ -80,8 +80,13 @@ pub(crate) fn graph(operators: Vec<OperatorDocument>, edges: &[(&str, &str)]) ->
 
 /// A built-in workload at layer granularity.
 pub(crate) fn workload(name: &str, variant: &str, layers: u64) -> Graph {
+    workload_of(name, variant, layers, Granularity::Layer)
+}
+
+/// A built-in workload.
+pub(crate) fn workload_of(name: &str, variant: &str, layers: u64, granularity: Granularity) -> Graph {
     let sizes = Sizes::default().with(Size::Batch, 1).with(Size::Layers, layers);
-    let options = Options { sizes, granularity: Granularity::Layer, ..Options::default() };
+    let options = Options { sizes, granularity, ..Options::default() };
     let document = family(name).and_then(|family| family.generate(Some(variant), &options));
     Graph::from_document(document.unwrap_or_else(|error| panic!("{name}: {error}"))).expect("it is a graph")
 }
@@ -111,7 +116,7 @@ pub(crate) fn export_on(
     graph: Option<&Graph>,
     cluster: Option<&ClusterDocument>,
 ) -> Result<Export, ExportError> {
-    (target(to)?.write)(&Placed::new(plan, graph, cluster)?)
+    target(to)?.export(&Placed::new(plan, graph, cluster)?)
 }
 
 /// The text of an export that must succeed.

@@ -603,11 +603,11 @@ def check_transformers():
             text, plan = exported(file, cluster(FOUR), "accelerate", "--solver", "equal-time", "--split", "contiguous")
             device_map = json.loads(text)
             modules = dict(model.named_modules())
-            absent = [key for key in device_map if key not in modules]
-            assert not absent, (arguments, granularity, absent)
-            check_device_map(model, device_map)
             tensors = [name for name, _ in model.named_parameters(remove_duplicate=False)]
             tensors += [name for name, _ in model.named_buffers(remove_duplicate=False)]
+            absent = [key for key in device_map if key not in modules and key not in tensors]
+            assert not absent, (arguments, granularity, absent)
+            check_device_map(model, device_map)
             for name in tensors:
                 keys = [key for key in device_map if key == "" or name == key or name.startswith(key + ".")]
                 assert len(keys) == 1, (arguments, granularity, name, keys)
@@ -838,6 +838,7 @@ def check_megatron():
         parser.add_argument("--pipeline-model-parallel-layout")
         parser.add_argument("--decoder-first-pipeline-num-layers", type=int)
         parser.add_argument("--decoder-last-pipeline-num-layers", type=int)
+        parser.add_argument("--untie-embeddings-and-output-weights", action="store_true")
         given = parser.parse_args(shlex.split(text))
         config = TransformerConfig(
             num_layers=given.num_layers, hidden_size=64, num_attention_heads=4, pipeline_dtype="bf16",

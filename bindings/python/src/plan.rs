@@ -246,7 +246,7 @@ impl Plan {
             let problem = &self.shared.problem;
             let placed =
                 Placed::new(&self.document, Some(problem.graph()), Some(problem.cluster().document()));
-            let export = placed.and_then(|placed| (target(to)?.write)(&placed));
+            let export = placed.and_then(|placed| target(to)?.export(&placed));
             export.map(|export| (export.text, export.notes)).map_err(|error| refused(&error))
         })?)
     }

@@ -195,7 +195,7 @@ pub enum ExportError {
         rule: &'static str,
     },
     /// The runtime does not accept these numbers of layers per stage.
-    #[error("the stages have {} layers, but {rule}", listed(.counts))]
+    #[error("the stages have {} layers, but {rule}", separated(.counts))]
     Counts {
         /// Layers of each stage.
         counts: Vec<usize>,
@@ -205,7 +205,7 @@ pub enum ExportError {
         help: &'static str,
     },
     /// Layers read from one another in a cycle.
-    #[error("{} form a cycle, so they cannot run in sequence", shown_all(.layers))]
+    #[error("{} form a cycle, so they cannot run in sequence", listed_up_to(.layers, 4))]
     Ring {
         /// The layers, each read by the next and the last by the first.
         layers: Vec<String>,
@@ -285,6 +285,8 @@ pub enum ExportError {
         devices: String,
         /// The runtime's rule.
         rule: &'static str,
+        /// A hint for fixing the error.
+        help: &'static str,
         /// Path of a reader in the plan.
         at: String,
     },
@@ -398,14 +400,10 @@ impl ExportError {
             ExportError::Devices { .. } => "plan on a cluster of devices that the runtime has".into(),
             ExportError::Misplaced { help, .. }
             | ExportError::Counts { help, .. }
-            | ExportError::Microbatches { help, .. } => (*help).into(),
+            | ExportError::Microbatches { help, .. }
+            | ExportError::Shared { help, .. } => (*help).into(),
             ExportError::Schedule { .. } => {
                 "plan with a schedule that the runtime has, or without --schedule; the page docs/runtimes.md lists them"
-                    .into()
-            }
-            ExportError::Shared { .. } => {
-                "export to deepspeed or megatron, which train such copies; or untie the weight in the model; or plan with \
-                 --tied together, which keeps all its readers on one device"
                     .into()
             }
             ExportError::Ring { .. } => {
@@ -422,24 +420,25 @@ impl ExportError {
     }
 }
 
-/// Lists layers, the first few by name.
-pub(super) fn shown_all(layers: &[String]) -> String {
-    shown_first(layers, 4)
+/// Lists all names.
+pub(super) fn listed(names: &[String]) -> String {
+    listed_up_to(names, names.len())
 }
 
-/// Lists names, the first of them in full.
-pub(super) fn shown_first(all: &[String], named: usize) -> String {
-    let mut names: Vec<String> = all.iter().take(named).map(|name| format!("`{}`", shown(name))).collect();
-    if all.len() > named {
-        names.push(format!("{} more", all.len() - named));
+/// Lists the first names in full, and the number of the others.
+pub(super) fn listed_up_to(names: &[String], most: usize) -> String {
+    let mut shown: Vec<String> = names.iter().take(most).map(|name| format!("`{}`", shown(name))).collect();
+    if names.len() > most {
+        shown.push(format!("{} more", names.len() - most));
     }
-    match names.pop() {
-        Some(last) if names.is_empty() => last,
-        Some(last) => format!("{} and {last}", names.join(", ")),
+    match shown.pop() {
+        Some(last) if shown.is_empty() => last,
+        Some(last) => format!("{} and {last}", shown.join(", ")),
         None => String::new(),
     }
 }
 
-fn listed(counts: &[usize]) -> String {
+/// Numbers, separated by commas.
+fn separated(counts: &[usize]) -> String {
     counts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -57,10 +57,21 @@ pub struct Target {
     pub summary: &'static str,
     /// What it cannot express, in one line.
     pub limits: &'static str,
-    /// Writes a plan, or returns the reason why it cannot.
-    pub write: fn(&Placed) -> Result<Export>,
+    /// Writes the text of a plan with the notes on it, or returns the reason why it cannot.
+    write: fn(&Placed) -> Result<Export>,
     /// What becomes of the parts of a plan that are not in the text.
     runtime: Runtime,
+}
+
+impl Target {
+    /// Writes a plan in the notation of the runtime, with notes on all that the text does not have.
+    ///
+    /// # Errors
+    /// If the notation cannot express the plan (E006 to E021), or the runtime does not run its schedule or train a
+    /// weight of several devices (E028, E030 and E031).
+    pub fn export(&self, placed: &Placed) -> Result<Export> {
+        self.complete(placed, (self.write)(placed)?)
+    }
 }
 
 /// A plan in the notation of a runtime.

@@ -1,6 +1,6 @@
 //! Modules: the tree of operator paths, and the smallest set of its nodes that determines every device.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use stagewright_core::graph::OpId;
 
@@ -12,6 +12,17 @@ use super::placed::Placed;
 /// A module with its device; the root of the model has the empty path.
 pub type Assigned = (String, usize);
 
+/// The modules of a plan with their devices, and the tensors of the model that these do not place.
+#[derive(Debug, Default)]
+pub struct Modules {
+    /// Modules and tensors, none inside another.
+    pub assigned: Vec<Assigned>,
+    /// Constants that the names of modules do not place.
+    pub unnamed: Vec<String>,
+    /// Constants in modules that are on another device than all their readers.
+    pub apart: Vec<String>,
+}
+
 /// The topmost modules that are on one device each, in order of first appearance. Inputs of the model are not
 /// modules. A module on several devices runs its own operators where their inputs are, so these must have no
 /// parameters and be on the device of all that they read. Inputs of the model go to the first device that is not a
@@ -20,12 +31,13 @@ pub type Assigned = (String, usize);
 /// Every parameter has a device. Those that the model lists are with the first operator that reads them, in the topmost
 /// module all of whose contents are there, or by their own name: a table that a divided module or the root holds itself.
 /// Weights of what goes with the kernel of another layer are where it runs, unless a module that holds them has a device.
+/// A constant is only listed if its name does not give it the device of its first reader.
 ///
 /// Takes time O(operators · length of a path · log operators).
 ///
 /// # Errors
 /// If the modules cannot express the plan (E010 to E013, E018 and E021).
-pub fn assigned(placed: &Placed, paths: &Paths, runtime: &'static str) -> Result<Vec<Assigned>> {
+pub fn assigned(placed: &Placed, paths: &Paths, runtime: &'static str) -> Result<Modules> {
     let homes = placed.homes()?;
     let data: Vec<bool> = (0..placed.operators.len()).map(|at| placed.is_input(at)).collect();
     let mut tree: BTreeMap<&str, Node> = BTreeMap::new();
@@ -38,9 +50,9 @@ pub fn assigned(placed: &Placed, paths: &Paths, runtime: &'static str) -> Result
         }
     }
     if let Some(device) = root.only() {
-        return Ok(vec![(String::new(), device)]);
+        return Ok(Modules { assigned: vec![(String::new(), device)], ..Modules::default() });
     }
-    let mut map = Map { runtime, found: Vec::new(), names: BTreeSet::new() };
+    let mut map = Map { runtime, found: Vec::new(), device_of: BTreeMap::new() };
     let mut loose: Vec<(usize, usize)> = Vec::new();
     for (at, &home) in homes.iter().enumerate().filter(|&(at, _)| !data[at]) {
         for module in paths.all(home) {
@@ -54,47 +66,61 @@ pub fn assigned(placed: &Placed, paths: &Paths, runtime: &'static str) -> Result
     for (at, home) in loose {
         check_loose(placed, at, home, main, paths)?;
     }
-    for (module, device) in beside(paths, &tree) {
-        map.add(module, device)?;
+    for (name, device) in beside(paths, &tree, root) {
+        map.add(&name, device)?;
     }
     let held = held(placed, paths, &map, &tree)?;
-    for &(name, device) in &held {
+    for &(name, device) in &held.unlisted {
         parts(name).for_each(|part| tree.entry(part).or_default().hold(device));
     }
-    for (name, device) in held {
+    for (name, device) in held.unlisted {
         let whole = parts(name).find(|part| tree[part].only().is_some());
         map.add(whole.unwrap_or(name), device)?;
     }
-    Ok(map.found)
+    Ok(Modules { assigned: map.found, unnamed: held.unnamed, apart: held.apart })
 }
 
 /// The modules and tensors found so far, none inside another.
 struct Map {
     runtime: &'static str,
     found: Vec<Assigned>,
-    names: BTreeSet<String>,
+    device_of: BTreeMap<String, usize>,
 }
 
 impl Map {
-    fn has(&self, name: &str) -> bool {
-        parts(name).any(|part| self.names.contains(part))
+    /// The device of what is there and holds a module or a tensor.
+    fn device(&self, name: &str) -> Option<usize> {
+        parts(name).find_map(|part| self.device_of.get(part)).copied()
     }
 
     /// Adds a module or a tensor, unless it is in one that is there.
     fn add(&mut self, name: &str, device: usize) -> Result<()> {
-        if !self.has(name) {
+        if self.device(name).is_none() {
             addressable(self.runtime, name)?;
-            self.names.insert(name.to_owned());
+            self.device_of.insert(name.to_owned(), device);
             self.found.push((name.to_owned(), device));
         }
         Ok(())
     }
 }
 
-/// Modules of a published model that no operator runs, with their devices.
-fn beside(paths: &Paths, tree: &BTreeMap<&str, Node>) -> Vec<(&'static str, usize)> {
-    let published = paths.published.map_or(&[][..], |published| published.beside);
-    published.iter().filter_map(|(module, with)| Some((*module, tree.get(with)?.only()?))).collect()
+/// What no operator of a published model runs, each with the device of the first operator of the module that it goes
+/// with, or that of the first operator of all if the model does not have that module.
+fn beside(paths: &Paths, tree: &BTreeMap<&str, Node>, root: Node) -> Vec<(String, usize)> {
+    let named = paths.published.map(|published| published.beside()).unwrap_or_default();
+    let device = |module: &str| tree.get(module).unwrap_or(&root).first;
+    named.into_iter().filter_map(|(name, module)| Some((name, device(&module)?))).collect()
+}
+
+/// Tensors of the model and modules that hold them.
+#[derive(Debug, Default)]
+struct Held<'a> {
+    /// Modules and tensors that no module of the map holds, with their devices.
+    unlisted: Vec<(&'a str, usize)>,
+    /// Constants that the names of modules do not place.
+    unnamed: Vec<String>,
+    /// Constants in modules that are on another device than all their readers.
+    apart: Vec<String>,
 }
 
 /// What no module of the map holds: parameters of the model by name, each with the device of its first reader, and
@@ -105,9 +131,9 @@ fn held<'a>(
     paths: &'a Paths,
     map: &Map,
     tree: &BTreeMap<&str, Node>,
-) -> Result<Vec<(&'a str, usize)>> {
-    let mut held: Vec<(&str, usize)> = Vec::new();
-    for (at, module) in paths.passed_over().filter(|(_, module)| !map.has(module)) {
+) -> Result<Held<'a>> {
+    let mut held = Held::default();
+    for (at, module) in paths.passed_over().filter(|(_, module)| map.device(module).is_none()) {
         let operator = &placed.operators[at];
         if operator.document.is_none_or(|document| document.parameter_bytes == 0.0) {
             continue;
@@ -120,36 +146,54 @@ fn held<'a>(
                 why,
             });
         }
-        held.push((module, operator.device));
+        held.unlisted.push((module, operator.device));
     }
     let Some(graph) = placed.graph.filter(|_| paths.published.is_none()) else { return Ok(held) };
-    for (at, parameter) in graph.parameters().iter().enumerate().filter(|(_, known)| !map.has(&known.name)) {
-        let Some(reader) = graph.readers(at).iter().min() else { continue };
-        if tree.contains_key(parameter.name.as_str()) {
-            let why = "a parameter has the name of a module that is on several devices";
-            return Err(ExportError::Name { runtime: map.runtime, module: parameter.name.clone(), why });
+    for (index, parameter) in graph.parameters().iter().enumerate() {
+        let name = parameter.name.as_str();
+        let device_of = |reader: &OpId| placed.operators[reader.index()].device;
+        let Some(first) = graph.readers(index).iter().min().map(device_of) else { continue };
+        if let Some(device) = map.device(name) {
+            let is_apart = graph.readers(index).iter().all(|reader| device_of(reader) != device);
+            if is_apart && parameter.trained {
+                let why = "it is a weight of a module on another device than its readers";
+                return Err(ExportError::Name { runtime: map.runtime, module: name.to_owned(), why });
+            }
+            held.apart.extend(is_apart.then(|| name.to_owned()));
+            continue;
         }
-        held.push((&parameter.name, placed.operators[reader.index()].device));
+        let named = if tree.contains_key(name) {
+            let why = "a parameter has the name of a module that is on several devices";
+            Err(ExportError::Name { runtime: map.runtime, module: name.to_owned(), why })
+        } else {
+            addressable(map.runtime, name)
+        };
+        match named {
+            Ok(()) => held.unlisted.push((name, first)),
+            Err(error) if parameter.trained => return Err(error),
+            // The name of a constant need not be one of the model.
+            Err(_) => held.unnamed.push(name.to_owned()),
+        }
     }
     Ok(held)
 }
 
-/// The devices of a module's contents, reduced to one of them and whether there are several.
+/// The devices of a module's contents, reduced to the first and whether there are several.
 #[derive(Debug, Default, Clone, Copy)]
 struct Node {
-    device: Option<usize>,
+    first: Option<usize>,
     several: bool,
 }
 
 impl Node {
     fn hold(&mut self, device: usize) {
-        self.several |= self.device.is_some_and(|known| known != device);
-        self.device = Some(device);
+        let first = *self.first.get_or_insert(device);
+        self.several |= first != device;
     }
 
     /// The device, if there is only one.
     fn only(self) -> Option<usize> {
-        self.device.filter(|_| !self.several)
+        self.first.filter(|_| !self.several)
     }
 }
 

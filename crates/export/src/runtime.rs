@@ -1,7 +1,7 @@
 //! What a runtime makes of the parts of a plan that are in no module, layer or operator: weights that several devices
 //! hold, the schedule, the passes, the order on a device, and the options that its figures are for.
 //!
-//! [`Target::complete`] goes through all of them for every target. Each is written, noted by name, or refused.
+//! [`Target::export`] goes through all of them for every target. Each is written, noted by name, or refused.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use stagewright_core::document::{
 };
 use stagewright_report::units::bytes;
 
-use super::error::{ExportError, Result, shown_first};
+use super::error::{ExportError, Result, listed};
 use super::placed::Placed;
 use super::shared::shared;
 use super::{Export, Target};
@@ -36,34 +36,38 @@ pub(crate) enum Passes {
     Given,
     /// A training step, whatever the model has.
     Training,
-    /// None: it is a drawing.
+    /// A drawing executes no pass.
     Drawn,
 }
 
 /// What becomes of a weight or a constant that several devices hold, each in half a sentence after its name.
 #[derive(Debug)]
 pub(crate) struct Sharing {
-    /// Of a weight that training changes.
+    /// What becomes of a weight that training changes.
     pub(crate) trained: Trained,
-    /// Of a weight in inference.
+    /// What becomes of a weight in inference.
     pub(crate) weight: &'static str,
-    /// Of a mask, a table or a cache.
+    /// What becomes of a constant: a mask, a table or a cache.
     pub(crate) constant: &'static str,
 }
 
 /// What becomes of a weight that several devices hold and training changes.
 #[derive(Debug)]
 pub(crate) enum Trained {
-    /// The runtime refuses it.
+    /// The runtime refuses such a weight, by this rule.
     Refused(&'static str),
-    /// Nothing by itself: what the user has to do.
+    /// The runtime does not keep the copies alike: what the user has to do.
     Noted(&'static str),
-    /// The target itself writes, notes or refuses it.
+    /// The function that writes the text writes, notes or refuses such a weight. Runtimes that do not train have none.
     Written,
 }
 
-/// Every device has a copy, without more ado.
+/// Every device has a copy.
 pub(crate) const COPIED: &str = "each of them has a copy";
+
+/// Note on a plan that does not say whether the embedding and the head share their weight.
+pub(crate) const MEGATRON_TIES: &str = "Megatron ties the embedding and the head unless it is given \
+     --untie-embeddings-and-output-weights: the plan does not say whether the model does";
 
 /// The pipeline schedules of a runtime.
 #[derive(Debug)]
@@ -79,11 +83,11 @@ pub(crate) enum Schedules {
         /// A rule on the microbatches in a number of stages, and a hint, if they break it.
         refusal: fn(Schedule, u32, usize) -> Option<(&'static str, &'static str)>,
     },
-    /// None that can be given: what it does instead, in half a sentence.
+    /// The runtime takes no schedule: what it does instead, in half a sentence.
     Own(&'static str),
 }
 
-/// For [`Schedules::Of`]: any number of microbatches.
+/// Runtimes with this as the rule of [`Schedules::Of`] run any number of microbatches.
 pub(crate) fn any(_: Schedule, _: u32, _: usize) -> Option<(&'static str, &'static str)> {
     None
 }
@@ -109,6 +113,11 @@ pub(crate) fn pytorch(
     }
 }
 
+/// Hint for a weight on several devices, for runtimes that train no copies.
+const UNTIE: &str = "export to deepspeed, which trains such copies, or to megatron, which trains those of the embedding and the \
+                     head; or untie the weight in the model; or plan with --tied together, which keeps all its readers on \
+                     one device";
+
 impl Target {
     /// Completes an export by notes on all that the text does not have.
     ///
@@ -116,7 +125,7 @@ impl Target {
     ///
     /// # Errors
     /// If the runtime refuses one of them (E028, E030 and E031).
-    pub(crate) fn complete(&self, placed: &Placed, mut export: Export) -> Result<Export> {
+    pub(super) fn complete(&self, placed: &Placed, mut export: Export) -> Result<Export> {
         let runtime = &self.runtime;
         export.notes.extend(runtime.schedule(placed)?);
         export.notes.extend(runtime.sharing(placed)?);
@@ -148,6 +157,11 @@ impl Target {
     }
 }
 
+/// Number of microbatches whose activations a pipeline of one stage keeps.
+fn kept_alone(schedule: Schedule, microbatches: u32) -> u32 {
+    if schedule == Schedule::GPipe { microbatches } else { 1 }
+}
+
 impl Runtime {
     /// How the schedule of the plan is given.
     fn schedule(&self, placed: &Placed) -> Result<Option<String>> {
@@ -162,8 +176,12 @@ impl Runtime {
                 "the schedule {planned} and its {microbatches} microbatches are not written: {what}"
             ))),
             Schedules::Of { names, usage, rule, refusal } => {
-                // On one device all schedules are the same.
-                let found = names.iter().find(|&&(known, _)| known == schedule || stages == 1);
+                // On one device all schedules take the same time, but they do not keep the same activations.
+                let exact = names.iter().find(|&&(known, _)| known == schedule);
+                let lean = |&&(known, _): &&(Schedule, &str)| {
+                    stages == 1 && kept_alone(known, microbatches) <= kept_alone(schedule, microbatches)
+                };
+                let found = exact.or_else(|| names.iter().find(lean));
                 let Some(&(known, name)) = found else {
                     return Err(ExportError::Schedule { schedule: planned, rule });
                 };
@@ -193,7 +211,7 @@ impl Runtime {
             let name = parameter.document.name.clone();
             match &self.sharing.trained {
                 _ if !parameter.document.trained => constants.push(name),
-                Trained::Refused(rule) if trains => return Err(parameter.refused(placed, rule)),
+                Trained::Refused(rule) if trains => return Err(parameter.refused(placed, (rule, UNTIE))),
                 Trained::Written if trains => {}
                 _ => weights.entry(parameter.holders(placed)).or_default().push(name),
             }
@@ -204,13 +222,13 @@ impl Runtime {
         };
         let are = |count: usize| if count == 1 { "is" } else { "are" };
         let note = |(devices, names): (String, Vec<String>)| {
-            format!("{} {} on {devices}: {of_weight}", shown_first(&names, names.len()), are(names.len()))
+            format!("{} {} on {devices}: {of_weight}", listed(&names), are(names.len()))
         };
         let mut notes: Vec<String> = weights.into_iter().map(note).collect();
         if !constants.is_empty() {
             notes.push(format!(
                 "{} {} on several devices: {}",
-                shown_first(&constants, constants.len()),
+                listed(&constants),
                 are(constants.len()),
                 self.sharing.constant
             ));

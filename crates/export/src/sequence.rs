@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use stagewright_core::graph::{OpId, TensorId};
 
-use super::error::{ExportError, Result, shown_first};
+use super::error::{ExportError, Result, listed};
 use super::layers::{Layer, addressable, layers, parts};
 use super::paths::Paths;
 use super::pipeline::{Pipeline, forward_edges};
@@ -80,16 +80,32 @@ impl Sequence {
 
     /// Names the parameters of the model that are in none of the modules listed; `None` if all are.
     pub fn outside(&self, placed: &Placed) -> Option<String> {
-        let listed: BTreeSet<&str> = self.stages.iter().flatten().flat_map(Layer::paths).collect();
+        let modules: BTreeSet<&str> = self.stages.iter().flatten().flat_map(Layer::paths).collect();
         // The parameter names of a workload are not those of the published modules.
         let graph = placed.graph.filter(|_| self.source.is_none())?;
         let names = graph.parameters().iter().map(|parameter| &parameter.name);
         let outside: Vec<String> =
-            names.filter(|name| !parts(name).any(|part| listed.contains(part))).cloned().collect();
+            names.filter(|name| !parts(name).any(|part| modules.contains(part))).cloned().collect();
         (!outside.is_empty()).then(|| {
-            let names = shown_first(&outside, outside.len());
+            let names = listed(&outside);
             format!("{names}: in none of the layers, so the layers that read it have to hold it")
         })
+    }
+
+    /// The trained weights that several layers read, each with these layers, in the order of the model.
+    ///
+    /// Takes time O(operators + readers · log readers).
+    pub fn tied(&self, placed: &Placed) -> Vec<(String, Vec<&Layer>)> {
+        let Some(graph) = placed.graph else { return Vec::new() };
+        let layers: Vec<&Layer> = self.stages.iter().flatten().collect();
+        let layer_of = index_of(placed, layers.iter().copied().enumerate());
+        let weights = graph.parameters().iter().enumerate().filter(|(_, parameter)| parameter.trained);
+        let readers = weights.map(|(index, parameter)| {
+            let readers: BTreeSet<usize> =
+                graph.readers(index).iter().filter_map(|op| layer_of[op.index()]).collect();
+            (parameter.name.clone(), readers.into_iter().map(|layer| layers[layer]).collect::<Vec<_>>())
+        });
+        readers.filter(|(_, layers)| layers.len() > 1).collect()
     }
 
     /// Refuses stages that contain nothing but inputs.

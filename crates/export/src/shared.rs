@@ -27,12 +27,13 @@ impl Shared<'_> {
         format!("{} and {last}", names.join(", "))
     }
 
-    /// The error of a runtime that does not train copies of it, by a rule.
-    pub(crate) fn refused(&self, placed: &Placed, rule: &'static str) -> ExportError {
+    /// The error of a runtime that does not train copies of it, with the runtime's rule and a hint.
+    pub(crate) fn refused(&self, placed: &Placed, (rule, help): (&'static str, &'static str)) -> ExportError {
         ExportError::Shared {
             weight: self.document.name.clone(),
             devices: self.holders(placed),
             rule,
+            help,
             at: placed.sited(&placed.operators[self.firsts[1]]).at,
         }
     }

@@ -38,15 +38,26 @@ pub struct Stack {
     pub before: Vec<String>,
     /// The paths of the layers after the stack.
     pub after: Vec<String>,
-    /// Whether each operator, of any pass, belongs to a layer of the stack.
-    pub inside: Vec<bool>,
+    /// Where each operator, of any pass, is.
+    pub sides: Vec<Side>,
+}
+
+/// Where an operator is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Before the stack; for a single stage without the model, anywhere outside of it.
+    Before,
+    /// In a layer of the stack.
+    Inside,
+    /// After the stack.
+    After,
 }
 
 impl Stack {
     /// Divides the stack of a plan.
+    ///
     /// # Errors
     /// If the plan does not divide one stack into stages (E006 to E012, E014, E015 and E021).
-    /// E006 to E012, E014, E015 and E021.
     pub fn new(placed: &Placed, runtime: &'static str) -> Result<Stack> {
         let pipeline = Pipeline::new(placed, runtime)?;
         let layers = layers(placed, &Paths::new(placed)?)?;
@@ -90,12 +101,16 @@ impl Stack {
                 }
             }
         }
-        let mut inside = vec![false; placed.operators.len()];
-        for layer in layers.iter().filter(|layer| layer.number.is_some()) {
-            layer.operators.iter().for_each(|&op| inside[op] = true);
-        }
-        let mut stack = Stack { pipeline, counts, others, before: Vec::new(), after: Vec::new(), inside };
+        let sides = vec![Side::Before; placed.operators.len()];
+        let mut stack = Stack { pipeline, counts, others, before: Vec::new(), after: Vec::new(), sides };
         let after = stack.after(placed, &layers, runtime)?;
+        let homes = placed.homes()?;
+        for (side, _) in stack.sides.iter_mut().zip(&homes).filter(|&(_, &home)| after[home]) {
+            *side = Side::After;
+        }
+        for layer in layers.iter().filter(|layer| layer.number.is_some()) {
+            layer.operators.iter().for_each(|&op| stack.sides[op] = Side::Inside);
+        }
         for layer in layers.into_iter().filter(|layer| layer.number.is_none()) {
             let own = layer
                 .operators

@@ -57,7 +57,7 @@ pub(super) static MIXTRAL: Published = Published {
         ("decoder.layer.{}.combine", &["model.layers.{}.mlp.experts"]),
         ("decoder.layer.{}.combine.add", &["model.layers.{}"]),
     ],
-    beside: &[("model.rotary_emb", "model.embed_tokens")],
+    beside: &[],
 };
 
 pub(super) static DEEPSEEK: Published = Published {
@@ -84,7 +84,7 @@ pub(super) static DEEPSEEK: Published = Published {
         ("decoder.layer.{}.shared.down", &["model.layers.{}.mlp.shared_experts.down_proj"]),
         ("decoder.layer.{}.combine.shared", &["model.layers.{}.mlp"]),
     ],
-    beside: &[("model.rotary_emb", "model.embed_tokens")],
+    beside: &[],
 };
 
 /// The same modules, with direct projections of queries.
@@ -93,7 +93,7 @@ pub(super) static DEEPSEEK_LITE: Published = Published {
     graphs: &["deepseek-v2-lite"],
     base: Some(("", &DEEPSEEK)),
     rows: &[],
-    beside: &[("model.rotary_emb", "model.embed_tokens")],
+    beside: &[],
 };
 
 pub(super) static GPT: Published = Published {
@@ -162,7 +162,10 @@ pub(super) static BERT: Published = Published {
         ("pooler.dense", &["pooler.dense"]),
         ("pooler.tanh", &["pooler.activation"]),
     ],
-    beside: &[],
+    beside: &[
+        ("embeddings.position_ids", "embeddings.position_embeddings"),
+        ("embeddings.token_type_ids", "embeddings.token_type_embeddings"),
+    ],
 };
 
 pub(super) static BERT_PRETRAINING: Published = Published {
@@ -178,5 +181,5 @@ pub(super) static BERT_PRETRAINING: Published = Published {
         ("masked_tokens.bias", &["cls.predictions.decoder"]),
         ("next_sentence", &["cls.seq_relationship"]),
     ],
-    beside: &[],
+    beside: &[("cls.predictions.bias", "cls.predictions.decoder")],
 };

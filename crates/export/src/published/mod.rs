@@ -28,8 +28,9 @@ pub struct Published {
     base: Option<(&'static str, &'static Published)>,
     /// Paths with the modules that they run, in execution order; `{}` matches any number.
     rows: &'static [(&'static str, &'static [&'static str])],
-    /// Modules that no operator represents, each with the module it goes with.
-    pub beside: &'static [(&'static str, &'static str)],
+    /// Modules and tensors that no operator represents, each with the module it goes with. Those of the base are not
+    /// repeated.
+    beside: &'static [(&'static str, &'static str)],
 }
 
 impl Published {
@@ -49,6 +50,17 @@ impl Published {
             numbers.iter().fold(format!("{at}{module}"), |filled, number| filled.replacen(HOLE, number, 1))
         };
         modules.iter().map(fill).collect()
+    }
+
+    /// Modules that no operator represents, and tensors that modules with submodules hold themselves, each with the module
+    /// it goes with.
+    pub fn beside(&self) -> Vec<(String, String)> {
+        let own = self.beside.iter().map(|&(name, module)| (name.to_owned(), module.to_owned()));
+        let base = self.base.into_iter().flat_map(|(prefix, base)| {
+            let inside = move |name: String| format!("{prefix}{name}");
+            base.beside().into_iter().map(move |(name, module)| (inside(name), inside(module)))
+        });
+        own.chain(base).collect()
     }
 
     /// The row with the longest pattern that is a prefix of a path.

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::error::shown_first;
+use crate::error::listed;
 use crate::modules::{Assigned, assigned};
 use crate::paths::Paths;
 use crate::runtime::{Passes, Runtime, Schedules, Sharing, Trained};
@@ -53,17 +53,28 @@ fn write(placed: &Placed) -> Result<Export> {
     let device = |device: usize| numbers[device].map_or_else(|| literal::string("cpu"), |n| n.to_string());
     let paths = Paths::new(placed)?;
     let modules = assigned(placed, &paths, RUNTIME)?;
-    let entries = modules.iter().map(|(module, at)| literal::entry(module, &device(*at)));
+    let entries =
+        modules.assigned.iter().map(|(module, assigned)| literal::entry(module, &device(*assigned)));
     let mut export = Export::new(literal::lines('{', entries, '}') + "\n")
         .note(placed.numbered(&numbers))
-        .also(tensors(placed, &modules))
+        .also(tensors(placed, &modules.assigned))
+        .also(named(&modules.unnamed, "the device map does not place it: no module or tensor has such a name"))
+        .also(named(
+            &modules.apart,
+            "Accelerate has it on the device of its module, and moves it to its readers, all on other devices, at every call",
+        ))
         .also(paths.source());
     if hosts > 0 && hosts < placed.devices.len() {
         let note =
             "call dispatch_model with main_device=\"cpu\": without it, modules of cpu run on an accelerator";
         export = export.note(note);
     }
-    TARGET.complete(placed, export)
+    Ok(export)
+}
+
+/// A note on constants.
+fn named(constants: &[String], note: &str) -> Option<String> {
+    (!constants.is_empty()).then(|| format!("{}: {note}", listed(constants)))
 }
 
 /// Names the keys that are no modules.
@@ -73,7 +84,7 @@ fn tensors(placed: &Placed, map: &[Assigned]) -> Option<String> {
     let named = map.iter().map(|(name, _)| name).filter(|name| known.contains(name.as_str()));
     let names: Vec<String> = named.cloned().collect();
     (!names.is_empty()).then(|| {
-        let names = shown_first(&names, names.len());
+        let names = listed(&names);
         format!(
             "keys of tensors, not of modules: {names}; Accelerate ignores those that the model does not have, such as \
              constants"

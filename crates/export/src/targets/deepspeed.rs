@@ -5,20 +5,20 @@
 //! `parts[s]` to `parts[s + 1]`. The output is a subclass that stores the boundaries of the plan there. It
 //! also lists the counted layers, since `layers` of the module must be exactly these.
 //!
-//! A weight of several stages is a `TiedLayerSpec` in each: DeepSpeed keeps a copy of it there and sums the gradients of
-//! the copies, as the plan does. The subclass refuses layers that share a weight of the plan and are not tied.
+//! Layers that share a weight are each a `TiedLayerSpec` of one key: DeepSpeed keeps a copy of the weight in every stage
+//! that has such a layer, and sums the gradients of the copies, as the plan does. Layers of one stage that are not tied
+//! would have weights of their own. The subclass refuses layers that share a weight of the plan and are not tied.
 //!
 //! Source: `deepspeed/runtime/pipe/module.py` of DeepSpeed at 12e65a6. `_partition_layers` is not part of
 //! its public interface; the subclass checks what it relies on.
 
 use stagewright_core::document::Schedule;
 
-use crate::error::shown_first;
+use crate::error::listed;
 use crate::layers::Layer;
 use crate::pipeline::Pipeline;
 use crate::runtime::{COPIED, Passes, Runtime, Schedules, Sharing, Trained, any};
 use crate::sequence::Sequence;
-use crate::shared::{Shared, shared};
 use crate::{Export, Placed, Result, Target, literal};
 
 pub(super) static TARGET: Target = Target {
@@ -53,7 +53,7 @@ class PlannedPipelineModule(PipelineModule):
             raise ValueError(f"the plan has {PARTS[-1]} layers, and the module {len(self._layer_specs)}")
 "#;
 
-/// Checks that the layers of a weight of several stages are tied.
+/// Checks that the layers of a weight are tied.
 const CHECK: &str = r#"        for weight, readers in TIED.items():
             specs = [[self._layer_specs[LAYERS.index(layer)] for layer in layers] for layers in readers]
             keys = [{spec.key for spec in layers if isinstance(spec, TiedLayerSpec)} for layers in specs]
@@ -77,15 +77,17 @@ fn write(placed: &Placed) -> Result<Export> {
         end
     });
     let parts: Vec<String> = [0].into_iter().chain(ends).map(|part| part.to_string()).collect();
-    let tied = tied(placed, &sequence);
+    let tied = sequence.tied(placed);
     let (import, constant, check) = if tied.is_empty() {
         ("", String::new(), "")
     } else {
+        // One operator may stand for several layers.
+        let names = |layer: &&Layer| literal::list(layer.paths().map(literal::string));
         let entries = tied
             .iter()
-            .map(|(weight, readers)| literal::entry(weight, &literal::list(readers.iter().cloned())));
+            .map(|(weight, layers)| literal::entry(weight, &literal::list(layers.iter().map(names))));
         let entries = literal::lines('{', entries, '}');
-        let comment = "# Weights of several stages, each with the layers that share it.";
+        let comment = "# Weights of several layers, each with the layers that share it.";
         (", TiedLayerSpec", format!("\n{comment}\nTIED = {entries}\n"), CHECK)
     };
     let text = format!(
@@ -94,32 +96,19 @@ fn write(placed: &Placed) -> Result<Export> {
         literal::lines('[', sequence.layers().into_iter().map(literal::string), ']'),
     );
     let weights: Vec<String> = tied.into_iter().map(|(weight, _)| weight).collect();
-    let export = Export::new(text)
+    Ok(Export::new(text)
         .note(format!(
             "build the module with PlannedPipelineModule(layers, num_stages={}), with `layers` as in LAYERS",
             sequence.pipeline.stages()
         ))
         .note(sequence.pipeline.ranks(placed))
         .also((!weights.is_empty()).then(|| {
-            let weights = shown_first(&weights, weights.len());
             format!(
-                "{weights}: the copies are separate parameters unless the layers in TIED are TiedLayerSpecs, whose gradients DeepSpeed sums"
+                "{}: PlannedPipelineModule refuses the layers in TIED unless they are TiedLayerSpecs of one key, whose gradients \
+                 DeepSpeed sums",
+                listed(&weights)
             )
         }))
         .also(sequence.outside(placed))
-        .also(sequence.source);
-    TARGET.complete(placed, export)
-}
-
-/// Weights of several stages, each with the layers that read it: lists of the layers that one operator may stand for.
-fn tied(placed: &Placed, sequence: &Sequence) -> Vec<(String, Vec<String>)> {
-    let shared = shared(placed).into_iter().filter(|parameter| parameter.document.trained);
-    let layers: Vec<_> = sequence.stages.iter().flatten().collect();
-    let entry = |parameter: Shared| {
-        let reads =
-            |layer: &&&Layer| layer.operators.iter().any(|op| parameter.readers.binary_search(op).is_ok());
-        let names = |layer: &&Layer| literal::list(layer.paths().map(literal::string));
-        (parameter.document.name.clone(), layers.iter().filter(reads).map(names).collect())
-    };
-    shared.map(entry).collect()
+        .also(sequence.source))
 }

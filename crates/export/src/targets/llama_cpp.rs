@@ -48,7 +48,7 @@ fn write(placed: &Placed) -> Result<Export> {
     }
     let accelerators: Vec<usize> = (hosts..pipeline.stages()).collect();
     let Some(&last) = accelerators.last() else {
-        return TARGET.complete(placed, Export::new("--n-gpu-layers 0\n"));
+        return Ok(Export::new("--n-gpu-layers 0\n"));
     };
     let counts: Vec<usize> =
         accelerators.iter().map(|&stage| stack.counts[stage] + usize::from(stage == last)).collect();
@@ -57,7 +57,7 @@ fn write(placed: &Placed) -> Result<Export> {
         "--n-gpu-layers {} --split-mode layer --tensor-split {split}\n",
         counts.iter().sum::<usize>()
     );
-    TARGET.complete(placed, Export::new(text).note(listed(placed, pipeline, &accelerators)))
+    Ok(Export::new(text).note(listed(placed, pipeline, &accelerators)))
 }
 
 /// The required order of the accelerators.

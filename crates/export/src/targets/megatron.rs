@@ -4,6 +4,9 @@
 //! head, and `t*3` stands for `ttt`. `E` must come first and `L` last of all, and a stage may have no
 //! decoder layer.
 //!
+//! Megatron ties the embedding and the head unless it is given `--untie-embeddings-and-output-weights`, which is written
+//! if the two have weights of their own in the model.
+//!
 //! Source: `megatron/core/transformer/pipeline_parallel_layer_layout.py` of Megatron-LM at 00caa53, with its
 //! page "Custom Pipeline Model Parallel Layout", which calls the option experimental (Megatron Core 0.14 and
 //! later). A layout may have several chunks per rank and `m`, layers for multi-token prediction; a plan has
@@ -11,10 +14,10 @@
 
 use stagewright_core::document::Schedule;
 
-use crate::error::shown_first;
-use crate::runtime::{COPIED, Passes, Runtime, Schedules, Sharing, Trained, any};
+use crate::error::listed;
+use crate::runtime::{COPIED, MEGATRON_TIES, Passes, Runtime, Schedules, Sharing, Trained, any};
 use crate::shared::shared;
-use crate::stack::Stack;
+use crate::stack::{Side, Stack};
 use crate::{Export, Placed, Result, Target};
 
 /// What Megatron does beside dividing layers.
@@ -56,33 +59,70 @@ fn write(placed: &Placed) -> Result<Export> {
         format!("{first}{layers}{last}")
     };
     let layout: Vec<String> = stack.counts.iter().enumerate().map(stage).collect();
-    let text = format!(
-        "--num-layers {} --pipeline-model-parallel-size {} --pipeline-model-parallel-layout '{}'\n",
+    let options = format!(
+        "--num-layers {} --pipeline-model-parallel-size {} --pipeline-model-parallel-layout '{}'",
         stack.layers(),
         stack.pipeline.stages(),
         layout.join("|")
     );
-    let export = Export::new(text).note(stack.pipeline.ranks(placed)).also(tied(placed, &stack)?);
-    TARGET.complete(placed, export)
+    options_with_ties(placed, &stack, options)
 }
 
-/// How Megatron trains the weights of several stages: it ties the embedding and the head, and nothing else.
+/// Megatron's options for a stack, and whether they tie the embedding and the head; Megatron ties nothing else.
 ///
 /// # Errors
-/// If a layer of the stack has such a weight (E031).
-pub(super) fn tied(placed: &Placed, stack: &Stack) -> Result<Option<String>> {
-    let mut names: Vec<String> = Vec::new();
+/// If a layer of the stack shares a trained weight with another stage (E031).
+pub(super) fn options_with_ties(placed: &Placed, stack: &Stack, options: String) -> Result<Export> {
+    let tied = tied(placed, stack)?;
+    let untie = tied.is_empty() && has_own_head(placed, stack);
+    let options =
+        if untie { format!("{options} --untie-embeddings-and-output-weights\n") } else { options + "\n" };
+    let note = if untie {
+        None
+    } else if tied.is_empty() {
+        Some(MEGATRON_TIES.to_owned())
+    } else {
+        Some(format!(
+            "{}: do not give --untie-embeddings-and-output-weights, so that Megatron ties the embedding and the head, and sums \
+             their gradients",
+            listed(&tied)
+        ))
+    };
+    Ok(Export::new(options).note(stack.pipeline.ranks(placed)).also(note))
+}
+
+/// The trained weights that operators before the stack share with operators after it.
+fn tied(placed: &Placed, stack: &Stack) -> Result<Vec<String>> {
     for parameter in shared(placed).iter().filter(|parameter| parameter.document.trained) {
-        if parameter.readers.iter().any(|&reader| stack.inside[reader]) {
-            return Err(parameter.refused(placed, "Megatron ties only the embedding and the head"));
+        if parameter.readers.iter().any(|&reader| stack.sides[reader] == Side::Inside) {
+            let rule = "Megatron ties only the embedding and the head";
+            let help = "export to deepspeed, which ties any layers, or untie the weight in the model";
+            return Err(parameter.refused(placed, (rule, help)));
         }
-        names.push(parameter.document.name.clone());
     }
-    Ok((!names.is_empty()).then(|| {
-        format!(
-            "{}: do not give --untie-embeddings-and-output-weights, so that Megatron sums the gradients of the embedding and the \
-             head",
-            shown_first(&names, names.len())
-        )
-    }))
+    let Some(graph) = placed.graph else { return Ok(Vec::new()) };
+    let is_tied = |index: usize| {
+        let has = |side: Side| graph.readers(index).iter().any(|op| stack.sides[op.index()] == side);
+        has(Side::Before) && has(Side::After)
+    };
+    let weights = graph.parameters().iter().enumerate().filter(|(_, parameter)| parameter.trained);
+    Ok(weights.filter(|&(index, _)| is_tied(index)).map(|(_, weight)| weight.name.clone()).collect())
+}
+
+/// Whether what comes after the stack has weights about as large as those before it: a head has a row for every token,
+/// as the embedding has. Norms and poolers are far smaller.
+fn has_own_head(placed: &Placed, stack: &Stack) -> bool {
+    let Some(graph) = placed.graph else { return false };
+    let bytes_of = |side: Side| -> f64 {
+        let operators = placed.operators.iter().zip(&stack.sides);
+        let own: f64 = operators
+            .filter(|&(operator, &known)| known == side && operator.is_forward())
+            .filter_map(|(operator, _)| Some(operator.document?.parameter_bytes))
+            .sum();
+        let read = |index: usize| graph.readers(index).iter().any(|op| stack.sides[op.index()] == side);
+        let trained = graph.parameters().iter().enumerate().filter(|(_, parameter)| parameter.trained);
+        own + trained.filter(|&(index, _)| read(index)).map(|(_, parameter)| parameter.bytes).sum::<f64>()
+    };
+    let embedding = bytes_of(Side::Before);
+    embedding > 0.0 && 2.0 * bytes_of(Side::After) >= embedding
 }

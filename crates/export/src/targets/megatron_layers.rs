@@ -9,7 +9,7 @@
 //! Source: `get_num_layers_to_build` in `megatron/core/transformer/transformer_block.py` and
 //! `megatron/training/arguments.py` of Megatron Core, as they were before layouts and still are alongside them.
 
-use super::megatron::{RUNTIME, tied};
+use super::megatron::{RUNTIME, options_with_ties};
 use crate::stack::Stack;
 use crate::{Export, ExportError, Placed, Result, Target};
 
@@ -32,15 +32,14 @@ fn write(placed: &Placed) -> Result<Export> {
         let rule = "these options require equal numbers in all stages but the first and the last";
         return Err(ExportError::Counts { counts: counts.clone(), rule, help });
     }
-    let mut text =
+    let mut options =
         format!("--num-layers {} --pipeline-model-parallel-size {}", stack.layers(), stack.pipeline.stages());
     if counts.windows(2).any(|pair| pair[0] != pair[1]) {
-        text.push_str(&format!(
+        options.push_str(&format!(
             " --decoder-first-pipeline-num-layers {} --decoder-last-pipeline-num-layers {}",
             counts[0],
             counts[counts.len() - 1]
         ));
     }
-    let export = Export::new(text + "\n").note(stack.pipeline.ranks(placed)).also(tied(placed, &stack)?);
-    TARGET.complete(placed, export)
+    options_with_ties(placed, &stack, options)
 }

@@ -62,10 +62,9 @@ fn write(placed: &Placed) -> Result<Export> {
     let edges = drawing.edges.len();
     let has_many =
         format!("the drawing has {edges} edges, and Mermaid draws {MAX_EDGES}: raise its maxEdges");
-    let export = Export::drawing(text)
+    Ok(Export::drawing(text)
         .also((edges > MAX_EDGES).then_some(has_many))
-        .also((length > LONGEST).then_some(is_long));
-    TARGET.complete(placed, export)
+        .also((length > LONGEST).then_some(is_long)))
 }
 
 /// A label that Mermaid reads as plain text; an empty one becomes a blank.

@@ -83,10 +83,9 @@ fn write(placed: &Placed) -> Result<Export> {
     let called: Vec<String> = (0..placed.devices.len())
         .map(|device| format!("{} is `{}`", placed.shown(device), annotation(device).0))
         .collect();
-    let export = Export::new(text)
+    Ok(Export::new(text)
         .note("give the session the provider of the accelerator before CPUExecutionProvider")
-        .note(called.join(", "));
-    TARGET.complete(placed, export)
+        .note(called.join(", ")))
 }
 
 /// ONNX Runtime's name of any device other than the CPU, and the annotation of its nodes.

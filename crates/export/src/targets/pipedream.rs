@@ -69,12 +69,11 @@ fn write(placed: &Placed) -> Result<Export> {
         ],
         '}',
     );
-    let export = Export::new(text + "\n")
+    Ok(Export::new(text + "\n")
         .note("the last entry of module_to_stage_map is the criterion")
         .note(sequence.pipeline.ranks(placed))
         .also(sequence.outside(placed))
-        .also(sequence.source);
-    TARGET.complete(placed, export)
+        .also(sequence.source))
 }
 
 /// Maximum number of ranks listed for a stage; the plan may ask for any number.

@@ -32,8 +32,7 @@ fn write(placed: &Placed) -> Result<Export> {
     let stack = Stack::new(placed, "SGLang")?;
     stack.pipeline.on_accelerators(placed, "SGLang runs pipeline stages only on accelerators")?;
     stack.no_stage_empty("SGLang needs at least one per stage", PIN_OUTER)?;
-    let export = Export::new(format!("SGLANG_PP_LAYER_PARTITION={}\n", stack.listed()))
+    Ok(Export::new(format!("SGLANG_PP_LAYER_PARTITION={}\n", stack.listed()))
         .note(format!("run SGLang with --pp-size {}", stack.pipeline.stages()))
-        .note(stack.pipeline.ranks(placed));
-    TARGET.complete(placed, export)
+        .note(stack.pipeline.ranks(placed)))
 }

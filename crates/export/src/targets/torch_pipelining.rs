@@ -6,7 +6,8 @@
 //! each stage begins with the first operator of a module that the program calls once.
 //!
 //! Source: `annotate_split_points` and `pipeline` in `torch/distributed/pipelining/_IR.py`, PyTorch at 0c16800,
-//! and the page "Pipeline Parallelism" of its documentation; run with PyTorch 2.4.1.
+//! and the page "Pipeline Parallelism" of its documentation; run with PyTorch 2.4.1. The schedules are those of
+//! `torch/distributed/pipelining/schedules.py`.
 
 use std::collections::BTreeMap;
 
@@ -39,10 +40,12 @@ pub(super) static TARGET: Target = Target {
             names: &[
                 (Schedule::GPipe, "ScheduleGPipe"),
                 (Schedule::OneFOneB, "Schedule1F1B"),
-                (Schedule::ZeroBubble, "ScheduleInterleavedZeroBubble"),
+                (Schedule::ZeroBubble, ZERO_BUBBLE),
             ],
             usage: |name, microbatches| {
-                format!("run the stages with {name}(stage, n_microbatches={microbatches})")
+                // The classes for several stages of a device take a list of them.
+                let stages = if name == ZERO_BUBBLE { "[stage]" } else { "stage" };
+                format!("run the stages with {name}({stages}, n_microbatches={microbatches})")
             },
             rule: "PyTorch has GPipe, 1F1B and zero-bubble for stages of one device",
             refusal: pytorch,
@@ -51,6 +54,9 @@ pub(super) static TARGET: Target = Target {
 };
 
 const RUNTIME: &str = "torch.distributed.pipelining";
+
+/// The class of the zero-bubble schedule.
+const ZERO_BUBBLE: &str = "ScheduleInterleavedZeroBubble";
 
 /// Why a plan alone does not determine the cuts.
 const WHY: &str = "the plan does not state the order in which the program runs";
@@ -94,11 +100,10 @@ fn write(placed: &Placed) -> Result<Export> {
         "from torch.distributed.pipelining import SplitPoint\n\nsplit_spec = {}\n",
         literal::lines('{', entries, '}')
     );
-    let export = Export::new(text)
+    Ok(Export::new(text)
         .note(format!("`pipeline(module, …, split_spec=split_spec)` makes {} stages", pipeline.stages()))
         .note(pipeline.ranks(placed))
-        .also(paths.source());
-    TARGET.complete(placed, export)
+        .also(paths.source()))
 }
 
 /// Checks that the program runs all stages, one after the other.

@@ -6,10 +6,8 @@
 //! Source: the user guide, `docs/guide.rst`, of torchgpipe at 0aa8484.
 
 use stagewright_core::document::Schedule;
-use stagewright_core::graph::OpId;
 
-use crate::error::shown_first;
-use crate::layers::Layer;
+use crate::error::listed;
 use crate::pipeline::Pipeline;
 use crate::runtime::{COPIED, Passes, Runtime, Schedules, Sharing, Trained, any};
 use crate::sequence::Sequence;
@@ -54,33 +52,22 @@ fn write(placed: &Placed) -> Result<Export> {
         literal::list(sequence.pipeline.devices.iter().map(device)),
         literal::lines('[', sequence.layers().into_iter().map(literal::string), ']'),
     );
-    if let (Schedule::GPipe, Some(microbatches)) = (objective.schedule, objective.microbatches) {
-        text.push_str(&format!("chunks = {microbatches}\n"));
+    if objective.schedule != Schedule::None {
+        text.push_str(&format!("chunks = {}\n", objective.microbatches.unwrap_or(1)));
     }
-    let export = Export::new(text)
+    Ok(Export::new(text)
         .note("`layers` are the modules of the nn.Sequential that is divided, in order")
         .note(sequence.pipeline.ranks(placed))
         .also(tied(placed, &sequence))
         .also(sequence.outside(placed))
-        .also(sequence.source);
-    TARGET.complete(placed, export)
+        .also(sequence.source))
 }
 
-/// Weights of several layers of one stage, which the released torchgpipe refuses and its main branch takes.
+/// Notes weights of several layers of one stage, which the released torchgpipe refuses and its main branch takes.
 fn tied(placed: &Placed, sequence: &Sequence) -> Option<String> {
-    let graph = placed.graph?;
-    let several = |readers: &[OpId]| {
-        let reads =
-            |layer: &&Layer| readers.iter().any(|op| layer.operators.binary_search(&op.index()).is_ok());
-        sequence.stages.iter().flatten().filter(reads).nth(1).is_some()
-    };
-    let weights = graph.parameters().iter().enumerate().filter(|(_, parameter)| parameter.trained);
-    let names: Vec<String> = weights
-        .filter(|&(parameter, _)| several(graph.readers(parameter)))
-        .map(|(_, parameter)| parameter.name.clone())
-        .collect();
+    let names: Vec<String> = sequence.tied(placed).into_iter().map(|(weight, _)| weight).collect();
     (!names.is_empty()).then(|| {
-        let names = shown_first(&names, names.len());
+        let names = listed(&names);
         format!("{names}: torchgpipe 0.0.7 takes no weight of several layers, and its main branch does on one device")
     })
 }

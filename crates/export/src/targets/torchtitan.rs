@@ -13,9 +13,11 @@
 //! Source: `_split_module` and `_generate_llm_fqn_per_model_part` in `torchtitan/distributed/pipeline_parallel.py` and
 //! the field of `ParallelismConfig` in `torchtitan/config/configs.py`, torchtitan 0.3.0, with which it was run.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use stagewright_core::document::Schedule;
 
-use crate::error::shown_all;
+use crate::error::{listed, listed_up_to};
 use crate::layers::{addressable, layers, parts};
 use crate::literal;
 use crate::paths::Paths;
@@ -49,7 +51,7 @@ pub(super) static TARGET: Target = Target {
         sharing: Sharing {
             trained: Trained::Refused("torchtitan takes no tied weights in a pipeline"),
             weight: COPIED,
-            constant: COPIED,
+            constant: "each of them has a copy if its stage names the module that holds it",
         },
         schedules: Schedules::Of {
             names: &[
@@ -72,29 +74,45 @@ pub(super) static TARGET: Target = Target {
 fn write(placed: &Placed) -> Result<Export> {
     let pipeline = Pipeline::new(placed, RUNTIME)?;
     pipeline.on_accelerators(placed, "torchtitan runs pipeline stages only on accelerators")?;
-    let (stages, note) = match as_named(placed, &pipeline)? {
-        Some(mut stages) => {
+    let (stages, note, elsewhere) = match as_named(placed, &pipeline)? {
+        Some(Named { mut stages, elsewhere }) => {
             let former = rename_head(&mut stages);
-            (stages, former.then_some("the head `output` is named `lm_head` since torchtitan of April 2026"))
+            let note = "the head `output` is named `lm_head` since torchtitan of April 2026";
+            (stages, former.then_some(note), elsewhere)
         }
         None => {
             let note = "modules are named as in torchtitan's models: tok_embeddings, layers.N, norm, lm_head";
-            (by_convention(placed)?, Some(note))
+            (by_convention(placed)?, Some(note), Vec::new())
         }
     };
+    let elsewhere = (!elsewhere.is_empty()).then(|| {
+        format!(
+            "{}: read in stages without the module of that name, which would run in every stage that names it: modules of the \
+             reading stages have to hold it",
+            listed(&elsewhere)
+        )
+    });
     let parts = stages.iter().map(|names| literal::list(names.iter().map(|name| literal::string(name))));
-    let export = Export::new(format!("module_fqns_per_model_part = {}\n", literal::lines('[', parts, ']')))
+    Ok(Export::new(format!("module_fqns_per_model_part = {}\n", literal::lines('[', parts, ']')))
         .note(format!(
             "train with pipeline_parallel_degree = {} and a schedule of one stage per rank",
             stages.len()
         ))
         .note(pipeline.ranks(placed))
-        .also(note.map(str::to_owned));
-    TARGET.complete(placed, export)
+        .also(note.map(str::to_owned))
+        .also(elsewhere))
+}
+
+/// Modules by their own names.
+struct Named {
+    /// The modules of every stage.
+    stages: Vec<Vec<String>>,
+    /// Constants that stages read without naming the module that has them.
+    elsewhere: Vec<String>,
 }
 
 /// The modules by their own names, if torchtitan can address these.
-fn as_named(placed: &Placed, pipeline: &Pipeline) -> Result<Option<Vec<Vec<String>>>> {
+fn as_named(placed: &Placed, pipeline: &Pipeline) -> Result<Option<Named>> {
     let mut stages = vec![Vec::new(); pipeline.stages()];
     let paths = Paths::new(placed)?;
     // The names of another implementation are not torchtitan's, even if they have the same form.
@@ -117,31 +135,59 @@ fn as_named(placed: &Placed, pipeline: &Pipeline) -> Result<Option<Vec<Vec<Strin
         }
         stages[stage].push(layer.path);
     }
-    hold(placed, pipeline, &mut stages);
+    let elsewhere = hold(placed, pipeline, &mut stages)?;
     // A stage with nothing but inputs has no module; only a stack can express it.
-    Ok(stages.iter().all(|names| !names.is_empty()).then_some(stages))
+    Ok(stages.iter().all(|names| !names.is_empty()).then_some(Named { stages, elsewhere }))
 }
 
-/// Adds children that run nothing and hold a parameter to the stages that read it: torchtitan drops what no stage names.
-fn hold(placed: &Placed, pipeline: &Pipeline, stages: &mut [Vec<String>]) {
-    let Some(graph) = placed.graph else { return };
-    for (at, parameter) in graph.parameters().iter().enumerate() {
-        let listed = |test: &dyn Fn(&str) -> bool| stages.iter().flatten().any(|name| test(name));
-        let mut names = parts(&parameter.name);
-        // What the model itself holds, or a list of layers, stays in every stage.
-        let is_list =
-            |part: &str| listed(&|name| name.strip_prefix(part).is_some_and(|rest| rest.starts_with('.')));
-        let Some(child) = names.find(|part| *part != parameter.name && !is_list(part)) else { continue };
-        if listed(&|name| name == child) {
-            continue;
-        }
-        let child = child.to_owned();
-        for stage in graph.readers(at).iter().map(|op| pipeline.stage(placed, op.index())) {
-            if !stages[stage].contains(&child) {
-                stages[stage].push(child.clone());
-            }
+/// Adds children that run nothing and hold tensors to the stages that read these: torchtitan drops what no stage names,
+/// and gives every stage that names a child a copy. A child that runs is named in its own stage alone, since torchtitan's
+/// models run every child that a stage has. Returns the constants that stages read without naming the child that has
+/// them.
+///
+/// Takes time O(modules · log modules + readers · log modules).
+///
+/// # Errors
+/// If a trained weight is of a child that runs in another stage than all its readers, or that has no name (E018).
+fn hold(placed: &Placed, pipeline: &Pipeline, stages: &mut [Vec<String>]) -> Result<Vec<String>> {
+    let Some(graph) = placed.graph else { return Ok(Vec::new()) };
+    let mut runs: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut lists: BTreeSet<&str> = BTreeSet::new();
+    for (stage, names) in stages.iter().enumerate() {
+        for name in names {
+            runs.insert(name, stage);
+            lists.extend(name.split_once('.').map(|(list, _)| list));
         }
     }
+    let mut idle: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
+    let mut elsewhere: Vec<String> = Vec::new();
+    for (index, parameter) in graph.parameters().iter().enumerate() {
+        // What the model itself holds, or a list of layers, stays in every stage.
+        let child = parts(&parameter.name).find(|part| *part != parameter.name && !lists.contains(part));
+        let Some(child) = child else { continue };
+        let readers = || graph.readers(index).iter().map(|op| pipeline.stage(placed, op.index()));
+        match runs.get(child) {
+            // A weight of several stages is refused together with those of all targets.
+            Some(&stage) if parameter.trained && readers().any(|reader| reader == stage) => {}
+            Some(_) if parameter.trained => {
+                let why = "it is a weight of a module in another stage than its readers";
+                return Err(ExportError::Name { runtime: RUNTIME, module: parameter.name.clone(), why });
+            }
+            Some(&stage) => {
+                elsewhere.extend(readers().any(|reader| reader != stage).then(|| parameter.name.clone()));
+            }
+            None => match addressable(RUNTIME, child) {
+                Ok(()) => idle.entry(child).or_default().extend(readers()),
+                Err(error) if parameter.trained => return Err(error),
+                // The name of a constant need not be one of the model.
+                Err(_) => elsewhere.push(parameter.name.clone()),
+            },
+        }
+    }
+    for (child, readers) in idle {
+        readers.into_iter().for_each(|stage| stages[stage].push(child.to_owned()));
+    }
+    Ok(elsewhere)
 }
 
 /// Renames the former head to its present name if all other modules are those of torchtitan's own models. Returns
@@ -162,7 +208,7 @@ fn rename_head(stages: &mut [Vec<String>]) -> bool {
 /// a head after it.
 fn check_ends(stack: &Stack) -> Result<()> {
     let refuse = |layers: &[String], have: &str| {
-        let why = format!("the model has only {} {have}", shown_all(layers));
+        let why = format!("the model has only {} {have}", listed_up_to(layers, 4));
         Err(ExportError::NoStack { runtime: RUNTIME, why })
     };
     if stack.before.len() > 1 {

@@ -33,8 +33,7 @@ fn write(placed: &Placed) -> Result<Export> {
     let stack = Stack::new(placed, "vLLM")?;
     stack.pipeline.on_accelerators(placed, "vLLM runs pipeline stages only on accelerators")?;
     stack.no_stage_empty("vLLM needs at least one per stage", PIN_OUTER)?;
-    let export = Export::new(format!("VLLM_PP_LAYER_PARTITION={}\n", stack.listed()))
+    Ok(Export::new(format!("VLLM_PP_LAYER_PARTITION={}\n", stack.listed()))
         .note(format!("run vLLM with --pipeline-parallel-size {}", stack.pipeline.stages()))
-        .note(stack.pipeline.ranks(placed));
-    TARGET.complete(placed, export)
+        .note(stack.pipeline.ranks(placed)))
 }

@@ -19,7 +19,7 @@ use crate::joint::notes;
 use crate::joint::plan::Joint;
 use crate::joint::recompute::Recomputation;
 use crate::joint::stack::Stack;
-use crate::runtime::figures;
+use crate::runtime::{MEGATRON_TIES, figures};
 use crate::{Export, Result};
 
 /// Modules that are recomputed selectively: what is no product, as in the plan. The attention is fused in the plan, so
@@ -106,14 +106,10 @@ impl Settings {
         };
         let fsdp = matches!(self.sharding, Sharding::Fsdp(_))
             .then_some("Megatron-FSDP must not have CUDA_DEVICE_MAX_CONNECTIONS=1 in its environment");
-        let tied = (plan.stages.len() > 1).then_some(
-            "Megatron ties the embedding and the head, and sums their gradients, unless it is given \
-             --untie-embeddings-and-output-weights: the plan does not say whether the model does",
-        );
         export
             .note(notes::devices(plan))
             .also(figures(plan.options, None))
-            .also(tied.map(str::to_owned))
+            .note(MEGATRON_TIES)
             .also(selective.map(str::to_owned))
             .also(fsdp.map(str::to_owned))
     }
@@ -159,6 +155,8 @@ fn layout(stack: &Stack) -> String {
 mod tests {
     use stagewright_core::document::Schedule;
 
+    use super::MEGATRON_TIES;
+    use crate::joint::export_joint_noted;
     use crate::joint::testing::{execution, plan, refused, with};
 
     #[test]
@@ -172,6 +170,14 @@ mod tests {
                 message,
                 "the plan has the schedule zero-bubble, but Megatron has only 1F1B and interleaved 1F1B"
             );
+        }
+    }
+
+    #[test]
+    fn ties_are_noted_with_any_number_of_stages() {
+        for stages in [&["E 0 1 H"][..], &["E 0", "1 H"]] {
+            let notes = export_joint_noted(&plan(stages), "megatron-lm").unwrap().notes;
+            assert!(notes.iter().any(|note| note == MEGATRON_TIES), "{notes:?}");
         }
     }
 

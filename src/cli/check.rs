@@ -123,7 +123,8 @@ fn text(
         }
         None => lines.push(("bound", format!("{}: {}", table::bound(&plan.bound), verdict(&report.bound)))),
     }
-    lines.extend(strongest.zip(report.value_s).map(|(bound, value)| ("strongest", again(bound, value))));
+    let value = report.value_s.filter(|_| report.is_feasible());
+    lines.extend(strongest.map(|bound| ("strongest", without_search(bound, value))));
     lines.extend(report.robust.iter().filter_map(|verdict| claim_if_off(plan, *verdict)));
     lines.push((
         "result",
@@ -169,10 +170,10 @@ fn text(
     text
 }
 
-/// The strongest bound that needs no search, with the gap of a value to it.
-fn again(bound: &LowerBound, value: f64) -> String {
-    let gap = percent(tolerance::gap(value, bound.value));
-    format!("{} ({}) without a search, gap {gap}", seconds(bound.value), bound.source)
+/// The strongest bound that needs no search, with the gap of a feasible value to it.
+fn without_search(bound: &LowerBound, value: Option<f64>) -> String {
+    let gap = value.map(|value| format!(", gap {}", percent(tolerance::gap(value, bound.value))));
+    format!("{} ({}) without a search{}", seconds(bound.value), bound.source, gap.unwrap_or_default())
 }
 
 /// A claim about costs that are off, with the verdict on it.

@@ -10,7 +10,7 @@ const CLUSTER: &str = "schema = \"stagewright.cluster/1\"\n\
     [[kinds]]\nname = \"cpu\"\nclass = \"cpu\"\ncount = 1\nhost = true\n";
 
 fn experts() -> String {
-    let expert = |at: usize| json!({"name": format!("expert{at}"), "seconds": {"gpu": 0.001, "cpu": 0.01}, "parameter_bytes": 1e9});
+    let expert = |number: usize| json!({"name": format!("expert{number}"), "seconds": {"gpu": 0.001, "cpu": 0.01}, "parameter_bytes": 1e9});
     let operators: Vec<Value> = (0..8).map(expert).collect();
     json!({"schema": "stagewright.graph/1", "operators": operators}).to_string()
 }
@@ -52,4 +52,18 @@ fn experts_beyond_a_card_end_as_optimal_and_their_proof_is_replayed() {
     let refused = run(&["check", &model, &plan, "--cluster", &cluster]);
     assert_eq!(code(&refused), Some(1), "{}", stdout(&refused));
     assert!(stdout(&refused).contains("proves"), "{}", stdout(&refused));
+}
+
+#[test]
+fn a_plan_that_breaks_memory_has_no_gap() {
+    let devices: Vec<(String, &str)> = (0..8).map(|number| (format!("expert{number}"), "card0")).collect();
+    let placement = json!(devices.into_iter().collect::<std::collections::BTreeMap<_, _>>()).to_string();
+    let folder =
+        folder(&[("model.json", &experts()), ("cluster.toml", CLUSTER), ("placement.json", &placement)]);
+    let [model, cluster, placement] =
+        ["model.json", "cluster.toml", "placement.json"].map(|name| path(&folder, name));
+    let checked = run(&["check", &model, &placement, "--cluster", &cluster, "--objective", "makespan"]);
+    let text = stdout(&checked);
+    assert_eq!(code(&checked), Some(1), "{text}");
+    assert!(text.contains("(memory) without a search") && !text.contains("gap"), "{text}");
 }

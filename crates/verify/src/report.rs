@@ -31,6 +31,11 @@ impl Report {
     pub fn holds(&self) -> bool {
         self.violations.is_empty()
     }
+
+    /// Whether the placement breaks no constraint, whatever the plan claims of it.
+    pub fn is_feasible(&self) -> bool {
+        !self.violations.iter().any(|violation| violation.kind.breaks_feasibility())
+    }
 }
 
 /// The recomputed figures of one device.

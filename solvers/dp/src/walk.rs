@@ -26,7 +26,7 @@ use crate::window::Measures;
 
 /// Steps between two checks of the clock and of the allowance.
 const STEPS_BETWEEN_CHECKS: u64 = 4096;
-/// Number of units from which every step checks it: what a stage of many units needs takes milliseconds to work out.
+/// Number of units from which every step checks the clock: what a stage of many units needs takes milliseconds to work out.
 const MANY_UNITS: usize = 2048;
 /// Number of moves that take about as long as one superset.
 const MOVES_PER_STEP: u64 = 8;

@@ -18,7 +18,7 @@ use super::schedule::{Best, Evaluator, NOT_COMPLETED, NOT_FITTING, Schedule, sol
 /// Fractions of the memory that a partial schedule may fill, tried in turn until the simulator finds that everything
 /// fits: a partial schedule only estimates the memory in use.
 const SHARES: [f64; 6] = [1.0, 0.9, 0.8, 0.65, 0.5, 0.3];
-/// Share of the time after which a schedule that is to be completed in any case is completed in a hurry.
+/// Share of the time after which a one-pass scheduler places the remaining operators without a choice.
 const FILLING_SHARE: f64 = 0.6;
 /// Maximum number of operators for which a second schedule is completed although the time is over.
 const MAX_REPEATED: usize = 10_000;
@@ -40,8 +40,8 @@ pub struct ListScheduler {
 }
 
 impl ListScheduler {
-    /// The plan without a bound; `None` if there is evidently none or no schedule found fits. One of one pass is completed
-    /// regardless of the limits.
+    /// The plan without a bound; `None` if there is evidently none or no schedule found fits. A one-pass scheduler
+    /// completes its first schedule regardless of the limits.
     pub fn plan(&self, problem: &Problem, stop: &Stop) -> Option<Plan> {
         let instance = Instance::new(problem);
         if instance.impossible().is_some() {

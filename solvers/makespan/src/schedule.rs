@@ -92,8 +92,9 @@ impl Score {
     }
 }
 
-/// Reasons for the lack of a plan.
+/// Reason for the lack of a plan: a limit came first.
 pub(super) const NOT_COMPLETED: &str = "no schedule was completed";
+/// Reason for the lack of a plan: memory.
 pub(super) const NOT_FITTING: &str = "no schedule found fits the memory of the devices";
 
 /// Factor below which a makespan is an improvement rather than rounding.

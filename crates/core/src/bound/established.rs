@@ -1,4 +1,4 @@
-//! Bounds of a list on one problem, each computed once, whoever asks for it.
+//! The bounds of a problem, each computed once, whoever asks for it.
 //!
 //! Solvers, tables of bounds and checks of a plan ask for the same bounds of the same problem, some of which take seconds.
 //! What was computed belongs to the problem, so all of them see the same values and nobody computes one again, unless a

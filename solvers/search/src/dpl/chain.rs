@@ -61,10 +61,12 @@ struct OpenState {
 /// Bytes per state of the tables.
 pub(super) const STATE_BYTES: u64 = (size_of::<f64>() + size_of::<Parent>()) as u64;
 
-/// Intervals between clock checks, and numbers of states and of units from which every interval checks the clock: what a
-/// stage of many units needs may take milliseconds to work out.
+/// Intervals between clock checks.
 const INTERVALS_BETWEEN_CHECKS: u32 = 1024;
+/// Number of states from which every interval checks the clock.
 const MANY_STATES: usize = 4096;
+/// Number of units from which every interval checks the clock: what a stage of many units needs may take milliseconds to
+/// work out.
 const MANY_UNITS: usize = 2048;
 
 /// An order of the units, its cut positions, and the devices that its stages may use.

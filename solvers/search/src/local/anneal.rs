@@ -13,9 +13,9 @@ use super::walk::Walk;
 
 /// Steps at one temperature.
 const AT_ONE_TEMPERATURE: u64 = 256;
-/// Steps between clock checks: few, because a step may have to work out what a device needs; one at a time in graphs with
-/// at least this number of units.
+/// Steps between clock checks: few, because a step may have to work out what a device needs.
 const BETWEEN_CHECKS: u64 = 16;
+/// Number of units from which every step checks the clock.
 const MANY_UNITS: usize = 2048;
 /// Factor below which a value is an improvement rather than rounding.
 const BETTER: f64 = 1.0 - 1e-12;

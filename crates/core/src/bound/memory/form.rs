@@ -195,8 +195,8 @@ impl Seconds {
 }
 
 /// The least or the largest of the finite entries.
-fn extreme(row: &[f64], of: impl Fn(f64, f64) -> f64) -> f64 {
-    row.iter().copied().filter(|seconds| seconds.is_finite()).reduce(of).unwrap_or(0.0)
+fn extreme(row: &[f64], choose: impl Fn(f64, f64) -> f64) -> f64 {
+    row.iter().copied().filter(|seconds| seconds.is_finite()).reduce(choose).unwrap_or(0.0)
 }
 
 /// By class and kind, the value that follows if the class is there.

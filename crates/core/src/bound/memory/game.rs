@@ -16,7 +16,7 @@ const HALVINGS: usize = 60;
 /// Golden sections of a line between shares.
 const SECTIONS: usize = 60;
 
-/// Rents that this many times exceed a target are tried: classes that fit nowhere prove any value, however slowly.
+/// Rents up to this many times a target are tried: classes that fit nowhere prove any value, however slowly.
 const ENOUGH: f64 = 1024.0;
 
 /// Rounds of the ellipsoid method are this times the square of the variables.
@@ -45,7 +45,7 @@ struct Column {
     store: Store,
     /// The quanta that may have a price.
     scarce: Vec<Quantum>,
-    /// The one that has it.
+    /// The quantum that has a price.
     quantum: Option<Quantum>,
     /// Bytes of a class in whole quanta, by row.
     needs: Vec<f64>,

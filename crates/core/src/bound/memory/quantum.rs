@@ -44,8 +44,8 @@ impl Store {
         fits(round_down(bytes), self.memory)
     }
 
-    /// The quanta of which all classes, given by their bytes and their number, need more than there are: the finest first,
-    /// if it is one. O(classes · quanta).
+    /// The quanta that are scarce: all classes, given by their bytes and their number, need more of them than all devices
+    /// have. The finest comes first, if it is one. O(classes · quanta).
     pub(super) fn scarce(&self, classes: impl Iterator<Item = (f64, f64)> + Clone) -> Vec<Quantum> {
         let total: f64 = classes.clone().map(|(bytes, count)| count * bytes).sum();
         let most = self.memory * (1.0 + MEMORY_RELATIVE);

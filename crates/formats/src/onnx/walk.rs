@@ -225,7 +225,7 @@ impl<'a> Walk<'a> {
     /// A node with the values of its inputs.
     pub(super) fn call(&self, node: &'a NodeProto, at: &[Option<usize>]) -> Call<'_> {
         let of_model = || self.versions.get(domain(node.domain())).copied();
-        let opset = inline::opset(node).or_else(of_model).unwrap_or(1);
+        let opset = inline::own_opset(node).or_else(of_model).unwrap_or(1);
         let entries = &self.walked.values;
         let inputs = at.iter().map(|value| value.map(|value| &entries[value].value)).collect();
         Call { node, inputs, opset }

@@ -6,8 +6,14 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use prost::Message;
+use stagewright::formats::ImportOptions;
+use stagewright::formats::onnx::Whole;
 use stagewright::formats::onnx::proto::tensor_proto::DataLocation;
-use stagewright::formats::onnx::proto::{GraphProto, StringStringEntryProto};
+use stagewright::formats::onnx::proto::{
+    FunctionProto, GraphProto, NodeProto, OperatorSetIdProto, StringStringEntryProto,
+};
+use stagewright::runtime::cut::{cut, write_whole};
 
 use super::model::{chain, floats, model, node, tensor, write};
 use super::{command, run, runtime, stderr, text};
@@ -214,6 +220,39 @@ fn what_cannot_be_run_is_refused_with_the_reason() {
     let random =
         run(&runtime, &["profile", text(&planned.path("absent.onnx")), "--random-weights", "--runs", "1"]);
     assert!(random.status.success(), "{}", stderr(&random));
+}
+
+/// A file has one version of an operator set for all its nodes.
+#[test]
+fn a_function_with_another_operator_set_is_refused() {
+    let mut model = model(GraphProto {
+        input: vec![floats("x", &[4])],
+        node: vec![NodeProto { domain: Some("local".into()), ..node("F", "y", &["x"]) }],
+        output: vec![floats("y", &[4])],
+        ..GraphProto::default()
+    });
+    model.functions = vec![FunctionProto {
+        name: Some("F".into()),
+        domain: Some("local".into()),
+        input: vec!["a".into()],
+        output: vec!["r".into()],
+        node: vec![node("Relu", "r", &["a"])],
+        opset_import: vec![OperatorSetIdProto { domain: Some(String::new()), version: Some(13) }],
+        ..FunctionProto::default()
+    }];
+    let whole = Whole::new("model", &model.encode_to_vec(), &ImportOptions::default()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let placement = whole.operators.iter().flatten().map(|name| (name.clone(), 0)).collect();
+    let parts = cut(&whole, &placement, 1, folder.path()).map(drop);
+    let all = write_whole(&whole, &folder.path().join("whole.onnx")).map(drop);
+    for result in [parts, all] {
+        let refused = result.expect_err("two versions of an operator set");
+        assert_eq!(refused.code(), "H012");
+        assert!(
+            refused.to_string().contains("`y/r`") && refused.help().contains("onnx.inliner"),
+            "{refused}"
+        );
+    }
 }
 
 #[test]

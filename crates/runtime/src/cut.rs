@@ -17,7 +17,7 @@ use stagewright_formats::onnx::proto::type_proto::{self, Tensor as TensorKind};
 use stagewright_formats::onnx::proto::{
     GraphProto, ModelProto, NodeProto, TensorShapeProto, TypeProto, ValueInfoProto,
 };
-use stagewright_formats::onnx::{TensorType, Whole, reads_type_alone};
+use stagewright_formats::onnx::{TensorType, Whole, own_opset, reads_type_alone};
 
 use crate::error::{Result, RunError};
 use crate::protocol::{Segment, SegmentInput, SegmentOutput};
@@ -37,13 +37,13 @@ pub struct Cut {
 pub struct Transfer {
     /// Number of the value.
     pub value: u32,
-    /// Its name in the model.
+    /// Name of the tensor in the model.
     pub name: String,
     /// The device that makes it.
     pub from: usize,
     /// The devices that read it.
     pub to: Vec<usize>,
-    /// Its size.
+    /// Size of the tensor.
     pub bytes: f64,
 }
 
@@ -56,7 +56,7 @@ struct Flow<'a> {
     graph: &'a GraphProto,
     /// Names that each node reads, those read inside its bodies included.
     reads: Vec<Vec<&'a str>>,
-    /// The same without those of which it reads the type alone.
+    /// Names that each node reads, without those of which it reads the type alone.
     needs: Vec<Vec<&'a str>>,
     /// The node that makes a value.
     producer: BTreeMap<&'a str, usize>,
@@ -71,6 +71,10 @@ impl<'a> Flow<'a> {
         if named < whole.count {
             let inside = whole.count - named;
             return Err(RunError::NotCuttable(format!("{inside} of its operators are in branches of `If`")));
+        }
+        if let Some((node, version)) = of_another_set(&graph.node) {
+            let node = node.name.as_ref().filter(|name| !name.is_empty()).or(node.output.first());
+            return Err(RunError::OtherOperatorSet { node: node.cloned().unwrap_or_default(), version });
         }
         let mut producer = BTreeMap::new();
         for (at, node) in graph.node.iter().enumerate() {
@@ -106,12 +110,25 @@ impl<'a> Flow<'a> {
     }
 }
 
+/// The first node, those inside bodies included, that needs another version of an operator set than the model's, and that
+/// version.
+fn of_another_set(nodes: &[NodeProto]) -> Option<(&NodeProto, i64)> {
+    nodes.iter().find_map(|node| {
+        let own = own_opset(node).map(|version| (node, version));
+        own.or_else(|| bodies(node).find_map(|body| of_another_set(&body.node)))
+    })
+}
+
+/// Bodies of a node.
+fn bodies(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
+    node.attribute.iter().flat_map(|attribute| attribute.g.iter().chain(&attribute.graphs))
+}
+
 /// Names that a node reads, in order, each once; perhaps with those of which it reads the `types` alone.
 fn read_names(node: &NodeProto, types: bool) -> Vec<&str> {
     let inputs = node.input.iter().enumerate().filter(|&(place, _)| types || !reads_type_alone(node, place));
     let mut names: Vec<&str> = inputs.map(|(_, name)| name.as_str()).collect();
-    let bodies = node.attribute.iter().flat_map(|attribute| attribute.g.iter().chain(&attribute.graphs));
-    bodies.for_each(|body| outer_names(body, types, &mut names));
+    bodies(node).for_each(|body| outer_names(body, types, &mut names));
     let mut seen = BTreeSet::new();
     names.retain(|name| !name.is_empty() && seen.insert(*name));
     names

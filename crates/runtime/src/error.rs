@@ -26,6 +26,16 @@ pub enum RunError {
     /// A model that cannot be cut at the operators of its graph.
     #[error("the model cannot be cut into stages: {0}")]
     NotCuttable(String),
+    /// A node whose version of an operator set is not the model's: a file has one version for all its nodes.
+    #[error(
+        "the node `{node}` is of a function with version {version} of its operator set, and the model has another one"
+    )]
+    OtherOperatorSet {
+        /// Name of the node.
+        node: String,
+        /// Version that the function imports.
+        version: i64,
+    },
     /// Weights that are not where the model says.
     #[error("the weights `{tensor}` are not there: {cause}")]
     NoWeights {
@@ -97,6 +107,7 @@ impl RunError {
             RunError::WrongOutput { .. } => "H009",
             RunError::Io { .. } => "H010",
             RunError::Interrupted => "H011",
+            RunError::OtherOperatorSet { .. } => "H012",
         }
     }
 
@@ -110,6 +121,11 @@ impl RunError {
             RunError::BadLibrary { .. } => "name the shared library of ONNX Runtime 1.17 or later",
             RunError::NotCuttable(_) => {
                 "let the exporting program simplify the model, or plan a file without it"
+            }
+            RunError::OtherOperatorSet { .. } => {
+                "inline the functions with: python3 -c \"import onnx, onnx.inliner; \
+                 onnx.save(onnx.inliner.inline_local_functions(onnx.load('MODEL'), convert_version=True), \
+                 'inlined.onnx')\""
             }
             RunError::NoWeights { .. } => "put the file beside the model, or give --random-weights",
             RunError::NotRunnable(_) => "plan for as many devices as there are cores, without replicas",

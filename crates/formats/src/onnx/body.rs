@@ -52,7 +52,7 @@ struct Walked {
     draws: bool,
     /// Values that it reads from outside, and constants inside.
     reads: BTreeSet<usize>,
-    /// Its outputs.
+    /// Outputs of the body.
     outputs: Vec<usize>,
 }
 

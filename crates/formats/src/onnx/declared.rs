@@ -45,24 +45,42 @@ impl<'a> Declared<'a> {
         check_names(label, graph, options)?;
         let mut bound: FxHashMap<String, u64> =
             options.dims.iter().map(|(name, &size)| (name.clone(), size)).collect();
-        // Whether the batch and the number of sequences are the size of an input.
-        let mut used = (false, false);
+        let (mut batch_is_used, mut sequences_are_used) = (false, false);
+        // Names of first dimensions whose size is the batch or the number of sequences.
+        let mut leading: BTreeSet<&str> = BTreeSet::new();
         let inputs: Vec<(usize, &ValueInfoProto)> =
             graph.input.iter().enumerate().filter(|(_, input)| !is_constant(input.name())).collect();
         for (_, input) in &inputs {
             let takes_batch = options.sequences.is_none() || (!is_past(input) && batch.is_some());
             let open = if takes_batch { batch } else { options.sequences };
-            if let (Some(first), Some(batch)) = (dims(input).and_then(|dims| dims.first()), open)
-                && size(first, &bound).is_none()
-            {
-                used = (used.0 || takes_batch, used.1 || !takes_batch);
-                // An empty name does not identify other dimensions without a name.
-                if let Some(Dimension::DimParam(name)) = &first.value
-                    && !name.is_empty()
-                {
-                    bound.insert(name.clone(), batch);
+            let (Some(first), Some(given)) = (dims(input).and_then(|dims| dims.first()), open) else {
+                continue;
+            };
+            // An empty name does not identify other dimensions without a name.
+            let name = match &first.value {
+                Some(Dimension::DimParam(name)) if !name.is_empty() => Some(name.as_str()),
+                _ => None,
+            };
+            match (size(first, &bound), name) {
+                (None, Some(name)) => {
+                    bound.insert(name.to_owned(), given);
+                    leading.insert(name);
                 }
+                (None, None) => {}
+                (Some(known), Some(name)) if leading.contains(name) => {
+                    if let (true, Some(batch), Some(sequences)) = (known != given, batch, options.sequences) {
+                        let message = format!(
+                            "a batch of {batch} and {sequences} sequences are given, but they are the size of one \
+                             dimension, `{name}`"
+                        );
+                        let help = "leave --sequences out, or give both the same size";
+                        return Err(InputError::at_path("M010", label, "graph.input", message, help));
+                    }
+                }
+                (Some(_), _) => continue,
             }
+            batch_is_used |= takes_batch;
+            sequences_are_used |= !takes_batch;
         }
         let mut asked = false;
         for (_, input) in inputs.iter().filter(|(_, input)| is_past(input)) {
@@ -85,13 +103,13 @@ impl<'a> Declared<'a> {
             );
             return Err(InputError::at_path("M010", label, "graph.input", message, help));
         }
-        if let (Some(sequences), false) = (options.sequences, used.1) {
+        if let (Some(sequences), false) = (options.sequences, sequences_are_used) {
             let help = "leave --sequences out, or export the model with past keys and values of a symbolic number of sequences";
             let message =
                 format!("{sequences} sequences are given, but no input has a symbolic number of them");
             return Err(InputError::at_path("M010", label, "graph.input", message, help));
         }
-        if let (Some(batch), false) = (batch, used.0) {
+        if let (Some(batch), false) = (batch, batch_is_used) {
             let help = "leave --batch out, or export the model with a symbolic batch";
             let message = format!("a batch of {batch} is given, but no input has a symbolic first dimension");
             return Err(InputError::at_path("M010", label, "graph.input", message, help));

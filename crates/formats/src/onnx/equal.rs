@@ -12,6 +12,7 @@
 //!
 //! Operators outside the standard sets may draw random numbers, so their outputs are equal to none.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use prost::Message;
@@ -120,18 +121,53 @@ impl Identity {
     }
 }
 
+/// The tensor of a node `Constant`, made from its list of numbers if it has one.
+pub(super) fn literal(node: &NodeProto) -> Option<Cow<'_, TensorProto>> {
+    let list = |elem: DataType, length: usize| TensorProto {
+        dims: vec![length as i64],
+        data_type: Some(elem as i32),
+        ..TensorProto::default()
+    };
+    node.attribute.iter().find_map(|attribute| match (&attribute.t, attribute.name()) {
+        (Some(tensor), _) => Some(Cow::Borrowed(tensor)),
+        (None, "value_floats") => {
+            let numbers = &attribute.floats;
+            let tensor = list(DataType::Float, numbers.len());
+            Some(Cow::Owned(TensorProto { float_data: numbers.clone(), ..tensor }))
+        }
+        (None, "value_ints") => {
+            let numbers = &attribute.ints;
+            let tensor = list(DataType::Int64, numbers.len());
+            Some(Cow::Owned(TensorProto { int64_data: numbers.clone(), ..tensor }))
+        }
+        _ => None,
+    })
+}
+
 /// An attribute with what its value depends on alone; `None` if its tensor has no values.
 fn normal(attribute: &AttributeProto) -> Option<AttributeProto> {
-    let mut own = AttributeProto { doc_string: None, ..attribute.clone() };
-    for tensor in own.t.iter_mut().chain(&mut own.tensors) {
-        *tensor = TensorProto {
-            dims: std::mem::take(&mut tensor.dims),
+    if attribute.t.is_none() && attribute.tensors.is_empty() {
+        return Some(AttributeProto { doc_string: None, ..attribute.clone() });
+    }
+    let short = |tensor: &TensorProto| {
+        Some(TensorProto {
+            dims: tensor.dims.clone(),
             data_type: tensor.data_type,
             raw_data: Some(bytes(tensor)?),
             ..TensorProto::default()
-        };
-    }
-    Some(own)
+        })
+    };
+    // An attribute has one value. Tensors are large, so they are not cloned with the rest.
+    Some(AttributeProto {
+        name: attribute.name.clone(),
+        r#type: attribute.r#type,
+        t: match &attribute.t {
+            Some(tensor) => Some(short(tensor)?),
+            None => None,
+        },
+        tensors: attribute.tensors.iter().map(short).collect::<Option<_>>()?,
+        ..AttributeProto::default()
+    })
 }
 
 /// The bytes of a tensor as they are in memory, or their digest; `None` if the file does not have all of them.
@@ -143,12 +179,13 @@ fn bytes(tensor: &TensorProto) -> Option<Vec<u8>> {
         return Some(digest.value().as_bytes().to_vec());
     }
     let bytes = match &tensor.raw_data {
-        Some(bytes) => bytes.clone(),
-        None => typed(tensor)?,
+        Some(bytes) => Cow::Borrowed(bytes.as_slice()),
+        None => Cow::Owned(typed(tensor)?),
     };
-    let value = super::value::of_tensor(tensor)?;
-    let is_whole = value.bytes() == Some(bytes.len() as f64);
-    is_whole.then(|| if bytes.len() > LONGEST_BYTES { Sha256::digest(&bytes).to_vec() } else { bytes })
+    let shape = super::value::dims(tensor.dims.iter().copied())?;
+    let is_whole = Value::new(tensor.data_type(), shape).bytes() == Some(bytes.len() as f64);
+    let is_long = bytes.len() > LONGEST_BYTES;
+    is_whole.then(|| if is_long { Sha256::digest(&bytes).to_vec() } else { bytes.into_owned() })
 }
 
 /// The bytes of a tensor with values in the fields of their types.

@@ -40,14 +40,15 @@ fn identity(of: &str, name: &str, overload: &str) -> Identity {
 }
 
 /// Version of the operator set of an inlined node, if its function imports another one than the model.
-pub(super) fn opset(node: &NodeProto) -> Option<i64> {
+pub fn own_opset(node: &NodeProto) -> Option<i64> {
     node.metadata_props.iter().find(|entry| entry.key() == OPSET)?.value().parse().ok()
 }
 
 struct Function {
     proto: FunctionProto,
-    /// Its size, and the number of names in it, each of which grows by the length of the call's name.
+    /// Size of the function.
     bytes: usize,
+    /// Number of names in the function, each of which grows by the length of the call's name.
     names: usize,
     /// Versions of the operator sets that it imports and the model has in another version.
     opsets: FxHashMap<String, i64>,
@@ -66,17 +67,40 @@ impl Function {
     }
 }
 
+/// Removes from nodes and their bodies the versions that a file claims for them, which inlining alone writes, and
+/// documentation, in which copies of a function may differ.
+fn clean(nodes: &mut [NodeProto]) {
+    for node in nodes {
+        node.doc_string = None;
+        node.metadata_props.retain(|entry| entry.key() != OPSET);
+        clean_attributes(&mut node.attribute);
+    }
+}
+
+fn clean_attributes(attributes: &mut [AttributeProto]) {
+    for attribute in attributes {
+        attribute.doc_string = None;
+        for body in attribute.g.iter_mut().chain(&mut attribute.graphs) {
+            body.doc_string = None;
+            clean(&mut body.node);
+        }
+    }
+}
+
 /// Replaces calls by bodies. Takes time and memory linear in the result, whose size is limited; functions
-/// that are nested too deeply or exceed the limit are the error M011, two of the same identity M001, and a call of an
-/// overload that the model lacks M002.
+/// that are nested too deeply or exceed the limit are the error M011, two of the same identity M001, a call of an
+/// overload that the model lacks M002, and a call with more inputs or outputs than the function M009.
 pub(super) fn inline(label: &str, model: &mut ModelProto) -> Result<()> {
+    model.graph.iter_mut().for_each(|graph| clean(&mut graph.node));
     if model.functions.is_empty() {
         return Ok(());
     }
     let mut functions: FxHashMap<Identity, Rc<Function>> = FxHashMap::default();
     let mut overloads: FxHashMap<(String, String), Vec<String>> = FxHashMap::default();
-    let imported = model.opset_import.clone();
-    for (at, function) in std::mem::take(&mut model.functions).into_iter().enumerate() {
+    for (at, mut function) in std::mem::take(&mut model.functions).into_iter().enumerate() {
+        function.doc_string = None;
+        clean(&mut function.node);
+        clean_attributes(&mut function.attribute_proto);
         // Operator sets that a function alone imports apply to its inlined nodes.
         for opset in &function.opset_import {
             let is_same = |other: &OperatorSetIdProto| domain(other.domain()) == domain(opset.domain());
@@ -86,7 +110,7 @@ pub(super) fn inline(label: &str, model: &mut ModelProto) -> Result<()> {
         }
         let key = identity(function.domain(), function.name(), function.overload());
         overloads.entry((key.0.clone(), key.1.clone())).or_default().push(key.2.clone());
-        let function = Function::new(function, &imported);
+        let function = Function::new(function, &model.opset_import);
         if functions.get(&key).is_some_and(|first| first.proto != function.proto) {
             let message =
                 format!("two functions are `{}` of the domain `{}`, overload `{}`", key.1, key.0, key.2);
@@ -142,12 +166,16 @@ impl Inliner<'_> {
                 let help = "check the program that wrote the model: a function must not call itself";
                 return Err(InputError::at_path("M011", self.label, path(&node), message, help));
             }
-            let given = node.input.iter().rposition(|name| !name.is_empty()).map_or(0, |last| last + 1);
-            let formal = function.proto.input.len();
-            if given > formal {
-                let message = format!("the call has {given} inputs, but its function {formal}");
-                let help = "check the program that wrote the model";
-                return Err(InputError::at_path("M009", self.label, path(&node), message, help));
+            let proto = &function.proto;
+            for (what, actual, formal) in
+                [("inputs", &node.input, &proto.input), ("outputs", &node.output, &proto.output)]
+            {
+                let given = actual.iter().rposition(|name| !name.is_empty()).map_or(0, |last| last + 1);
+                if given > formal.len() {
+                    let message = format!("the call has {given} {what}, but its function {}", formal.len());
+                    let help = "check the program that wrote the model";
+                    return Err(InputError::at_path("M009", self.label, path(&node), message, help));
+                }
             }
             self.calls += 1;
             let mut copy = Copy::new(&node, &function, self.calls);

@@ -44,6 +44,7 @@ use super::error::{At, InputError, Result};
 use super::options::{CostRules, ImportOptions};
 use super::text::Sniff;
 use super::{Format, Imported, Stream, names, work};
+pub use inline::own_opset;
 use proto::{ModelProto, NodeProto};
 pub use walk::reads_type_alone;
 pub use whole::{TensorType, Whole};

@@ -86,7 +86,13 @@ pub(super) fn slim(label: &str, stream: &mut dyn Stream) -> Result<Vec<u8>> {
         .seek(SeekFrom::End(0))
         .and_then(|length| stream.seek(SeekFrom::Start(0)).map(|_| length))
         .map_err(|error| crate::unreadable(label, &error))?;
-    let mut reader = Reader { label, input: BufReader::with_capacity(1 << 16, stream), at: 0, kept: 0 };
+    let mut reader = Reader {
+        label,
+        input: BufReader::with_capacity(1 << 16, stream),
+        at: 0,
+        kept: 0,
+        limit: LARGEST_KEPT,
+    };
     reader.message(Message::Model, length, 0)
 }
 
@@ -97,6 +103,8 @@ struct Reader<'a> {
     at: u64,
     /// Bytes kept so far.
     kept: u64,
+    /// Largest number of bytes kept.
+    limit: u64,
 }
 
 impl Reader<'_> {
@@ -113,7 +121,7 @@ impl Reader<'_> {
             if tag >> 3 == 0 {
                 return Err(self.malformed("a field has the number 0"));
             }
-            if self.kept > LARGEST_KEPT {
+            if self.kept > self.limit {
                 return Err(self.malformed("it is larger than 1 GiB without its weights"));
             }
             let fate = message.fate(tag >> 3);
@@ -162,7 +170,6 @@ impl Reader<'_> {
                 }
                 _ => return Err(self.malformed("a field has an unknown wire type")),
             }
-            self.kept += (out.len() - before) as u64;
             if matches!(fate, Fate::Value) {
                 if let Some(digest) = &mut digest {
                     digest.update(&out[before..]);
@@ -174,6 +181,7 @@ impl Reader<'_> {
                     out.truncate(before);
                 }
             }
+            self.kept += (out.len() - before) as u64;
         }
         if let Some(digest) = digest.filter(|_| is_short) {
             let digest: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -191,13 +199,13 @@ impl Reader<'_> {
         let until = self.at + length;
         while self.at < until {
             let read = self.input.fill_buf().map_err(|error| crate::unreadable(self.label, &error))?;
-            let most = usize::try_from(until - self.at).map_or(read.len(), |left| left.min(read.len()));
-            if most == 0 {
+            let length = usize::try_from(until - self.at).map_or(read.len(), |left| left.min(read.len()));
+            if length == 0 {
                 return Err(self.cut_off());
             }
-            digest.update(&read[..most]);
-            self.input.consume(most);
-            self.at += most as u64;
+            digest.update(&read[..length]);
+            self.input.consume(length);
+            self.at += length as u64;
         }
         Ok(())
     }
@@ -264,4 +272,30 @@ fn put(out: &mut Vec<u8>, mut value: u64) {
         value >>= 7;
     }
     out.push(value as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    #[test]
+    fn numbers_that_are_left_out_do_not_count_as_kept() {
+        const FLOAT_DATA: u64 = 4;
+        let numbers = 4 * KEPT_VALUES;
+        let mut tensor = Vec::new();
+        for number in 0..numbers {
+            // Each has a field of its own.
+            put(&mut tensor, FLOAT_DATA << 3 | 5);
+            tensor.extend((number as f32).to_le_bytes());
+        }
+        let length = tensor.len() as u64;
+        let mut stream = Cursor::new(tensor);
+        let input = BufReader::new(&mut stream as &mut dyn Stream);
+        let limit = 3 * KEPT_VALUES as u64;
+        let mut reader = Reader { label: "model.onnx", input, at: 0, kept: 0, limit };
+        let kept = reader.message(Message::Tensor, length, 0).unwrap_or_else(|error| panic!("{error}"));
+        assert!(kept.len() as u64 <= limit && reader.kept == kept.len() as u64, "{}", reader.kept);
+    }
 }

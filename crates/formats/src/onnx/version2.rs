@@ -386,7 +386,8 @@ impl Draft<'_, '_> {
             return hold(Held::Constant(root), reader, &|| holding(root, bytes(root), !entry.is_repeated));
         }
         for &weight in entry.weights.iter() {
-            hold(Held::Constant(weight), reader, &|| holding(weight, bytes(weight), true));
+            let trained = !self.walked.values[weight].is_repeated;
+            hold(Held::Constant(weight), reader, &|| holding(weight, bytes(weight), trained));
         }
         let excess = bytes(root) - entry.weights.iter().map(|&weight| bytes(weight)).sum::<f64>();
         if excess > ARGUMENT_BYTES {

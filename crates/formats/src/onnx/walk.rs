@@ -11,7 +11,7 @@ use stagewright_core::document::{KernelDocument, Precision};
 use super::body::Body;
 use super::call::{Call, Fault};
 use super::declared::Declared;
-use super::equal::Identity;
+use super::equal::{self, Identity};
 use super::proto::tensor_proto::DataLocation;
 use super::proto::{GraphProto, ModelProto, NodeProto, TensorProto};
 use super::value::{LARGEST_RANK, Value, cast, is_parameter, of_tensor};
@@ -189,7 +189,7 @@ impl<'a> Walk<'a> {
                 let message = format!("`{}` has the shape {:?}", tensor.name(), tensor.dims);
                 return Err(InputError::at_path("M009", self.label, path, message, "correct the shape"));
             };
-            self.stored(&path, tensor.name(), value, Some(tensor))?;
+            self.stored(&path, tensor.name(), value, Some(tensor), false)?;
         }
         for (at, tensor) in graph.sparse_initializer.iter().enumerate() {
             let path = format!("{path}.sparse_initializer[{at}]");
@@ -201,7 +201,7 @@ impl<'a> Walk<'a> {
                 return Err(InputError::at_path("M009", self.label, path, message, "correct the shape"));
             };
             if !given.contains(values.name()) {
-                self.stored(&path, values.name(), Value::new(values.data_type(), dims), None)?;
+                self.stored(&path, values.name(), Value::new(values.data_type(), dims), None, false)?;
             }
         }
         for (at, node) in graph.node.iter().enumerate() {
@@ -225,7 +225,7 @@ impl<'a> Walk<'a> {
     /// A node with the values of its inputs.
     pub(super) fn call(&self, node: &'a NodeProto, at: &[Option<usize>]) -> Call<'_> {
         let of_model = || self.versions.get(domain(node.domain())).copied();
-        let opset = inline::opset(node).or_else(of_model).unwrap_or(1);
+        let opset = inline::own_opset(node).or_else(of_model).unwrap_or(1);
         let entries = &self.walked.values;
         let inputs = at.iter().map(|value| value.map(|value| &entries[value].value)).collect();
         Call { node, inputs, opset }
@@ -371,9 +371,9 @@ impl<'a> Walk<'a> {
         outputs: Vec<(&'a str, Value)>,
     ) -> Result<()> {
         if node.op_type() == "Constant" {
-            let tensor = node.attribute.iter().find_map(|attribute| attribute.t.as_ref());
+            let tensor = equal::literal(node);
             for (name, value) in outputs {
-                self.literal(path, name, value, tensor)?;
+                self.stored(path, name, value, tensor.as_deref(), true)?;
             }
             return Ok(());
         }
@@ -423,13 +423,14 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Adds a constant that is stored in the file.
+    /// Adds a constant that is stored in the file, perhaps in a node `Constant`.
     fn stored(
         &mut self,
         path: &str,
         name: &'a str,
         value: Value,
         tensor: Option<&TensorProto>,
+        is_literal: bool,
     ) -> Result<()> {
         let own = self.walked.values.len();
         let external = tensor.filter(|tensor| tensor.data_location() == DataLocation::External);
@@ -437,45 +438,39 @@ impl<'a> Walk<'a> {
         let region = region.and_then(|tensor| Identity::region(&value, tensor));
         let root = region.map_or(own, |region| *self.firsts.entry(region).or_insert(own));
         self.add(path, name, value, Origin::Constant { root })?;
-        let entry = &mut self.walked.values[own];
-        entry.is_stored = root == own;
-        if root == own && !entry.is_weight() {
-            let of_bytes = |tensor| Identity::stored(&entry.value, tensor, false);
-            let identity = Identity::content(&entry.value).or_else(|| of_bytes(tensor?));
-            self.known_by(own, identity);
+        let values = &mut self.walked.values;
+        values[own].is_stored = root == own;
+        values[own].is_literal = is_literal;
+        if root != own {
+            // In another shape, the same bytes are another value.
+            if values[root].value.dims == values[own].value.dims {
+                values[own].number = root;
+            }
+            return Ok(());
         }
+        let entry = &values[own];
+        let is_weight = entry.is_weight();
+        if is_weight && !is_literal {
+            return Ok(());
+        }
+        let content = Identity::content(&entry.value).filter(|_| !is_weight);
+        let identity = content.or_else(|| Identity::stored(&entry.value, tensor?, is_weight));
+        self.known_by(own, identity);
+        let first = self.walked.values[own].number;
+        self.walked.values[first].is_repeated |= is_weight && first != own;
         Ok(())
     }
 
-    /// Adds the constant of a node `Constant`.
-    fn literal(
-        &mut self,
-        path: &str,
-        name: &'a str,
-        value: Value,
-        tensor: Option<&TensorProto>,
-    ) -> Result<()> {
-        let own = self.walked.values.len();
-        self.stored(path, name, value, tensor)?;
-        let entry = &mut self.walked.values[own];
-        entry.is_literal = true;
-        if entry.is_weight() {
-            let identity = tensor.and_then(|tensor| Identity::stored(&entry.value, tensor, true));
-            self.known_by(own, identity);
-            let first = self.walked.values[own].number;
-            self.walked.values[first].is_repeated |= first != own;
-        }
-        Ok(())
-    }
-
-    /// Weights that a constant with these inputs is computed from.
+    /// Weights that a constant with these inputs is computed from, of equal literals the first.
     fn weights_of(&self, inputs: &[Option<usize>]) -> Rc<[usize]> {
         let values = &self.walked.values;
         let mut weights: Rc<[usize]> = Rc::default();
         for &input in inputs.iter().flatten() {
             let Origin::Constant { root } = values[input].origin else { continue };
-            let more =
-                if values[root].is_weight() { Rc::from([root]) } else { Rc::clone(&values[root].weights) };
+            let more = match values[root].is_weight() {
+                true => Rc::from([self.walked.first_equal(root)]),
+                false => Rc::clone(&values[root].weights),
+            };
             if weights.is_empty() {
                 weights = more;
             } else if !more.is_empty() && more != weights {

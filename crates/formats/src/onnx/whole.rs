@@ -41,7 +41,7 @@ impl Whole {
     /// Reads a model. Open dimensions take their sizes from the options, as on import.
     ///
     /// # Errors
-    /// As on import.
+    /// The errors of an import.
     pub fn new(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Whole> {
         let mut model = ModelProto::decode(bytes).map_err(|error| not_a_model(label, &error))?;
         inline::inline(label, &mut model)?;

@@ -67,7 +67,7 @@ pub(super) fn flop(layer: &Layer<'_>) -> Option<f64> {
 
 /// Bytes read and written, from the shapes of the ports.
 pub(super) fn bytes_moved(layer: &Layer<'_>) -> f64 {
-    let bytes = |ports: &[Port]| ports.iter().map(Port::bytes).collect::<Vec<_>>();
+    let bytes = |ports: &[Port<'_>]| ports.iter().map(Port::bytes).collect::<Vec<_>>();
     moved(layer.kind, &bytes(&layer.inputs), &bytes(&layer.outputs))
 }
 

@@ -12,16 +12,17 @@ struct Identity<'a> {
     version: Option<&'a str>,
     /// Attributes by name; of a stored constant, its place alone.
     attributes: Vec<(&'a str, &'a str)>,
-    /// First constants equal to the inputs, with their outputs.
+    /// Constants that stand for the inputs, with their outputs.
     inputs: Vec<Option<(usize, usize)>>,
-    /// Shapes of the inputs and outputs, and bits of an element.
-    ports: Vec<(&'a [u64], u64)>,
+    /// Shapes of the inputs and outputs, bits and type of an element; of a stored constant, the bits alone.
+    ports: Vec<(&'a [u64], u64, &'a str)>,
 }
 
-/// Per layer, the first constant that is equal to it, or itself. `computed` marks layers that are no constants. Takes
-/// time linear in the layers and their edges.
+/// Per layer, the first constant of the file that is equal to it, or itself. `computed` marks layers that are no
+/// constants. Takes time linear in the layers and their edges.
 pub(super) fn firsts(net: &Net<'_>, computed: &[bool]) -> Vec<usize> {
-    let mut firsts: Vec<usize> = (0..net.layers.len()).collect();
+    // Of equal constants, the one whose inputs are known first.
+    let mut known: Vec<usize> = (0..net.layers.len()).collect();
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); net.layers.len()];
     let mut open = vec![0_usize; net.layers.len()];
     for (at, layer) in net.layers.iter().enumerate().filter(|&(at, _)| !computed[at]) {
@@ -34,8 +35,8 @@ pub(super) fn firsts(net: &Net<'_>, computed: &[bool]) -> Vec<usize> {
     // Inputs come before their readers; what is part of a cycle is equal to nothing.
     let mut ready: Vec<usize> = (0..open.len()).rev().filter(|&at| !computed[at] && open[at] == 0).collect();
     while let Some(at) = ready.pop() {
-        if let Some(identity) = identity(&net.layers[at], &firsts) {
-            firsts[at] = *found.entry(identity).or_insert(at);
+        if let Some(identity) = identity(&net.layers[at], &known) {
+            known[at] = *found.entry(identity).or_insert(at);
         }
         for &reader in &readers[at] {
             open[reader] -= 1;
@@ -44,7 +45,12 @@ pub(super) fn firsts(net: &Net<'_>, computed: &[bool]) -> Vec<usize> {
             }
         }
     }
-    firsts
+    // A file need not list inputs before their readers.
+    let mut firsts = known.clone();
+    for (layer, &equal) in known.iter().enumerate() {
+        firsts[equal] = firsts[equal].min(layer);
+    }
+    known.into_iter().map(|equal| firsts[equal]).collect()
 }
 
 /// Sources on whose values a layer depends: a shape depends on none.
@@ -53,31 +59,34 @@ fn sources<'a>(layer: &'a Layer<'_>) -> &'a [Option<(usize, usize)>] {
 }
 
 /// Identity of a constant; `None` if it is equal to no other: its place is unknown, or it is random.
-fn identity<'a>(layer: &'a Layer<'_>, firsts: &[usize]) -> Option<Identity<'a>> {
+fn identity<'a>(layer: &'a Layer<'_>, known: &[usize]) -> Option<Identity<'a>> {
     if layer.kind.starts_with("Random") || matches!(layer.kind, "Multinomial" | "Bernoulli") {
         return None;
     }
     let data = children(layer.node, "data").flat_map(|data| data.attributes());
     let mut attributes: Vec<(&str, &str)> =
         data.map(|attribute| (attribute.name(), attribute.value())).collect();
-    let mut ports: Vec<(&[u64], u64)> =
-        layer.inputs.iter().chain(&layer.outputs).map(|port| (&port.dims[..], port.bits.to_bits())).collect();
+    let ports = layer.inputs.iter().chain(&layer.outputs);
+    let mut ports: Vec<(&[u64], u64, &str)> =
+        ports.map(|port| (&port.dims[..], port.bits.to_bits(), port.element)).collect();
     if layer.kind == "Const" {
         attributes.retain(|(name, _)| matches!(*name, "offset" | "size"));
         if attributes.len() != 2 {
             return None;
         }
-        // The same bytes may have another shape.
-        ports.iter_mut().for_each(|(dims, _)| *dims = &[]);
+        // The same bytes may have another shape, and another type of as many bits.
+        ports.iter_mut().for_each(|(dims, _, element)| (*dims, *element) = (&[], ""));
     }
     attributes.sort_unstable();
-    let inputs = sources(layer).iter().map(|source| source.map(|(at, output)| (firsts[at], output)));
+    let inputs = sources(layer).iter().map(|source| source.map(|(layer, output)| (known[layer], output)));
     let version = layer.node.attribute("version");
     Some(Identity { kind: layer.kind, version, attributes, inputs: inputs.collect(), ports })
 }
 
 #[cfg(test)]
 mod tests {
+    use stagewright_core::document::GraphDocument;
+
     use crate::import_graph;
 
     const SHAPE: [u64; 2] = [64, 64];
@@ -113,8 +122,8 @@ mod tests {
             self.layer("Const", &data, &[], &port(9, precision, dims))
         }
 
-        /// Bytes and readers of the parameters of a chain of sums with constants.
-        fn sums(mut self, constants: &[usize]) -> Vec<(f64, usize)> {
+        /// A chain of sums with constants.
+        fn chain(mut self, constants: &[usize]) -> GraphDocument {
             let output = port(9, "FP32", &SHAPE);
             let mut before = self.layer("Parameter", r#"element_type="f32""#, &[], &output);
             for &constant in constants {
@@ -126,8 +135,12 @@ mod tests {
             let net = format!(
                 r#"<net name="m" version="11"><layers>{layers}</layers><edges>{edges}</edges></net>"#
             );
-            let graph =
-                import_graph("m.xml", net.as_bytes(), None).unwrap_or_else(|error| panic!("{error}")).graph;
+            import_graph("m.xml", net.as_bytes(), None).unwrap_or_else(|error| panic!("{error}")).graph
+        }
+
+        /// Bytes and readers of the parameters of a chain of sums with constants.
+        fn sums(self, constants: &[usize]) -> Vec<(f64, usize)> {
+            let graph = self.chain(constants);
             let shared = graph.parameters.iter().map(|parameter| (parameter.bytes, parameter.readers.len()));
             let own = graph.operators.iter().filter(|operator| operator.parameter_bytes > 0.0);
             shared.chain(own.map(|operator| (operator.parameter_bytes, 1))).collect()
@@ -153,5 +166,41 @@ mod tests {
         });
         // The row, and what its two expansions have beyond it.
         assert_eq!(model.sums(&expanded), [(256.0, 3), (16128.0, 2), (16128.0, 1)]);
+    }
+
+    /// Expands a row to a square.
+    fn expanded(model: &mut Model, precision: &str, row: usize, shape: usize) -> usize {
+        let inputs: [(usize, &str, &[u64]); 2] = [(row, precision, &[1, 64]), (shape, "I64", &[2])];
+        model.layer("Broadcast", r#"mode="numpy""#, &inputs, &port(9, precision, &SHAPE))
+    }
+
+    #[test]
+    fn the_same_bytes_of_another_type_make_other_constants() {
+        for (first, second, bytes) in [("FP32", "I32", 4), ("I32", "U32", 4), ("FP16", "BF16", 2)] {
+            let mut model = Model::default();
+            let shape = model.constant("I64", &[2], r#"offset="256""#, 16);
+            let squares = [first, second].map(|precision| {
+                let row = model.constant(precision, &[1, 64], r#"offset="0""#, 64 * bytes);
+                expanded(&mut model, precision, row, shape)
+            });
+            let held = model.sums(&squares);
+            let of_squares = held.iter().filter(|(held, _)| *held > 64.0 * bytes as f64);
+            let readers: Vec<usize> = of_squares.map(|&(_, readers)| readers).collect();
+            assert_eq!(readers, [1, 1], "{first} and {second}: {held:?}");
+        }
+    }
+
+    /// The inputs of a layer may be listed after those of a later layer.
+    #[test]
+    fn the_first_of_the_file_stands_for_all() {
+        let mut model = Model::default();
+        let row = |model: &mut Model| model.constant("FP32", &[1, 64], r#"offset="0""#, 256);
+        let early = row(&mut model);
+        let shape = model.constant("I64", &[2], r#"offset="256""#, 16);
+        let late = row(&mut model);
+        let squares = [late, early].map(|row| expanded(&mut model, "FP32", row, shape));
+        let graph = model.chain(&squares);
+        let names: Vec<&str> = graph.parameters.iter().map(|shared| shared.name.as_str()).collect();
+        assert_eq!(names, ["Const 0", "Broadcast 3"]);
     }
 }

@@ -13,9 +13,11 @@ use crate::work::{elements, is_amount};
 const LARGEST_DIM: u64 = 1 << 40;
 
 /// A port.
-pub(super) struct Port {
+pub(super) struct Port<'a> {
     pub(super) id: u32,
     pub(super) dims: Vec<u64>,
+    /// Element type as the file writes it; empty for an input without a type and without a source.
+    pub(super) element: &'a str,
     /// Bits per element; 0 for an input without a type and without a source.
     pub(super) bits: f64,
     pub(super) is_parameter: bool,
@@ -23,7 +25,7 @@ pub(super) struct Port {
     pub(super) precision: Option<Precision>,
 }
 
-impl Port {
+impl Port<'_> {
     pub(super) fn elements(&self) -> f64 {
         elements(&self.dims)
     }
@@ -38,8 +40,8 @@ pub(super) struct Layer<'a> {
     pub(super) node: Node<'a, 'a>,
     pub(super) name: &'a str,
     pub(super) kind: &'a str,
-    pub(super) inputs: Vec<Port>,
-    pub(super) outputs: Vec<Port>,
+    pub(super) inputs: Vec<Port<'a>>,
+    pub(super) outputs: Vec<Port<'a>>,
     /// Source of every input: a layer and the index of its output.
     pub(super) sources: Vec<Option<(usize, usize)>>,
 }
@@ -106,7 +108,7 @@ impl<'a> Net<'a> {
         Ok(())
     }
 
-    fn ports(&self, layer: Node<'a, 'a>, side: &str) -> Result<Vec<Port>> {
+    fn ports(&self, layer: Node<'a, 'a>, side: &str) -> Result<Vec<Port<'a>>> {
         let element_type = children(layer, "data").find_map(|data| data.attribute("element_type"));
         let mut ports = Vec::new();
         for node in children(layer, side).flat_map(|side| children(side, "port")) {
@@ -131,7 +133,8 @@ impl<'a> Net<'a> {
                     }
                 }
             }
-            let element = match node.attribute("precision").or(element_type) {
+            let name = node.attribute("precision").or(element_type);
+            let known = match name {
                 Some(name) => {
                     element(name, self.cast).ok_or_else(|| format!("elements of type {name} have no size"))
                 }
@@ -139,12 +142,13 @@ impl<'a> Net<'a> {
                 None if side == "input" => Ok((0.0, false, None)),
                 None => Err("the element type is missing".to_owned()),
             };
-            let (bits, is_parameter, precision) = element.map_err(|message| {
+            let (bits, is_parameter, precision) = known.map_err(|message| {
                 let help =
                     "cut the model after its operators on strings, and give every output its precision";
                 self.fault("M008", node, message, help)
             })?;
-            let port = Port { id: self.number(node, "id")?, dims, bits, is_parameter, precision };
+            let (id, element) = (self.number(node, "id")?, name.unwrap_or_default());
+            let port = Port { id, dims, element, bits, is_parameter, precision };
             // Checked with the widest type, since the type of an input may not be known yet.
             if !is_amount(8.0 * port.elements()) {
                 let help = "check the program that wrote the file";
@@ -184,10 +188,10 @@ impl<'a> Net<'a> {
                 let message = "two edges lead to one input";
                 return Err(self.fault("M009", edge, message, "remove one of them"));
             }
-            let Port { bits, precision, .. } = self.layers[from.0].outputs[from.1];
+            let Port { element, bits, precision, .. } = self.layers[from.0].outputs[from.1];
             let input = &mut self.layers[to.0].inputs[to.1];
             if input.bits == 0.0 {
-                (input.bits, input.precision) = (bits, precision);
+                (input.element, input.bits, input.precision) = (element, bits, precision);
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Documents of version 2: shared parameters, outputs of the model, and the kernels that runtimes really
 //! launch.
 //!
-//! They are made like those of ONNX. Constants are folded, and so are shapes, which every port states.
+//! Documents are made like those of ONNX. Constants are folded, and so are shapes, which every port states.
 //! Weights that are stored in another type and converted, or quantised, shifted and scaled, are held and read
 //! in their stored form. Equal constants count once: see [`equal`].
 

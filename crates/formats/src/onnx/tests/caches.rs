@@ -46,6 +46,25 @@ fn a_cache_is_as_large_as_options_say() {
     assert_eq!(import_model("model.onnx", &fixed, &options).expect_err("no cache").code, "M010");
 }
 
+/// An exporter may give the first dimension of all inputs one name.
+#[test]
+fn a_batch_and_sequences_may_be_one_dimension() {
+    let mut turned = appended();
+    turned.graph().input.swap(0, 1);
+    for model in [appended(), turned] {
+        let read = |batch: u64, sequences: u64| {
+            let (batch, sequences) = (Some(batch), Some(sequences));
+            let options = ImportOptions { batch, sequences, context: Some(7), ..Default::default() };
+            import_model("model.onnx", &model.bytes(), &options)
+        };
+        let graph = read(4, 4).unwrap_or_else(|error| panic!("{error}")).graph;
+        assert_eq!(cache(&graph, "past_key.0").bytes, 4.0 * 8.0 * 64.0);
+        let refused = read(4, 8).expect_err("one dimension has one size");
+        assert_eq!(refused.code, "M010");
+        assert!(refused.message.contains("one dimension, `batch`"), "{refused}");
+    }
+}
+
 #[test]
 fn appending_to_a_cache_moves_the_new_tokens_alone() {
     let [short, long] = [7, 4095].map(|context| sized(&appended(), context, 3));

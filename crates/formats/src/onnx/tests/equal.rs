@@ -121,6 +121,69 @@ fn literals_with_the_same_bytes_count_once() {
     assert_eq!(total(&graph, |operator| operator.parameter_bytes), BYTES, "the other one");
 }
 
+/// Numbers of a node `Constant`: as a tensor, or as a list.
+fn rows() -> [AttributeProto; 2] {
+    let numbers: Vec<f32> = (0..64_u8).map(f32::from).collect();
+    let tensor = TensorProto {
+        dims: vec![64],
+        data_type: Some(DataType::Float as i32),
+        raw_data: Some(numbers.iter().flat_map(|number| number.to_le_bytes()).collect()),
+        ..TensorProto::default()
+    };
+    let named = |name: &str| AttributeProto { name: Some(name.into()), ..AttributeProto::default() };
+    [
+        AttributeProto { t: Some(tensor), ..named("value") },
+        AttributeProto { floats: numbers, ..named("value_floats") },
+    ]
+}
+
+#[test]
+fn a_list_of_numbers_is_a_literal_too() {
+    let mut model = Model::new(17);
+    for (name, row) in ["a", "b", "c"].into_iter().zip(rows().into_iter().cycle()) {
+        model.node("Constant", &[], &[name], vec![row]);
+    }
+    model.input("x", &[Of(64)]).node("Sum", &["x", "a", "b", "c"], &["y"], vec![]).output("y");
+    assert_eq!(held(&model), (256.0, 1));
+}
+
+/// Every call of a function has literals of its own.
+#[test]
+fn equal_expressions_of_equal_literals_count_once() {
+    let node = |kind: &str, inputs: &[&str], output: &str| NodeProto {
+        op_type: Some(kind.into()),
+        input: inputs.iter().map(|&name| name.into()).collect(),
+        output: vec![output.into()],
+        ..NodeProto::default()
+    };
+    for row in rows() {
+        let row = NodeProto { attribute: vec![row], ..node("Constant", &[], "row") };
+        let mut model = Model::new(17);
+        model.input("x", &[Of(64), Of(64)]).integers("shape", &[64, 64]);
+        model.proto.functions = vec![proto::FunctionProto {
+            name: Some("Biased".into()),
+            domain: Some("local".into()),
+            input: vec!["x".into(), "shape".into()],
+            output: vec!["y".into()],
+            node: vec![row, node("Expand", &["row", "shape"], "bias"), node("Add", &["x", "bias"], "y")],
+            opset_import: vec![OperatorSetIdProto { domain: Some("".into()), version: Some(17) }],
+            ..Default::default()
+        }];
+        for (from, to) in [("x", "a"), ("a", "b"), ("b", "c"), ("c", "d")] {
+            let call = node("Biased", &[from, "shape"], to);
+            model.graph().node.push(NodeProto { domain: Some("local".into()), ..call });
+        }
+        let graph = graph_of(model.output("d"), None);
+        let shared: Vec<_> = graph
+            .parameters
+            .iter()
+            .map(|shared| (shared.bytes, shared.readers.len(), shared.trained))
+            .collect();
+        assert_eq!(shared, [(256.0, 4, false), (BYTES - 256.0, 4, false)], "the row, and the rest");
+        assert_eq!(total(&graph, |operator| operator.parameter_bytes), 0.0);
+    }
+}
+
 #[test]
 fn integers_with_the_same_bytes_count_once() {
     let mask = |name: &str, last: u8| TensorProto {
@@ -165,6 +228,20 @@ fn a_region_of_an_external_file_is_one_weight() {
     assert_eq!(parameters(Some("4096"), Some("4096")), (BYTES, 1));
     assert_eq!(parameters(Some("4096"), Some("65536")), (2.0 * BYTES, 0));
     assert_eq!(parameters(None, None), (2.0 * BYTES, 0));
+    // Expressions of it are equal if both give it the same shape.
+    let expanded = |second: [i64; 2]| {
+        let mut model = Model::new(17);
+        model.weight("a", &[1, 64]).weight("b", &second).integers("square", &[64, 64]);
+        model.graph().initializer[0].external_data = at(Some("4096"));
+        model.graph().initializer[1].external_data = at(Some("4096"));
+        for (row, bias) in [("a", "bias a"), ("b", "bias b")] {
+            model.node("Expand", &[row, "square"], &[bias], vec![]);
+        }
+        model.input("x", &[Of(64), Of(64)]).node("Add", &["x", "bias a"], &["y"], vec![]);
+        held(model.node("Add", &["y", "bias b"], &["z"], vec![]).output("z"))
+    };
+    assert_eq!(expanded([1, 64]), (BYTES, 2));
+    assert_eq!(expanded([64, 1]), (2.0 * BYTES - 256.0, 3), "rows and columns");
 }
 
 #[test]

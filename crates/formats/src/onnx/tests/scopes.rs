@@ -4,7 +4,7 @@ use super::model::Dim::{Named, Of};
 use super::model::{Model, int, value_info};
 use super::*;
 use proto::tensor_proto::DataType::{Bool, Int64};
-use proto::{AttributeProto, FunctionProto, NodeProto, OperatorSetIdProto};
+use proto::{AttributeProto, FunctionProto, NodeProto, OperatorSetIdProto, StringStringEntryProto};
 
 fn node(kind: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
     NodeProto {
@@ -78,16 +78,17 @@ fn functions_are_told_apart_by_overload() {
     let twice = FunctionProto { node: product().node, ..relu() };
     assert_eq!(rejection(&model(vec![relu(), twice], calls(""))).0, "M001");
     assert_eq!(kinds(&model(vec![relu(), relu()], calls(""))), ["Relu"], "a copy is no other function");
+    let documented = FunctionProto { doc_string: Some("max(a, 0)".into()), ..relu() };
+    assert_eq!(kinds(&model(vec![relu(), documented], calls(""))), ["Relu"], "nor is one with documentation");
+    let mut documented = relu();
+    documented.node[0].doc_string = Some("max(a, 0)".into());
+    let bytes = model(vec![relu(), documented], calls("")).bytes();
+    assert!(Whole::new("model.onnx", &bytes, &ImportOptions::default()).is_ok());
 }
 
-/// Before operator set 11, the second input of a `Resize` has the scales.
-#[test]
-fn a_function_has_its_own_operator_sets() {
-    let resize = FunctionProto {
-        opset_import: vec![OperatorSetIdProto { domain: Some("ai.onnx".into()), version: Some(10) }],
-        ..function("", &["a", "s"], &["r"], vec![node("Resize", &["a", "s"], &["r"])])
-    };
-    let mut model = model(vec![resize], vec![call("", &["x", "twice"], &["out"])]);
+/// A model whose inputs are an image and the scales by which it grows.
+fn resized(functions: Vec<FunctionProto>, nodes: Vec<NodeProto>) -> Model {
+    let mut model = model(functions, nodes);
     let twice = proto::TensorProto {
         name: Some("twice".into()),
         dims: vec![2],
@@ -96,8 +97,53 @@ fn a_function_has_its_own_operator_sets() {
         ..Default::default()
     };
     model.graph().initializer.push(twice);
-    let graph = graph_of(&model, None);
-    assert_eq!(graph.tensors.iter().map(|tensor| tensor.bytes).sum::<f64>(), 4.0 * 16.0 * 16.0);
+    model
+}
+
+/// Bytes of the largest tensor of a model.
+fn largest(model: &Model) -> f64 {
+    graph_of(model, None).tensors.iter().map(|tensor| tensor.bytes).fold(0.0, f64::max)
+}
+
+/// A function of operator set 10, in which the second input of a `Resize` has the scales.
+fn resize() -> FunctionProto {
+    FunctionProto {
+        opset_import: vec![OperatorSetIdProto { domain: Some("ai.onnx".into()), version: Some(10) }],
+        ..function("", &["a", "s"], &["r"], vec![node("Resize", &["a", "s"], &["r"])])
+    }
+}
+
+#[test]
+fn a_function_has_its_own_operator_sets() {
+    let calls = |from: &str| call("", &[from, "twice"], &["out"]);
+    assert_eq!(largest(&resized(vec![resize()], vec![calls("x")])), 4.0 * 16.0 * 16.0);
+    // The model leaves its own set to the functions, the first of which has another version.
+    let relu = function("first", &["a"], &["r"], vec![node("Relu", &["a"], &["r"])]);
+    let mut model = resized(vec![relu, resize()], vec![call("first", &["x"], &["t"]), calls("t")]);
+    model.proto.opset_import = vec![OperatorSetIdProto { domain: Some("local".into()), version: Some(1) }];
+    assert_eq!(largest(&model), 4.0 * 16.0 * 16.0);
+}
+
+#[test]
+fn a_file_cannot_claim_versions_for_its_nodes() {
+    let claim = StringStringEntryProto { key: Some("stagewright.opset".into()), value: Some("10".into()) };
+    let resize = NodeProto { metadata_props: vec![claim], ..node("Resize", &["x", "", "twice"], &["out"]) };
+    let mut body = Model::new(17);
+    body.graph().node.push(resize.clone());
+    let body = body.output("out").body("then_branch");
+    let choose = NodeProto {
+        attribute: vec![body.clone(), AttributeProto { name: Some("else_branch".into()), ..body }],
+        ..node("If", &["which"], &["chosen"])
+    };
+    for functions in [Vec::new(), vec![self::resize()]] {
+        let plain = resized(functions.clone(), vec![resize.clone()]);
+        assert_eq!(largest(&plain), 4.0 * 16.0 * 16.0);
+        assert!(Whole::new("model.onnx", &plain.bytes(), &ImportOptions::default()).is_ok());
+        let mut inside = resized(functions, vec![choose.clone()]);
+        inside.typed_input("which", Bool, &[]).output("chosen");
+        inside.graph().output.remove(0);
+        assert_eq!(largest(&inside), 4.0 * 16.0 * 16.0);
+    }
 }
 
 /// A branch of an `If`, whose value `b` is a weight of its own.
@@ -136,7 +182,12 @@ fn an_omitted_input_is_no_value_and_hides_no_value_of_the_body() {
     let one = function("", &["a"], &["r"], vec![node("Relu", &["a"], &["r"])]);
     let calls = |inputs: &[&str]| vec![call("", inputs, &["out"])];
     assert_eq!(rejection(&model(vec![one.clone()], calls(&["x", "y"]))).0, "M009");
-    assert_eq!(kinds(&model(vec![one], calls(&["x", "", ""]))), ["Relu"]);
+    assert_eq!(kinds(&model(vec![one.clone()], calls(&["x", "", ""]))), ["Relu"]);
+    // More outputs than the function has.
+    let calls = |outputs: &[&str]| vec![call("", &["x"], outputs)];
+    let (code, text) = rejection(&model(vec![one.clone()], calls(&["out", "z"])));
+    assert!(code == "M009" && text.contains("2 outputs"), "{text}");
+    assert_eq!(kinds(&model(vec![one], calls(&["out", ""]))), ["Relu"]);
 }
 
 #[test]

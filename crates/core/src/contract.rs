@@ -25,6 +25,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use petgraph::algo::kosaraju_scc;
@@ -222,13 +223,19 @@ impl Units {
             self.activation_bytes[unit] += document.activation_bytes;
             self.parameter_bytes[unit] += graph.synchronised_bytes(op);
             self.weight_bytes[unit] += document.parameter_bytes;
-            let pass = usize::from(self.passes == 2 && document.pass != Pass::Forward);
-            for pool in 0..self.pools {
-                match problem.seconds(op, pool) {
-                    Some(seconds) => {
-                        self.seconds[(pool * self.passes + pass) * count + unit.index()] += seconds;
+        }
+        for pools in blocks(self.pools) {
+            for op in graph.operators() {
+                let unit = self.unit_of[op.index()];
+                let is_later = self.passes == 2 && graph.operator(op).pass != Pass::Forward;
+                for pool in pools.clone() {
+                    match problem.seconds(op, pool) {
+                        Some(seconds) => {
+                            let row = pool * self.passes + usize::from(is_later);
+                            self.seconds[row * count + unit.index()] += seconds;
+                        }
+                        None => self.supported[pool * count + unit.index()] = false,
                     }
-                    None => self.supported[pool * count + unit.index()] = false,
                 }
             }
         }
@@ -278,22 +285,27 @@ impl Units {
         self.nets_of = Csr::from_pairs(self.len(), &incidence);
         let (nets, costs) = (self.nets.len(), problem.costs());
         self.transfer = vec![0.0; self.pools * nets];
-        for (pool, spec) in problem.pools().iter().enumerate() {
+        for pools in blocks(self.pools) {
             for &(net, carried) in &times {
-                self.transfer[pool * nets + net.index()] += match carried {
-                    Carried::Tensor(tensor) => costs.transfer(tensor, spec.kind),
-                    Carried::Gradient(parameter) => costs.gradient(parameter, spec.kind),
-                };
+                for pool in pools.clone() {
+                    let kind = problem.pools()[pool].kind;
+                    self.transfer[pool * nets + net.index()] += match carried {
+                        Carried::Tensor(tensor) => costs.transfer(tensor, kind),
+                        Carried::Gradient(parameter) => costs.gradient(parameter, kind),
+                    };
+                }
             }
         }
         let groups = problem.cluster().group_count();
         self.uplink = vec![0.0; groups * nets];
-        for group in 0..groups {
+        for groups in blocks(groups) {
             for &(net, carried) in &times {
-                self.uplink[group * nets + net.index()] += match carried {
-                    Carried::Tensor(tensor) => costs.uplink(tensor, group),
-                    Carried::Gradient(parameter) => costs.gradient_uplink(parameter, group),
-                };
+                for group in groups.clone() {
+                    self.uplink[group * nets + net.index()] += match carried {
+                        Carried::Tensor(tensor) => costs.uplink(tensor, group),
+                        Carried::Gradient(parameter) => costs.gradient_uplink(parameter, group),
+                    };
+                }
             }
         }
     }
@@ -596,6 +608,13 @@ fn order_of_classes(problem: &Problem) -> Vec<(ClassId, ClassId)> {
     edges.sort_unstable();
     edges.dedup();
     edges
+}
+
+/// The numbers below a count, in blocks. A table by row and pool is transposed block by block, so that both tables are
+/// read and written along lines of the cache.
+fn blocks(count: usize) -> impl Iterator<Item = Range<usize>> {
+    const BLOCK: usize = 16;
+    (0..count).step_by(BLOCK).map(move |first| first..count.min(first + BLOCK))
 }
 
 /// Fuses strongly connected classes. Returns the unit of each class, the number of units, and the sorted edges

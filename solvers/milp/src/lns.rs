@@ -38,6 +38,8 @@ use crate::search::MAX_ENTRIES;
 
 /// Share of the time for the first plan.
 const SEARCH_SHARE: f64 = 0.2;
+/// Maximum number of pairs of a unit and a device: all of them are listed.
+const MAX_PLACES: usize = 1 << 25;
 /// Maximum number of units of a neighbourhood.
 const MAX_FREE: usize = 90;
 /// Node limit of one neighbourhood, and the gap at which it ends.
@@ -90,9 +92,18 @@ impl Solver for Lns {
         };
         let (plan, neighbourhoods) = improve(problem, plan, &bound, context)?;
         let stop = context.end(plan.value(), bound.value);
-        let solution = Solution::with_plan(self.name(), plan, bound, stop);
+        let mut solution = Solution::with_plan(self.name(), plan, bound, stop);
+        if solution.status == Status::Feasible && places(problem, &Units::of(problem)) > MAX_PLACES {
+            solution.reason =
+                Some(format!("neighbourhoods are tried up to {MAX_PLACES} pairs of a unit and a device"));
+        }
         Ok(Solution { statistics: vec![("neighbourhoods", neighbourhoods)], ..solution })
     }
+}
+
+/// Pairs of a unit and a device.
+fn places(problem: &Problem, units: &Units) -> usize {
+    units.len().saturating_mul(problem.cluster().device_count())
 }
 
 /// Improves a plan until the time is up, the gap is small enough, or walks and neighbourhoods have found
@@ -107,6 +118,9 @@ pub(crate) fn improve(
     context: &mut Context<'_>,
 ) -> Result<(Plan, u64)> {
     let units = Units::of(problem);
+    if places(problem, &units) > MAX_PLACES || context.stop().reason().is_some() {
+        return Ok((plan, 0));
+    }
     let Some(domains) = domains(problem, &units) else { return Ok((plan, 0)) };
     let pool = context.pool()?;
     context.emit(Event::Phase { name: "large neighbourhoods".into() });

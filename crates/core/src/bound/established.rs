@@ -103,9 +103,10 @@ pub fn strongest_until(
     is_enough: impl Fn(&LowerBound) -> bool,
 ) -> LowerBound {
     let mut strongest = LowerBound::TRIVIAL;
-    for bound in bounds.iter().filter(|bound| bound.applies(problem)) {
+    for bound in bounds {
+        // Once it is late, only those that are known count: whether another one applies may take long to find out.
         let found = match stop.reason() {
-            None => established(*bound, problem, stop),
+            None => bound.applies(problem).then(|| established(*bound, problem, stop)).flatten(),
             Some(_) => computed(*bound, problem),
         };
         strongest = found.into_iter().fold(strongest, LowerBound::max);

@@ -13,7 +13,7 @@
 
 use good_lp::solvers::highs::{HighsProblem, highs};
 use good_lp::{Constraint, Expression, ProblemVariables, SolverModel, Variable, constraint, variable};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::document::{Communication, Split};
@@ -230,11 +230,12 @@ impl<'a> Writer<'a> {
                 self.rows.push(constraint!(sum == 1.0));
             }
         }
-        let nets = self.merged_nets();
+        let nets = self.merged_nets(stop)?;
+        let changing: FxHashSet<DeviceId> = self.places.iter().flatten().map(|&(device, _)| device).collect();
         for (pool, spec) in self.problem.pools().iter().enumerate() {
             for &device in &spec.devices {
                 // A device without changes keeps its memory and stays convex.
-                if minimise == Minimise::Changing && !self.may_change(device) {
+                if minimise == Minimise::Changing && !changing.contains(&device) {
                     continue;
                 }
                 if stop.reason().is_some() {
@@ -268,10 +269,6 @@ impl<'a> Writer<'a> {
         })
     }
 
-    fn may_change(&self, device: DeviceId) -> bool {
-        self.places.iter().flatten().any(|&(at, _)| at == device)
-    }
-
     /// x_ud.
     fn place(&self, unit: UnitId, device: DeviceId) -> Term {
         let (places, domain) = (&self.places[unit], &self.domains[unit]);
@@ -282,15 +279,19 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn merged_nets(&self) -> Vec<Net<'a>> {
+    /// `None` on stop.
+    fn merged_nets(&self, stop: &Stop) -> Option<Vec<Net<'a>>> {
         let units = self.units;
         let communication = self.problem.objective().rules().communication;
         let groups = self.problem.cluster().group_count();
         let mut at_key: FxHashMap<NetKey<'a>, usize> = FxHashMap::default();
         let mut nets: Vec<Net<'a>> = Vec::new();
-        for (at, net) in units.nets().enumerate() {
+        for (id, net) in units.nets().enumerate() {
+            if stop.reason().is_some() {
+                return None;
+            }
             let key = NetKey {
-                pins: units.pins(at),
+                pins: units.pins(id),
                 pass: net.pass,
                 producer: (communication == Communication::Duplex).then_some(net.producer),
                 // Serial communication adds all of them to the same sum.
@@ -301,13 +302,13 @@ impl<'a> Writer<'a> {
                 nets.push(Net { key, seconds: vec![0.0; units.pools()], uplink: vec![0.0; groups] });
             }
             for pool in 0..units.pools() {
-                nets[place].seconds[pool] += units.transfer(at, pool);
+                nets[place].seconds[pool] += units.transfer(id, pool);
             }
             for group in 0..groups {
-                nets[place].uplink[group] += units.uplink(at, group);
+                nets[place].uplink[group] += units.uplink(id, group);
             }
         }
-        nets
+        Some(nets)
     }
 
     /// A new variable between 0 and 1.

@@ -72,6 +72,11 @@ impl<'a> Around<'a> {
         // Columns by a hash of their costs: comparing all pairs of hundreds of kinds would be quadratic in them.
         let mut by_costs: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
         for (pool, spec) in problem.pools().iter().enumerate() {
+            if stop.reason().is_some() {
+                // Some columns alone prove nothing.
+                columns.clear();
+                break;
+            }
             let (replicas, host) = (f64::from(most.min(spec.count())), spec.host);
             let alike = |column: &Column| {
                 let other = column.pool;

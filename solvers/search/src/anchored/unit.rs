@@ -103,10 +103,13 @@ impl Bound for Anchored {
     }
 }
 
-/// The bound before rounding; `None` if some unit can run nowhere.
+/// The bound before rounding; `None` if some unit can run nowhere, or there was no time to look at all.
 pub(super) fn largest(around: &mut Around<'_>) -> Option<f64> {
     let mut order: Vec<(f64, UnitId)> = Vec::with_capacity(around.units.len());
     for unit in around.units.ids() {
+        if around.is_late() {
+            return None;
+        }
         let alone = |at| around.alone(unit, at);
         let least = (0..around.columns.len()).filter_map(alone).min_by(f64::total_cmp)?;
         order.push((least, unit));

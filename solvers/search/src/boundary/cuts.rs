@@ -255,6 +255,9 @@ impl<'a> BoundaryCuts<'a> {
 
     /// Minimises the cost of the crossing nets plus the price of missing the window. `None` if stopped.
     fn boundary(&self, shares: &[f64], window: Window, price: f64, stop: &Stop) -> Option<Boundary> {
+        if stop.reason().is_some() {
+            return None;
+        }
         let Boundaries { units, weight, total, nets, .. } = self.boundaries;
         let sides: Keyed<UnitId, Side> = units.ids().map(|unit| self.side(unit, window)).collect();
         let of_side = |side: Side| -> f64 {

@@ -100,7 +100,8 @@ impl Solver for Local {
         let mut best = None;
         if let Some((contiguous, coarse)) = &contiguous {
             let seed = best_over_orders(contiguous, coarse, OrderEffort::Plain, context)?;
-            best = seed.and_then(|plan| feasible(problem, &units, &plan.placement));
+            let is_late = context.stop().reason().is_some() && context.warm_start.is_some();
+            best = seed.filter(|_| !is_late).and_then(|plan| feasible(problem, &units, &plan.placement));
         }
         for start in starts(problem, &units, &lines, best.is_some(), context) {
             if best.as_ref().is_none_or(|best| start.value() < best.value()) {
@@ -141,6 +142,9 @@ fn starts<'a>(
 ) -> Vec<Assignment<'a>> {
     let stop = context.stop();
     let mut starts = Vec::new();
+    if seeded && stop.reason().is_some() {
+        return starts;
+    }
     if let Some(warm) = &context.warm_start
         && let Some(warm) = Assignment::of_placement(problem, units, warm)
     {

@@ -103,6 +103,7 @@ impl<'a> Search<'a> {
                 enumerate: mode == SearchMode::Enumerate,
                 bytes,
                 steps: 0,
+                has_plan: false,
                 sets: Keyed::default(),
                 rests: Keyed::default(),
                 numbers: FxHashMap::default(),
@@ -157,6 +158,8 @@ struct Program<'s, 'a> {
     enumerate: bool,
     bytes: u64,
     steps: u64,
+    /// Whether a split was evaluated since the clock was last checked, which may take as long as many steps.
+    has_plan: bool,
     /// Positions taken by each set, as bits.
     sets: Keyed<SetId, Box<[u64]>>,
     rests: Keyed<SetId, Left>,
@@ -268,9 +271,13 @@ impl Program<'_, '_> {
         });
         self.labels[nothing].insert(0, vec![EntryId(0)]);
         let search = self.search;
-        let mut stages: Vec<Stage<'_>> = (0..search.units.pools())
-            .map(|pool| Stage::new(search.problem, search.units, &search.times, pool))
-            .collect();
+        let mut stages: Vec<Stage<'_>> = Vec::new();
+        for pool in 0..search.units.pools() {
+            if let Some(stop) = context.stop().reason() {
+                return Some(stop);
+            }
+            stages.push(Stage::new(search.problem, search.units, &search.times, pool));
+        }
         for level in 0..self.poset.len() {
             let sets = std::mem::take(&mut self.levels[level]);
             for set in sets {
@@ -343,12 +350,13 @@ impl Program<'_, '_> {
             .collect()
     }
 
-    /// Checks the clock and the memory periodically.
-    fn has_to_stop(&self, context: &Context<'_>) -> Option<StopReason> {
-        if !self.steps.is_multiple_of(STEPS_BETWEEN_CHECKS) {
+    /// Checks the clock and the memory periodically, and the clock after every plan.
+    fn has_to_stop(&mut self, context: &Context<'_>) -> Option<StopReason> {
+        let is_due = self.steps.is_multiple_of(STEPS_BETWEEN_CHECKS);
+        if !std::mem::take(&mut self.has_plan) && !is_due {
             return None;
         }
-        let is_full = || (self.used() > self.bytes).then_some(StopReason::Memory);
+        let is_full = || (is_due && self.used() > self.bytes).then_some(StopReason::Memory);
         context.stop().reason().or_else(is_full)
     }
 
@@ -410,6 +418,10 @@ impl Program<'_, '_> {
                     }
                     let last = Entry { label, times, parent, set: WHOLE, pool: pool as u16, replicas };
                     if is_whole {
+                        if self.has_plan && context.stop().reason().is_some() {
+                            return;
+                        }
+                        self.has_plan = true;
                         if !self.enumerate {
                             self.bound = self.bound.min(value);
                         }

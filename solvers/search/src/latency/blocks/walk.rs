@@ -31,6 +31,8 @@ pub(super) struct Walker<'a> {
     in_block: Keyed<Position, bool>,
     /// Memory of the block; `None` if it is the sum in [`BlockSums`].
     memory: Option<Memory<'a>>,
+    /// Steps that a superset counts as: working out its memory looks at all units.
+    steps_each: usize,
     frames: Vec<Frame>,
     call_ways: Vec<(Made, f64)>,
     host_ways: Vec<(Made, f64)>,
@@ -92,6 +94,7 @@ impl<'a> Walker<'a> {
             ready: Keyed::filled(0.0, costs.host.len()),
             in_block: Keyed::filled(false, costs.host.len()),
             memory: (!units.bytes_are_sums()).then(memory),
+            steps_each: if units.bytes_are_sums() { 1 } else { 1 + units.len() },
             frames: Vec::new(),
             call_ways: Vec::new(),
             host_ways: Vec::new(),
@@ -186,7 +189,7 @@ impl<'a> Walker<'a> {
             if added != NOTHING && unit < added {
                 continue;
             }
-            self.steps += 1;
+            self.steps += self.steps_each;
             if self.steps >= BETWEEN_CHECKS {
                 self.steps = 0;
                 halted = self.limits.stop.reason().is_some();

@@ -125,7 +125,7 @@ impl Solver for Portfolio {
                 break;
             }
             context.emit(Event::Phase { name: solver.name().into() });
-            let mut part = context.time_slice(share);
+            let mut part = context.time_slice_without(problem.overhead(), share);
             // A different seed makes the second turn of a solver explore elsewhere.
             part.seed = part.seed.wrapping_add(stage);
             if let Some(plan) = &so_far.plan {
@@ -152,10 +152,12 @@ fn is_large(problem: &Problem) -> bool {
     problem.graph().operator_count() > LARGE
 }
 
-/// Whether no further solver may start. In a small graph, the first steps of a solver may still find a plan that fits
-/// after the time is over.
+/// Whether no further solver may start: the time is over, or what every solver spends beside its search takes longer. In a
+/// small graph without a plan, the first steps of a solver may still find one.
 fn is_late(problem: &Problem, has_plan: bool, context: &Context<'_>) -> bool {
-    context.stop().reason().is_some() && (has_plan || is_large(problem))
+    let is_over = context.stop().reason().is_some()
+        || context.stop().remaining().is_some_and(|left| left <= problem.overhead());
+    is_over && (has_plan || is_large(problem))
 }
 
 /// The better of the warm start and of the common baselines, so that no plan is worse: accelerators filled in turn, and

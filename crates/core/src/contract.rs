@@ -39,6 +39,7 @@ use crate::id;
 use crate::ids::{Id, Keyed};
 use crate::memory::{DeviceBytes, Memory};
 use crate::objective::{Objective, Throughput};
+use crate::overhead::Step;
 use crate::problem::Problem;
 
 id! {
@@ -125,7 +126,7 @@ pub struct Shared {
 impl Units {
     /// The contracted problem, computed at the first call in time O(pools · (operators + pins) log) and then shared.
     pub fn of(problem: &Problem) -> Arc<Units> {
-        problem.derived(|| Units::new(problem))
+        problem.derived(|| problem.timed(Step::Contraction, || Units::new(problem)))
     }
 
     /// Contracts a problem under its split rule. [`Units::of`] does so once a problem.

@@ -24,6 +24,7 @@ pub mod memory;
 pub mod meter;
 pub mod objective;
 pub mod offload;
+mod overhead;
 pub mod placement;
 pub mod problem;
 pub mod schedule;

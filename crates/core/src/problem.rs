@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -18,6 +19,7 @@ use crate::ids::Keyed;
 use crate::magnitude;
 use crate::memory::{self, Memory};
 use crate::objective::{Objective, ObjectiveError, synchronisation};
+use crate::overhead::{Overhead, Step};
 use crate::stop::Stop;
 
 /// Invalid combination of a graph, a cluster, an objective and pins.
@@ -157,6 +159,7 @@ pub struct Problem {
     /// Factors of the costs, in the order in which `scaled` asks for them; `None` for costs as they are.
     scaling: Option<Arc<[f64]>>,
     derived: Derived,
+    overhead: Arc<Overhead>,
 }
 
 impl Problem {
@@ -224,6 +227,7 @@ impl Problem {
             weight_gradients,
             scaling: None,
             derived: Derived::default(),
+            overhead: Arc::default(),
         })
     }
 
@@ -255,7 +259,8 @@ impl Problem {
             true => self.costs.clone(),
             false => per_microbatch(&documented, &graph, &objective),
         };
-        let problem = Problem::with_tables(graph, cluster, objective, pins, [documented, costs], memory)?;
+        let mut problem = Problem::with_tables(graph, cluster, objective, pins, [documented, costs], memory)?;
+        problem.overhead = self.overhead.clone();
         Ok(match &self.scaling {
             Some(scaling) => {
                 let mut factors = scaling.iter();
@@ -323,6 +328,16 @@ impl Problem {
         stop: &Stop,
     ) -> Arc<T> {
         self.derived.get_before(compute, stop)
+    }
+
+    /// Time that the last contraction and the last evaluation took, under this objective or another; zero before the first. A solver needs about that long beside its search, whatever the limit.
+    pub fn overhead(&self) -> Duration {
+        self.overhead.total()
+    }
+
+    /// Does a step of the overhead.
+    pub(crate) fn timed<T>(&self, step: Step, work: impl FnOnce() -> T) -> T {
+        self.overhead.time(step, work)
     }
 
     /// The graph.

@@ -289,7 +289,13 @@ impl<'a> Context<'a> {
     /// Context of a part of the work, which ends after a share of the remaining time. It has the same observer, and
     /// an interrupt of either ends both.
     pub fn time_slice(&mut self, share: f64) -> Context<'_> {
-        let time = self.stop.remaining().map(|left| left.mul_f64(share));
+        self.time_slice_without(Duration::ZERO, share)
+    }
+
+    /// Context of a part of the work, which ends after a share of the time that remains beyond a reserve. It has the same
+    /// observer, and an interrupt of either ends both.
+    pub fn time_slice_without(&mut self, reserve: Duration, share: f64) -> Context<'_> {
+        let time = self.stop.remaining().map(|left| left.saturating_sub(reserve).mul_f64(share));
         let stop = self.stop.within(time);
         Context { limits: Limits { time, ..self.limits }, stop, ..self.same() }
     }

@@ -23,6 +23,7 @@ use crate::graph::OpId;
 use crate::ids::Keyed;
 use crate::memory::DeviceBytes;
 use crate::objective::PassSums;
+use crate::overhead::Step;
 use crate::placement::Placement;
 use crate::problem::Problem;
 use crate::schedule::StageTimes;
@@ -224,11 +225,11 @@ pub enum Violation {
 /// # Panics
 /// If the placement was made for another graph or cluster.
 pub fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
-    match problem.objective().kind() {
+    problem.timed(Step::Evaluation, || match problem.objective().kind() {
         ObjectiveKind::Latency => latency::evaluate(problem, placement),
         ObjectiveKind::Makespan => makespan::evaluate(problem, placement),
         ObjectiveKind::Throughput => throughput::evaluate(problem, placement),
-    }
+    })
 }
 
 /// Entry of an unused device in [`slots`].

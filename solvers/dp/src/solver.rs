@@ -37,7 +37,9 @@ const MAX_USAGES: usize = 1 << 20;
 const WALK_STEPS: u64 = 50_000;
 /// Supersets that the first run may examine before lower caps are tried: a few tenths of a second.
 const FIRST_RUN_STEPS: u64 = 3_000_000;
-/// Supersets that a first run by scan may examine, in a fraction of the time per superset: a few seconds.
+/// Supersets that a scan may examine before bounds are tried, in a fraction of the time per superset.
+const SHORT_SCAN_STEPS: u64 = 8_000_000;
+/// Supersets that a scan may examine after that: a few seconds.
 const SCAN_STEPS: u64 = 60_000_000;
 /// Caps as fractions of the gap between lower bound and value, used if the first run took too long, and with uplinks.
 const LADDER: [f64; 11] = [0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
@@ -184,12 +186,6 @@ impl Search<'_> {
                 return Ok(Some(stop_of(halt)));
             }
             Some(_) => {
-                // They take less time than the search from here on, and often close the gap.
-                context.emit(Event::Phase { name: "bounds".into() });
-                context.establish(self.problem, self.best.as_ref().map(Plan::value), &mut self.bound);
-                if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
-                    return Ok(stop);
-                }
                 catalogue = Catalogue::new(&lattice, &weights, context.limits.memory, context.stop());
                 recurrence.catalogue = catalogue.as_ref();
                 if let Some(stop) = self.climb(&mut recurrence, context)? {
@@ -214,15 +210,28 @@ impl Search<'_> {
         recurrence: &mut Recurrence<'_>,
         context: &mut Context<'_>,
     ) -> Result<Option<StopReason>> {
-        let Some(top) = self.best.as_ref().map(Plan::value) else { return Ok(None) };
-        let steps = if recurrence.catalogue.is_some() { SCAN_STEPS } else { FIRST_RUN_STEPS };
-        match self.attempt(recurrence, top, Some(steps), context)? {
-            None => return Ok(None),
-            Some(halt) if halt.by_clock() || self.is_spent() => return Ok(Some(stop_of(halt))),
-            // Lower caps take fewer steps and less memory, and raise the bound. A walk gains by them, a scan hardly
-            // does.
-            Some(_) => recurrence.catalogue = None,
+        let runs: &[u64] = match recurrence.catalogue {
+            Some(_) => &[SHORT_SCAN_STEPS, SCAN_STEPS],
+            None => &[FIRST_RUN_STEPS],
+        };
+        for (run, &steps) in runs.iter().enumerate() {
+            let Some(top) = self.best.as_ref().map(Plan::value) else { return Ok(None) };
+            match self.attempt(recurrence, top, Some(steps), context)? {
+                None => return Ok(None),
+                Some(halt) if halt.by_clock() || self.is_spent() => return Ok(Some(stop_of(halt))),
+                Some(_) => {}
+            }
+            if run == 0 {
+                // They take less time than the search from here on, and often close the gap.
+                context.emit(Event::Phase { name: "bounds".into() });
+                context.establish(self.problem, self.best.as_ref().map(Plan::value), &mut self.bound);
+                if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
+                    return Ok(stop);
+                }
+            }
         }
+        // Lower caps take fewer steps and less memory, and raise the bound. A walk gains by them, a scan hardly does.
+        recurrence.catalogue = None;
         context.emit(Event::Phase { name: "more orders".into() });
         let best = self.best.as_ref().map(|plan| plan.placement.clone());
         let given = std::mem::replace(&mut context.warm_start, best);

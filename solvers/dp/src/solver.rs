@@ -38,7 +38,7 @@ const WALK_STEPS: u64 = 50_000;
 /// Supersets that the first run may examine before lower caps are tried: a few tenths of a second.
 const FIRST_RUN_STEPS: u64 = 3_000_000;
 /// Supersets that a scan may examine before bounds are tried, in a fraction of the time per superset.
-const SHORT_SCAN_STEPS: u64 = 8_000_000;
+const SHORT_SCAN_STEPS: u64 = 2_000_000;
 /// Supersets that a scan may examine after that: a few seconds.
 const SCAN_STEPS: u64 = 60_000_000;
 /// Caps as fractions of the gap between lower bound and value, used if the first run took too long, and with uplinks.

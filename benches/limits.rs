@@ -143,7 +143,7 @@ fn main() -> ExitCode {
 
 /// A graph of about a number of operators.
 type MakeGraph = fn(usize, &mut dyn Rng) -> GraphDocument;
-/// A cluster for graphs of any size, whose parameters have about so many bytes.
+/// A cluster for a graph, from the bytes of its parameters.
 type MakeCluster = fn(f64) -> ClusterDocument;
 
 /// Solves a case and prints its row. Returns its overrun in seconds, and whether it has a plan or a bound.

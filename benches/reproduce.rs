@@ -2,8 +2,8 @@
 //!
 //! | table | page | budget |
 //! | --- | --- | --- |
-//! | joint plans | `docs/solvers.md` | exact: the same plans |
-//! | makespan of training steps on 2 devices | `docs/solvers.md` | `auto` for 30 s instead of 60 s |
+//! | joint plans | `docs/measurements.md` | exact: the same plans |
+//! | makespan of training steps on 2 devices | `docs/measurements.md` | `auto` for 30 s instead of 60 s |
 //! | well-known models on four A100 | `docs/models.md` | the same plans |
 //! | five small models on 2 P100 | `docs/learned-systems.md` | rules and list scheduling as they are, searches for 5 s instead of 30 s |
 //!
@@ -131,7 +131,7 @@ impl Tables {
     }
 
     fn joint(&mut self) {
-        for cells in table("solvers.md", "| model | devices | iteration |") {
+        for cells in table("measurements.md", "| model | devices | iteration |") {
             let (model, devices) = (&cells[0], &cells[1]);
             let (family, variant) = model.split_once(' ').expect("a family and a variant");
             let sequence = if family == "llama" { " --sequence 8192" } else { "" };
@@ -141,7 +141,7 @@ impl Tables {
                 "--cluster {devices} --parallel tp,dp,pp,ep,zero,recompute --global-batch 2048 --time-limit {LONG}"
             );
             let here = self.plan(&self.workload(&words), &options);
-            self.row("solvers.md", &format!("{model} on {devices}"), here, figure(&cells[2]), SAME);
+            self.row("measurements.md", &format!("{model} on {devices}"), here, figure(&cells[2]), SAME);
         }
     }
 
@@ -158,14 +158,14 @@ impl Tables {
             ("Transformer-XL", "transformer-xl --batch 16"),
             ("WaveNet", "wavenet --batch 8"),
         ];
-        for cells in table("solvers.md", "| step (`make bench-makespan`) |") {
+        for cells in table("measurements.md", "| step (`make bench-makespan`) |") {
             let words = models.iter().find(|model| model.0 == cells[0]).expect("a model of the suite").1;
             let model = self.workload(&format!("{words} --training"));
             let options = format!(
                 "--cluster 2xv100-32gb:fp32@nvlink --objective makespan --time-limit {HALF} --threads 2"
             );
             let here = self.plan(&model, &options).map(|seconds| 1e3 * seconds);
-            self.row("solvers.md", &format!("{}, 2 devices", cells[0]), here, figure(&cells[1]), SEARCHED);
+            self.row("measurements.md", &format!("{}, 2 devices", cells[0]), here, figure(&cells[1]), SEARCHED);
         }
     }
 

@@ -100,7 +100,7 @@ const PARTS: &[(&str, &[&str])] = &[
             "ARCHITECTURE.md",
         ],
     ),
-    ("Tables", &["docs/solvers.md", "docs/models.md", "docs/runtimes.md"]),
+    ("Tables", &["docs/solvers.md", "docs/measurements.md", "docs/models.md", "docs/runtimes.md"]),
     (
         "Project",
         &[

@@ -90,7 +90,7 @@ struct Row {
     /// Value by the roofline, and by the closed forms, divided by that of the tables.
     roofline: f64,
     forms: f64,
-    /// Slowdown of the plans made with them.
+    /// Slowdown of the plans made with the roofline, and with the closed forms.
     loss_of_roofline: f64,
     loss_of_forms: f64,
 }

@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 /// Largest relative difference of figures that are computed in the same way; pages show four digits or more.
 const SAME: f64 = 0.001;
-/// The same where the page shows three digits after the point of a stage as short as 0.172 ms.
+/// Largest relative difference where the page shows three digits after the point of a stage as short as 0.172 ms.
 const ROUNDED: f64 = 0.004;
 /// Largest relative difference of searches that run for a shorter time.
 const SEARCHED: f64 = 0.08;
@@ -165,7 +165,13 @@ impl Tables {
                 "--cluster 2xv100-32gb:fp32@nvlink --objective makespan --time-limit {HALF} --threads 2"
             );
             let here = self.plan(&model, &options).map(|seconds| 1e3 * seconds);
-            self.row("measurements.md", &format!("{}, 2 devices", cells[0]), here, figure(&cells[1]), SEARCHED);
+            self.row(
+                "measurements.md",
+                &format!("{}, 2 devices", cells[0]),
+                here,
+                figure(&cells[1]),
+                SEARCHED,
+            );
         }
     }
 

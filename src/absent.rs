@@ -9,7 +9,7 @@ use stagewright_core::solver::{Context, Solution, SolveError, Solver};
 pub(crate) struct Absent {
     /// Name of the solver.
     pub(crate) name: &'static str,
-    /// What it does not support, and the feature that it needs.
+    /// What the solver does not support, and the feature that it needs.
     pub(crate) why: &'static str,
 }
 

@@ -23,7 +23,7 @@ pub struct Failure {
     code: String,
     cause: String,
     place: Option<String>,
-    /// Its lines.
+    /// Lines of the help.
     help: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ impl Failure {
         Failure { code: code.into(), cause: cause.into(), place: None, help: Vec::new() }
     }
 
-    /// What went wrong, alone.
+    /// The cause alone, without code, place and help.
     pub fn cause(&self) -> &str {
         &self.cause
     }
@@ -43,7 +43,7 @@ impl Failure {
         &self.code
     }
 
-    /// Where it is, if that is known.
+    /// Place of the error, if it is known.
     pub fn place(&self) -> Option<&str> {
         self.place.as_deref()
     }
@@ -111,7 +111,7 @@ impl From<WorkloadError> for Failure {
     }
 }
 
-/// Over several lines, of which what is in an input makes none.
+/// Displays the error over several lines; text from an input adds no lines.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error[{}]: {}", self.code, visible(&self.cause))?;

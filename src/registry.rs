@@ -43,7 +43,7 @@ pub enum Role {
 pub struct Entry {
     /// The solver.
     pub solver: &'static dyn Solver,
-    /// Its purpose.
+    /// Purpose of the solver.
     pub role: Role,
 }
 

@@ -153,7 +153,8 @@ pub fn solve(problem: &Problem, options: &Options) -> Result<Solution, Error> {
 /// Solves a problem with an observer, which receives plans and bounds as they are found and may end the solve.
 ///
 /// # Errors
-/// As for [`solve`].
+/// An objective that the solver, or without one every solver, does not support; a defect of a solver. Infeasibility and
+/// limits are statuses of the solution.
 pub fn solve_observed(
     problem: &Problem,
     options: &Options,

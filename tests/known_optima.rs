@@ -19,7 +19,7 @@ fn drawn(number: u64, tasks: usize) -> KnownOptimum {
     rgpos(number, tasks, 2 + number as u32 % 3, RATIOS_OF_COMMUNICATION[number as usize / 3 % 3])
 }
 
-/// The same graph without contention and with ports.
+/// The graph of a known optimum without contention and with ports.
 fn executions(known: KnownOptimum) -> [(KnownOptimum, Problem); 2] {
     let free = known.problem();
     [(known.clone(), free), known.for_ports()]

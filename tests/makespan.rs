@@ -99,7 +99,7 @@ fn evaluation_and_checker_agree_on_random_steps() {
     assert!(seen.iter().all(|&count| count > 300), "{seen:?}");
 }
 
-/// The same problem without contention, with the readers of each tensor in random order.
+/// The problem without contention, with the readers of each tensor in random order.
 fn without_contention(problem: &Problem, number: u64) -> Problem {
     let mut rng = seed::stream(0x57EB, number);
     let mut graph = problem.graph().document().clone();

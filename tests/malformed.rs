@@ -132,7 +132,7 @@ fn every_file_is_in_the_index() {
     assert_eq!(found, listed);
 }
 
-/// These inputs are too long to keep as files.
+/// Deeply nested inputs are too long to keep as files.
 #[test]
 fn depth_bombs_are_errors_and_no_crash() {
     let deep = 100_000;

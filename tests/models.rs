@@ -96,8 +96,8 @@ fn parameters_and_flop_are_those_of_the_framework() {
 const WRITE: &str = "STAGEWRIGHT_WRITE_MODELS";
 /// Smallest ratio of the bound of free splits to the value of a contiguous plan.
 const SHARE: f64 = 0.9;
-/// Models below it: two layers of experts on four devices, each layer with a product of 72% of a device's
-/// load; and a model of 172 microseconds, whose transfers take 15% of that.
+/// Models below `SHARE`: two layers of experts on four devices, each layer with a product of 72% of a device's load;
+/// and a model of 172 microseconds, whose transfers take 15% of that.
 const SHORT: [&str; 2] = ["mixtral-2l.json.gz", "resnet-50-qdq.onnx.gz"];
 /// While a device waits for its decoder layers, the step projects the keys and values of their
 /// cross-attentions.

@@ -24,7 +24,7 @@ use stagewright_core::tolerance;
 use stagewright_verify::check;
 
 const QUICK: LabelEffort = LabelEffort::Seconds(0.04);
-/// The same on every machine.
+/// An effort that gives the same labels on every machine.
 const COUNTED: LabelEffort = LabelEffort::Simulations(400);
 
 fn recipe(seed: u64, operators: [usize; 2]) -> Recipe {

@@ -87,7 +87,7 @@ fn set_aside(plan: &mut PlanDocument) -> bool {
     is_claimed
 }
 
-/// `claimed` is the objective that the plan's own claims are for, where they were set aside.
+/// The report as text; `claimed` is the objective that the plan's own claims are for, where they were set aside.
 fn text(
     plan: &PlanDocument,
     report: &Report,

@@ -107,13 +107,13 @@ pub(crate) fn refuse_other_build(asked: &str, own: &str) -> Result<()> {
 /// A task for a node.
 #[derive(Debug, Serialize)]
 pub(crate) struct Task<Q> {
-    /// Identifies its reply.
+    /// Number of the task, which identifies its reply.
     pub(crate) id: usize,
     /// Name on the dashboard and in errors.
     pub(crate) label: String,
-    /// Number of cores that it occupies.
+    /// Number of cores that the task occupies.
     pub(crate) cpus: usize,
-    /// Memory in bytes that it occupies; `None` means that Ray does not account for it.
+    /// Memory in bytes that the task occupies; `None` means that Ray does not account for it.
     pub(crate) memory: Option<u64>,
     /// What [`serve`] reads on the node.
     pub(crate) request: Q,

@@ -34,9 +34,9 @@ pub(crate) fn at_most_one_standard(paths: &[Option<&Path>]) -> Result<()> {
 /// Where the files of a command go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outputs {
-    /// To files alone: the result is printed beside them.
+    /// Files alone are written: the result is printed beside them.
     Files,
-    /// One to standard output, in place of the result.
+    /// One file goes to standard output, in place of the result.
     Standard,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Given {
 /// One `--plan`: `[MODEL:][NAME=]FILE`.
 #[derive(Debug)]
 struct Plan {
-    /// The only model that it is for; `None` means any.
+    /// The only model that the plan is for; `None` means any.
     model: Option<String>,
     name: String,
     path: String,
@@ -63,7 +63,7 @@ impl Given {
         Ok(Given { plans: typed.iter().map(plan).collect::<Result<_, _>>()? })
     }
 
-    /// The same plans, with paths that `to` resolves; `None` leaves a plan out.
+    /// The plans with paths that `to` resolves; `None` leaves a plan out.
     pub(crate) fn resolved(self, to: impl Fn(&str) -> Option<PathBuf>) -> Given {
         let plans = self.plans.into_iter().filter_map(|plan| {
             let path = to(&plan.path)?.display().to_string();
@@ -141,7 +141,7 @@ pub(crate) struct Files<'a> {
 struct PlanOfModel<'a> {
     plan: &'a Plan,
     input: Input,
-    /// The import options stored in it.
+    /// The import options stored in the plan.
     options: Option<ModelOptionsDocument>,
 }
 
@@ -184,13 +184,13 @@ impl Files<'_> {
 }
 
 impl Plan {
-    /// Whether its path has a placeholder for the model's name.
+    /// Whether the path of the plan has a placeholder for the model's name.
     fn is_pattern(&self) -> bool {
         self.path.contains(MODEL)
     }
 
-    /// Its file for a model. A placeholder in the path stands for the model's name or, if there is no such file, for
-    /// the longest part of it after an underscore that gives one; `None` if no such file exists.
+    /// The file of the plan for a model. A placeholder in the path stands for the model's name or, if there is no such
+    /// file, for the longest part of it after an underscore that gives one; `None` if no such file exists.
     fn file(&self, model: &str) -> Option<PathBuf> {
         if !self.is_pattern() {
             return Some(self.path.clone().into());

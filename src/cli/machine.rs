@@ -102,7 +102,7 @@ pub(crate) struct Model {
     pub(crate) label: String,
     /// The model with its weights.
     pub(crate) whole: Whole,
-    /// Its graph.
+    /// Graph of the model, as imported.
     pub(crate) imported: Imported,
 }
 

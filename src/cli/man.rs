@@ -38,7 +38,7 @@ fn page(command: Command) -> Result<(String, String)> {
     Ok((page.get_filename(), String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// The same in Markdown.
+/// The file name and text of a command's page in Markdown.
 fn markdown_page(command: Command) -> Result<(String, String)> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     Ok((format!("{name}.md"), markdown::page(&command)))

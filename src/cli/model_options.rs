@@ -112,7 +112,8 @@ impl ModelOptions {
         ModelOptions::with_costs(arguments, reserve, &[], kept)
     }
 
-    /// The same with files of measurements.
+    /// Merges the options of the command line, with files of measurements, over those of a plan. A note reports each
+    /// difference.
     pub(crate) fn with_costs(
         arguments: &ImportArguments,
         reserve: Option<&str>,

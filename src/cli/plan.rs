@@ -161,7 +161,7 @@ fn start_plan(path: &Path, documents: &Documents) -> Result<(String, PlanDocumen
     Ok((label, plan))
 }
 
-/// Its placement, carried over if it is of another model.
+/// The placement of the plan of `--start`, carried over if it is of another model.
 fn start_placement(label: &str, plan: &PlanDocument, problem: &Problem) -> Result<Placement> {
     let found = sibling::start(problem, plan).map_err(|error| CliError::placement(label, &error))?;
     let notes = found.notes(problem);

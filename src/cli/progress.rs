@@ -28,7 +28,7 @@ impl Progress {
         Progress::with_format(verbose, seconds)
     }
 
-    /// Of values that are not seconds.
+    /// An observer of values that are not seconds, which `format` displays.
     pub(crate) fn with_format(verbose: bool, format: fn(f64) -> String) -> Self {
         let bar = (!verbose && io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new_spinner();

@@ -71,7 +71,7 @@ pub(crate) struct Solving {
 pub(crate) struct Chosen {
     /// The solver.
     pub(crate) solver: Arc<dyn Solver>,
-    /// Its name, with the rule of `auto` that chose it.
+    /// Name of the solver, with the rule of `auto` that chose it.
     pub(crate) label: String,
 }
 

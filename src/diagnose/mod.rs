@@ -46,13 +46,13 @@ pub struct DiagnosisEffort {
 pub enum Finding {
     /// No device of the cluster may run some operators.
     NowhereToRun {
-        /// The first few of them.
+        /// The first few operators that no device may run.
         operators: Vec<String>,
-        /// Their number.
+        /// Number of operators that no device may run.
         count: usize,
-        /// Classes that have a time for the first of them, regardless of pins.
+        /// Classes that have a time for the first of the operators, regardless of pins.
         timed_on: Vec<String>,
-        /// Whether a pin excludes devices for the first of them.
+        /// Whether a pin excludes devices for the first of the operators.
         pinned: bool,
     },
     /// Operators that must share a device have no device that may run all of them.
@@ -64,9 +64,9 @@ pub enum Finding {
     UnitTooLarge {
         /// Description of the unit, for display.
         unit: String,
-        /// Bytes it needs.
+        /// Bytes that the unit needs.
         bytes: f64,
-        /// Bytes of the largest device that may run it.
+        /// Bytes of the largest device that may run the unit.
         limit: f64,
         /// The kind of that device.
         kind: String,

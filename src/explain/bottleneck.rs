@@ -7,19 +7,19 @@ use serde::Serialize;
 pub struct Bottleneck {
     /// Name of the resource: `device acc3`, `uplink of group rack0`, `critical path`.
     pub resource: String,
-    /// Its time in seconds.
+    /// Time of the bottleneck in seconds.
     pub seconds: f64,
     /// Breakdown of the time. Compute and communication combine as in the objective: by their sum, or by the maximum
     /// if they overlap; the synchronisation of gradients is added to that.
     pub parts: Vec<Part>,
-    /// Its longest items, in descending order.
+    /// Longest items of the bottleneck, in descending order.
     pub items: Vec<Item>,
 }
 
 /// A share of a bottleneck.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Part {
-    /// `compute`, `sent`, `received` and the like.
+    /// Name of the share: `compute`, `sent`, `received` and the like.
     pub name: &'static str,
     /// Seconds.
     pub seconds: f64,
@@ -28,11 +28,11 @@ pub struct Part {
 /// An operator or a tensor in a bottleneck.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Item {
-    /// Its name.
+    /// Name of the operator or tensor.
     pub name: String,
-    /// Its role, and its source or destination.
+    /// Role of the operator or tensor, and its source or destination.
     pub role: String,
-    /// Its seconds of the bottleneck.
+    /// Seconds that the operator or tensor takes of the bottleneck.
     pub seconds: f64,
 }
 

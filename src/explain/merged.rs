@@ -20,14 +20,14 @@ const MUCH: f64 = 0.2;
 /// A unit with much of the work.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Merged {
-    /// Its colocation group; the one with the most work if there are several.
+    /// Colocation group of the unit; the one with the most work if there are several.
     pub group: String,
-    /// Number of its colocation groups and of operators without one; in a contiguous split these are on a cycle of its
-    /// order.
+    /// Number of colocation groups of the unit, and of its operators without one; in a contiguous split these are on a
+    /// cycle of its order.
     pub groups: usize,
-    /// Number of its operators.
+    /// Number of operators of the unit.
     pub operators: usize,
-    /// Its share of the work of all operators, each on the fastest class of devices.
+    /// Share of the unit in the work of all operators, each on the fastest class of devices.
     pub share: f64,
     /// Lower bound on the value in seconds, from this unit alone.
     pub bound_s: f64,

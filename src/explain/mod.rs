@@ -60,10 +60,10 @@ pub struct Explanation {
 pub struct Slack {
     /// The device.
     pub device: String,
-    /// Seconds for which it is busy.
+    /// Seconds for which the device is busy.
     pub load_s: f64,
-    /// Seconds from its load to the value (of both passes, if they are scored separately), or under a schedule to the
-    /// slowest stage or uplink. For a step or a sample, its idle seconds.
+    /// Seconds from the load of the device to the value (of both passes, if they are scored separately), or under a
+    /// schedule to the slowest stage or uplink. For a step or a sample, its idle seconds.
     pub slack_s: f64,
     /// Bytes in use.
     pub memory_bytes: f64,
@@ -86,7 +86,7 @@ pub enum Tight {
     Devices {
         /// The kind.
         kind: String,
-        /// Their number.
+        /// Number of devices of the kind.
         count: u32,
     },
     /// An accelerator has the maximum number of calls.

@@ -17,13 +17,14 @@ const GAIN: f64 = 1.001;
 /// What makes a step longer than its work on all devices and than its longest path.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Serial {
-    /// Lower bound on the step in seconds, from these operators and the work that is confined to the rest of it.
+    /// Lower bound on the step in seconds, from the operators that run one after another and the work that is confined
+    /// to the rest of it.
     pub bound_s: f64,
     /// Seconds of the operators, which run one after another.
     pub serial_s: f64,
     /// Number of the operators.
     pub operators: usize,
-    /// The longest of them, the longest first.
+    /// Names of the longest operators, the longest first.
     pub longest: Vec<String>,
 }
 
@@ -64,7 +65,7 @@ impl Serial {
         })
     }
 
-    /// A sentence about it.
+    /// A sentence about the operators and the bound from them.
     pub fn text(&self) -> String {
         let names: Vec<String> = self.longest.iter().map(|it| name(it)).collect();
         let others = match self.operators - names.len() {

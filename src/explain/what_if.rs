@@ -28,7 +28,7 @@ pub struct WhatIfEffort {
     pub gap: f64,
     /// Seed.
     pub seed: u64,
-    /// Flag that ends it early.
+    /// Flag that ends the solves early.
     pub interrupt: Arc<AtomicBool>,
 }
 

@@ -75,7 +75,7 @@ pub(crate) static HDP_UNTRAINED: Learned =
 /// The learned systems of the literature, as baselines.
 pub static SYSTEMS: [&Learned; 4] = [&GDP, &PLACETO, &HSDAG, &HDP];
 
-/// The same systems without learning, as a baseline.
+/// The learned systems of the literature without learning, as a baseline.
 pub static UNTRAINED_SYSTEMS: [&Learned; 4] =
     [&GDP_UNTRAINED, &PLACETO_UNTRAINED, &HSDAG_UNTRAINED, &HDP_UNTRAINED];
 

@@ -13,7 +13,7 @@ use crate::registry::{Role, SOLVERS, supporting};
 pub struct Choice {
     /// The solver.
     pub solver: &'static dyn Solver,
-    /// The rule that chose it, for display.
+    /// The rule that chose the solver, for display.
     pub rule: &'static str,
 }
 
@@ -23,7 +23,7 @@ pub struct Choice {
 pub struct NoSolver {
     /// The objective, for display.
     pub what: String,
-    /// Baselines that support it and can be requested by name.
+    /// Baselines that support the objective and can be requested by name.
     pub supporting: Vec<&'static str>,
 }
 

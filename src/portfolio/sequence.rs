@@ -20,7 +20,7 @@ use crate::integer::{BNP_AFTER_SEARCH, LNS, MILP};
 
 /// A sequence of solvers with a common budget; returns the best plan and the best bound of all.
 pub(super) struct Portfolio {
-    /// The kind of objective that it is for.
+    /// The kind of objective that the portfolio is for.
     kind: ObjectiveKind,
     summary: &'static str,
     /// The plan to start from, within a share of the time.

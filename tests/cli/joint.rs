@@ -223,8 +223,9 @@ fn a_degree_that_divides_nothing_is_named() {
     }
 }
 
-/// Of a graph without colocations: forward operators of 6127666 and 796671 bytes, of which a device has an eighth, backward
-/// operators, and updates that no device shares but the two copies. `docs/joint.md` has all that is counted here.
+/// The plan of a graph without colocations has forward operators of 6127666 and 796671 bytes, of which a device has an
+/// eighth, backward operators, and updates that no device shares but the two copies. `docs/joint.md` has all that is
+/// counted here.
 #[test]
 fn a_graph_without_colocations_takes_what_the_page_says() {
     let Some(shared) = std::env::var_os("STAGEWRIGHT_SHARED") else {

@@ -80,9 +80,9 @@ impl Case {
 
 /// Something that a plan can hold.
 struct Feature {
-    /// In the words of the table.
+    /// Name of the feature in the words of the table.
     name: &'static str,
-    /// What a note on it contains, in one of these forms.
+    /// What a note on the feature contains, in one of these forms.
     named: &'static [&'static str],
     /// Whether the plan is one of a training step.
     trains: bool,

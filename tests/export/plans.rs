@@ -52,7 +52,7 @@ pub(crate) fn operator(name: &str, layer: Option<&str>) -> OperatorDocument {
     OperatorDocument { layer: layer.map(str::to_owned), ..OperatorDocument::named(name) }
 }
 
-/// Like [`operator`], for another pass.
+/// An operator of a given pass in a layer.
 pub(crate) fn of_pass(name: &str, layer: Option<&str>, pass: Pass) -> OperatorDocument {
     OperatorDocument { pass, ..operator(name, layer) }
 }

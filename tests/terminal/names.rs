@@ -11,15 +11,15 @@ use super::run;
 /// Escapes, ends of lines, a mark that turns the direction of writing, one without width, and markup.
 const NAME: &str = "a\u{1b}[31m\nINJECTED\u{202e}\u{200b}\r\u{9b}0m<b>|`x";
 
-/// As it is shown.
+/// `NAME` as the program shows it.
 const SHOWN: &str = r"a\u{1b}[31m\nINJECTED\u{202e}\u{200b}\r\u{9b}0m<b>|`x";
 
 fn named(what: &str) -> String {
     format!("{NAME}{what}")
 }
 
-/// A chain of four operators on two devices, all of it named so; operators that share a name with those before have them on
-/// one device.
+/// A chain of four operators on two devices, all of it named with `NAME`; operators that share a name with those before
+/// have them on one device.
 fn model(seconds: f64, bytes: f64) -> Value {
     let operators: Vec<Value> = (0..4)
         .map(|at| {

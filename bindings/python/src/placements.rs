@@ -161,7 +161,7 @@ fn check_numbers(priorities: &[f64], columns: usize, first: usize) -> Result<(),
 /// One placement from a row.
 ///
 /// # Errors
-/// As for [`Rows::new`].
+/// An array of another shape or layout, an unknown device, or a priority that is not a number (Z001).
 pub(crate) fn single(
     problem: &Problem,
     devices: &PyReadonlyArray1<'_, u16>,

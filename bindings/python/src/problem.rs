@@ -44,7 +44,7 @@ pub(crate) struct Problem {
 /// What plans of a problem need of it.
 pub(crate) struct Shared {
     pub(crate) problem: problem::Problem,
-    /// The same for one step, whatever the objective.
+    /// The problem of one step, whatever the objective.
     pub(crate) step: problem::Problem,
     pub(crate) model: String,
     pub(crate) cluster: String,

@@ -48,9 +48,10 @@ pub enum Certificate {
 /// Prices of memory, and a value below which they hold; see [`bound::MemoryPrices`](crate::bound::MemoryPrices).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Limits {
-    /// By kind; `None`, or empty for all kinds, if its memory has no price.
+    /// Price of memory by kind; `None`, or empty for all kinds, if the memory has no price.
     pub memory: Vec<Option<MemoryPrice>>,
-    /// No class is where a value of at least this would follow; `None` to exclude nothing.
+    /// Value of the objective by which places are excluded: no class is on a kind where at least this value would
+    /// follow. `None` to exclude nothing.
     pub below: Option<f64>,
 }
 
@@ -64,7 +65,7 @@ pub struct MemoryPrice {
 }
 
 impl Certificate {
-    /// Converts it to a document.
+    /// Converts the certificate to a document.
     pub fn to_document(&self, problem: &Problem) -> CertificateDocument {
         let operator_name = |op: OpId| problem.graph().operator(op).name.clone();
         let kind_name = |kind: usize| problem.cluster().kind(kind).name.clone();

@@ -247,7 +247,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// The document it was built from.
+    /// The document that the cluster was built from.
     pub fn document(&self) -> &ClusterDocument {
         &self.document
     }

@@ -47,7 +47,7 @@ id! {
     pub UnitId;
     /// Index of a net.
     pub NetId;
-    /// Index of a parameter that several units share, among these.
+    /// Index of a shared parameter, among the parameters that several units share.
     pub SharedId;
 }
 
@@ -66,7 +66,7 @@ impl Net {
     /// Stands for the producer of the gradient of a shared parameter, which every holder sends and receives.
     pub const GRADIENT: UnitId = UnitId(u32::MAX);
 
-    /// Whether it is the gradient of a shared parameter.
+    /// Whether the net is the gradient of a shared parameter.
     #[inline]
     pub fn is_gradient(&self) -> bool {
         self.producer == Net::GRADIENT
@@ -152,7 +152,8 @@ impl Units {
         }
     }
 
-    /// As [`Units::with_fused`], but in the order of a contiguous split, whatever the problem's own rule.
+    /// Contracts a problem in the order of a contiguous split, whatever the problem's own rule; otherwise like
+    /// [`Units::with_fused`].
     pub fn contiguous(problem: &Problem, pairs: &[(ClassId, ClassId)]) -> Units {
         Units::of_classes(problem, order_of_classes(problem), pairs)
     }

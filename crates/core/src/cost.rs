@@ -37,7 +37,7 @@ pub enum CostError {
     NoLink {
         /// The kind.
         kind: String,
-        /// Its class.
+        /// Class of the kind.
         class: String,
         /// Index of the tensor.
         tensor: usize,
@@ -69,7 +69,7 @@ pub enum CostError {
     Underflow {
         /// What takes the time, and where.
         what: String,
-        /// Seconds that it takes.
+        /// The time in seconds.
         seconds: f64,
     },
 }

@@ -5,13 +5,13 @@ use std::ops::{Index, IndexMut};
 
 /// An index of its own type, so that it is not taken for another.
 pub trait Id: Copy + Eq + Ord + std::hash::Hash + std::fmt::Debug {
-    /// From an array index.
+    /// Converts from an array index.
     ///
     /// # Panics
     /// In debug builds, if the index exceeds the range of `u32`.
     fn new(index: usize) -> Self;
 
-    /// As an array index.
+    /// Converts to an array index.
     fn index(self) -> usize;
 
     /// The first `count` indices.
@@ -31,13 +31,13 @@ macro_rules! id {
 
         #[allow(dead_code, reason = "not every index needs every conversion")]
         impl $name {
-            /// From an array index.
+            /// Converts from an array index.
             #[inline]
             $visibility fn new(index: usize) -> Self {
                 <Self as $crate::ids::Id>::new(index)
             }
 
-            /// As an array index.
+            /// Converts to an array index.
             #[inline]
             $visibility fn index(self) -> usize {
                 self.0 as usize

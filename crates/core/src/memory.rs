@@ -73,7 +73,7 @@ struct Scratch {
     order: Keyed<u32, OpId>,
     /// Stamp and place in `touched`, valid if the stamp is that of the current call.
     seen_tensor: Keyed<TensorId, (u32, u32)>,
-    /// The tensors that the operators touch, in the order of their first pins here.
+    /// The tensors that the operators touch, in the order of their first pins on the device.
     touched: Keyed<u32, Range>,
     seen_parameter: Keyed<u32, u32>,
     /// Change of the live bytes at every position.
@@ -85,10 +85,10 @@ struct Scratch {
 #[derive(Debug, Clone, Copy)]
 struct Range {
     tensor: TensorId,
-    /// Positions of its first pin here, and of its last reader here.
+    /// Positions of the tensor's first pin on the device, and of its last reader there.
     first: u32,
     last: u32,
-    /// Whether a backward operator reads it here.
+    /// Whether a backward operator on the device reads the tensor.
     waits: bool,
 }
 

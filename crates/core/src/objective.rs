@@ -38,8 +38,8 @@ pub struct Throughput {
     pub schedule: Schedule,
     /// Microbatches per iteration; 1 without a schedule.
     pub microbatches: u32,
-    /// With a schedule, whether the value is still the largest load and the schedule determines only the memory. This
-    /// is the relaxation that [`Objective::bottleneck`] returns, not an option for users.
+    /// Whether the value is still the largest load under a schedule, which then determines only the memory. This is the
+    /// relaxation that [`Objective::bottleneck`] returns, not an option for users.
     pub is_bottleneck: bool,
     /// Maximum number of devices that one stage may be replicated on, at least 1. The replicas of a stage are in one
     /// pool: they are of one kind, and no pin distinguishes them (see [`crate::problem::Pool`]).
@@ -184,7 +184,7 @@ impl Objective {
     /// Reads the objective of a document, whose value and, unless it is the throughput, split rule are ignored.
     ///
     /// # Errors
-    /// As [`Objective::validate`], and rules that do not apply to the objective.
+    /// Counts of zero, rules that do not go together, and rules that do not apply to the objective.
     pub fn from_document(document: &ObjectiveDocument) -> Result<Objective, ObjectiveError> {
         let calls = document.calls.unwrap_or(1);
         let rules = Throughput {
@@ -257,7 +257,7 @@ impl Objective {
         }
     }
 
-    /// The same objective under another split rule, if it has one.
+    /// The objective under another split rule; unchanged if it has no split rule.
     #[must_use]
     pub fn with_split(self, split: Split) -> Objective {
         match self {
@@ -266,7 +266,7 @@ impl Objective {
         }
     }
 
-    /// Which value it minimises.
+    /// Which value the objective minimises.
     pub fn kind(&self) -> ObjectiveKind {
         match self {
             Objective::Throughput(_) => ObjectiveKind::Throughput,
@@ -285,7 +285,7 @@ impl Objective {
         }
     }
 
-    /// The maximum number of calls per accelerator: 1 unless it is the latency.
+    /// The maximum number of calls per accelerator: 1 unless the objective is the latency.
     pub fn calls(&self) -> u32 {
         match self {
             Objective::Latency { calls } => *calls,

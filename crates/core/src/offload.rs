@@ -32,9 +32,9 @@ pub struct Offload<'p> {
 /// Location of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Site {
-    /// A host of this pool.
+    /// A host, by its pool.
     Host(u32),
-    /// This call.
+    /// A call, by its number.
     Call(u32),
 }
 
@@ -50,18 +50,18 @@ pub struct Call {
 /// Seconds of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CallSums {
-    /// Compute time of its operators.
+    /// Compute time of the call's operators.
     pub compute: f64,
-    /// Transfer time of its outputs.
+    /// Transfer time of the call's outputs.
     pub sent: f64,
-    /// Transfer time of its inputs.
+    /// Transfer time of the call's inputs.
     pub received: f64,
-    /// Time until it starts.
+    /// Time until the call starts.
     pub start: f64,
 }
 
 impl CallSums {
-    /// Seconds from its start to its end.
+    /// Seconds from the start of the call to its end.
     pub fn load(&self) -> f64 {
         self.compute + self.received + self.sent
     }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 /// A step that no limit interrupts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Step {
-    /// From operators to units, before a search.
+    /// The contraction of operators to units, before a search.
     Contraction,
-    /// Of a plan, after it.
+    /// The evaluation of a plan, after a search.
     Evaluation,
 }
 
@@ -26,7 +26,7 @@ impl Overhead {
         result
     }
 
-    /// The time of one step of each.
+    /// The time of one step of each kind.
     pub(crate) fn total(&self) -> Duration {
         let nanoseconds = self.0.iter().map(|last| last.load(Ordering::Relaxed));
         Duration::from_nanos(nanoseconds.fold(0, u64::saturating_add))

@@ -34,9 +34,9 @@ enum Order {
 pub struct StageAssignment {
     /// The pool whose next free devices run the stage.
     pub pool: usize,
-    /// Number of devices that run it.
+    /// Number of devices that run the stage.
     pub replicas: u32,
-    /// Its units.
+    /// Units of the stage.
     pub units: Vec<UnitId>,
 }
 
@@ -133,7 +133,7 @@ impl Placement {
         self.device_of[op.index()]
     }
 
-    /// Whether it assigns operators to calls.
+    /// Whether the placement assigns operators to calls.
     pub fn has_calls(&self) -> bool {
         matches!(self.order, Order::Calls(_))
     }

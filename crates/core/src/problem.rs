@@ -110,11 +110,11 @@ impl ProblemError {
 /// is pinned to one device runs on that device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pool {
-    /// Their kind.
+    /// Kind of the devices.
     pub kind: usize,
     /// The devices, by index; at least one.
     pub devices: Vec<DeviceId>,
-    /// Whether they are hosts, which pay nothing for communication.
+    /// Whether the devices are hosts, which pay nothing for communication.
     pub host: bool,
     /// Bytes of one device that a plan may use, infinite if unlimited; see [`memory::usable`].
     pub memory: f64,
@@ -122,7 +122,7 @@ pub struct Pool {
     pub bandwidth: f64,
     /// Synchronisations of replicas per microbatch: one in version 1 and without a schedule, otherwise one an iteration.
     pub synchronisations: f64,
-    /// The group they belong to.
+    /// Group of the devices, if they are in one.
     pub group: Option<usize>,
 }
 
@@ -132,7 +132,7 @@ impl Pool {
         self.devices.len() as u32
     }
 
-    /// Seconds per microbatch in which replicas synchronise parameters of these bytes.
+    /// Seconds per microbatch in which replicas synchronise parameters of `parameter_bytes` bytes.
     #[inline]
     pub fn synchronisation(&self, parameter_bytes: f64, replicas: u32) -> f64 {
         self.synchronisations * synchronisation(parameter_bytes, replicas, self.bandwidth)
@@ -231,11 +231,11 @@ impl Problem {
         })
     }
 
-    /// The same problem under another objective, made at the first call: a second one shares what was derived from the
+    /// The problem under another objective, made at the first call: a second call shares what was derived from that
     /// problem since. Costs stay [scaled](Problem::scaled).
     ///
     /// # Errors
-    /// As for [`Problem::new`].
+    /// An invalid combination of inputs. A problem without a solution is not an error.
     pub fn with_objective(&self, objective: impl Into<Objective>) -> Result<Problem, ProblemError> {
         let objective = objective.into();
         if objective == self.objective {
@@ -270,16 +270,16 @@ impl Problem {
         })
     }
 
-    /// Another graph on the same cluster under the same objective.
+    /// The problem of another graph and its pins, on the same cluster under the same objective.
     ///
     /// # Errors
-    /// As for [`Problem::new`].
+    /// An invalid combination of inputs. A problem without a solution is not an error.
     pub(crate) fn with_graph(&self, graph: Graph, pins: PinsDocument) -> Result<Problem, ProblemError> {
         Problem::new(graph, self.cluster.clone(), self.objective, pins)
     }
 
-    /// The same problem with the colocation classes of some pairs of operators merged. The costs stay, also of gradients
-    /// that no longer have to be synchronised: it is for bounds, which do not count those.
+    /// The problem with the colocation classes of some pairs of operators merged. The costs stay, also of gradients
+    /// that no longer have to be synchronised: the result is for bounds, which do not count those.
     pub(crate) fn colocated(&self, pairs: impl IntoIterator<Item = [OpId; 2]>) -> Problem {
         let graph = Arc::new(self.graph.colocated(pairs));
         Problem {
@@ -290,8 +290,8 @@ impl Problem {
         }
     }
 
-    /// The same problem with every cost multiplied by its factor, which must be positive and finite. Memory stays.
-    /// Factors are asked for in a fixed order, in O((kinds + groups) · (operators + tensors)).
+    /// The problem with every cost multiplied by its factor, which must be positive and finite. Memory stays. Factors
+    /// are asked for in a fixed order, in O((kinds + groups) · (operators + tensors)).
     #[must_use]
     pub fn scaled(&self, mut factor: impl FnMut(Cost) -> f64) -> Problem {
         let before = self.scaling.as_deref().unwrap_or_default();
@@ -311,7 +311,7 @@ impl Problem {
         Problem { costs, pools, scaling: Some(scaling.into()), derived: Derived::default(), ..self.clone() }
     }
 
-    /// Whether its costs are not those of its documents.
+    /// Whether the costs of the problem are not those of its documents.
     pub(crate) fn is_scaled(&self) -> bool {
         self.scaling.is_some()
     }
@@ -321,7 +321,8 @@ impl Problem {
         self.derived.get(compute)
     }
 
-    /// A result that belongs to this problem as in [`Problem::derived`], but one that `stop` may have cut short is not kept.
+    /// A result that belongs to this problem, computed once, but not kept if `stop` may have cut it short; otherwise
+    /// like [`Problem::derived`].
     pub(crate) fn derived_before<T: Any + Send + Sync>(
         &self,
         compute: impl FnOnce() -> T,

@@ -31,10 +31,10 @@ pub trait Solver: Send + Sync {
     /// One-line description.
     fn summary(&self) -> &'static str;
 
-    /// The feature of an objective that it does not support, if any, for display.
+    /// The feature of an objective that the solver does not support, if any, for display.
     fn unsupported(&self, objective: &Objective) -> Option<&'static str>;
 
-    /// What it promises; by default that of a deterministic heuristic.
+    /// What the solver promises; by default that of a deterministic heuristic.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
@@ -71,13 +71,13 @@ impl<S: Solver + ?Sized> Solver for &S {
 /// What a solver promises.
 #[derive(Debug, Clone, Copy)]
 pub struct Capabilities {
-    /// Whether it can prove optimality.
+    /// Whether the solver can prove optimality.
     pub exact: bool,
-    /// Whether its result does not depend on the thread count.
+    /// Whether the result of the solver does not depend on the thread count.
     pub deterministic_across_threads: bool,
-    /// Whether it respects a limit on simulations, apart from a few initial schedules.
+    /// Whether the solver respects a limit on simulations, apart from a few initial schedules.
     pub counts_simulations: bool,
-    /// Whether it searches from a given plan ([`Context::warm_start`]).
+    /// Whether the solver searches from a given plan ([`Context::warm_start`]).
     pub starts_from_plan: bool,
 }
 
@@ -119,26 +119,26 @@ impl Default for Limits {
 pub enum Event {
     /// A phase begins.
     Phase {
-        /// Its name, for display.
+        /// Name of the phase, for display.
         name: String,
     },
     /// A better placement.
     Incumbent {
-        /// Its value.
+        /// Value of the placement.
         value: f64,
     },
     /// Number of simulations, reported by a solver that counts them before the results of these simulations.
     Simulations {
         /// Simulations since the solve began.
         done: u64,
-        /// Time of the last of them.
+        /// Time of the last simulation.
         at: Instant,
     },
     /// A better lower bound.
     Bound {
-        /// Its value.
+        /// Value of the bound.
         value: f64,
-        /// Its source.
+        /// Source of the bound.
         source: &'static str,
     },
     /// Progress of the phase.
@@ -389,7 +389,7 @@ pub struct Solution {
 pub struct Plan {
     /// The placement.
     pub placement: Placement,
-    /// Its evaluation.
+    /// Evaluation of the placement.
     pub evaluation: Evaluation,
 }
 
@@ -397,7 +397,7 @@ impl Plan {
     /// Evaluates a placement that must be feasible.
     ///
     /// # Errors
-    /// [`SolveError::Invariant`] if it is infeasible: a defect of the solver that made it.
+    /// [`SolveError::Invariant`] if the placement is infeasible: a defect of the solver that made it.
     pub fn new(problem: &Problem, placement: Placement) -> Result<Plan, SolveError> {
         Plan::try_new(problem, placement).map_err(|broken| SolveError::infeasible(&broken))
     }
@@ -414,15 +414,15 @@ impl Plan {
         }
     }
 
-    /// Its value.
+    /// Value of the plan.
     pub fn value(&self) -> f64 {
         self.evaluation.value
     }
 
-    /// Checks that it does not refute a bound.
+    /// Checks that the plan does not refute a bound.
     ///
     /// # Errors
-    /// [`SolveError::Invariant`] if it is below the bound.
+    /// [`SolveError::Invariant`] if the value of the plan is below the bound.
     pub fn check_bound(&self, bound: &LowerBound) -> Result<(), SolveError> {
         let (bound, value) = (bound.value, self.value());
         match bound > value * (1.0 + tolerance::VALUE_RELATIVE) {

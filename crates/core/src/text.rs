@@ -18,7 +18,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     escaped(text, is_hidden)
 }
 
-/// As [`visible`] does, but for the ends of lines.
+/// A text in which every character is seen: like [`visible`], but line feeds stay as they are.
 pub fn visible_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |character| character != '\n' && is_hidden(character))
 }

@@ -62,9 +62,9 @@ pub enum Off {
 /// A listed scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
-    /// What is off.
+    /// What is off in the scenario.
     pub off: Off,
-    /// The factor by which its costs are off.
+    /// The factor by which the costs of what is off are multiplied.
     pub factor: f64,
     /// Weight of the value in this scenario.
     pub weight: f64,
@@ -94,7 +94,7 @@ impl Scenario {
 pub enum Scenarios {
     /// Every scenario in which at most a budget of sources is off.
     Budgeted(Uncertainty),
-    /// These, each with a weight.
+    /// The listed scenarios, each with a weight.
     Listed(Vec<Scenario>),
 }
 
@@ -180,13 +180,13 @@ impl Sources {
 pub struct Exposed<'a> {
     /// Sums of the stage.
     pub sums: &'a PassSums,
-    /// Its compute by source, without the links.
+    /// Compute seconds of the stage by source, without the links.
     pub kinds: &'a [f64],
-    /// Kind of its devices.
+    /// Kind of the stage's devices.
     pub device_kind: usize,
-    /// Devices that share it.
+    /// Devices that share the stage.
     pub replicas: u32,
-    /// Seconds in which these synchronise.
+    /// Seconds in which the replicas synchronise.
     pub synchronisation: f64,
 }
 
@@ -316,9 +316,9 @@ impl Exposed<'_> {
 /// When the worst case occurs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum When {
-    /// When these sources are off, ascending, at most as many as the budget.
+    /// When the given sources are off, ascending, at most as many as the budget.
     Sources(Vec<SourceId>),
-    /// In this scenario of the list.
+    /// In one of the listed scenarios, by its index.
     Scenario(usize),
 }
 
@@ -327,7 +327,7 @@ pub enum When {
 pub struct WorstCase {
     /// The value in seconds, or the weighted value.
     pub value: f64,
-    /// When it occurs.
+    /// When the worst case occurs.
     pub when: When,
 }
 

@@ -80,21 +80,21 @@ pub struct Accuracy {
     pub class: String,
     /// The kernel.
     pub kernel: KernelKind,
-    /// Precision of its operands.
+    /// Precision of the kernel's operands.
     pub precision: Precision,
     /// Number of rows of the table.
     pub rows: usize,
-    /// One row left out at a time.
+    /// Errors with one row left out at a time.
     pub left_out_row: Option<Summary>,
-    /// A size left out at a time, by dimension.
+    /// Errors with a size left out at a time, by dimension.
     pub left_out_size: BTreeMap<&'static str, Summary>,
-    /// A fifth of the sizes along every dimension left out at once.
+    /// Errors with a fifth of the sizes along every dimension left out at once.
     pub held_out: Option<Summary>,
-    /// The fit, to the rows that it was fitted to.
+    /// Errors of the fit, on the rows that it was fitted to.
     pub fit: Option<Summary>,
-    /// The fits of the other classes.
+    /// Errors of the fits of the other classes.
     pub left_out_class: Option<Summary>,
-    /// The roofline of the class, if it is known.
+    /// Errors of the roofline of the class, if it is known.
     pub roofline: Option<Summary>,
 }
 
@@ -109,11 +109,11 @@ pub struct LinkAccuracy {
     pub between_servers: bool,
     /// Number of rows.
     pub rows: usize,
-    /// One number of bytes left out at a time, without the smallest and the largest.
+    /// Errors with one number of bytes left out at a time, without the smallest and the largest.
     pub left_out_row: Option<Summary>,
-    /// One number of devices left out at a time, between two others.
+    /// Errors with one number of devices left out at a time, between two others.
     pub left_out_devices: Option<Summary>,
-    /// Latency and bandwidth alone.
+    /// Errors of latency and bandwidth alone.
     pub fit: Option<Summary>,
 }
 

@@ -17,7 +17,7 @@ use crate::table::{Row, Table};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// A measurement of exactly this.
+    /// A measurement of exactly the same operator, kernel or transfer.
     Measured,
     /// Interpolated between measurements of other sizes.
     Interpolated,
@@ -47,7 +47,7 @@ impl Source {
 pub struct Estimate {
     /// Seconds, finite and positive.
     pub seconds: f64,
-    /// Where they come from.
+    /// Where the seconds come from.
     pub source: Source,
 }
 
@@ -58,7 +58,7 @@ pub struct TableSummary {
     pub class: String,
     /// The kernel.
     pub kernel: KernelKind,
-    /// Precision of its operands.
+    /// Precision of the kernel's operands.
     pub precision: Precision,
     /// Number of rows, each of other dimensions.
     pub rows: usize,

@@ -60,7 +60,7 @@ impl LinkTable {
         &self.sizes
     }
 
-    /// The same without a number of devices.
+    /// The table without the measurements with `devices` devices.
     pub(crate) fn without(&self, devices: u32) -> LinkTable {
         let mut sizes = self.sizes.clone();
         sizes.remove(&devices);

@@ -103,7 +103,7 @@ pub(crate) struct Model {
 
 #[derive(Debug, Clone)]
 struct Group {
-    /// Logarithms of what distinguishes it.
+    /// Logarithms of what distinguishes the group.
     key: [f64; 2],
     residuals: Grid,
 }
@@ -128,7 +128,7 @@ impl Model {
         model
     }
 
-    /// The same fit and steps, with the residuals of other rows. O(n log n).
+    /// The model with the residuals of other rows; fit and steps stay the same. O(n log n).
     pub(crate) fn with_rows<'a>(&self, rows: impl Iterator<Item = &'a Row>) -> Model {
         Model { groups: self.grouped(rows), ..self.clone() }
     }

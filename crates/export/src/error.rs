@@ -24,7 +24,7 @@ const WHOLE_LAYERS: &str = "plan with --whole-layers, which keeps the operators 
 pub struct Sited {
     /// The operator.
     pub operator: String,
-    /// Its device.
+    /// Name of the operator's device.
     pub device: String,
     /// Path in the plan, such as `devices[1].ops[3]`.
     pub at: String,
@@ -59,9 +59,9 @@ pub enum ExportError {
     /// Some operators have no device.
     #[error("{count} operators of the model are not placed, the first is `{}`", shown(.first))]
     NotPlaced {
-        /// The first of them.
+        /// The first operator without a device.
         first: String,
-        /// Their number.
+        /// Number of operators without a device.
         count: usize,
     },
     /// An operator is on two devices, or twice on one.
@@ -82,7 +82,7 @@ pub enum ExportError {
         runtime: &'static str,
         /// The device.
         device: String,
-        /// Devices that run its stage.
+        /// Number of devices that run the device's stage.
         count: u32,
         /// Path in the plan.
         at: String,
@@ -94,7 +94,7 @@ pub enum ExportError {
         runtime: &'static str,
         /// The device.
         device: String,
-        /// Number of its calls.
+        /// Number of the device's calls.
         count: usize,
         /// Path in the plan.
         at: String,
@@ -115,7 +115,7 @@ pub enum ExportError {
         runtime: &'static str,
         /// The producer of the tensor.
         producer: Box<Sited>,
-        /// Its reader.
+        /// The operator that reads the tensor.
         reader: Box<Sited>,
     },
     /// A layer is on two devices.
@@ -126,9 +126,9 @@ pub enum ExportError {
     Cut {
         /// The layer or module.
         layer: String,
-        /// An operator on one side.
+        /// An operator of the layer or module on one device.
         left: Box<Sited>,
-        /// An operator on the other.
+        /// An operator of the layer or module on another device.
         right: Box<Sited>,
     },
     /// A backward or update operator is not on the device of its forward operator.
@@ -139,7 +139,7 @@ pub enum ExportError {
     Apart {
         /// The backward or update operator.
         operator: Box<Sited>,
-        /// Its forward operator.
+        /// Forward operator of the backward or update operator.
         forward: Box<Sited>,
     },
     /// A backward or update operator has no forward operator.
@@ -155,7 +155,7 @@ pub enum ExportError {
         module: String,
         /// The operator.
         operator: Sited,
-        /// Why it might run elsewhere.
+        /// Why the operator might run elsewhere.
         why: &'static str,
     },
     /// An operator belongs to no module.
@@ -177,7 +177,7 @@ pub enum ExportError {
     Misplaced {
         /// The operator.
         operator: Box<Sited>,
-        /// Its stage, counted from 1.
+        /// Stage of the operator, counted from 1.
         stage: usize,
         /// Number of stages.
         stages: usize,
@@ -222,9 +222,9 @@ pub enum ExportError {
         runtime: &'static str,
         /// The tensor.
         tensor: Box<str>,
-        /// The layer that produces it.
+        /// The layer that produces the tensor.
         producer: Box<str>,
-        /// The layer that reads it.
+        /// The layer that reads the tensor.
         layer: Box<str>,
         /// The previous layer.
         before: Box<str>,
@@ -243,7 +243,7 @@ pub enum ExportError {
         layer: String,
         /// The previous layer.
         before: String,
-        /// Its first operator.
+        /// The first operator of the layer.
         first: Box<Sited>,
     },
     /// The runtime cannot address a module by its name.
@@ -281,7 +281,7 @@ pub enum ExportError {
     Shared {
         /// The weight.
         weight: String,
-        /// The devices that hold it, for display.
+        /// The devices that hold the weight, for display.
         devices: String,
         /// The runtime's rule.
         rule: &'static str,

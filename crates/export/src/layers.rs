@@ -13,28 +13,28 @@ pub use stagewright_formats::layers::{Numbered, parts};
 /// A layer and its operators.
 #[derive(Debug)]
 pub struct Layer {
-    /// Its path.
+    /// Path of the layer.
     pub path: String,
-    /// Paths of the layers that run after it, if an operator represents several.
+    /// Paths of the layers that run after this one, if an operator represents several.
     pub further: Vec<String>,
-    /// Its position in a stack, if it has one.
+    /// Position of the layer in a stack, if it has one.
     pub number: Option<Numbered>,
-    /// Whether it runs in the kernel of another layer.
+    /// Whether the layer runs in the kernel of another layer.
     pub rides: bool,
-    /// Its operators, of all passes, in the order of [`Placed::operators`]; never empty.
+    /// Operators of the layer, of all passes, in the order of [`Placed::operators`]; never empty.
     pub operators: Vec<usize>,
 }
 
 impl Layer {
-    /// Its path and those of further layers, in execution order.
+    /// Paths of the layer and of further layers, in execution order.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.path).chain(&self.further).map(String::as_str)
     }
 
-    /// Its device.
+    /// Device of the layer.
     ///
     /// # Errors
-    /// If it is on several devices (E010).
+    /// If the layer is on several devices (E010).
     pub fn device(&self, placed: &Placed) -> Result<usize> {
         let first = &placed.operators[self.operators[0]];
         let elsewhere =

@@ -55,7 +55,7 @@ pub struct Target {
     pub name: &'static str,
     /// Description of the output, for display.
     pub summary: &'static str,
-    /// What it cannot express, in one line.
+    /// What the target cannot express, in one line.
     pub limits: &'static str,
     /// Writes the text of a plan with the notes on it, or returns the reason why it cannot.
     write: fn(&Placed) -> Result<Export>,
@@ -81,7 +81,7 @@ pub struct Export {
     pub text: String,
     /// Usage notes, for display.
     pub notes: Vec<String>,
-    /// Whether a runtime executes it, in its own order; false for drawings.
+    /// Whether a runtime executes the plan, in its own order; false for drawings.
     pub runs: bool,
 }
 

@@ -22,7 +22,7 @@ use stagewright_formats::layers::{Found, layers_of};
 #[derive(Debug)]
 pub struct Paths {
     modules: Vec<Vec<String>>,
-    /// For operators that a module above all layers computes itself, an operator of the layer they go with.
+    /// Maps each operator that a module above all layers computes itself to an operator of the layer that it goes with.
     beside: BTreeMap<usize, usize>,
     bare: Vec<bool>,
     /// The modules of what goes with the kernel of another layer.

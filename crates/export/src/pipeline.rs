@@ -30,7 +30,8 @@ impl Pipeline {
         Pipeline::replicated(placed, runtime)
     }
 
-    /// Like [`Pipeline::new`], for a runtime that supports stages of several devices.
+    /// The stages of the plan if it has them, else an order that the tensors of the model allow, for a runtime that
+    /// supports stages of several devices.
     ///
     /// # Errors
     /// If a device has several calls or there is no order (E008 and E009).

@@ -29,36 +29,37 @@ pub struct Placed<'a> {
 /// A device in use.
 #[derive(Debug)]
 pub struct Device<'a> {
-    /// Its entry in the plan.
+    /// Entry of the device in the plan.
     pub document: &'a DeviceDocument,
-    /// Whether it is a host.
+    /// Whether the device is a host.
     pub host: bool,
-    /// Index of its kind in the cluster, or among the kinds of the plan.
+    /// Index of the device's kind in the cluster, or among the kinds of the plan.
     kind: usize,
-    /// Its index in the plan.
+    /// Index of the device in the plan.
     at: usize,
 }
 
 /// An operator with its device.
 #[derive(Debug, Clone, Copy)]
 pub struct Operator<'a> {
-    /// Its name.
+    /// Name of the operator.
     pub name: &'a str,
-    /// Its device, an index into [`Placed::devices`].
+    /// Device of the operator, an index into [`Placed::devices`].
     pub device: usize,
-    /// Its entry in the model.
+    /// Entry of the operator in the model.
     pub document: Option<&'a OperatorDocument>,
-    /// Its index among the operators of the device.
+    /// Index of the operator among those of the device.
     at: usize,
 }
 
 impl Operator<'_> {
-    /// Whether it belongs to the forward pass. Without the model, all operators do.
+    /// Whether the operator belongs to the forward pass. Without the model, all operators do.
     pub fn is_forward(&self) -> bool {
         self.document.is_none_or(|document| document.pass == Pass::Forward)
     }
 
-    /// Whether it is known to have no kernel of its own: a view, or what runs in that of another operator.
+    /// Whether the operator is known to have no kernel of its own: a view, or what runs in the kernel of another
+    /// operator.
     pub fn is_free(&self) -> bool {
         self.document.is_some_and(|document| document.launches == Some(0.0))
     }

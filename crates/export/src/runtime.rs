@@ -54,15 +54,16 @@ pub(crate) struct Sharing {
 /// What becomes of a weight that several devices hold and training changes.
 #[derive(Debug)]
 pub(crate) enum Trained {
-    /// The runtime refuses such a weight, by this rule.
+    /// The runtime refuses weights that several devices hold, by this rule.
     Refused(&'static str),
     /// The runtime does not keep the copies alike: what the user has to do.
     Noted(&'static str),
-    /// The function that writes the text writes, notes or refuses such a weight. Runtimes that do not train have none.
+    /// The function that writes the text writes, notes or refuses a weight that several devices hold. Runtimes that do
+    /// not train have no such weight.
     Written,
 }
 
-/// Every device has a copy.
+/// Half a sentence on a weight or a constant of which every device has a copy.
 pub(crate) const COPIED: &str = "each of them has a copy";
 
 /// Note on a plan that does not say whether the embedding and the head share their weight.
@@ -78,9 +79,9 @@ pub(crate) enum Schedules {
         names: &'static [(Schedule, &'static str)],
         /// How a schedule of this name is given, with a number of microbatches.
         usage: fn(&str, u32) -> String,
-        /// Why it has no other.
+        /// Why the runtime has no other schedule.
         rule: &'static str,
-        /// A rule on the microbatches in a number of stages, and a hint, if they break it.
+        /// The rule that a number of microbatches breaks in a number of stages, with a hint, if there is one.
         refusal: fn(Schedule, u32, usize) -> Option<(&'static str, &'static str)>,
     },
     /// The runtime takes no schedule: what it does instead, in half a sentence.

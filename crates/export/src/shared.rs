@@ -14,12 +14,12 @@ pub struct Shared<'a> {
     pub document: &'a ParameterDocument,
     /// Readers of all passes, in the order of the model, as indices into [`Placed::operators`].
     pub readers: Vec<usize>,
-    /// The first reader on every device that holds it, in the order of the devices.
+    /// The first reader on every device that holds the parameter, in the order of the devices.
     firsts: Vec<usize>,
 }
 
 impl Shared<'_> {
-    /// The devices that hold it, for display.
+    /// The devices that hold the parameter, for display.
     pub fn holders(&self, placed: &Placed) -> String {
         let mut names: Vec<String> =
             self.firsts.iter().map(|&first| placed.shown(placed.operators[first].device)).collect();
@@ -27,7 +27,7 @@ impl Shared<'_> {
         format!("{} and {last}", names.join(", "))
     }
 
-    /// The error of a runtime that does not train copies of it, with the runtime's rule and a hint.
+    /// The error of a runtime that does not train copies of the parameter, with the runtime's rule and a hint.
     pub(crate) fn refused(&self, placed: &Placed, (rule, help): (&'static str, &'static str)) -> ExportError {
         ExportError::Shared {
             weight: self.document.name.clone(),

@@ -20,7 +20,7 @@ pub(super) struct Use {
     /// Any unique number of the constant.
     pub(super) constant: usize,
     pub(super) bytes: f64,
-    /// Whether it is a parameter. Other constants (indices, shapes, masks, running statistics) are held as
+    /// Whether the constant is a parameter. Other constants (indices, shapes, masks, running statistics) are held as
     /// well, but no replica synchronises them: they count as workspace and colocate no readers.
     pub(super) is_parameter: bool,
 }

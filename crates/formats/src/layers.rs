@@ -33,11 +33,11 @@ pub struct Numbered {
 /// Layer of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found<'a> {
-    /// Its path.
+    /// Path of the layer.
     pub path: &'a str,
     /// Position in a stack, if any.
     pub number: Option<Numbered>,
-    /// Whether it is a module that contains a stack, and so not a layer.
+    /// Whether the path is of a module that contains a stack, and so not of a layer.
     pub is_above: bool,
 }
 

@@ -113,7 +113,7 @@ pub struct FormatEntry {
     pub name: &'static str,
     /// Description for display.
     pub description: &'static str,
-    /// Options that it uses besides those of every format, by their names in a plan's `model`.
+    /// Options that the format uses besides those of every format, by their names in a plan's `model`.
     pub options: &'static [&'static str],
     detect: fn(&[u8], &Sniff) -> bool,
     import: Import,
@@ -204,7 +204,7 @@ impl Format {
         FORMATS.iter().find(|entry| entry.format == self).unwrap_or(&FORMATS[0])
     }
 
-    /// Whether it uses an option, by its name in a plan's `model`.
+    /// Whether the format uses an option, by the option's name in a plan's `model`.
     pub fn has_option(self, name: &str) -> bool {
         self.entry().options.contains(&name)
     }
@@ -226,7 +226,7 @@ impl Format {
 pub struct Imported {
     /// The model.
     pub graph: GraphDocument,
-    /// Its format.
+    /// Format of the file.
     pub format: Format,
     /// Node ids and colour classes of a reference model, used by its splits.
     pub ids: Option<ReferenceIds>,

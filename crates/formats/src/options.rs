@@ -17,7 +17,8 @@ pub struct ImportOptions {
     pub dims: BTreeMap<String, u64>,
     /// Number of tokens in a key-value cache, if the file leaves it open (ONNX).
     pub context: Option<u64>,
-    /// Number of sequences with such a cache; `None` means those of the batch (ONNX).
+    /// Number of sequences with a key-value cache whose length the file leaves open; `None` means those of the batch
+    /// (ONNX).
     pub sequences: Option<u64>,
     /// Precision that floating-point numbers are cast to; `None` keeps the file's.
     pub precision: Option<Precision>,
@@ -59,10 +60,10 @@ impl ImportOptions {
 /// Placement of a weight that several operators read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Tied {
-    /// A copy on every device that reads it.
+    /// A copy of the weight on every device that reads it.
     #[default]
     Copy,
-    /// On one device, with all its readers.
+    /// The weight on one device, with all its readers.
     Together,
 }
 

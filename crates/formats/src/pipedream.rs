@@ -49,7 +49,8 @@ struct Node<'a> {
 }
 
 impl Node<'_> {
-    /// The profiler names inputs `Input`, `Input0`, `Input1`, …; a module such as `InputEmbedding` computes.
+    /// Whether the node is an input. The profiler names inputs `Input`, `Input0`, `Input1`, …; a module such as
+    /// `InputEmbedding` computes.
     fn is_input(&self) -> bool {
         let number = self.description.strip_prefix("Input");
         number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
@@ -63,7 +64,7 @@ struct Edge<'a> {
     text: &'a str,
 }
 
-/// Looks for the mark alone, since the first node may be faulty.
+/// Recognises a profile by the mark of its nodes alone, since the first node may be faulty.
 pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
     let head = &bytes[..bytes.len().min(HEAD as usize)];
     !head.starts_with(b"{") && head.windows(MARK.len()).any(|window| window == MARK)

@@ -26,7 +26,7 @@ pub enum PlacementError {
     UnknownOperator {
         /// The operator.
         operator: String,
-        /// Where the plan names it.
+        /// Where the plan names the operator.
         place: String,
     },
     /// An operator is on two devices, or twice on one.
@@ -35,9 +35,9 @@ pub enum PlacementError {
     /// Some operators have no device.
     #[error("{count} operators are not placed, the first is `{first}`")]
     NotPlaced {
-        /// The first of them.
+        /// The first operator without a device.
         first: String,
-        /// Their number.
+        /// Number of operators without a device.
         count: usize,
     },
     /// No operator of the model has a counterpart in the plan of a sibling.

@@ -33,7 +33,7 @@ pub enum PlanFile<'a> {
         label: &'a str,
         /// Contents of the file.
         text: &'a str,
-        /// How it is written.
+        /// How the assignment is written.
         form: Form,
     },
 }
@@ -103,7 +103,7 @@ pub fn import_plan_alone(label: &str, bytes: &[u8]) -> Result<PlanDocument> {
     }
 }
 
-/// A device of such a plan, without operators.
+/// A device of a plan that nobody has evaluated, without operators.
 pub(crate) fn unevaluated_device(name: String, kind: String) -> DeviceDocument {
     DeviceDocument {
         name,

@@ -33,8 +33,8 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// What a user should know about it: how many operators have a counterpart, if some have none, and why it may not be
-    /// used, if it is not feasible.
+    /// What a user should know about the placement: the number of operators with a counterpart, if some have none, and
+    /// why it may not be used, if it is not feasible.
     pub fn notes(&self, problem: &Problem) -> Vec<String> {
         let operators = problem.graph().operator_count();
         let counted =
@@ -67,7 +67,8 @@ struct Role {
 /// The placement of a plan to start from: its own if it is of the same model and objective, otherwise one carried over.
 ///
 /// # Errors
-/// As for [`carried`], and if a call of the plan is on another device than its operators (L005).
+/// If the cluster lacks a device of the plan (L001), the plan places an operator twice (L003), a call of the plan is on
+/// another device than its operators (L005), or no operator has a counterpart (L006).
 pub fn start(problem: &Problem, plan: &PlanDocument) -> Result<Carried, PlacementError> {
     if plan.objective.kind != problem.objective().kind() {
         return carried(problem, plan);
@@ -183,11 +184,11 @@ fn split(name: &str) -> (String, Vec<u64>) {
 /// A position of a number in the names of a role.
 struct Axis {
     at: usize,
-    /// The values in the plan, ascending.
+    /// Values of the number in the plan, ascending.
     values: Vec<u64>,
-    /// The places of the values in the model.
+    /// Places of the number's values in the model.
     places: BTreeMap<u64, Place>,
-    /// Whether the values are the same in both, so that they say which operator it is.
+    /// Whether the values are the same in plan and model, so that they say which operator it is.
     is_identity: bool,
 }
 

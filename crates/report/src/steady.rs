@@ -24,10 +24,10 @@ pub struct Steady<'p> {
 }
 
 impl<'p> Steady<'p> {
-    /// Of a placement under the objective that it was made for. Takes as long as [`steady`].
+    /// The steady state of a placement under the objective that it was made for. Takes as long as [`steady`].
     ///
     /// # Panics
-    /// As for [`steady`].
+    /// If the placement was made for another graph or cluster.
     pub fn new(problem: &'p Problem, placement: &Placement) -> Steady<'p> {
         let state = steady(problem, placement).map_err(|why| match why {
             NoSteadyState::Iteration => format!("{why}, which `simulate --schedule` simulates"),
@@ -36,12 +36,12 @@ impl<'p> Steady<'p> {
         Steady { problem, state }
     }
 
-    /// None, and why.
+    /// A plan without a steady state, for the reason `why`.
     pub fn none(problem: &'p Problem, why: String) -> Steady<'p> {
         Steady { problem, state: Err(why) }
     }
 
-    /// Its problem.
+    /// Problem of the plan.
     pub(super) fn problem(&self) -> &'p Problem {
         self.problem
     }

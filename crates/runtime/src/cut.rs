@@ -39,9 +39,9 @@ pub struct Transfer {
     pub value: u32,
     /// Name of the tensor in the model.
     pub name: String,
-    /// The device that makes it.
+    /// The device that makes the tensor.
     pub from: usize,
-    /// The devices that read it.
+    /// The devices that read the tensor.
     pub to: Vec<usize>,
     /// Size of the tensor.
     pub bytes: f64,

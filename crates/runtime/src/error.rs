@@ -50,9 +50,9 @@ pub enum RunError {
     /// A process that ended early.
     #[error("the process of {device} {how}")]
     Died {
-        /// Its device.
+        /// Device of the process.
         device: String,
-        /// How it ended, as in `was killed by signal 9`, with the last of what it wrote to standard error.
+        /// How the process ended, as in `was killed by signal 9`, with the last of what it wrote to standard error.
         how: String,
     },
     /// A process without progress.
@@ -66,9 +66,9 @@ pub enum RunError {
     /// An error that a process reported.
     #[error("the process of {device} failed: {message}")]
     Failed {
-        /// Its device.
+        /// Device of the process.
         device: String,
-        /// Its message.
+        /// Message of the process.
         message: String,
     },
     /// Outputs that are not those of the whole model.

@@ -59,7 +59,7 @@ pub(crate) struct Received {
     pub(crate) value: u32,
     /// The sample.
     pub(crate) sample: u32,
-    /// When its first byte was there.
+    /// When the first byte of the tensor was there.
     pub(crate) started: u64,
     /// The tensor.
     pub(crate) tensor: Tensor,

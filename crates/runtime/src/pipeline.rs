@@ -25,9 +25,9 @@ const SURPLUS: u32 = 1;
 /// How processes are started and watched.
 #[derive(Clone)]
 pub struct Host {
-    /// The executable, which runs [`worker::run`](crate::worker::run) with these arguments.
+    /// The executable, which runs [`worker::run`](crate::worker::run) with the arguments of the host.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the executable.
     pub arguments: Vec<String>,
     /// The shared library of ONNX Runtime.
     pub library: PathBuf,
@@ -106,15 +106,15 @@ pub struct Measured {
 pub struct MeasuredStage {
     /// Number of the device.
     pub device: usize,
-    /// Number of its segments.
+    /// Number of the device's segments.
     pub segments: usize,
     /// Mean seconds of computation per sample.
     pub compute_s: f64,
-    /// Mean seconds per sample in which it sent or received, waits for a throttled link included.
+    /// Mean seconds per sample in which the device sent or received, waits for a throttled link included.
     pub communication_s: f64,
-    /// Share of the time in which it computed.
+    /// Share of the time in which the device computed.
     pub busy: f64,
-    /// All that it did.
+    /// All that the device did.
     pub report: StageReport,
 }
 

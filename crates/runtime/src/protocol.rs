@@ -14,7 +14,7 @@ pub struct Task {
     pub core: Option<usize>,
     /// How far ONNX Runtime optimises a model.
     pub optimization: Optimization,
-    /// What to do.
+    /// Work of the process.
     pub work: Work,
 }
 
@@ -34,12 +34,12 @@ pub enum Work {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Optimization {
-    /// None: every node is a kernel.
+    /// No optimisation: every node is a kernel.
     None,
     /// Constants are folded and redundant nodes removed.
     #[default]
     Basic,
-    /// Nodes are fused as well.
+    /// Constants are folded, redundant nodes removed, and nodes fused.
     Extended,
 }
 
@@ -52,9 +52,9 @@ pub struct StageTask {
     pub token: String,
     /// The segments, in an order in which they can run.
     pub segments: Vec<Segment>,
-    /// Processes that it receives from.
+    /// Number of processes that this process receives from.
     pub sources: usize,
-    /// Processes that it sends to.
+    /// Processes that this process sends to.
     pub targets: Vec<usize>,
     /// Number of samples.
     pub samples: u32,
@@ -62,7 +62,7 @@ pub struct StageTask {
     pub seed: u64,
     /// How communication and computation of a device share its time.
     pub communication: Communication,
-    /// The link, if it is throttled.
+    /// Limit on the link, if it is throttled.
     pub throttle: Option<Throttle>,
     /// Where to write the outputs of the first sample.
     pub outputs: Option<PathBuf>,
@@ -82,9 +82,9 @@ pub struct Throttle {
 pub struct Segment {
     /// The sub-model.
     pub model: PathBuf,
-    /// What it reads.
+    /// What the segment reads.
     pub inputs: Vec<SegmentInput>,
-    /// What it makes.
+    /// What the segment makes.
     pub outputs: Vec<SegmentOutput>,
 }
 
@@ -108,11 +108,11 @@ pub struct SegmentOutput {
     pub name: String,
     /// Number of the value.
     pub value: u32,
-    /// Processes that read it.
+    /// Processes that read the output.
     pub to: Vec<usize>,
-    /// Number of segments of this process that read it.
+    /// Number of segments of this process that read the output.
     pub readers: usize,
-    /// Its position among the outputs of the model, if it is one.
+    /// Position of the value among the outputs of the model, if it is one.
     pub output: Option<u32>,
 }
 
@@ -121,9 +121,9 @@ pub struct SegmentOutput {
 pub struct ProfileTask {
     /// The model.
     pub model: PathBuf,
-    /// Its inputs.
+    /// Inputs of the model.
     pub inputs: Vec<SegmentInput>,
-    /// Seed of their contents.
+    /// Seed of the contents of the inputs.
     pub seed: u64,
     /// Number of timed runs, of the whole model and again with a profile of its nodes.
     pub runs: u32,
@@ -162,19 +162,19 @@ pub enum Order {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Report {
-    /// It has loaded its models, and listens on a port if it has links.
+    /// The process has loaded its models, and listens on a port if it has links.
     Ready {
         /// The port.
         port: Option<u16>,
     },
-    /// All its connections stand.
+    /// All connections of the process stand.
     Connected,
-    /// It has finished a sample, and nothing that it makes is read by others.
+    /// The process has finished a sample, and nothing that it makes is read by others.
     Done {
         /// The sample.
         sample: u32,
     },
-    /// It is still measuring.
+    /// The process is still measuring.
     Measuring,
     /// The result of a stage.
     Stage(StageReport),
@@ -182,7 +182,7 @@ pub enum Report {
     Profile(ProfileReport),
     /// The result of a ping: seconds per tensor, by size.
     Ping(Vec<(u64, f64)>),
-    /// It cannot go on.
+    /// The process cannot go on.
     Failed {
         /// The cause.
         message: String,
@@ -192,7 +192,7 @@ pub enum Report {
 /// What a stage did.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct StageReport {
-    /// What it did, in order of time.
+    /// What the stage did, in order of time.
     pub spans: Vec<Span>,
     /// Largest resident memory of the process in bytes, if known.
     pub peak_memory: Option<u64>,
@@ -201,7 +201,7 @@ pub struct StageReport {
 /// Something that took time. Times are nanoseconds of the monotonic clock, which all processes of a machine share.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Span {
-    /// What it was.
+    /// Kind of the span.
     pub kind: SpanKind,
     /// The sample.
     pub sample: u32,

@@ -80,9 +80,9 @@ impl Sending {
 
 /// Where finished tensors go.
 enum Out {
-    /// Sent at once.
+    /// Tensors are sent at once.
     Here(Sending),
-    /// Sent by a thread.
+    /// Tensors are sent by a thread.
     Thread(Sender<Outgoing>, thread::JoinHandle<Result<(), String>>),
 }
 

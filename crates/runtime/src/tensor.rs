@@ -90,7 +90,7 @@ impl Tensor {
         self.value.size().unwrap_or(0)
     }
 
-    /// Its content, in row-major order.
+    /// Content of the tensor, in row-major order.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self.len() {
             0 => &[],
@@ -99,7 +99,7 @@ impl Tensor {
         }
     }
 
-    /// Its content, to be written.
+    /// Content of the tensor, in row-major order, to be written.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         match self.len() {
             0 => &mut [],

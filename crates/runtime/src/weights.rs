@@ -31,7 +31,7 @@ const ALIGNMENT: u64 = 4096;
 /// What stands in for weights that are not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// Nothing: it is an error.
+    /// Nothing: missing weights are an error.
     Refuse,
     /// Random numbers with this seed.
     Random(u64),

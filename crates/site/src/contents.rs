@@ -11,22 +11,22 @@ use crate::{files, reference};
 /// A part of the site.
 #[derive(Debug)]
 pub(crate) struct Part {
-    /// Its title; empty for the first page.
+    /// Title of the part; empty for the first page.
     pub(crate) title: &'static str,
-    /// Its pages, in order.
+    /// Pages of the part, in order.
     pub(crate) pages: Vec<Page>,
 }
 
 /// A page of the site.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// Its path in the repository, or the one that it would have there.
+    /// Path of the page in the repository, or the one that it would have there.
     pub(crate) path: String,
-    /// Its text.
+    /// Text of the page.
     pub(crate) text: String,
-    /// Whether it is generated, and is not in the repository.
+    /// Whether the page is generated, and is not in the repository.
     pub(crate) is_generated: bool,
-    /// Whether it belongs to the page above it that is not.
+    /// Whether the page belongs to the nearest page above it that does not belong to another.
     pub(crate) is_nested: bool,
 }
 
@@ -36,7 +36,7 @@ impl Page {
         Page { path: path.into(), text, is_generated: true, is_nested: false }
     }
 
-    /// This page as one that belongs to the one above it.
+    /// The page as one that belongs to the page above it.
     pub(crate) fn nested(self) -> Page {
         Page { is_nested: true, ..self }
     }
@@ -50,7 +50,7 @@ impl Page {
         title.ok_or_else(|| SiteError::Untitled(self.path.clone()))
     }
 
-    /// The path of its Markdown in the book: a folder opens with `index.md`.
+    /// Path of the page's Markdown in the book: a folder opens with `index.md`.
     pub(crate) fn in_book(&self) -> String {
         match self.path.strip_suffix("README.md") {
             Some(folder) => format!("{folder}index.md"),

@@ -32,7 +32,7 @@ pub(crate) enum SiteError {
     Program {
         /// The command.
         command: String,
-        /// Its output, or why it did not start.
+        /// Output of the command, or why it did not start.
         reason: String,
     },
     /// A schema with something that the reference cannot show.
@@ -40,7 +40,7 @@ pub(crate) enum SiteError {
     Schema {
         /// The schema.
         file: String,
-        /// What it has.
+        /// What the reference cannot show.
         reason: String,
     },
     /// mdBook failed.

@@ -16,11 +16,11 @@ use crate::{files, markdown};
 pub(crate) struct Broken {
     /// The page.
     pub(crate) page: String,
-    /// Its line, from 1.
+    /// Line of the link, from 1.
     pub(crate) line: usize,
     /// The target.
     pub(crate) target: String,
-    /// What is wrong with it.
+    /// What is wrong with the link.
     pub(crate) reason: String,
 }
 

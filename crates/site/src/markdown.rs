@@ -7,13 +7,13 @@ use pulldown_cmark::{Event, LinkType, Options, Parser, Tag, TagEnd};
 /// A link or an image of a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Link {
-    /// Its number of line, from 1.
+    /// Line of the link, from 1.
     pub(crate) line: usize,
-    /// The file and the anchor that it leads to.
+    /// The file and the anchor that the link leads to.
     pub(crate) target: String,
-    /// Where its text is in the page.
+    /// Where the text of the link is in the page.
     pub(crate) text: Range<usize>,
-    /// Where its target is in the page; `None` if the target is written elsewhere.
+    /// Where the target of the link is in the page; `None` if the target is written elsewhere.
     pub(crate) place: Option<Range<usize>>,
 }
 

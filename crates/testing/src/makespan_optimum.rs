@@ -48,7 +48,8 @@ pub fn visit(problem: &Problem, show: impl FnMut(&Placement, &Timeline)) {
     visit_in_orders(problem, &orders(problem.graph().operator_count()), show);
 }
 
-/// As [`visit`], under the priorities of some orders and without one.
+/// Calls `show` for every placement without violations, under the priority of each of the `orders` and without one,
+/// with its timeline.
 fn visit_in_orders(problem: &Problem, orders: &[Vec<OpId>], mut show: impl FnMut(&Placement, &Timeline)) {
     let (graph, cluster) = (problem.graph(), problem.cluster());
     let mut simulator = Simulator::new();

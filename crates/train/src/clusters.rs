@@ -201,7 +201,7 @@ pub fn staying_bytes(graph: &Graph, objective: ObjectiveKind) -> f64 {
     graph.operators().map(of).sum()
 }
 
-/// The same cluster with its limited memories multiplied by `times`, but increased by at least `least` bytes per
+/// A copy of a cluster with its limited memories multiplied by `times`, but increased by at least `least` bytes per
 /// device; `None` if no device is limited.
 pub fn with_more_memory(cluster: &ClusterDocument, times: f64, least: f64) -> Option<ClusterDocument> {
     let mut larger = cluster.clone();

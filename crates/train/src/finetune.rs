@@ -32,7 +32,7 @@ const EXAMPLES: u64 = 1 << 20;
 pub struct Finetuning {
     /// Total time.
     pub time: Duration,
-    /// Other limits of the searches.
+    /// Limits of the searches besides the time.
     pub limits: Limits,
     /// Seed of all random draws.
     pub seed: u64,
@@ -48,7 +48,7 @@ pub struct Finetuning {
 pub struct Finetuned {
     /// The network.
     pub network: Network,
-    /// Its card.
+    /// Card of the network.
     pub card: Card,
     /// Optimiser steps taken.
     pub steps: u64,

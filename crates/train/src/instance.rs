@@ -28,9 +28,9 @@ const MEMORY: u64 = 512 << 20;
 /// A training problem.
 #[derive(Debug, Clone)]
 pub struct Instance {
-    /// Its name, from the family, the seed and the number.
+    /// Name of the instance, from the family, the seed and the number.
     pub name: String,
-    /// The family of its graph.
+    /// Family of the instance's graph.
     pub family: &'static str,
     /// The problem, which has a feasible placement.
     pub problem: Problem,

@@ -32,7 +32,7 @@ impl Drop for Locked {
 /// Locks a file; `None` if another process has it. On a file system without locks nobody is kept out.
 ///
 /// # Errors
-/// As the system has them.
+/// If the system cannot lock the file for another reason.
 pub fn take(file: File) -> io::Result<Option<Locked>> {
     match file.try_lock() {
         Ok(()) => Ok(Some(Locked(file))),

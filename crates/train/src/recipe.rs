@@ -82,7 +82,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// The objective of its problems.
+    /// Objective of the problems with this target.
     pub fn objective(self) -> Objective {
         match self {
             Target::Throughput => Objective::default(),
@@ -113,11 +113,11 @@ pub enum RecipeError {
     /// An unknown family name.
     #[error("unknown graph family `{name}`")]
     UnknownFamily {
-        /// The list that contains it.
+        /// The list that contains the name.
         field: &'static str,
         /// The name.
         name: String,
-        /// Its index in the list.
+        /// Index of the name in the list.
         at: usize,
     },
     /// A range that is empty or out of bounds.
@@ -141,7 +141,7 @@ pub enum RecipeError {
     NoGraphs {
         /// The family.
         name: String,
-        /// Its index in the list.
+        /// Index of the family in the list.
         at: usize,
         /// Fewest operators requested.
         least: usize,

@@ -111,16 +111,16 @@ impl RobustClaim {
 /// Verdict on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The recomputed figures prove it.
+    /// The recomputed figures prove the claim.
     Verified,
-    /// Nothing refutes it, and the plan has no evidence for it.
+    /// Nothing refutes the claim, and the plan has no evidence for it.
     NotVerified,
-    /// A violation says what is wrong.
+    /// A violation says what is wrong with the claim.
     Refuted,
 }
 
 impl Verdict {
-    /// Stable name, as for a bound.
+    /// Stable name, the same as for a verdict on a bound.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Verified => "verified",
@@ -166,20 +166,20 @@ impl BoundEvidence {
 pub enum BoundVerdict {
     /// The plan claims no bound.
     NoClaim,
-    /// Nothing refutes it, and the checker can replay no evidence for it.
+    /// Nothing refutes the bound, and the checker can replay no evidence for it.
     NotVerified,
-    /// Its evidence proves it.
+    /// The evidence of the bound proves it.
     Verified {
         /// The evidence.
         by: BoundEvidence,
         /// The bound that the evidence proves, at least the claimed one.
         proved_s: f64,
     },
-    /// It exceeds the value of the plan, or the bound that its evidence proves.
+    /// The bound exceeds the value of the plan, or the bound that its evidence proves.
     Refuted {
         /// The refuting evidence.
         by: BoundEvidence,
-        /// Maximum that it could be; `None` if the claim or the certificate is malformed.
+        /// Maximum that the bound could be; `None` if the claim or the certificate is malformed.
         limit_s: Option<f64>,
     },
 }

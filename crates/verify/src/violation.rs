@@ -21,14 +21,14 @@ pub enum ViolationKind {
     Memory,
     /// One microbatch fits, but not all the microbatches that the schedule keeps in flight.
     InFlightMemory,
-    /// For makespan: a device exceeds its memory at some moment of the step.
+    /// Under makespan, a device exceeds its memory at some moment of the step.
     PeakMemory,
     /// The split rule is broken, or the stages do not form an order.
     Order,
-    /// For latency: the calls of an accelerator do not contain each of its operators exactly once, there are
-    /// too many calls, or calls and host operators wait for each other in a cycle.
+    /// Under latency, the calls of an accelerator do not contain each of its operators exactly once, there are too many
+    /// calls, or calls and host operators wait for each other in a cycle.
     Calls,
-    /// For makespan: the priority does not name every operator exactly once.
+    /// Under makespan, the priority does not name every operator exactly once.
     Priority,
     /// The value differs from the recomputed one.
     Value,
@@ -42,7 +42,7 @@ pub enum ViolationKind {
     Status,
     /// The gap does not match value and bound.
     Gap,
-    /// The solve took no such time.
+    /// The stated seconds of the solve are no valid time.
     Seconds,
     /// The worst case, when costs are off, is not what the plan claims.
     Robust,

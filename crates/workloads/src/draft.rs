@@ -15,7 +15,7 @@ pub(super) struct Edge {
     pub(super) producer: OpId,
     pub(super) consumers: Vec<OpId>,
     pub(super) bytes: f64,
-    /// Whether it is an output of the model, which is kept even if nothing reads it.
+    /// Whether the tensor is an output of the model, which is kept even if nothing reads it.
     pub(super) is_output: bool,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Draft {
     pub(super) rules: CostRules,
     pub(super) operators: Keyed<OpId, OperatorDocument>,
     pub(super) edges: Keyed<TensorId, Edge>,
-    /// Only under the second rules.
+    /// Shared parameters, under the second rules only.
     pub(super) shared: Vec<Shared>,
 }
 
@@ -155,7 +155,7 @@ impl Draft {
 }
 
 impl Edge {
-    /// Whether it is a tensor of the document: it has readers or is an output.
+    /// Whether the tensor is in the document: it has readers or is an output.
     fn is_there(&self) -> bool {
         self.is_output || !self.consumers.is_empty()
     }

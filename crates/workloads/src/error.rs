@@ -42,7 +42,7 @@ pub enum WorkloadError {
     OutOfRange {
         /// The size.
         size: Size,
-        /// Its value.
+        /// Value of the size.
         value: u64,
         /// Smallest allowed value.
         least: u64,
@@ -54,7 +54,7 @@ pub enum WorkloadError {
     NotAMultiple {
         /// The size.
         size: Size,
-        /// Its value.
+        /// Value of the size.
         value: u64,
         /// The required divisor.
         of: u64,

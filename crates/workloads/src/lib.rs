@@ -123,7 +123,7 @@ pub trait Family: Sync {
     /// Short description for display.
     fn summary(&self) -> &'static str;
 
-    /// Names of its variants, the default first.
+    /// Names of the family's variants, the default first.
     fn variants(&self) -> Vec<&'static str>;
 
     /// The sizes that can be overridden.

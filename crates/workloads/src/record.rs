@@ -40,7 +40,7 @@ pub(crate) struct Product {
 }
 
 impl Product {
-    /// As an entry of a graph document; none if it computes nothing.
+    /// The product as an entry of a graph document; none if it computes nothing.
     pub(crate) fn kernels(product: Option<Product>) -> Vec<KernelDocument> {
         let kernel = |Product { batch, m, n, k }| KernelDocument::Product { batch, m, n, k };
         product.filter(|it| it.batch.min(it.m).min(it.n).min(it.k) > 0.0).map(kernel).into_iter().collect()
@@ -50,14 +50,14 @@ impl Product {
 /// An operator of the backward pass.
 #[derive(Debug, Clone)]
 pub(crate) struct Piece {
-    /// Suffix of its name and kind.
+    /// Suffix of the operator's name and kind.
     pub(crate) suffix: &'static str,
     pub(crate) flop: f64,
     pub(crate) product: Option<Product>,
     pub(crate) reads: Vec<Read>,
-    /// Inputs whose gradients it yields.
+    /// Inputs whose gradients the operator yields.
     pub(crate) inputs: Vec<usize>,
-    /// Elements of the gradient of the parameters, if it yields one.
+    /// Elements of the gradient of the parameters, if the operator yields one.
     pub(crate) parameters: Option<f64>,
     pub(crate) workspace: f64,
 }
@@ -92,7 +92,7 @@ impl Piece {
         self
     }
 
-    /// Computes it by a matrix product.
+    /// Computes the gradient by a matrix product.
     pub(crate) fn product(mut self, product: Product) -> Piece {
         self.product = Some(product);
         self
@@ -146,19 +146,19 @@ impl Record {
         self
     }
 
-    /// Computes it by a matrix product.
+    /// Computes the operator by a matrix product.
     pub(crate) fn product(mut self, product: Product) -> Self {
         self.product = Some(product);
         self
     }
 
-    /// Sets the number of elements of its own parameters.
+    /// Sets the number of elements of the operator's own parameters.
     pub(crate) fn parameters(mut self, elements: f64) -> Self {
         self.parameters = elements;
         self
     }
 
-    /// Sets the number of elements of parameters that it shares with their owner. It holds a copy, like the
+    /// Sets the number of elements of parameters that the operator shares with their owner. It holds a copy, like the
     /// stages of a pipeline.
     pub(crate) fn shares(mut self, owner: Owner, elements: f64) -> Self {
         self.shared = Some((owner, elements));
@@ -176,7 +176,7 @@ impl Record {
         self
     }
 
-    /// Sets the bytes saved for its own backward pass, which no other operator reads.
+    /// Sets the bytes saved for the operator's own backward pass, which no other operator reads.
     pub(crate) fn saves(mut self, bytes: f64) -> Self {
         self.saved = bytes;
         self

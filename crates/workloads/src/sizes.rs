@@ -93,7 +93,7 @@ impl Sizes {
         }
     }
 
-    /// Like [`Sizes::or`], for a size that must be a multiple of `of`.
+    /// The given value or else the default, which must be at least `of` and a multiple of it.
     pub(super) fn multiple(&self, size: Size, default: u64, of: u64) -> Result<u64, WorkloadError> {
         let value = self.or(size, default, of)?;
         if value.is_multiple_of(of) {

@@ -29,7 +29,7 @@ pub(crate) const MAX_OPERATORS: usize = 1_000_000;
 pub(crate) struct Value {
     pub(crate) producer: OpId,
     pub(crate) bytes: f64,
-    /// Whether it depends on parameters.
+    /// Whether the value depends on parameters.
     pub(crate) differentiable: bool,
 }
 
@@ -42,15 +42,15 @@ pub(crate) struct Operator {
     pub(crate) layer: usize,
     pub(crate) inputs: Vec<TensorId>,
     pub(crate) outputs: Vec<TensorId>,
-    /// Number of elements of its parameters.
+    /// Number of elements of the operator's parameters.
     pub(crate) parameters: f64,
-    /// The operator that owns the parameters it reads.
+    /// The operator that owns the parameters that this one reads.
     pub(crate) owner: OpId,
     pub(crate) flop: f64,
     pub(crate) product: Option<Product>,
     pub(crate) moved: f64,
     pub(crate) workspace: f64,
-    /// Bytes of its copy of another operator's parameters.
+    /// Bytes of the operator's copy of another operator's parameters.
     pub(crate) copy: f64,
     /// Value saved for the backward pass besides inputs and outputs.
     pub(crate) saved: Option<TensorId>,

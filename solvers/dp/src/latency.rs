@@ -16,7 +16,7 @@ use stagewright_search::order;
 const IDEALS_SHARE: f64 = 0.25;
 /// Share of the remaining time for the first bound.
 const BOUND_SHARE: f64 = 0.3;
-/// Share of the time then remaining for the blocks over all ideals.
+/// Share of the time left after the first bound, for the blocks over all ideals.
 const BLOCKS_SHARE: f64 = 0.6;
 
 /// Best plan and best bound so far.

@@ -68,10 +68,10 @@ pub(crate) struct Lattice {
 /// Costs on one pool.
 pub(crate) struct PoolCosts {
     pub(crate) host: bool,
-    /// `[pass][position]`.
+    /// Compute time in seconds: `[pass][position]`.
     pub(crate) seconds: [Keyed<Position, f64>; 2],
     pub(crate) supported: Keyed<Position, bool>,
-    /// Per net.
+    /// Transfer time of each net, in seconds.
     pub(crate) transfer: Keyed<LocalNet, f64>,
 }
 

@@ -39,9 +39,9 @@ pub(crate) struct Scanner<'a> {
     pins_before: Keyed<LocalNet, u32>,
     /// Nets that cross J.
     crossing: Vec<LocalNet>,
-    /// Sum of their least transfer times, per pass.
+    /// Sum of the least transfer times of the nets that cross J, per pass.
     crossing_seconds: [f64; 2],
-    /// `[net]`: the last pair in which it crossed both ideals.
+    /// `[net]`: the last pair in which the net crossed both ideals.
     crossed_both: Keyed<LocalNet, u64>,
     weights: Vec<f64>,
     unsupported: Vec<u32>,

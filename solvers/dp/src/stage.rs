@@ -46,9 +46,9 @@ pub(crate) struct Source<'a> {
 /// A superset `set` that one more stage leads to.
 pub(crate) struct Found<'a> {
     pub(crate) set: &'a [u64],
-    /// Its index in the catalogue, if there is one.
+    /// Index of `set` in the catalogue, if there is a catalogue.
     pub(crate) listed: Option<u32>,
-    /// Usage, value and parent entry of each way to reach it; never empty.
+    /// Usage, value and parent entry of each way to reach `set`; never empty.
     pub(crate) arrivals: &'a [Arrival],
     pub(crate) pool: u16,
     pub(crate) replicas: u32,
@@ -98,10 +98,10 @@ pub(crate) struct Ideal<'a> {
     pub(crate) set: &'a [u64],
     /// The ideal before the stage.
     pub(crate) before: &'a [u64],
-    /// Its index in the catalogue, if there is one.
+    /// Index of the ideal in the catalogue, if there is a catalogue.
     pub(crate) listed: Option<u32>,
     pub(crate) measures: Measures<'a>,
-    /// Whether it holds every unit.
+    /// Whether the ideal holds every unit.
     pub(crate) full: bool,
 }
 

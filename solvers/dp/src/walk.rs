@@ -34,12 +34,12 @@ const MOVES_PER_STEP: u64 = 8;
 /// A net with a pin in the ideal that may still close.
 #[derive(Clone, Copy)]
 struct OpenNet {
-    /// Its first pin outside the ideal; lists are sorted by it.
+    /// First pin of the net outside the ideal; lists are sorted by it.
     first: Position,
     net: LocalNet,
-    /// Index of that pin among the net's pins.
+    /// Index of the first outside pin among the pins of the net.
     place: u32,
-    /// Whether all its pins in the ideal are in the stage, so that it is free once closed.
+    /// Whether all pins of the net in the ideal are in the stage, so that the net is free once closed.
     stage_only: bool,
 }
 
@@ -50,7 +50,7 @@ struct Sums {
     settled: [f64; 2],
     sent: [Compensated; 2],
     received: [Compensated; 2],
-    /// The same for gradients of shared parameters.
+    /// Transfer time of the gradients of shared parameters whose nets are cut for good.
     synchronised: [f64; 2],
     /// Least transfer time of nets that cross the ideal for good.
     crossing_settled: [f64; 2],
@@ -453,7 +453,7 @@ impl<'a> Walker<'a> {
 enum Added {
     Yes,
     No,
-    /// No later unit can be added to this stage either.
+    /// Neither this unit nor any later one can be added to the stage.
     NoneAfter,
 }
 

@@ -191,7 +191,7 @@ fn certain_costs_are_the_nominal_problem() {
     assert!(compared > 80, "{compared}");
 }
 
-/// As many sources as there are scale all costs.
+/// A budget as large as the number of sources allows all costs to be off, which scales the nominal problem.
 #[test]
 fn a_budget_of_all_sources_scales_the_nominal_problem() {
     let mut compared = 0;

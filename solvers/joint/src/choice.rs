@@ -43,9 +43,9 @@ pub(crate) struct Choice {
 pub(crate) enum Outcome {
     /// A choice.
     Found(Choice),
-    /// Every choice within the memory takes at least as many seconds, infinitely many if there is none.
+    /// Every choice within the memory takes at least this time in seconds; infinite if there is no such choice.
     Above(f64),
-    /// There were too many states.
+    /// The number of states exceeded its maximum, so it is unknown whether there is a choice.
     Undecided,
 }
 

@@ -34,8 +34,8 @@ pub struct ListScheduler {
     pub(super) name: &'static str,
     pub(super) summary: &'static str,
     pub(super) fill: Fill,
-    /// Whether it visits every operator once, so that the first schedule is completed regardless of the limits: in a hurry
-    /// once they apply.
+    /// Whether the scheduler visits every operator once, so that the first schedule is completed regardless of the
+    /// limits: in a hurry once they apply.
     pub(super) is_one_pass: bool,
 }
 

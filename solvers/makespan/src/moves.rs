@@ -32,7 +32,7 @@ pub(super) struct Move {
     devices: Vec<(ClassId, DeviceId)>,
     /// Two exchanged positions in the order of the queues.
     swapped: Option<(usize, usize)>,
-    /// Its kind, by index.
+    /// Index of the kind of the move.
     pub(super) kind: usize,
 }
 

@@ -37,14 +37,15 @@ pub(super) struct PartialSchedule<'s, 'p> {
     unread: Keyed<TensorId, usize>,
     /// Inputs of the current operator, by the end of their producers.
     inputs: Vec<(f64, TensorId)>,
-    /// When the ports are free after the inputs of that operator that come before; zero for ports not in `touched`.
+    /// Times at which the ports become free after the earlier inputs of the current operator; zero for ports not in
+    /// `touched`.
     taken: Keyed<u32, f64>,
     touched: Vec<u32>,
     /// Devices that have an operator.
     is_busy: Keyed<DeviceId, bool>,
-    /// Whether it is completed, without a choice of devices, once a limit applies.
+    /// Whether the schedule is completed, without a choice of devices, once a limit applies.
     in_a_hurry: bool,
-    /// By pool, the last turn in which an empty device of it was seen.
+    /// By pool, the last turn in which an empty device of the pool was seen.
     empty_seen: Vec<u32>,
     turn: u32,
 }

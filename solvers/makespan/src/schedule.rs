@@ -222,7 +222,7 @@ fn score(makespan: f64, peak_bytes: &[f64], memory: &[f64]) -> Score {
 /// The best schedule so far.
 #[derive(Debug, Clone)]
 pub struct Best {
-    /// Its score.
+    /// Score of the schedule.
     pub score: Score,
     /// The schedule.
     pub schedule: Schedule,

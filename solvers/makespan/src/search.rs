@@ -88,7 +88,7 @@ impl Search<'_, '_> {
 pub struct SearchSolver {
     pub(super) name: &'static str,
     pub(super) summary: &'static str,
-    /// Whether it respects a limit of simulations.
+    /// Whether the solver respects a limit of simulations.
     pub(super) counts_simulations: bool,
     /// Whether `begin` takes a given plan.
     pub(super) starts_from_plan: bool,

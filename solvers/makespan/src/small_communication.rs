@@ -27,7 +27,7 @@ use super::rank;
 /// Devices waiting for favourite children.
 struct Waiting {
     favourites: Keyed<OpId, Option<(OpId, TensorId)>>,
-    /// For every device, the child that it waits for and until when.
+    /// The child that each device waits for, and until when.
     waits_for: Keyed<DeviceId, Option<(OpId, f64)>>,
 }
 

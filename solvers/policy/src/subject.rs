@@ -37,7 +37,7 @@ pub struct Subject<'s, 'p> {
 /// The problem of minimising the step time on the same graph, cluster and pins, for a problem of any objective.
 ///
 /// # Errors
-/// As for [`Problem::new`].
+/// An invalid combination of the inputs and the objective.
 pub fn step_of(problem: &Problem) -> Result<Problem, ProblemError> {
     if problem.objective().kind() == ObjectiveKind::Makespan {
         return Ok(problem.clone());

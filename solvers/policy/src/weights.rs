@@ -17,9 +17,9 @@ pub enum WeightsError {
     /// A parameter has another shape.
     #[error("the parameter `{name}` has the shape {found:?}, expected {needed:?}")]
     Shape {
-        /// Its name.
+        /// Name of the parameter.
         name: String,
-        /// Its shape.
+        /// Shape of the parameter.
         found: Vec<usize>,
         /// The shape that the network needs.
         needed: Vec<usize>,

@@ -152,7 +152,7 @@ struct Frontier<'a> {
     seconds: Keyed<NetId, f64>,
     /// Number of pins of each net already in the order.
     placed: Keyed<NetId, usize>,
-    /// For each ready unit: when it became ready, and its increase.
+    /// When each ready unit became ready, and the increase from it; `None` for all other units.
     ready: Keyed<UnitId, Option<(u32, f64)>>,
     queue: BinaryHeap<Reverse<(Key, Reverse<u32>, UnitId)>>,
     /// Number of nets visited while computing increases.

@@ -27,7 +27,7 @@ const BELOW: [u64; 2] = [200, 6];
 struct OpenNode {
     bound: f64,
     depth: u32,
-    /// By strategy.
+    /// Whether each strategy is allowed.
     allowed: Arc<Vec<bool>>,
     multipliers: Arc<CountedMultipliers>,
 }

@@ -46,7 +46,7 @@ pub(crate) struct Multipliers {
 }
 
 impl Multipliers {
-    /// Bytes that they take.
+    /// Bytes of the prices and messages.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&self.prices[..]) + size_of_val(&self.messages[..])
     }
@@ -72,7 +72,7 @@ struct Link {
 pub(crate) struct Dual<'r> {
     reduced: &'r Reduced,
     elimination: Elimination,
-    /// By node that is left, in their order: its earlier and its later neighbours.
+    /// The earlier and the later neighbours of every node that is left, in the order of these nodes.
     links: Vec<[Vec<Link>; 2]>,
     message_count: usize,
     /// Costs of all strategies at the prices, after the elimination.
@@ -297,8 +297,8 @@ impl<'r> Dual<'r> {
         elimination.complete(costs, choice);
     }
 
-    /// By strategy, how much the bound of the messages would rise if the node had to take it, at least, and the bound;
-    /// infinite if it is not allowed. Of the nodes that are left.
+    /// Writes to `rises`, for every strategy of the nodes that are left, how much the bound of the messages would at
+    /// least rise if the node had to take it; infinite if it is not allowed. Returns the bound.
     pub(crate) fn reduced_costs(
         &mut self,
         multipliers: &Multipliers,
@@ -502,7 +502,7 @@ enum Phase {
     /// A step for every price.
     #[default]
     Rprop,
-    /// One direction for all.
+    /// One direction for all prices.
     Polyak,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Elimination {
     pub(crate) core: Vec<u32>,
     /// By node that is left, its neighbours with the edges to them, ascending.
     pub(crate) adjacent: Vec<Vec<(u32, u32)>>,
-    /// The first strategy of every node in the list of all.
+    /// Index of the first strategy of every node in the list of all strategies.
     pub(crate) offsets: Vec<u32>,
     spare: Vec<f64>,
 }
@@ -37,7 +37,7 @@ struct Step {
 pub(crate) struct Edge {
     pub(crate) ends: [u32; 2],
     matrix: Option<Arc<Matrix>>,
-    /// Where its table begins, if it has one.
+    /// Where the table of the edge begins, if it has one.
     table: Option<usize>,
 }
 

@@ -12,9 +12,9 @@ use crate::problem::Problem;
 pub(crate) struct Matrix {
     /// Number of strategies of the second node.
     pub(crate) columns: usize,
-    /// By strategy of the first node.
+    /// Costs by strategy of the first node: a row for each.
     pub(crate) by_first: Vec<f64>,
-    /// By strategy of the second node.
+    /// Costs by strategy of the second node: a row for each.
     pub(crate) by_second: Vec<f64>,
 }
 
@@ -33,15 +33,15 @@ impl Matrix {
 /// What a node uses while it is live.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
-    /// The first point, and the one after the last.
+    /// The first point at which the node is live, and the one after the last.
     pub(crate) span: [u32; 2],
-    /// By strategy.
+    /// Usage by strategy.
     pub(crate) usage: Vec<f64>,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Node {
-    /// By strategy.
+    /// Cost by strategy.
     pub(crate) cost: Vec<f64>,
     pub(crate) parts: Vec<Part>,
 }

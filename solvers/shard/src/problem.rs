@@ -21,9 +21,9 @@ pub enum ProblemError {
     Length {
         /// The column.
         column: String,
-        /// Its length.
+        /// Length of the column.
         found: usize,
-        /// The length of the others.
+        /// Length of the other columns.
         expected: usize,
     },
     /// A node without strategies.
@@ -47,9 +47,9 @@ pub enum ProblemError {
     Interval {
         /// The node.
         node: usize,
-        /// Its first time.
+        /// First time of the interval.
         start: i64,
-        /// The time after its last.
+        /// The time after the last time of the interval.
         end: i64,
     },
     /// An end of an edge that is no node, or both ends the same node.
@@ -57,9 +57,9 @@ pub enum ProblemError {
     Ends {
         /// The edge.
         edge: usize,
-        /// Its first end.
+        /// First end of the edge.
         first: usize,
-        /// Its second end.
+        /// Second end of the edge.
         second: usize,
         /// Number of nodes.
         nodes: usize,

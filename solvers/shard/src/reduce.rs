@@ -11,11 +11,11 @@ use crate::network::{Edge, Matrices, Matrix, Network, Node, Part, is_separable};
 /// A smaller network with the same plans of finite cost.
 #[derive(Debug)]
 pub(crate) struct Reduced {
-    /// Its costs of pairs that are not allowed exceed the cost of every plan.
+    /// The smaller network, in which the cost of a pair that is not allowed exceeds the cost of every plan.
     pub(crate) network: Network,
     /// The cost of a pair that is not allowed.
     pub(crate) forbidden: f64,
-    /// By original node, where its strategy comes from.
+    /// Origin of the strategy of each original node.
     origins: Vec<Origin>,
     /// Nodes that were merged, each with the one that it was merged into, in order.
     pub(crate) merged: Vec<[u32; 2]>,
@@ -69,7 +69,7 @@ pub(crate) fn reduce(network: &Network, stop: &Stop) -> Option<Reduced> {
 
 /// The matrices of a network under change.
 struct Work {
-    /// By node and strategy; infinite once a strategy is not allowed.
+    /// Costs by node and strategy; infinite once a strategy is not allowed.
     cost: Vec<Vec<f64>>,
     /// The edge to every neighbour.
     adjacent: Vec<BTreeMap<u32, u32>>,

@@ -22,9 +22,9 @@ pub struct Solution {
     pub status: Status,
     /// The strategy of every node, if there is a plan.
     pub strategies: Option<Vec<u32>>,
-    /// Its cost.
+    /// Cost of the plan.
     pub cost: Option<i64>,
-    /// Its largest usage.
+    /// Largest usage of the plan.
     pub peak_usage: Option<i64>,
     /// The lower bound on the cost of every plan; `None` if the problem is infeasible, or if the solve ended before.
     pub bound: Option<f64>,

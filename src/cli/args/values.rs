@@ -11,9 +11,9 @@ use stagewright::workloads::{self, CostRules, Granularity, Optimizer};
 /// What a robust plan minimises in its worst case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Criterion {
-    /// Its value.
+    /// Value of the plan.
     Value,
-    /// Its relative distance from the best plan for the same costs.
+    /// Relative distance of the plan from the best plan for the same costs.
     Regret,
 }
 

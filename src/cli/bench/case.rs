@@ -33,7 +33,7 @@ pub(super) struct Case {
     pub(super) objective: BTreeMap<String, toml::Value>,
     /// Name of a solver, variant, command or plan.
     pub(super) solver: String,
-    /// What that name means.
+    /// Method that the name in `solver` means.
     pub(super) method: Method,
     /// Seed.
     pub(super) seed: u64,
@@ -44,7 +44,7 @@ pub(super) struct Case {
 pub(super) enum Method {
     /// A solver of this program.
     Solver,
-    /// A variant of one.
+    /// A variant of a solver.
     Variant(Variant),
     /// A solver in another program.
     Command(External),
@@ -85,7 +85,7 @@ pub(super) struct Row {
     pub(super) mark: &'static str,
     /// The model and cluster file, which distinguish cases with equal names.
     pub(super) files: [String; 2],
-    /// Whether an interrupt cut off its runs, which no journal keeps.
+    /// Whether an interrupt cut off the runs of the case, which no journal keeps.
     #[serde(skip)]
     pub(super) is_cut_off: bool,
 }
@@ -99,7 +99,7 @@ impl Row {
         self.solving.len() == runs
     }
 
-    /// Whether it was run once at least, or refused.
+    /// Whether the case was run once at least, or refused.
     pub(super) fn is_run(&self) -> bool {
         self.status != NOT_RUN
     }
@@ -167,7 +167,7 @@ impl Case {
         given.map(PathBuf::from).chain(method).collect()
     }
 
-    /// The variant, if it is one.
+    /// The variant that the case runs, if it runs one.
     fn variant(&self) -> Option<&Variant> {
         match &self.method {
             Method::Variant(variant) => Some(variant),
@@ -181,7 +181,7 @@ impl Case {
         words.join(", ")
     }
 
-    /// Its row before it is run.
+    /// The row of the case before it is run.
     pub(super) fn row(&self) -> Row {
         Row {
             status: NOT_RUN.into(),
@@ -195,7 +195,7 @@ impl Case {
         }
     }
 
-    /// Runs it as often as the suite says, or until runs are ended.
+    /// Runs the case as often as the suite says, or until runs are ended.
     pub(super) fn run(&self, suite: &Suite, runs: &Runs) -> Result<Row> {
         let mut row = self.row();
         for _ in 0..suite.repeat {
@@ -209,7 +209,7 @@ impl Case {
         Ok(row)
     }
 
-    /// Adds a run to its row. Says whether it came to its end.
+    /// Adds a run of the case to its row. Says whether the run came to its end.
     fn run_once(&self, suite: &Suite, runs: &Runs, row: &mut Row) -> Result<bool> {
         let adapted = match self.adapt(suite, runs)? {
             Adapted::CutOff => return Ok(false),
@@ -318,7 +318,7 @@ impl Case {
             .map_err(|error| failed("start a run", error))
     }
 
-    /// Whether its plan is given.
+    /// Whether the plan of the case is given.
     fn is_given(&self) -> bool {
         matches!(self.method, Method::Plan(_))
     }
@@ -472,7 +472,7 @@ enum Adapted {
     To(NamedTempFile),
     /// The error of a failed adaptation.
     Refused(String),
-    /// Runs were ended before it was done.
+    /// Runs were ended before the adaptation was done.
     CutOff,
 }
 

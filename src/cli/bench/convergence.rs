@@ -34,7 +34,7 @@ pub(super) struct Asked {
 pub(super) struct Moment {
     /// Seconds since the solve began.
     elapsed_s: f64,
-    /// Number of simulations by then.
+    /// Number of simulations up to the improvement.
     simulations: Option<u64>,
     value_s: f64,
 }
@@ -67,7 +67,7 @@ pub(super) enum EffortMeasure {
 }
 
 impl EffortMeasure {
-    /// The effort by then, if it was counted.
+    /// The effort up to a moment, if it was counted.
     fn of(self, moment: &Moment) -> Option<f64> {
         match self {
             EffortMeasure::Seconds => Some(moment.elapsed_s),

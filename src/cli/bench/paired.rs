@@ -24,7 +24,7 @@ pub(super) struct Paired {
     pub(super) cases: usize,
     pub(super) better: usize,
     pub(super) worse: usize,
-    /// Mean of its value over the value of the other.
+    /// Mean ratio of the value of the solver under study to that of the other.
     pub(super) ratio: Option<Mean>,
     /// Two-sided p-value of Wilcoxon's signed-rank test.
     pub(super) p: Option<f64>,

@@ -12,7 +12,7 @@ use super::locked;
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     are_ended: AtomicBool,
-    /// By process id.
+    /// Runs under way, by process id.
     children: Mutex<BTreeMap<u32, Run>>,
 }
 
@@ -20,12 +20,12 @@ pub(super) struct Runs {
 #[derive(Debug)]
 struct Run {
     child: Child,
-    /// Whether it starts processes of its own, and ends them when it is interrupted.
+    /// Whether the child starts processes of its own, and ends them when it is interrupted.
     starts_others: bool,
 }
 
 impl Run {
-    /// Ends it. One that is done already cannot be ended, and need not be.
+    /// Ends the run. One that is done already cannot be ended, and need not be.
     fn end(&mut self) {
         #[cfg(unix)]
         if self.starts_others
@@ -46,7 +46,7 @@ impl Runs {
         locked(&self.children).values_mut().for_each(Run::end);
     }
 
-    /// Whether they were ended.
+    /// Whether the runs were ended.
     pub(super) fn are_ended(&self) -> bool {
         self.are_ended.load(Ordering::SeqCst)
     }

@@ -5,7 +5,7 @@ use crate::cli::error::{CliError, Result};
 /// One of several parts of a suite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shard {
-    /// From 1.
+    /// Number of the shard, from 1.
     number: usize,
     count: usize,
 }
@@ -23,7 +23,7 @@ impl Shard {
         })
     }
 
-    /// Whether the case at an index belongs to it.
+    /// Whether the case at an index belongs to the shard.
     pub(super) fn has(self, at: usize) -> bool {
         at % self.count == self.number - 1
     }

@@ -23,7 +23,7 @@ const OUTSIDE: f64 = 0.025;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Mean {
     pub(super) value: f64,
-    /// `None` if there are fewer than two inputs.
+    /// Interval of the mean; `None` if there are fewer than two inputs.
     pub(super) interval: Option<[f64; 2]>,
 }
 
@@ -37,12 +37,12 @@ pub(super) struct Summary {
     pub(super) solved: usize,
     /// Number of cases in which no solver has a better plan.
     pub(super) best: usize,
-    /// Its value over the best of its case, for every case with a plan.
+    /// Value of the solver over the best of the case, for every case with a plan.
     pub(super) ratios: Vec<f64>,
     pub(super) over_best: Option<Mean>,
-    /// Its value over the strongest bound of its case.
+    /// Mean value of the solver over the strongest bound of the case.
     pub(super) over_bound: Option<Mean>,
-    /// Geometric mean of its times.
+    /// Geometric mean of the times of the solver.
     pub(super) seconds: Option<f64>,
 }
 

@@ -94,7 +94,7 @@ pub(super) fn markdown(suite: &Suite, rows: &[Row], cases: usize) -> String {
 const HEADER: &str = "input,cluster,objective,solver,seed,status,value_s,bound_s,gap,median_s,spread_s,peak_memory_bytes,\
                       ratio,operators,solving_s,runs";
 
-/// For programs, in SI units. Cases that were not run say so as their status.
+/// The rows as CSV for programs, in SI units. Cases that were not run say so as their status.
 pub(super) fn csv(rows: &[Row]) -> Result<String> {
     let failed = |error: &dyn std::fmt::Display| CliError::new("X001", format!("cannot write CSV: {error}"));
     let mut writer = csv::Writer::from_writer(Vec::new());

@@ -25,7 +25,7 @@ use super::error::{CliError, Result};
 use super::given::judge;
 pub(crate) use descendants::end_adopted;
 
-/// Start of the name of such a solver.
+/// Start of the name of a solver that is a command.
 pub(crate) const PREFIX: &str = "exec:";
 
 /// Maximum number of characters of a reason.
@@ -37,7 +37,7 @@ const LONGEST_REASON: usize = 200;
 pub(crate) struct External {
     /// The program and its arguments.
     command: Vec<String>,
-    /// Folder in which it runs; `None` means that of this program.
+    /// Folder in which the command runs; `None` means that of this program.
     folder: Option<PathBuf>,
 }
 
@@ -64,12 +64,12 @@ impl External {
         Ok(external)
     }
 
-    /// The value of `--solver` for it, from which [`External::parse`] returns the same command.
+    /// The value of `--solver` for the command, from which [`External::parse`] returns the same command.
     pub(crate) fn argument(&self) -> String {
         format!("{PREFIX}{}", serde_json::json!({ "command": self.command, "folder": self.folder }))
     }
 
-    /// Words of the command that name files, on whose contents its results depend.
+    /// Words of the command that name files, on whose contents the results of the command depend.
     pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
         let folder = self.folder.clone().unwrap_or_default();
         self.command.iter().map(move |word| folder.join(word)).filter(|path| path.is_file())

@@ -25,7 +25,7 @@ pub(super) const SCHEMA: &str = "stagewright.instances/1";
 pub(super) struct Entry {
     /// Unique name.
     pub(super) name: String,
-    /// One line about it.
+    /// One line about the instance.
     pub(super) about: String,
     /// The devices: a built-in name or a shorthand. Absent if the model carries its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,7 +57,7 @@ pub(super) struct Entry {
     /// Who found the value.
     #[serde(default)]
     pub(super) found_by: String,
-    /// The day: YYYY-MM-DD.
+    /// The day on which the value was found: YYYY-MM-DD.
     #[serde(default)]
     pub(super) found_on: String,
     /// Evidence for the bound.
@@ -67,7 +67,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// What its claims say together.
+    /// What the claims of the instance say together.
     pub(super) fn standing(&self) -> Standing {
         match (self.value, self.bound) {
             (None, None) if matches!(self.proof, Proof::Solver(_)) => Standing::Infeasible,
@@ -81,12 +81,12 @@ impl Entry {
         Some(tolerance::gap(self.value?, self.bound?))
     }
 
-    /// The file of its plan.
+    /// The file of the plan of the instance.
     pub(super) fn plan(&self) -> String {
         format!("plans/{}.json.gz", self.name)
     }
 
-    /// Whether its model is a file that somebody else published.
+    /// Whether the model of the instance is a file that somebody else published.
     pub(super) fn is_published(&self) -> bool {
         matches!(self.model, Source::Published { .. })
     }
@@ -166,7 +166,7 @@ pub(super) enum Source {
     },
     /// A file of `data/models`.
     Export {
-        /// Its name there.
+        /// Name of the file in `data/models`.
         export: String,
         /// Options of `convert`.
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -174,16 +174,16 @@ pub(super) enum Source {
     },
     /// A file of the library.
     File {
-        /// Its path there.
+        /// Path of the file in the library.
         file: String,
-        /// The command that made it.
+        /// The command that made the file.
         from: String,
     },
     /// A file that somebody else published, which is not part of the library.
     Published {
-        /// Its path in a folder of published files.
+        /// Path of the file in a folder of published files.
         published: String,
-        /// Where to get it.
+        /// Where to get the file.
         from: String,
     },
 }

@@ -30,7 +30,7 @@ struct Document<'p> {
     value_s: f64,
     /// Seconds that the slowest device of a pipeline waits for others.
     bubble_s: f64,
-    /// Its index: that of its stage, or of the first of several.
+    /// Index of the slowest device: that of its stage, or of the first of several.
     slowest: usize,
     stages: Vec<Stage<'p>>,
     what_ifs: Vec<WhatIf>,
@@ -39,7 +39,7 @@ struct Document<'p> {
 #[derive(Serialize)]
 struct Stage<'p> {
     kind: Option<&'p str>,
-    /// Share of the memory of its devices that is in use.
+    /// Share of the memory of the stage's devices that is in use.
     memory_share: Option<f64>,
     #[serde(flatten)]
     parts: JointPartsDocument,

@@ -16,17 +16,17 @@ const KEPT: usize = 5;
 /// A boundary between two stages that is elsewhere in better plans.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Boundary {
-    /// The stage before it, from 0.
+    /// The stage before the boundary, from 0.
     pub stage: usize,
-    /// The operator before it whose output is the largest tensor across it.
+    /// The operator before the boundary whose output is the largest tensor across it.
     pub before: String,
-    /// The first operator after it that reads this tensor.
+    /// The first operator after the boundary that reads the largest tensor across it.
     pub after: String,
-    /// Number of samples in which a better plan has no such boundary.
+    /// Number of samples in which a better plan does not have the boundary.
     pub moved: usize,
-    /// Median loss of the plan in these samples.
+    /// Median loss of the plan in the samples in which a better plan does not have the boundary.
     pub median_loss: f64,
-    /// Largest loss of the plan in these samples.
+    /// Largest loss of the plan in the samples in which a better plan does not have the boundary.
     pub largest_loss: f64,
 }
 

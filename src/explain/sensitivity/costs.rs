@@ -22,7 +22,7 @@ pub(super) enum Costs {
         deviation: f64,
         /// Seed of all draws.
         seed: u64,
-        /// Number of this one.
+        /// Number of the draw.
         draw: u64,
     },
 }

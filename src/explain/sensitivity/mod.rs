@@ -45,14 +45,14 @@ const DRAWS: u64 = 32;
 pub struct Sensitivity {
     /// Share by which costs are off.
     pub deviation: f64,
-    /// Least and largest value if every cost is off by at most that, independently of the others. `None` for the
+    /// Least and largest value if every cost is off by at most `deviation`, independently of the others. `None` for the
     /// makespan, which need not grow with every cost.
     pub interval_s: Option<[f64; 2]>,
     /// Least and largest value over the cases and draws.
     pub seen_s: Option<[f64; 2]>,
     /// Number of cases and draws that were evaluated.
     pub samples: usize,
-    /// Those solved to optimality.
+    /// Number of samples solved to optimality.
     pub solved: usize,
     /// Loss that the plan has already for the costs as predicted; a better plan is one that saves more.
     pub nominal_loss: f64,
@@ -74,7 +74,7 @@ pub struct Sensitivity {
 pub struct Drawn {
     /// Number of draws.
     pub draws: usize,
-    /// Those with a better plan.
+    /// Number of draws with a better plan.
     pub better: usize,
     /// Median of the losses.
     pub median_loss: f64,

@@ -5,7 +5,7 @@ use crate::report::grid::{Column, Grid};
 use crate::report::units::{name, percent, seconds};
 
 impl Sensitivity {
-    /// What it comes to, a line each.
+    /// The sensitivity as lines of text.
     pub(in crate::explain) fn lines(&self) -> Vec<String> {
         let off = percent(self.deviation);
         let mut lines = vec![match (self.interval_s, self.seen_s) {

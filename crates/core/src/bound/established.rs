@@ -19,12 +19,12 @@ const AGAIN: u32 = 2;
 struct Known {
     name: &'static str,
     found: Option<LowerBound>,
-    /// Time that it had, if a limit cut it short.
+    /// Time that the computation had, if a limit cut it short.
     had: Option<Duration>,
 }
 
 impl Known {
-    /// Whether a computation within `left` could improve it.
+    /// Whether a computation within `left` could improve the bound.
     fn may_grow(&self, left: Option<Duration>) -> bool {
         self.had.is_some_and(|had| left.is_none_or(|left| left > had * AGAIN))
     }

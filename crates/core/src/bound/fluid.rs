@@ -7,7 +7,8 @@ use crate::problem::Problem;
 use crate::stop::Stop;
 use crate::tolerance::round_down;
 
-/// For prices λ_c ≥ 0 of the kinds with Σ_c n_c λ_c = 1: T ≥ Σ_u min_c λ_c p_uc, over colocation classes u.
+/// The fluid bound. For prices λ_c ≥ 0 of the kinds with Σ_c n_c λ_c = 1: T ≥ Σ_u min_c λ_c p_uc, over colocation
+/// classes u.
 ///
 /// *Proof.* Let a placement have value T. Each device of kind c computes for at most T seconds in total — a stage on
 /// r devices for at most r T, and with `separate` training forward plus backward compute is at most T — so Σ_c λ_c ·

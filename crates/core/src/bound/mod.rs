@@ -30,9 +30,9 @@ use crate::stop::Stop;
 pub struct LowerBound {
     /// The bound, in the objective's unit.
     pub value: f64,
-    /// Name of the bound that gave it, `exhausted` for a finished search.
+    /// Source of the bound: the name of a bound, or `exhausted` for a finished search.
     pub source: &'static str,
-    /// Evidence from which a checker can recompute it.
+    /// Evidence from which a checker can recompute the bound.
     pub certificate: Option<Certificate>,
 }
 
@@ -57,18 +57,19 @@ pub trait Bound: Sync {
     /// Stable name.
     fn name(&self) -> &'static str;
 
-    /// Whether it is valid for the problem.
+    /// Whether the bound is valid for the problem.
     fn applies(&self, problem: &Problem) -> bool;
 
     /// Computes the bound; `None` if some operator cannot run anywhere, so that there is nothing to bound.
     fn compute(&self, problem: &Problem) -> Option<LowerBound>;
 
-    /// Whether it takes O(pools · (operators + pins)) and a number of rounds that `stop` ends.
+    /// Whether the bound takes O(pools · (operators + pins)) and a number of rounds that `stop` ends.
     fn is_linear(&self) -> bool {
         false
     }
 
-    /// Whether its rounds take longer than milliseconds where other closed forms do not, so that `stop` has to end them.
+    /// Whether the rounds of the bound take longer than milliseconds where other closed forms do not, so that `stop`
+    /// has to end them.
     fn is_long(&self) -> bool {
         false
     }

@@ -97,7 +97,7 @@ pub struct ClassDocument {
 pub struct KernelFitDocument {
     /// The kernel. Attention with and without a causal mask stand in for each other.
     pub kernel: KernelKind,
-    /// Precision of its operands.
+    /// Precision of the kernel's operands.
     pub precision: Precision,
     /// Seconds of the smallest kernel.
     pub launch_s: f64,
@@ -111,7 +111,7 @@ pub struct KernelFitDocument {
     pub sharpness: f64,
     /// Bytes that come from a cache, four times as fast as memory.
     pub cache_bytes: f64,
-    /// What it was fitted to, with its error.
+    /// What the formula was fitted to, with the error of the fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }
@@ -133,9 +133,9 @@ pub struct KindDocument {
     #[serde(default, deserialize_with = "bytes::size", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<bytes::Size>")]
     pub memory_bytes: Option<f64>,
-    /// Bytes of it reserved for the runtime, which no plan may use. By default, a graph of version 2 reserves the
-    /// larger of 1 GiB and 6% of the memory of a device that is not a host, but at most a quarter of what exceeds
-    /// 256 MiB, and a graph of version 1 nothing.
+    /// Bytes of a device's memory reserved for the runtime, which no plan may use. By default, a graph of version 2
+    /// reserves the larger of 1 GiB and 6% of the memory of a device that is not a host, but at most a quarter of what
+    /// exceeds 256 MiB, and a graph of version 1 nothing.
     #[serde(default, deserialize_with = "bytes::size", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<bytes::Size>")]
     pub reserve_bytes: Option<f64>,

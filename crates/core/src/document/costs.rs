@@ -91,7 +91,7 @@ impl KernelKind {
         }
     }
 
-    /// Names of its dimensions, in the order of a row.
+    /// Names of the kernel's dimensions, in the order of a row.
     pub fn dimensions(self) -> &'static [&'static str] {
         match self {
             KernelKind::Product => &["m", "n", "k"],
@@ -108,7 +108,7 @@ pub struct KernelCostsDocument {
     pub class: String,
     /// The kernel.
     pub kernel: KernelKind,
-    /// Precision of its operands.
+    /// Precision of the kernel's operands.
     pub precision: Precision,
     /// What was measured, with which program.
     pub source: String,

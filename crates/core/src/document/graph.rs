@@ -91,13 +91,13 @@ pub struct ParameterDocument {
     pub name: String,
     /// Size in bytes.
     pub bytes: f64,
-    /// Bytes of optimiser state, on every device that holds it.
+    /// Bytes of optimiser state, on every device that holds the parameter.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub optimizer_bytes: f64,
-    /// Names of the operators that read it, without repetition; at least one.
+    /// Names of the operators that read the parameter, without repetition; at least one.
     pub readers: Vec<String>,
-    /// Whether training changes it. If the graph has a backward pass and several devices hold it, they synchronise its
-    /// gradient once per step.
+    /// Whether training changes the parameter. If the graph has a backward pass and several devices hold the parameter,
+    /// they synchronise its gradient once per step.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trained: bool,
     /// Whether all readers share a device, so that there is no second copy.
@@ -214,7 +214,7 @@ pub enum KernelDocument {
         batch: f64,
         /// New tokens of a sequence.
         queries: f64,
-        /// Tokens that they attend to, past ones included.
+        /// Tokens that the new tokens attend to, past ones included.
         keys: f64,
         /// Heads.
         heads: f64,
@@ -229,7 +229,7 @@ pub enum KernelDocument {
 }
 
 impl KernelDocument {
-    /// Its dimensions by name. Each has to be positive and finite.
+    /// Dimensions of the kernel by name. Each has to be positive and finite.
     pub fn dimensions(&self) -> Vec<(&'static str, f64)> {
         match *self {
             KernelDocument::Product { batch, m, n, k } => {
@@ -274,17 +274,18 @@ pub struct OperatorDocument {
     /// Bytes read and written, from which the time on a class with a memory bandwidth is derived.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_moved: Option<f64>,
-    /// Precision of its computation; if a class has a peak for the precision, that peak applies.
+    /// Precision of the operator's computation; if a class has a peak for the precision, that peak applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision: Option<Precision>,
     /// Number of kernel launches, 1 by default: 0 for a view, or for an operator that runs in the kernel of another.
     /// The roofline adds the launch overhead of the class once per launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launches: Option<f64>,
-    /// Library kernels that it calls, if known: they are looked up in measurements, and in the fits of a class.
+    /// Library kernels that the operator calls, if known: they are looked up in measurements, and in the fits of a
+    /// class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<KernelDocument>,
-    /// Device classes that cannot run it, regardless of its costs.
+    /// Device classes that cannot run the operator, regardless of its costs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unsupported: Vec<String>,
     /// Bytes of parameters.
@@ -300,8 +301,8 @@ pub struct OperatorDocument {
     /// Number of experts that a `dispatch` sends to, if an output of it leads to several; by default an output leads to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experts: Option<NonZeroU32>,
-    /// Bytes of workspace while it runs. In version 2 a device needs the maximum over time, in version 1 the sum over
-    /// its operators.
+    /// Bytes of workspace while the operator runs. In version 2 a device needs the maximum over time, in version 1 the
+    /// sum over its operators.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub workspace_bytes: f64,
 }
@@ -343,14 +344,15 @@ pub struct TensorDocument {
     /// Name, for display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Name of the operator that produces it.
+    /// Name of the operator that produces the tensor.
     pub producer: String,
-    /// Names of the operators that read it, without repetition.
+    /// Names of the operators that read the tensor, without repetition.
     pub consumers: Vec<String>,
     /// Size in bytes.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub bytes: f64,
-    /// Measured seconds to move it once over the link of a device of a class; overrides latency plus bytes / bandwidth.
+    /// Measured seconds to move the tensor once over the link of a device of a class; overrides latency plus bytes /
+    /// bandwidth.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub seconds: BTreeMap<String, f64>,
 }

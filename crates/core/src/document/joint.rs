@@ -18,7 +18,7 @@ pub struct JointPlanDocument {
     pub schema: String,
     /// Proof status.
     pub status: PlanStatus,
-    /// Name of the solver that found it.
+    /// Name of the solver that found the plan.
     pub solver: String,
     /// Name of the model.
     pub model: String,
@@ -109,7 +109,7 @@ pub enum Parallelism {
 }
 
 impl Parallelism {
-    /// All of them.
+    /// All kinds of parallelism, and all techniques.
     pub const ALL: [Parallelism; 6] = [
         Parallelism::Tp,
         Parallelism::Dp,
@@ -136,10 +136,10 @@ impl Parallelism {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RecomputeWorkspace {
-    /// The largest of them: one layer is recomputed at a time.
+    /// The largest workspace of a layer: one layer is recomputed at a time.
     #[default]
     Max,
-    /// Their sum, as Piper counts.
+    /// The sum of the workspaces of the layers, as Piper counts.
     Sum,
 }
 
@@ -182,7 +182,7 @@ pub struct JointExecutionDocument {
 pub struct JointBoundDocument {
     /// The bound in seconds; null if there is none.
     pub value_s: Option<f64>,
-    /// Its source.
+    /// Source of the bound.
     pub source: String,
 }
 
@@ -190,7 +190,7 @@ pub struct JointBoundDocument {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JointStageDocument {
-    /// Kind of its devices; absent for `time-per-sample`, where there is one kind.
+    /// Kind of the stage's devices; absent for `time-per-sample`, where there is one kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Degree of data parallelism: copies of the stage.
@@ -214,7 +214,8 @@ pub struct JointStageDocument {
     pub update_s: Option<f64>,
     /// Bytes of memory in use on a device, by all stages of it.
     pub memory_bytes: f64,
-    /// Bytes of it for parameters, gradients and the optimizer of this stage; absent for `time-per-sample`.
+    /// Bytes of memory in use on a device for parameters, gradients and the optimizer of this stage; absent for
+    /// `time-per-sample`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_bytes: Option<f64>,
     /// Bytes of activations of this stage when most of its microbatches are in flight; absent for `time-per-sample`.
@@ -230,7 +231,7 @@ pub struct JointStageDocument {
 pub struct JointLayerDocument {
     /// Name of the layer.
     pub layer: String,
-    /// Name of its configuration.
+    /// Name of the layer's configuration.
     pub configuration: String,
 }
 

@@ -16,7 +16,7 @@ pub struct PinsDocument(pub BTreeMap<String, PinTargets>);
 pub enum PinTargets {
     /// One name.
     One(String),
-    /// Any of these names.
+    /// Any of several names.
     Any(Vec<String>),
 }
 

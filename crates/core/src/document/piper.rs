@@ -20,7 +20,7 @@ pub struct PiperDocument {
     pub microbatches: Option<u32>,
     /// The layers.
     pub nodes: Vec<PiperNodeDocument>,
-    /// The tensors between them.
+    /// The tensors between the layers.
     pub edges: Vec<PiperEdgeDocument>,
 }
 
@@ -50,7 +50,7 @@ pub struct PiperConfigurationDocument {
     pub parameter_size: f64,
     /// Bytes on a device per microbatch in flight.
     pub memory_usage_a: f64,
-    /// Bytes on a device besides.
+    /// Bytes on a device that do not depend on the microbatches in flight.
     pub memory_usage_b: f64,
     /// Bytes that the devices of the layer exchange in the forward pass, by predecessor in another stage.
     #[serde(default)]
@@ -64,9 +64,9 @@ pub struct PiperConfigurationDocument {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PiperEdgeDocument {
-    /// The layer that produces it.
+    /// The layer that produces the tensor.
     pub source_id: i64,
-    /// The layer that reads it.
+    /// The layer that reads the tensor.
     pub dest_id: i64,
     /// Bytes of the tensor; its gradient has as many.
     pub communication_cost: f64,

@@ -18,7 +18,7 @@ pub struct PlanDocument {
     pub schema: String,
     /// Proof status.
     pub status: PlanStatus,
-    /// Name of the solver that found it.
+    /// Name of the solver that found the plan.
     pub solver: String,
     /// The objective, its rules and the value reached.
     pub objective: ObjectiveDocument,
@@ -39,10 +39,10 @@ pub struct PlanDocument {
     /// Model and memory options of the plan; only those that were given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelOptionsDocument>,
-    /// For throughput: the rate of the plan, if the unit that it counts is known.
+    /// The rate of the plan, for throughput, if the unit that it counts is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<ThroughputDocument>,
-    /// Where the seconds of its operators come from; absent if all of them are measured.
+    /// Where the seconds of the plan's operators come from; absent if all of them are measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<SourcesDocument>,
     /// The pins of the plan.
@@ -53,14 +53,14 @@ pub struct PlanDocument {
     /// The loads of the group uplinks, if the cluster has groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uplinks: Vec<UplinkDocument>,
-    /// For makespan: every operator once, by decreasing priority. Of the ready operators of a device, the first in
-    /// this list runs first; without a list, the one that became ready first.
+    /// Every operator once, by decreasing priority, for makespan. Of the ready operators of a device, the first in this
+    /// list runs first; without a list, the one that became ready first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Vec<String>>,
-    /// For a plan made for costs that are off: its worst case.
+    /// The worst case of a plan made for costs that are off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub robust: Option<RobustDocument>,
-    /// For a plan made for costs that are off: its regret.
+    /// The regret of a plan made for costs that are off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regret: Option<RegretDocument>,
 }
@@ -81,13 +81,13 @@ pub struct RobustDocument {
     pub scenario: ScenarioDocument,
     /// Lower bound on the value of every plan in its worst case.
     pub bound_s: f64,
-    /// Source of that bound.
+    /// Source of the bound.
     pub source: String,
     /// (worst_s − bound_s) / worst_s.
     pub gap: f64,
     /// Value of the best plan that was found for the costs as they are.
     pub nominal_best_s: f64,
-    /// Value of that plan in its worst case.
+    /// Worst-case value of the best plan that was found for the costs as they are.
     pub nominal_best_worst_s: f64,
 }
 
@@ -105,11 +105,11 @@ pub struct RegretDocument {
     pub at_most: Option<f64>,
     /// Lower bound on the regret of every plan.
     pub bound: f64,
-    /// Source of that bound.
+    /// Source of the bound.
     pub source: String,
     /// Value of the best plan that was found for the costs as predicted.
     pub nominal_best_s: f64,
-    /// Regret of that plan.
+    /// Regret of the best plan that was found for the costs as predicted.
     pub nominal_best_regret: f64,
     /// The scenarios, the first of which is the costs as predicted.
     pub cases: Vec<RegretCaseDocument>,
@@ -119,9 +119,9 @@ pub struct RegretDocument {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RegretCaseDocument {
-    /// What is off.
+    /// What is off in the scenario.
     pub off: OffDocument,
-    /// The factor by which its costs are off.
+    /// The factor by which the costs of what is off are multiplied.
     pub factor: f64,
     /// Value of the plan.
     pub value_s: f64,
@@ -167,13 +167,13 @@ pub struct ScenarioDocument {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SourcesDocument {
-    /// Measured, in the model or in measurements of exactly this.
+    /// Share of seconds that are measured, in the model or in measurements of exactly the same operator or kernel.
     pub measured: f64,
-    /// Interpolated between measurements of other sizes.
+    /// Share of seconds that are interpolated between measurements of other sizes.
     pub interpolated: f64,
-    /// From a closed form that was fitted to measurements.
+    /// Share of seconds from a closed form that was fitted to measurements.
     pub fitted: f64,
-    /// From the roofline of the device class.
+    /// Share of seconds from the roofline of the device class.
     pub guessed: f64,
 }
 
@@ -254,9 +254,9 @@ pub enum TimeUnitDocument {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GradientsDocument {
-    /// Like the activations.
+    /// Gradients are transferred like the activations.
     Mirrored,
-    /// From each reader back.
+    /// Gradients go from each reader of an activation back to its producer.
     Reversed,
 }
 
@@ -289,7 +289,7 @@ pub enum PlanStatus {
 }
 
 impl PlanStatus {
-    /// Its name in documents.
+    /// Name of the status in documents.
     pub fn name(self) -> &'static str {
         match self {
             PlanStatus::Optimal => "optimal",
@@ -314,7 +314,7 @@ pub enum ObjectiveKind {
 }
 
 impl ObjectiveKind {
-    /// Its name in documents and on the command line.
+    /// Name of the objective in documents and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             ObjectiveKind::Throughput => "throughput",
@@ -338,7 +338,7 @@ pub enum Split {
 }
 
 impl Split {
-    /// Its name in documents and on the command line.
+    /// Name of the split rule in documents and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Split::Contiguous => "contiguous",
@@ -441,10 +441,10 @@ pub struct ObjectiveDocument {
     /// distinguishes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_replicas: Option<u32>,
-    /// For latency, maximum number of calls per accelerator; 1 by default.
+    /// Maximum number of calls per accelerator, for latency; 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<u32>,
-    /// For the makespan, the execution model of a step; `ports` by default.
+    /// Execution model of a step, for the makespan; `ports` by default.
     #[serde(default, skip_serializing_if = "through_ports")]
     pub execution: Execution,
     /// The value; null without a plan.
@@ -465,9 +465,9 @@ fn through_ports(execution: &Execution) -> bool {
 pub struct BoundDocument {
     /// The bound; null if none is known or the problem is infeasible.
     pub value_s: Option<f64>,
-    /// Its source: the name of a bound, or `exhausted` for a finished search.
+    /// Source of the bound: the name of a bound, or `exhausted` for a finished search.
     pub source: String,
-    /// Evidence from which a checker can recompute it, if any.
+    /// Evidence from which a checker can recompute the bound, if any.
     pub certificate: Option<CertificateDocument>,
 }
 
@@ -550,14 +550,14 @@ pub struct MemoryPriceDocument {
 pub struct DeviceDocument {
     /// Name of the device; of the first one if the stage is replicated.
     pub name: String,
-    /// Its kind.
+    /// Kind of the device.
     pub kind: String,
     /// Position in the pipeline, from 0; null if the plan has no order.
     pub stage: Option<u32>,
-    /// Number of devices that run this stage, this one included. The others are of its kind and appear in the same
+    /// Number of devices that run the stage, the named one included. The others are of its kind and appear in the same
     /// pins: a device that a pin distinguishes from it cannot be a replica.
     pub replicas: u32,
-    /// For latency: the operators of each call of an accelerator, the calls in order; null for a host, which has no
+    /// The operators of each call of an accelerator, the calls in order, for latency; null for a host, which has no
     /// calls.
     pub calls: Option<Vec<Vec<String>>>,
     /// The load. With `separate` training, forward plus backward load. For latency, the busy seconds: the sum over the
@@ -570,7 +570,7 @@ pub struct DeviceDocument {
     pub communication_s: f64,
     /// Bytes in use; for makespan, the peak.
     pub memory_bytes: f64,
-    /// Its operators.
+    /// Operators on the device.
     pub ops: Vec<String>,
 }
 
@@ -580,6 +580,6 @@ pub struct DeviceDocument {
 pub struct UplinkDocument {
     /// Name of the group.
     pub group: String,
-    /// Seconds of the tensors that cross it; for makespan, its busy seconds.
+    /// Seconds of the tensors that cross the uplink; for makespan, its busy seconds.
     pub load_s: f64,
 }

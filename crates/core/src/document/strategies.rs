@@ -66,7 +66,7 @@ pub struct StrategyPlanDocument {
     pub schema: String,
     /// Proof status.
     pub status: PlanStatus,
-    /// Name of the solver that found it.
+    /// Name of the solver that found the plan.
     pub solver: String,
     /// Name of the problem.
     pub problem: String,
@@ -95,9 +95,9 @@ pub struct StrategyPlanDocument {
 pub struct StrategyBoundDocument {
     /// The bound; null if there is none.
     pub cost: Option<f64>,
-    /// Its source: `lagrangian`, or `branch-and-bound`.
+    /// Source of the bound: `lagrangian`, or `branch-and-bound`.
     pub source: String,
-    /// Evidence for a Lagrangian bound, from which it can be recomputed.
+    /// Evidence for a Lagrangian bound, from which the bound can be recomputed.
     pub certificate: Option<StrategyCertificateDocument>,
 }
 
@@ -109,7 +109,7 @@ pub struct StrategyBoundDocument {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StrategyCertificateDocument {
-    /// The bound that it proves.
+    /// The bound that the evidence proves.
     pub cost: f64,
     /// Costs from which a strategy or a pair is taken as not allowed, since a plan with it costs as much; the bound is at
     /// most this. Null for those of 10^18 alone.
@@ -124,7 +124,8 @@ pub struct StrategyCertificateDocument {
     pub eliminated: Vec<u32>,
     /// The order of the nodes that are left.
     pub order: Vec<u32>,
-    /// For every edge between nodes that are left, in the order of their earlier and then of their later end: what it
-    /// adds to each allowed strategy of the earlier and of the later end, and subtracts from its own costs.
+    /// Messages of the edges between nodes that are left, in the order of their earlier and then of their later end:
+    /// what an edge adds to each allowed strategy of the earlier and of the later end, and subtracts from its own
+    /// costs.
     pub messages: Vec<[Vec<f64>; 2]>,
 }

@@ -29,7 +29,7 @@ impl<'p> Values<'p> {
     /// it consists of.
     ///
     /// # Panics
-    /// As for [`evaluate`].
+    /// If the placement was made for another graph or cluster.
     pub fn of(&mut self, placement: &Placement) -> f64 {
         let problem = self.problem;
         let graph = problem.graph();

@@ -88,7 +88,7 @@ pub struct Evaluation {
     /// Load per pass of every group's uplink. For the makespan, its busy seconds; for latency zero, because
     /// that model has no uplinks.
     pub uplinks: Vec<[f64; 2]>,
-    /// For latency, the calls in order of their start.
+    /// The calls in order of their start; empty unless the objective is latency.
     pub calls: Vec<CallTimes>,
     /// Violated constraints.
     pub violations: Vec<Violation>,
@@ -108,9 +108,9 @@ pub struct CallTimes {
     pub device: DeviceId,
     /// Number of the call, as [`Placement::call_of`] gives it.
     pub call: u32,
-    /// Start of its input transfers.
+    /// Start of the call's input transfers.
     pub start: f64,
-    /// End of its output transfers.
+    /// End of the call's output transfers.
     pub finish: f64,
 }
 
@@ -128,9 +128,9 @@ pub enum Violation {
     /// A colocation class on two devices.
     #[error("operators `{first}` and `{second}` must share a device")]
     Colocation {
-        /// One operator.
+        /// An operator of the class.
         first: String,
-        /// Another of its class.
+        /// Another operator of the class.
         second: String,
     },
     /// Memory exceeded.
@@ -140,13 +140,13 @@ pub enum Violation {
         device: String,
         /// Bytes in use.
         bytes: f64,
-        /// Its memory.
+        /// Bytes of the device's memory.
         limit: f64,
     },
     /// A tensor against the pipeline order.
     #[error("the tensor from `{producer}` to `{consumer}` goes against the order of the stages")]
     Order {
-        /// Its producer.
+        /// Producer of the tensor.
         producer: String,
         /// A consumer in an earlier stage (or, between backward operators, in a later one).
         consumer: String,
@@ -156,7 +156,7 @@ pub enum Violation {
     Convexity {
         /// The device.
         device: String,
-        /// The operator at which it comes back.
+        /// The operator at which the path comes back.
         operator: String,
     },
     /// More devices of a kind in use than the cluster has.
@@ -164,9 +164,9 @@ pub enum Violation {
     Devices {
         /// The kind.
         kind: String,
-        /// In use, replicas included.
+        /// Devices in use, replicas included.
         used: u64,
-        /// Available.
+        /// Devices of the kind in the cluster.
         count: u32,
     },
     /// A stage on no device, or on more than the objective allows.
@@ -174,7 +174,7 @@ pub enum Violation {
     Replicas {
         /// The device.
         device: String,
-        /// Its replicas.
+        /// Replicas of the stage.
         replicas: u32,
         /// Maximum that the objective allows.
         most: u32,
@@ -187,7 +187,7 @@ pub enum Violation {
     Pool {
         /// The named devices of the stages, joined by commas.
         devices: String,
-        /// In use, replicas included.
+        /// Devices that the stages need, replicas included.
         used: u64,
         /// Devices of the pool.
         count: u32,
@@ -197,7 +197,7 @@ pub enum Violation {
     Calls {
         /// The device.
         device: String,
-        /// Its calls.
+        /// Calls of the accelerator.
         calls: u32,
         /// Maximum that the objective allows.
         most: u32,
@@ -207,7 +207,7 @@ pub enum Violation {
     CallOrder {
         /// A device of the cycle.
         device: String,
-        /// An operator of its call.
+        /// An operator of the call.
         operator: String,
     },
     /// A priority that does not name every operator exactly once.
@@ -215,7 +215,7 @@ pub enum Violation {
     Priority {
         /// The operator.
         operator: String,
-        /// Number of times it is named.
+        /// Number of times that the priority names the operator.
         times: u32,
     },
 }

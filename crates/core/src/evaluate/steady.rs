@@ -33,7 +33,7 @@ pub struct SteadyState {
     pub period: f64,
     /// Seconds from the beginning of a batch to the end of all that is done for it.
     pub latency: f64,
-    /// The most batches between their beginning and their end at once.
+    /// Maximum number of batches between their beginning and their end at once.
     pub in_flight: u32,
     /// The devices in use, in the order of the evaluation.
     pub devices: Vec<SteadyDevice>,
@@ -50,36 +50,37 @@ pub struct SteadyDevice {
     pub device: DeviceId,
     /// Devices that share the stage.
     pub replicas: u32,
-    /// Seconds that it is busy as the evaluation counts them, at most the period.
+    /// Seconds that the device is busy as the evaluation counts them, at most the period.
     pub load: f64,
     /// Seconds of compute.
     pub compute: f64,
-    /// Seconds in which it sends.
+    /// Seconds in which the device sends.
     pub sent: f64,
-    /// Seconds in which it receives.
+    /// Seconds in which the device receives.
     pub received: f64,
-    /// Seconds to synchronise its replicas and its gradients of shared parameters.
+    /// Seconds in which the device synchronises its replicas and its gradients of shared parameters.
     pub synchronised: f64,
-    /// The most batches at once between the first thing that it does for them and the last, synchronisation aside.
+    /// Maximum number of batches at once between the first thing that the device does for them and the last,
+    /// synchronisation aside.
     pub in_flight: u32,
 }
 
 /// Something that is done once for every batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SteadyTask {
-    /// What has to do it.
+    /// The device or uplink that does the work.
     pub place: Place,
-    /// What it is.
+    /// What the task does.
     pub work: SteadyWork,
-    /// Seconds from the beginning of the batch until it starts.
+    /// Seconds from the beginning of the batch until the task starts.
     pub start: f64,
-    /// Seconds that it takes.
+    /// Seconds that the task takes.
     pub seconds: f64,
 }
 
 impl SteadyTask {
-    /// When it starts within a period, and the batch that it is for: 0 for the one begun in this period, 1 for the one
-    /// before it.
+    /// When the task starts within a period, and the batch that it is for: 0 for the one begun in this period, 1 for
+    /// the one before it.
     pub fn within(&self, period: f64) -> (f64, u32) {
         if period <= 0.0 {
             return (0.0, 0);
@@ -90,16 +91,16 @@ impl SteadyTask {
     }
 }
 
-/// What does something.
+/// A device or an uplink, which does the work of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
-    /// The device of this place among [`SteadyState::devices`].
+    /// A device, by its place among [`SteadyState::devices`].
     Device(usize),
-    /// The uplink of this group.
+    /// An uplink, by the index of its group.
     Uplink(usize),
 }
 
-/// What is done.
+/// The work of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SteadyWork {
     /// An operator runs.
@@ -136,10 +137,10 @@ pub enum NoSteadyState {
 /// The steady state of a placement, in O((operators + pins) log (operators + pins)).
 ///
 /// # Errors
-/// What has none.
+/// Why the placement has no steady state.
 ///
 /// # Panics
-/// As for [`evaluate`].
+/// If the placement was made for another graph or cluster.
 pub fn steady(problem: &Problem, placement: &Placement) -> Result<SteadyState, NoSteadyState> {
     let objective = problem.objective();
     if objective.kind() != ObjectiveKind::Throughput {
@@ -193,11 +194,11 @@ struct Layout<'a> {
     /// Seconds of each pass that is scored apart.
     passes: [f64; 2],
     modulo: Modulo,
-    /// Per device in use.
+    /// Lanes of each device in use.
     lanes: Vec<Lanes>,
-    /// Per device in use that synchronises gradients, the window after which it does.
+    /// Window after which each device in use synchronises gradients; `None` if it synchronises none.
     windows: Vec<Option<usize>>,
-    /// Per group and pass a window, and a lane once something crosses.
+    /// Window of each group's uplink in each pass, and its lane once something crosses.
     uplinks: Vec<[(usize, Option<usize>); 2]>,
     /// When the devices in use get their first operators.
     turns: Vec<usize>,
@@ -255,14 +256,15 @@ impl<'a> Layout<'a> {
         turns.into_iter().map(|turn| turn.unwrap_or(next)).collect()
     }
 
-    /// Lanes in the direction of the pass; of those of a device, what has to be there first.
+    /// Rank of a lane: devices in the direction of the pass; of the lanes of a device, what has to be there first.
     fn rank(&self, pass: usize, place: usize, within: usize) -> usize {
         let count = self.turns.len();
         let turn = if pass == 0 { self.turns[place] } else { 2 * count - 1 - self.turns[place] };
         4 * turn + within
     }
 
-    /// With separate training the windows of the passes, the last without what replicas need to synchronise.
+    /// The windows of the passes under separate training, the last without what replicas need to synchronise; else
+    /// `None`.
     fn passes_apart(&mut self, synchronised: f64) -> Option<[usize; 2]> {
         let [forward, backward] = self.passes;
         let is_separate = self.problem.objective().passes() == 2;
@@ -443,7 +445,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// From the first to the last that each device does for a batch, synchronisation aside.
+    /// Start of the first and end of the last task that each device does for a batch, synchronisation aside.
     fn spans(&self) -> Vec<[f64; 2]> {
         let mut spans = vec![[f64::INFINITY, 0.0]; self.evaluation.devices.len()];
         for task in &self.known {

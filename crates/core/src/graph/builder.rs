@@ -29,15 +29,15 @@ pub enum GraphError {
     DuplicateOperator {
         /// The name.
         name: String,
-        /// Index of the first.
+        /// Index of the first operator.
         first: usize,
-        /// Index of the second.
+        /// Index of the second operator.
         second: usize,
     },
     /// An operator without a name.
     #[error("operator {at} has an empty name")]
     EmptyName {
-        /// Its index.
+        /// Index of the operator.
         at: usize,
     },
     /// A cost or size that is negative, infinite or not a number.
@@ -94,7 +94,7 @@ pub enum GraphError {
     NoReader {
         /// Index of the parameter.
         at: usize,
-        /// Its name.
+        /// Name of the parameter.
         name: String,
     },
     /// A parameter that names a missing reader.
@@ -138,7 +138,7 @@ pub enum GraphError {
     TooLarge {
         /// `operators`, `tensors`, `parameters`, `pins` or `readers`.
         what: &'static str,
-        /// Their number.
+        /// Number of items of the kind `what`.
         count: usize,
     },
 }

@@ -62,7 +62,7 @@ impl Graph {
         builder::build(document.into())
     }
 
-    /// The same graph with the colocation classes of some pairs of operators merged. The document is unchanged.
+    /// The graph with the colocation classes of some pairs of operators merged. The document is unchanged.
     /// O(operators + pairs).
     pub(crate) fn colocated(&self, pairs: impl IntoIterator<Item = [OpId; 2]>) -> Graph {
         let mut merged = UnionFind::new(self.class_count());
@@ -81,7 +81,7 @@ impl Graph {
         Graph { colocation, classes: Csr::from_pairs(count, &members), ..self.clone() }
     }
 
-    /// The document it was built from.
+    /// The document that the graph was built from.
     pub fn document(&self) -> &GraphDocument {
         &self.document
     }

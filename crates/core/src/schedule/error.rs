@@ -67,7 +67,7 @@ pub enum ScheduleError {
     /// Operators of one stage on several devices.
     #[error("operator `{operator}` is on another device than the operators that must share its stage")]
     Parted {
-        /// One of them.
+        /// An operator of the stage.
         operator: String,
     },
     /// An operator on a device that cannot run it.

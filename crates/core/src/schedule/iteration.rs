@@ -9,11 +9,11 @@ use crate::objective::PassSums;
 /// Seconds that a stage takes for one microbatch.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct StageTimes {
-    /// Its forward pass.
+    /// Seconds of the forward pass.
     pub forward: f64,
-    /// Its backward pass; if that is split, the gradient of its inputs.
+    /// Seconds of the backward pass; if that is split, of the gradient of the stage's inputs.
     pub backward: f64,
-    /// The gradient of its weights if that is separate, else zero.
+    /// Seconds of the gradient of the stage's weights if that is separate, else zero.
     pub weight: f64,
 }
 
@@ -54,7 +54,7 @@ impl StageTimes {
 /// stages.
 ///
 /// # Panics
-/// For interleaved 1F1B, whose stages share devices: use [`interleaved`].
+/// If the schedule is interleaved 1F1B, whose stages share devices: use [`interleaved`].
 pub fn iteration(schedule: Schedule, stages: &[StageTimes], microbatches: u32) -> f64 {
     let is_split = schedule == Schedule::ZeroBubble;
     match schedule {

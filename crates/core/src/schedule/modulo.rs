@@ -22,10 +22,10 @@ use crate::tolerance::VALUE_RELATIVE;
 /// The part of the period that is left to some lanes.
 #[derive(Debug, Clone, Copy)]
 struct Window {
-    /// When it begins, modulo the period; none until its first lane lies there.
+    /// When the window begins, modulo the period; `None` until its first lane lies there.
     start: Option<f64>,
     seconds: f64,
-    /// Whether its lanes are of one resource, so that none may lie where another does.
+    /// Whether the lanes of the window are of one resource, so that none may lie where another does.
     is_resource: bool,
 }
 
@@ -33,17 +33,17 @@ struct Window {
 struct Lane {
     window: usize,
     rank: usize,
-    /// In the order in which they run.
+    /// Tasks of the lane in the order in which they run.
     tasks: Vec<u32>,
     seconds: f64,
-    /// When it begins for the first time.
+    /// When the lane begins for the first time.
     start: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Task {
     lane: usize,
-    /// Seconds of the lane before it.
+    /// Seconds of the lane before the task.
     offset: f64,
     seconds: f64,
     is_last: bool,
@@ -62,7 +62,7 @@ pub(crate) struct Modulo {
 }
 
 impl Modulo {
-    /// No tasks, of a period that is positive and finite.
+    /// A schedule without tasks, of a period that is positive and finite.
     pub(crate) fn new(period: f64) -> Modulo {
         Modulo { period, ..Modulo::default() }
     }

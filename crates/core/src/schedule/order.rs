@@ -20,7 +20,7 @@ pub enum Work {
 /// One stage's work on one microbatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Task {
-    /// Its type.
+    /// Type of the task.
     pub work: Work,
     /// The stage, from 0.
     pub stage: u32,

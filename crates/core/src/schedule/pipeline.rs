@@ -16,7 +16,7 @@ pub struct Stage {
     pub activation_bytes: f64,
     /// Resident bytes; less by what the stage counts too often with its activations.
     pub fixed_bytes: f64,
-    /// Workspace bytes while it runs.
+    /// Workspace bytes while the stage runs.
     pub workspace_bytes: f64,
 }
 

@@ -12,7 +12,7 @@ const SOON: usize = 32;
 pub(super) struct Agenda<T> {
     /// The first items, the least one last. Empty only if the queue is empty.
     soon: Vec<T>,
-    /// The items after all of those.
+    /// The items after all of `soon`.
     later: BinaryHeap<Reverse<T>>,
 }
 

@@ -19,7 +19,7 @@ pub struct Outcome {
 /// outcomes are in the order of the placements and do not depend on the number of threads.
 ///
 /// # Panics
-/// As for [`Flow::from_placement`].
+/// If a placement was made for another graph or cluster, or there are more than 2³⁰ operators or transfers.
 pub fn simulate_all(problem: &Problem, placements: &[Placement]) -> Vec<Outcome> {
     let template = Template::new(problem);
     let workspace = || (Simulator::new(), template.clone(), Flow::default());

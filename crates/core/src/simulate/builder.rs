@@ -22,7 +22,7 @@ impl FlowBuilder {
         FlowBuilder::over(Flow::default(), rules, devices, ports, has_priority)
     }
 
-    /// As [`FlowBuilder::new`], reusing the memory of a flow that is no longer needed.
+    /// Starts a flow in the memory of a flow that is no longer needed; otherwise like [`FlowBuilder::new`].
     pub fn over(mut flow: Flow, rules: Rules, devices: u32, ports: u32, has_priority: bool) -> FlowBuilder {
         flow.rules = rules;
         flow.has_priority = has_priority;
@@ -68,7 +68,7 @@ impl FlowBuilder {
         self.tensor_on(self.flow.tasks[producer].operator.device, producer, bytes, readers)
     }
 
-    /// As [`FlowBuilder::tensor`], for a known device of the producer.
+    /// Adds a tensor whose producer is known to be on `device`; otherwise like [`FlowBuilder::tensor`].
     pub(super) fn tensor_on(
         &mut self,
         device: u32,

@@ -14,7 +14,7 @@ pub enum FlowError {
     BadNumber {
         /// The quantity.
         what: &'static str,
-        /// Index of its owner.
+        /// Index of the item that the quantity belongs to.
         at: usize,
         /// The value.
         value: f64,
@@ -24,7 +24,7 @@ pub enum FlowError {
     Overflow {
         /// The quantity.
         what: &'static str,
-        /// Index of its owner.
+        /// Index of the item that the quantity belongs to.
         at: usize,
     },
     /// Index out of range.
@@ -32,7 +32,7 @@ pub enum FlowError {
     Unknown {
         /// Kind of the index.
         what: &'static str,
-        /// Index of the item that contains it.
+        /// Index of the item that contains the index.
         at: usize,
         /// The index.
         index: u32,

@@ -24,16 +24,16 @@ pub(super) const MOST: usize = 1 << 30;
 pub struct Operator {
     /// Index of the device.
     pub device: u32,
-    /// Its rank in the queue of the device: the lowest goes first, ties by index. Ignored unless the flow has
-    /// priorities.
+    /// Rank of the operator in the queue of the device: the lowest goes first, ties by index. Ignored unless the flow
+    /// has priorities.
     pub rank: u32,
-    /// Seconds of its run.
+    /// Seconds that the operator runs.
     pub seconds: f64,
-    /// Seconds that the device pauses after it.
+    /// Seconds that the device pauses after the operator.
     pub pause: f64,
     /// Resident bytes: parameters and optimiser state; negative if the other figures count bytes too often.
     pub fixed_bytes: f64,
-    /// Bytes of workspace while it runs.
+    /// Bytes of workspace while the operator runs.
     pub workspace_bytes: f64,
 }
 
@@ -42,9 +42,9 @@ pub struct Operator {
 #[repr(align(64))]
 pub(super) struct Task {
     pub(super) operator: Operator,
-    /// Bytes allocated at its start: workspace and all outputs.
+    /// Bytes allocated at the start of the operator: workspace and all outputs.
     pub(super) start_bytes: f64,
-    /// Its half-open ranges in the flow's inputs and outputs.
+    /// Half-open ranges of the operator in the flow's inputs and outputs.
     pub(super) inputs: [u32; 2],
     pub(super) outputs: [u32; 2],
 }
@@ -53,7 +53,7 @@ pub(super) struct Task {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Copy {
     pub(super) device: u32,
-    /// Offset of its readers, which end at the offset of the next copy.
+    /// Offset of the readers of the copy, which end at the offset of the next copy.
     pub(super) first_reader: u32,
     pub(super) bytes: f64,
 }
@@ -63,9 +63,9 @@ pub(super) struct Copy {
 pub(super) struct Tensor {
     pub(super) producer: u32,
     pub(super) home: u32,
-    /// Half-open range of its transfers.
+    /// Half-open range of the tensor's transfers.
     pub(super) transfers: [u32; 2],
-    /// Whether its readers at home wait for a transfer, rather than for the producer alone.
+    /// Whether the tensor's readers at home wait for a transfer, rather than for the producer alone.
     pub(super) announced: bool,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Shared {
     /// Bytes on every device with a reader, counted once per device.
     pub(super) bytes: f64,
     pub(super) readers: Vec<u32>,
-    /// Seconds by device to synchronise its gradient if several devices hold it.
+    /// Seconds by device to synchronise the gradient of the parameter if several devices hold the parameter.
     pub(super) seconds: Keyed<u32, f64>,
 }
 
@@ -85,9 +85,9 @@ pub(super) struct Transfer {
     pub(super) tensor: u32,
     pub(super) producer: u32,
     pub(super) home: u32,
-    /// Half-open range of the copies that it delivers.
+    /// Half-open range of the copies that the transfer delivers.
     pub(super) copies: [u32; 2],
-    /// Half-open range of the ports that it holds.
+    /// Half-open range of the ports that the transfer holds.
     pub(super) ports: [u32; 2],
     pub(super) seconds: f64,
     pub(super) gap: f64,
@@ -153,7 +153,7 @@ impl Default for Flow {
 }
 
 impl Flow {
-    /// The configuration that it runs under.
+    /// The configuration of the engine that the flow runs under.
     pub fn rules(&self) -> Rules {
         self.rules
     }

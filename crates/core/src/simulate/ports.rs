@@ -67,7 +67,7 @@ impl<'p> Fabric<'p> {
         Fabric { problem, ports: Ports::new(problem) }
     }
 
-    /// Its ports.
+    /// Port numbering of the fabric.
     pub fn ports(&self) -> Ports {
         self.ports
     }

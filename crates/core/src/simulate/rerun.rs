@@ -83,7 +83,7 @@ pub struct Rerun<'p> {
     outcome: Outcome,
     /// The timeline of the settled schedule.
     settled: Timeline,
-    /// States of its run.
+    /// States of the run of the settled schedule.
     snapshots: Snapshots,
     /// Number of states before the changes. Later ones belong to runs of the changed schedule.
     unchanged: usize,
@@ -126,7 +126,7 @@ impl<'p> Rerun<'p> {
     /// Replaces the tails, which only shorten runs below a limit.
     ///
     /// # Panics
-    /// As for [`Rerun::new`].
+    /// If `tails` does not have one entry per operator.
     pub fn set_tails(&mut self, tails: Vec<f64>) {
         assert_eq!(tails.len(), self.tails.len(), "a tail for every operator");
         self.tails = tails;
@@ -142,12 +142,12 @@ impl<'p> Rerun<'p> {
         &self.settled
     }
 
-    /// Settles on a schedule, given as for [`Template::flow`], and runs it. Changes that were neither kept
-    /// nor taken back are dropped. Takes the time of building and running a flow, and of copying a state
-    /// about sixteen times.
+    /// Settles on a schedule and runs it: `device_of` has the device of every operator by index, `ranks` the position
+    /// of every operator in the priority, or is empty. Changes that were neither kept nor taken back are dropped. Takes
+    /// the time of building and running a flow, and of copying a state about sixteen times.
     ///
     /// # Panics
-    /// As for [`Flow::from_placement`].
+    /// If the schedule was made for another graph or cluster, or there are more than 2³⁰ operators or transfers.
     pub fn settle(&mut self, device_of: &[DeviceId], ranks: &[u32]) -> &Timeline {
         self.forget_changes();
         self.device_of.clear();

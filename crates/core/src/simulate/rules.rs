@@ -3,9 +3,10 @@
 /// Order of simultaneous requests for one device or port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ties {
-    /// By index: of the operator in the queue of a device, of the transfer in the queue of a port.
+    /// Requests are in order of their index: that of the operator in the queue of a device, that of the transfer in the
+    /// queue of a port.
     Index,
-    /// By the order of the requests.
+    /// Requests are in the order in which they were made.
     Request,
 }
 

@@ -80,7 +80,7 @@ impl<'p> Template<'p> {
     /// that is no longer needed. Takes O(operators + pins log pins of a tensor).
     ///
     /// # Panics
-    /// As for [`Flow::from_placement`].
+    /// If the placement was made for another graph or cluster, or there are more than 2³⁰ operators or transfers.
     pub fn flow(&mut self, device_of: &[DeviceId], ranks: &[u32], spare: Flow) -> Flow {
         let mut flow = self.start(device_of, ranks, spare);
         for tensor in self.problem.graph().tensors() {
@@ -89,8 +89,8 @@ impl<'p> Template<'p> {
         flow.finish_checked()
     }
 
-    /// As [`Template::flow`], with room for every possible set of transfers of each tensor, so that the flow can
-    /// be changed in place.
+    /// Returns the flow of a placement with room for every possible set of transfers of each tensor, so that the flow
+    /// can be changed in place; otherwise like [`Template::flow`].
     pub(super) fn roomy_flow(&mut self, device_of: &[DeviceId], ranks: &[u32], spare: Flow) -> Flow {
         let (problem, graph) = (self.problem, self.problem.graph());
         let elsewhere = problem.cluster().device_count().saturating_sub(1);
@@ -213,7 +213,7 @@ impl Template<'_> {
     /// Returns the flow of a placement, reusing the memory of a flow that is no longer needed.
     ///
     /// # Panics
-    /// As for [`Flow::from_placement`].
+    /// If the placement was made for another graph or cluster, or there are more than 2³⁰ operators or transfers.
     pub fn flow_of(&mut self, placement: &Placement, spare: Flow) -> Flow {
         let devices: Vec<DeviceId> =
             self.problem.graph().operators().map(|op| placement.device_of(op)).collect();

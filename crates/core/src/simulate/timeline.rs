@@ -9,9 +9,9 @@ pub(super) const NOBODY: u32 = u32::MAX;
 /// Time interval in seconds since the start of the step.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Span {
-    /// Its start.
+    /// Start of the interval.
     pub start: f64,
-    /// Its end.
+    /// End of the interval.
     pub end: f64,
 }
 
@@ -27,11 +27,11 @@ pub enum Activity {
 /// The last thing that the start of an activity waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// Nothing: it started with the step.
+    /// Nothing: the activity started with the step.
     Nothing,
     /// An input of the operator, or the tensor of the transfer.
     Input,
-    /// Its device, which ran another operator.
+    /// The device of the operator, which ran another operator.
     Device,
     /// A port, which another transfer held.
     Port,
@@ -42,9 +42,9 @@ pub enum Cause {
 pub struct CriticalStep {
     /// The activity.
     pub activity: Activity,
-    /// Its time interval.
+    /// Time interval of the activity.
     pub span: Span,
-    /// Reason why it did not start earlier. The activity that it waited for is the next step of the list.
+    /// Reason why the activity did not start earlier. The activity that it waited for is the next step of the list.
     pub cause: Cause,
 }
 

@@ -22,7 +22,7 @@ use super::random::{Size, problem};
 
 const INSTANCES: u64 = 1500;
 
-/// The same problem with a second group around what is in none, so that tensors cross two uplinks.
+/// The problem with a second group around the kinds without a group, so that tensors cross two uplinks.
 fn with_two_groups(problem: &Problem) -> Problem {
     let mut document = problem.cluster().document().clone();
     document
@@ -173,7 +173,7 @@ impl Rules<'_> {
         }
     }
 
-    /// With separate training everything runs in the part of the period that its pass has.
+    /// Checks that, under separate training, everything runs in the part of the period that its pass has.
     fn assert_passes(&self) {
         let forward = self.longest(Some(0));
         for task in self.state.tasks.iter().filter(|task| task.seconds > self.rounding()) {

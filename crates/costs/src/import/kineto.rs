@@ -147,9 +147,9 @@ struct Call<'a> {
     start: f64,
     /// Seconds.
     length: f64,
-    /// Seconds of what it launched on the device.
+    /// Seconds of what the call launched on the device.
     launched: f64,
-    /// Where it is in the list of its thread.
+    /// Index of the enclosing call in the list of the thread.
     parent: Option<usize>,
 }
 
@@ -291,7 +291,7 @@ pub(super) fn kind(name: &str) -> &str {
 enum Collective {
     /// Transfer, devices and bytes of the whole tensor.
     Row(TransferKind, u32, u64),
-    /// One whose time is not that of a transfer, or without its size.
+    /// A kernel whose time is not that of a transfer, or without its size.
     Wait,
 }
 

@@ -231,7 +231,7 @@ impl Columns {
 struct Row {
     bytes: u64,
     seconds: f64,
-    /// Whether it adds up, if the table says so.
+    /// Whether the operation adds up data, if the table says so.
     sums: Option<bool>,
     has_root: bool,
     algorithm: f64,

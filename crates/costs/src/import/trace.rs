@@ -36,7 +36,7 @@ pub(super) struct Event {
     /// Thread: a number or a name.
     #[serde(default)]
     pub(super) tid: Scalar,
-    /// The rest.
+    /// Arguments of the event.
     #[serde(default)]
     pub(super) args: Args,
 }
@@ -50,7 +50,7 @@ impl Event {
         self.cat.as_deref().unwrap_or_default()
     }
 
-    /// Whether it has a duration; begin and end as two events are of no importer here.
+    /// Whether the event has a duration. No importer here reads a begin and an end as two events.
     pub(super) fn is_complete(&self) -> bool {
         self.ph.as_deref() == Some("X")
     }
@@ -69,7 +69,7 @@ pub(super) enum Scalar {
 }
 
 impl Scalar {
-    /// Its number, also if it is written as a text.
+    /// The value as a number, also if it is written as a text; `None` if it is not a number.
     pub(super) fn number(&self) -> Option<f64> {
         match self {
             Scalar::Number(number) => Some(*number),
@@ -78,7 +78,7 @@ impl Scalar {
         }
     }
 
-    /// Its text.
+    /// The text; `None` for a number or anything else.
     pub(super) fn text(&self) -> Option<&str> {
         match self {
             Scalar::Text(text) => Some(text),
@@ -86,7 +86,7 @@ impl Scalar {
         }
     }
 
-    /// It as a key: numbers and texts that show alike are the same.
+    /// The value as a key: numbers and texts that show alike have the same key.
     pub(super) fn key(&self) -> Option<String> {
         match self {
             Scalar::Number(number) => Some(number.to_string()),
@@ -273,7 +273,7 @@ pub(super) struct Trace {
 /// A GPU.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Device {
-    /// Its product name.
+    /// Product name of the GPU.
     #[serde(default)]
     pub(super) name: Scalar,
 }

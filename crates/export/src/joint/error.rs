@@ -34,7 +34,7 @@ pub enum JointError {
         what: &'static str,
         /// The stage, counted from 1.
         stage: usize,
-        /// Its degree.
+        /// Degree of the stage.
         found: u32,
         /// The degree of the first stage.
         first: u32,
@@ -58,9 +58,9 @@ pub enum JointError {
     Recomputation {
         /// The layer.
         layer: String,
-        /// Its stage, counted from 1.
+        /// Stage of the layer, counted from 1.
         stage: usize,
-        /// Its configuration.
+        /// Configuration of the layer.
         found: &'static str,
         /// The runtime's rule.
         rule: String,

@@ -29,7 +29,7 @@ pub struct JointTarget {
     pub name: &'static str,
     /// Description of the output, for display.
     pub summary: &'static str,
-    /// What it cannot express, in one line.
+    /// What the target cannot express, in one line.
     pub limits: &'static str,
     /// Writes a plan, or returns the reason why it cannot.
     pub write: fn(&Joint) -> Result<Export>,
@@ -61,7 +61,8 @@ pub fn export_joint_noted(plan: &JointPlanDocument, target: &str) -> Result<Expo
 /// Writes a joint plan for a runtime.
 ///
 /// # Errors
-/// As [`export_joint_noted`].
+/// If there is no such target (E001), if the plan has no stages or its numbers disagree (E002, E022 and E029), or if
+/// the runtime cannot execute it (E014, E015, E018, E023 to E028 and E030).
 pub fn export_joint(plan: &JointPlanDocument, target: &str) -> Result<String> {
     export_joint_noted(plan, target).map(|export| export.text)
 }
@@ -146,7 +147,7 @@ mod tests {
 
     /// What a joint plan can hold, at a degree of ZeRO.
     struct Feature {
-        /// In the words of the table.
+        /// Name of the feature, in the words of the table.
         name: &'static str,
         /// A plan that differs in the feature alone.
         without: fn(u32) -> JointPlanDocument,

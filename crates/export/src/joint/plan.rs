@@ -32,22 +32,22 @@ pub struct Joint<'a> {
 /// A stage.
 #[derive(Debug)]
 pub struct Stage<'a> {
-    /// Kind of its devices.
+    /// Kind of the stage's devices.
     pub kind: Option<&'a str>,
     /// Degree of tensor parallelism.
     pub tensor: u32,
-    /// Its layers; never empty.
+    /// Layers of the stage; never empty.
     pub layers: Vec<Layer<'a>>,
 }
 
 /// A layer.
 #[derive(Debug)]
 pub struct Layer<'a> {
-    /// Its name.
+    /// Name of the layer.
     pub name: &'a str,
-    /// Its position in a stack, if it has one.
+    /// Position of the layer in a stack, if it has one.
     pub number: Option<Numbered>,
-    /// What of it is computed again.
+    /// What of the layer is computed again.
     pub recompute: Recompute,
     /// Path in the plan.
     pub at: String,
@@ -58,9 +58,9 @@ pub struct Layer<'a> {
 pub enum Recompute {
     /// Nothing is computed again.
     None,
-    /// All but products.
+    /// Everything but products is computed again.
     Selective,
-    /// The whole layer.
+    /// The whole layer is computed again.
     Full,
 }
 

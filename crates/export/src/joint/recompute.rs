@@ -14,7 +14,7 @@ const FIRST: &str =
 /// Recomputation of the transformer layers in Megatron Core.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Recomputation {
-    /// None.
+    /// No layer is computed again.
     None,
     /// `selective`, of all layers.
     Selective,

@@ -87,7 +87,7 @@ pub(super) static DEEPSEEK: Published = Published {
     beside: &[],
 };
 
-/// The same modules, with direct projections of queries.
+/// DeepSeek-V2-Lite: the modules of DeepSeek-V3, with direct projections of queries.
 pub(super) static DEEPSEEK_LITE: Published = Published {
     class: "DeepseekV2ForCausalLM of transformers",
     graphs: &["deepseek-v2-lite"],

@@ -22,7 +22,7 @@ use stagewright_core::graph::Graph;
 pub struct Published {
     /// Name of the implementation, for display.
     pub class: &'static str,
-    /// Name prefixes of its graphs.
+    /// Name prefixes of the family's graphs.
     graphs: &'static [&'static str],
     /// An implementation that this one contains, with its path prefix.
     base: Option<(&'static str, &'static Published)>,

@@ -141,7 +141,7 @@ struct Span {
 }
 
 impl Span {
-    /// Whether its operators are contiguous: a module that is called again would begin another stage.
+    /// Whether the module's operators are contiguous: a module that is called again would begin another stage.
     fn is_one_call(&self) -> bool {
         self.last - self.first + 1 == self.count
     }

@@ -21,7 +21,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Name of its device kinds.
+    /// Name of the role's device kinds.
     pub fn name(self) -> &'static str {
         match self {
             Role::Gpu => "gpu",
@@ -51,7 +51,7 @@ pub struct Link {
     pub bandwidth: f64,
     /// Seconds before the first byte: an estimate.
     pub latency_s: f64,
-    /// Whether it is a bridge, which joins exactly two devices.
+    /// Whether the link is a bridge, which joins exactly two devices.
     #[serde(default)]
     pub pair: bool,
     /// Source of the bandwidth.
@@ -116,7 +116,7 @@ struct ServerEntry {
 pub struct Server {
     /// Number of devices.
     pub devices: u32,
-    /// Link of each to devices of other servers.
+    /// Link of each device to devices of other servers.
     pub link: Link,
 }
 
@@ -133,7 +133,7 @@ struct File {
 pub struct Device {
     /// Name in a shorthand.
     pub name: String,
-    /// Other names.
+    /// Other names of the device.
     pub aliases: Vec<String>,
     /// Full name, for display.
     pub title: String,
@@ -153,9 +153,9 @@ pub struct Device {
     pub default_link: Option<String>,
     /// Links by name.
     pub links: BTreeMap<String, Link>,
-    /// The server that vendors build from it, if it is known; its devices are joined by the default link.
+    /// The server that vendors build from the device, if it is known; its devices are joined by the default link.
     pub server: Option<Server>,
-    /// Fits to measurements of its library kernels. Those at bf16 also stand for fp16.
+    /// Fits to measurements of the device's library kernels. Those at bf16 also stand for fp16.
     pub fits: Vec<KernelFitDocument>,
     /// Source of peaks and memory bandwidth.
     pub source: String,

@@ -10,7 +10,7 @@ use crate::nearest::{instead, nearest};
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NameError {
-    /// Neither a cluster nor a device.
+    /// A name of neither a cluster nor a device.
     #[error("unknown cluster or device `{name}`{}", suggestion(.nearest))]
     Unknown {
         /// The name.
@@ -59,7 +59,7 @@ pub enum NameError {
         precision: String,
         /// The device's precisions.
         known: Vec<&'static str>,
-        /// The most similar one.
+        /// The most similar precision.
         nearest: Option<String>,
     },
     /// A link that the device lacks.
@@ -71,7 +71,7 @@ pub enum NameError {
         link: String,
         /// The device's links.
         known: Vec<&'static str>,
-        /// The most similar one.
+        /// The most similar link.
         nearest: Option<String>,
     },
     /// A link on a host.

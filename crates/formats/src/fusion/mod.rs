@@ -33,7 +33,7 @@ pub use stagewright_core::document::{Role, role};
 struct Kernel {
     has_product: bool,
     has_rows: bool,
-    /// Bytes of its output.
+    /// Bytes of the kernel's output.
     makes: f64,
 }
 

@@ -32,11 +32,11 @@ const DEEPEST: usize = 16;
 /// Figures of an operator with a body that do not follow from its own shapes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Body {
-    /// Kernels that it launches.
+    /// Kernels that the operator launches.
     pub(super) launches: f64,
-    /// Precision of most of its work.
+    /// Precision of most of the operator's work.
     pub(super) precision: Option<Precision>,
-    /// Largest number of bytes that an operator inside reads and makes.
+    /// Largest number of bytes that an operator inside the body reads and makes.
     pub(super) workspace: f64,
 }
 
@@ -48,9 +48,9 @@ struct Walked {
     workspace: f64,
     /// FLOP by precision.
     precisions: BTreeMap<Precision, f64>,
-    /// Whether an operator in it is random.
+    /// Whether an operator of the body is random.
     draws: bool,
-    /// Values that it reads from outside, and constants inside.
+    /// Values that the body reads from outside, and constants inside.
     reads: BTreeSet<usize>,
     /// Outputs of the body.
     outputs: Vec<usize>,

@@ -50,7 +50,7 @@ struct Function {
     bytes: usize,
     /// Number of names in the function, each of which grows by the length of the call's name.
     names: usize,
-    /// Versions of the operator sets that it imports and the model has in another version.
+    /// Versions of the operator sets that the function imports and the model has in another version.
     opsets: FxHashMap<String, i64>,
 }
 

@@ -49,8 +49,8 @@ use proto::{ModelProto, NodeProto};
 pub use walk::reads_type_alone;
 pub use whole::{TensorType, Whole};
 
-/// The first field of every ONNX file in use is the IR version, a small number, followed by one of the other
-/// fields of a model, by number and wire type. No text starts like this.
+/// Recognises an ONNX file by its start: the first field of every file in use is the IR version, a small number,
+/// followed by one of the other fields of a model, by number and wire type. No text starts like this.
 pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
     const FIELDS: [u8; 11] = [0x12, 0x1a, 0x22, 0x28, 0x32, 0x3a, 0x42, 0x72, 0xa2, 0xca, 0xd2];
     match bytes {

@@ -58,7 +58,7 @@ enum Fate {
 }
 
 impl Message {
-    /// Field numbers are those of `onnx.proto`.
+    /// Treatment of a field, by its number in `onnx.proto`.
     fn fate(self, field: u64) -> Fate {
         match (self, field) {
             (Message::Model, 7) => Fate::Descend(Message::Graph),

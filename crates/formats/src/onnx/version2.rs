@@ -54,9 +54,9 @@ struct Holding {
     name: String,
     bytes: f64,
     trained: bool,
-    /// Whether a single reader counts it in its `parameter_bytes`.
+    /// Whether a single reader counts the value in its `parameter_bytes`.
     is_own: bool,
-    /// Whether a `Constant` node stores it. What several operators read of it is a table, no weight.
+    /// Whether a `Constant` node stores the value. What several operators read of it is a table, no weight.
     is_literal: bool,
     readers: Vec<usize>,
 }

@@ -53,20 +53,20 @@ pub(super) struct Entry<'a> {
     pub(super) origin: Origin,
     /// Weights that a constant is computed from, unless it is a view of one.
     pub(super) weights: Rc<[usize]>,
-    /// Whether it is stored in the file, in an initialiser or in a `Constant`.
+    /// Whether the value is stored in the file, in an initialiser or in a `Constant`.
     pub(super) is_stored: bool,
-    /// Whether a `Constant` node stores it.
+    /// Whether a `Constant` node stores the value.
     pub(super) is_literal: bool,
-    /// Whether it is a literal that the file repeats: a weight is written once.
+    /// Whether the value is a literal that the file repeats: a weight is written once.
     pub(super) is_repeated: bool,
-    /// Whether it is quantised, with a scale.
+    /// Whether the value is quantised, with a scale.
     pub(super) is_quantized: bool,
-    /// The first constant that is equal to it, or itself.
+    /// The first constant that is equal to this value, or this value itself.
     number: usize,
 }
 
 impl Entry<'_> {
-    /// Whether it is a weight: more than one number, stored in the file.
+    /// Whether the value is a weight: more than one number, stored in the file.
     pub(super) fn is_weight(&self) -> bool {
         let is_number = is_parameter(self.value.elem) || self.is_quantized;
         self.is_stored && is_number && self.value.dims.iter().any(|&dim| dim > 1)
@@ -94,17 +94,17 @@ pub(super) struct Operator<'a> {
     /// Inputs in the order of the node, `None` for omitted ones, and then the values that its body reads from
     /// outside.
     pub(super) inputs: Vec<Option<usize>>,
-    /// Values that it reads, each once, in order.
+    /// Values that the operator reads, each once, in order.
     pub(super) reads: Vec<usize>,
-    /// Values that it makes, without unnamed ones.
+    /// Values that the operator makes, without unnamed ones.
     pub(super) outputs: Vec<usize>,
     pub(super) flop: Option<f64>,
     pub(super) bytes_moved: f64,
-    /// Library kernels that it calls.
+    /// Library kernels that the operator calls.
     pub(super) kernels: Vec<KernelDocument>,
-    /// Bytes of inputs that it does not read.
+    /// Bytes of inputs that the operator does not read.
     pub(super) unread: f64,
-    /// Figures of its body, if any.
+    /// Figures of the operator's body, if any.
     pub(super) body: Option<Body>,
 }
 

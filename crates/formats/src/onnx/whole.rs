@@ -25,10 +25,11 @@ pub struct TensorType {
 pub struct Whole {
     /// The model. Calls of its functions are replaced by their bodies.
     pub model: ModelProto,
-    /// For each node of the main graph, the name of its operator in the graph document; `None` for a
-    /// node that depends on constants alone.
+    /// Names of operators in the graph document, by node of the main graph; `None` for a node that depends on constants
+    /// alone.
     pub operators: Vec<Option<String>>,
-    /// For each node of the main graph, whether its operator is a view: it costs nothing, and who reads it reads its source.
+    /// Whether the operator of each node of the main graph is a view: it costs nothing, and who reads it reads its
+    /// source.
     pub views: Vec<bool>,
     /// Number of operators in the graph document. Those beyond the nodes of the main graph are in branches that replace
     /// their `If`.

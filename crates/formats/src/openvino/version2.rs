@@ -26,11 +26,11 @@ type Value = (usize, usize);
 
 /// A folded constant.
 struct Constant {
-    /// Stored weights that it is computed from.
+    /// Stored weights that the constant is computed from.
     weights: Vec<Value>,
-    /// Bytes beyond those of its weights.
+    /// Bytes beyond those of the constant's weights.
     excess: f64,
-    /// Bytes of it that a kernel reads.
+    /// Bytes of the constant that a kernel reads.
     read: f64,
 }
 

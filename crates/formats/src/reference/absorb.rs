@@ -58,7 +58,7 @@ struct Classes {
     first: Vec<usize>,
 }
 
-/// The contracted forward graph with its components fused.
+/// A node of the contracted forward graph with its components fused.
 #[derive(Default)]
 struct Unit {
     classes: Vec<usize>,

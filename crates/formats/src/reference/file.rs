@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize, Serializer};
 /// other tools add their own.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct ModelFile {
-    /// Bytes.
+    /// Memory of an accelerator in bytes.
     #[serde(rename = "maxSizePerFPGA")]
     pub(super) max_size_per_fpga: f64,
-    /// A whole number, but some programs write `6.0` and others `1e12`, so it is checked later.
+    /// Number of accelerators: a whole number, but some programs write `6.0` and others `1e12`, so it is checked later.
     #[serde(rename = "maxFPGAs", serialize_with = "whole")]
     pub(super) max_fpgas: f64,
     #[serde(rename = "maxCPUs", serialize_with = "whole")]

@@ -74,7 +74,7 @@ pub struct ReferenceIds {
     pub colors: Vec<Option<i64>>,
 }
 
-/// Each of the three keys identifies the format; `nodes` and `edges` occur in every graph format.
+/// Recognises the format by any one of three keys; `nodes` and `edges` occur in every graph format.
 pub(super) fn detect(_bytes: &[u8], json: &Sniff) -> bool {
     ["maxFPGAs", "maxSizePerFPGA", "maxCPUs"].iter().any(|key| json.has(key))
 }

@@ -33,7 +33,7 @@ struct Scene {
 #[derive(Serialize)]
 pub(super) struct Device {
     pub(super) name: String,
-    /// Its colour, unless each pass has one.
+    /// CSS classes for the colour of the device; `None` if each pass has a colour.
     pub(super) colour: Option<String>,
 }
 

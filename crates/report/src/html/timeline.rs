@@ -35,7 +35,7 @@ const COARSEST: usize = 200;
 const PARTS: u32 = 4;
 /// Pass code of transfers.
 pub(super) const NO_PASS: u8 = 3;
-/// What the synchronisation of gradients has there.
+/// Pass code of the synchronisation of gradients.
 pub(super) const GRADIENTS: u8 = 4;
 /// Pass code of weight gradients that run apart from their backward pass.
 pub(super) const WEIGHTS: u8 = 5;
@@ -104,13 +104,13 @@ struct Spans {
     /// First tick and number of ticks of each span.
     start: Vec<u32>,
     ticks: Vec<u32>,
-    /// Number of activities in it.
+    /// Number of activities in each span.
     count: Vec<u32>,
     /// Operator of the longest activity; for a transfer, the producer of the tensor.
     operator: Vec<u32>,
-    /// The number of its pass, or [`NO_PASS`] or [`GRADIENTS`].
+    /// Pass code of each span: the number of the pass, or [`NO_PASS`] or [`GRADIENTS`].
     pass: Vec<u8>,
-    /// Age of its batch: the number of batches begun after it. Empty if it is 0 everywhere.
+    /// Age of the batch of each span: the number of batches begun after it. Empty if it is 0 everywhere.
     #[serde(skip_serializing_if = "all_newest")]
     batch: Vec<u32>,
     /// Start and duration of the span, including the gaps between its activities.
@@ -195,14 +195,14 @@ impl Doing {
 
 /// Activities that are merged into one span.
 struct Merged {
-    /// From the start of the first to the end of the last.
+    /// From the start of the first activity to the end of the last.
     span: Span,
     /// The longest activity; ties go to the first.
     longest: Activity,
     count: u32,
-    /// Code of the passes of its activities.
+    /// Code of the passes of the activities.
     pass: u8,
-    /// Whether all of them are too short to be drawn on their own.
+    /// Whether all activities are too short to be drawn on their own.
     all_short: bool,
 }
 

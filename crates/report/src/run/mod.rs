@@ -38,7 +38,7 @@ pub struct RunDevice {
     pub measured_compute_s: f64,
     pub predicted_communication_s: f64,
     pub measured_communication_s: f64,
-    /// Share of the time in which it computed.
+    /// Share of the time in which the device computed.
     pub busy: f64,
     /// Largest resident memory in bytes.
     pub peak_memory_bytes: Option<u64>,
@@ -49,13 +49,13 @@ pub struct RunDevice {
 pub struct RunSpan {
     /// Number of the device in the plan.
     pub device: usize,
-    /// What it did.
+    /// Activity of the device.
     pub activity: RunActivity,
     /// Number of the sample.
     pub sample: u32,
-    /// Start in seconds after that of the first span of the run.
+    /// Start of the span, in seconds after the start of the first span of the run.
     pub start_s: f64,
-    /// End, in the same time.
+    /// End of the span, in seconds after the start of the first span of the run.
     pub end_s: f64,
 }
 
@@ -66,12 +66,12 @@ pub enum RunActivity {
     Compute,
     Send,
     Receive,
-    /// All of these together, as the plan predicts it.
+    /// Computing, sending and receiving together, as the plan predicts them.
     Load,
 }
 
 impl RunActivity {
-    /// Its name in traces.
+    /// Name of the activity in traces.
     pub fn name(self) -> &'static str {
         match self {
             RunActivity::Compute => "compute",

@@ -43,9 +43,9 @@ impl Part {
 pub struct PathStep {
     /// The activity.
     pub activity: Activity,
-    /// Its time interval.
+    /// Time interval of the activity.
     pub span: Span,
-    /// Its role on the path.
+    /// Role of the activity on the path.
     pub part: Part,
 }
 

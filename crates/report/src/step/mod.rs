@@ -39,22 +39,22 @@ pub struct DeviceFigures {
     pub device: DeviceId,
     /// Name of the device.
     pub name: String,
-    /// Name of its kind.
+    /// Name of the device's kind.
     pub kind: String,
-    /// Number of operators on it.
+    /// Number of operators on the device.
     pub operators: usize,
     /// Compute time in seconds.
     #[serde(rename = "compute_s")]
     pub compute: f64,
-    /// Share of the step in which it computes, from 0 to 1.
+    /// Share of the step in which the device computes, from 0 to 1.
     pub utilisation: f64,
-    /// Seconds in which it sends.
+    /// Seconds in which the device sends.
     #[serde(rename = "sent_s")]
     pub sent: f64,
-    /// Seconds in which it receives.
+    /// Seconds in which the device receives.
     #[serde(rename = "received_s")]
     pub received: f64,
-    /// Seconds of the step in which it does not compute.
+    /// Seconds of the step in which the device does not compute.
     #[serde(rename = "idle_s")]
     pub idle: f64,
     /// Peak memory in bytes.
@@ -63,7 +63,7 @@ pub struct DeviceFigures {
     /// Memory of the device in bytes; `None` if unlimited.
     #[serde(rename = "memory_limit_bytes")]
     pub memory_bytes: Option<f64>,
-    /// Whether the peak is within its memory.
+    /// Whether the peak is within the memory of the device.
     pub fits: bool,
 }
 
@@ -75,7 +75,7 @@ pub struct UplinkFigures {
     /// Busy time in seconds.
     #[serde(rename = "busy_s")]
     pub busy: f64,
-    /// Share of the step in which it is busy, from 0 to 1.
+    /// Share of the step in which the uplink is busy, from 0 to 1.
     pub utilisation: f64,
 }
 

@@ -31,10 +31,10 @@ pub const MOST: usize = 4000;
 /// A family of graphs.
 #[derive(Debug, Clone, Copy)]
 pub struct Family {
-    /// Its stable name.
+    /// Stable name of the family.
     pub name: &'static str,
     source: Source,
-    /// Whether its graphs have a backward pass.
+    /// Whether the family's graphs have a backward pass.
     pub is_training: bool,
 }
 

@@ -31,7 +31,7 @@ impl Role {
         }
     }
 
-    /// The `kind` of its operator document.
+    /// The `kind` of operator documents of the role.
     pub(crate) fn kind(self) -> &'static str {
         match self {
             Role::Input => "input",
@@ -65,7 +65,7 @@ impl Role {
         }
     }
 
-    /// Whether its gradients need its inputs.
+    /// Whether gradients of operators of the role need their inputs.
     pub(crate) fn keeps_inputs(self) -> bool {
         matches!(self, Role::Embedding | Role::Product | Role::Attention | Role::Norm)
     }

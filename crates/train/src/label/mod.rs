@@ -115,7 +115,7 @@ pub struct Label {
     pub value: f64,
     /// Lower bound on the value of every placement, in seconds.
     pub bound: f64,
-    /// Whether the two are equal.
+    /// Whether the value and the bound are equal.
     pub proved: bool,
     /// The best distinct placements, the best first: at least one and at most [`MAX_PLANS`], none worse than the best
     /// by more than [`WORSE`].
@@ -125,7 +125,7 @@ pub struct Label {
 /// A placement and its value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Labelled {
-    /// Its value, in seconds.
+    /// Value of the placement, in seconds.
     pub value: f64,
     /// The placement: with stages for throughput, with a priority for makespan.
     pub placement: Placement,

@@ -40,11 +40,11 @@ pub(super) const OFF: f64 = WORSE / (2.0 + WORSE);
 
 /// The effort for a problem in the unit of the splitter.
 struct Budget {
-    /// Seconds, or steps.
+    /// The whole effort, in seconds or steps.
     all: f64,
     /// The beginning, for seconds; `None` for steps.
     began: Option<Instant>,
-    /// The steps taken, if they count.
+    /// The steps taken, if the effort is in steps.
     steps: u64,
 }
 

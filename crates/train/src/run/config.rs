@@ -13,13 +13,13 @@ use super::{Result, RunError};
 /// The value of `schema` in a configuration.
 pub const TRAINING_SCHEMA: &str = "stagewright.training/1";
 
-/// Larger values are mistakes.
+/// Most steps of a run; larger values are mistakes.
 const MAX_STEPS: u64 = 1 << 40;
-/// Graphs that are in memory together.
+/// Most graphs that are in memory together.
 const MAX_AT_ONCE: u64 = 1 << 12;
-/// Problems that are learned from, each searched for a label, and all of them in memory.
+/// Most problems that are learned from, each searched for a label, and all of them in memory.
 pub(in super::super) const MAX_LEARNED: u64 = 1 << 20;
-/// Problems that tell how well: all are looked at in every measurement, and examples of them are in memory.
+/// Most held-out problems: all are looked at in every measurement, and examples of them are in memory.
 pub(in super::super) const MAX_HELD_OUT: u64 = 1 << 16;
 
 /// Stage of training, by what it learns from.

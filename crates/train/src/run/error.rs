@@ -21,7 +21,7 @@ pub enum RunError {
     Config {
         /// The mistake.
         cause: String,
-        /// Its line, from 1.
+        /// Line of the mistake, from 1.
         line: Option<usize>,
     },
     /// An invalid recipe.
@@ -38,7 +38,7 @@ pub enum RunError {
     /// An unusable checkpoint or state.
     #[error("{file}: {error}")]
     Checkpoint {
-        /// Its file.
+        /// File of the checkpoint or state.
         file: String,
         /// The error.
         error: CheckpointError,
@@ -85,9 +85,9 @@ pub enum RunError {
     Count {
         /// The field.
         field: &'static str,
-        /// What it is.
+        /// The count.
         count: u64,
-        /// The most that it may be.
+        /// Largest valid count.
         most: u64,
     },
 }

@@ -29,7 +29,7 @@ use super::{Folder, Result, RunError};
 
 /// CRC-32C.
 const CHECKSUM: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
-/// Added to a rotated checksum.
+/// Number that is added to a rotated checksum.
 const MASK: u32 = 0xa282_ead8;
 /// Bytes of a record before its message, and after it.
 const HEAD: usize = 12;
@@ -83,7 +83,7 @@ struct Session {
 /// The scalars of a measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Scalars {
-    /// Its step.
+    /// Step of the measurement.
     pub(super) step: u64,
     /// Columns with their numbers.
     pub(super) values: Vec<(String, f64)>,

@@ -37,7 +37,7 @@ impl Folder {
         }
     }
 
-    /// Its path.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }

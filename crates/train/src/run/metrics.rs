@@ -25,13 +25,13 @@ pub struct Measured {
     pub loss: f64,
     /// Loss on the held-out set.
     pub held_out: f64,
-    /// Its terms: cross entropy of devices and of edges, logistic loss of pairs, squared error of the value.
+    /// Cross entropy of devices, a term of the loss on the held-out set.
     pub affinity: f64,
-    /// See `affinity`.
+    /// Cross entropy of edges, a term of the loss on the held-out set.
     pub together: f64,
-    /// See `affinity`.
+    /// Logistic loss of pairs, a term of the loss on the held-out set.
     pub priority: f64,
-    /// See `affinity`.
+    /// Squared error of the value, a term of the loss on the held-out set.
     pub value: f64,
     /// Weighted share of the held-out units whose most likely device is correct.
     pub hits: f64,

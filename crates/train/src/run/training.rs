@@ -54,9 +54,9 @@ pub struct Outcome {
     pub steps: u64,
     /// The smallest held-out loss, if there was a measurement.
     pub best: Option<f64>,
-    /// Whether it was interrupted.
+    /// Whether the run was interrupted.
     pub is_interrupted: bool,
-    /// Whether it stopped early for lack of improvement.
+    /// Whether the run stopped early for lack of improvement.
     pub is_early: bool,
 }
 
@@ -234,7 +234,7 @@ fn with_stage(card: &Card, document: &RunDocument, step: u64, held_out: f64) -> 
 struct Beginning {
     network: Network,
     card: Card,
-    /// SHA-256 of its file in hexadecimal.
+    /// SHA-256 of the network's file in hexadecimal.
     digest: String,
 }
 

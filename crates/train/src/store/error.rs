@@ -26,12 +26,12 @@ pub enum StoreError {
         /// The file.
         file: String,
     },
-    /// Another or an unknown schema.
+    /// A file with another or an unknown schema.
     #[error("schema is `{found}`, expected `{}`", super::LABELS_SCHEMA)]
     Schema {
         /// The file.
         file: String,
-        /// The schema in its header.
+        /// The schema in the header of the file.
         found: String,
     },
     /// Labels of another recipe.
@@ -47,7 +47,7 @@ pub enum StoreError {
     Line {
         /// The file.
         file: String,
-        /// Its number, from 1.
+        /// Number of the line, from 1.
         line: usize,
         /// The mistake.
         cause: String,

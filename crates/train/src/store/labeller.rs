@@ -28,7 +28,7 @@ pub struct Wanted<'a> {
     pub recipe: &'a Recipe,
     /// Search effort per label.
     pub effort: &'a LabelEffort,
-    /// Their numbers.
+    /// Numbers of the instances.
     pub indices: &'a [u64],
     /// Stops the labelling.
     pub interrupt: &'a Arc<AtomicBool>,

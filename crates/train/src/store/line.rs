@@ -19,15 +19,15 @@ use super::StoreError;
 pub struct StoredLabel {
     /// Number of the instance.
     pub index: u64,
-    /// Its name.
+    /// Name of the instance.
     pub name: String,
-    /// The family of its graph.
+    /// Family of the instance's graph.
     pub family: String,
     /// The value of the best placement, in seconds.
     pub value: f64,
     /// The lower bound, in seconds.
     pub bound: f64,
-    /// Whether the two are equal.
+    /// Whether the value and the bound are equal.
     pub proved: bool,
     /// The placements, the best first.
     pub plans: Vec<StoredPlan>,
@@ -37,13 +37,13 @@ pub struct StoredLabel {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredPlan {
-    /// Its value, in seconds.
+    /// Value of the placement, in seconds.
     pub value: f64,
     /// The device of every operator.
     pub devices: Vec<u32>,
-    /// For throughput, the devices in the order of the stages.
+    /// Devices in the order of the stages, for throughput.
     pub stages: Option<Vec<u32>>,
-    /// For makespan, the operators by decreasing priority; null if operators run as they become ready.
+    /// Operators by decreasing priority, for makespan; null if operators run as they become ready.
     pub priority: Option<Vec<u32>>,
 }
 
@@ -60,7 +60,7 @@ impl StoredLabel {
         }
     }
 
-    /// The label for its problem.
+    /// The label for the problem of the instance.
     ///
     /// # Errors
     /// [`StoreError::OtherProblem`] if it does not fit the problem: a placement has another number of operators or

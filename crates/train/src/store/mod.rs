@@ -70,7 +70,7 @@ fn json<T: Serialize>(value: &T) -> String {
 /// A parsed file of labels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Labels {
-    /// Its header.
+    /// Header of the file.
     pub header: Header,
     /// Labels by the number of their instance.
     pub labels: BTreeMap<u64, StoredLabel>,

@@ -12,7 +12,7 @@ use super::super::run::{MAX_HELD_OUT, MAX_LEARNED, Result, RunError, SAME_SEED, 
 /// The value of `schema` in a configuration.
 pub const SYSTEM_TRAINING_SCHEMA: &str = "stagewright.system-training/1";
 
-/// Larger values are mistakes.
+/// Most episodes of a run; larger values are mistakes.
 const MAX_EPISODES: u64 = 1 << 40;
 /// Most graphs whose returns fit in a state.
 const MAX_BASELINES: u64 = 1000;
@@ -40,7 +40,7 @@ pub struct SystemRunDocument {
     /// An initial system file, relative to the configuration; new parameters if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<PathBuf>,
-    /// Its sizes.
+    /// Sizes of the system.
     pub settings: Settings,
     /// Number of episodes.
     pub episodes: u64,
@@ -59,18 +59,18 @@ pub struct SystemRunDocument {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdamOptions {
-    /// See [`AdamConfig::learning_rate`].
+    /// Learning rate after the warm-up; see [`AdamConfig::learning_rate`].
     #[serde(rename = "rate")]
     pub learning_rate: Option<f64>,
-    /// See [`AdamConfig::warmup`].
+    /// Warm-up steps; see [`AdamConfig::warmup`].
     pub warmup: Option<u64>,
-    /// See [`AdamConfig::final_lr_fraction`].
+    /// Final fraction of the learning rate; see [`AdamConfig::final_lr_fraction`].
     #[serde(rename = "last")]
     pub final_lr_fraction: Option<f64>,
-    /// See [`AdamConfig::weight_decay`].
+    /// Weight decay; see [`AdamConfig::weight_decay`].
     #[serde(rename = "decay")]
     pub weight_decay: Option<f64>,
-    /// See [`AdamConfig::max_grad_norm`].
+    /// Maximum norm of the gradient; see [`AdamConfig::max_grad_norm`].
     #[serde(rename = "clip")]
     pub max_grad_norm: Option<f64>,
 }

@@ -23,7 +23,7 @@ pub(crate) struct DraftDevice<'a> {
 /// A possibly incomplete placement.
 #[derive(Debug)]
 pub(crate) struct Draft<'a> {
-    /// In the order of the plan.
+    /// Devices in the order of the plan.
     pub(crate) devices: Vec<DraftDevice<'a>>,
     /// First device that lists each operator.
     pub(crate) device_of: Vec<Option<usize>>,
@@ -43,7 +43,7 @@ pub(crate) struct Device<'a> {
 /// A sound placement: every operator on exactly one device that exists.
 #[derive(Debug)]
 pub(crate) struct Placed<'a> {
-    /// In the order of the plan.
+    /// Devices in the order of the plan.
     pub(crate) devices: Vec<Device<'a>>,
     /// Device of each operator.
     pub(crate) device_of: Vec<usize>,

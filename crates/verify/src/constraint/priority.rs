@@ -11,7 +11,7 @@ use crate::violation::{Findings, Subject, ViolationKind};
 /// Order in which ready operators of a device run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Precedence {
-    /// By the time at which they became ready.
+    /// By the time at which operators became ready.
     ByTime,
     /// By the priority; the rank of each operator.
     ByRank(Vec<usize>),

@@ -12,7 +12,7 @@ const GAP_ABSOLUTE: f64 = 1e-6;
 #[derive(Debug)]
 pub(super) struct Figures {
     pub(super) value: f64,
-    /// In the order of the plan.
+    /// Figures of the stages, in the order of the plan.
     pub(super) stages: Vec<JointStageFigures>,
     /// Whether there is a proof that no plan takes less than the stated bound.
     pub(super) is_bound_proven: bool,

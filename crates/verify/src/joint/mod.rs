@@ -63,10 +63,10 @@ pub struct JointStageFigures {
 pub enum JointVerdict {
     /// The plan claims no bound.
     NoClaim,
-    /// There is a proof that no plan of the objective takes less, up to rounding.
+    /// A proof shows that no plan of the objective takes less than the bound, up to rounding.
     Verified,
-    /// Nothing refutes it, and nothing proves it.
+    /// Nothing refutes the bound, and nothing proves it.
     NotVerified,
-    /// It is above the value of the plan, or not a number.
+    /// The bound is above the value of the plan, or not a number.
     Refuted,
 }

@@ -35,7 +35,7 @@ impl<'a> Allowed<'a> {
         Allowed(&plan.objective.parallel)
     }
 
-    /// Whether a plan may use it.
+    /// Whether a plan may use a parallelism.
     pub(super) fn has(&self, parallelism: Parallelism) -> bool {
         self.0.contains_key(&parallelism)
     }

@@ -22,41 +22,41 @@ pub enum JointViolation {
     Operator {
         /// The operator.
         operator: String,
-        /// Why not.
+        /// Why the plan does not run the operator.
         why: String,
     },
     /// A configuration that is not there or not allowed.
     Configuration {
         /// The layer.
         layer: String,
-        /// Its configuration.
+        /// Configuration of the layer.
         configuration: String,
         /// What is wrong.
         why: &'static str,
     },
     /// A tensor that goes against the order of the stages.
     Order {
-        /// Layer or operator that produces it.
+        /// Layer or operator that produces the tensor.
         from: String,
-        /// Layer or operator that reads it.
+        /// Layer or operator that reads the tensor.
         to: String,
     },
     /// A degree of parallelism, or a number of samples or microbatches, that is not allowed.
     Degree {
-        /// The stage; `None` if it is the same in all.
+        /// The stage; `None` if the degree or number is the same in all stages.
         stage: Option<usize>,
-        /// Its name in the document.
+        /// Name of the degree or number in the document.
         name: &'static str,
-        /// The degree.
+        /// The degree or number.
         found: u64,
-        /// What it must be.
+        /// What the degree or number must be.
         needs: String,
     },
     /// A schedule that is not allowed.
     Schedule {
-        /// Its name.
+        /// Name of the schedule.
         found: &'static str,
-        /// What it must be.
+        /// What the schedule must be.
         needs: String,
     },
     /// A stage on a kind of devices that is not there.
@@ -68,7 +68,7 @@ pub enum JointViolation {
     },
     /// More devices than there are.
     Devices {
-        /// Their kind; `None` if there is one.
+        /// Kind of the devices; `None` if there is one kind.
         kind: Option<String>,
         /// Number of devices that the plan uses.
         used: u64,
@@ -88,7 +88,7 @@ pub enum JointViolation {
     Figure {
         /// The stage; `None` for a figure of the plan.
         stage: Option<usize>,
-        /// Its name in the document.
+        /// Name of the figure in the document.
         name: &'static str,
         /// The stated figure, for display.
         stated: String,
@@ -99,7 +99,7 @@ pub enum JointViolation {
     Bound {
         /// The bound in seconds.
         stated: f64,
-        /// What it is at most; `None` if it is not a number.
+        /// The most that the bound may be; `None` if the bound is not a number.
         most: Option<f64>,
     },
     /// A status that the rest of the plan contradicts.
@@ -109,7 +109,7 @@ pub enum JointViolation {
     },
     /// A name that nothing has.
     Name {
-        /// What it names.
+        /// What the name stands for, for display.
         field: &'static str,
         /// The name.
         found: String,

@@ -16,11 +16,11 @@ const MAX_DIGITS: usize = 10;
 #[derive(Debug)]
 pub(crate) struct Kind<'a> {
     pub(crate) document: &'a KindDocument,
-    /// Roofline of its class, if the table has one.
+    /// Roofline of the kind's class, if the table has one.
     pub(crate) class: Option<&'a ClassDocument>,
-    /// Index of its group.
+    /// Index of the kind's group.
     pub(crate) group: Option<usize>,
-    /// Number of devices of earlier kinds, which is the index of its first device among all.
+    /// Number of devices of earlier kinds, which is the index of the kind's first device among all.
     pub(crate) before: u64,
 }
 

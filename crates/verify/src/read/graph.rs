@@ -17,7 +17,7 @@ use crate::violation::Subject;
 pub(crate) struct Tensor<'a> {
     pub(crate) document: &'a TensorDocument,
     pub(crate) producer: usize,
-    /// In document order, each once; never the producer.
+    /// Readers of the tensor in document order, each once; never the producer.
     pub(crate) consumers: Vec<usize>,
 }
 
@@ -32,7 +32,8 @@ impl Tensor<'_> {
         self.consumers.iter().map(|&consumer| (self.producer, consumer))
     }
 
-    /// Writes the homes of its pins into `touched`, ascending, each once; `home_of` gives the home of each operator.
+    /// Writes the homes of the tensor's pins into `touched`, ascending, each once; `home_of` gives the home of each
+    /// operator.
     pub(crate) fn touches(&self, home_of: &[usize], touched: &mut Vec<usize>) {
         touched.clear();
         touched.extend(self.pins().map(|operator| home_of[operator]));
@@ -40,7 +41,7 @@ impl Tensor<'_> {
         touched.dedup();
     }
 
-    /// Label in messages: its name, or its producer.
+    /// Label of the tensor in messages: its name, or its producer.
     pub(crate) fn label(&self) -> String {
         match &self.document.name {
             Some(name) => format!("tensor {name:?}"),
@@ -48,7 +49,7 @@ impl Tensor<'_> {
         }
     }
 
-    /// Subject of its violations.
+    /// Subject of violations that are about the tensor.
     pub(crate) fn subject(&self) -> Subject {
         Subject::Tensor(self.document.name.clone().unwrap_or_else(|| self.document.producer.clone()))
     }
@@ -81,7 +82,7 @@ pub(crate) struct Graph<'a> {
 #[derive(Debug)]
 pub(crate) struct Parameter<'a> {
     pub(crate) document: &'a ParameterDocument,
-    /// In document order.
+    /// Readers of the parameter in document order.
     pub(crate) readers: Vec<usize>,
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct Gradient<'a> {
 }
 
 impl Gradient<'_> {
-    /// The homes of its readers, each once, ascending.
+    /// The homes of the parameter's readers, each once, ascending.
     pub(crate) fn touches(&self, home_of: &[usize]) -> Vec<usize> {
         let homes: BTreeSet<usize> = self.parameter.readers.iter().map(|&reader| home_of[reader]).collect();
         homes.into_iter().collect()

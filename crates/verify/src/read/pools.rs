@@ -11,7 +11,7 @@ use super::{Cluster, Pins};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pool {
     pub(crate) kind: usize,
-    /// Number of its first device.
+    /// Number of the pool's first device.
     pub(crate) first: u32,
     /// Number of devices; may be zero.
     pub(crate) count: u32,

@@ -9,13 +9,13 @@ use crate::error::CheckError;
 /// Number of microbatches for which a stage keeps activations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InFlight {
-    /// One, without a schedule.
+    /// One microbatch, without a schedule.
     One,
-    /// This many on every stage: GPipe.
+    /// This number of microbatches on every stage: GPipe.
     All(u32),
-    /// min(j, this many) on the j-th used stage from the last, which is 1: 1F1B.
+    /// min(j, this number) microbatches on the j-th used stage from the last, which is 1: 1F1B.
     FromLast(u32),
-    /// min(number of stages, this many) on every stage: zero-bubble.
+    /// min(number of stages, this number) microbatches on every stage: zero-bubble.
     Stages(u32),
 }
 
@@ -37,7 +37,8 @@ pub(crate) enum Objective {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
     pub(crate) objective: Objective,
-    /// Ignored for latency, whose split rule is that of its calls, and for makespan, which has no split rule.
+    /// Split rule. Ignored for latency, whose split rule is that of its calls, and for makespan, which has no split
+    /// rule.
     pub(crate) split: Split,
     pub(crate) communication: Communication,
     pub(crate) training: Training,
@@ -99,7 +100,7 @@ impl Rules {
     }
 }
 
-/// Without a schedule, the order of several microbatches is undefined, so at most one is allowed.
+/// Microbatches in flight without a schedule: the order of several is undefined, so at most one is allowed.
 fn without_schedule(microbatches: Option<u32>) -> Result<InFlight, CheckError> {
     match microbatches {
         None | Some(1) => Ok(InFlight::One),

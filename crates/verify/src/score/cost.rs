@@ -118,7 +118,7 @@ impl Load {
 pub(crate) struct Parts {
     /// Seconds in proportion to the batch.
     pub(crate) work: f64,
-    /// Seconds to launch its kernels.
+    /// Seconds to launch the operator's kernels.
     pub(crate) launch: f64,
 }
 

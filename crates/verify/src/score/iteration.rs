@@ -18,7 +18,7 @@ use stagewright_core::document::Schedule;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
     pub(super) forward: f64,
-    /// Without the deferred weight gradients.
+    /// Seconds of the backward pass without the deferred weight gradients.
     pub(super) backward: f64,
     pub(super) weight: f64,
 }

@@ -21,9 +21,9 @@ pub(crate) struct Score {
     pub(crate) value: f64,
     /// Largest forward and largest backward load, if training is `separate`.
     pub(crate) halves: Option<[f64; 2]>,
-    /// One for each device of the placement.
+    /// Figures of each device of the placement.
     pub(crate) devices: Vec<DeviceScore>,
-    /// One for each group; empty if uplinks play no part.
+    /// Load of the uplink of each group; empty if uplinks play no part.
     pub(crate) uplinks: Vec<f64>,
 }
 

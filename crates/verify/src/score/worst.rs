@@ -134,7 +134,7 @@ impl<'a> Stage<'a> {
         sums.load(communication, self.replicas) + links * self.replicated
     }
 
-    /// Scenarios one of which is its worst.
+    /// Scenarios one of which is the worst of the device.
     fn scenarios(&self, communication: Communication, budget: u32) -> Vec<Scenario<'a>> {
         let replicas = f64::from(self.replicas);
         let after = self.sums.synchronised + self.replicated;

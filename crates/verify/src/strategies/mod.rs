@@ -65,21 +65,21 @@ pub enum StrategyViolation {
     Edge {
         /// The edge.
         edge: usize,
-        /// Its ends.
+        /// Nodes at the ends of the edge.
         nodes: [usize; 2],
     },
     /// More usage than the limit.
     Usage {
-        /// The first such time.
+        /// The first time with more usage than the limit.
         time: i64,
-        /// The usage then.
+        /// The usage at that time.
         usage: i128,
         /// The limit.
         limit: i64,
     },
     /// A figure that the plan states, but that differs from the recomputed one.
     Figure {
-        /// Its name in the document.
+        /// Name of the figure in the document.
         name: &'static str,
         /// The stated figure, for display.
         stated: String,
@@ -90,9 +90,9 @@ pub enum StrategyViolation {
     Bound {
         /// The bound.
         stated: f64,
-        /// What it is at most; `None` if the certificate is malformed.
+        /// The most that the bound may be; `None` if the certificate is malformed.
         most: Option<f64>,
-        /// What refutes it.
+        /// What refutes the bound.
         by: String,
     },
     /// A status that the rest of the plan contradicts.
@@ -102,7 +102,7 @@ pub enum StrategyViolation {
     },
     /// A name that nothing has.
     Name {
-        /// What it names.
+        /// What the name stands for, for display.
         field: &'static str,
         /// The name.
         found: String,
@@ -167,17 +167,17 @@ impl fmt::Display for StrategyViolation {
 pub enum StrategyVerdict {
     /// The plan claims no bound.
     NoClaim,
-    /// Nothing refutes it, and no certificate proves it.
+    /// Nothing refutes the bound, and no certificate proves it.
     NotVerified {
         /// The weaker bound that the certificate proves, if there is one.
         proved: Option<f64>,
     },
-    /// The certificate proves it.
+    /// The certificate proves the bound.
     Verified {
         /// The bound that the certificate proves, at least the claimed one.
         proved: f64,
     },
-    /// It is above the cost of the plan, or its certificate proves less than it says.
+    /// The bound is above the cost of the plan, or its certificate proves less than it says.
     Refuted,
 }
 

@@ -8,9 +8,10 @@ type Replayed<T> = Result<T, String>;
 
 /// The nodes and edges, as the certificate changes them.
 struct Model {
-    /// By node and strategy; infinite if it is not allowed.
+    /// Costs by node and strategy; infinite if the strategy is not allowed.
     costs: Vec<Vec<f64>>,
-    /// By the ends, the smaller one first: costs by the strategies of the first and, within it, of the second.
+    /// Costs of edges by their ends, the smaller one first: by the strategies of the first and, within it, of the
+    /// second.
     edges: BTreeMap<(usize, usize), Vec<f64>>,
     neighbours: Vec<BTreeSet<usize>>,
     constant: f64,

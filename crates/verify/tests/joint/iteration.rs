@@ -61,7 +61,7 @@ pub(super) fn stage(data: u32, tensor: u32, figures: [f64; 7], layers: &[[&str; 
            "activation_bytes": activations, "layers": layers})
 }
 
-/// One layer in each of two stages, two microbatches of one sample: σ is 1/2.
+/// A plan with one layer in each of two stages, and two microbatches of one sample: σ is 1/2.
 pub(super) fn pipeline() -> Value {
     // Forward 0.5 + 4, backward 0.5 + 8 and the gradient of the tensor between the stages: 1 + 16 / 4.
     // States 40 + 40 + 80, activations 2 · 8, workspace 16.
@@ -75,7 +75,7 @@ pub(super) fn pipeline() -> Value {
     plan
 }
 
-/// Both layers on a stage with two copies of two devices, gradients and states divided: σ is 1/4.
+/// A plan with both layers on a stage of two copies of two devices, gradients and states divided: σ is 1/4.
 pub(super) fn split() -> Value {
     // Forward 0.5 + 2, 0.5 + 1, 0.5 + 0.5 and a reduce-scatter of 24 / 2 bytes before the loss: 1 + 12 / 2 / 4.
     // Backward 0.5 + 0.5, 0.5 + 2, 0.5 + 4, the same conversion, and reduce-scatters of 20 and 10 bytes of gradients

@@ -169,7 +169,7 @@ fn without_experts_there_is_no_expert_parallelism() {
     assert_eq!(texts, ["expert is 2, but must be 1: there are no experts"]);
 }
 
-/// Without a colocation it does not say whose parameters it updates.
+/// Without a colocation an update does not say whose parameters it updates.
 #[test]
 fn an_update_without_a_colocation_is_whole_on_every_device() {
     let mut graph = graph();

@@ -36,7 +36,7 @@ struct Simulation<'a> {
     events: BinaryHeap<Reverse<(u64, Event)>>,
     ready: Vec<bool>,
     started: Vec<bool>,
-    /// For each accelerator, the running call and its jobs after the running one.
+    /// The running call of each accelerator, and its jobs after the running one.
     under_way: [Option<(usize, VecDeque<Job>)>; ACCELERATORS],
     calls_done: [usize; ACCELERATORS],
     devices: [[u64; 3]; DEVICES.len()],

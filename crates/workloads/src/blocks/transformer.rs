@@ -23,7 +23,7 @@ pub(crate) struct Attention {
 }
 
 impl Attention {
-    /// As in the original: equally many key and query heads, biases everywhere.
+    /// Attention of the original transformer: equally many key and query heads, biases everywhere.
     pub(crate) fn plain(heads: u64, width: u64) -> Attention {
         Attention { heads, shared: heads, width, bias: true, output_bias: true, rotary: false }
     }
@@ -75,12 +75,13 @@ pub(crate) fn layer(tape: &mut Tape, x: Tensor, head: u64) -> Tensor {
     })
 }
 
-/// Like [`feed_forward`], with a gate beside the up projection and no biases (SwiGLU).
+/// Projects up to an inner width, with a gate beside the up projection, and down again; without biases (SwiGLU).
 pub(crate) fn gated_feed_forward(tape: &mut Tape, x: Tensor, inner: u64) -> Tensor {
     gated(tape, x, inner, Tape::project)
 }
 
-/// Like [`gated_feed_forward`], for `[rows, width]` of several experts in grouped products.
+/// Projects `[rows, width]` of several experts up to an inner width, with a gate beside the up projection, and down
+/// again, in grouped products without biases (SwiGLU).
 pub(crate) fn expert_feed_forward(tape: &mut Tape, x: Tensor, inner: u64, experts: u64) -> Tensor {
     gated(tape, x, inner, |tape, name, x, out| tape.project_grouped(name, x, out, experts))
 }

@@ -41,11 +41,11 @@ pub(crate) static FAMILY: Definition<AmoebaNet> = Definition {
 enum Edge {
     Identity,
     AveragePool,
-    /// Over a square window of this side.
+    /// Max pooling over a square window of this side.
     MaxPool(u64),
     /// A 3 × 3 convolution, bottlenecked to a quarter of the channels.
     Square,
-    /// As `Square`, with a 1 × 7 and a 7 × 1 convolution.
+    /// A 1 × 7 and a 7 × 1 convolution, bottlenecked to a quarter of the channels.
     Seven,
     Pointwise,
 }

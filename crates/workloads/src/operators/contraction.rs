@@ -30,7 +30,7 @@ impl Tape {
         self.dense(name, x, out, true)
     }
 
-    /// Like [`Tape::linear`], without a bias.
+    /// Multiplies `[…, in]` by a weight matrix `[in, out]`, without a bias.
     pub(crate) fn project(&mut self, name: &str, x: Tensor, out: u64) -> Tensor {
         self.dense(name, x, out, false)
     }

@@ -15,7 +15,7 @@ const INDEX_WIDTH: f64 = 4.0;
 pub(crate) enum Padding {
     /// Rows and columns of zeros on each side.
     Each(u64, u64),
-    /// As much as an output of ⌈input / stride⌉ needs.
+    /// As many rows and columns of zeros as an output of ⌈input / stride⌉ needs.
     Same,
 }
 

@@ -15,7 +15,7 @@ pub enum ModelError {
     /// A cycle of the forward pass.
     #[error("the forward pass has a cycle through `{name}`")]
     Cycle {
-        /// An operator of it.
+        /// An operator on the cycle.
         name: String,
     },
     /// A graph of inference.
@@ -45,10 +45,10 @@ pub enum ModelError {
         /// The class.
         class: String,
     },
-    /// No kind, or too many.
+    /// No kind of devices that are not hosts, or too many.
     #[error("the cluster has {found} kinds of devices that are not hosts, but 1 to {most} are supported")]
     Kinds {
-        /// Their number.
+        /// Number of kinds of devices that are not hosts.
         found: usize,
         /// The largest supported number.
         most: usize,
@@ -56,7 +56,7 @@ pub enum ModelError {
     /// Too many combinations of degrees.
     #[error("there are {found} combinations of degrees, more than {most}")]
     Combinations {
-        /// Their number.
+        /// Number of combinations.
         found: usize,
         /// The largest supported number.
         most: usize,
@@ -64,7 +64,7 @@ pub enum ModelError {
     /// Too many layers.
     #[error("the model has {found} layers, more than {most}")]
     Layers {
-        /// Their number.
+        /// Number of layers of the model.
         found: usize,
         /// The largest supported number.
         most: usize,
@@ -74,7 +74,7 @@ pub enum ModelError {
     Range {
         /// The option.
         what: &'static str,
-        /// Its value.
+        /// Value of the option.
         found: u64,
         /// Allowed range.
         range: &'static str,

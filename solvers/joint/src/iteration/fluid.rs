@@ -20,7 +20,7 @@ const STEPS: usize = 30;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Alike<'c> {
     pub(super) count: f64,
-    /// Whether they are of a stack.
+    /// Whether the layers are of a stack.
     pub(super) is_numbered: bool,
     pub(super) costs: &'c LayerCosts,
 }

@@ -46,7 +46,7 @@ pub(crate) type Divided = [[f64; 2]; 2];
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Layer {
     pub(crate) name: String,
-    /// Whether it is one of a stack.
+    /// Whether the layer is one of a stack.
     pub(crate) is_numbered: bool,
     /// Index of the first layer with the same figures.
     pub(crate) class: usize,

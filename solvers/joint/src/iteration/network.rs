@@ -25,7 +25,8 @@ pub(crate) struct Network<'g> {
     reads_shared: Vec<bool>,
     /// Kinds in lower case, without separators.
     kinds: Vec<String>,
-    /// The first forward operator in their order that each is colocated with, itself if it is that or there is none.
+    /// For every operator, the first forward operator, in forward order, that it is colocated with; the operator itself
+    /// if it is that one, or if there is none.
     pub(crate) first: Vec<Operator>,
     /// Whether an operator runs inside an attention kernel.
     pub(crate) is_inner: Vec<bool>,
@@ -36,7 +37,7 @@ pub(crate) struct Network<'g> {
 }
 
 impl<'g> Network<'g> {
-    /// O(operators + pins, times their logarithms).
+    /// Reads the operators and tensors of a training graph. O(operators + pins, times their logarithms).
     ///
     /// # Errors
     /// If names repeat or do not exist, the forward pass has a cycle, or there is no backward pass.

@@ -70,7 +70,7 @@ pub(crate) struct Solved {
     /// Lower bound; infinite if no plan is below the cutoff.
     pub(crate) bound: f64,
     pub(crate) pipeline: Option<Pipeline>,
-    /// Whether the search ended before its end; the bound is none then.
+    /// Whether the search was stopped before its end; `bound` bounds nothing then.
     pub(crate) is_stopped: bool,
 }
 
@@ -79,14 +79,15 @@ pub(super) struct Program<'s> {
     space: &'s Space<'s>,
     combination: &'s Combination,
     costs: &'s Costs,
-    /// The kind of all stages; without one, there are stages on several.
+    /// The kind of all stages; `None` if stages are on several kinds.
     only: Option<usize>,
     /// Whether all devices are in one server.
     is_inside: bool,
     fewest: u32,
     most: u32,
     cutoff: f64,
-    /// Times of stages without transfers, by kind, interval and stages from it to the last; `None` if it does not fit.
+    /// Times of stages without transfers, by kind, interval and stages from it to the last; `None` if the stage does
+    /// not fit.
     stages: FxHashMap<(usize, u32, u32), Option<Times>>,
 }
 
@@ -99,7 +100,7 @@ struct Times {
     update: f64,
     /// Backward pass alone.
     backward: f64,
-    /// Most of the weight gradients that run apart.
+    /// Weight gradients that run apart: the most of all choices of configurations.
     weight: f64,
 }
 
@@ -108,7 +109,7 @@ struct Times {
 struct Entry {
     /// Lower bound of the pipeline so far.
     value: f64,
-    /// The end of its first stage, and the kind.
+    /// The end of the first stage, and the kind of its devices.
     end: u32,
     pool: u32,
 }
@@ -125,7 +126,7 @@ impl Entry {
 
 /// Stages on some numbers of devices, by first layer.
 struct Table {
-    /// By the bound of the work and, under zero-bubble, by that of the chain.
+    /// Entries by the bound of the work and, under zero-bubble, by that of the chain.
     entries: [Vec<Entry>; 2],
     /// Least time of the forward and backward pass of a microbatch through the stages.
     through: Vec<f64>,

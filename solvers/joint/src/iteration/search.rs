@@ -222,14 +222,15 @@ struct WholeModel {
     share: [f64; 2],
     /// Least seconds of all updates.
     update: f64,
-    /// What the slowest stage has at least if layers are spread over kinds.
+    /// Lower bound on the seconds of the slowest stage if layers are spread over kinds.
     spread: f64,
     /// Maximum number of stages.
     most: u32,
 }
 
 impl WholeModel {
-    /// `None` if the devices are too few or their memory too small for the states.
+    /// Sums up the work under a combination; `None` if the devices are too few or their memory too small for the
+    /// states.
     fn new(space: &Space<'_>, combination: &Combination, costs: &Costs) -> Option<WholeModel> {
         let layers = &space.model.layers;
         let most_on = |pool: usize| combination.most_stages(pool, space.pools, layers.len());
@@ -298,13 +299,13 @@ const BATCH: usize = 8;
 /// Gap at which a plan under 1F1B is good enough to begin from, if 1F1B is not asked for.
 const HINT_GAP: f64 = 0.05;
 
-/// The search for that plan takes at most the time that is left divided by this.
+/// The search for a plan under 1F1B to begin from takes at most the time that is left divided by this.
 const HINT_SHARE: u32 = 4;
 
 /// Solves the combinations. Reports the value of the best plan and the bound so far.
 ///
-/// Those under 1F1B are fast to solve, also for several kinds of devices. The degrees and the number of stages of the best
-/// plan are tried first under the other schedules, whose searches need a good plan to leave out the rest.
+/// Combinations under 1F1B are fast to solve, also for several kinds of devices. The degrees and the number of stages
+/// of the best plan are tried first under the other schedules, whose searches need a good plan to leave out the rest.
 pub(crate) fn search(
     space: &Space<'_>,
     combinations: Vec<Combination>,

@@ -30,7 +30,7 @@ pub(crate) struct Configuration {
     pub(crate) backward: f64,
     /// Seconds of weight gradients that run apart from the backward pass.
     pub(crate) weight: f64,
-    /// Whether its weight gradients run apart, so that activations are kept for them.
+    /// Whether weight gradients of the layer run apart, so that activations are kept for them.
     pub(crate) is_apart: bool,
     /// Bytes of activations of a microbatch.
     pub(crate) activations: f64,
@@ -52,14 +52,14 @@ impl Configuration {
 /// Microbatches in flight on a stage.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct InFlight {
-    /// Until the backward pass has ended.
+    /// Microbatches in flight until the backward pass has ended.
     pub(crate) whole: f64,
-    /// Until the weight gradients that run apart have ended.
+    /// Microbatches in flight until the weight gradients that run apart have ended.
     pub(crate) apart: f64,
 }
 
 impl InFlight {
-    /// On stage `at` of `depth` that are one a device, with m microbatches.
+    /// Microbatches in flight on stage `at` of `depth`, with one stage a device and `microbatches` in a batch.
     pub(crate) fn new(at: u32, depth: u32, microbatches: u32) -> InFlight {
         let of = |stages: u32| f64::from(stages.min(microbatches));
         InFlight { whole: of(depth - at), apart: of(depth) }
@@ -71,7 +71,7 @@ impl InFlight {
 pub(crate) struct LayerCosts {
     /// Seconds by part, but for what is computed again, and bytes of states.
     pub(crate) parts: JointPartsDocument,
-    /// Layers of one class have the same costs.
+    /// Class of the layer; layers of one class have the same costs.
     class: usize,
     pub(crate) forward: f64,
     /// Configurations; the first is the fastest.

@@ -70,13 +70,13 @@ pub(crate) struct Configuration {
     pub(crate) parameters: f64,
     /// Bytes per microbatch in flight.
     pub(crate) activations: f64,
-    /// Bytes besides, without the workspace.
+    /// Bytes that do not depend on the microbatches in flight, without the workspace.
     pub(crate) fixed: f64,
     /// Bytes while the layer is recomputed, which is zero where workspaces add up: they are in `fixed` then.
     pub(crate) workspace: f64,
     /// Seconds of the transfers if an input, in the order of the layer's inputs, is in another stage.
     pub(crate) input_seconds: Vec<f64>,
-    /// The same for outputs.
+    /// Seconds of the transfers if an output, in the order of the layer's outputs, is in another stage.
     pub(crate) output_seconds: Vec<f64>,
 }
 
@@ -99,7 +99,7 @@ pub enum ProblemError {
     TooMany {
         /// `layers` or `configurations`.
         what: &'static str,
-        /// Their number.
+        /// Number of layers or configurations.
         count: usize,
         /// Largest number supported.
         most: usize,
@@ -109,7 +109,7 @@ pub enum ProblemError {
     SameLayer {
         /// Index of the first layer.
         first: usize,
-        /// Index of the second.
+        /// Index of the second layer.
         second: usize,
     },
     /// A layer that is not there.
@@ -135,13 +135,13 @@ pub enum ProblemError {
     SameEdge {
         /// Index of the first edge.
         first: usize,
-        /// Index of the second.
+        /// Index of the second edge.
         second: usize,
     },
     /// Edges in a circle.
     #[error("the edges form a cycle through node {id}")]
     Cycle {
-        /// A layer of it.
+        /// A layer on the cycle.
         id: i64,
     },
     /// No size of the batch.

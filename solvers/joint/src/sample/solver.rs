@@ -33,11 +33,11 @@ pub struct Solution {
 /// A stage of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedStage {
-    /// Indices of its layers, in topological order.
+    /// Indices of the layers of the stage, in topological order.
     pub layers: Vec<usize>,
     /// Degree of tensor parallelism.
     pub tensor: u32,
-    /// Copies.
+    /// Number of copies of the stage.
     pub data: u32,
     /// Most microbatches in flight in a copy.
     pub in_flight: u32,

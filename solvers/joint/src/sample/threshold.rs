@@ -30,9 +30,9 @@ const PATIENCE: u32 = 1 << 10;
 pub(crate) enum Answer {
     /// A plan: stages from the last to the first.
     Plan(Vec<Planned>),
-    /// No plan takes less than this.
+    /// No plan takes less than this time in seconds.
     Above(f64),
-    /// There is no plan that is known.
+    /// Undecided: no plan is known, and none is excluded.
     Unknown,
 }
 
@@ -106,7 +106,7 @@ struct Search<'p> {
 #[derive(Default)]
 struct Growth {
     from: u32,
-    /// Number of layers behind it.
+    /// Number of layers behind the stage.
     behind: usize,
     labels: Vec<Label>,
     members: Vec<u64>,

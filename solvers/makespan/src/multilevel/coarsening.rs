@@ -127,12 +127,14 @@ struct Clustering<'a> {
     cluster_of: Keyed<ClusterId, ClusterId>,
     base: Keyed<ClusterId, u32>,
     seconds: Keyed<ClusterId, f64>,
-    /// By new cluster and pool.
+    /// Seconds by new cluster and pool.
     on_pool: Vec<f64>,
     bytes: Keyed<ClusterId, f64>,
-    /// For a lower member: the new clusters of its height that have an upper member after it.
+    /// The new cluster of a lower member's height that has an upper member after that lower member; `NONE` without one,
+    /// `MANY` with several.
     upper_near: Keyed<ClusterId, ClusterId>,
-    /// For an upper member: the new clusters one below its height that have a lower member before it.
+    /// The new cluster one below an upper member's height that has a lower member before that upper member; `NONE`
+    /// without one, `MANY` with several.
     lower_near: Keyed<ClusterId, ClusterId>,
 }
 

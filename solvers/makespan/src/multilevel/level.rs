@@ -23,7 +23,7 @@ stagewright_core::id! {
 #[derive(Debug, Clone)]
 pub struct Level {
     pools: usize,
-    /// By cluster and pool; infinite if the cluster cannot run there.
+    /// Seconds by cluster and pool; infinite if the cluster cannot run there.
     seconds: Vec<f64>,
     mean: Keyed<ClusterId, f64>,
     bytes: Keyed<ClusterId, f64>,

@@ -95,8 +95,8 @@ pub fn level_of(instance: &Instance<'_>, most: usize, rng: &mut dyn Rng) -> Leve
     levels.swap_remove(at)
 }
 
-/// Like [`level_of`], except if classes are on cycles: then the finest level is the units of a contiguous split, which
-/// fuse the cycles and mirror backward operators, so that the edges of the level are a precedence.
+/// The level of [`level_of`], with edges that are a precedence: if classes are on cycles, the finest level is the units
+/// of a contiguous split, which fuse the cycles and mirror backward operators.
 pub fn acyclic_level_of(instance: &Instance<'_>, most: usize, rng: &mut dyn Rng) -> Level {
     let finest = Finest::new(instance);
     let limits = Limits::new(&finest, most);

@@ -63,7 +63,7 @@ pub(super) struct Timed<'a> {
     seats: &'a Seats,
     plan: &'a [SeatId],
     timeline: Timeline,
-    /// Seats of its calls, ascending by start.
+    /// Seats of the calls of the plan, ascending by start.
     calls: Vec<SeatId>,
     value: f64,
 }

@@ -45,18 +45,18 @@ pub struct Block {
     pub ops: Vec<OpId>,
     /// Seats by index; never empty.
     pub domain: Vec<SeatId>,
-    /// Their colocation class.
+    /// Colocation class of the operators.
     pub class: ClassId,
 }
 
 /// Time of an outside node, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Moment {
-    /// It is done at this time.
+    /// The node is done at this time.
     Known(f64),
-    /// It takes this long.
+    /// The node takes this time.
     Between(f64),
-    /// Time from its start until everything is done.
+    /// Time from the start of the node until everything is done.
     Last(f64),
 }
 

@@ -16,9 +16,9 @@ pub(super) struct Tensor {
     pub(super) consumers: Vec<OpId>,
     /// Transfer time by open call, in the model's unit.
     pub(super) cost: Keyed<CallId, f64>,
-    /// By open call: whether the call receives it.
+    /// By open call: whether the call receives the tensor.
     pub(super) received: Keyed<CallId, Term>,
-    /// By open call: whether the call sends it.
+    /// By open call: whether the call sends the tensor.
     pub(super) sent: Keyed<CallId, Term>,
 }
 
@@ -130,9 +130,9 @@ impl Writer<'_> {
 
 /// Tensors by operator.
 pub(super) struct TensorsOf {
-    /// Tensors that it produces.
+    /// Tensors that the operator produces.
     out: Vec<Vec<u32>>,
-    /// Tensors whose first reader it is, in the graph's topological order: no path has two such readers of
+    /// Tensors whose first reader is the operator, in the graph's topological order: no path has two such readers of
     /// one tensor.
     first: Vec<Vec<u32>>,
 }

@@ -158,7 +158,8 @@ impl<'a> Extents<'a> {
         found
     }
 
-    /// For any two columns that share a unit: the pair of that unit and one in which they differ.
+    /// Extents of pairs: for any two columns that share a unit, the pair of that unit and one in which the columns
+    /// differ.
     fn differing(&self) -> Vec<(f64, Question)> {
         let mut seen: FxHashSet<(usize, usize)> = FxHashSet::default();
         let mut found = Vec::new();

@@ -45,7 +45,7 @@ const LONGEST_WALK: u64 = 100_000;
 pub struct Dive {
     /// The threshold.
     pub threshold: f64,
-    /// Seed and task of its random stream.
+    /// Seed and task of the random stream of the dive.
     pub stream: (u64, u64),
 }
 

@@ -45,10 +45,10 @@ const BYTES_PER_COLUMN_UNIT: u64 = 40;
 /// Pricing effort, which increases while pricing finds nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// Up to the finest table, which pays if a single bound is needed.
+    /// Pricing up to the finest table, which pays if a single bound is needed.
     Thorough,
-    /// Exact, if the labels suffice: tables as fine as the thorough ones would take most of the time with
-    /// many nodes.
+    /// Exact pricing, if the labels suffice: tables as fine as the thorough ones would take most of the time with many
+    /// nodes.
     Brisk,
     /// A coarse table alone, which proves nothing; its sets still fit by their true resources.
     Quick,
@@ -115,9 +115,9 @@ pub struct Generation<'a> {
 /// Prices of units and of a device of each pool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prices {
-    /// By unit.
+    /// Price of each unit.
     pub units: Keyed<UnitId, f64>,
-    /// By pool.
+    /// Price of a device of each pool.
     pub devices: Vec<f64>,
 }
 

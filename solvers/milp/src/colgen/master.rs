@@ -31,9 +31,9 @@ pub struct LpError(pub String);
 /// Required coverage of a unit by columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coverage {
-    /// At least once.
+    /// Columns cover the unit at least once.
     Cover,
-    /// Exactly once.
+    /// Columns cover the unit exactly once.
     Partition,
 }
 

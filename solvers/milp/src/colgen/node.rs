@@ -32,7 +32,7 @@ pub const WHOLE: f64 = 1e-6;
 pub struct Ground<'a> {
     /// The problem.
     pub problem: &'a Problem,
-    /// Its units.
+    /// Units of the problem.
     pub units: &'a Units,
     /// The root's kinds and state graph.
     pub preparation: &'a Preparation,
@@ -66,9 +66,9 @@ pub struct Task {
 pub enum Relaxed {
     /// No partition of the node has a value of the threshold or less.
     Excluded,
-    /// Not excluded.
+    /// The node is not excluded: the shares of its columns.
     Open(Shares),
-    /// Not enough memory for the state graph, or not enough time.
+    /// Unknown, for lack of memory for the state graph, or of time.
     Unknown,
 }
 
@@ -78,7 +78,7 @@ pub struct Shares {
     pub of: Vec<(Column, f64)>,
     /// All columns of the node.
     pub columns: Arc<[Column]>,
-    /// Whether they cover everything, each unit once.
+    /// Whether the columns cover everything, each unit once.
     pub whole: bool,
 }
 

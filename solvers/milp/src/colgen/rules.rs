@@ -25,16 +25,16 @@ use super::kind::Kind;
 /// A set that one stage can hold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
-    /// Its kind.
+    /// Index of the kind of the column.
     pub kind: usize,
-    /// Its units, ascending.
+    /// Units of the column, ascending.
     pub units: Arc<[UnitId]>,
-    /// Minimum threshold at which it is a column.
+    /// Minimum threshold at which the set is a column.
     pub needs: f64,
 }
 
 impl Column {
-    /// Whether it holds a unit. O(log units).
+    /// Whether the column holds a unit. O(log units).
     pub fn holds(&self, unit: UnitId) -> bool {
         self.units.binary_search(&unit).is_ok()
     }

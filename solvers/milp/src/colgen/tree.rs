@@ -41,7 +41,7 @@ const ROUNDING: f64 = 1e-10;
 pub struct Verdict {
     /// The threshold, lowered below every plan found within it.
     pub threshold: f64,
-    /// Whether it is excluded.
+    /// Whether the threshold is excluded.
     pub excluded: bool,
     /// Best plan, if better than the incumbent; it may be above the threshold.
     pub plan: Option<Plan>,
@@ -54,7 +54,7 @@ pub struct Verdict {
 /// Outcome of a node.
 enum Outcome {
     Closed,
-    /// Its plan is within the threshold: visit it again at a lower one, with these columns.
+    /// The plan of the node is within the threshold: visit the node again at a lower one, with these columns.
     Again(Arc<[Column]>),
     Split([Rules; 2], Arc<[Column]>),
     Undecided,

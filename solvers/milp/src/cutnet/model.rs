@@ -66,9 +66,9 @@ pub fn devices_of_units(units: &Units, placement: &Placement) -> Keyed<UnitId, D
 /// Loads whose maximum the model minimises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Minimise {
-    /// All devices and uplinks: the value of the plan.
+    /// Loads of all devices and uplinks, whose maximum is the value of the plan.
     All,
-    /// The devices on which something may change.
+    /// Loads of the devices on which something may change.
     Changing,
 }
 
@@ -88,9 +88,9 @@ pub struct CutNetModel {
 struct NetKey<'a> {
     pins: &'a [UnitId],
     pass: u8,
-    /// Producer, if it matters.
+    /// Producer of the net, if it matters.
     producer: Option<UnitId>,
-    /// Whether it is the gradient of a shared parameter, if it matters.
+    /// Whether the net is the gradient of a shared parameter, if that matters.
     is_gradient: bool,
 }
 

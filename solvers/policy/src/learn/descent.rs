@@ -55,7 +55,7 @@ impl Descent {
     /// once it returns false, nothing changes.
     ///
     /// # Errors
-    /// As [`Descent::step`], and if a loss cannot be computed.
+    /// If a gradient is not finite, in which case nothing changes, or if a loss cannot be computed.
     pub(crate) fn step_in_parts(
         &mut self,
         weights: &Weights,

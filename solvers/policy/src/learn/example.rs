@@ -23,7 +23,7 @@ const NEAR: usize = 16;
 /// A plan to learn from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Teacher {
-    /// Its value in seconds.
+    /// Value of the plan in seconds.
     pub value: f64,
     /// The plan, with a priority for makespan or stages for throughput.
     pub placement: Placement,
@@ -51,7 +51,7 @@ pub struct Targets {
 pub struct Example {
     /// Input of the network.
     pub input: Input,
-    /// Targets of its output.
+    /// Targets of the network's output.
     pub targets: Targets,
 }
 

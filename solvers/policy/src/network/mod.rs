@@ -49,7 +49,7 @@ impl Default for Config {
 impl Config {
     /// Larger sizes are mistakes or attacks.
     const MOST: usize = 1024;
-    /// So are more parameters than these.
+    /// Largest number of parameters; more are mistakes or attacks.
     const MAX_PARAMETERS: f64 = (1 << 28) as f64;
 
     /// Parameters of the matrices that grow with the sizes.
@@ -148,12 +148,12 @@ impl Network {
         Ok(Network { config, weights: parameters.finish()?, encoder, heads })
     }
 
-    /// Its configuration.
+    /// Configuration of the network.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Its parameters.
+    /// Parameters of the network.
     pub fn weights(&self) -> &Weights {
         &self.weights
     }

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RowsError {
-    /// There is one offset more than rows, so at least one.
+    /// Offsets are missing: a matrix has one offset more than rows, so at least one.
     #[error("a CSR matrix needs at least one offset")]
     NoOffsets,
     /// The entries of the first row start at index 0.
@@ -29,7 +29,7 @@ pub enum RowsError {
     Column {
         /// Index of the entry.
         entry: usize,
-        /// Its column.
+        /// Column of the entry.
         column: u32,
         /// Number of columns.
         columns: usize,
@@ -40,9 +40,9 @@ pub enum RowsError {
     /// A softmax over segments needs every item in exactly one segment.
     #[error("a softmax needs every column in exactly one row, but column {column} is in {rows}")]
     NotSegments {
-        /// The first column for which this does not hold.
+        /// The first column that is not in exactly one row.
         column: usize,
-        /// Number of rows that it is in, counting repetitions.
+        /// Number of rows that the column is in, counting repetitions.
         rows: usize,
     },
 }

@@ -74,7 +74,7 @@ impl Rows {
     /// Rows of one column each, so that a sum is a gather: `out[i] = x[indices[i]]`.
     ///
     /// # Errors
-    /// As [`Rows::new`].
+    /// If an index is not below `columns`, or there are more columns or indices than 32 bits can count.
     pub fn gather(columns: usize, indices: Vec<u32>) -> Result<Self, RowsError> {
         let last = u32::try_from(indices.len()).map_err(|_| RowsError::TooMany(indices.len()))?;
         Rows::new(columns, (0..=last).collect(), indices)
@@ -83,7 +83,7 @@ impl Rows {
     /// A row for each of `count` segments: `out[s] = Σ x[i] over the i with segment_of[i] == s`.
     ///
     /// # Errors
-    /// As [`Rows::new`], with segments for columns.
+    /// If a segment is not below `count`, or there are more segments or items than 32 bits can count.
     pub fn segments(count: usize, segment_of: &[u32]) -> Result<Self, RowsError> {
         Ok(Rows::gather(count, segment_of.to_vec())?.transposed())
     }

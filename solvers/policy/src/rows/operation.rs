@@ -40,7 +40,7 @@ impl Rows {
     /// The result is detached: no gradient flows through it.
     ///
     /// # Errors
-    /// As [`Rows::sum`].
+    /// If the shape or the element type does not fit, or the device fails.
     pub fn max(&self, x: &Tensor) -> Result<Tensor> {
         let reduce = Reduce { rows: self.clone(), reduction: Reduction::Max };
         self.input(x, Reduction::Max)?.apply_op1_no_bwd(&reduce)
@@ -56,7 +56,8 @@ impl Rows {
     /// The result does not depend on m, so m has no gradient. A row whose items are all −∞ gives NaN.
     ///
     /// # Errors
-    /// As [`Rows::sum`]; [`RowsError::NotSegments`].
+    /// If a column is not in exactly one row ([`RowsError::NotSegments`]), the shape or the element type does not fit,
+    /// or the device fails.
     pub fn softmax(&self, x: &Tensor) -> Result<Tensor> {
         if let Some((column, rows)) = self.backward.not_single {
             return Err(Error::wrap(RowsError::NotSegments { column, rows }));

@@ -84,7 +84,7 @@ pub(super) struct Hsdag {
 
 /// Input tensors of a problem with contracted chains.
 struct Seen {
-    /// By unit of the reading.
+    /// The chain of each unit of the reading.
     chain_of: Keyed<ClusterId, u32>,
     /// Edges between chains.
     ends: Keyed<u32, (u32, u32)>,

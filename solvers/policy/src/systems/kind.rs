@@ -32,7 +32,7 @@ impl Kind {
     /// All systems.
     pub const ALL: [Kind; 4] = [Kind::Gdp, Kind::Placeto, Kind::Hsdag, Kind::Hdp];
 
-    /// Its name.
+    /// Name of the system.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Gdp => "gdp",
@@ -125,7 +125,7 @@ pub struct Settings {
 impl Settings {
     /// Larger sizes are mistakes.
     const MOST: usize = 1024;
-    /// So are more parameters.
+    /// Largest number of parameters; more are mistakes.
     const MAX_PARAMETERS: f64 = (1 << 28) as f64;
 
     /// Parameters of the matrices that grow with the sizes.

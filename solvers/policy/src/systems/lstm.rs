@@ -124,7 +124,7 @@ struct StepRecord {
 
 /// Unrolled steps with a backward pass through time (Werbos, Proceedings of the IEEE 1990).
 struct Unrolled {
-    /// In the order of execution.
+    /// Records of the steps, in the order of execution.
     tape: Vec<StepRecord>,
     /// Outputs: b × steps × width.
     shown: Tensor,

@@ -73,7 +73,7 @@ impl Learned {
         Ok(Learned { name, summary, kind, mode, file: Some(file) })
     }
 
-    /// Its kind.
+    /// Kind of the system.
     pub fn kind(&self) -> Kind {
         self.kind
     }

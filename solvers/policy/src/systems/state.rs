@@ -23,11 +23,11 @@ pub struct SystemCard {
     pub schema: String,
     /// The system.
     pub system: Kind,
-    /// Its sizes.
+    /// Sizes of the system.
     pub settings: Settings,
     /// Optimiser steps taken.
     pub steps: u64,
-    /// Its baselines.
+    /// Baselines of the system.
     baselines: Baselines,
     /// Progress of the trainer, opaque to this module.
     #[serde(default)]

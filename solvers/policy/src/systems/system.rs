@@ -134,17 +134,17 @@ impl Agent {
         Ok(Agent { kind, settings, weights: parameters.finish()?, baselines: Baselines::new(), system })
     }
 
-    /// Its kind.
+    /// Kind of the system.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Its sizes.
+    /// Sizes of the system.
     pub fn settings(&self) -> Settings {
         self.settings
     }
 
-    /// Its parameters.
+    /// Parameters of the system.
     pub fn weights(&self) -> &Weights {
         &self.weights
     }

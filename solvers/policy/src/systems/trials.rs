@@ -41,16 +41,16 @@ pub struct Trials<'a, 's, 'p> {
 /// A placement that fits the memory and is better than all before it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct News {
-    /// Its number among the placements simulated, from 1.
+    /// Number of the placement among those simulated, from 1.
     pub played: u64,
-    /// Time of its simulation.
+    /// Time at which the placement was simulated.
     pub at: Instant,
     /// Step time in seconds.
     pub makespan: f64,
 }
 
 impl<'a, 's, 'p> Trials<'a, 's, 'p> {
-    /// At most `most` placements, until a step takes no more than `target` seconds or `stop` is set.
+    /// Trials of at most `most` placements, until a step takes no more than `target` seconds or `stop` is set.
     pub fn new(
         reading: &'a Reading<'s, 'p>,
         evaluator: Evaluator<'s, 'p>,

@@ -19,7 +19,7 @@ pub(super) struct Column {
     /// Representative pool.
     pub(super) pool: usize,
     pub(super) host: bool,
-    /// Number of devices over all of its pools.
+    /// Number of devices over all pools of the column.
     pub(super) devices: f64,
     /// Maximum number of replicas of a stage.
     pub(super) replicas: f64,
@@ -39,7 +39,7 @@ pub(super) struct Neighbourhood {
 
 /// The cheapest set of a neighbourhood that contains the anchor.
 pub(super) struct Cut {
-    /// Its cost, rounded down.
+    /// Cost of the set, rounded down.
     pub(super) value: f64,
     /// The units of the set.
     pub(super) set: Vec<UnitId>,

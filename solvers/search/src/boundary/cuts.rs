@@ -86,7 +86,7 @@ struct Boundary {
     seconds: f64,
     /// w(I_j) of the minimum cut.
     weight: f64,
-    /// Nets that cross it.
+    /// Nets that cross the boundary.
     crossing: Vec<usize>,
 }
 

@@ -4,7 +4,7 @@ use stagewright_core::contract::{UnitId, Units};
 use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::solver::Stop;
 
-/// For every unit, the weight of all units that must not come after it and of all that must not come before it, itself
+/// Weight of all units that must not come after each unit and of all that must not come before it, the unit itself
 /// included in both.
 #[derive(Debug)]
 pub(super) struct Reach {

@@ -17,13 +17,13 @@ const ABSENT: NodeId = NodeId(u32::MAX);
 /// Position of a unit before the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
-    /// Before the boundary.
+    /// The unit is before the boundary.
     Inside,
-    /// After it.
+    /// The unit is after the boundary.
     Outside,
-    /// On either side: the cut decides.
+    /// The unit is on either side: the cut decides.
     Free,
-    /// Not in the region: ignored.
+    /// The unit is not in the region: ignored.
     Absent,
 }
 

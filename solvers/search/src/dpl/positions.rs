@@ -84,7 +84,7 @@ impl Positions {
         Positions(positions.into())
     }
 
-    /// The same positions counted from the end of the order.
+    /// The positions counted from the end of the order, which has `len` units.
     pub(super) fn reversed(&self, len: usize) -> Positions {
         Positions(self.0.iter().rev().map(|&position| len - position).collect())
     }

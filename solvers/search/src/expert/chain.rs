@@ -21,9 +21,9 @@ use super::layers::Layers;
 /// A part of the model that no rule cuts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Segment {
-    /// Whether it is a layer; otherwise it is before, between or after layers.
+    /// Whether the segment is a layer; otherwise it is before, between or after layers.
     pub(super) is_layer: bool,
-    /// Its units, which are consecutive.
+    /// Units of the segment, which are consecutive.
     pub(super) units: Range<usize>,
 }
 

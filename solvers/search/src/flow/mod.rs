@@ -19,7 +19,7 @@ id! {
     pub(crate) NodeId;
 }
 
-/// A capacity above every cut without such an arc.
+/// A capacity above every cut without an arc of this capacity.
 pub(crate) const UNCUTTABLE: i64 = i64::MAX;
 
 /// The source.

@@ -8,9 +8,9 @@ use super::{Network, NodeId, SINK, SOURCE, UNCUTTABLE};
 /// Nets merged by equal pins, with the minimum time over all pools; nets that cost nothing are dropped.
 #[derive(Debug)]
 pub(crate) struct MergedNets {
-    /// One of the nets with these pins.
+    /// For each merged net, one of its nets.
     pub(crate) representative: Vec<NetId>,
-    /// Seconds to move all of them once, on the fastest kind of device for it.
+    /// Seconds to move all nets of a merged net once, each on the fastest kind of device for it.
     pub(crate) seconds: Vec<f64>,
 }
 
@@ -67,8 +67,8 @@ pub(crate) fn add_net(network: &mut Network, nodes: impl Iterator<Item = NodeId>
     }
 }
 
-/// Like [`add_net`], with fewer arcs, for a network whose cuts respect the order of the units. `node_of` maps a unit to
-/// its node.
+/// Adds a net with the given pins, with fewer arcs than [`add_net`], to a network whose cuts respect the order of the
+/// units. `node_of` maps a unit to its node.
 pub(crate) fn add_ordered_net(
     network: &mut Network,
     units: &Units,

@@ -18,7 +18,7 @@ pub(super) struct Counts<N, P> {
     used: Keyed<N, u32>,
     entries: Vec<Entry<P>>,
     places: usize,
-    /// In rows with room for all of many places, by place the number of its entry in the row; meaningless without a count
+    /// Number of each place's entry in its row, for rows with room for all of many places; meaningless without a count
     /// there. Empty if there are few places.
     numbers: Vec<u32>,
 }

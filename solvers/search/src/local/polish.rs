@@ -21,7 +21,7 @@ pub struct Polisher<'a> {
 }
 
 impl<'a> Polisher<'a> {
-    /// For a problem and its units; `None` if the split is not free. O((operators + pins) log units).
+    /// A polisher for a problem and its units; `None` if the split is not free. O((operators + pins) log units).
     pub fn new(problem: &'a Problem, units: &'a Units) -> Option<Polisher<'a>> {
         if problem.objective().rules().split != Split::Free {
             return None;

@@ -77,9 +77,9 @@ pub(super) fn unplaceable(problem: &Problem, units: &Units) -> Option<Unplaceabl
 /// Why a unit has no device.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Unplaceable {
-    /// No device supports it, or none that the pins allow.
+    /// No device supports the unit, or none that the pins allow.
     Unsupported(UnitId),
-    /// It is larger than the memory of every device that supports it.
+    /// The unit is larger than the memory of every device that supports it.
     TooLarge(UnitId),
 }
 

@@ -41,9 +41,9 @@ pub(super) struct Rule {
 /// Minimum time of the units not yet placed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rest {
-    /// Forward passes.
+    /// Minimum time of the forward passes.
     pub(super) forward: f64,
-    /// Both passes, without deferred work.
+    /// Minimum time of both passes, without deferred work.
     pub(super) passes: f64,
 }
 

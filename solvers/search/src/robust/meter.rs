@@ -58,7 +58,7 @@ pub(super) struct WorstMeter<'a> {
     /// Overwritten entries of `kinds`.
     log: Vec<(SourceId, f64)>,
     scratch: Vec<f64>,
-    /// The worst load is at least this many times the compute.
+    /// Least ratio of the worst load of a stage to its compute.
     least_weight: f64,
 }
 

@@ -64,7 +64,7 @@ const UNIFORM: &str = "the nominal bound, scaled to the average of all scenarios
 pub struct RobustPlan {
     /// The plan, with its nominal value.
     pub plan: Plan,
-    /// Its worst case.
+    /// Worst case of the plan.
     pub worst: WorstCase,
 }
 
@@ -123,7 +123,7 @@ fn with_best(nominal: Solution, best: &Plan, context: &Context<'_>) -> Result<So
 /// then the solver in the remaining time: a search can start from any plan.
 ///
 /// # Errors
-/// Those of the solver, or a broken invariant.
+/// An error of the solver, or a broken invariant.
 fn solve_nominal(
     problem: &Problem,
     solver: &dyn Solver,

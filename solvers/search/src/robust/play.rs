@@ -47,7 +47,7 @@ impl Chosen {
 /// Plays until the gap is closed or the rounds or the time are over. Returns the number of problems solved.
 ///
 /// # Errors
-/// Those of the solver.
+/// An error of the solver.
 pub(super) fn play(search: &mut Search<'_>, solver: &dyn Solver, context: &mut Context<'_>) -> Result<usize> {
     let count = match &search.scenarios {
         Scenarios::Budgeted(_) => search.sources.count(),

@@ -30,7 +30,7 @@ pub(super) struct Search<'a> {
     pub(super) best: RobustPlan,
     /// The plan of least value for the costs as predicted.
     pub(super) nominal: RobustPlan,
-    /// On the worst case of every plan.
+    /// Lower bound on the worst case of every plan.
     pub(super) bound: LowerBound,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Search<'a> {
     /// Runs all parts until the gap is closed or the solve has to stop. Returns the number of problems solved.
     ///
     /// # Errors
-    /// Those of the solver, or a broken invariant.
+    /// An error of the solver, or a broken invariant.
     pub(super) fn run(&mut self, solver: &dyn Solver, context: &mut Context<'_>) -> Result<usize> {
         if self.problem.objective().rules().split == Split::Contiguous && !self.is_enough(context) {
             context.emit(Event::Phase { name: "stages of least worst load".into() });
@@ -192,7 +192,9 @@ impl Program<'_> {
         Ok(())
     }
 
-    /// As [`Program::over_ideals`], for units with a single order.
+    /// The best stages with a worst value below the cap, for units with a single order; `Some(None)` if there are none.
+    /// `None` if the order is too long for all its positions, there are too many states, or the solve has to stop
+    /// first.
     fn over_order(&self, order: &[UnitId], cap: f64) -> Option<Option<Stages>> {
         let positions = Positions::new(self.problem, self.units, order);
         if !positions.are_all(order.len()) {

@@ -9,7 +9,7 @@ use crate::usage::UsageSpace;
 
 /// Units added and states extended between checks of the clock.
 const BETWEEN_CHECKS: usize = 1 << 14;
-/// What a unit that is added counts for.
+/// Work that a unit that is added counts for between checks of the clock.
 const UNIT: usize = 64;
 
 /// Bytes of a state.
@@ -21,9 +21,9 @@ pub(super) type Stages = (f64, Vec<StageAssignment>);
 /// The last stage of a state.
 #[derive(Debug, Clone, Copy)]
 struct Last {
-    /// The prefix or ideal before it.
+    /// The prefix or ideal before the stage.
     start: u32,
-    /// The usage before it.
+    /// The usage before the stage.
     usage: u32,
     pool: u32,
     replicas: u32,
@@ -38,11 +38,11 @@ pub(super) struct Recurrence<'a> {
     last: Vec<Last>,
     /// The stage on each pool, of which one grows at a time.
     meters: Vec<WorstMeter<'a>>,
-    /// Where the stage starts.
+    /// The prefix or ideal where the growing stage starts.
     start: usize,
-    /// Its pool.
+    /// Pool of the growing stage.
     pool: usize,
-    /// The usages before it, with their values.
+    /// Usages before the growing stage, with their values.
     open: Vec<(usize, f64)>,
     /// Work since the clock was checked last.
     unchecked: usize,

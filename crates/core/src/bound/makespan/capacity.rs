@@ -15,7 +15,7 @@ pub(super) struct Capacity<'a> {
 
 /// The sites with equal seconds.
 pub(super) struct Columns {
-    /// By site.
+    /// Column of each site.
     column_of: Vec<usize>,
     /// Devices by column.
     devices: Vec<f64>,

@@ -21,7 +21,7 @@ pub(in crate::bound) struct CutPath<'p> {
     /// Ends the rounds of prices.
     stop: Stop,
     pub(super) kinds: usize,
-    /// By operator and kind; infinite if the operator's class cannot be there.
+    /// Seconds by operator and kind; infinite if the operator's class cannot be there.
     seconds: Vec<f64>,
     /// The operators that cut windows.
     pub(in crate::bound) path: Vec<OpId>,

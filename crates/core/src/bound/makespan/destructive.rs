@@ -34,8 +34,9 @@ const SEGMENTS_SHARE: f64 = 0.5;
 const FIRST_STEP: f64 = 0.04;
 const LEAST_STEP: f64 = 0.001;
 
-/// The largest T found, within limits of work, for which the assumption that the step is shorter leads to a contradiction.
-/// The same for the segments of [`Segments`](super::Segments), whose lengths then sum to more.
+/// The largest T found, within limits of work, for which the assumption that the step is shorter leads to a
+/// contradiction. The segments of [`Segments`](super::Segments) are bounded in the same way, so that their lengths sum
+/// to more.
 ///
 /// *Proof.* The ends of an arc are on one device or on two: a tree branches on that (`refutation.rs`). A step shorter
 /// than T is a step of one of its leaves. The bounds of a leaf hold for all its steps; if they reach T in every leaf,

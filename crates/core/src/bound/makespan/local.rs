@@ -24,7 +24,7 @@ use crate::ids::Keyed;
 /// is still a bound.
 const MAX_OPERATORS: usize = 32;
 
-/// Least value of this maximum in large problems, and maximum over all sets together.
+/// Least maximum number of operators of a set in large problems, and maximum over all sets together.
 const FEWEST_OPERATORS: usize = 4;
 const MAX_IN_ALL: usize = 1 << 19;
 
@@ -32,11 +32,11 @@ const MAX_IN_ALL: usize = 1 << 19;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Neighbour {
     pub(super) op: OpId,
-    /// Arrival time of its tensors if it is on another device; infinite if it cannot be.
+    /// Arrival time of the operator's tensors if the operator is on another device; infinite if it cannot be.
     pub(super) arrival: f64,
-    /// Lower bound on its start on v's device.
+    /// Lower bound on the start of the operator on v's device.
     pub(super) head: f64,
-    /// Its seconds there; infinite if it cannot be there.
+    /// Seconds of the operator on v's device; infinite if it cannot be there.
     pub(super) seconds: f64,
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Neighbour {
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     neighbour: Neighbour,
-    /// Seconds that pass on v's device between its end and the start of v.
+    /// Seconds that pass on v's device between the end of the operator and the start of v.
     lag: f64,
 }
 

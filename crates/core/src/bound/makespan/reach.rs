@@ -52,11 +52,11 @@ pub struct Reach<'p> {
     most: usize,
     /// The operators u and w of a part.
     ends: [Option<OpId>; 2],
-    /// By arc, whether its ends are known to be on different devices; empty if none are.
+    /// Whether the ends of each arc are known to be on different devices; empty if no ends are.
     apart: Vec<bool>,
     /// The operators that must run before (0) and after (1) an operator on its device.
     decided: [Keyed<OpId, Vec<OpId>>; 2],
-    /// By operator, the number of the last part that it was in.
+    /// Number of the last part that each operator was in.
     part: Keyed<OpId, u32>,
     parts: u32,
 }
@@ -64,11 +64,11 @@ pub struct Reach<'p> {
 /// Heads, or tails.
 #[derive(Debug, Default)]
 pub(super) struct Side {
-    /// By operator and site.
+    /// Heads (or tails) by operator and site.
     far: Vec<f64>,
-    /// As `far`, for an operator whose inputs (for tails, readers) are all on other devices.
+    /// Heads (or tails) by operator and site if all inputs (for tails, readers) of the operator are on other devices.
     alone: Vec<f64>,
-    /// By arc and site of the reader, the arrival from another device.
+    /// Arrival from another device, by arc and site of the reader.
     arrivals: Vec<f64>,
 }
 
@@ -354,7 +354,7 @@ impl Sweep<'_> {
         reads.iter().copied().filter(move |&arc| part[self.other(arc)] == *parts)
     }
 
-    /// The operator that it reads from.
+    /// The operator that an arc comes from in the direction of the sweep.
     fn other(&self, arc: u32) -> OpId {
         self.reach.arcs.ends(arc)[usize::from(self.backward)]
     }

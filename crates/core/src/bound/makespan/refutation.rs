@@ -125,13 +125,13 @@ impl Refutation<'_> {
 
 /// What the bounds say of a node.
 enum Examined {
-    /// They reach the target.
+    /// The bounds reach the target.
     Refuted,
-    /// Pairs that must be on one device.
+    /// Pairs of operators that must be on one device.
     Together(Vec<[OpId; 2]>),
     /// The arc to branch on, and its ends.
     Branch(u32, [OpId; 2]),
-    /// They do not, with the ends of all open arcs apart either.
+    /// The bounds do not reach the target, with the ends of all open arcs apart either.
     Open,
 }
 
@@ -149,7 +149,7 @@ enum Decision {
 struct Node {
     /// Operators that are together are colocated.
     problem: Problem,
-    /// By arc, whether its ends are on different devices.
+    /// Whether the ends of each arc are on different devices.
     apart: Vec<bool>,
 }
 

@@ -28,7 +28,7 @@ pub(super) struct Sites<'p> {
     pool_of: Vec<usize>,
     count: usize,
     devices: Vec<u64>,
-    /// By operator and site; infinite if the operator's class cannot be there.
+    /// Seconds by operator and site; infinite if the operator's class cannot be there.
     seconds: Vec<f64>,
     /// Least delay and least seconds per byte by pair of sites, if the cluster has a matrix.
     matrix: Option<Vec<[f64; 2]>>,
@@ -67,7 +67,7 @@ impl<'p> Sites<'p> {
             .filled()
     }
 
-    /// With the seconds; `None` if some operator cannot run anywhere.
+    /// The sites with the seconds of the operators; `None` if some operator cannot run anywhere.
     fn filled(mut self) -> Option<Sites<'p>> {
         self.seconds = vec![f64::INFINITY; self.problem.graph().operator_count() * self.count];
         self.fill_seconds();
@@ -141,7 +141,7 @@ impl<'p> Sites<'p> {
         &self.seconds[op.index() * self.count..][..self.count]
     }
 
-    /// As [`Sites::seconds`], to exclude sites.
+    /// Seconds of an operator by site, mutable to exclude sites.
     pub(super) fn seconds_mut(&mut self, op: OpId) -> &mut [f64] {
         &mut self.seconds[op.index() * self.count..][..self.count]
     }
@@ -184,7 +184,7 @@ impl<'p> Sites<'p> {
 
 /// Least delay and least seconds per byte by pair of sites, if the cluster has a matrix.
 ///
-/// They need not belong to one pair of devices: together they are a lower bound for every pair.
+/// The two need not belong to one pair of devices: together they are a lower bound for every pair.
 fn least_matrix(
     problem: &Problem,
     sites: usize,

@@ -11,7 +11,7 @@ pub(super) struct Thresholds {
     ends: Vec<[f64; 2]>,
     /// Thresholds on heads and on tails, each from zero upwards.
     grid: [Vec<f64>; 2],
-    /// By operator, the largest thresholds that it reaches, as an index into the product of the grids.
+    /// The largest thresholds that each operator reaches, as an index into the product of the grids.
     cells: Vec<usize>,
     /// The operators by descending head, and by descending tail.
     falling: [Vec<usize>; 2],

@@ -20,7 +20,7 @@ const ROUNDS: usize = 3;
 pub(super) struct Form {
     pub(super) constant: f64,
     evidence: Evidence,
-    /// By class and kind; the work is finite where the class may be.
+    /// Costs by class and kind; the work is finite where the class may be.
     costs: Keyed<ClassId, Vec<Cost>>,
 }
 
@@ -155,7 +155,7 @@ fn windows(problem: &Problem, seconds: &Seconds, stop: &Stop, keep: &mut impl Fn
 }
 
 impl Seconds {
-    /// By operator, in order.
+    /// Seconds of every operator by kind, in order of the operators.
     fn rows(&self) -> impl Iterator<Item = &[f64]> {
         self.by_op.chunks_exact(self.kinds.max(1))
     }
@@ -199,7 +199,7 @@ fn extreme(row: &[f64], choose: impl Fn(f64, f64) -> f64) -> f64 {
     row.iter().copied().filter(|seconds| seconds.is_finite()).reduce(choose).unwrap_or(0.0)
 }
 
-/// By class and kind, the value that follows if the class is there.
+/// Value that follows if a class is on a kind, by class and kind.
 pub(super) struct Through(Keyed<ClassId, Vec<f64>>);
 
 impl Through {

@@ -63,7 +63,7 @@ pub(super) struct Game {
     kinds: usize,
     columns: Vec<Column>,
     rows: Vec<Row>,
-    /// By row and column.
+    /// Costs by row and column.
     costs: Vec<Cost>,
     has_work: bool,
     /// A rent beyond which nothing is gained, unless the classes fit nowhere.

@@ -26,7 +26,8 @@ use crate::{Export, Result};
 /// it is not among them.
 const SELECTIVE: [&str; 1] = ["layernorm"];
 
-/// With experts in one grouped product, their activation function as well.
+/// Modules that are recomputed selectively if experts are in one grouped product: the activation function of the
+/// experts as well.
 const SELECTIVE_EXPERTS: [&str; 2] = ["layernorm", "moe_act"];
 
 /// The settings of a plan.
@@ -52,7 +53,7 @@ pub(super) enum Sharding {
     None,
     /// States of the optimizer: the distributed optimizer.
     Optimizer,
-    /// More than these: Megatron-FSDP with a strategy.
+    /// More than the states of the optimizer: Megatron-FSDP with a strategy.
     Fsdp(&'static str),
 }
 

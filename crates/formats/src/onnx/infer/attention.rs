@@ -36,7 +36,7 @@ pub(in super::super) struct Attention {
     widths: [u64; 2],
     /// FLOP of projecting queries, keys and values, if the operator does so.
     projection: f64,
-    /// The kernels that it consists of; none of sequences without padding, whose lengths are data.
+    /// The kernels that the attention consists of; none of sequences without padding, whose lengths are data.
     kernels: Vec<KernelDocument>,
 }
 
@@ -49,7 +49,7 @@ impl Attention {
             + SOFTMAX * self.scores
     }
 
-    /// The kernels that it consists of; none if values are not as wide as keys, which they are in tables.
+    /// The kernels that the attention consists of; none if values are not as wide as keys, which they are in tables.
     pub(in super::super) fn kernels(self) -> Vec<KernelDocument> {
         if self.widths[0] == self.widths[1] { self.kernels } else { Vec::new() }
     }

@@ -113,7 +113,7 @@ pub(super) fn reshape(call: &Call<'_>) -> Inferred {
     Ok(vec![moved(data, dims)])
 }
 
-/// The same elements in the same order under another shape.
+/// A value under another shape, with the same elements in the same order.
 pub(super) fn moved(data: &Value, dims: Vec<u64>) -> Value {
     Value::new(data.elem, dims).with(data.content.clone())
 }

@@ -35,7 +35,7 @@ fn stem(name: &str) -> &str {
     name.trim_end_matches(|character: char| character.is_ascii_digit())
 }
 
-/// Whether two layers differ in nothing but that number.
+/// Whether two layers differ in nothing but the number at the end of the name.
 fn alike(one: &JointLayerDocument, other: &JointLayerDocument) -> bool {
     one.configuration == other.configuration && stem(&one.layer) == stem(&other.layer)
 }
@@ -44,7 +44,7 @@ fn name(layer: &str) -> String {
     format!("<bdi>{}</bdi>", escape(&visible(layer)))
 }
 
-/// From the first layer to the last, which is a number if no more than that differs.
+/// From the first layer to the last, which is a number if nothing but the number at the end of the name differs.
 pub(super) fn ends(layers: &[JointLayerDocument]) -> String {
     match layers {
         [] => "no layers".into(),

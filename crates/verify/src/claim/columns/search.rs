@@ -28,7 +28,7 @@ const ENTRIES: usize = 1 << 26;
 const LABEL: usize = 128;
 /// Unit of the table entries: a table holds sums of worth rounded up to whole multiples of it.
 const COARSE: u64 = WORTH >> 30;
-/// Less than every sum of the table, with room to add to it.
+/// Table entry that is less than every sum, with room to add to it.
 const NEVER: i32 = i32::MIN / 2;
 
 /// Effort of one attempt.
@@ -108,7 +108,7 @@ impl Question<'_> {
         Some(if labels.is_empty() { Answer::NoSet } else { Answer::SomeSet })
     }
 
-    /// Both decisions after a label.
+    /// The two labels after a label, by the decisions outside and inside.
     fn decide(&self, label: &Label, worth: u64) -> [Label; 2] {
         let state = label.state as usize;
         let decision = |inside: usize| {

@@ -65,7 +65,7 @@ pub(super) struct Load<'a> {
     problem: &'a Problem<'a>,
     kind: usize,
     threshold: f64,
-    /// `None` if the class can't run there.
+    /// Seconds of the classes; `None` if the class can't run there.
     seconds: Vec<Option<f64>>,
     parameter_bytes: Vec<f64>,
     second: Second,
@@ -74,7 +74,7 @@ pub(super) struct Load<'a> {
 /// The second sum.
 enum Second {
     Nothing,
-    /// This fraction of the tensors' seconds.
+    /// The tensors' seconds, of which this fraction counts.
     Tensors(f64),
     Memory {
         /// Bytes of the classes, by position, with one microbatch in flight.

@@ -17,7 +17,7 @@ pub(super) struct Attention {
     pub(super) is_first: Vec<bool>,
     /// Tensors that are never in memory.
     pub(super) is_hidden: Vec<bool>,
-    /// Bytes of these tensors that an operator would read or write.
+    /// Bytes that each operator would read or write of tensors that are never in memory.
     pub(super) unmoved: Vec<f64>,
 }
 

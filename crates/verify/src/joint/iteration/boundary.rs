@@ -12,9 +12,9 @@ use crate::joint::JointViolation;
 /// Bytes that cross the boundary after a stage, of all samples of the graph.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Crossing {
-    /// To the next stage, in the forward pass; `None` if nothing does.
+    /// Bytes to the next stage, in the forward pass; `None` if nothing crosses.
     pub(super) forward: Option<f64>,
-    /// From the next stage, in the backward pass.
+    /// Bytes from the next stage, in the backward pass.
     pub(super) backward: Option<f64>,
 }
 

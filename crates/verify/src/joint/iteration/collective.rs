@@ -2,27 +2,27 @@
 
 use stagewright_core::document::LinkDocument;
 
-/// (n − 1) · α + (n − 1) / n · bytes / β.
+/// Seconds of an all-gather: (n − 1) · α + (n − 1) / n · bytes / β.
 pub(super) fn all_gather(devices: u64, bytes: f64, link: &LinkDocument) -> f64 {
     steps(devices) * link.latency_s + share(devices) * bytes / link.bandwidth
 }
 
-/// As long as an all-gather.
+/// Seconds of a reduce-scatter: as long as an all-gather.
 pub(super) fn reduce_scatter(devices: u64, bytes: f64, link: &LinkDocument) -> f64 {
     all_gather(devices, bytes, link)
 }
 
-/// A reduce-scatter and an all-gather.
+/// Seconds of an all-reduce: a reduce-scatter and an all-gather.
 pub(super) fn all_reduce(devices: u64, bytes: f64, link: &LinkDocument) -> f64 {
     2.0 * all_gather(devices, bytes, link)
 }
 
-/// (n − 1) · α + (n − 1) / n · bytes / (n · β).
+/// Seconds of an all-to-all: (n − 1) · α + (n − 1) / n · bytes / (n · β).
 pub(super) fn all_to_all(devices: u64, bytes: f64, link: &LinkDocument) -> f64 {
     all_gather(devices, bytes / devices.max(1) as f64, link)
 }
 
-/// α + bytes / β.
+/// Seconds of a transfer between two devices: α + bytes / β.
 pub(super) fn point_to_point(bytes: f64, link: &LinkDocument) -> f64 {
     link.latency_s + bytes / link.bandwidth
 }

@@ -10,7 +10,7 @@ use crate::read::{Cluster, Kind, amount, rate};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Devices<'a> {
     pub(super) kind: &'a Kind<'a>,
-    /// The link of its group to other groups.
+    /// Link of the group of the devices to other groups.
     uplink: Option<&'a LinkDocument>,
     pub(super) tensor: u64,
     pub(super) data: u64,

@@ -9,7 +9,7 @@ use crate::read::{Graph, Tensor};
 pub(super) struct Kinds {
     pub(super) is_product: Vec<bool>,
     pub(super) is_element: Vec<bool>,
-    /// Whether it reads parameters, its own or shared.
+    /// Whether an operator reads parameters, its own or shared.
     pub(super) has_parameters: Vec<bool>,
     /// Kinds in lower case, without separators.
     names: Vec<String>,

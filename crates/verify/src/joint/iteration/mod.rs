@@ -199,7 +199,7 @@ fn configurations(
 struct Plan<'a> {
     model: &'a Model<'a>,
     pipeline: Pipeline,
-    /// Those of every stage.
+    /// Devices of every stage.
     devices: &'a [Devices<'a>],
     layers: &'a [(&'a str, Placed<'a>)],
     configurations: &'a [Configuration],

@@ -14,7 +14,7 @@ use crate::score::weights;
 /// An amount by how it is divided: whether over a tensor-parallel group, and whether it belongs to experts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Divided {
-    /// By `[is split][is of experts]`.
+    /// Amounts by `[is split][is of experts]`.
     parts: [[f64; 2]; 2],
 }
 
@@ -37,16 +37,16 @@ pub(super) struct Layer {
     pub(super) backward: Vec<usize>,
     pub(super) updates: Vec<usize>,
     pub(super) conversions: Vec<Conversion>,
-    /// Bytes that its dispatches and combines exchange with experts, each in a collective of its own.
+    /// Bytes that the layer's dispatches and combines exchange with experts, each in a collective of its own.
     pub(super) exchanges: Vec<f64>,
     pub(super) parameters: Divided,
     pub(super) gradients: Divided,
     pub(super) optimizer: Divided,
-    /// Bytes of forward tensors that its backward operators read, and of declared activations.
+    /// Bytes of forward tensors that the layer's backward operators read, and of declared activations.
     pub(super) stashed: f64,
-    /// Bytes of forward tensors that it reads from other layers.
+    /// Bytes of forward tensors that the layer reads from other layers.
     pub(super) inputs: f64,
-    /// Bytes that its products write.
+    /// Bytes that the layer's products write.
     pub(super) products: f64,
     /// Most bytes that a backward operator reads and writes besides forward tensors and gradients of parameters, with
     /// its declared workspace.
@@ -54,7 +54,7 @@ pub(super) struct Layer {
 }
 
 impl Layer {
-    /// Everything that its costs depend on, but for the seconds of its operators.
+    /// Everything that the costs of the layer depend on, but for the seconds of its operators.
     pub(super) fn figures(&self) -> Vec<u64> {
         let Layer {
             forward: _,

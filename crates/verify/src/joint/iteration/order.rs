@@ -24,7 +24,7 @@ pub(super) enum Pass {
     Weight,
 }
 
-/// All of them, in the order in which a slot has them.
+/// All passes, in the order in which a slot has them.
 const PASSES: [Pass; 3] = [Pass::Forward, Pass::Backward, Pass::Weight];
 
 /// What a device runs.

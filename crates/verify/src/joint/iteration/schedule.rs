@@ -12,9 +12,9 @@ pub(super) type Times = [f64; 3];
 /// A device while it is simulated.
 #[derive(Debug, Clone, Copy, Default)]
 struct Device {
-    /// Passes of every sort that it has finished.
+    /// Passes of every sort that the device has finished.
     done: [usize; 3],
-    /// End of the last of them.
+    /// End of the last finished pass.
     free: f64,
 }
 

@@ -31,9 +31,9 @@ enum Needed {
 /// Seconds of a conversion.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Converted {
-    /// In the forward pass, and as many in the backward pass, for the gradients.
+    /// Seconds in the forward pass, and as many in the backward pass, for the gradients.
     pub(super) there: f64,
-    /// To gather the input once more, for the gradient of the weights.
+    /// Seconds to gather the input once more, for the gradient of the weights.
     pub(super) again: f64,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Conversion {
 }
 
 impl Conversion {
-    /// What its seconds depend on.
+    /// What the seconds of the conversion depend on.
     pub(super) fn figures(&self) -> [u64; 3] {
         [self.bytes.to_bits(), self.from as u64, self.to as u64]
     }

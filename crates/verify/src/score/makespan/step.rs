@@ -16,16 +16,16 @@ pub(super) struct Transfer {
     pub(super) to: usize,
     pub(super) seconds: f64,
     pub(super) ways: Vec<Way>,
-    /// Its readers there, in document order.
+    /// Readers of the tensor on the device that receives it, in document order.
     pub(super) readers: Vec<usize>,
 }
 
 /// A tensor on its producer's device.
 #[derive(Debug)]
 pub(super) struct Made {
-    /// Its readers there.
+    /// Readers of the tensor on its producer's device.
     pub(super) readers: Vec<usize>,
-    /// Indices of its transfers.
+    /// Indices of the tensor's transfers.
     pub(super) transfers: Vec<usize>,
 }
 
@@ -38,9 +38,9 @@ pub(super) struct Step {
     pub(super) seconds: Vec<f64>,
     /// Tensors that each operator makes.
     pub(super) makes: Vec<Vec<usize>>,
-    /// By tensor.
+    /// Tensors on their producers' devices, by tensor.
     pub(super) made: Vec<Made>,
-    /// By tensor, then in the order of their requests: by destination in the order of the cluster, or without
+    /// Transfers by tensor, then in the order of their requests: by destination in the order of the cluster, or without
     /// contention by reader as the tensor names them, with the transfer to the producer's own device in the place of
     /// the first reader there.
     pub(super) transfers: Vec<Transfer>,

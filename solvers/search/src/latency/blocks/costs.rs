@@ -38,13 +38,13 @@ pub(super) struct Costs {
 pub(super) struct PoolCosts {
     /// The pool.
     pub(super) pool: usize,
-    /// Maximum number of calls of its devices.
+    /// Maximum number of calls of the devices of the pool.
     pub(super) most: u32,
     /// Bytes for one call.
     pub(super) memory: f64,
-    /// NaN if the pool cannot run the unit.
+    /// Seconds of each unit; NaN if the pool cannot run it.
     pub(super) seconds: Keyed<Position, f64>,
-    /// By net.
+    /// Transfer time of each net.
     pub(super) transfer: Keyed<NetId, f64>,
 }
 

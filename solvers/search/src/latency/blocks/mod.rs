@@ -55,9 +55,9 @@ struct Limits<'a> {
 
 /// The outcome of a run.
 enum Outcome {
-    /// The best plan of this shape below the requested value.
+    /// The best plan that is a chain of blocks, below the requested value.
     Best(Placement),
-    /// No such plan exists.
+    /// No chain of blocks is below the requested value.
     None,
     /// Ended by a time or memory limit.
     Stopped,
@@ -152,7 +152,7 @@ pub enum Extent {
 /// evenly among its calls: more calls are more and smaller blocks.
 ///
 /// # Errors
-/// As for [`over_orders`].
+/// If worker threads cannot be started, and for broken invariants.
 pub fn over_ideals(
     problem: &Problem,
     units: &Units,

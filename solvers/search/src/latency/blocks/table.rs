@@ -240,7 +240,7 @@ impl Pending {
         relax(self.called.row_mut(to), from, pool, cost, ways);
     }
 
-    /// Records a host segment, likewise.
+    /// Records a host segment that leads from one ideal to another at a cost, after each of the ways.
     #[inline]
     pub(super) fn host(&mut self, from: IdealId, to: IdealId, cost: f64, ways: &[(Made, f64)]) {
         relax(self.hosted.row_mut(to), from, NO_POOL, cost, ways);

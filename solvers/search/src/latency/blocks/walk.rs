@@ -66,7 +66,7 @@ struct Frame {
 struct BlockSums {
     compute: f64,
     received: f64,
-    /// Tensors are removed again when their last reader joins.
+    /// Seconds of sent tensors; a tensor is removed again when its last reader joins.
     sent: Compensated,
     bytes: f64,
 }

@@ -12,8 +12,8 @@ use super::nodes::{GroupId, Groups, NodeId, Nodes};
 /// Maximum number of stored values; beyond it, the calls of all pools are counted together.
 const MAX_VALUES: usize = 1 << 24;
 
-/// Seconds of every operator on a host that can run its group; infinite without such a host, zero if it is
-/// left out.
+/// Seconds of every operator on a host that can run its group; infinite without such a host, zero if the
+/// group is left out.
 fn host_seconds(offload: &Offload<'_>, groups: &Groups, nodes: &Nodes) -> Keyed<OpId, f64> {
     let mut seconds = Keyed::filled(0.0, offload.graph().operator_count());
     let pools = offload.problem().pools().iter().enumerate();
@@ -40,7 +40,7 @@ pub(super) struct Chain<'a> {
     pub(super) groups: &'a Groups,
     pub(super) nodes: &'a Nodes,
     pub(super) ideals: &'a Ideals,
-    /// By accelerator pool.
+    /// Least loads of calls, by accelerator pool.
     pub(super) least: &'a [Least],
     pub(super) host: Keyed<OpId, f64>,
 }

@@ -17,13 +17,13 @@ pub(super) struct Choice {
     pub(super) groups: Groups,
     pub(super) nodes: Nodes,
     pub(super) ideals: Ideals,
-    /// By accelerator pool.
+    /// Least loads of calls, by accelerator pool.
     pub(super) least: Vec<Least>,
 }
 
 impl Choice {
-    /// As many nodes as the effort allows, found by halving the doubtful part: a path alone has as many ideals as
-    /// nodes. `None` if stopped.
+    /// The choice of as many nodes as the effort allows, found by halving the doubtful part: a path alone has as many
+    /// ideals as nodes. `None` if stopped.
     pub(super) fn new(offload: &Offload<'_>, effort: CallChainEffort, stop: &Stop) -> Option<Choice> {
         let groups = Groups::new(offload, stop)?;
         let ranking = Ranking::new(offload, &groups);

@@ -25,7 +25,7 @@ pub(super) struct Ideals {
     /// The covers of ideal i are `covers[offsets[i]..offsets[i + 1]]`.
     offsets: Vec<u32>,
     covers: Vec<Cover>,
-    /// For each ideal but the first, one ideal with one node less.
+    /// A parent of each ideal but the first: an ideal with one node less.
     parent: Keyed<IdealId, Cover>,
     /// Nets with their producer inside and a consumer outside, by ideal.
     open_offsets: Vec<u32>,
@@ -115,7 +115,7 @@ impl Ideals {
         &self.open[row(&self.open_offsets, ideal)]
     }
 
-    /// Lists the nets of its parent that are still open, and the outputs of its last node.
+    /// Lists the open nets of an ideal: those of its parent that are still open, and the outputs of its last node.
     fn list_open(&mut self, nodes: &Nodes, ideal: IdealId) {
         let set = &self.sets[ideal.index() * self.words..][..self.words];
         if ideal != IdealId(0) {

@@ -97,7 +97,7 @@ impl Groups {
             .collect();
     }
 
-    /// Depth first, so that a branch is contiguous.
+    /// The groups in topological order, depth first, so that a branch is contiguous.
     fn topological(&self) -> Vec<GroupId> {
         let mut waiting = Keyed::filled(0u32, self.len());
         self.successors.iter().flatten().for_each(|&next| waiting[next] += 1);
@@ -173,12 +173,12 @@ pub(super) struct Net {
 pub(super) struct Accelerator {
     /// Index of the pool.
     pub(super) pool: usize,
-    /// Total number of calls of its devices.
+    /// Total number of calls of the devices of the pool.
     pub(super) calls: u64,
     pub(super) memory: f64,
-    /// By node; NaN if it cannot run there.
+    /// Seconds by node; NaN if the pool cannot run it.
     pub(super) seconds: Keyed<NodeId, f64>,
-    /// By net.
+    /// Transfer time by net.
     pub(super) transfer: Keyed<NetId, f64>,
 }
 

@@ -12,11 +12,11 @@ use super::ideals::IdealId;
 use super::least;
 use super::nodes::NodeId;
 
-/// Goes back from the end, consumers before producers. An operator that a host can finish by its deadline runs there.
-/// Otherwise it goes into the call that finishes it the earliest, on a separate device, if a device is left and the
-/// call is disjoint from those before it. The result must be evaluated: it may be infeasible or worse than expected,
-/// since the calls may wait for one another in a cycle, or for longer than the recursion assumed. `None` if calls were
-/// not counted by pool, or if an operator would need a host and has none.
+/// Reads a placement off the levels, from the end, consumers before producers. An operator that a host can finish by
+/// its deadline runs there. Otherwise it goes into the call that finishes it the earliest, on a separate device, if a
+/// device is left and the call is disjoint from those before it. The result must be evaluated: it may be infeasible or
+/// worse than expected, since the calls may wait for one another in a cycle, or for longer than the recursion assumed.
+/// `None` if calls were not counted by pool, or if an operator would need a host and has none.
 ///
 /// O(operators · (ideals + pairs above one ideal)); `None` if stopped.
 pub(super) fn placement(chain: &Chain<'_>, levels: &Levels, stop: &Stop) -> Option<Placement> {
@@ -83,7 +83,7 @@ struct Call {
     /// Index among the accelerators.
     pool: usize,
     start: f64,
-    /// Level of the nodes that it waits for.
+    /// Level of the nodes that the call waits for.
     level: usize,
     nodes: Vec<NodeId>,
 }

@@ -71,7 +71,7 @@ pub(crate) fn solve(name: &'static str, problem: &Problem, context: &mut Context
 }
 
 /// Improves a plan until its value is at most `target`, a limit is reached, or several rounds in a row find nothing.
-/// Also returns the number of moves tried.
+/// Returns the plan and the number of moves tried.
 ///
 /// # Errors
 /// If worker threads cannot be started, and for broken invariants.

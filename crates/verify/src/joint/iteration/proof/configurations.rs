@@ -31,8 +31,8 @@ pub(super) struct Group<'p> {
     pub(super) settings: &'p [Setting],
 }
 
-/// Points of the layers in `room` bytes, with microbatches in flight until the backward pass and until the weight gradients.
-/// None if they do not fit.
+/// Points of the layers in `room` bytes, with microbatches in flight until the backward pass and until the weight
+/// gradients. Empty if the layers do not fit.
 pub(super) fn fastest(
     groups: &[Group],
     in_flight: [f64; 2],
@@ -76,11 +76,12 @@ struct Step {
 #[derive(Debug)]
 struct Choice {
     count: usize,
-    /// Of one layer in its fastest configuration.
+    /// Bytes that one layer in its fastest configuration keeps for microbatches in flight; `backward` and `both` are
+    /// its seconds.
     kept: f64,
     backward: f64,
     both: f64,
-    /// The others that save memory.
+    /// Other configurations that save memory.
     steps: Vec<Step>,
 }
 
@@ -222,7 +223,7 @@ fn slopes(open: &[&Choice], cost: fn(&Step) -> f64) -> Vec<Slope> {
 struct Search<'c> {
     open: &'c [&'c Choice],
     cost: fn(&Step) -> f64,
-    /// Of the classes from this one on.
+    /// Slopes of the classes from each one on.
     slopes: Vec<Vec<Slope>>,
     best: f64,
     nodes: usize,

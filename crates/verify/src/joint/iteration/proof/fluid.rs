@@ -32,7 +32,7 @@ const MARGIN: f64 = 1e-9;
 struct Part {
     /// Seconds of the two passes of a microbatch.
     seconds: f64,
-    /// Bytes that it needs in any case.
+    /// Bytes that the layer needs in any case.
     fixed: f64,
     /// Bytes of the activations of a microbatch.
     kept: f64,

@@ -20,11 +20,11 @@ const MOST_LAYERS: usize = 2048;
 #[derive(Debug)]
 pub(super) struct Class<'a> {
     pub(super) layer: &'a Layer,
-    /// Its operators on every kind; `None` if some cannot run there.
+    /// Operators of the class on every kind; `None` if some cannot run there.
     pub(super) work: Vec<Option<Work>>,
     /// Whether a configuration other than `none` is possible.
     pub(super) is_numbered: bool,
-    /// Number of its layers.
+    /// Number of layers of the class.
     pub(super) count: usize,
 }
 

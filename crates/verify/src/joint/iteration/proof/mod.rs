@@ -70,7 +70,7 @@ struct Effort {
     left: u64,
 }
 
-/// There are none.
+/// No steps of a proof are left.
 #[derive(Debug)]
 struct Exhausted;
 

@@ -17,7 +17,7 @@ const MOST: f64 = 1e200;
 pub(super) struct Setting {
     /// Seconds of the backward pass of a microbatch.
     pub(super) backward: f64,
-    /// These, and the seconds of weight gradients that run apart.
+    /// Seconds of the backward pass of a microbatch, and of the weight gradients that run apart.
     pub(super) both: f64,
     /// Bytes of a microbatch that are kept until the backward pass, and until the weight gradients.
     pub(super) activations: [f64; 2],
@@ -30,8 +30,8 @@ pub(super) struct Priced {
     pub(super) forward: f64,
     pub(super) update: f64,
     pub(super) state: f64,
-    /// The configurations that it may have. None has a shorter backward pass than the first, or a shorter one together with
-    /// its weight gradients.
+    /// Configurations that the class may have. None has a shorter backward pass than the first, or a shorter one
+    /// together with its weight gradients.
     pub(super) settings: Vec<Setting>,
 }
 
@@ -59,7 +59,7 @@ impl Priced {
         Some(priced)
     }
 
-    /// Whether sums of its figures over layers and microbatches are finite.
+    /// Whether sums of the class's figures over layers and microbatches are finite.
     fn is_moderate(&self) -> bool {
         let of_settings = self.settings.iter().flat_map(|setting| {
             let Setting { backward, both, activations: [first, second], workspace } = *setting;
@@ -96,7 +96,7 @@ pub(super) struct Place<'a> {
     pub(super) room: usize,
     /// Bytes that a stage may use.
     pub(super) limit: f64,
-    /// By class; `None` if it cannot run here.
+    /// Costs by class; `None` if the class cannot run here.
     pub(super) classes: Vec<Option<Priced>>,
 }
 

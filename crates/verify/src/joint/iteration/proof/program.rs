@@ -56,7 +56,7 @@ struct State {
     ends: Ends,
 }
 
-/// No pipeline reaches it.
+/// State that no pipeline reaches.
 const UNREACHED: State =
     State { passes: f64::INFINITY, ends: Ends { weight: f64::INFINITY, backward: f64::INFINITY } };
 
@@ -312,7 +312,7 @@ fn behind<'s>(
 struct Row {
     /// Stages in all.
     from: usize,
-    /// Whether they may be all stages of a pipeline.
+    /// Whether the stages may be all stages of a pipeline.
     may_be_all: bool,
     /// Least and most layers that may be left for other stages.
     least: usize,

@@ -66,7 +66,7 @@ fn end_of_numbers(path: &str) -> Option<usize> {
     plain.or_else(|| parts(path).find(|prefix| membership::is_numbered(prefix))).map(str::len)
 }
 
-/// Whether all its numbers are written as such, and there are not too many parts.
+/// Whether all numbers of a path are written as such, and there are not too many parts.
 fn is_clear(path: &str) -> bool {
     path.split('.').nth(MOST_PARTS).is_none()
         && path.split('.').filter(|part| membership::is_numbered(part)).all(|part| {

@@ -49,9 +49,9 @@ pub(super) struct Fixed {
 /// Seconds of a stage, and of all behind it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Ends {
-    /// To the last weight gradient; zero if none run apart.
+    /// Seconds to the last weight gradient; zero if none run apart.
     pub(super) weight: f64,
-    /// To the last backward pass.
+    /// Seconds to the last backward pass.
     pub(super) backward: f64,
 }
 

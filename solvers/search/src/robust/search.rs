@@ -134,8 +134,9 @@ impl<'a> Search<'a> {
         if let Some((_, stages)) = found {
             self.keep(plan_of(problem, &units, &stages)?);
         }
-        let has_uplinks = problem.cluster().group_count() > 0;
-        self.raise(value, if has_uplinks { LowerBound::SEARCHED } else { LowerBound::EXHAUSTED });
+        // What uplinks add to the best plan is not ruled out for the others.
+        let is_reached = tolerance::gap(self.best.worst.value, value) == 0.0;
+        self.raise(value, if is_reached { LowerBound::EXHAUSTED } else { LowerBound::SEARCHED });
         Ok(())
     }
 }

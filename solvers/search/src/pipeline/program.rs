@@ -104,6 +104,7 @@ impl<'a> Search<'a> {
                 bytes,
                 steps: 0,
                 has_plan: false,
+                is_cut_short: false,
                 sets: Keyed::default(),
                 rests: Keyed::default(),
                 numbers: FxHashMap::default(),
@@ -160,6 +161,8 @@ struct Program<'s, 'a> {
     steps: u64,
     /// Whether a split was evaluated since the clock was last checked, which may take as long as many steps.
     has_plan: bool,
+    /// Whether splits below the value to beat were left out for lack of time, so that nothing is proved.
+    is_cut_short: bool,
     /// Positions taken by each set, as bits.
     sets: Keyed<SetId, Box<[u64]>>,
     rests: Keyed<SetId, Left>,
@@ -289,7 +292,7 @@ impl Program<'_, '_> {
                 }
             }
         }
-        None
+        context.stop().reason().filter(|_| self.is_cut_short)
     }
 
     /// The value to beat.
@@ -419,6 +422,7 @@ impl Program<'_, '_> {
                     let last = Entry { label, times, parent, set: WHOLE, pool: pool as u16, replicas };
                     if is_whole {
                         if self.has_plan && context.stop().reason().is_some() {
+                            self.is_cut_short = true;
                             return;
                         }
                         self.has_plan = true;

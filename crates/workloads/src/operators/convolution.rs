@@ -15,7 +15,7 @@ const INDEX_WIDTH: f64 = 4.0;
 pub(crate) enum Padding {
     /// Rows and columns of zeros on each side.
     Each(u64, u64),
-    /// As many rows and columns of zeros as an output of ⌈input / stride⌉ needs.
+    /// Padding with the rows and columns of zeros that an output of ⌈input / stride⌉ needs.
     Same,
 }
 

@@ -13,6 +13,7 @@ mod plan;
 mod problem;
 mod solve;
 
+use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 
 /// The classes and functions of the extension.
@@ -34,6 +35,16 @@ mod _native {
     #[pymodule_init]
     fn init(module: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {
         use super::PyModuleMethods;
+        super::load_numpy(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
+}
+
+/// Loads NumPy's C interface, and what counts borrows of its arrays, with the module.
+///
+/// The crate `numpy` loads both where they are first used, and panics if that fails, as it does if a signal arrives meanwhile.
+fn load_numpy(py: Python<'_>) -> PyResult<()> {
+    py.import("numpy")?;
+    PyArray1::<f64>::zeros(py, 0, false).try_readonly()?;
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,18 @@ import stagewright as sw
 
 #: Codes of arrays of a wrong shape, type or range, and of unknown or missing names.
 ARRAYS, NAMES = "Z001", "Z002"
+
+
+def is_solving(process: int | str = "self") -> bool:
+    """Whether a process has the thread of a solve or of a bound, during which signals are looked at."""
+    for comm in Path(f"/proc/{process}/task").glob("*/comm"):
+        try:
+            if comm.read_text() == "stagewright\n":
+                return True
+        except OSError:
+            # The thread has ended meanwhile.
+            continue
+    return False
 
 
 def cluster(devices: int = 3, memory_bytes: float | None = None, host: bool = False) -> dict[str, Any]:

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use flate2::read::MultiGzDecoder;
 use stagewright::core::cluster::{Cluster, DeviceId};
-use stagewright::core::contract::{UnitId, Units};
+use stagewright::core::contraction::{UnitId, Units};
 use stagewright::core::document::{
     ClassDocument, ClusterDocument, Communication, CostsDocument, KindDocument, LinkCostsDocument,
     LinkDocument, OperatorCostsDocument, PinsDocument, Split, TransferKind,
@@ -130,7 +130,7 @@ struct Model {
 
 impl Model {
     fn new(host: &Host, file: &str, batch: Option<u64>) -> Model {
-        let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("data").join(file);
+        let path: PathBuf = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("data").join(file);
         let mut bytes = Vec::new();
         let opened = File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         match file.ends_with(".gz") {

@@ -58,7 +58,7 @@ fn main() -> ExitCode {
 }
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
 /// The rows below the header of a table that starts with `header`; cells without Markdown of code.

@@ -21,7 +21,7 @@ use std::time::Duration;
 use criterion::{Criterion, criterion_group, criterion_main};
 use stagewright::formats::import_graph;
 use stagewright_core::cluster::Cluster;
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::graph::Graph;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;

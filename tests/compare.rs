@@ -10,7 +10,7 @@ fn run(arguments: &[&str]) -> Output {
 }
 
 fn demo(file: &str) -> String {
-    format!("{}/data/demo/{file}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/data/demo/{file}", crate::ROOT)
 }
 
 /// Compares solvers that end by themselves.

@@ -142,7 +142,7 @@ fn tensor(producer: String, consumers: Vec<String>, bytes: f64) -> TensorDocumen
 
 #[test]
 fn the_model_follows_from_its_hyperparameters() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/demo/model.json");
+    let path = Path::new(crate::ROOT).join("data/demo/model.json");
     let text = write_graph(&model());
     if std::env::var_os("STAGEWRIGHT_WRITE_DEMO").is_some() {
         std::fs::write(&path, &text).expect("the file can be written");
@@ -152,7 +152,7 @@ fn the_model_follows_from_its_hyperparameters() {
 
 #[test]
 fn the_cluster_states_a_source_for_every_class() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/demo/cluster.toml");
+    let path = Path::new(crate::ROOT).join("data/demo/cluster.toml");
     let bytes = std::fs::read(path).expect("the file is there");
     let cluster = import_cluster("cluster.toml", &bytes).expect("it is a cluster");
     assert_eq!(cluster.schema, CLUSTER_SCHEMA);

@@ -156,7 +156,7 @@ fn run(arguments: &[&str]) -> Output {
 }
 
 fn demo(file: &str) -> String {
-    format!("{}/data/demo/{file}", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/data/demo/{file}", crate::ROOT)
 }
 
 #[test]

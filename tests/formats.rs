@@ -306,8 +306,8 @@ fn published_expert_splits_place_every_operator_once() {
 
 #[test]
 fn the_fuzzer_starts_from_sound_files() {
-    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/seeds");
-    let sound = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/malformed/with/model.json");
+    let seeds = Path::new(crate::ROOT).join("tests/fuzz/seeds");
+    let sound = Path::new(crate::ROOT).join("data/malformed/with/model.json");
     let model = read(&sound);
     for kind in ["graph", "plan", "cluster", "pins"] {
         for entry in fs::read_dir(seeds.join(kind)).unwrap() {

@@ -11,7 +11,7 @@ use stagewright::report::document::{Provenance, plan_document};
 use stagewright_core::bound::LowerBound;
 use stagewright_core::calls::assign;
 use stagewright_core::cluster::{Cluster, DeviceId};
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::document::{ClusterDocument, GraphDocument, PinsDocument, PlanDocument};
 use stagewright_core::evaluate::{Violation, evaluate};
 use stagewright_core::graph::Graph;

@@ -1,5 +1,8 @@
 //! The program and the library as their users meet them.
 
+/// The folder of the workspace.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
 mod agreement;
 mod bounds;
 mod browser;

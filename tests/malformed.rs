@@ -55,7 +55,7 @@ impl From<ClusterError> for Rejection {
 }
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("data/malformed")
+    Path::new(crate::ROOT).join("data/malformed")
 }
 
 fn bytes(file: &str) -> Vec<u8> {

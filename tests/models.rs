@@ -58,7 +58,7 @@ fn crossing_bytes(problem: &Problem, plan: &Plan, device: DeviceId) -> f64 {
 }
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("data/models")
+    Path::new(crate::ROOT).join("data/models")
 }
 
 /// Every model of the table, imported.
@@ -163,7 +163,7 @@ fn every_model_divides_among_four_devices() {
             above * 100.0,
         );
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/models.md");
+    let path = Path::new(crate::ROOT).join("docs/models.md");
     if std::env::var_os(WRITE).is_some() {
         fs::write(&path, &page).expect("the page can be written");
     }

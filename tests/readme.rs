@@ -103,7 +103,7 @@ fn printed(folder: &Path, arguments: &str, runtime: Option<&Path>) -> Vec<String
 }
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(crate::ROOT)
 }
 
 /// A folder with copies of the files that pages use.

@@ -16,7 +16,7 @@ use stagewright_core::document::{
 };
 
 fn path(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("data/schema/{name}.schema.json"))
+    Path::new(crate::ROOT).join(format!("data/schema/{name}.schema.json"))
 }
 
 fn published(name: &str) -> Value {

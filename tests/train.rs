@@ -362,7 +362,7 @@ fn a_learned_system_that_is_killed_goes_on_to_the_same_bytes_and_plays() {
 
 #[test]
 fn shipped_configurations_of_systems_read() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/policy/systems");
+    let folder = Path::new(crate::ROOT).join("data/policy/systems");
     let mut systems = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder") {
         let file = entry.expect("an entry").path();
@@ -408,7 +408,7 @@ fn a_learned_system_that_fits_nowhere_is_kept_all_the_same() {
 
 /// Trains with labels of some workers, which a driver without Ray starts.
 fn train_elsewhere(configuration: &str, out: &str, workers: &str) -> Output {
-    let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/driver");
+    let driver = Path::new(crate::ROOT).join("tests/driver");
     Command::new(env!("CARGO_BIN_EXE_stagewright"))
         .args(["train", configuration, "--out", out, "--threads", "2", "--ray", workers])
         .env("STAGEWRIGHT_PYTHON", "python3")

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 use stagewright_core::bound::{Bound, HeaviestUnit};
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::document::Pass;
 use stagewright_core::graph::{ClassId, OpId};
 use stagewright_core::problem::Problem;

@@ -138,7 +138,7 @@ fn screenshot() {
     browser.open(&made.page);
     let picture = STANDARD.decode(browser.picture(false)).expect("base64");
     assert!(picture.len() < 300_000, "{} bytes", picture.len());
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/screenshots");
+    let folder = Path::new(crate::ROOT).join("data/screenshots");
     std::fs::create_dir_all(&folder).expect("a folder can be made");
     std::fs::write(folder.join("report.png"), picture).expect("a file can be written");
 }

@@ -36,7 +36,7 @@ pub(crate) fn plan(model: &Path, cluster: &str, more: &[&str]) -> Made {
 
 /// The demo.
 pub(crate) fn demo() -> Made {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/demo");
+    let folder = Path::new(crate::ROOT).join("data/demo");
     plan(&folder.join("model.json"), &folder.join("cluster.toml").display().to_string(), &[])
 }
 

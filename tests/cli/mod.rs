@@ -26,7 +26,7 @@ use serde_json::Value;
 use stagewright::core::document::PlanDocument;
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(crate::ROOT)
 }
 
 fn demo(file: &str) -> String {

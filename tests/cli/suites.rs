@@ -272,7 +272,7 @@ fn an_interrupt_before_anything_was_run_has_no_table() {
 #[cfg(feature = "policy")]
 #[test]
 fn a_suite_runs_variants_and_tells_their_checkpoints_apart() {
-    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/data/policy/checkpoint.safetensors");
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/policy/checkpoint.safetensors");
     let suite = |variant: &str| {
         format!(
             "name = \"v\"\ninputs = [{:?}]\nclusters = [{:?}]\nobjectives = [{{ objective = \"makespan\" }}]\n\

@@ -19,7 +19,7 @@ fn stagewright(arguments: &[&str], folder: &Path) -> Output {
 }
 
 fn model() -> String {
-    format!("{}/data/demo/model.json", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/data/demo/model.json", crate::ROOT)
 }
 
 fn text(bytes: &[u8]) -> &str {

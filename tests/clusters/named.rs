@@ -8,7 +8,7 @@ use stagewright::clusters::{Device, device, devices, find, named, names};
 use stagewright::core::cluster::Cluster;
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("data/clusters")
+    Path::new(crate::ROOT).join("data/clusters")
 }
 
 #[test]

@@ -178,9 +178,8 @@ fn what_is_wrong_is_told_with_code_place_and_help() {
 
 #[test]
 fn the_demo_has_two_towers_and_is_no_chain() {
-    let demo = |name: &str| {
-        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("data/demo").join(name).display().to_string()
-    };
+    let demo =
+        |name: &str| std::path::Path::new(crate::ROOT).join("data/demo").join(name).display().to_string();
     let folder = folder(&[]);
     let (model, plan) = (demo("model.json"), path(&folder, "plan.json"));
     let cluster = demo("cluster.toml");

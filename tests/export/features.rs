@@ -330,7 +330,7 @@ fn table() -> String {
 
 #[test]
 fn a_plan_is_written_noted_or_refused_as_the_page_says() {
-    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/runtimes.md");
+    let page = std::path::Path::new(crate::ROOT).join("docs/runtimes.md");
     let page = std::fs::read_to_string(page).expect("the page is there");
     let table = table();
     assert!(page.contains(&table), "docs/runtimes.md should have this table:\n{table}");

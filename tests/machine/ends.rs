@@ -206,7 +206,7 @@ fn what_cannot_be_run_is_refused_with_the_reason() {
     refused(&["run", text(&model), text(&plan), "--onnxruntime", "/dev/null"], "H002", "/dev/null");
     refused(&["run", "-", "-"], "I004", "standard input");
     refused(&["profile", text(&model), "--precision", "fp16"], "H005", "casts the model to fp16");
-    let json = concat!(env!("CARGO_MANIFEST_DIR"), "/data/demo/model.json");
+    let json = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/demo/model.json");
     refused(&["profile", json], "H005", "cannot be run");
     // Weights in a file that is not there.
     let mut absent = chain(1, 4, 512);

@@ -16,7 +16,7 @@ use stagewright::runtime::library;
 
 /// The shared library of ONNX Runtime.
 pub(crate) fn runtime() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/onnxruntime/onnxruntime/capi");
+    let folder = Path::new(crate::ROOT).join("target/onnxruntime/onnxruntime/capi");
     let own = std::fs::read_dir(folder).ok().and_then(|entries| {
         let mut files = entries.filter_map(|entry| Some(entry.ok()?.path()));
         files.find(|path| {

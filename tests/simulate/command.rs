@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 pub(crate) fn demo(file: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("data/demo").join(file).display().to_string()
+    Path::new(crate::ROOT).join("data/demo").join(file).display().to_string()
 }
 
 pub(crate) fn run(arguments: &[&str]) -> Output {

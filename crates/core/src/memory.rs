@@ -20,7 +20,7 @@
 //! pins there. So memory is monotone in the set of operators, and if a set does not fit, no superset fits. Exact
 //! searches can therefore prune a set as soon as it is too large.
 //!
-//! Memory is not a sum over operators. Sums are lower bounds ([`Units::bytes`](crate::contract::Units::bytes)):
+//! Memory is not a sum over operators. Sums are lower bounds ([`Units::bytes`](crate::contraction::Units::bytes)):
 //! searches reject sets by them, and accept none before [`DeviceBytes`] has been computed.
 
 use std::cell::RefCell;

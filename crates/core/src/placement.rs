@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cluster::DeviceId;
-use crate::contract::{UnitId, Units};
+use crate::contraction::{UnitId, Units};
 use crate::document::{ObjectiveKind, Split};
-use crate::evaluate::precedences;
 use crate::graph::{Graph, OpId};
 use crate::ids::Keyed;
 use crate::problem::Problem;
@@ -197,7 +196,7 @@ fn pipeline_order(problem: &Problem, device_of: &[DeviceId]) -> Option<Vec<Devic
     let pair =
         |(before, after): (OpId, OpId)| (slot[device_of[before.index()]], slot[device_of[after.index()]]);
     let mut pairs: Vec<(usize, usize)> =
-        precedences(graph).map(pair).filter(|(before, after)| before != after).collect();
+        graph.stage_precedences().map(pair).filter(|(before, after)| before != after).collect();
     pairs.sort_unstable();
     pairs.dedup();
     let mut waiting = vec![0; count];

@@ -12,13 +12,13 @@ use thiserror::Error;
 
 use crate::cluster::{Cluster, DeviceId};
 use crate::cost::{Cost, CostError, CostTable};
-use crate::derived::Derived;
 use crate::document::{Pass, PinsDocument, Schedule};
 use crate::graph::{Graph, OpId, weight_gradients};
 use crate::ids::Keyed;
-use crate::magnitude;
+use crate::memo::Memo;
 use crate::memory::{self, Memory};
 use crate::objective::{Objective, ObjectiveError, synchronisation};
+use crate::overflow;
 use crate::overhead::{Overhead, Step};
 use crate::stop::Stop;
 
@@ -158,7 +158,7 @@ pub struct Problem {
     weight_gradients: Vec<bool>,
     /// Factors of the costs, in the order in which `scaled` asks for them; `None` for costs as they are.
     scaling: Option<Arc<[f64]>>,
-    derived: Derived,
+    memo: Memo,
     overhead: Arc<Overhead>,
 }
 
@@ -191,7 +191,7 @@ impl Problem {
         [documented, costs]: [Arc<CostTable>; 2],
         memory: Arc<Memory>,
     ) -> Result<Problem, ProblemError> {
-        magnitude::check(&graph, &cluster, &documented, &objective)?;
+        overflow::check(&graph, &cluster, &documented, &objective)?;
         let microbatches = microbatches(&graph, &objective);
         let weight_gradients = weight_gradients_of(&graph, &objective)?;
         let targets = resolve_pins(&graph, &cluster, &pins)?;
@@ -226,7 +226,7 @@ impl Problem {
             allowed,
             weight_gradients,
             scaling: None,
-            derived: Derived::default(),
+            memo: Memo::default(),
             overhead: Arc::default(),
         })
     }
@@ -241,7 +241,7 @@ impl Problem {
         if objective == self.objective {
             return Ok(self.clone());
         }
-        let siblings = self.derived(Siblings::default);
+        let siblings = self.memo(Siblings::default);
         if let Some(problem) = siblings.get(&objective) {
             return Ok(problem);
         }
@@ -282,12 +282,7 @@ impl Problem {
     /// that no longer have to be synchronised: the result is for bounds, which do not count those.
     pub(crate) fn colocated(&self, pairs: impl IntoIterator<Item = [OpId; 2]>) -> Problem {
         let graph = Arc::new(self.graph.colocated(pairs));
-        Problem {
-            memory: Arc::new(Memory::new(graph.clone())),
-            graph,
-            derived: Derived::default(),
-            ..self.clone()
-        }
+        Problem { memory: Arc::new(Memory::new(graph.clone())), graph, memo: Memo::default(), ..self.clone() }
     }
 
     /// The problem with every cost multiplied by its factor, which must be positive and finite. Memory stays. Factors
@@ -308,7 +303,7 @@ impl Problem {
         for pool in &mut pools {
             pool.synchronisations *= by_kind[pool.kind];
         }
-        Problem { costs, pools, scaling: Some(scaling.into()), derived: Derived::default(), ..self.clone() }
+        Problem { costs, pools, scaling: Some(scaling.into()), memo: Memo::default(), ..self.clone() }
     }
 
     /// Whether the costs of the problem are not those of its documents.
@@ -317,18 +312,18 @@ impl Problem {
     }
 
     /// A result that belongs to this problem, computed once.
-    pub(crate) fn derived<T: Any + Send + Sync>(&self, compute: impl FnOnce() -> T) -> Arc<T> {
-        self.derived.get(compute)
+    pub(crate) fn memo<T: Any + Send + Sync>(&self, compute: impl FnOnce() -> T) -> Arc<T> {
+        self.memo.get(compute)
     }
 
     /// A result that belongs to this problem, computed once, but not kept if `stop` may have cut it short; otherwise
-    /// like [`Problem::derived`].
-    pub(crate) fn derived_before<T: Any + Send + Sync>(
+    /// like [`Problem::memo`].
+    pub(crate) fn memo_before<T: Any + Send + Sync>(
         &self,
         compute: impl FnOnce() -> T,
         stop: &Stop,
     ) -> Arc<T> {
-        self.derived.get_before(compute, stop)
+        self.memo.get_before(compute, stop)
     }
 
     /// Time that the last contraction and the last evaluation took, under this objective or another; zero before the first. A solver needs about that long beside its search, whatever the limit.

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::ids::Keyed;
-use stagewright_core::meter::Meter;
 use stagewright_core::problem::Problem;
+use stagewright_core::stage_load::StageLoad;
 
 /// Whether each unit is in the ideal.
 type Ideal = Keyed<UnitId, bool>;
@@ -59,11 +59,11 @@ pub fn optimum(problem: &Problem, most: usize) -> Option<f64> {
 }
 
 fn load(problem: &Problem, units: &Units, pool: usize, smaller: &Ideal, ideal: &Ideal) -> Option<f64> {
-    let mut meter = Meter::new(units, problem.objective(), pool);
+    let mut meter = StageLoad::new(units, problem.objective(), pool);
     for unit in units.ids().filter(|&unit| ideal[unit] && !smaller[unit]) {
         meter.add(unit);
     }
-    let fits = meter.holdings().fits(problem.objective().in_flight(1), problem.pools()[pool].memory);
+    let fits = meter.memory().fits(problem.objective().in_flight(1), problem.pools()[pool].memory);
     (meter.supported() && fits).then(|| meter.load(0, 1))
 }
 

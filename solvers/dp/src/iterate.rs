@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use stagewright_core::bound::{LowerBound, closed_form};
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Result, Solution, Solver, Status, StopReason};
 use stagewright_core::tolerance;

@@ -5,7 +5,7 @@
 //! plan and often is one. This module sets their order, their budgets and the status.
 
 use stagewright_core::bound::{LowerBound, strongest_before};
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Result, Solution, SolveError, Status, StopReason};
 use stagewright_search::latency::blocks::{Extent, Ideals, over_ideals, over_orders};

@@ -19,7 +19,7 @@
 
 use rustc_hash::FxHashMap;
 use stagewright_core::bits;
-use stagewright_core::contract::{NetId, UnitId, Units};
+use stagewright_core::contraction::{NetId, UnitId, Units};
 use stagewright_core::csr::Csr;
 use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::placement::StageAssignment;

@@ -15,7 +15,7 @@
 
 use stagewright_core::bits;
 use stagewright_core::bits::members;
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::placement::StageAssignment;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::StopReason;

@@ -6,7 +6,7 @@
 //! time limit interrupts is the hardest.
 
 use stagewright_core::bound::{LowerBound, closed_form};
-use stagewright_core::contract::{NetId, UnitId, Units};
+use stagewright_core::contraction::{NetId, UnitId, Units};
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::StageAssignment;

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use stagewright_core::bits::difference;
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::document::Communication;
 use stagewright_core::memory::DeviceBytes;
 use stagewright_core::objective::Objective;

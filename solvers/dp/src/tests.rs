@@ -5,7 +5,7 @@ use stagewright_testing::brute_force;
 use stagewright_testing::random;
 
 use random::{Size, problem};
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance::same;

@@ -15,7 +15,7 @@
 //! exponentially many. The recurrence without labels runs first and gives a bound.
 
 use stagewright_core::bits::{contains, members};
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 

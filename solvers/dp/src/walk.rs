@@ -17,7 +17,7 @@ use stagewright_core::bits;
 use stagewright_core::bits::{contains, members};
 use stagewright_core::document::Communication;
 use stagewright_core::ids::Keyed;
-use stagewright_core::meter::Compensated;
+use stagewright_core::stage_load::Compensated;
 
 use crate::allowance::Halt;
 use crate::lattice::{Lattice, LocalNet, Position};

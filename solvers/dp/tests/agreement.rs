@@ -3,7 +3,7 @@
 use rand::RngExt;
 use stagewright_core::bound::{CLOSED_FORMS, LowerBound, strongest};
 use stagewright_core::cluster::Cluster;
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::document::{
     CLUSTER_SCHEMA, ClusterDocument, Communication, KindDocument, OperatorDocument, TensorDocument, Training,
 };

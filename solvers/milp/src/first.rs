@@ -1,7 +1,7 @@
 //! The initial plan and the initial bound.
 
 use stagewright_core::bound::{LowerBound, strongest_before};
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::document::Split;
 use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;

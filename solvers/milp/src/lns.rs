@@ -16,7 +16,7 @@ use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use stagewright_core::bound::LowerBound;
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::{NetId, UnitId, Units};
+use stagewright_core::contraction::{NetId, UnitId, Units};
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::evaluate::Evaluation;
 use stagewright_core::ids::Keyed;

@@ -1,7 +1,7 @@
 //! The integer programs as a solver: cut nets for throughput, calls for latency.
 
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;

@@ -5,7 +5,7 @@
 //! counts. Without a time limit, runs end at a node limit, so that the plan does not depend on the clock.
 
 use stagewright_core::bound::LowerBound;
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Result, Solution, Status, Stop};

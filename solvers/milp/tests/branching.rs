@@ -12,7 +12,7 @@ use columns::resources;
 use rand::{Rng, RngExt};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use replicated::replicated_optimum;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::document::{Split, Training};
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::ids::{Id, Keyed};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use rand::{Rng, RngExt};
+use stagewright_core::call_timing::Offload;
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
     CLUSTER_SCHEMA, ClusterDocument, KindDocument, LinkDocument, OperatorDocument, PinTargets, PinsDocument,
@@ -12,7 +13,6 @@ use stagewright_core::evaluate::{Violation, evaluate};
 use stagewright_core::graph::{ClassId, Graph, GraphBuilder};
 use stagewright_core::ids::Id;
 use stagewright_core::objective::Objective;
-use stagewright_core::offload::Offload;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;

@@ -14,11 +14,10 @@ use columns::resources;
 use rand::RngExt;
 use replicated::replicated_optimum;
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::document::Split;
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::ids::Keyed;
-use stagewright_core::meter::Meter;
 use stagewright_core::objective::Throughput;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
@@ -26,6 +25,7 @@ use stagewright_core::seed;
 use stagewright_core::solver::{
     Context, Event, Limits, Observer, Plan, Silent, Solution, Solver, Status, Stop,
 };
+use stagewright_core::stage_load::StageLoad;
 use stagewright_milp::Bnp;
 use stagewright_milp::colgen::cuts::Cuts;
 use stagewright_milp::colgen::generation::{Generation, Verdict};
@@ -147,7 +147,7 @@ fn a_load_within_the_threshold_is_a_column() {
         let units = Units::new(&problem);
         let preparation = Preparation::new(&problem, &units, 1 << 20, &never()).expect("a small problem");
         for kind in preparation.kinds.iter().filter(|_| units.len() <= 10) {
-            let mut meter = Meter::new(&units, problem.objective(), kind.pool);
+            let mut meter = StageLoad::new(&units, problem.objective(), kind.pool);
             for set in 1..1u32 << units.len() {
                 meter.clear();
                 units.ids().filter(|unit| set >> unit.0 & 1 == 1).for_each(|unit| meter.add(unit));

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use stagewright_core::cluster::{Cluster, DeviceId};
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::document::{
     CLUSTER_SCHEMA, ClusterDocument, KindDocument, OperatorDocument, Split, TensorDocument,
 };

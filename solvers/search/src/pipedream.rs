@@ -11,7 +11,7 @@
 
 use rustc_hash::FxHashSet;
 use stagewright_core::bound::strongest_before;
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::document::Schedule;
 use stagewright_core::graph::ClassId;
 use stagewright_core::ids::Keyed;

@@ -8,13 +8,13 @@ use std::sync::atomic::AtomicBool;
 
 use random::Size;
 use stagewright_core::bound::{Bound, Fluid, HeaviestUnit};
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::document::{Communication, Schedule, Split};
 use stagewright_core::ids::Keyed;
-use stagewright_core::meter::Meter;
 use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
+use stagewright_core::stage_load::StageLoad;
 use stagewright_search::anchored::AnchoredEffort;
 use stagewright_search::{Anchored, AnchoredFluid};
 
@@ -69,7 +69,7 @@ fn anchored(problem: &Problem, units: &Units) -> Option<f64> {
     let mut least = Keyed::filled(f64::INFINITY, units.len());
     for (pool, spec) in problem.pools().iter().enumerate() {
         let replicas = f64::from(problem.objective().rules().max_replicas.min(spec.count()));
-        let mut meter = Meter::new(units, problem.objective(), pool);
+        let mut meter = StageLoad::new(units, problem.objective(), pool);
         for set in 1..1u32 << units.len() {
             let holds = |unit: &UnitId| set >> unit.0 & 1 == 1;
             meter.clear();

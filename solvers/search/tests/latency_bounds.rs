@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use rand::RngExt;
 use random::Size;
 use stagewright_core::bound::{Bound, CriticalPath};
+use stagewright_core::call_timing::Offload;
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
     CLUSTER_SCHEMA, ClusterDocument, KindDocument, LinkDocument, OperatorDocument, PinsDocument,
@@ -16,7 +17,6 @@ use stagewright_core::evaluate::evaluate;
 use stagewright_core::graph::{GraphBuilder, OpId};
 use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
-use stagewright_core::offload::Offload;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rand::RngExt;
 use random::Size;
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::document::{Communication, Schedule, Split, Training};
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::ids::Keyed;

@@ -36,7 +36,7 @@ struct Established(Mutex<Vec<Known>>);
 
 impl Established {
     fn of(problem: &Problem) -> Arc<Established> {
-        problem.derived(Established::default)
+        problem.memo(Established::default)
     }
 
     fn get(&self, name: &str) -> Option<Known> {

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{DeviceLoad, Violation};
 use crate::cluster::DeviceId;
-use crate::document::Pass;
-use crate::graph::{Graph, OpId};
+use crate::graph::OpId;
 use crate::ids::Keyed;
 use crate::placement::Placement;
 use crate::problem::Problem;
@@ -78,7 +77,7 @@ pub(super) fn check_order(
     violations: &mut Vec<Violation>,
 ) {
     let graph = problem.graph();
-    for (before, after) in precedences(graph) {
+    for (before, after) in graph.stage_precedences() {
         if slot[placement.device_of(before)] > slot[placement.device_of(after)] {
             // Backward tensors go to earlier stages.
             let (producer, consumer) =
@@ -89,30 +88,6 @@ pub(super) fn check_order(
             });
         }
     }
-}
-
-/// The pairs of operators of which the first must not be on a later stage: producer and consumer of a forward tensor,
-/// consumer and producer of a backward one. The latter follows from the forward tensors if both classes have forward
-/// operators.
-pub(crate) fn precedences(graph: &Graph) -> impl Iterator<Item = (OpId, OpId)> {
-    let mut has_forward = Keyed::filled(false, graph.class_count());
-    for op in graph.operators().filter(|&op| graph.is_forward(op)) {
-        has_forward[graph.class_of(op)] = true;
-    }
-    let pairs = graph.tensors().flat_map(|tensor| {
-        let producer = graph.producer(tensor);
-        graph.consumers(tensor).iter().map(move |&consumer| (producer, consumer))
-    });
-    pairs.filter_map(move |(producer, consumer)| {
-        match (graph.operator(producer).pass, graph.operator(consumer).pass) {
-            (Pass::Forward, Pass::Forward) => Some((producer, consumer)),
-            (Pass::Backward, Pass::Backward) => {
-                let implied = has_forward[graph.class_of(producer)] && has_forward[graph.class_of(consumer)];
-                (!implied).then_some((consumer, producer))
-            }
-            _ => None,
-        }
-    })
 }
 
 /// One sweep in topological order for every 64 devices: a device is in the set `left` of an operator if a forward path that

@@ -3,11 +3,11 @@
 use super::constraint::{check_colocation, check_device_counts, check_replicas};
 use super::throughput::check_memory;
 use super::{CallTimes, DeviceLoad, Evaluation, Violation, slots};
+use crate::call_timing::{Call, Offload, Site, Timeline};
 use crate::cluster::DeviceId;
 use crate::graph::OpId;
 use crate::ids::Keyed;
 use crate::objective::PassSums;
-use crate::offload::{Call, Offload, Site, Timeline};
 use crate::placement::Placement;
 use crate::problem::Problem;
 

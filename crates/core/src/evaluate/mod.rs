@@ -12,7 +12,6 @@ mod steady;
 mod throughput;
 
 pub use batch::Values;
-pub(crate) use constraint::precedences;
 pub use pipeline::pipeline;
 pub use steady::{NoSteadyState, Place, SteadyDevice, SteadyState, SteadyTask, SteadyWork, steady};
 use thiserror::Error;

@@ -2,12 +2,12 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::contract::{NetId, Shared, SharedId, UnitId, Units};
+use crate::contraction::{NetId, Shared, SharedId, UnitId, Units};
 use crate::document::Schedule;
-use crate::meter::Meter;
 use crate::placement::Placement;
 use crate::problem::Problem;
 use crate::schedule::{Pipeline, ScheduleError, Stage, StageTimes};
+use crate::stage_load::StageLoad;
 
 /// Returns the pipeline of a contiguous placement, for [`Pipeline::run`]. Its stage times are the loads that
 /// [`evaluate`](super::evaluate) scores, communication included, so both give the same iteration time unless an uplink
@@ -161,7 +161,7 @@ fn stage(
     on_device: &mut OnDevice,
 ) -> Result<Stage, ScheduleError> {
     let (graph, spec) = (problem.graph(), &problem.pools()[pool]);
-    let mut meter = Meter::new(units, problem.objective(), pool);
+    let mut meter = StageLoad::new(units, problem.objective(), pool);
     let mut stage = Stage::default();
     let mut deferred = 0.0;
     for &unit in part {
@@ -181,7 +181,7 @@ fn stage(
         }
     }
     if !units.bytes_are_sums() {
-        let bytes = meter.holdings().bytes();
+        let bytes = meter.memory().bytes();
         stage.fixed_bytes = bytes.fixed;
         stage.activation_bytes = bytes.activations + bytes.stash;
         // A running microbatch has more than its stash, or never holds all of it at once.

@@ -9,6 +9,7 @@
 //! components.
 
 mod builder;
+mod precedence;
 mod visit;
 mod weights;
 

@@ -7,7 +7,7 @@
 //! on several devices, remains in parts without edges: clusters without edges are on no cycle.
 
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::graph::ClassId;
 use stagewright_core::ids::Keyed;
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rand::RngExt;
 use rayon::prelude::*;
 use stagewright_core::bound::LowerBound;
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Event, Plan, Result};

@@ -13,7 +13,7 @@ mod below;
 mod root;
 
 use stagewright_core::bound::LowerBound;
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::document::Split;
 use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::placement::Placement;

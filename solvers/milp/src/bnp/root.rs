@@ -2,7 +2,7 @@
 
 use stagewright_core::bound::LowerBound;
 use stagewright_core::certificate::Certificate;
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event};
 use stagewright_core::tolerance;

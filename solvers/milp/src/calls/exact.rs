@@ -2,11 +2,11 @@
 
 use stagewright_core::bits;
 use stagewright_core::bound::LowerBound;
+use stagewright_core::call_timing::{Call, Offload, Site};
 use stagewright_core::calls::assign_if_missing;
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::document::Split;
 use stagewright_core::objective::Throughput;
-use stagewright_core::offload::{Call, Offload, Site};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Plan, Result, Solution, Stop};

@@ -8,7 +8,7 @@
 use rand::{Rng, RngExt};
 use rayon::ThreadPool;
 use rayon::prelude::*;
-use stagewright_core::offload::Offload;
+use stagewright_core::call_timing::Offload;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Event, Plan, Result, Solution, Status, Stop};

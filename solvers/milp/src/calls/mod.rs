@@ -1,6 +1,6 @@
 //! Latency of one sample through offloaded calls, as a mixed-integer program.
 //!
-//! The rules are in [`stagewright_core::offload`]. For a block b (operators that always share a seat) and a seat s,
+//! The rules are in [`stagewright_core::call_timing`]. For a block b (operators that always share a seat) and a seat s,
 //! which is a call of an accelerator or a host, x_bs = 1 iff b has seat s; for an operator v, x_vs is the x of its
 //! block and h_v the sum of x_vs over hosts. With times start_j and finish_j of calls and ready_v of operators, and
 //! H the value of a plan:

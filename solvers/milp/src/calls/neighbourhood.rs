@@ -2,9 +2,9 @@
 
 use rand::{Rng, RngExt};
 use rustc_hash::FxHashSet;
+use stagewright_core::call_timing::{Call, Offload, Site, Timeline};
 use stagewright_core::graph::{ClassId, OpId};
 use stagewright_core::ids::Id;
-use stagewright_core::offload::{Call, Offload, Site, Timeline};
 
 use super::seats::{SeatId, Seats};
 

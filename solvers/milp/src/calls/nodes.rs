@@ -1,10 +1,10 @@
 //! Precedence graph of a plan, whose nodes are its calls and its operators on hosts.
 
+use stagewright_core::call_timing::{Call, Site};
 use stagewright_core::csr::Csr;
 use stagewright_core::graph::{Graph, OpId};
 use stagewright_core::id;
 use stagewright_core::ids::{Id, Keyed};
-use stagewright_core::offload::{Call, Site};
 
 id! {
     /// Index of a node.

@@ -11,10 +11,10 @@
 //!   call pays for transfers to and from blocks elsewhere wherever these are.
 
 use rustc_hash::FxHashSet;
+use stagewright_core::call_timing::{Call, Offload, Site, Timeline};
 use stagewright_core::graph::{ClassId, OpId};
 use stagewright_core::id;
 use stagewright_core::ids::{Id, Keyed};
-use stagewright_core::offload::{Call, Offload, Site, Timeline};
 
 use super::nodes::{NodeId, Nodes};
 use super::reach::Reach;

@@ -4,11 +4,11 @@
 //! of colocation classes stay idle, and hosts, which run any number of operators simultaneously, count as one
 //! if memory does not distinguish them.
 
+use stagewright_core::call_timing::{Call, Site};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
 use stagewright_core::id;
 use stagewright_core::ids::{Id, Keyed};
-use stagewright_core::offload::{Call, Site};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 

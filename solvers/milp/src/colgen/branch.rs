@@ -20,7 +20,7 @@
 
 use petgraph::unionfind::UnionFind;
 use rustc_hash::{FxHashMap, FxHashSet};
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::ids::{Id, Keyed};
 
 use super::kind::{EXACT_REPLICAS, Kind};

@@ -1,7 +1,7 @@
 //! The nets of column generation: nets with equal pins are merged, nets without cost are dropped.
 
 use rustc_hash::FxHashMap;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::id;
 use stagewright_core::ids::Keyed;
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::UnitId;
+use stagewright_core::contraction::UnitId;
 use stagewright_core::ids::Keyed;
 use stagewright_core::seed;
 use stagewright_core::solver::{Plan, Stop};

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;

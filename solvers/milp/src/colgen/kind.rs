@@ -19,7 +19,7 @@
 //! cut nets, which divides them as well and so admits more sets. From [`EXACT_REPLICAS`] on, a kind stands for a range a ≤ r < 2a: it divides by the largest r, synchronises as for a, and takes a devices, which
 //! admits every set that some r of the range admits.
 
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::document::Communication;
 use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;

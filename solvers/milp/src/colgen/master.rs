@@ -18,7 +18,7 @@
 use std::time::{Duration, Instant};
 
 use highs::{ColProblem, HighsModelStatus, Model, Row, Sense};
-use stagewright_core::contract::UnitId;
+use stagewright_core::contraction::UnitId;
 use stagewright_core::ids::Keyed;
 use stagewright_core::solver::Stop;
 use thiserror::Error;

@@ -9,7 +9,7 @@
 //! Candidates are the order of the model file, greedy orders from several starts that always take the unit leaving
 //! the fewest nets open, and the best of these after a local search that moves single units and blocks.
 
-use stagewright_core::contract::UnitId;
+use stagewright_core::contraction::UnitId;
 use stagewright_core::ids::{Id, Keyed, places};
 use stagewright_core::solver::Stop;
 

@@ -1,6 +1,6 @@
 //! Data that column generation derives from a problem, and from a node of the search over it.
 
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
 

@@ -23,7 +23,7 @@
 //! The table is the knapsack recurrence on a graph; bounding labels by a relaxed completion is common in resource
 //! constrained shortest paths (Irnich and Desaulniers, "Shortest path problems with resource constraints", 2005).
 
-use stagewright_core::contract::UnitId;
+use stagewright_core::contraction::UnitId;
 use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::solver::Stop;
 

@@ -17,7 +17,7 @@
 
 use std::sync::Arc;
 
-use stagewright_core::contract::UnitId;
+use stagewright_core::contraction::UnitId;
 use stagewright_core::ids::Keyed;
 
 use super::kind::Kind;

@@ -15,7 +15,7 @@
 //! nets where too many are open: no set's load increases, so bounds stay valid.
 
 use rustc_hash::FxHashMap;
-use stagewright_core::contract::UnitId;
+use stagewright_core::contraction::UnitId;
 use stagewright_core::id;
 use stagewright_core::ids::{Keyed, places};
 use stagewright_core::solver::Stop;

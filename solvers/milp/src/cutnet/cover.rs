@@ -6,7 +6,7 @@
 //! program until it chooses a plan. A minimal cover excludes most.
 
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::tolerance;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use good_lp::solvers::highs::highs;
 use good_lp::{Expression, ProblemVariables, SolverModel, Variable, constraint, variable};
 use highs::HighsModelStatus;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
 use stagewright_core::tolerance::MEMORY_RELATIVE;

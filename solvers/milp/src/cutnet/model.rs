@@ -15,7 +15,7 @@ use good_lp::solvers::highs::{HighsProblem, highs};
 use good_lp::{Constraint, Expression, ProblemVariables, SolverModel, Variable, constraint, variable};
 use rustc_hash::{FxHashMap, FxHashSet};
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::document::{Communication, Split};
 use stagewright_core::graph::OpId;
 use stagewright_core::ids::Keyed;

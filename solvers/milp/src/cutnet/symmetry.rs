@@ -4,7 +4,7 @@
 //! them turns every plan into one of equal value in which the k-th leader is on one of the first k devices.
 
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 

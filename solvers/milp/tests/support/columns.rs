@@ -1,6 +1,6 @@
 //! Reference for column generation: the resources of a set by definition.
 
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_milp::colgen::kind::{Kind, Resource};
 
 /// Both resources of a set by definition: sums over the units and the nets with pins on both sides.

@@ -1,7 +1,7 @@
 //! Linear orders decoded from a prediction, for the exact program over an order.
 
 use rand::{Rng, RngExt};
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::ids::Keyed;
 use stagewright_search::order::by_priority;
 

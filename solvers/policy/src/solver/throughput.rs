@@ -2,7 +2,7 @@
 
 use rand::Rng;
 use stagewright_core::bound::{LowerBound, strongest_before};
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::hash::Hasher;
 
 use rustc_hash::{FxHashMap, FxHasher};
-use stagewright_core::contract::{NetId, UnitId, Units};
+use stagewright_core::contraction::{NetId, UnitId, Units};
 use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;

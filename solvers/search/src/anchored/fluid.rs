@@ -1,7 +1,7 @@
 //! The fluid bound, with the communication that work cannot avoid.
 
 use stagewright_core::bound::{Bound, Column, LowerBound, divided, proved_by};
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;

@@ -1,7 +1,7 @@
 //! The bound from the unit that is most expensive to hold.
 
 use stagewright_core::bound::{Bound, LowerBound};
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;

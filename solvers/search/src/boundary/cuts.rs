@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 use stagewright_core::bound::LowerBound;
-use stagewright_core::contract::{NetId, UnitId};
+use stagewright_core::contraction::{NetId, UnitId};
 use stagewright_core::document::{Communication, ObjectiveKind, Split};
 use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;

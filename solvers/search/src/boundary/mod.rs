@@ -12,7 +12,7 @@ mod region;
 
 pub use cuts::{BoundaryCuts, NoCuts};
 
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::ids::Keyed;
 use stagewright_core::solver::Stop;
 

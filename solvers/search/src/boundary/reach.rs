@@ -1,6 +1,6 @@
 //! Total weight of the ancestors and of the descendants of every unit.
 
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::solver::Stop;
 

@@ -6,7 +6,7 @@
 //! bottleneck need not fall immediately; the dynamic program over an order that keeps the new stages together balances
 //! them.
 
-use stagewright_core::contract::UnitId;
+use stagewright_core::contraction::UnitId;
 use stagewright_core::ids::Keyed;
 use stagewright_core::solver::Stop;
 

@@ -1,6 +1,6 @@
 //! A network in which a cut divides some units and pays for the nets that it divides.
 
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::ids::Keyed;
 use stagewright_core::solver::Stop;
 

@@ -4,7 +4,7 @@
 use rustc_hash::FxHashMap;
 use stagewright_core::bound::LowerBound;
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::ids::{Keyed, places};
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Result};

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! is the minimum bottleneck of the first i units on the devices u. For each start j and pool c the interval grows one
-//! unit at a time in a [`Meter`], until its compute alone reaches the cap. Growing an interval takes time proportional
+//! unit at a time in a [`StageLoad`], until its compute alone reaches the cap. Growing an interval takes time proportional
 //! to the unit's nets, so the total is O(p · (w + q · Π(n_c + 1))), where p is the number of cut positions, w the
 //! number of units and q the number of positions in the longest interval below the cap. The linear restriction is DPL
 //! of Tarnawski et al. (NeurIPS 2020). Any topological order gives a contiguous split, since the order of the stages
@@ -15,12 +15,12 @@
 
 use std::cell::Cell;
 
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::ids::{Id, Keyed};
-use stagewright_core::meter::Meter;
 use stagewright_core::placement::StageAssignment;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;
+use stagewright_core::stage_load::StageLoad;
 
 use super::positions::{Cut, Positions};
 use crate::sweep::{Minimised, sweep};
@@ -139,8 +139,8 @@ impl Chain<'_> {
             parent: vec![Parent { start: Cut(0), usage: 0, pool: 0, replicas: 0 }; states],
         };
         table.value[0] = 0.0;
-        let mut meters: Vec<Meter<'_>> = (0..self.problem.pools().len())
-            .map(|pool| Meter::new(self.units, self.problem.objective(), pool))
+        let mut meters: Vec<StageLoad<'_>> = (0..self.problem.pools().len())
+            .map(|pool| StageLoad::new(self.units, self.problem.objective(), pool))
             .collect();
         let mut open = Open { start: Cut(0), pool: 0, states: Vec::new() };
         for start in Cut::first(last.index()) {
@@ -194,7 +194,7 @@ impl Chain<'_> {
     fn grow(
         &self,
         open: &Open,
-        meter: &mut Meter<'_>,
+        meter: &mut StageLoad<'_>,
         pass: usize,
         caps: [f64; 2],
         table: &mut Table,
@@ -211,7 +211,7 @@ impl Chain<'_> {
         for (at, &unit) in self.order.iter().enumerate().skip(from) {
             meter.add(unit);
             let too_long = (0..passes).any(|pass| meter.compute(pass) / f64::from(most) >= caps[pass]);
-            if !meter.supported() || too_long || !meter.holdings().may_fit(least_in_flight, memory) {
+            if !meter.supported() || too_long || !meter.memory().may_fit(least_in_flight, memory) {
                 break;
             }
             if self.positions[end] != at + 1 {
@@ -226,7 +226,7 @@ impl Chain<'_> {
                     continue;
                 }
                 // Memory is computed only for stages below the caps.
-                if !meter.holdings().fits(least_in_flight, memory) {
+                if !meter.memory().fits(least_in_flight, memory) {
                     break;
                 }
                 self.extend(open, end, replicas, meter, loads[pass], table);
@@ -238,7 +238,15 @@ impl Chain<'_> {
 
     /// Extends the open states by a stage that ends at `end`.
     #[inline]
-    fn extend(&self, open: &Open, end: Cut, replicas: u32, meter: &Meter<'_>, load: f64, table: &mut Table) {
+    fn extend(
+        &self,
+        open: &Open,
+        end: Cut,
+        replicas: u32,
+        meter: &StageLoad<'_>,
+        load: f64,
+        table: &mut Table,
+    ) {
         let &Open { start, pool, ref states } = open;
         let memory = self.problem.pools()[pool].memory;
         let by_stage = self.problem.objective().memory_depends_on_stage();
@@ -246,7 +254,7 @@ impl Chain<'_> {
         let row = end.index() * width;
         let (value, parent) = (&mut table.value[row..][..width], &mut table.parent[row..][..width]);
         for state in states {
-            if state.left < replicas || by_stage && !meter.holdings().fits(state.in_flight, memory) {
+            if state.left < replicas || by_stage && !meter.memory().fits(state.in_flight, memory) {
                 continue;
             }
             let after = self.space.after(state.usage, pool, replicas);
@@ -290,7 +298,7 @@ impl Chain<'_> {
 
 /// Load of a stage per pass, divided among its replicas, including synchronisation.
 pub fn stage_loads(problem: &Problem, units: &Units, stage: &StageAssignment) -> [f64; 2] {
-    let mut meter = Meter::new(units, problem.objective(), stage.pool);
+    let mut meter = StageLoad::new(units, problem.objective(), stage.pool);
     for &unit in &stage.units {
         meter.add(unit);
     }
@@ -298,7 +306,7 @@ pub fn stage_loads(problem: &Problem, units: &Units, stage: &StageAssignment) ->
 }
 
 /// The loads of [`stage_loads`] for the units in a meter.
-fn loads_of(problem: &Problem, meter: &Meter<'_>, pool: usize, replicas: u32) -> [f64; 2] {
+fn loads_of(problem: &Problem, meter: &StageLoad<'_>, pool: usize, replicas: u32) -> [f64; 2] {
     let passes = problem.objective().passes();
     let mut loads = [0.0; 2];
     for (pass, load) in loads.iter_mut().enumerate().take(passes) {

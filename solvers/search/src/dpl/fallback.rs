@@ -3,11 +3,11 @@
 //! Devices are filled one after the other along an order until a stage takes as long as a target, and targets are tried
 //! from the lower bound upwards. O(pins · targets), whatever the number of devices.
 
-use stagewright_core::contract::{UnitId, Units};
-use stagewright_core::meter::Meter;
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::placement::{Placement, StageAssignment};
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Plan;
+use stagewright_core::stage_load::StageLoad;
 
 /// Targets as multiples of a lower bound. With the last one only memory ends a stage.
 const TARGETS: [f64; 5] = [1.05, 1.25, 1.6, 3.0, f64::INFINITY];
@@ -15,8 +15,8 @@ const TARGETS: [f64; 5] = [1.05, 1.25, 1.6, 3.0, f64::INFINITY];
 /// The best split that filling finds; `None` if no target leaves room for every unit.
 pub(crate) fn fill(problem: &Problem, units: &Units) -> Option<Plan> {
     let bound = share(problem, units);
-    let mut meters: Vec<Meter<'_>> =
-        (0..problem.pools().len()).map(|pool| Meter::new(units, problem.objective(), pool)).collect();
+    let mut meters: Vec<StageLoad<'_>> =
+        (0..problem.pools().len()).map(|pool| StageLoad::new(units, problem.objective(), pool)).collect();
     // Greater targets make longer stages, so the first split that is one is the best.
     TARGETS.iter().find_map(|multiple| {
         let target = if multiple.is_infinite() { f64::INFINITY } else { multiple * bound };
@@ -42,7 +42,7 @@ fn share(problem: &Problem, units: &Units) -> f64 {
 fn stages(
     problem: &Problem,
     units: &Units,
-    meters: &mut [Meter<'_>],
+    meters: &mut [StageLoad<'_>],
     target: f64,
 ) -> Option<Vec<StageAssignment>> {
     let objective = problem.objective();
@@ -63,7 +63,7 @@ fn stages(
                 meter.add(order[next]);
                 let compute = (0..objective.passes()).map(|pass| meter.compute(pass)).fold(0.0, f64::max);
                 let is_full = next > first && compute > target;
-                if is_full || !meter.supported() || !meter.holdings().may_fit(in_flight, spec.memory) {
+                if is_full || !meter.supported() || !meter.memory().may_fit(in_flight, spec.memory) {
                     meter.undo(order[next], before);
                     break;
                 }
@@ -72,7 +72,7 @@ fn stages(
             }
             // The sums in `may_fit` bound memory from below: what a stage needs is worked out O(log units) times.
             let mut step = 1;
-            while next > first && !meter.holdings().fits(in_flight, spec.memory) {
+            while next > first && !meter.memory().fits(in_flight, spec.memory) {
                 for _ in 0..step.min(next - first) {
                     next -= 1;
                     meter.undo(order[next], marks[next - first]);

@@ -20,7 +20,7 @@ mod room;
 use rand::{Rng, RngExt};
 use stagewright_core::bound::strongest_before;
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::document::{ObjectiveKind, Schedule, Split};
 use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;

@@ -5,7 +5,7 @@
 //! blocks of about equal weight, each of which contributes the position crossed by the least transfer. Once a split is
 //! known, all positions near its cuts are tried, so the first step loses at most a fraction of a block.
 
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::id;
 use stagewright_core::ids::{Keyed, places};
 use stagewright_core::placement::StageAssignment;

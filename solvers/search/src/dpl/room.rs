@@ -6,7 +6,7 @@
 //! over the order is lost.
 
 use stagewright_core::bound::LowerBound;
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Limits, Plan, Solution, Status, StopReason};
 

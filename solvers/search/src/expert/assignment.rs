@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use petgraph::algo::toposort;
 use petgraph::graph::{DiGraph, NodeIndex};
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::document::Split;
 use stagewright_core::graph::ClassId;
 use stagewright_core::ids::Keyed;

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::graph::ClassId;
 use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;

@@ -8,7 +8,7 @@
 //! ignored.
 
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::graph::ClassId;
 use stagewright_core::ids::Keyed;
 use stagewright_core::placement::Placement;

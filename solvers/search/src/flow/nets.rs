@@ -1,7 +1,7 @@
 //! Nets as arcs of a network in which a cut pays for every net that it divides.
 
 use rustc_hash::FxHashMap;
-use stagewright_core::contract::{NetId, UnitId, Units};
+use stagewright_core::contraction::{NetId, UnitId, Units};
 
 use super::{Network, NodeId, SINK, SOURCE, UNCUTTABLE};
 

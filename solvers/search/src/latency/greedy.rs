@@ -7,7 +7,7 @@
 //! accelerators of several kinds are taken in the order of the cluster.
 
 use stagewright_core::bound::strongest_before;
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;

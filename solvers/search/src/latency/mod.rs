@@ -1,6 +1,6 @@
 //! Latency: one sample through offloaded calls, each accelerator running its operators as one call or few.
 //!
-//! The execution rule is defined in [`stagewright_core::offload`]. This module has the solvers, and the bounds on every
+//! The execution rule is defined in [`stagewright_core::call_timing`]. This module has the solvers, and the bounds on every
 //! plan:
 //!
 //! - [`greedy`]: the published baseline, which fills one accelerator after the other;

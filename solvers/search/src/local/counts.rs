@@ -133,7 +133,7 @@ impl<N: Id, P: Id + Default> Counts<N, P> {
 mod tests {
     use rand::RngExt;
     use stagewright_core::cluster::DeviceId;
-    use stagewright_core::contract::NetId;
+    use stagewright_core::contraction::NetId;
     use stagewright_core::seed;
 
     use super::*;

@@ -26,7 +26,7 @@ mod state;
 mod walk;
 
 use stagewright_core::bound::strongest_before;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::objective::Objective;

@@ -8,7 +8,7 @@
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::ids::Keyed;
 
 use super::state::Assignment;

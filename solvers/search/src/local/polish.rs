@@ -1,6 +1,6 @@
 //! Polishing: one walk that improves a plan of another method.
 
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::document::Split;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;

@@ -8,7 +8,7 @@
 //! last.
 
 use rayon::prelude::*;
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Context, Event, Result};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::document::Split;
 use stagewright_core::ids::{Id, Keyed};
 use stagewright_core::objective::Throughput;

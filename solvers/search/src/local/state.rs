@@ -17,13 +17,13 @@
 //! The sums are compensated, so that rounding does not accumulate over millions of moves.
 
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::{NetId, SharedId, UnitId, Units};
+use stagewright_core::contraction::{NetId, SharedId, UnitId, Units};
 use stagewright_core::id;
 use stagewright_core::ids::Keyed;
-use stagewright_core::meter::Compensated;
 use stagewright_core::objective::PassSums;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
+use stagewright_core::stage_load::Compensated;
 use stagewright_core::tolerance;
 
 use super::counts::Counts;

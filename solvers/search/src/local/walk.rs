@@ -11,9 +11,9 @@
 //! worst lowers it most. Loads are capped at a multiple of L, so that no term dominates.
 
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::UnitId;
+use stagewright_core::contraction::UnitId;
 use stagewright_core::ids::Keyed;
-use stagewright_core::meter::Compensated;
+use stagewright_core::stage_load::Compensated;
 
 use super::moves::Shift;
 use super::state::{Assignment, GroupId};

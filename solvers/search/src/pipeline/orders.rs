@@ -1,6 +1,6 @@
 //! Pipeline plans over linear orders.
 
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Result};
 

@@ -1,6 +1,6 @@
 //! The sets of units that may be peeled off from the end.
 
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::id;
 use stagewright_core::ids::{Keyed, places};
 

@@ -1,11 +1,11 @@
 //! A stage that grows and shrinks unit by unit.
 
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::ids::Keyed;
-use stagewright_core::meter::{Mark, Meter};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::schedule::StageTimes;
+use stagewright_core::stage_load::{Mark, StageLoad};
 
 use super::label::Rest;
 
@@ -57,7 +57,7 @@ impl Times {
 pub(super) struct Stage<'a> {
     problem: &'a Problem,
     times: &'a Times,
-    meter: Meter<'a>,
+    meter: StageLoad<'a>,
     pool: usize,
     deferred: f64,
     before: Vec<(UnitId, Mark, f64)>,
@@ -65,7 +65,7 @@ pub(super) struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     pub(super) fn new(problem: &'a Problem, units: &'a Units, times: &'a Times, pool: usize) -> Stage<'a> {
-        let meter = Meter::new(units, problem.objective(), pool);
+        let meter = StageLoad::new(units, problem.objective(), pool);
         Stage { problem, times, meter, pool, deferred: 0.0, before: Vec::new() }
     }
 
@@ -88,7 +88,7 @@ impl<'a> Stage<'a> {
     }
 
     pub(super) fn fits(&self, in_flight: u32) -> bool {
-        self.meter.holdings().fits(in_flight, self.problem.pools()[self.pool].memory)
+        self.meter.memory().fits(in_flight, self.problem.pools()[self.pool].memory)
     }
 
     /// Times of the stage on some replicas.

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use stagewright_core::bits;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::solver::Stop;
 
 use super::search::Program;

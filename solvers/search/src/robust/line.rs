@@ -1,6 +1,6 @@
 //! The program over one linear order: stages are intervals of it.
 
-use stagewright_core::contract::UnitId;
+use stagewright_core::contraction::UnitId;
 
 use super::search::Program;
 use super::states::{Recurrence, Stages};

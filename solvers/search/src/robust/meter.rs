@@ -1,9 +1,9 @@
 //! The worst load of a growing stage.
 
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::ids::Keyed;
-use stagewright_core::meter::{Mark, Meter};
 use stagewright_core::problem::Problem;
+use stagewright_core::stage_load::{Mark, StageLoad};
 use stagewright_core::uncertainty::{Exposed, Off, Scenarios, SourceId, Sources};
 
 /// The compute of every unit by source of error.
@@ -52,7 +52,7 @@ pub(super) struct WorstMeter<'a> {
     shares: &'a Shares,
     scenarios: &'a Scenarios,
     pool: usize,
-    meter: Meter<'a>,
+    meter: StageLoad<'a>,
     /// Compute of the set by source.
     kinds: Vec<f64>,
     /// Overwritten entries of `kinds`.
@@ -76,7 +76,7 @@ impl<'a> WorstMeter<'a> {
             shares,
             scenarios,
             pool,
-            meter: Meter::new(units, problem.objective(), pool),
+            meter: StageLoad::new(units, problem.objective(), pool),
             kinds: vec![0.0; shares.kinds],
             log: Vec::new(),
             scratch: Vec::new(),
@@ -116,12 +116,12 @@ impl<'a> WorstMeter<'a> {
         let memory = self.problem.pools()[self.pool].memory;
         !self.meter.supported()
             || self.least_weight * self.meter.compute(0) / f64::from(replicas) >= cap
-            || !self.meter.holdings().may_fit(1, memory)
+            || !self.meter.memory().may_fit(1, memory)
     }
 
     /// Whether the set fits into the memory of a device.
     pub(super) fn fits(&self) -> bool {
-        self.meter.holdings().fits(1, self.problem.pools()[self.pool].memory)
+        self.meter.memory().fits(1, self.problem.pools()[self.pool].memory)
     }
 
     /// The worst load of the set on some replicas.

@@ -38,7 +38,7 @@ mod search;
 mod states;
 
 use stagewright_core::bound::LowerBound;
-use stagewright_core::contract::Units;
+use stagewright_core::contraction::Units;
 use stagewright_core::document::Split;
 use stagewright_core::objective::Throughput;
 use stagewright_core::placement::Placement;

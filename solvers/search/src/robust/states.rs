@@ -1,6 +1,6 @@
 //! The recurrence of both programs: the least worst load of a prefix, or of an ideal, for each usage of the devices.
 
-use stagewright_core::contract::UnitId;
+use stagewright_core::contraction::UnitId;
 use stagewright_core::placement::StageAssignment;
 
 use super::meter::{Before, WorstMeter};

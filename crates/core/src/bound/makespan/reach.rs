@@ -104,7 +104,7 @@ pub fn tails_before(problem: &Problem, stop: &Stop) -> Vec<f64> {
         }
         Tails(tails.iter().map(|&seconds| round_down(seconds)).collect())
     };
-    problem.derived_before(compute, stop).0.clone()
+    problem.memo_before(compute, stop).0.clone()
 }
 
 impl<'p> Reach<'p> {

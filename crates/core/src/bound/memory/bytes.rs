@@ -20,7 +20,7 @@ pub(super) struct ClassBytes(pub(super) Keyed<ClassId, f64>);
 impl ClassBytes {
     /// The bytes of a problem's classes, computed once.
     pub(super) fn of(problem: &Problem) -> Arc<ClassBytes> {
-        problem.derived(|| ClassBytes(class_bytes(problem)))
+        problem.memo(|| ClassBytes(class_bytes(problem)))
     }
 }
 

@@ -56,7 +56,7 @@ impl Bound for MemoryPrices {
 
     /// Whether some kind of device has too little memory for a class, or for all classes, that may run there.
     fn applies(&self, problem: &Problem) -> bool {
-        problem.derived(|| IsScarce::of(problem)).0
+        problem.memo(|| IsScarce::of(problem)).0
     }
 
     fn is_long(&self) -> bool {

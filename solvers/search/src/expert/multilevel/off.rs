@@ -1,6 +1,6 @@
 //! Replacement for METIS in builds without it: every partition is an error.
 
-use stagewright_core::contract::UnitId;
+use stagewright_core::contraction::UnitId;
 use stagewright_core::ids::Keyed;
 
 /// A graph that cannot be partitioned.

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use metis::option::Seed;
 use metis::{Graph, Idx};
-use stagewright_core::contract::UnitId;
+use stagewright_core::contraction::UnitId;
 use stagewright_core::csr::Csr;
 use stagewright_core::ids::Keyed;
 

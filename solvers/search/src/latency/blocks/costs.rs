@@ -1,6 +1,6 @@
 //! Costs of units in flat arrays, by position in a topological order.
 
-use stagewright_core::contract::{NetId, UnitId, Units};
+use stagewright_core::contraction::{NetId, UnitId, Units};
 use stagewright_core::graph::OpId;
 use stagewright_core::id;
 use stagewright_core::ids::{Keyed, places};

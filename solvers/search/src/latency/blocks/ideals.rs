@@ -6,7 +6,7 @@
 
 use rustc_hash::FxHashMap;
 use stagewright_core::bits;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::id;
 use stagewright_core::ids::{Id, Keyed, places};
 use stagewright_core::solver::Stop;

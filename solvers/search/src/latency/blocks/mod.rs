@@ -25,7 +25,7 @@ pub use ideals::Ideals;
 use rayon::prelude::*;
 use stagewright_core::calls::{assign, assign_if_missing};
 use stagewright_core::cluster::DeviceId;
-use stagewright_core::contract::{UnitId, Units};
+use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Plan, Result, Stop};

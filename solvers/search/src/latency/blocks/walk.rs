@@ -1,9 +1,9 @@
 //! All blocks that can follow an ideal: its supersets, depth first, with the load of a call and the path on the hosts.
 
-use stagewright_core::contract::{NetId, Units};
-use stagewright_core::holdings::{Held, Holdings};
+use stagewright_core::contraction::{NetId, Units};
 use stagewright_core::ids::Keyed;
-use stagewright_core::meter::Compensated;
+use stagewright_core::stage_load::Compensated;
+use stagewright_core::stage_memory::{Held, StageMemory};
 
 use super::Limits;
 use super::costs::{Costs, PoolCosts, PoolId};
@@ -43,7 +43,7 @@ pub(super) struct Walker<'a> {
 
 /// Memory of the units of a block, with the marks that undo their additions.
 struct Memory<'a> {
-    holdings: Holdings<'a>,
+    holdings: StageMemory<'a>,
     marks: Vec<Held>,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Walker<'a> {
         ideals: &'a Ideals,
         limits: Limits<'a>,
     ) -> Walker<'a> {
-        let memory = || Memory { holdings: Holdings::new(units), marks: Vec::new() };
+        let memory = || Memory { holdings: StageMemory::new(units), marks: Vec::new() };
         Walker {
             costs,
             ideals,

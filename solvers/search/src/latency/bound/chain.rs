@@ -1,8 +1,8 @@
 //! The recursion over the last call.
 
+use stagewright_core::call_timing::Offload;
 use stagewright_core::graph::OpId;
 use stagewright_core::ids::{Id, Keyed};
-use stagewright_core::offload::Offload;
 use stagewright_core::solver::Stop;
 
 use super::ideals::{IdealId, Ideals};

@@ -1,7 +1,7 @@
 //! Choice of nodes: all of them, or the critical path and the heaviest other nodes.
 
+use stagewright_core::call_timing::Offload;
 use stagewright_core::ids::Keyed;
-use stagewright_core::offload::Offload;
 use stagewright_core::solver::Stop;
 
 use super::CallChainEffort;

@@ -43,10 +43,10 @@ mod nodes;
 mod read_off;
 
 use stagewright_core::bound::{Bound, LowerBound, strongest_before};
+use stagewright_core::call_timing::Offload;
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::objective::Objective;
-use stagewright_core::offload::Offload;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::Stop;

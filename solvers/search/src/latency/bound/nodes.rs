@@ -15,10 +15,10 @@
 //! Nodes may also be left out. They then cost nothing and take no memory, but their precedence is passed on.
 
 use stagewright_core::bits;
+use stagewright_core::call_timing::Offload;
 use stagewright_core::graph::{Graph, OpId};
 use stagewright_core::id;
 use stagewright_core::ids::Keyed;
-use stagewright_core::offload::Offload;
 use stagewright_core::solver::Stop;
 
 id! {

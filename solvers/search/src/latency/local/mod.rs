@@ -1,7 +1,7 @@
 //! Local search over calls: pieces of the model move between calls and hosts.
 //!
 //! A state gives for each operator its call or its host. Every state is feasible, and its value is the timeline of
-//! [`stagewright_core::offload`], recomputed after a move at the cost of reading the graph. It accounts for calls and
+//! [`stagewright_core::call_timing`], recomputed after a move at the cost of reading the graph. It accounts for calls and
 //! hosts that work in parallel, which the block program of [`super::blocks`] does not.
 //!
 //! `moves` draws the moves, and `anneal` walks (simulated annealing). This module runs the walks in rounds, each from
@@ -12,9 +12,9 @@ mod moves;
 mod state;
 
 use rayon::prelude::*;
+use stagewright_core::call_timing::Offload;
 use stagewright_core::calls::assign_if_missing;
-use stagewright_core::contract::Units;
-use stagewright_core::offload::Offload;
+use stagewright_core::contraction::Units;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;

@@ -12,9 +12,9 @@
 //! A further move exchanges two accelerators, with all their calls.
 
 use rand::{Rng, RngExt};
+use stagewright_core::call_timing::Site;
 use stagewright_core::graph::{Graph, OpId};
 use stagewright_core::ids::Keyed;
-use stagewright_core::offload::Site;
 
 use super::state::SiteAssignment;
 

@@ -1,12 +1,12 @@
 //! A feasible assignment of operators to calls and hosts, with its timeline.
 
+use stagewright_core::call_timing::{Call, Offload, Site, Timeline};
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::graph::OpId;
 use stagewright_core::ids::Keyed;
-use stagewright_core::meter::Compensated;
-use stagewright_core::offload::{Call, Offload, Site, Timeline};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
+use stagewright_core::stage_load::Compensated;
 use stagewright_core::tolerance;
 
 use crate::latency::host::Hosts;

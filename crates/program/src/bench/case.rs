@@ -1,0 +1,508 @@
+//! A case: runs of `plan --json` in child processes.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use stagewright::core::document::{JointPlanDocument, PlanDocument, StrategyPlanDocument};
+use stagewright::core::solver::StopReason;
+use tempfile::NamedTempFile;
+
+use super::PEAK_MEMORY;
+use super::baseline::Baseline;
+use super::convergence::{self, Moment};
+use super::runs::Runs;
+use super::suite::Suite;
+use super::variant::Variant;
+use crate::error::{CliError, Result};
+use crate::external::External;
+use crate::{cluster, instances};
+
+/// One combination of a suite.
+pub(super) struct Case {
+    /// Index in the suite.
+    pub(super) number: usize,
+    /// Model file.
+    pub(super) input: String,
+    /// Cluster file; `None` means the model's own.
+    pub(super) cluster: Option<String>,
+    /// Options of `plan` for the objective.
+    pub(super) objective: BTreeMap<String, toml::Value>,
+    /// Name of a solver, variant, command or plan.
+    pub(super) solver: String,
+    /// Method that the name in `solver` means.
+    pub(super) method: Method,
+    /// Seed.
+    pub(super) seed: u64,
+}
+
+/// Where the plan of a case comes from.
+#[derive(Debug, Clone)]
+pub(super) enum Method {
+    /// A solver of this program.
+    Solver,
+    /// A variant of a solver.
+    Variant(Variant),
+    /// A solver in another program.
+    Command(External),
+    /// The file of a given plan.
+    Plan(PathBuf),
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Row {
+    pub(super) input: String,
+    pub(super) cluster: String,
+    pub(super) objective: String,
+    pub(super) solver: String,
+    pub(super) seed: u64,
+    pub(super) status: String,
+    pub(super) value_s: Option<f64>,
+    pub(super) bound_s: Option<f64>,
+    pub(super) gap: Option<f64>,
+    /// Wall-clock seconds of each run, ascending.
+    pub(super) seconds: Vec<f64>,
+    /// Seconds of each run in the solver, ascending; the rest is reading the model and writing the plan.
+    pub(super) solving: Vec<f64>,
+    pub(super) peak_bytes: Option<u64>,
+    /// Number of operators in the plan.
+    pub(super) operators: Option<usize>,
+    /// Whether the value and the bound are costs of a strategy problem, not seconds.
+    #[serde(default)]
+    pub(super) is_cost: bool,
+    /// Improvements during the last run, in order, if the suite records convergence.
+    #[serde(default)]
+    pub(super) moments: Vec<Moment>,
+    /// Value over the baseline value. The journal does not keep it, since the suite's baseline may change.
+    #[serde(skip)]
+    pub(super) ratio: Option<f64>,
+    /// What the value says about the best-known one of an instance. The library may change, so the journal does not keep it.
+    #[serde(skip)]
+    pub(super) mark: &'static str,
+    /// The model and cluster file, which distinguish cases with equal names.
+    pub(super) files: [String; 2],
+    /// Whether an interrupt cut off the runs of the case, which no journal keeps.
+    #[serde(skip)]
+    pub(super) is_cut_off: bool,
+}
+
+/// The status of a case that an interrupt left no time for.
+const NOT_RUN: &str = "not run";
+
+impl Row {
+    /// Whether all `runs` runs printed a plan document, possibly without a plan.
+    pub(super) fn is_answered(&self, runs: usize) -> bool {
+        self.solving.len() == runs
+    }
+
+    /// Whether the case was run once at least, or refused.
+    pub(super) fn is_run(&self) -> bool {
+        self.status != NOT_RUN
+    }
+
+    /// Sets the ratio to the baseline value, and the mark of an instance with its own objective and devices.
+    pub(super) fn compare(&mut self, baseline: Option<&Baseline>) {
+        let baseline = baseline.and_then(|baseline| baseline.of(&self.input, &self.solver));
+        self.ratio = baseline.zip(self.value_s).map(|(baseline, value)| value / baseline);
+        let is_own = self.objective.is_empty() && self.cluster.is_empty();
+        self.mark =
+            self.value_s.filter(|_| is_own).map_or("", |value| instances::mark(&self.files[0], value));
+    }
+}
+
+impl Case {
+    /// Description for progress on standard error.
+    pub(super) fn describe(&self) -> String {
+        let objective = self.objective();
+        let objective = if objective.is_empty() { String::new() } else { format!(" ({objective})") };
+        format!("{} with {}{objective}", stem(&self.input), self.solver)
+    }
+
+    /// Position of the digest of the program in the key.
+    pub(super) const PROGRAM: usize = 0;
+    /// Position of the digest of the input.
+    pub(super) const INPUT: usize = 3;
+    /// Position of the digest of the cluster file.
+    pub(super) const CLUSTER: usize = 4;
+
+    /// Journal key: everything that the outcome depends on. That is the command, the number of runs, the content of the
+    /// files, and the digest of the program; but not the number of jobs, so that a suite can be resumed with any.
+    pub(super) fn key(&self, suite: &Suite, program: &str) -> Vec<String> {
+        let digest = |file: &Path| cluster::digest_of_file(file).unwrap_or_default();
+        // A cluster may be given by name, not as a file.
+        let contents = [Some(&self.input), self.cluster.as_ref()]
+            .map(|path| path.map(|path| digest(Path::new(path))).unwrap_or_default());
+        let key = [program.to_owned(), format!("runs {}", suite.repeat), self.solver.clone()]
+            .into_iter()
+            .chain(contents);
+        let method: Vec<String> = match &self.method {
+            Method::Solver => Vec::new(),
+            Method::Variant(variant) => {
+                let checkpoint = variant.checkpoint.as_deref().map(digest);
+                let start = variant.start(&stem(&self.input)).as_deref().map(digest);
+                [checkpoint, variant.finetune.clone(), start].map(Option::unwrap_or_default).into()
+            }
+            Method::Command(command) => command.files().map(|file| digest(&file)).collect(),
+            Method::Plan(file) => vec![digest(file)],
+        };
+        let watched = suite.convergence.as_ref().map(|_| "convergence".to_owned());
+        key.chain(method).chain(watched).chain(self.plan(suite)).chain(self.problem(suite)).collect()
+    }
+
+    /// Files that a run of the case reads; a cluster may be given by name.
+    pub(super) fn files(&self) -> Vec<PathBuf> {
+        let method = match &self.method {
+            Method::Solver => Vec::new(),
+            Method::Variant(variant) => {
+                variant.checkpoint.iter().cloned().chain(variant.start(&stem(&self.input))).collect()
+            }
+            Method::Command(command) => command.files().collect(),
+            Method::Plan(file) => vec![file.clone()],
+        };
+        let given = [Some(&self.input), self.cluster.as_ref()].into_iter().flatten();
+        given.map(PathBuf::from).chain(method).collect()
+    }
+
+    /// The variant that the case runs, if it runs one.
+    fn variant(&self) -> Option<&Variant> {
+        match &self.method {
+            Method::Variant(variant) => Some(variant),
+            _ => None,
+        }
+    }
+
+    fn objective(&self) -> String {
+        let words: Vec<String> =
+            self.objective.iter().map(|(key, value)| format!("{key} {}", plain(value))).collect();
+        words.join(", ")
+    }
+
+    /// The row of the case before it is run.
+    pub(super) fn row(&self) -> Row {
+        Row {
+            status: NOT_RUN.into(),
+            input: stem(&self.input),
+            cluster: self.cluster.as_deref().map(stem).unwrap_or_default(),
+            objective: self.objective(),
+            solver: self.solver.clone(),
+            seed: self.seed,
+            files: [self.input.clone(), self.cluster.clone().unwrap_or_default()],
+            ..Row::default()
+        }
+    }
+
+    /// Runs the case as often as the suite says, or until runs are ended.
+    pub(super) fn run(&self, suite: &Suite, runs: &Runs) -> Result<Row> {
+        let mut row = self.row();
+        for _ in 0..suite.repeat {
+            row.is_cut_off = !self.run_once(suite, runs, &mut row)?;
+            if row.is_cut_off {
+                break;
+            }
+        }
+        row.seconds.sort_by(f64::total_cmp);
+        row.solving.sort_by(f64::total_cmp);
+        Ok(row)
+    }
+
+    /// Adds a run of the case to its row. Says whether the run came to its end.
+    fn run_once(&self, suite: &Suite, runs: &Runs, row: &mut Row) -> Result<bool> {
+        let adapted = match self.adapt(suite, runs)? {
+            Adapted::CutOff => return Ok(false),
+            Adapted::Refused(error) => {
+                row.status = error;
+                return Ok(true);
+            }
+            Adapted::No => None,
+            Adapted::To(file) => Some(file),
+        };
+        let given = self.variant().and_then(|variant| variant.checkpoint.as_deref());
+        let checkpoint = adapted.as_ref().map(|file| file.path()).or(given);
+        let watched = suite
+            .convergence
+            .as_ref()
+            .filter(|_| !self.is_given())
+            .map(|_| self.file("the convergence of a run"))
+            .transpose()?;
+        let mut call = self.plan(suite);
+        call.extend(checkpoint.map(|file| option("checkpoint", file.display())));
+        call.extend(watched.as_ref().map(|file| option("convergence", file.path().display())));
+        let started = Instant::now();
+        let Some(output) = self.call(runs, call.into_iter().chain(self.problem(suite)))? else {
+            return Ok(false);
+        };
+        let took = started.elapsed().as_secs_f64();
+        let plan = match self.method {
+            Method::Plan(_) => Printed::given(&output.stdout),
+            _ => Printed::read(&output.stdout),
+        };
+        // The signal of a terminal may reach the run before it reaches this process.
+        let interrupted = Some(StopReason::Interrupted.name());
+        if plan.as_ref().is_some_and(|plan| plan.stop.as_deref() == interrupted) {
+            return Ok(false);
+        }
+        row.seconds.push(took);
+        let story = String::from_utf8_lossy(&output.stderr);
+        let peak = story.lines().find_map(|line| line.strip_prefix(PEAK_MEMORY)?.parse::<u64>().ok());
+        // The peak of a command is not that of this program.
+        row.peak_bytes = row.peak_bytes.max(peak.filter(|_| !matches!(self.method, Method::Command(_))));
+        match plan {
+            Some(plan) => {
+                row.status = match (&self.method, plan.value, plan.reason) {
+                    // Why a command has no plan is not in this program.
+                    (Method::Command(_), None, Some(reason)) => reason,
+                    _ => plan.status,
+                };
+                row.value_s = plan.value;
+                row.bound_s = plan.bound;
+                row.gap = plan.gap;
+                row.is_cost = plan.is_cost;
+                row.solving.push(plan.seconds);
+                row.operators = plan.operators;
+                if let Some(file) = &watched {
+                    row.moments = convergence::read(file.path())?;
+                    if row.value_s.is_some() && row.moments.is_empty() {
+                        let cause = format!("a run has not reported its convergence: {}", story.trim_end());
+                        return Err(CliError::new("B004", cause)
+                            .at(self.input.clone())
+                            .help("free disk space for temporary files"));
+                    }
+                }
+            }
+            None => row.status = error_of(&story).unwrap_or("error: no plan was printed").into(),
+        }
+        Ok(true)
+    }
+
+    /// Adapts a checkpoint to the input, if the variant requests it. Its time does not count as the plan's.
+    fn adapt(&self, suite: &Suite, runs: &Runs) -> Result<Adapted> {
+        let Some((variant, time)) =
+            self.variant().and_then(|variant| Some((variant, variant.finetune.as_ref()?)))
+        else {
+            return Ok(Adapted::No);
+        };
+        let file = self.file("an adapted checkpoint")?;
+        let mut call =
+            vec!["finetune".into(), option("out", file.path().display()), option("time-limit", time)];
+        call.extend(variant.checkpoint.iter().map(|file| option("checkpoint", file.display())));
+        let Some(output) = self.call(runs, call.into_iter().chain(self.problem(suite)))? else {
+            return Ok(Adapted::CutOff);
+        };
+        if output.status.success() {
+            return Ok(Adapted::To(file));
+        }
+        let story = String::from_utf8_lossy(&output.stderr);
+        let error = error_of(&story).unwrap_or("error: the checkpoint could not be adapted");
+        Ok(Adapted::Refused(error.into()))
+    }
+
+    /// Creates a temporary file, which is removed when dropped.
+    fn file(&self, what: &str) -> Result<NamedTempFile> {
+        NamedTempFile::new().map_err(|error| {
+            CliError::new("B004", format!("cannot create a file for {what}: {error}")).at(self.input.clone())
+        })
+    }
+
+    /// Runs this program in a child process; `None` if runs were ended before it finished.
+    fn call(&self, runs: &Runs, options: impl Iterator<Item = String>) -> Result<Option<Output>> {
+        let failed = |doing: &str, error: std::io::Error| {
+            CliError::new("B004", format!("cannot {doing}: {error}")).at(self.input.clone())
+        };
+        let program = std::env::current_exe().map_err(|error| failed("find this program", error))?;
+        let starts_others = matches!(self.method, Method::Command(_));
+        runs.run(Command::new(program).args(options), starts_others)
+            .map_err(|error| failed("start a run", error))
+    }
+
+    /// Whether the plan of the case is given.
+    fn is_given(&self) -> bool {
+        matches!(self.method, Method::Plan(_))
+    }
+
+    /// Arguments of `plan`, without those of the problem; for a given plan those of `compare`.
+    fn plan(&self, suite: &Suite) -> Vec<String> {
+        let solver = match &self.method {
+            Method::Plan(file) => {
+                let call = ["compare", "--json", "--verbose", "--solvers", "none"].map(str::to_owned);
+                return call
+                    .into_iter()
+                    .chain([option("plan", format!("plan={}", file.display()))])
+                    .collect();
+            }
+            Method::Solver => self.solver.clone(),
+            Method::Variant(variant) => variant.solver.clone(),
+            Method::Command(command) => command.argument(),
+        };
+        let mut call: Vec<String> = ["plan", "--json", "--verbose", "--solver"].map(str::to_owned).into();
+        call.push(solver);
+        let is_zero_shot = self.variant().is_some_and(|variant| variant.zero_shot);
+        call.extend(is_zero_shot.then(|| "--zero-shot".to_owned()));
+        let start = self.variant().and_then(|variant| variant.start(&stem(&self.input)));
+        call.extend(start.map(|file| option("start", file.display())));
+        let limits = [("time-limit", &suite.time_limit), ("gap", &suite.gap)];
+        call.extend(limits.iter().filter_map(|(name, value)| Some(option(name, value.as_ref()?))));
+        call
+    }
+
+    /// Arguments of the problem and its resources.
+    fn problem(&self, suite: &Suite) -> Vec<String> {
+        let mut call = vec![option("threads", suite.threads), option("seed", self.seed)];
+        let given = [("memory-limit", &suite.memory_limit), ("cluster", &self.cluster)];
+        call.extend(given.iter().filter_map(|(name, value)| Some(option(name, value.as_ref()?))));
+        let objective = self
+            .objective
+            .iter()
+            .filter(|(name, _)| !self.is_given() || !OF_SOLVERS.contains(&name.as_str()));
+        call.extend(objective.map(|(name, value)| option(&name.replace('_', "-"), plain(value))));
+        if self.objective.is_empty() {
+            call.extend(instances::options(&self.input));
+        }
+        call.extend(["--".into(), self.input.clone()]);
+        call
+    }
+}
+
+/// Options of `plan` that say how to find a plan, not what it is worth.
+pub(super) const OF_SOLVERS: [&str; 4] = ["simulations", "robust", "robust_criterion", "robust_budget"];
+
+/// What a run printed.
+#[derive(Default)]
+struct Printed {
+    status: String,
+    value: Option<f64>,
+    bound: Option<f64>,
+    gap: Option<f64>,
+    /// Whether the value and the bound are costs of a strategy problem.
+    is_cost: bool,
+    seconds: f64,
+    operators: Option<usize>,
+    stop: Option<String>,
+    /// Reason why there is no plan.
+    reason: Option<String>,
+}
+
+/// The output of `compare --json`.
+#[derive(Deserialize)]
+struct Compared {
+    models: Vec<ComparedModel>,
+}
+
+#[derive(Deserialize)]
+struct ComparedModel {
+    rows: Vec<ComparedPlan>,
+}
+
+/// The row of a given plan.
+#[derive(Deserialize)]
+struct ComparedPlan {
+    status: String,
+    #[serde(default)]
+    breaks: Vec<String>,
+    value_s: Option<f64>,
+    reason: Option<String>,
+}
+
+impl Printed {
+    /// Reads the comparison of a given plan. A plan that breaks a rule has no value.
+    fn given(bytes: &[u8]) -> Option<Printed> {
+        let compared: Compared = serde_json::from_slice(bytes).ok()?;
+        let plan = compared.models.into_iter().next()?.rows.into_iter().next()?;
+        let value = plan.value_s.filter(|_| plan.breaks.is_empty());
+        let status = match (value, plan.breaks.as_slice()) {
+            (Some(_), _) => plan.status,
+            (None, []) => plan.reason.unwrap_or(plan.status),
+            (None, breaks) => breaks.join(", "),
+        };
+        Some(Printed { status, value, ..Printed::default() })
+    }
+
+    /// Reads a plan, a joint plan or a strategy plan.
+    fn read(bytes: &[u8]) -> Option<Printed> {
+        if let Ok(plan) = serde_json::from_slice::<PlanDocument>(bytes) {
+            let operators = plan.devices.iter().map(|device| device.ops.len()).sum();
+            return Some(Printed {
+                status: plan.status.name().into(),
+                value: plan.objective.value_s,
+                bound: plan.bound.value_s,
+                gap: plan.gap,
+                is_cost: false,
+                seconds: plan.seconds,
+                operators: plan.objective.value_s.map(|_| operators),
+                stop: plan.stop,
+                reason: plan.reason,
+            });
+        }
+        if let Ok(plan) = serde_json::from_slice::<JointPlanDocument>(bytes) {
+            return Some(Printed {
+                status: plan.status.name().into(),
+                value: plan.objective.value_s,
+                bound: plan.bound.value_s,
+                gap: plan.gap,
+                is_cost: false,
+                seconds: plan.seconds,
+                operators: None,
+                stop: plan.stop,
+                reason: plan.reason,
+            });
+        }
+        let plan: StrategyPlanDocument = serde_json::from_slice(bytes).ok()?;
+        Some(Printed {
+            status: plan.status.name().into(),
+            value: plan.cost.map(|cost| cost as f64),
+            bound: plan.bound.cost,
+            gap: plan.gap,
+            is_cost: true,
+            seconds: plan.seconds,
+            operators: plan.cost.map(|_| plan.strategies.len()),
+            stop: plan.stop,
+            reason: None,
+        })
+    }
+}
+
+/// Result of adapting a checkpoint before a run.
+enum Adapted {
+    /// No adaptation was requested.
+    No,
+    /// The adapted checkpoint.
+    To(NamedTempFile),
+    /// The error of a failed adaptation.
+    Refused(String),
+    /// Runs were ended before the adaptation was done.
+    CutOff,
+}
+
+/// The first line of an error in the output on standard error.
+fn error_of(story: &str) -> Option<&str> {
+    story.lines().find(|line| line.starts_with("error"))
+}
+
+/// Formats an option with its value.
+fn option(name: &str, value: impl Display) -> String {
+    format!("--{name}={value}")
+}
+
+/// A file's name without folder and extension.
+pub(super) fn stem(path: &str) -> String {
+    Path::new(path).file_stem().map_or_else(|| path.into(), |stem| stem.to_string_lossy().into_owned())
+}
+
+/// Formats a value for the command line.
+fn plain(value: &toml::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Row;
+
+    #[test]
+    fn a_row_of_which_a_run_failed_is_no_answer() {
+        let row = Row { seconds: vec![0.1, 0.2], solving: vec![0.1], ..Row::default() };
+        assert!(row.is_answered(1) && !row.is_answered(2));
+    }
+}

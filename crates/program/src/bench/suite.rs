@@ -1,0 +1,408 @@
+//! The suite file: inputs, clusters, solvers and limits.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, Args};
+use serde::Deserialize;
+use stagewright::clusters;
+use stagewright::text::quoted;
+
+use super::case::{Case, Method, OF_SOLVERS, stem};
+use super::convergence::Asked;
+use super::variant::Variant;
+use crate::args::{ObjectiveArguments, ParallelArguments};
+use crate::error::{CliError, Result};
+use crate::external::{External, PREFIX};
+use crate::given::Given;
+use crate::resolve::MAX_THREADS;
+use crate::{files, instances, output};
+
+/// Environment variable of the folder that `$STAGEWRIGHT_SHARED` at the start of a path means.
+const SHARED: &str = "STAGEWRIGHT_SHARED";
+
+/// More runs of a case are a mistake.
+const MAX_RUNS: usize = 1_000_000;
+/// More cases are a mistake.
+const MAX_CASES: usize = 100_000;
+
+/// A suite. Every input is solved on every cluster by every solver for every objective and seed.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Suite {
+    /// Title of the table.
+    pub(super) name: String,
+    /// Model files and globs, relative to the suite file or to `$STAGEWRIGHT_SHARED`; instances as `instance:NAME`, with
+    /// their own objectives if there is none.
+    inputs: Vec<String>,
+    /// Cluster files, globs and built-in names; if empty, each model's own cluster.
+    #[serde(default)]
+    clusters: Vec<String>,
+    /// Names of solvers and variants; `exec:NAME` is a command.
+    #[serde(default = "auto")]
+    solvers: Vec<String>,
+    /// Plans beside the solvers, as those of `compare --plan`.
+    #[serde(default)]
+    plans: Vec<String>,
+    /// Solvers in other programs.
+    #[serde(default)]
+    exec: Vec<Exec>,
+    /// Variants of solvers.
+    #[serde(default)]
+    variants: Vec<Variant>,
+    /// Options of `plan` that describe an objective, see [`of_objectives`]: `split = "free"` is `--split free`.
+    #[serde(default = "default_objective")]
+    objectives: Vec<BTreeMap<String, toml::Value>>,
+    /// Seeds.
+    #[serde(default = "zero")]
+    seeds: Vec<u64>,
+    /// Number of runs of each case.
+    #[serde(default = "one")]
+    pub(super) repeat: usize,
+    /// Number of worker threads.
+    #[serde(default = "one")]
+    pub(super) threads: usize,
+    /// Value of `--time-limit`.
+    pub(super) time_limit: Option<String>,
+    /// Value of `--memory-limit`.
+    pub(super) memory_limit: Option<String>,
+    /// Value of `--gap`.
+    pub(super) gap: Option<String>,
+    /// Solver to compare with every other, case by case.
+    pub(super) look_at: Option<String>,
+    /// Whether to summarise by group: inputs whose names differ only in their trailing numbers.
+    #[serde(default)]
+    pub(super) by_group: bool,
+    /// Settings of the convergence tables, if requested.
+    pub(super) convergence: Option<Asked>,
+    /// Baseline values, if any.
+    pub(super) baseline: Option<BaselineTable>,
+    #[serde(skip)]
+    given: Given,
+    #[serde(skip)]
+    folder: PathBuf,
+}
+
+/// A solver in another program, `exec:NAME` in `solvers`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Exec {
+    name: String,
+    /// The program and its arguments; it runs in the folder of the suite.
+    command: Vec<String>,
+}
+
+/// The CSV file of the baseline values. Lines that start with `#` are ignored.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BaselineTable {
+    /// Path of the file.
+    pub(super) file: String,
+    /// The column that holds the input's file name without extension.
+    pub(super) key: String,
+    /// Unit of the values, in seconds.
+    #[serde(default = "unit")]
+    pub(super) unit_s: f64,
+    /// Column of each solver; a solver without one has no ratio.
+    pub(super) columns: BTreeMap<String, String>,
+}
+
+fn auto() -> Vec<String> {
+    vec!["auto".into()]
+}
+
+fn default_objective() -> Vec<BTreeMap<String, toml::Value>> {
+    vec![BTreeMap::new()]
+}
+
+fn zero() -> Vec<u64> {
+    vec![0]
+}
+
+fn one() -> usize {
+    1
+}
+
+fn unit() -> f64 {
+    1.0
+}
+
+impl Suite {
+    /// Reads a suite and finds its inputs.
+    pub(super) fn read(path: &Path) -> Result<Suite> {
+        let input = files::read(path)?;
+        let at = |place: String, cause: String| {
+            CliError::new("B002", cause).at(place).help("see data/suites for examples")
+        };
+        let bad = |cause: String| at(input.label.clone(), cause);
+        let text = std::str::from_utf8(&input.bytes).map_err(|error| bad(error.to_string()))?;
+        let mut suite: Suite = toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            at(format!("{}:{}", input.label, 1 + before.matches('\n').count()), error.message().to_owned())
+        })?;
+        for (field, count, most) in
+            [("repeat", suite.repeat, MAX_RUNS), ("threads", suite.threads, MAX_THREADS)]
+        {
+            if !(1..=most).contains(&count) {
+                let cause = format!("{field} is {count}, expected 1 to {most}");
+                return Err(at(format!("{}: {field}", input.label), cause));
+            }
+        }
+        if let Some(mistake) = suite.mistake() {
+            return Err(bad(mistake));
+        }
+        suite.folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        let variants = std::mem::take(&mut suite.variants).into_iter();
+        suite.variants = variants.map(|variant| variant.beside(&suite.folder)).collect::<Result<_, _>>()?;
+        let inputs = std::mem::take(&mut suite.inputs);
+        for pattern in &inputs {
+            let found = suite.expand(pattern)?;
+            suite.inputs.extend(found);
+        }
+        for pattern in &std::mem::take(&mut suite.clusters) {
+            // A file beside the suite takes precedence over a built-in cluster of the same name.
+            if clusters::find(pattern).is_ok() && !suite.folder.join(pattern).is_file() {
+                suite.clusters.push(pattern.clone());
+            } else {
+                let found = suite.expand(pattern)?;
+                suite.clusters.extend(found);
+            }
+        }
+        if let Some(baseline) = &mut suite.baseline {
+            baseline.file = match resolve(&suite.folder, &baseline.file) {
+                Some(path) => path.display().to_string(),
+                None => String::new(),
+            };
+        }
+        let place = format!("{}: plans", input.label);
+        let given = Given::parse(&suite.plans, &place)?.resolved(|plan| {
+            let path = resolve(&suite.folder, plan);
+            if path.is_none() {
+                output::note(&format!("skipped: {plan}, since {SHARED} is not set"));
+            }
+            path
+        });
+        given.fit(&suite.inputs.iter().map(|input| stem(input)).collect::<Vec<_>>(), &place)?;
+        if let Some(twice) = given.names().find(|name| suite.solvers.iter().any(|solver| solver == name)) {
+            let cause = format!("`{twice}` is the name of both a solver and a plan");
+            return Err(CliError::new("B002", cause).at(place).help("give the plan another name: NAME=FILE"));
+        }
+        suite.given = given;
+        match suite.case_count() {
+            Some(count) if count <= MAX_CASES => Ok(suite),
+            _ => Err(bad(format!(
+                "inputs, clusters, objectives, solvers and seeds make more than {MAX_CASES} cases"
+            ))),
+        }
+    }
+
+    /// Refuses a suite that runs commands: whoever runs a file of others would run whatever they wrote into it.
+    ///
+    /// # Errors
+    /// B009, with the commands.
+    pub(super) fn runs_no_command(&self, path: &Path) -> Result<()> {
+        let Some(first) = self.exec.first() else { return Ok(()) };
+        let others = match self.exec.len() - 1 {
+            0 => String::new(),
+            count => format!(" and {count} more"),
+        };
+        let words = first.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        Err(CliError::new("B009", format!("the suite runs commands: {words}{others}"))
+            .at(path.display().to_string())
+            .help("if you trust it, run it with --allow-exec"))
+    }
+
+    /// Describes what is invalid in the suite, if anything, without looking at files.
+    fn mistake(&self) -> Option<String> {
+        if self.inputs.is_empty()
+            || (self.solvers.is_empty() && self.plans.is_empty())
+            || self.objectives.is_empty()
+            || self.seeds.is_empty()
+        {
+            return Some("inputs, solvers, objectives and seeds each need at least one entry".into());
+        }
+        let options = of_objectives();
+        let mut given = self.objectives.iter().flat_map(BTreeMap::keys);
+        if let Some(unknown) = given.find(|option| !options.contains(&option.replace('-', "_"))) {
+            let known = options.join(", ");
+            return Some(format!("`{unknown}` is not an option of an objective; the options are {known}"));
+        }
+        if let Some(looked_at) = self.look_at.as_ref().filter(|name| !self.solvers.contains(name)) {
+            return Some(format!("look_at is `{looked_at}`, which is not one of the solvers"));
+        }
+        let mut seconds = self.convergence.iter().flat_map(|asked| &asked.seconds);
+        if seconds.any(|&limit| !(limit.is_finite() && limit > 0.0)) {
+            return Some("the seconds of convergence must be above 0".into());
+        }
+        let reaches = self.convergence.iter().flat_map(|asked| &asked.reaches);
+        if let Some(unknown) = reaches.into_iter().find(|name| !self.solvers.contains(name)) {
+            return Some(format!("convergence reaches `{unknown}`, which is not one of the solvers"));
+        }
+        let commands = self.exec.iter().enumerate().find_map(|(at, exec)| {
+            let name = &exec.name;
+            let is_twice = self.exec[..at].iter().any(|other| other.name == *name);
+            let is_unused = !self.solvers.iter().any(|solver| solver.strip_prefix(PREFIX) == Some(name));
+            let mistakes = [
+                (is_twice, "is defined twice"),
+                (exec.command.is_empty(), "has no command"),
+                (is_unused, "is not one of the solvers"),
+            ];
+            let (_, mistake) = mistakes.into_iter().find(|(is_so, _)| *is_so)?;
+            Some(format!("`{PREFIX}{name}` {mistake}"))
+        });
+        let mut named = self.solvers.iter().filter_map(|solver| solver.strip_prefix(PREFIX));
+        let unknown = named.find(|name| !self.exec.iter().any(|exec| exec.name == *name));
+        let unknown = unknown.map(|name| format!("`{PREFIX}{name}` has no command: add it under [[exec]]"));
+        if let Some(mistake) = commands.or(unknown) {
+            return Some(mistake);
+        }
+        self.variants.iter().enumerate().find_map(|(at, variant)| {
+            let name = &variant.name;
+            let is_twice = self.variants[..at].iter().any(|other| other.name == *name);
+            let twice = is_twice.then(|| format!("the variant `{name}` is defined twice"));
+            let is_unused = !self.solvers.contains(name);
+            let unused = is_unused.then(|| format!("the variant `{name}` is not one of the solvers"));
+            variant.mistake().or(twice).or(unused)
+        })
+    }
+
+    /// The files of a pattern, sorted. A pattern with an unset variable is skipped with a note; a missing file is
+    /// an error.
+    fn expand(&self, pattern: &str) -> Result<Vec<String>> {
+        if let Some(found) = instances::matching(pattern)? {
+            return Ok(found);
+        }
+        let Some(path) = resolve(&self.folder, pattern) else {
+            output::note(&format!("skipped: {pattern}, since {SHARED} is not set"));
+            return Ok(Vec::new());
+        };
+        let pattern = path.display().to_string();
+        let none = |why: String| CliError::new("B001", why).at(pattern.clone()).help("correct the suite");
+        let found = glob::glob(&pattern).map_err(|error| none(error.msg.to_owned()))?;
+        let files: Vec<String> =
+            found.filter_map(Result::ok).map(|path| path.display().to_string()).collect();
+        if files.is_empty() {
+            return Err(none("no such file".into()));
+        }
+        Ok(files)
+    }
+
+    /// What the name of a solver means.
+    fn method(&self, name: &str) -> Method {
+        let exec = name.strip_prefix(PREFIX).and_then(|own| self.exec.iter().find(|exec| exec.name == own));
+        match (self.variant(name), exec) {
+            (Some(variant), _) => Method::Variant(variant.clone()),
+            (None, Some(exec)) => Method::Command(External::new(exec.command.clone(), self.folder.clone())),
+            (None, None) => Method::Solver,
+        }
+    }
+
+    /// The variant of a name, if there is one.
+    fn variant(&self, name: &str) -> Option<&Variant> {
+        self.variants.iter().find(|variant| variant.name == name)
+    }
+
+    /// Number of combinations; `None` on overflow.
+    fn case_count(&self) -> Option<usize> {
+        let contenders = self.solvers.len() + self.plans.len();
+        let lists = [self.inputs.len(), self.clusters.len().max(1), self.objectives.len(), contenders];
+        lists.into_iter().try_fold(self.seeds.len(), usize::checked_mul)
+    }
+
+    /// All combinations; the input varies slowest.
+    pub(super) fn cases(&self) -> Vec<Case> {
+        let clusters: Vec<Option<String>> = if self.clusters.is_empty() {
+            vec![None]
+        } else {
+            self.clusters.iter().cloned().map(Some).collect()
+        };
+        let mut cases = Vec::new();
+        for input in &self.inputs {
+            for cluster in &clusters {
+                for objective in &self.objectives {
+                    let solvers = self.solvers.iter().map(|solver| (solver.as_str(), self.method(solver)));
+                    let plans = self.given.named(&stem(input)).into_iter();
+                    for (solver, method) in
+                        solvers.chain(plans.map(|(name, file)| (name, Method::Plan(file))))
+                    {
+                        for &seed in &self.seeds {
+                            cases.push(Case {
+                                number: cases.len(),
+                                input: input.clone(),
+                                cluster: cluster.clone(),
+                                objective: objective.clone(),
+                                solver: solver.to_owned(),
+                                method: method.clone(),
+                                seed,
+                            });
+                        }
+                    }
+                }
+            }
+        }
+        cases
+    }
+}
+
+/// Names of the options that an objective may have. None of them names a file, so a suite from elsewhere overwrites nothing.
+fn of_objectives() -> Vec<String> {
+    let command =
+        ParallelArguments::augment_args(ObjectiveArguments::augment_args(clap::Command::new("plan")));
+    let described = command.get_arguments().filter_map(Arg::get_long).map(|name| name.replace('-', "_"));
+    described.chain(OF_SOLVERS.map(str::to_owned)).collect()
+}
+
+/// Resolves a path relative to the suite's folder, or to the shared inputs; `None` if those are not available.
+fn resolve(folder: &Path, path: &str) -> Option<PathBuf> {
+    match path.strip_prefix('$').and_then(|rest| rest.strip_prefix(SHARED)) {
+        Some(rest) => {
+            let shared = std::env::var_os(SHARED).filter(|value| !value.is_empty())?;
+            Some(Path::new(&shared).join(rest.trim_start_matches('/')))
+        }
+        None => Some(folder.join(path)),
+    }
+}
+
+#[cfg(all(test, feature = "milp", feature = "policy", feature = "metis"))]
+mod tests {
+    use stagewright::registry;
+
+    use super::*;
+
+    /// Files generated for a suite in `target`, and shared files, may be absent; all others must exist.
+    #[test]
+    fn shipped_suites_read_and_name_solvers_that_there_are() {
+        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("data/suites");
+        let files: Vec<PathBuf> =
+            folder.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
+        assert!(files.len() > 20);
+        for file in files {
+            let text = std::fs::read_to_string(&file).expect("a file");
+            let suite: Suite =
+                toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            assert_eq!(suite.mistake(), None, "{}", file.display());
+            let is_there = |name: &str| {
+                name == "auto" || registry::named(name).is_some() || suite.variant(name).is_some()
+            };
+            let unknown: Vec<_> = suite.solvers.iter().filter(|name| !is_there(name)).collect();
+            assert!(unknown.is_empty(), "{}: {unknown:?}", file.display());
+            let counts = |name: &&String| {
+                let solver = suite.variant(name).map_or(name.as_str(), |variant| &variant.solver);
+                registry::named(solver).is_some_and(|solver| solver.capabilities().counts_simulations)
+            };
+            let is_counted = suite.objectives.iter().any(|objective| objective.contains_key("simulations"));
+            let uncounted: Vec<_> = suite.solvers.iter().filter(|name| is_counted && !counts(name)).collect();
+            assert!(uncounted.is_empty(), "{}: {uncounted:?} count no simulations", file.display());
+            let mut named: Vec<String> = suite.inputs.iter().chain(&suite.clusters).cloned().collect();
+            named.extend(suite.baseline.as_ref().map(|baseline| baseline.file.clone()));
+            let checkpoints = suite.variants.iter().filter_map(|variant| variant.checkpoint.as_ref());
+            named.extend(checkpoints.map(|checkpoint| checkpoint.display().to_string()));
+            let is_made =
+                |name: &str| name.starts_with("../../target/") || name.starts_with(&format!("${SHARED}/"));
+            let here = Suite { folder: folder.clone(), ..suite };
+            for name in named.iter().filter(|name| !is_made(name) && clusters::find(name).is_err()) {
+                assert!(here.expand(name).is_ok(), "{}: there is no {name}", file.display());
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Given plans beside solvers, in `compare` and in suites: which model each is for, and what it is worth.
+//!
+//! The value that a plan claims was under its own rules, so only its placement counts. The independent checker evaluates it.
+
+use std::path::{Path, PathBuf};
+
+use stagewright::calls::assign_calls;
+use stagewright::core::document::{
+    BoundDocument, ClusterDocument, GraphDocument, ModelOptionsDocument, PinsDocument, PlanDocument,
+    PlanStatus,
+};
+use stagewright::core::objective::Objective;
+use stagewright::formats::PlanFile;
+use stagewright::nearest::instead;
+use stagewright::report::comparison::Contender;
+use stagewright_verify::{CheckError, check};
+
+use crate::error::{CliError, Result};
+use crate::files::{Input, read};
+use crate::model_options::Kept;
+use crate::output;
+use crate::resolve::Documents;
+
+/// Placeholder for the name of a model in the path of a plan.
+const MODEL: &str = "{}";
+
+/// The plans of all models.
+#[derive(Debug, Default)]
+pub(crate) struct Given {
+    plans: Vec<Plan>,
+}
+
+/// One `--plan`: `[MODEL:][NAME=]FILE`.
+#[derive(Debug)]
+struct Plan {
+    /// The only model that the plan is for; `None` means any.
+    model: Option<String>,
+    name: String,
+    path: String,
+}
+
+impl Given {
+    /// Parses the arguments of `place`, an option or a field of a suite.
+    pub(crate) fn parse(typed: &[String], place: &str) -> Result<Given> {
+        let plan = |text: &String| {
+            let (name, path) = match text.split_once('=') {
+                // A path may contain an equals sign.
+                Some((name, path)) if !Path::new(text).exists() => (Some(name), path),
+                _ => (None, text.as_str()),
+            };
+            let (model, name) = match name.and_then(|name| name.rsplit_once(':')) {
+                Some((model, name)) => (Some(model.to_owned()), Some(name)),
+                None => (None, name),
+            };
+            if path.is_empty() || name == Some("") {
+                let cause = format!("`{text}` does not name a plan");
+                return Err(CliError::new("U001", cause).at(place).help("write [MODEL:][NAME=]FILE"));
+            }
+            let own = Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+            let name = name.map(str::to_owned).or(own).unwrap_or_else(|| path.to_owned());
+            Ok(Plan { model, name, path: path.to_owned() })
+        };
+        Ok(Given { plans: typed.iter().map(plan).collect::<Result<_, _>>()? })
+    }
+
+    /// The plans with paths that `to` resolves; `None` leaves a plan out.
+    pub(crate) fn resolved(self, to: impl Fn(&str) -> Option<PathBuf>) -> Given {
+        let plans = self.plans.into_iter().filter_map(|plan| {
+            let path = to(&plan.path)?.display().to_string();
+            Some(Plan { path, ..plan })
+        });
+        Given { plans: plans.collect() }
+    }
+
+    /// Rejects plans for an absent model, and paths that fit no model.
+    pub(crate) fn fit(&self, models: &[String], place: &str) -> Result<()> {
+        for plan in &self.plans {
+            let unknown = plan.model.as_ref().filter(|model| !models.contains(model));
+            if let Some(model) = unknown {
+                return Err(CliError::new("U001", format!("`{model}` is not one of the models"))
+                    .at(place)
+                    .help(instead(model, models.iter().map(String::as_str))));
+            }
+            let of_any = models.iter().any(|model| plan.file(model).is_some());
+            if !of_any {
+                return Err(CliError::new("U001", format!("no file matches `{}`", plan.path))
+                    .at(place)
+                    .help("{} stands for the name of a model, or for what follows an underscore in it"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The plans for a model with their files: those for this model alone come first.
+    fn of<'a>(&'a self, model: &str) -> Vec<(&'a Plan, PathBuf)> {
+        let own = self.plans.iter().filter(|plan| plan.model.as_deref() == Some(model));
+        let all = own.chain(self.plans.iter().filter(|plan| plan.model.is_none()));
+        all.filter_map(|plan| Some((plan, plan.file(model)?))).collect()
+    }
+
+    /// Names and files of the plans for a model, each name once.
+    pub(crate) fn named(&self, model: &str) -> Vec<(&str, PathBuf)> {
+        let mut named: Vec<(&str, PathBuf)> = Vec::new();
+        for (plan, file) in self.of(model) {
+            if !named.iter().any(|(name, _)| *name == plan.name) {
+                named.push((&plan.name, file));
+            }
+        }
+        named
+    }
+
+    /// Paths of the plans.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.plans.iter().map(|plan| Path::new(&plan.path))
+    }
+
+    /// Names of the plans.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.plans.iter().map(|plan| plan.name.as_str())
+    }
+
+    /// Reads the files of the plans for a model.
+    pub(crate) fn files(&self, model: &str) -> Result<Files<'_>> {
+        let mut files = Files { files: Vec::new() };
+        for (plan, path) in self.of(model) {
+            match plan.open(&path) {
+                Ok(file) => files.files.push(file),
+                Err(error) => plan.fails(model, error)?,
+            }
+        }
+        Ok(files)
+    }
+}
+
+/// The files of the plans for one model.
+pub(crate) struct Files<'a> {
+    files: Vec<PlanOfModel<'a>>,
+}
+
+/// The file of a plan.
+struct PlanOfModel<'a> {
+    plan: &'a Plan,
+    input: Input,
+    /// The import options stored in the plan.
+    options: Option<ModelOptionsDocument>,
+}
+
+impl Files<'_> {
+    /// The import options of the first plan that has any. A note reports plans with different options.
+    pub(crate) fn kept(&self) -> Option<Kept<'_>> {
+        let mut all = self
+            .files
+            .iter()
+            .filter_map(|file| Some(Kept { label: &file.input.label, options: file.options.as_ref()? }));
+        let first = all.next()?;
+        for other in all.filter(|other| other.options != first.options) {
+            output::note(&format!(
+                "note: {} and {} were made with different options of the model; those of the first apply",
+                first.label, other.label
+            ));
+        }
+        Some(first)
+    }
+
+    /// Evaluates the plans with the independent checker, under the rules of the comparison.
+    pub(crate) fn contenders(
+        self,
+        model: &str,
+        documents: &Documents,
+        objective: &Objective,
+    ) -> Result<Vec<Contender>> {
+        let mut found: Vec<Contender> = Vec::new();
+        for file in self.files {
+            if found.iter().any(|contender| contender.name == file.plan.name) {
+                continue;
+            }
+            match file.valued(documents, objective) {
+                Ok(contender) => found.push(contender),
+                Err(error) => file.plan.fails(model, error)?,
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Plan {
+    /// Whether the path of the plan has a placeholder for the model's name.
+    fn is_pattern(&self) -> bool {
+        self.path.contains(MODEL)
+    }
+
+    /// The file of the plan for a model. A placeholder in the path stands for the model's name or, if there is no such
+    /// file, for the longest part of it after an underscore that gives one; `None` if no such file exists.
+    fn file(&self, model: &str) -> Option<PathBuf> {
+        if !self.is_pattern() {
+            return Some(self.path.clone().into());
+        }
+        let later = model.match_indices('_').map(|(at, _)| &model[at + 1..]);
+        std::iter::once(model)
+            .chain(later)
+            .map(|name| PathBuf::from(self.path.replace(MODEL, name)))
+            .find(|path| path.exists())
+    }
+
+    fn open(&self, path: &Path) -> Result<PlanOfModel<'_>> {
+        let input = read(path)?;
+        let options =
+            PlanFile::read(&input.label, &input.bytes)?.native().and_then(|plan| plan.model.clone());
+        Ok(PlanOfModel { plan: self, input, options })
+    }
+
+    /// Handles a plan that cannot be read or evaluated: an error, or only a note if its path is a pattern, since a file
+    /// that matches by name may not fit the model.
+    fn fails(&self, model: &str, error: CliError) -> Result<()> {
+        if !self.is_pattern() {
+            return Err(error);
+        }
+        output::note(&format!("{model}: the plan `{}` does not fit:", self.name));
+        output::error(&error);
+        Ok(())
+    }
+}
+
+impl PlanOfModel<'_> {
+    fn valued(&self, documents: &Documents, objective: &Objective) -> Result<Contender> {
+        let Input { label, bytes } = &self.input;
+        let plan = PlanFile::read(label, bytes)?.for_model(&documents.model, Some(&documents.cluster))?;
+        let (graph, cluster) = (&documents.model.graph, &documents.cluster);
+        let judged = judge(plan, graph, cluster, documents.pins.as_ref(), objective);
+        let (plan, breaks) = judged.map_err(|error| {
+            CliError::new(&format!("V:{}", error.code()), error.to_string())
+                .at(label.clone())
+                .help("correct the plan, or leave it out")
+        })?;
+        Ok(Contender { name: self.plan.name.clone(), plan, given: Some(breaks) })
+    }
+}
+
+/// Evaluates the placement of a plan with the independent checker. Returns the plan with its figures, without claims, and
+/// the names of the rules that it breaks.
+pub(crate) fn judge(
+    mut plan: PlanDocument,
+    graph: &GraphDocument,
+    cluster: &ClusterDocument,
+    pins: Option<&PinsDocument>,
+    objective: &Objective,
+) -> Result<(PlanDocument, Vec<String>), CheckError> {
+    plan.objective = objective.to_document(None);
+    plan.status = PlanStatus::Feasible;
+    plan.bound = BoundDocument { value_s: None, source: "none".into(), certificate: None };
+    plan.gap = None;
+    plan.pins = pins.cloned().unwrap_or_default();
+    assign_calls(graph, cluster, &mut plan);
+    let report = check(graph, cluster, pins, &plan)?;
+    plan.objective.value_s = report.value_s;
+    for (device, figures) in plan.devices.iter_mut().zip(&report.devices) {
+        device.load_s = figures.load_s;
+        device.compute_s = figures.compute_s;
+        device.communication_s = figures.communication_s;
+        device.memory_bytes = figures.memory_bytes;
+    }
+    let broken = report.violations.iter().filter(|violation| violation.kind.breaks_feasibility());
+    let mut breaks: Vec<String> = broken.map(|violation| violation.kind.name().to_owned()).collect();
+    breaks.sort_unstable();
+    breaks.dedup();
+    plan.reason = report.value_s.is_none().then(|| "the placement cannot be evaluated".to_owned());
+    Ok((plan, breaks))
+}

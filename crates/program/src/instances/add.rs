@@ -1,0 +1,117 @@
+//! `instances add`: the best plan so far, written to a library.
+
+use std::io::Write;
+use std::path::Path;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use stagewright::core::tolerance;
+
+use super::digest;
+use super::entry::{Proof, Standing};
+use super::library::{INDEX, Library};
+use super::list::amount;
+use super::model::{self, place};
+use super::subject::Subject;
+use crate::args::AddArguments;
+use crate::error::{CliError, Result};
+use crate::exit::Exit;
+use crate::{files, interrupt, output};
+
+/// First lines of an index.
+const HEAD: &str = "# Instances with their best-known plans. `stagewright instances add` writes digests and claims; see README.md.\n\n";
+
+pub(super) fn run(folder: Option<&Path>, arguments: &AddArguments) -> Result<Exit> {
+    let Some(folder) = folder else {
+        return Err(CliError::new("U001", "a plan can be added only to a library in a folder")
+            .at("--library")
+            .help("give the folder, such as data/instances in the repository"));
+    };
+    let mut library = Library::open(Some(folder))?;
+    let known = library.find(&arguments.name)?;
+    let mut entry = known.clone();
+    let model = model::text(&library, &entry, arguments.published.as_deref())?;
+    entry.model_sha256 = digest(&model);
+    let mut plan = None;
+    if !(entry.is_published() && arguments.plan.is_none()) {
+        let subject = Subject::new(&entry, model)?;
+        (entry.operators, entry.devices) = subject.size()?;
+        let mut certified = None;
+        if let Some(path) = &arguments.plan {
+            let input = files::read(path)?;
+            let checked = subject.check(&input)?;
+            if let Some(violation) = checked.violations.first() {
+                return Err(CliError::new("O005", format!("the checker refuses the plan: {violation}"))
+                    .at(input.label.clone())
+                    .help("give a plan of this instance; `check` shows all that is wrong"));
+            }
+            if let Some((found, best)) = checked.value.zip(known.value)
+                && (found > best && !tolerance::same(found, best))
+            {
+                let (found, best) = (amount(&entry, found), amount(&entry, best));
+                return Err(CliError::new(
+                    "O009",
+                    format!("the plan takes {found}, the best-known one {best}"),
+                )
+                .at(input.label.clone())
+                .help("give a plan that is at least as good"));
+            }
+            entry.value = checked.value;
+            entry.plan_sha256 = Some(digest(&input.bytes));
+            certified = checked.bound.filter(|_| checked.is_proved);
+            plan = Some(input.bytes);
+        }
+        let interrupt = interrupt::watch();
+        entry.bound = match &entry.proof {
+            Proof::None => None,
+            Proof::Published(_) => entry.bound,
+            Proof::Certificate => certified,
+            Proof::Bounds => subject.bound(&interrupt)?.bound,
+            Proof::Solver(_) => {
+                let solved = subject.solve(&interrupt)?;
+                if entry.value.is_none() && !solved.is_infeasible {
+                    return Err(CliError::new("O008", "the instance has no plan, and is not infeasible")
+                        .at(place(&entry))
+                        .help("give a plan"));
+                }
+                solved.bound.filter(|_| !solved.is_infeasible)
+            }
+        };
+        let holds =
+            |bound: f64| entry.bound.is_some_and(|found| found >= bound || tolerance::same(found, bound));
+        if let Some(bound) = known.bound.filter(|&bound| !holds(bound)) {
+            let cause =
+                format!("the proof gives no bound as high as the known one, {}", amount(&entry, bound));
+            return Err(CliError::new("O006", cause)
+                .at(place(&entry))
+                .help("give a plan whose certificate proves it, or another `proof` in the index"));
+        }
+        let is_as_good =
+            entry.value.zip(known.value).is_some_and(|(found, best)| tolerance::same(found, best));
+        if !is_as_good {
+            (entry.found_by, entry.found_on) = (arguments.by.clone(), arguments.on.clone());
+        }
+    }
+    entry.status = entry.standing();
+    let claims = match (entry.status, entry.value) {
+        (Standing::Infeasible, _) | (_, None) => entry.status.name().to_owned(),
+        (_, Some(value)) => format!("{}, {}", amount(&entry, value), entry.status.name()),
+    };
+    if let Some(plan) = plan {
+        files::make_folder(&folder.join("plans"))?;
+        files::write_with(&folder.join(entry.plan()), |file| {
+            let mut packed = GzEncoder::new(file, Compression::best());
+            packed.write_all(&plan)?;
+            packed.finish().map(drop)
+        })?;
+    }
+    let name = entry.name.clone();
+    for other in library.index.instances.iter_mut().filter(|other| other.name == name) {
+        *other = entry.clone();
+    }
+    let text = toml::to_string(&library.index)
+        .map_err(|error| CliError::new("X001", format!("cannot write TOML: {error}")))?;
+    files::write(&folder.join(INDEX), &format!("{HEAD}{text}"))?;
+    output::result(&format!("{name}: {claims}\n"))?;
+    Ok(Exit::Done)
+}

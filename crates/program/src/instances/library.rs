@@ -1,0 +1,72 @@
+//! A library: the one in the program, or a folder of the same form.
+
+use std::path::{Path, PathBuf};
+
+use stagewright::nearest::instead;
+
+use super::embedded;
+use super::entry::{Entry, Index, SCHEMA};
+use crate::error::{CliError, Result};
+use crate::files::{self, Input};
+
+/// The file of the index.
+pub(super) const INDEX: &str = "index.toml";
+
+/// A library with its index.
+pub(super) struct Library {
+    /// The folder; `None` for the library in the program.
+    folder: Option<PathBuf>,
+    pub(super) index: Index,
+}
+
+impl Library {
+    /// Reads the index of a folder, or of the library in the program.
+    pub(super) fn open(folder: Option<&Path>) -> Result<Library> {
+        let empty = Index { schema: SCHEMA.into(), instances: Vec::new() };
+        let library = Library { folder: folder.map(Path::to_owned), index: empty };
+        let Input { label, bytes } = library.file(INDEX)?;
+        let wrong = |place: String, cause: String| {
+            CliError::new("O002", cause).at(place).help("data/instances/README.md describes the index")
+        };
+        let text = std::str::from_utf8(&bytes).map_err(|error| wrong(label.clone(), error.to_string()))?;
+        let index: Index = toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            wrong(format!("{label}:{}", 1 + before.matches('\n').count()), error.message().to_owned())
+        })?;
+        if index.schema != SCHEMA {
+            return Err(wrong(label, format!("the schema is `{}`, expected `{SCHEMA}`", index.schema)));
+        }
+        for (at, entry) in index.instances.iter().enumerate() {
+            let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+            if entry.name.is_empty() || !entry.name.chars().all(is_plain) {
+                let cause = format!("the name `{}` is not of letters, digits, `-`, `_` and `.`", entry.name);
+                return Err(wrong(label, cause));
+            }
+            if index.instances[..at].iter().any(|other| other.name == entry.name) {
+                return Err(wrong(label, format!("the instance `{}` is listed twice", entry.name)));
+            }
+        }
+        Ok(Library { index, ..library })
+    }
+
+    /// A file of the library, unpacked.
+    pub(super) fn file(&self, name: &str) -> Result<Input> {
+        match &self.folder {
+            Some(folder) => files::read(&folder.join(name)),
+            None => match embedded::file(name) {
+                Some(bytes) => files::unpack(format!("data/instances/{name}"), bytes.to_vec()),
+                None => Err(CliError::new("O002", format!("the library has no file {name}"))
+                    .at(format!("data/instances/{INDEX}"))),
+            },
+        }
+    }
+
+    /// The instance of a name.
+    pub(super) fn find(&self, name: &str) -> Result<&Entry> {
+        let known = || self.index.instances.iter().map(|entry| entry.name.as_str());
+        self.index.instances.iter().find(|entry| entry.name == name).ok_or_else(|| {
+            CliError::new("O001", format!("unknown instance `{name}`"))
+                .help(format!("{}; `instances list` shows all", instead(name, known())))
+        })
+    }
+}

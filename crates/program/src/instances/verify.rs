@@ -1,0 +1,256 @@
+//! `instances verify`: every claim of a library, replayed.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use serde::Serialize;
+use stagewright::core::tolerance;
+use stagewright::report::grid::{Column, Grid};
+use stagewright::report::units::seconds;
+
+use super::digest;
+use super::entry::{Entry, Proof, Standing};
+use super::library::Library;
+use super::list::amount;
+use super::model::{self, place};
+use super::subject::Subject;
+use crate::args::VerifyArguments;
+use crate::error::{CliError, Result};
+use crate::exit::Exit;
+use crate::{interrupt, output};
+
+/// The verdict on an instance.
+#[derive(Serialize)]
+struct Verdict<'e> {
+    name: &'e str,
+    value: Option<f64>,
+    bound: Option<f64>,
+    proof: String,
+    /// Whether every claim holds.
+    holds: bool,
+    /// The code of what is wrong, and what it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<[String; 2]>,
+    /// A better value that the replay found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    better: Option<f64>,
+    seconds: f64,
+    #[serde(skip)]
+    entry: &'e Entry,
+}
+
+pub(super) fn run(library: &Library, arguments: &VerifyArguments) -> Result<Exit> {
+    let published = arguments.published.as_deref();
+    let entries: Vec<&Entry> = match &arguments.names[..] {
+        // Published files are verified if they are there, or asked for by name.
+        [] => {
+            let all = library.index.instances.iter();
+            all.filter(|entry| published.is_some() || !entry.is_published()).collect()
+        }
+        names => names.iter().map(|name| library.find(name)).collect::<Result<_>>()?,
+    };
+    let interrupt = interrupt::watch();
+    let started = Instant::now();
+    let mut verdicts = Vec::new();
+    for (at, &entry) in entries.iter().enumerate() {
+        output::note(&format!("{} of {}: {}", at + 1, entries.len(), entry.name));
+        let begun = Instant::now();
+        let outcome = verify(library, entry, published, &interrupt);
+        if interrupt.load(Ordering::Relaxed) {
+            output::note(&format!("interrupted: {at} of {} instances were verified", entries.len()));
+            break;
+        }
+        if let Err(error) = &outcome {
+            output::error(error);
+        }
+        verdicts.push(Verdict {
+            name: &entry.name,
+            value: entry.value,
+            bound: entry.bound,
+            proof: entry.proof.text(),
+            holds: outcome.is_ok(),
+            refused: outcome.as_ref().err().map(|error| [error.code().into(), error.cause().into()]),
+            better: outcome.ok().flatten(),
+            seconds: begun.elapsed().as_secs_f64(),
+            entry,
+        });
+    }
+    let refused = verdicts.iter().filter(|verdict| !verdict.holds).count();
+    match arguments.json {
+        true => output::data(&output::json(&verdicts)?)?,
+        false => {
+            let skipped = library.index.instances.len() - entries.len();
+            let mut text = table(&verdicts).text(output::width());
+            text += &format!(
+                "\n{} verified, {refused} refused, in {}\n",
+                verdicts.len() - refused,
+                seconds(started.elapsed().as_secs_f64())
+            );
+            if arguments.names.is_empty() && skipped > 0 {
+                text += &format!(
+                    "{skipped} published instances were left out: --published FOLDER verifies them\n"
+                );
+            }
+            output::result(&text)?;
+        }
+    }
+    Ok(match (refused, verdicts.len() < entries.len()) {
+        (1.., _) => Exit::Violation,
+        (0, true) => Exit::NoPlan,
+        (0, false) => Exit::Done,
+    })
+}
+
+fn table(verdicts: &[Verdict<'_>]) -> Grid {
+    let mut grid = Grid::of(&[
+        (Column::Names, &["name"]),
+        (Column::Figures, &["value", "bound"]),
+        (Column::Words, &["proof"]),
+        (Column::Figures, &["time"]),
+        (Column::Words, &["result"]),
+    ]);
+    for verdict in verdicts {
+        let shown = |value: Option<f64>| value.map(|value| amount(verdict.entry, value)).unwrap_or_default();
+        let result = match (&verdict.refused, verdict.better) {
+            (Some([code, _]), _) => format!("refused: {code}"),
+            (None, Some(better)) => format!("verified, new best {}", amount(verdict.entry, better)),
+            (None, None) if verdict.entry.plan_sha256.is_none() && verdict.entry.is_published() => {
+                "digest verified".into()
+            }
+            (None, None) if matches!(verdict.entry.proof, Proof::Published(_)) => {
+                "plan verified, bound as published".into()
+            }
+            (None, None) => "verified".into(),
+        };
+        grid.row([
+            verdict.name.to_owned(),
+            shown(verdict.value),
+            shown(verdict.bound),
+            verdict.proof.clone(),
+            seconds(verdict.seconds),
+            result,
+        ]);
+    }
+    grid
+}
+
+/// Verifies one instance; returns a better value if the replay finds one.
+fn verify(
+    library: &Library,
+    entry: &Entry,
+    published: Option<&Path>,
+    interrupt: &Arc<AtomicBool>,
+) -> Result<Option<f64>> {
+    let refused =
+        |code: &str, cause: String, help: &str| Err(CliError::new(code, cause).at(place(entry)).help(help));
+    let model = model::text(library, entry, published).map_err(|error| named(error, entry))?;
+    let found = digest(&model);
+    if found != entry.model_sha256 {
+        let cause = format!("the model has the digest {found}, the index has {}", entry.model_sha256);
+        return refused("O003", cause, "get the model that the index describes");
+    }
+    if entry.status != entry.standing() {
+        let (claimed, follows) = (entry.status.name(), entry.standing().name());
+        let cause = format!("the status is {claimed}, but value and bound say {follows}");
+        return refused("O006", cause, "correct the index");
+    }
+    if entry.is_published() && entry.plan_sha256.is_none() {
+        return Ok(None);
+    }
+    let subject = Subject::new(entry, model)?;
+    let size = subject.size().map_err(|error| named(error, entry))?;
+    if size != (entry.operators, entry.devices) {
+        let shown =
+            |devices: Option<u64>| devices.map(|count| format!(" on {count} devices")).unwrap_or_default();
+        let cause = format!(
+            "there are {} operators{}, the index has {}{}",
+            size.0,
+            shown(size.1),
+            entry.operators,
+            shown(entry.devices)
+        );
+        return refused("O003", cause, "correct the index");
+    }
+    let mut certified = None;
+    match (model::plan(library, entry).map_err(|error| named(error, entry))?, entry.value) {
+        (Some(plan), Some(value)) => {
+            let found = digest(&plan.bytes);
+            if Some(&found) != entry.plan_sha256.as_ref() {
+                let claimed = entry.plan_sha256.as_deref().unwrap_or_default();
+                let cause = format!("the plan has the digest {found}, the index has {claimed}");
+                return refused("O004", cause, "get the plan that the index describes");
+            }
+            let checked = subject.check(&plan).map_err(|error| named(error, entry))?;
+            if let Some(violation) = checked.violations.first() {
+                return refused(
+                    "O005",
+                    format!("the checker refuses the plan: {violation}"),
+                    "give a correct plan",
+                );
+            }
+            if !checked.value.is_some_and(|found| tolerance::same(found, value)) {
+                let found = checked.value.map_or_else(|| "none".into(), |found| amount(entry, found));
+                let cause = format!("the plan has the value {found}, the index has {}", amount(entry, value));
+                return refused("O005", cause, "correct the value in the index");
+            }
+            certified = checked.bound.filter(|_| checked.is_proved);
+        }
+        (None, None) => {}
+        _ => return refused("O005", "a value and a plan need each other".into(), "give both or neither"),
+    }
+    let solved = match &entry.proof {
+        Proof::None | Proof::Published(_) => {
+            return match (&entry.proof, entry.bound) {
+                (Proof::None, Some(_)) => {
+                    refused("O006", "a bound is claimed without a proof".into(), "give `proof`")
+                }
+                _ => Ok(None),
+            };
+        }
+        Proof::Certificate => None,
+        Proof::Bounds => Some(subject.bound(interrupt).map_err(|error| named(error, entry))?),
+        Proof::Solver(_) => Some(subject.solve(interrupt).map_err(|error| named(error, entry))?),
+    };
+    let is_infeasible = solved.as_ref().is_some_and(|solved| solved.is_infeasible);
+    if entry.status == Standing::Infeasible || is_infeasible {
+        return match is_infeasible && entry.status == Standing::Infeasible {
+            true => Ok(None),
+            false => refused(
+                "O006",
+                format!("the status is {}, but the solver does not confirm it", entry.status.name()),
+                "correct the status",
+            ),
+        };
+    }
+    let proved = solved.as_ref().map_or(certified, |solved| solved.bound);
+    match (entry.bound, proved) {
+        (Some(claimed), Some(proved)) if proved >= claimed || tolerance::same(proved, claimed) => {}
+        (claimed, proved) => {
+            let shown =
+                |bound: Option<f64>| bound.map_or_else(|| "none".into(), |bound| amount(entry, bound));
+            let cause = format!(
+                "the bound is {}, the {} proves {}",
+                shown(claimed),
+                entry.proof.text(),
+                shown(proved)
+            );
+            return refused("O006", cause, "correct the bound, or give a proof of it");
+        }
+    }
+    let better = solved.and_then(|solved| solved.value).zip(entry.value);
+    Ok(better
+        .filter(|&(found, known)| found < known && !tolerance::same(found, known))
+        .map(|(found, _)| found))
+}
+
+/// An error of a document of an instance, as a refusal of the instance.
+fn named(error: CliError, entry: &Entry) -> CliError {
+    match error.code() {
+        code if code.starts_with('O') => error,
+        code => CliError::new("O005", format!("its documents cannot be used: {code}: {}", error.cause()))
+            .at(place(entry))
+            .help(format!("`--explain {code}` explains it")),
+    }
+}

@@ -1,0 +1,252 @@
+//! `explain` of a joint plan: what its time and memory are for, and what would change it.
+
+use serde::Serialize;
+use stagewright::core::document::{
+    ClusterDocument, GraphDocument, JointObjectiveKind, JointPartsDocument, JointPlanDocument,
+    JointStageDocument, Schedule, ServerDocument,
+};
+use stagewright::core::memory::set_memory;
+use stagewright::formats::layers;
+use stagewright::joint::iteration;
+use stagewright::report::grid::{Column, Grid};
+use stagewright::report::joint::{limit, pipeline_devices};
+use stagewright::report::units::{bytes, percent, seconds};
+use stagewright::report::wrap::facts;
+
+use super::super::args::ExplainArguments;
+use super::super::error::{CliError, Result};
+use super::super::exit::Exit;
+use super::super::files::{self, at_most_one_standard};
+use super::super::model_options::{Kept, ModelOptions};
+use super::super::resolve::{self, Solving};
+use super::super::{interrupt, measured, output};
+use super::problem::{failed, refused};
+use super::{read_plan, refuse, refuse_around};
+
+/// The output of `--json`.
+#[derive(Serialize)]
+struct Document<'p> {
+    schema: &'static str,
+    value_s: f64,
+    /// Seconds that the slowest device of a pipeline waits for others.
+    bubble_s: f64,
+    /// Index of the slowest device: that of its stage, or of the first of several.
+    slowest: usize,
+    stages: Vec<Stage<'p>>,
+    what_ifs: Vec<WhatIf>,
+}
+
+#[derive(Serialize)]
+struct Stage<'p> {
+    kind: Option<&'p str>,
+    /// Share of the memory of the stage's devices that is in use.
+    memory_share: Option<f64>,
+    #[serde(flatten)]
+    parts: JointPartsDocument,
+}
+
+/// A change, and the best plan under it.
+#[derive(Serialize)]
+struct WhatIf {
+    change: String,
+    value_s: Option<f64>,
+}
+
+const SCHEMA: &str = "stagewright.joint-explanation/1";
+
+/// Explains a plan if it is a joint plan.
+pub(crate) fn explain_if_joint(arguments: &ExplainArguments) -> Result<Option<Exit>> {
+    let Some((label, plan)) = read_plan(&arguments.plan)? else { return Ok(None) };
+    at_most_one_standard(&[Some(&arguments.model.model), Some(&arguments.plan)])?;
+    refuse(&[("--costs-off", arguments.costs_off.is_some())])?;
+    refuse_around(&arguments.model.around, &arguments.objective)?;
+    let solving = resolve::solving(&arguments.solve)?;
+    let nothing = |cause: &str, help: &str| CliError::new("U008", cause).at(&label).help(help);
+    if plan.objective.kind != JointObjectiveKind::Iteration {
+        let help = "plan a training graph; `check` lists the times and the memory of the stages of this plan";
+        return Err(nothing("the plan is for a file of Piper, whose times have no parts", help));
+    }
+    let (Some(value), Some(cluster)) = (plan.objective.value_s, plan.cluster.clone()) else {
+        return Err(nothing("the plan has no value to explain", "`check` lists every violation"));
+    };
+    let kept = plan.options.as_ref().map(|options| Kept { label: &label, options });
+    let around = &arguments.model.around;
+    let options =
+        ModelOptions::with_costs(&around.import, around.memory_reserve.as_deref(), &around.costs, kept)?;
+    let (model, mut imported) = resolve::opened_model(files::open(&arguments.model.model)?, &options)?;
+    measured::on(&mut imported, &mut cluster.clone(), &options.costs())?;
+    let names = layers::layer_names(&imported.graph);
+    let request = iteration::Request {
+        parallel: plan.objective.parallel.clone(),
+        global_batch: plan.objective.global_batch,
+        microbatch: plan.objective.microbatch,
+        schedules: match plan.objective.schedules.is_empty() {
+            true => vec![Schedule::OneFOneB],
+            false => plan.objective.schedules.clone(),
+        },
+    };
+    let problem = |cluster: &ClusterDocument| {
+        iteration::Problem::new(&imported.graph, &names, cluster, request.clone())
+            .map_err(|error| refused(&model, &error))
+    };
+    let parts = problem(&cluster)?.parts(&plan).ok_or_else(|| {
+        nothing("the plan is not one of the model and its cluster", "`check` lists every violation")
+    })?;
+    let mut what_ifs = Vec::new();
+    for (change, cluster) in
+        changes(&imported.graph, &cluster, &plan).into_iter().filter(|_| !arguments.no_what_if)
+    {
+        let value = solved(&problem(&cluster)?, &solving)?;
+        what_ifs.push(WhatIf { change, value_s: value });
+    }
+    let document = document(&plan, value, &parts, what_ifs);
+    match arguments.json {
+        true => output::data(&output::json(&document)?)?,
+        false => output::result(&text(&document, &plan, output::width()))?,
+    }
+    Ok(Some(Exit::Done))
+}
+
+/// The value of the best plan of a changed problem.
+fn solved(problem: &iteration::Problem, solving: &Solving) -> Result<Option<f64>> {
+    let mut observer = stagewright::core::solver::Silent;
+    let mut context =
+        stagewright::core::solver::Context::new(solving.limits, interrupt::watch(), &mut observer);
+    context.threads = solving.threads;
+    iteration::solve(problem, &mut context).map(|solution| solution.value).map_err(|error| failed(&error))
+}
+
+/// Changes of the cluster that a plan might gain from.
+fn changes(
+    graph: &GraphDocument,
+    cluster: &ClusterDocument,
+    plan: &JointPlanDocument,
+) -> Vec<(String, ClusterDocument)> {
+    let mut changes = Vec::new();
+    let mut add = |change: String, edit: &dyn Fn(&mut ClusterDocument)| {
+        let mut changed = cluster.clone();
+        edit(&mut changed);
+        changes.push((change, changed));
+    };
+    for (at, kind) in cluster.kinds.iter().enumerate().filter(|(_, kind)| !kind.host) {
+        let name = &kind.name;
+        let more = kind.server.map_or(1, |server: ServerDocument| server.devices);
+        add(format!("{more} more of {name}"), &|cluster| {
+            cluster.kinds[at].count = cluster.kinds[at].count.saturating_add(more);
+        });
+        add(format!("twice the devices of {name}"), &|cluster| {
+            cluster.kinds[at].count = cluster.kinds[at].count.saturating_mul(2);
+        });
+        if let Some(memory) = kind.memory_bytes {
+            add(format!("twice the memory of {name}"), &|cluster| {
+                set_memory(graph, &mut cluster.kinds[at], 2.0 * memory);
+            });
+        }
+        if kind.server.is_some() {
+            add(format!("the link within servers also between them, for {name}"), &|cluster| {
+                cluster.kinds[at].server = None;
+            });
+        }
+        let is_used = plan.stages.iter().any(|stage| stage.kind.as_ref() == Some(name));
+        if cluster.kinds.len() > 1 && is_used {
+            add(format!("no {name}"), &|cluster| {
+                cluster.kinds.remove(at);
+            });
+        }
+    }
+    changes
+}
+
+fn document<'p>(
+    plan: &'p JointPlanDocument,
+    value: f64,
+    parts: &[JointPartsDocument],
+    what_ifs: Vec<WhatIf>,
+) -> Document<'p> {
+    let stage = |(stage, parts): (&'p JointStageDocument, &JointPartsDocument)| Stage {
+        kind: stage.kind.as_deref(),
+        memory_share: limit(plan, stage).map(|bytes| stage.memory_bytes / bytes),
+        parts: *parts,
+    };
+    let microbatches = plan.execution.as_ref().map_or(0.0, |execution| f64::from(execution.microbatches));
+    let devices = pipeline_devices(plan);
+    let busy = |device: usize| -> f64 {
+        let stages = plan.stages.iter().skip(device).step_by(devices);
+        stages.map(|stage| microbatches * stage.seconds + stage.update_s.unwrap_or(0.0)).sum()
+    };
+    let slowest =
+        (0..devices.min(plan.stages.len())).max_by(|&a, &b| busy(a).total_cmp(&busy(b))).unwrap_or(0);
+    Document {
+        schema: SCHEMA,
+        value_s: value,
+        bubble_s: (value - busy(slowest)).max(0.0),
+        slowest,
+        stages: plan.stages.iter().zip(parts).map(stage).collect(),
+        what_ifs,
+    }
+}
+
+/// A name, and the seconds of a stage for it.
+type Part = (&'static str, fn(&JointPartsDocument) -> f64);
+
+fn text(document: &Document<'_>, plan: &JointPlanDocument, width: Option<u16>) -> String {
+    let value = document.value_s;
+    let share = |part: f64| format!("{} ({})", seconds(part), percent(part / value));
+    let microbatches = plan.execution.as_ref().map_or(0.0, |execution| f64::from(execution.microbatches));
+    let of_slowest = || (document.slowest..plan.stages.len()).step_by(pipeline_devices(plan));
+    let update: f64 = of_slowest().filter_map(|at| plan.stages[at].update_s).sum();
+    let stages: Vec<String> = of_slowest().map(|at| at.to_string()).collect();
+    let name = if stages.len() == 1 { "slowest stage" } else { "slowest stages" };
+    let mut lines = vec![("value", seconds(value)), (name, stages.join(", "))];
+    let parts: [Part; 6] = [
+        ("compute", |parts| parts.compute_s),
+        ("recomputation", |parts| parts.recompute_s),
+        ("tensor parallelism", |parts| parts.tensor_s),
+        ("experts", |parts| parts.expert_s),
+        ("ZeRO", |parts| parts.zero_s),
+        ("transfers", |parts| parts.transfer_s),
+    ];
+    for (name, part) in parts {
+        let part: f64 = of_slowest().map(|at| part(&document.stages[at].parts)).sum();
+        if part > 0.0 {
+            lines.push((name, share(microbatches * part)));
+        }
+    }
+    lines.push(("synchronisation, update", share(update)));
+    lines.push(("bubble", share(document.bubble_s)));
+    let mut text = facts(lines, width);
+    let columns = ["stage", "in use", "parameters", "gradients", "optimizer", "activations", "workspace"];
+    let mut grid = Grid::new(columns.map(|name| (name, Column::Figures)));
+    for (at, stage) in document.stages.iter().enumerate() {
+        let parts = &stage.parts;
+        grid.row([
+            at.to_string(),
+            stage.memory_share.map(percent).unwrap_or_default(),
+            bytes(parts.parameter_bytes),
+            bytes(parts.gradient_bytes),
+            bytes(parts.optimizer_bytes),
+            bytes(parts.activation_bytes),
+            bytes(parts.workspace_bytes),
+        ]);
+    }
+    text.push_str("\nmemory of a device\n");
+    text.push_str(&grid.text(width));
+    if !document.what_ifs.is_empty() {
+        text.push_str("\nwhat if\n");
+        let mut grid = Grid::new([
+            ("change", Column::Words),
+            ("value", Column::Figures),
+            ("faster by", Column::Figures),
+        ]);
+        for what_if in &document.what_ifs {
+            let faster = what_if.value_s.map(|changed| percent(value / changed - 1.0));
+            grid.row([
+                what_if.change.clone(),
+                what_if.value_s.map_or_else(|| "no plan".into(), seconds),
+                faster.unwrap_or_default(),
+            ]);
+        }
+        text.push_str(&grid.text(width));
+    }
+    text
+}

@@ -41,6 +41,7 @@
 //! - [`formats`], [`clusters`], [`workloads`]: models and clusters from files, names and hyperparameters.
 //! - [`mod@solve`], [`portfolio`], [`registry`], [`bounds`]: solving, the choice of a solver, the tables of solvers and
 //!   bounds, and the bounds on a problem.
+//! - [`tasks`]: questions of every kind behind one type, from documents to plans, bounds, checks and explanations.
 //! - [`diagnose`], [`explain`]: why there is no plan, and why a plan takes as long as it does.
 //! - [`robust`]: the plan of least value when costs are off.
 //! - [`files`], [`reading`], [`failure`]: files, a model and a cluster that are read together, and errors as users see them.
@@ -73,6 +74,7 @@ pub mod reading;
 pub mod registry;
 pub mod robust;
 pub mod solve;
+pub mod tasks;
 
 pub use stagewright_core as core;
 pub use stagewright_core::text;

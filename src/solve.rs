@@ -7,6 +7,7 @@ use std::time::Duration;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Limits, Observer, Silent, Solution, SolveError, Solver};
+use stagewright_core::uncertainty::Uncertainty;
 use thiserror::Error;
 
 use crate::bounds::Proving;
@@ -16,12 +17,13 @@ use crate::registry;
 /// Options of [`solve`]: by default the solver that `auto` chooses, one minute, 8 GiB, all cores and seed 0.
 #[derive(Clone)]
 pub struct Options {
-    limits: Limits,
-    seed: u64,
-    threads: usize,
+    pub(crate) limits: Limits,
+    pub(crate) seed: u64,
+    pub(crate) threads: usize,
     warm_start: Option<Placement>,
-    interrupt: Arc<AtomicBool>,
+    pub(crate) interrupt: Arc<AtomicBool>,
     solver: Option<Arc<dyn Solver>>,
+    pub(crate) robust: Option<Uncertainty>,
 }
 
 impl Default for Options {
@@ -33,6 +35,7 @@ impl Default for Options {
             warm_start: None,
             interrupt: Arc::default(),
             solver: None,
+            robust: None,
         }
     }
 }
@@ -92,6 +95,29 @@ impl Options {
     pub fn solver(mut self, solver: impl Solver + 'static) -> Self {
         self.solver = Some(Arc::new(solver));
         self
+    }
+
+    /// Costs that are off, in whose worst case the plan is to take the least time; only tasks use this.
+    #[must_use]
+    pub fn robust(mut self, uncertainty: Option<Uncertainty>) -> Self {
+        self.robust = uncertainty;
+        self
+    }
+
+    /// Maximum number of simulations of plans, for solvers that count them; `None` means unlimited.
+    #[must_use]
+    pub fn simulations(mut self, count: Option<u64>) -> Self {
+        self.limits.simulations = count;
+        self
+    }
+
+    /// The context of a solve that starts now.
+    pub(crate) fn context<'a>(&self, observer: &'a mut dyn Observer) -> Context<'a> {
+        let mut context = Context::new(self.limits, self.interrupt.clone(), observer);
+        context.seed = self.seed;
+        context.threads = self.threads;
+        context.warm_start.clone_from(&self.warm_start);
+        context
     }
 
     /// A solver of [`registry::SOLVERS`].
@@ -164,9 +190,5 @@ pub fn solve_observed(
         Some(solver) => solver.clone(),
         None => Arc::new(auto(problem.objective())?.solver),
     };
-    let mut context = Context::new(options.limits, options.interrupt.clone(), observer);
-    context.seed = options.seed;
-    context.threads = options.threads;
-    context.warm_start.clone_from(&options.warm_start);
-    Ok(Proving(&*chosen).solve(problem, &mut context)?)
+    Ok(Proving(&*chosen).solve(problem, &mut options.context(observer))?)
 }

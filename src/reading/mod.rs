@@ -25,7 +25,7 @@ use stagewright_formats::{Foreign, ImportOptions, Imported, import_file, import_
 use crate::failure::Result;
 use crate::files::{Input, LARGEST, Opened, too_large, unreadable};
 pub use measured::{measured, sources};
-pub use options::{import_options, suit};
+pub use options::{ModelOptions, Place, import_options, suit};
 
 /// Reads a model, with its label in errors; a large file only as far as its format needs.
 ///
@@ -48,6 +48,24 @@ pub fn import(opened: Opened, options: &ImportOptions) -> Result<(String, Import
         }
     };
     Ok((label, model?))
+}
+
+/// Reads a model and prepares it, with its label in errors and notes on what its options and prices mean.
+///
+/// # Errors
+/// If it is not a valid model, or a given option has no effect on its format (U012).
+pub fn model(opened: Opened, options: &ModelOptions, notes: &mut Vec<String>) -> Result<(String, Imported)> {
+    let ModelOptions { document, given, place } = options;
+    let (label, mut model) = import(opened, &import_options(document, |name| place(name))?)?;
+    let is_only_counted = suit(given.iter().map(String::as_str), model.format, |name| place(name))?;
+    if let (true, Some(batch)) = (is_only_counted, document.batch) {
+        let option = place("batch");
+        notes.push(format!(
+            "{option} {batch} does not change the costs of the file; it states how many samples they are for"
+        ));
+    }
+    finish(&label, &mut model, document, notes);
+    Ok((label, model))
 }
 
 /// Rejects the folder of a Hugging Face model; the error says how to export a graph.

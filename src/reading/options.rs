@@ -1,10 +1,34 @@
 //! What the options of a model mean to its importer, and which of them its format uses.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use stagewright_core::document::{GradientsDocument, ModelOptionsDocument, TimeUnitDocument};
 use stagewright_formats::nearest::instead;
 use stagewright_formats::{CostRules, FORMATS, Format, Fusion, Gradients, ImportOptions, Tied, TimeUnit};
 
 use crate::failure::{Failure, Result};
+
+/// The place of an option in errors and notes, by the option's name: `--memory-reserve` for `memory_reserve`.
+pub type Place = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
+/// How a model is read: options that are given, over those of a plan.
+#[derive(Clone)]
+pub struct ModelOptions {
+    /// The options, as a plan stores them.
+    pub document: ModelOptionsDocument,
+    /// Names of the options that are given; the others are a plan's.
+    pub given: BTreeSet<String>,
+    /// Place of an option.
+    pub place: Place,
+}
+
+impl ModelOptions {
+    /// The options to store in a plan; `None` if all are defaults.
+    pub fn kept(&self) -> Option<ModelOptionsDocument> {
+        (self.document != ModelOptionsDocument::default()).then(|| self.document.clone())
+    }
+}
 
 /// Options of every format, by their names in a plan's `model`.
 const OF_ANY: [&str; 5] = ["format", "tied_together", "whole_layers", "memory_reserve", "costs"];

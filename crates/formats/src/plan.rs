@@ -63,6 +63,26 @@ impl<'a> PlanFile<'a> {
         }
     }
 
+    /// Returns the plan without its model.
+    ///
+    /// # Errors
+    /// If the file is a split or an assignment, which needs the model (S006).
+    pub fn alone(self) -> Result<PlanDocument> {
+        match self {
+            PlanFile::Native(plan) => Ok(*plan),
+            PlanFile::Split { label, .. } => {
+                let help = "give the model in the reference format that the split was made for";
+                let message = "the split lists node ids, which need the model";
+                Err(InputError::new("S006", label, At::Whole, message, help))
+            }
+            PlanFile::Assignment { label, .. } => {
+                let help = "give the model that it is for";
+                let message = "a list of devices and operators, which needs the model";
+                Err(InputError::new("S006", label, At::Whole, message, help))
+            }
+        }
+    }
+
     /// Returns the plan for a model; devices with numbers are those of the cluster.
     ///
     /// # Errors
@@ -88,19 +108,7 @@ pub fn import_plan(label: &str, bytes: &[u8], model: &Imported) -> Result<PlanDo
 /// # Errors
 /// If the file is a split or an assignment, which needs the model (S006), or if a native plan is invalid.
 pub fn import_plan_alone(label: &str, bytes: &[u8]) -> Result<PlanDocument> {
-    match PlanFile::read(label, bytes)? {
-        PlanFile::Native(plan) => Ok(*plan),
-        PlanFile::Split { label, .. } => {
-            let help = "give the model in the reference format that the split was made for";
-            let message = "the split lists node ids, which need the model";
-            Err(InputError::new("S006", label, At::Whole, message, help))
-        }
-        PlanFile::Assignment { label, .. } => {
-            let help = "give the model that it is for";
-            let message = "a list of devices and operators, which needs the model";
-            Err(InputError::new("S006", label, At::Whole, message, help))
-        }
-    }
+    PlanFile::read(label, bytes)?.alone()
 }
 
 /// A device of a plan that nobody has evaluated, without operators.

@@ -6,14 +6,16 @@ use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{CLUSTER_SCHEMA, ClusterDocument};
 use stagewright::core::graph::Graph;
 use stagewright::formats::{
-    Notation, PlanFile, detect, import_cluster, write_cluster, write_graph, write_plan, write_reference,
+    Notation, detect, import_cluster, write_cluster, write_graph, write_plan, write_reference,
 };
+
+use stagewright::tasks::{Kind, PlanFile};
 
 use super::args::ConvertArguments;
 use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Input, Opened, at_most_one_standard, is_standard, open, read};
-use super::model_options::{Kept, ModelOptions};
+use super::model_options::{Kept, model_options};
 use super::{output, resolve};
 
 pub(crate) fn run(arguments: &ConvertArguments) -> Result<Exit> {
@@ -36,10 +38,9 @@ pub(crate) fn run(arguments: &ConvertArguments) -> Result<Exit> {
 fn text(arguments: &ConvertArguments) -> Result<String> {
     if let Some(model) = &arguments.plan_of {
         let input = read(&arguments.input)?;
-        let plan = PlanFile::read(&input.label, &input.bytes)?;
-        let (_, model) =
-            resolve::model(model, &arguments.import, Kept::from_plan(&input.label, plan.native()))?;
-        return Ok(write_plan(&plan.for_model(&model, None)?));
+        let plan = PlanFile::read(Kind::Placement, &input.label, &input.bytes)?;
+        let (_, model) = resolve::model(model, &arguments.import, Kept::of(&plan))?;
+        return Ok(write_plan(&resolve::placed(plan, &model, None)?));
     }
     let any = arguments.import.format.is_none();
     if any && let Some((label, cluster)) = resolve::built_in_cluster(&arguments.input)? {
@@ -83,7 +84,7 @@ fn cluster_text(label: &str, cluster: ClusterDocument, arguments: &ConvertArgume
 
 /// A model in the requested notation.
 pub(super) fn model_text(opened: Opened, arguments: &ConvertArguments) -> Result<String> {
-    let (label, model) = resolve::opened_model(opened, &ModelOptions::new(&arguments.import, None, None)?)?;
+    let (label, model) = resolve::opened_model(opened, &model_options(&arguments.import, None)?)?;
     let mut model = model.graph;
     if let Some(path) = &arguments.cluster {
         model.cluster = Some(resolve::cluster_file(path)?.1);

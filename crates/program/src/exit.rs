@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use stagewright::core::solver::{Solution, Status};
-
 /// Outcome of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -21,19 +19,6 @@ pub(crate) enum Exit {
     Partial,
     /// A limit or an interrupt ended the work with no result.
     NoPlan,
-}
-
-impl Exit {
-    /// The outcome of a solve; `gap` is the requested gap, if any.
-    pub(crate) fn from_solution(solution: &Solution, gap: Option<f64>) -> Exit {
-        match (solution.status, solution.gap(), gap) {
-            (Status::Infeasible, _, _) => Exit::Infeasible,
-            (Status::Optimal, _, _) => Exit::Done,
-            (_, None, _) => Exit::NoPlan,
-            (_, Some(reached), Some(wanted)) if reached > wanted => Exit::GapNotReached,
-            (_, Some(_), _) => Exit::Done,
-        }
-    }
 }
 
 impl From<Exit> for ExitCode {

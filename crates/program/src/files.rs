@@ -1,14 +1,13 @@
 //! Reading of inputs and writing of results.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
+use std::fs;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use flate2::read::MultiGzDecoder;
-use stagewright::files::{GZIP, HELD, drain, large, replace, unpacked, whole};
 pub(crate) use stagewright::files::{Input, Opened};
+use stagewright::files::{drain, large, replace, unpacked, whole};
 
 use super::error::{CliError, Result};
 use super::{instances, output};
@@ -117,61 +116,9 @@ pub(crate) fn open(path: &Path) -> Result<Opened> {
     }
 }
 
-/// What was read from inputs that can be read only once, and not asked for yet.
-static READ_AHEAD: Mutex<Vec<(PathBuf, Result<Vec<u8>>)>> = Mutex::new(Vec::new());
-
-/// The first bytes of an input, unpacked; empty if it cannot be read. The input can still be read afterwards.
-pub(crate) fn head(path: &Path, count: usize) -> Vec<u8> {
-    let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
-    let mut packed = Vec::new();
-    if is_file && !is_standard(path) {
-        // Packed bytes of which the first ones are unpacked.
-        let _unreadable = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut packed));
-    } else if !path.is_dir() {
-        let read = bytes(path);
-        if let Ok(bytes) = &read {
-            packed = bytes[..bytes.len().min(4096)].to_vec();
-        }
-        READ_AHEAD.lock().unwrap_or_else(PoisonError::into_inner).push((path.to_owned(), read));
-    }
-    if !packed.starts_with(&GZIP) {
-        packed.truncate(count);
-        return packed;
-    }
-    let mut head = vec![0; count];
-    let mut unpacking = MultiGzDecoder::new(&packed[..]);
-    let mut filled = 0;
-    while let Ok(more @ 1..) = unpacking.read(&mut head[filled..]) {
-        filled += more;
-    }
-    head.truncate(filled);
-    head
-}
-
-/// An input as a whole, unpacked, which can still be read afterwards; nothing of a file that is large.
-pub(crate) fn peek(path: &Path) -> Result<Option<Input>> {
-    let is_repeatable = |metadata: &fs::Metadata| metadata.is_file() && !is_standard(path);
-    match fs::metadata(path) {
-        Ok(metadata) if is_repeatable(&metadata) && metadata.len() > HELD => return Ok(None),
-        Ok(metadata) if is_repeatable(&metadata) => {}
-        _ => {
-            let found = bytes(path)?;
-            let mut ahead = READ_AHEAD.lock().unwrap_or_else(PoisonError::into_inner);
-            // One to read now, and one for later.
-            ahead.extend([(path.to_owned(), Ok(found.clone())), (path.to_owned(), Ok(found))]);
-        }
-    }
-    read(path).map(Some)
-}
-
 /// The content of a file or of standard input.
 fn bytes(path: &Path) -> Result<Vec<u8>> {
     kept(path)?;
-    let mut ahead = READ_AHEAD.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(at) = ahead.iter().position(|(read, _)| read == path) {
-        return ahead.swap_remove(at).1;
-    }
-    drop(ahead);
     if let Some(name) = instances::name(path) {
         return instances::document(name);
     }
@@ -209,6 +156,22 @@ pub(crate) fn write_with(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::R
         return output::judged(fill(&mut out).and_then(|()| out.flush()));
     }
     replace(path, fill)
+}
+
+/// Writes a file like [`write_with`], where `fill` may fail before it writes.
+pub(crate) fn write_fallibly(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> Result<io::Result<()>>,
+) -> Result<()> {
+    let mut refused = None;
+    let written = write_with(path, |file| match fill(file) {
+        Ok(written) => written,
+        Err(error) => {
+            refused = Some(error);
+            Err(io::Error::other("nothing to write"))
+        }
+    });
+    refused.map_or(written, Err)
 }
 
 /// Creates a folder and its parents, if they do not exist.

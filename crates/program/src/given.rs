@@ -10,16 +10,16 @@ use stagewright::core::document::{
     PlanStatus,
 };
 use stagewright::core::objective::Objective;
-use stagewright::formats::PlanFile;
 use stagewright::nearest::instead;
 use stagewright::report::comparison::Contender;
+use stagewright::tasks::placement::Documents;
+use stagewright::tasks::{Kind, PlanFile};
 use stagewright_verify::{CheckError, check};
 
 use crate::error::{CliError, Result};
 use crate::files::{Input, read};
 use crate::model_options::Kept;
-use crate::output;
-use crate::resolve::Documents;
+use crate::{output, resolve};
 
 /// Placeholder for the name of a model in the path of a plan.
 const MODEL: &str = "{}";
@@ -204,8 +204,7 @@ impl Plan {
 
     fn open(&self, path: &Path) -> Result<PlanOfModel<'_>> {
         let input = read(path)?;
-        let options =
-            PlanFile::read(&input.label, &input.bytes)?.native().and_then(|plan| plan.model.clone());
+        let options = PlanFile::read(Kind::Placement, &input.label, &input.bytes)?.options().cloned();
         Ok(PlanOfModel { plan: self, input, options })
     }
 
@@ -224,7 +223,8 @@ impl Plan {
 impl PlanOfModel<'_> {
     fn valued(&self, documents: &Documents, objective: &Objective) -> Result<Contender> {
         let Input { label, bytes } = &self.input;
-        let plan = PlanFile::read(label, bytes)?.for_model(&documents.model, Some(&documents.cluster))?;
+        let file = PlanFile::read(Kind::Placement, label, bytes)?;
+        let plan = resolve::placed(file, &documents.model, Some(&documents.cluster))?;
         let (graph, cluster) = (&documents.model.graph, &documents.cluster);
         let judged = judge(plan, graph, cluster, documents.pins.as_ref(), objective);
         let (plan, breaks) = judged.map_err(|error| {

@@ -6,12 +6,12 @@ use stagewright::core::objective::Throughput;
 use stagewright::core::tolerance;
 use stagewright::placement::placement;
 use stagewright::report::schedule::IterationReport;
+use stagewright::tasks::placement::Documents;
 
 use super::args::SimulateArguments;
 use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::output;
-use super::resolve::{self, Documents};
 
 /// Simulates the stages of a plan under a schedule, with their loads under the plan's own rules.
 pub(crate) fn run(
@@ -35,7 +35,7 @@ pub(crate) fn run(
         max_replicas: plan.objective.max_replicas.unwrap_or(1),
         ..Throughput::default()
     };
-    let problem = resolve::problem(documents, objective.into())?;
+    let problem = documents.problem(objective.into())?;
     let placement = placement(&problem, plan).map_err(|error| CliError::placement(label, &error))?;
     // Memory is reported below, from the report, which takes the chunks into account.
     let is_memory = |violation: &Violation| matches!(violation, Violation::Memory { .. });

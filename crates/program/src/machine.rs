@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use stagewright::formats::onnx::Whole;
 use stagewright::formats::{Format, ImportOptions, Imported};
+use stagewright::reading::{ModelOptions, import_options};
 use stagewright::runtime::pipeline::Host;
 use stagewright::runtime::weights::{Missing, each_location, gather};
 use stagewright::runtime::{RunError, library, worker};
@@ -15,7 +16,6 @@ use super::args::HostArguments;
 use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Opened};
-use super::model_options::ModelOptions;
 use super::{interrupt, quantity, resolve};
 
 /// Argument that makes this program a process of another.
@@ -111,7 +111,7 @@ pub(crate) fn model(path: &Path, options: &ModelOptions) -> Result<Model> {
     stagewright::reading::refuse_folder(path)?;
     let input = files::read(path)?;
     let (label, bytes) = (&input.label, &input.bytes);
-    let reading = options.reading()?;
+    let reading = import_options(&options.document, |name| (options.place)(name))?;
     let format = match reading.format {
         Some(format) => format,
         None => stagewright::formats::detect(label, bytes)?,

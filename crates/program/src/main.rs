@@ -23,7 +23,6 @@ mod given;
 mod instances;
 mod interrupt;
 mod iteration;
-mod joint;
 mod machine;
 mod man;
 mod measured;
@@ -38,7 +37,6 @@ mod recorder;
 mod resolve;
 mod run;
 mod simulate;
-mod strategies;
 mod style;
 mod workload;
 

@@ -10,25 +10,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use stagewright::core::document::{ModelOptionsDocument, PlanDocument};
-use stagewright::formats::{CostRules, Format, ImportOptions};
-use stagewright::reading::{import_options, suit};
+use stagewright::core::document::ModelOptionsDocument;
+use stagewright::formats::CostRules;
+use stagewright::reading::ModelOptions;
+use stagewright::tasks::PlanFile;
 
-use super::args::ImportArguments;
+use super::args::{AroundArguments, ImportArguments};
 use super::error::{CliError, Result};
 use super::{output, quantity};
-
-/// The options for reading a model.
-#[derive(Debug, Clone)]
-pub(crate) struct ModelOptions {
-    document: ModelOptionsDocument,
-    /// Fields given on the command line; the others are from the plan.
-    typed: BTreeSet<String>,
-    /// Name of the plan in errors.
-    plan: String,
-}
 
 /// The options stored in a plan, with the plan's name in errors.
 #[derive(Debug, Clone, Copy)]
@@ -38,9 +30,9 @@ pub(crate) struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    /// The options of a plan, if it has any.
-    pub(crate) fn from_plan(label: &'a str, plan: Option<&'a PlanDocument>) -> Option<Kept<'a>> {
-        plan.and_then(|plan| plan.model.as_ref()).map(|options| Kept { label, options })
+    /// The options that a file of a plan keeps, if any.
+    pub(crate) fn of(plan: &'a PlanFile<'_>) -> Option<Kept<'a>> {
+        plan.options().map(|options| Kept { label: plan.label(), options })
     }
 }
 
@@ -102,88 +94,41 @@ fn bytes(text: &str) -> Result<u64> {
     Ok(size.unwrap_or(0))
 }
 
-impl ModelOptions {
-    /// Merges the options of the command line over those of a plan. A note reports each difference.
-    pub(crate) fn new(
-        arguments: &ImportArguments,
-        reserve: Option<&str>,
-        kept: Option<Kept<'_>>,
-    ) -> Result<ModelOptions> {
-        ModelOptions::with_costs(arguments, reserve, &[], kept)
-    }
+/// Merges the options of the command line over those of a plan. A note reports each difference.
+pub(crate) fn model_options(arguments: &ImportArguments, kept: Option<Kept<'_>>) -> Result<ModelOptions> {
+    merged(&typed(arguments, None, &[])?, kept)
+}
 
-    /// Merges the options of the command line, with files of measurements, over those of a plan. A note reports each
-    /// difference.
-    pub(crate) fn with_costs(
-        arguments: &ImportArguments,
-        reserve: Option<&str>,
-        costs: &[PathBuf],
-        kept: Option<Kept<'_>>,
-    ) -> Result<ModelOptions> {
-        let typed = fields(&typed(arguments, reserve, costs)?);
-        let names: BTreeSet<String> = typed.keys().cloned().collect();
-        let mut all = kept.map(|kept| fields(kept.options)).unwrap_or_default();
-        let plan = kept.map(|kept| kept.label.to_owned()).unwrap_or_default();
-        for (name, value) in typed {
-            let said = all.insert(name.clone(), value.clone());
-            if let Some(said) = said.filter(|said| *said != value) {
-                let option = option(&name);
-                output::note(&format!("note: {option} is {value}; {plan} was made with {said}"));
-            }
-        }
-        let document = serde_json::from_value(Value::Object(all)).map_err(|error| {
-            CliError::new("X001", format!("cannot merge the options of the plan: {error}"))
-        })?;
-        let options = ModelOptions { document, typed: names, plan };
-        if options.document.batch == Some(0) {
-            let error = CliError::new("U001", "the batch must be at least 1").at(options.place("batch"));
-            return Err(error.help("give at least 1"));
-        }
-        Ok(options)
-    }
+/// Merges the options of the command line, with the memory reserve and files of measurements, over those of a plan.
+pub(crate) fn model_options_around(around: &AroundArguments, kept: Option<Kept<'_>>) -> Result<ModelOptions> {
+    merged(&typed(&around.import, around.memory_reserve.as_deref(), &around.costs)?, kept)
+}
 
-    /// Source of a field: an option, or a path in the plan.
-    fn place(&self, name: &str) -> String {
-        match self.typed.contains(name) {
-            true => option(name),
-            false => format!("{}: model.{name}", self.plan),
+fn merged(typed: &ModelOptionsDocument, kept: Option<Kept<'_>>) -> Result<ModelOptions> {
+    let typed = fields(typed);
+    let given: BTreeSet<String> = typed.keys().cloned().collect();
+    let mut all = kept.map(|kept| fields(kept.options)).unwrap_or_default();
+    let plan = kept.map(|kept| kept.label.to_owned()).unwrap_or_default();
+    for (name, value) in typed {
+        let said = all.insert(name.clone(), value.clone());
+        if let Some(said) = said.filter(|said| *said != value) {
+            let option = option(&name);
+            output::note(&format!("note: {option} is {value}; {plan} was made with {said}"));
         }
     }
-
-    /// Files of measurements.
-    pub(crate) fn costs(&self) -> Vec<PathBuf> {
-        self.document.costs.iter().map(PathBuf::from).collect()
+    let document: ModelOptionsDocument = serde_json::from_value(Value::Object(all))
+        .map_err(|error| CliError::new("X001", format!("cannot merge the options of the plan: {error}")))?;
+    // Source of a field: an option, or a path in the plan.
+    let names = given.clone();
+    let place = move |name: &str| match names.contains(name) {
+        true => option(name),
+        false => format!("{plan}: model.{name}"),
+    };
+    if document.batch == Some(0) {
+        let error = CliError::new("U001", "the batch must be at least 1").at(place("batch"));
+        return Err(error.help("give at least 1"));
     }
-
-    /// The options to store in a plan; `None` if all are defaults.
-    pub(crate) fn kept(&self) -> Option<ModelOptionsDocument> {
-        (self.document != ModelOptionsDocument::default()).then(|| self.document.clone())
-    }
-
-    /// The options as a plan stores them.
-    pub(crate) fn document(&self) -> &ModelOptionsDocument {
-        &self.document
-    }
-
-    /// The options for importers.
-    pub(crate) fn reading(&self) -> Result<ImportOptions> {
-        import_options(&self.document, |name| self.place(name))
-    }
-
-    /// Rejects options of the command line that the format does not use. A note reports a batch that does not change
-    /// the costs.
-    ///
-    /// # Errors
-    /// If an option has no effect on models of this format (U012).
-    pub(crate) fn suit(&self, format: Format) -> Result<()> {
-        let only_counted = suit(self.typed.iter().map(String::as_str), format, option)?;
-        if let (true, Some(batch)) = (only_counted, self.document.batch) {
-            output::note(&format!(
-                "note: --batch {batch} does not change the costs of the file; it states how many samples they are for"
-            ));
-        }
-        Ok(())
-    }
+    Ok(ModelOptions { document, given, place: Arc::new(place) })
 }
 
 /// The fields that are given, by name.
@@ -238,18 +183,22 @@ mod tests {
         };
         let kept = Some(Kept { label: "plan.json", options: &kept });
         let arguments = ImportArguments { batch: Some(16), ..nothing() };
-        let options = ModelOptions::new(&arguments, None, kept).expect("options");
-        assert_eq!(options.reading().expect("a reading").batch, Some(16));
-        assert!(options.document().whole_layers);
+        let options = model_options(&arguments, kept).expect("options");
+        assert_eq!(options.document.batch, Some(16));
+        assert!(options.document.whole_layers);
         assert_eq!(options.kept().and_then(|kept| kept.memory_reserve), Some(5));
-        assert_eq!([options.place("batch"), options.place("format")], ["--batch", "plan.json: model.format"]);
+        let place = |name| (options.place)(name);
+        assert_eq!([place("batch"), place("format")], ["--batch", "plan.json: model.format"]);
     }
 
     #[test]
     fn nothing_said_is_nothing_kept() {
-        assert_eq!(ModelOptions::new(&nothing(), None, None).expect("options").kept(), None);
-        let said = ModelOptions::new(&nothing(), Some("none"), None).expect("options");
-        assert_eq!(said.kept().and_then(|kept| kept.memory_reserve), Some(0));
+        assert_eq!(model_options(&nothing(), None).expect("options").kept(), None);
+        let said = typed(&nothing(), Some("none"), &[]).expect("options");
+        assert_eq!(
+            merged(&said, None).expect("options").kept().and_then(|kept| kept.memory_reserve),
+            Some(0)
+        );
     }
 
     /// Every field is omitted by default, which distinguishes options that were not given.

@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
 
+use stagewright::tasks::Shown;
 use stagewright::text::{visible, visible_lines};
 
 use super::error::{CliError, Result};
@@ -34,6 +35,11 @@ pub(crate) fn judged(written: io::Result<()>) -> Result<()> {
             .at("standard output")
             .help("free disk space, or redirect the output")),
     }
+}
+
+/// Writes a result of a task to standard output, as JSON or for display.
+pub(crate) fn shown(shown: &Shown, is_json: bool) -> Result<()> {
+    if is_json { data(shown.json()) } else { result(&shown.text(width())) }
 }
 
 /// Writes a line to standard error.

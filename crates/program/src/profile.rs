@@ -20,7 +20,7 @@ use super::error::Result;
 use super::exit::Exit;
 use super::files::{self, Outputs, is_standard};
 use super::machine;
-use super::model_options::ModelOptions;
+use super::model_options::model_options;
 use super::output;
 
 /// Rate and bandwidth by which the seconds of a fused kernel are divided among the operators that it replaces.
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<Exit> {
     let outputs =
         files::outputs(&[("--out", arguments.out.as_deref()), ("--machine", arguments.machine.as_deref())])?;
     let host = machine::host(&arguments.host)?;
-    let options = ModelOptions::new(&arguments.import, None, None)?;
+    let options = model_options(&arguments.import, None)?;
     let mut model = machine::model(&arguments.model, &options)?;
     let folder = machine::folder()?;
     machine::move_weights(&mut model, &arguments.model, &arguments.host, folder.path())?;

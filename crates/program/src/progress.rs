@@ -7,7 +7,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use stagewright::core::solver::{Event, Observer};
 use stagewright::core::tolerance;
-use stagewright::report::units::{percent, seconds};
+use stagewright::report::units::percent;
+use stagewright::tasks::Kind;
 use stagewright::text::visible;
 
 use super::output::note;
@@ -19,17 +20,12 @@ pub(crate) struct Progress {
     phase: String,
     value: Option<f64>,
     bound: Option<f64>,
-    /// Formats a value or bound.
-    format: fn(f64) -> String,
+    kind: Kind,
 }
 
 impl Progress {
-    pub(crate) fn new(verbose: bool) -> Self {
-        Progress::with_format(verbose, seconds)
-    }
-
-    /// An observer of values that are not seconds, which `format` displays.
-    pub(crate) fn with_format(verbose: bool, format: fn(f64) -> String) -> Self {
+    /// An observer of values of a kind.
+    pub(crate) fn new(verbose: bool, kind: Kind) -> Self {
         let bar = (!verbose && io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new_spinner();
             // Without colours, so that NO_COLOR is respected.
@@ -39,7 +35,7 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
         });
-        Progress { bar, verbose, phase: String::new(), value: None, bound: None, format }
+        Progress { bar, verbose, phase: String::new(), value: None, bound: None, kind }
     }
 
     /// Removes the bar.
@@ -52,8 +48,8 @@ impl Progress {
     fn show(&self, progress: &str) {
         let Some(bar) = &self.bar else { return };
         let mut parts = vec![self.phase.clone()];
-        parts.extend(self.value.map(|value| format!("value {}", (self.format)(value))));
-        parts.extend(self.bound.map(|bound| format!("bound {}", (self.format)(bound))));
+        parts.extend(self.value.map(|value| format!("value {}", self.kind.amount(value))));
+        parts.extend(self.bound.map(|bound| format!("bound {}", self.kind.amount(bound))));
         if let (Some(value), Some(bound)) = (self.value, self.bound) {
             parts.push(format!("gap {}", percent(tolerance::gap(value, bound))));
         }
@@ -83,13 +79,13 @@ impl Observer for Progress {
             Event::Incumbent { value } if self.value.is_none_or(|best| *value < best) => {
                 self.value = Some(*value);
                 if self.verbose {
-                    note(&format!("plan: {}", (self.format)(*value)));
+                    note(&format!("plan: {}", self.kind.amount(*value)));
                 }
             }
             Event::Bound { value, source } if self.bound.is_none_or(|best| *value > best) => {
                 self.bound = Some(*value);
                 if self.verbose {
-                    note(&format!("bound: {} ({source})", (self.format)(*value)));
+                    note(&format!("bound: {} ({source})", self.kind.amount(*value)));
                 }
             }
             Event::Progress { done, total: Some(total) } => progress = format!("{done} of {total}"),

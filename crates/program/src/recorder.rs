@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use stagewright::core::solver::{Event, Observer};
 use stagewright::report::convergence::Convergence;
+use stagewright::tasks::Kind;
 
 use super::progress::Progress;
 
@@ -21,10 +22,10 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Creates a recorder; `counts` says whether the solver counts its simulations.
-    pub(crate) fn new(verbose: bool, counts: bool) -> Self {
+    /// Creates a recorder of values of a kind; `counts` says whether the solver counts its simulations.
+    pub(crate) fn new(verbose: bool, kind: Kind, counts: bool) -> Self {
         Recorder {
-            progress: Progress::new(verbose),
+            progress: Progress::new(verbose, kind),
             started: Instant::now(),
             convergence: Convergence::default(),
             counts,

@@ -1,59 +1,29 @@
 //! Interpretation of arguments: files to documents, options to an objective and limits.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
-use stagewright::clusters;
-use stagewright::core::cluster::Cluster;
-use stagewright::core::document::{
-    BatchDocument, ClusterDocument, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, PinsDocument,
-    PlanDocument,
-};
-use stagewright::core::graph::Graph;
+use stagewright::core::document::{ClusterDocument, PlanDocument};
 use stagewright::core::objective::Objective;
-use stagewright::core::problem::{Problem, ProblemError};
-use stagewright::core::solver::{Limits, Solver};
+use stagewright::core::solver::Limits;
 use stagewright::core::uncertainty::Uncertainty;
-use stagewright::costs::Coverage;
-use stagewright::formats::{Imported, PlanFile, import_cluster, import_pins};
-use stagewright::nearest::{instead, nearest_three};
-use stagewright::{portfolio, reading, registry};
+use stagewright::formats::{Imported, import_cluster, import_pins};
+use stagewright::reading::{self, ModelOptions, Place};
+use stagewright::tasks::placement::{Chosen, Documents};
+use stagewright::tasks::{self, Document, Kind, PlanFile, Request, SolverChoice, Task};
+use stagewright::{Options, clusters};
 
 use super::args::{
-    AroundArguments, Criterion, ImportArguments, ModelArguments, ObjectiveArguments, PlanArguments,
+    AroundArguments, ImportArguments, ModelArguments, ObjectiveArguments, ParallelArguments, PlanArguments,
     SolveArguments,
 };
 use super::error::{CliError, Result};
 use super::external::{self, External};
 use super::files::{Input, Opened, at_most_one_standard, is_standard, kept, open, read};
-use super::model_options::{Kept, ModelOptions, option};
-use super::{measured, output, quantity};
-
-/// The documents of a problem, with their labels in errors.
-pub(crate) struct Documents {
-    /// The model's label.
-    pub(crate) label: String,
-    /// The model as imported.
-    pub(crate) model: Imported,
-    /// The cluster's label: the model's if the model carries the cluster.
-    pub(crate) cluster_label: String,
-    /// The cluster.
-    pub(crate) cluster: ClusterDocument,
-    /// The pins, if a file was given.
-    pub(crate) pins: Option<PinsDocument>,
-    /// The import options to store in a plan.
-    pub(crate) options: Option<ModelOptionsDocument>,
-    /// Where the seconds of the operators come from.
-    pub(crate) coverage: Coverage,
-}
-
-impl Documents {
-    /// The samples and tokens in a batch of the model, if known.
-    pub(crate) fn batch(&self) -> Option<BatchDocument> {
-        reading::batch(&self.model.graph, self.options.as_ref())
-    }
-}
+use super::model_options::{Kept, model_options, model_options_around, option};
+use super::{interrupt, measured, output, quantity};
 
 /// Settings of a solve.
 pub(crate) struct Solving {
@@ -67,28 +37,146 @@ pub(crate) struct Solving {
     pub(crate) threads: usize,
 }
 
-/// A solver with its label.
-pub(crate) struct Chosen {
-    /// The solver.
-    pub(crate) solver: Arc<dyn Solver>,
-    /// Name of the solver, with the rule of `auto` that chose it.
-    pub(crate) label: String,
+impl Solving {
+    /// The settings as options of the library, ended by the interrupt of the program.
+    pub(crate) fn options(&self) -> Options {
+        let Limits { time, memory, gap, simulations } = self.limits;
+        Options::default()
+            .time_limit(time)
+            .memory_limit(memory)
+            .gap(gap)
+            .simulations(simulations)
+            .seed(self.seed)
+            .threads(self.threads)
+            .interrupt(interrupt::watch())
+    }
 }
 
-/// Reads the files of a problem.
+/// Place of an option in errors and notes.
+pub(crate) fn place() -> Place {
+    Arc::new(option)
+}
+
+/// What a command asks, besides the model and its surroundings.
+#[derive(Default)]
+pub(crate) struct Question<'a> {
+    pub(crate) objective: Option<&'a ObjectiveArguments>,
+    pub(crate) parallel: Option<&'a ParallelArguments>,
+    pub(crate) solver: Option<SolverChoice>,
+    pub(crate) start: Option<&'a Path>,
+    /// Other options that are given, as in `tasks::OPTIONS`.
+    pub(crate) given: Vec<(&'static str, bool)>,
+}
+
+/// The request of a command for a model that is open, with the options of a plan as defaults.
+pub(crate) fn request(
+    model: Opened,
+    around: &AroundArguments,
+    question: Question<'_>,
+    kept: Option<Kept<'_>>,
+) -> Result<Request> {
+    let options = model_options_around(around, kept)?;
+    let objective = question.objective.map(ObjectiveArguments::options).unwrap_or_default();
+    let parallel = question.parallel.and_then(ParallelArguments::options);
+    let mut given: BTreeSet<&'static str> = around.given().into_iter().collect();
+    given.extend(question.objective.into_iter().flat_map(ObjectiveArguments::given));
+    given.extend(question.parallel.into_iter().flat_map(ParallelArguments::given));
+    given.extend(question.start.map(|_| "start"));
+    given.extend(question.given.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name));
+    let pins = match &around.pins {
+        Some(path) => {
+            let Input { label, bytes } = read(path)?;
+            Some(import_pins(&label, &bytes)?)
+        }
+        None => None,
+    };
+    Ok(Request {
+        model,
+        cluster: around.cluster.as_deref().map(cluster_file).transpose()?,
+        pins,
+        costs: measured::documents(&options.document.costs)?,
+        options,
+        objective,
+        parallel,
+        start: question.start.map(read).transpose()?,
+        solver: question.solver.unwrap_or(SolverChoice::None),
+        given,
+        place: place(),
+    })
+}
+
+/// Opens a model. A folder is refused with how to export a graph.
+fn opened(path: &Path) -> Result<Opened> {
+    reading::refuse_folder(path)?;
+    open(path)
+}
+
+/// Reads what a command asks about a model.
+pub(crate) fn task(arguments: &ModelArguments, question: Question<'_>) -> Result<Box<dyn Task>> {
+    let ModelArguments { model, around } = arguments;
+    let (cluster, pins) = (around.cluster.as_deref(), around.pins.as_deref());
+    at_most_one_standard(&[Some(model), cluster, pins, question.start])?;
+    let mut opened = opened(model)?;
+    let is_parallel = question.parallel.is_some_and(|parallel| parallel.parallel.is_some());
+    let kind = tasks::kind(&mut opened, None, is_parallel);
+    let (task, notes) = tasks::read(kind, request(opened, around, question, None)?, None)?;
+    notes.iter().for_each(|note| output::note(note));
+    Ok(task)
+}
+
+/// Reads a plan and what it is a plan of, with the label of the plan. The plan's options are the defaults.
+pub(crate) fn planned_task(
+    arguments: &ModelArguments,
+    plan: &Path,
+    question: Question<'_>,
+) -> Result<(Box<dyn Task>, Document, String)> {
+    let ModelArguments { model, around } = arguments;
+    at_most_one_standard(&[Some(model), around.cluster.as_deref(), around.pins.as_deref(), Some(plan)])?;
+    planned_input(arguments, &read(plan)?, question)
+}
+
+/// Reads what a plan in memory is a plan of, with the plan and its label.
+pub(crate) fn planned_input(
+    ModelArguments { model, around }: &ModelArguments,
+    Input { label, bytes }: &Input,
+    question: Question<'_>,
+) -> Result<(Box<dyn Task>, Document, String)> {
+    let mut opened = opened(model)?;
+    let kind = tasks::kind(&mut opened, Some(bytes), false);
+    let file = PlanFile::read(kind, label, bytes)?;
+    let request = request(opened, around, question, Kept::of(&file))?;
+    let (task, notes) = tasks::read(kind, request, Some(&file))?;
+    notes.iter().for_each(|note| output::note(note));
+    let document = task.plan(file)?;
+    Ok((task, document, label.clone()))
+}
+
+/// Reads the files of a placement problem.
 pub(crate) fn documents(arguments: &ModelArguments) -> Result<Documents> {
     documents_of(&arguments.model, &arguments.around, None)
 }
 
-/// Reads the files of a problem and a plan for it. The plan's options are the defaults.
+/// Reads the files of a placement problem and a plan for it. The plan's options are the defaults.
 pub(crate) fn planned(arguments: &ModelArguments, plan: &Path) -> Result<(Documents, PlanDocument, String)> {
     let ModelArguments { model, around } = arguments;
     at_most_one_standard(&[Some(model), around.cluster.as_deref(), around.pins.as_deref(), Some(plan)])?;
     let Input { label, bytes } = read(plan)?;
-    let plan = PlanFile::read(&label, &bytes)?;
-    let documents = documents_of(model, around, Kept::from_plan(&label, plan.native()))?;
-    let plan = plan.for_model(&documents.model, Some(&documents.cluster))?;
+    let file = PlanFile::read(Kind::Placement, &label, &bytes)?;
+    let documents = documents_of(model, around, Kept::of(&file))?;
+    let plan = placed(file, &documents.model, Some(&documents.cluster))?;
     Ok((documents, plan, label))
+}
+
+/// The placement of a file for a model.
+pub(crate) fn placed(
+    file: PlanFile<'_>,
+    model: &Imported,
+    cluster: Option<&ClusterDocument>,
+) -> Result<PlanDocument> {
+    match file {
+        PlanFile::Placement { file, .. } => Ok(file.for_model(model, cluster)?),
+        PlanFile::Whole(label, _) => Err(CliError::new("X001", "the plan is no placement").at(label)),
+    }
 }
 
 /// Reads the files of the problem of one model, with the options of a plan as defaults.
@@ -97,39 +185,10 @@ pub(crate) fn documents_of(
     around: &AroundArguments,
     kept: Option<Kept<'_>>,
 ) -> Result<Documents> {
-    let (cluster, pins) = (around.cluster.as_deref(), around.pins.as_deref());
-    at_most_one_standard(&[Some(path), cluster, pins])?;
-    let options =
-        ModelOptions::with_costs(&around.import, around.memory_reserve.as_deref(), &around.costs, kept)?;
-    reading::refuse_folder(path)?;
-    let (label, mut model) = opened_model(open(path)?, &options)?;
-    let (cluster_label, mut cluster) = match cluster {
-        Some(path) => cluster_file(path)?,
-        None => match model.graph.cluster.take() {
-            Some(cluster) => {
-                model.graph.cluster = Some(cluster.clone());
-                (label.clone(), cluster)
-            }
-            None => {
-                return Err(CliError::new("U002", "no cluster given, and the model contains none")
-                    .at(label)
-                    .help("give one with --cluster: a file, or a name such as dgx-a100 or 8xa100"));
-            }
-        },
-    };
-    let costs = measured::documents(&options.costs())?;
-    let mut notes = Vec::new();
-    let coverage =
-        reading::join(&label, &mut model, &mut cluster, options.document(), costs, &mut notes, option)?;
+    at_most_one_standard(&[Some(path), around.cluster.as_deref(), around.pins.as_deref()])?;
+    let (documents, notes) = Documents::read(request(opened(path)?, around, Question::default(), kept)?)?;
     output::notes(&notes);
-    let pins = match pins {
-        Some(path) => {
-            let Input { label, bytes } = read(path)?;
-            Some(import_pins(&label, &bytes)?)
-        }
-        None => None,
-    };
-    Ok(Documents { label, model, cluster_label, cluster, pins, options: options.kept(), coverage })
+    Ok(documents)
 }
 
 /// Reads a model. A large file is loaded only as far as its format needs.
@@ -138,19 +197,41 @@ pub(crate) fn model(
     arguments: &ImportArguments,
     kept: Option<Kept<'_>>,
 ) -> Result<(String, Imported)> {
-    let options = ModelOptions::new(arguments, None, kept)?;
-    reading::refuse_folder(path)?;
-    opened_model(open(path)?, &options)
+    let options = model_options(arguments, kept)?;
+    opened_model(opened(path)?, &options)
 }
 
 /// Reads a model from an open input.
 pub(crate) fn opened_model(opened: Opened, options: &ModelOptions) -> Result<(String, Imported)> {
-    let (label, mut model) = reading::import(opened, &options.reading()?)?;
-    options.suit(model.format)?;
     let mut notes = Vec::new();
-    reading::finish(&label, &mut model, options.document(), &mut notes);
+    let model = reading::model(opened, options, &mut notes)?;
     output::notes(&notes);
-    Ok((label, model))
+    Ok(model)
+}
+
+/// The objective of the options, over the defaults.
+pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective> {
+    let (objective, note) = arguments.options().objective(&place())?;
+    note.iter().for_each(|note| output::note(note));
+    Ok(objective)
+}
+
+/// The choice of `--solver`: `auto`, a name, or `exec:COMMAND` for a solver in another program.
+pub(crate) fn choice(name: &str) -> Result<SolverChoice> {
+    if name == "auto" {
+        return Ok(SolverChoice::Auto);
+    }
+    let Some(command) = name.strip_prefix(external::PREFIX) else {
+        return Ok(SolverChoice::Named(name.into()));
+    };
+    let solver = External::parse(command)?;
+    solver.files().try_for_each(|file| kept(&file))?;
+    Ok(SolverChoice::Own(Arc::new(solver), name.into()))
+}
+
+/// Returns the solver of a name, or the choice of `auto`.
+pub(crate) fn solver(name: &str, objective: &Objective) -> Result<Chosen> {
+    Chosen::new(&choice(name)?, objective, &place())
 }
 
 /// Returns the cluster of a file, name or shorthand, with its label in errors.
@@ -180,128 +261,6 @@ fn name_of_no_file(path: &Path) -> Option<&str> {
     let name = path.to_str().filter(|text| !text.contains(['/', '\\', '.']))?;
     let readable = is_standard(path) || (path.exists() && !path.is_dir());
     (!readable).then_some(name)
-}
-
-/// Builds the problem of the documents under an objective.
-pub(crate) fn problem(documents: Documents, objective: Objective) -> Result<Problem> {
-    let Parts { label, graph, cluster, pins } = parts(documents)?;
-    let names = Pinnable::new(&graph, &cluster, &pins);
-    Problem::new(graph, cluster, objective, pins).map_err(|error| names.refused(&label, &error))
-}
-
-/// Names that pins may use, for suggestions in errors; empty if there are no pins.
-struct Pinnable {
-    operators: Vec<String>,
-    places: Vec<String>,
-}
-
-impl Pinnable {
-    fn new(graph: &Graph, cluster: &Cluster, pins: &PinsDocument) -> Pinnable {
-        if pins.0.is_empty() {
-            return Pinnable { operators: Vec::new(), places: Vec::new() };
-        }
-        let kinds = &cluster.document().kinds;
-        let kinds = kinds.iter().flat_map(|kind| [kind.name.clone(), kind.class.clone()]);
-        let devices = cluster.devices().map(|device| cluster.device_name(device));
-        Pinnable {
-            operators: graph.operators().map(|op| graph.operator(op).name.clone()).collect(),
-            places: kinds.chain(devices).collect(),
-        }
-    }
-
-    /// The error, with the nearest names if a name is unknown.
-    fn refused(&self, label: &str, error: &ProblemError) -> CliError {
-        let plain = CliError::problem(label, error);
-        let (name, known) = match error {
-            ProblemError::UnknownPinnedOperator { name } => (name, &self.operators),
-            ProblemError::UnknownPinTarget { target, .. } => (target, &self.places),
-            _ => return plain,
-        };
-        let told = nearest_three(name, known.iter().map(String::as_str)).join(", ");
-        plain.help(format!("{}; the nearest names are {told}", error.help()))
-    }
-}
-
-/// The parts of a problem except its objective.
-pub(crate) struct Parts {
-    /// The model's label.
-    pub(crate) label: String,
-    pub(crate) graph: Graph,
-    pub(crate) cluster: Cluster,
-    pub(crate) pins: PinsDocument,
-}
-
-/// Validates each document.
-pub(crate) fn parts(documents: Documents) -> Result<Parts> {
-    let Documents { label, model, cluster_label, cluster, pins, .. } = documents;
-    let graph = Graph::from_document(model.graph).map_err(|error| CliError::graph(&label, &error))?;
-    let path = if cluster_label == label { format!("{label}: cluster") } else { cluster_label };
-    let cluster = Cluster::from_document(cluster).map_err(|error| CliError::cluster(&path, &error))?;
-    Ok(Parts { label, graph, cluster, pins: pins.unwrap_or_default() })
-}
-
-/// The objective of the options, over the defaults.
-pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective> {
-    let mut document = Objective::default().to_document(None);
-    override_objective(&mut document, arguments)?;
-    if let Some(note) = reading::without_split(&mut document, arguments.split.is_some(), option) {
-        output::note(&note);
-    }
-    objective_of(&document)
-}
-
-/// Whether two documents ask for the same, their values aside. What does not read the split has none.
-pub(crate) fn same_objective(one: &ObjectiveDocument, other: &ObjectiveDocument) -> bool {
-    match (Objective::from_document(one), Objective::from_document(other)) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => ObjectiveDocument { value_s: other.value_s, ..one.clone() } == *other,
-    }
-}
-
-/// The objective of a document.
-pub(crate) fn objective_of(document: &ObjectiveDocument) -> Result<Objective> {
-    Objective::from_document(document).map_err(|error| {
-        let error = ProblemError::from(error);
-        CliError::new(error.code(), error.to_string()).help("correct the options of the objective")
-    })
-}
-
-/// Overrides an objective with the options of the command line.
-pub(crate) fn override_objective(
-    document: &mut ObjectiveDocument,
-    arguments: &ObjectiveArguments,
-) -> Result<()> {
-    document.kind = arguments.objective.unwrap_or(document.kind);
-    document.split = arguments.split.unwrap_or(document.split);
-    document.communication = arguments.communication.unwrap_or(document.communication);
-    document.training = arguments.training.unwrap_or(document.training);
-    document.execution = arguments.execution.unwrap_or(document.execution);
-    document.schedule = match arguments.schedule[..] {
-        [] => document.schedule,
-        [schedule] => schedule,
-        _ => {
-            return Err(CliError::new(
-                "U001",
-                "several schedules are given, but only a joint plan chooses one",
-            )
-            .at("--schedule")
-            .help("give one, or --parallel"));
-        }
-    };
-    document.microbatches = arguments.microbatches.or(document.microbatches);
-    document.max_replicas = arguments.max_replicas.or(document.max_replicas);
-    if let Some(calls) = arguments.calls {
-        let why = match (calls, document.kind) {
-            (0, _) => "--calls is 0",
-            (_, ObjectiveKind::Latency) => "",
-            _ => "--calls is only for --objective latency",
-        };
-        if !why.is_empty() {
-            return Err(CliError::new("U001", why).at("--calls").help("leave it out"));
-        }
-        document.calls = Some(calls);
-    }
-    Ok(())
 }
 
 /// Maximum number of worker threads: more than the processors of any machine for one solve, and few enough to start
@@ -353,50 +312,13 @@ pub(crate) fn solving(arguments: &SolveArguments) -> Result<Solving> {
     })
 }
 
-/// Rejects a limit on simulations for a solver that does not count them.
-pub(crate) fn counts(chosen: &Chosen, solving: &Solving) -> Result<()> {
-    if solving.limits.simulations.is_none() || chosen.solver.capabilities().counts_simulations {
-        return Ok(());
-    }
-    let solvers = registry::SOLVERS.iter().map(|entry| entry.solver);
-    let counting: Vec<&str> = solvers
-        .filter(|solver| solver.capabilities().counts_simulations)
-        .map(|solver| solver.name())
-        .collect();
-    Err(CliError::new("U001", format!("`{}` does not count simulations", chosen.solver.name()))
-        .at("--simulations")
-        .help(format!("leave it out, or use one of {}", counting.join(", "))))
-}
-
-/// What a plan is made robust against.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Robustness {
-    /// The worst value.
-    Value(Uncertainty),
-    /// The regret, if costs are off by this share.
-    Regret(f64),
-}
-
 /// What to make the plan robust against, if anything.
-pub(crate) fn robustness(arguments: &PlanArguments, objective: &Objective) -> Result<Option<Robustness>> {
+pub(crate) fn robustness(arguments: &PlanArguments) -> Result<Option<Uncertainty>> {
     let Some(text) = &arguments.robust else { return Ok(None) };
     let deviation = deviation("--robust", text)?;
     let budget = arguments.robust_budget.unwrap_or(1);
     count("--robust-budget", budget.into(), 1..=u32::MAX.into())?;
-    if let Some(what) = Uncertainty::unsupported(objective) {
-        return Err(CliError::new("U004", format!("--robust does not support {what}"))
-            .at("--robust")
-            .help("leave it out; `explain` shows how sensitive any plan is to its costs"));
-    }
-    match arguments.robust_criterion {
-        Some(Criterion::Regret) if arguments.robust_budget.is_some() => {
-            Err(CliError::new("U001", "--robust-budget is only for --robust-criterion value")
-                .at("--robust-budget")
-                .help("leave it out"))
-        }
-        Some(Criterion::Regret) => Ok(Some(Robustness::Regret(deviation))),
-        _ => Ok(Some(Robustness::Value(Uncertainty { deviation, budget }))),
-    }
+    Ok(Some(Uncertainty { deviation, budget }))
 }
 
 /// The share of an option by which costs are off.
@@ -409,41 +331,4 @@ pub(crate) fn deviation(option: &'static str, text: &str) -> Result<f64> {
     .map_err(|cause: String| {
         CliError::new("U001", cause).at(option).help("give a share below 1, such as 10%")
     })
-}
-
-/// Returns the solver of a name, or the choice of `auto`.
-pub(crate) fn solver(name: &str, objective: &Objective) -> Result<Chosen> {
-    if name == "auto" {
-        let choice = portfolio::auto(objective).map_err(|error| {
-            CliError::new("U004", error.to_string()).at("--solver auto").help(
-                "use throughput with a contiguous split, which is solved exactly, with or without a schedule",
-            )
-        })?;
-        let label = format!("{} (auto: {})", choice.solver.name(), choice.rule);
-        return Ok(Chosen { solver: Arc::new(choice.solver), label });
-    }
-    if let Some(command) = name.strip_prefix(external::PREFIX) {
-        let solver = External::parse(command)?;
-        solver.files().try_for_each(|file| kept(&file))?;
-        return Ok(Chosen { solver: Arc::new(solver), label: name.into() });
-    }
-    let known = registry::SOLVERS.iter().map(|entry| entry.solver.name());
-    let solver = registry::named(name).ok_or_else(|| {
-        CliError::new("U003", format!("unknown solver `{name}`"))
-            .at("--solver")
-            .help(format!("{}; auto chooses one", instead(name, known)))
-    })?;
-    match solver.unsupported(objective) {
-        None => Ok(Chosen { solver: Arc::new(solver), label: name.into() }),
-        Some(what) => {
-            let supporting = registry::supporting(objective);
-            let help = match supporting.as_slice() {
-                [] => "no solver supports it yet".into(),
-                supporting => format!("solvers that support it: {}", supporting.join(", ")),
-            };
-            Err(CliError::new("U004", format!("solver `{name}` does not support {what}"))
-                .at("--solver")
-                .help(help))
-        }
-    }
 }

@@ -5,19 +5,19 @@ use std::path::Path;
 
 use stagewright::core::cluster::Cluster;
 use stagewright::core::document::{PlanDocument, Schedule};
-use stagewright::formats::PlanFile;
 use stagewright::report::html;
 use stagewright::report::run::{RunActivity, RunDevice, RunOutcome, RunSpan, is_pipeline, predicted, trace};
 use stagewright::runtime::RunError;
 use stagewright::runtime::pipeline::{self, Host, Measured, Run};
 use stagewright::runtime::protocol::{SpanKind, Throttle};
+use stagewright::tasks::{Kind, PlanFile};
 
 use super::args::RunArguments;
 use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Input, Outputs};
 use super::machine;
-use super::model_options::{Kept, ModelOptions};
+use super::model_options::{Kept, model_options};
 use super::{output, resolve};
 
 pub(crate) fn run(arguments: &RunArguments) -> Result<Exit> {
@@ -33,11 +33,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit> {
     ])?;
     let host = machine::host(&arguments.host)?;
     let Input { label: plan_label, bytes } = files::read(&arguments.plan)?;
-    let plan = PlanFile::read(&plan_label, &bytes)?;
-    let kept = Kept::from_plan(&plan_label, plan.native());
-    let options = ModelOptions::new(&arguments.import, None, kept)?;
+    let plan = PlanFile::read(Kind::Placement, &plan_label, &bytes)?;
+    let options = model_options(&arguments.import, Kept::of(&plan))?;
     let mut model = machine::model(&arguments.model, &options)?;
-    let plan = plan.for_model(&model.imported, None)?;
+    let plan = resolve::placed(plan, &model.imported, None)?;
     let predicted_s = runnable(&plan, &plan_label, &host)?;
     let folder = machine::folder()?;
     machine::move_weights(&mut model, &arguments.model, &arguments.host, folder.path())?;

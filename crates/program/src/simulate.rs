@@ -11,6 +11,7 @@ use stagewright::placement::placement;
 use stagewright::report::steady::Steady;
 use stagewright::report::step::document::{DeviceNames, StepDocument};
 use stagewright::report::step::{Step, text, trace};
+use stagewright::tasks::objective_of;
 
 use super::args::SimulateArguments;
 use super::error::{CliError, Result};
@@ -30,13 +31,13 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit> {
     if let Some(schedule) = arguments.schedule.filter(|&it| it != Schedule::None) {
         return iteration::run(arguments, schedule, documents, &plan, &label);
     }
-    let problem = resolve::problem(documents, of_step(plan.objective.execution))?;
+    let problem = documents.problem(of_step(plan.objective.execution))?;
     let placement = placement(&problem, &plan).map_err(|error| CliError::placement(&label, &error))?;
     let placement = placement.as_step(problem.graph(), plan.objective.kind);
     judge(&problem, &placement, &label)?;
     let step = Step::new(&problem, &placement);
     // Whatever is wrong with the plan's own objective, it has a step.
-    let pipeline = resolve::objective_of(&plan.objective).and_then(|objective| {
+    let pipeline = objective_of(&plan.objective).and_then(|objective| {
         problem.with_objective(objective).map_err(|error| CliError::problem(&label, &error))
     });
     let steady = match &pipeline {
@@ -52,7 +53,7 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit> {
         Outputs::Files => output::result(&format!("{}\n{}", text::step(&step, width), steady.text(width)))?,
     }
     if let Some(path) = &arguments.trace {
-        write_trace(path, &step)?;
+        files::write_with(path, |file| trace::write(&step, file))?;
     }
     Ok(Exit::Done)
 }
@@ -61,18 +62,6 @@ pub(crate) fn run(arguments: &SimulateArguments) -> Result<Exit> {
 /// plan for makespan states.
 fn of_step(execution: Execution) -> Objective {
     Objective::Makespan { execution }
-}
-
-/// Returns the problem for simulating a step of a placement made for another objective.
-pub(crate) fn step_problem(problem: &Problem, label: &str) -> Result<Problem> {
-    problem
-        .with_objective(of_step(problem.objective().execution()))
-        .map_err(|error| CliError::problem(label, &error))
-}
-
-/// Writes the timeline of a step for trace viewers.
-pub(crate) fn write_trace(path: &Path, step: &Step) -> Result<()> {
-    files::write_with(path, |file| trace::write(step, file))
 }
 
 /// Rejects a placement with operators that cannot run on their devices. Other violations are only reported:

@@ -7,6 +7,7 @@ use stagewright::core::document::{
     Communication, Execution, GradientsDocument, ObjectiveKind, Precision, RecomputeWorkspace, Schedule,
     Split, TimeUnitDocument, Training,
 };
+use stagewright::tasks::{ObjectiveOptions, ParallelOptions};
 use stagewright::workloads::CostRules;
 
 use super::values::*;
@@ -127,21 +128,55 @@ pub(crate) struct ObjectiveArguments {
     pub(crate) max_replicas: Option<u32>,
 }
 
-impl ObjectiveArguments {
-    /// The options, and whether each was given.
-    pub(crate) fn given(&self) -> [(&'static str, bool); 9] {
-        [
-            ("--objective", self.objective.is_some()),
-            ("--split", self.split.is_some()),
-            ("--communication", self.communication.is_some()),
-            ("--training", self.training.is_some()),
-            ("--calls", self.calls.is_some()),
-            ("--execution", self.execution.is_some()),
-            ("--schedule", !self.schedule.is_empty()),
-            ("--microbatches", self.microbatches.is_some()),
-            ("--max-replicas", self.max_replicas.is_some()),
-        ]
+impl AroundArguments {
+    /// Names of the options that are given, besides those of the import.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        given([
+            ("cluster", self.cluster.is_some()),
+            ("pins", self.pins.is_some()),
+            ("memory_reserve", self.memory_reserve.is_some()),
+            ("costs", !self.costs.is_empty()),
+        ])
     }
+}
+
+impl ObjectiveArguments {
+    /// The options for the library.
+    pub(crate) fn options(&self) -> ObjectiveOptions {
+        let ObjectiveArguments { objective, split, communication, training, .. } = *self;
+        let ObjectiveArguments { calls, execution, microbatches, max_replicas, .. } = *self;
+        ObjectiveOptions {
+            objective,
+            split,
+            communication,
+            training,
+            calls,
+            execution,
+            schedule: self.schedule.clone(),
+            microbatches,
+            max_replicas,
+        }
+    }
+
+    /// Names of the options that are given.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        given([
+            ("objective", self.objective.is_some()),
+            ("split", self.split.is_some()),
+            ("communication", self.communication.is_some()),
+            ("training", self.training.is_some()),
+            ("calls", self.calls.is_some()),
+            ("execution", self.execution.is_some()),
+            ("schedule", !self.schedule.is_empty()),
+            ("microbatches", self.microbatches.is_some()),
+            ("max_replicas", self.max_replicas.is_some()),
+        ])
+    }
+}
+
+/// The names of options that are given.
+fn given<const COUNT: usize>(options: [(&'static str, bool); COUNT]) -> Vec<&'static str> {
+    options.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
 }
 
 /// Joint plans: operators split over devices as well as the model.
@@ -163,6 +198,25 @@ pub(crate) struct ParallelArguments {
     /// Memory of layers that are recomputed: the largest of a stage, or their sum as Piper counts [default: max] (piper)
     #[arg(long, value_parser = recompute_workspace(), requires = "parallel")]
     pub(crate) recompute_workspace: Option<RecomputeWorkspace>,
+}
+
+impl ParallelArguments {
+    /// The options for the library; `None` without parallelism.
+    pub(crate) fn options(&self) -> Option<ParallelOptions> {
+        let ParallelArguments { global_batch, microbatch, recompute_workspace, .. } = *self;
+        let parallel = self.parallel.clone()?;
+        Some(ParallelOptions { parallel, global_batch, microbatch, recompute_workspace })
+    }
+
+    /// Names of the options that are given.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        given([
+            ("parallel", self.parallel.is_some()),
+            ("global_batch", self.global_batch.is_some()),
+            ("microbatch", self.microbatch.is_some()),
+            ("recompute_workspace", self.recompute_workspace.is_some()),
+        ])
+    }
 }
 
 /// Limits, seed and threads of a solve.

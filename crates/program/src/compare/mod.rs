@@ -15,6 +15,9 @@ use stagewright::placement::placement;
 use stagewright::report::comparison::{self, Comparison};
 use stagewright::report::html::{self, Page};
 use stagewright::report::step::Step;
+use stagewright::tasks::joint::rules;
+use stagewright::tasks::placement::{Parts, cluster_name, model_name, step_problem};
+use stagewright::tasks::{Kind, Session};
 use stagewright::text::markdown;
 
 use super::args::CompareArguments;
@@ -22,8 +25,9 @@ use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::files::{self, Outputs};
 use super::given::Given;
-use super::resolve::Parts;
-use super::{interrupt, joint, output, plan, resolve, simulate};
+use super::progress::Progress;
+use super::resolve::Question;
+use super::{interrupt, output, resolve};
 use solved::Entrant;
 pub(super) use solved::groups;
 
@@ -38,7 +42,7 @@ const SCHEMA: &str = "stagewright.comparison/1";
 
 pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
     if arguments.parallel.parallel.is_some() {
-        return joint::compare(arguments, verbose);
+        return joint(arguments, verbose);
     }
     let is_data = arguments.json || arguments.csv || arguments.markdown;
     let outputs = files::outputs(&[
@@ -69,7 +73,7 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
         let files = given.files(&name)?;
         let documents = resolve::documents_of(model, &arguments.around, files.kept())?;
         let contenders = files.contenders(&name, &documents, &objective)?;
-        grounds.push((name, documents.cluster.clone(), contenders, resolve::parts(documents)?));
+        grounds.push((name, documents.cluster.clone(), contenders, documents.parts()?));
     }
     let interrupt = interrupt::watch();
     let mut comparisons = Vec::new();
@@ -92,7 +96,7 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
             }
             let of_entrant = problems.iter().find(|problem| *problem.objective() == entrant.objective);
             let Some(problem) = of_entrant else { continue };
-            contenders.push(entrant.solve(problem, &solving, &interrupt, verbose)?);
+            contenders.push(entrant.solve(problem, &solving, verbose)?);
             if interrupt.load(Ordering::Relaxed) {
                 output::note(&format!(
                     "interrupted: {} was cut short on {model}, and nothing after it was solved",
@@ -117,6 +121,39 @@ pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
         solving.gap.is_none_or(|wanted| gap.is_some_and(|gap| gap <= wanted))
     };
     Ok(if comparisons.iter().all(reached) { Exit::Done } else { Exit::GapNotReached })
+}
+
+/// Compares the best joint plan with those of expert rules.
+fn joint(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
+    let [model] = &arguments.models[..] else {
+        return Err(CliError::new("U001", "joint plans are compared for one model at a time")
+            .at("MODEL")
+            .help("give one model"));
+    };
+    let options = resolve::solving(&arguments.solve)?.options();
+    let question = Question {
+        objective: Some(&arguments.objective),
+        parallel: Some(&arguments.parallel),
+        given: vec![
+            ("solvers", !arguments.solvers.is_empty()),
+            ("plan", !arguments.plan.is_empty()),
+            ("baseline", arguments.baseline.is_some()),
+            ("html", arguments.html.is_some()),
+        ],
+        ..Question::default()
+    };
+    let request = resolve::request(files::open(model)?, &arguments.around, question, None)?;
+    let mut progress = Progress::new(verbose, Kind::Joint);
+    let note = &mut |line: &str| output::note(line);
+    let mut session = Session { options, observer: &mut progress, note, with_strongest: false };
+    let comparison = rules::Comparison::new(request, &mut session)?;
+    match (arguments.json, arguments.csv, arguments.markdown) {
+        (true, _, _) => output::data(&comparison.json()?)?,
+        (_, true, _) => output::data(&comparison.csv())?,
+        (_, _, true) => output::data(&comparison.table().markdown())?,
+        _ => output::result(&comparison.table().text(output::width()))?,
+    }
+    Ok(if comparison.is_planned() { Exit::Done } else { Exit::NoPlan })
 }
 
 /// Rejects more than one input from standard input.
@@ -158,15 +195,15 @@ fn write_page(
     };
     let Parts { label, graph, cluster, pins } = parts;
     let objective = objective.with_split(row.split.unwrap_or(objective.rules().split));
-    let problem =
-        Problem::new(graph, cluster, objective, pins).map_err(|error| CliError::problem(&label, &error))?;
+    let problem = Parts { label: label.clone(), graph, cluster, pins }.problem(objective)?;
     let placement = placement(&problem, plan).map_err(|error| CliError::placement(&row.name, &error))?;
-    let of_step = simulate::step_problem(&problem, &label)?;
+    let of_step = step_problem(&problem, &label)?;
     let played = placement.as_step(problem.graph(), objective.kind());
     let step = Step::new(&of_step, &played);
+    let typed = arguments.around.cluster.as_deref().map(|path| path.display().to_string());
     let page = Page {
-        model: &plan::model_name(&problem, &label),
-        cluster: &plan::cluster_name(&problem, arguments.around.cluster.as_deref()),
+        model: model_name(&problem, &label),
+        cluster: cluster_name(&problem, typed.as_deref()),
         problem: &problem,
         document: plan,
         placement: Some(&placement),

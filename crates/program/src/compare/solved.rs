@@ -1,7 +1,5 @@
 //! The solvers in the comparison.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use stagewright::core::document::{ObjectiveKind, Schedule, Split};
@@ -10,10 +8,13 @@ use stagewright::core::problem::Problem;
 use stagewright::registry::{self, Role, SOLVERS};
 use stagewright::report::comparison::Contender;
 use stagewright::report::document::{Provenance, plan_document};
+use stagewright::tasks::Kind;
+use stagewright::tasks::placement::Chosen;
 
 use crate::error::{CliError, Result};
-use crate::resolve::{self, Chosen, Solving};
-use crate::{external, plan};
+use crate::external;
+use crate::progress::Progress;
+use crate::resolve::{self, Solving};
 
 /// A solver with its own objective.
 pub(super) struct Entrant {
@@ -134,15 +135,10 @@ fn split_named(entry: &str, split: &str, objective: &Objective) -> Result<Split>
 
 impl Entrant {
     /// Solves under the limits.
-    pub(super) fn solve(
-        &self,
-        problem: &Problem,
-        solving: &Solving,
-        interrupt: &Arc<AtomicBool>,
-        verbose: bool,
-    ) -> Result<Contender> {
+    pub(super) fn solve(&self, problem: &Problem, solving: &Solving, verbose: bool) -> Result<Contender> {
         let started = Instant::now();
-        let solution = plan::solve(problem, &self.chosen, solving, interrupt, verbose)?;
+        let mut progress = Progress::new(verbose, Kind::Placement);
+        let solution = self.chosen.solve(problem, &solving.options(), &mut progress, &resolve::place())?;
         let provenance = Provenance {
             solver: self.chosen.label.clone(),
             seconds: started.elapsed().as_secs_f64(),

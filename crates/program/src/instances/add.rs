@@ -34,8 +34,9 @@ pub(super) fn run(folder: Option<&Path>, arguments: &AddArguments) -> Result<Exi
     entry.model_sha256 = digest(&model);
     let mut plan = None;
     if !(entry.is_published() && arguments.plan.is_none()) {
-        let subject = Subject::new(&entry, model)?;
-        (entry.operators, entry.devices) = subject.size()?;
+        let subject = Subject::new(&entry, &model)?;
+        let size = subject.size()?;
+        (entry.operators, entry.devices) = (size.parts, size.devices);
         let mut certified = None;
         if let Some(path) = &arguments.plan {
             let input = files::read(path)?;

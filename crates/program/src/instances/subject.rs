@@ -5,12 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use stagewright::bounds;
-use stagewright::core::document::{ClusterDocument, PlanStatus};
-use stagewright::core::solver::{Status, Stop};
-use stagewright::formats::{
-    PlanFile, import_piper, import_strategies, import_strategy_plan, is_piper, is_strategies,
-};
-use stagewright_verify::{BoundVerdict, JointVerdict, StrategyVerdict, check};
+use stagewright::core::document::PlanStatus;
+use stagewright::core::solver::{Silent, Stop};
+use stagewright::tasks::{Kind, Session, Size, Task};
 use tempfile::TempDir;
 
 use super::entry::{Entry, Proof};
@@ -18,24 +15,15 @@ use super::model::{arguments, place};
 use crate::args::PlanArguments;
 use crate::error::{CliError, Result};
 use crate::files::Input;
-use crate::{joint, plan, resolve, strategies};
+use crate::resolve::{self, Question};
+use crate::{output, plan};
 
 /// An instance with its model in a file.
 pub(super) struct Subject {
     label: String,
-    kind: Kind,
     arguments: PlanArguments,
-    model: Vec<u8>,
     /// Removed when dropped.
     _folder: TempDir,
-}
-
-/// What is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Placement,
-    Joint,
-    Strategies,
 }
 
 /// A plan as the checker finds it.
@@ -59,7 +47,7 @@ pub(super) struct Solved {
 
 impl Subject {
     /// Writes the model to a temporary file.
-    pub(super) fn new(entry: &Entry, model: Vec<u8>) -> Result<Subject> {
+    pub(super) fn new(entry: &Entry, model: &[u8]) -> Result<Subject> {
         let failed = |error: std::io::Error| {
             CliError::new("I002", format!("cannot write a temporary file: {error}"))
                 .at(place(entry))
@@ -68,118 +56,58 @@ impl Subject {
         // The file has the name of the instance, which messages about it show.
         let folder = tempfile::tempdir().map_err(failed)?;
         let file = folder.path().join(&entry.name);
-        fs::write(&file, &model).map_err(failed)?;
+        fs::write(&file, model).map_err(failed)?;
         let solver = match &entry.proof {
             Proof::Solver(name) => name,
             _ => "auto",
         };
         let arguments = arguments(entry, &file, solver)?;
-        let kind = match arguments.parallel.parallel {
-            _ if is_strategies(&model) => Kind::Strategies,
-            Some(_) => Kind::Joint,
-            None => Kind::Placement,
-        };
-        Ok(Subject { label: place(entry), kind, arguments, model, _folder: folder })
+        Ok(Subject { label: place(entry), arguments, _folder: folder })
+    }
+
+    fn task(&self) -> Result<Box<dyn Task>> {
+        resolve::task(&self.arguments.model, plan::question(&self.arguments)?)
     }
 
     /// Operators, layers or nodes, and devices.
-    pub(super) fn size(&self) -> Result<(usize, Option<u64>)> {
-        if self.kind == Kind::Strategies {
-            return Ok((import_strategies(&self.label, &self.model)?.nodes.intervals.len(), None));
-        }
-        if self.kind == Kind::Joint && is_piper(&self.model) {
-            let cluster = self.arguments.model.around.cluster.as_deref();
-            let devices = cluster.map(resolve::cluster_file).transpose()?.map(|(_, cluster)| count(&cluster));
-            return Ok((import_piper(&self.label, &self.model)?.nodes.len(), devices));
-        }
-        let documents = resolve::documents(&self.arguments.model)?;
-        Ok((documents.model.graph.operators.len(), Some(count(&documents.cluster))))
+    pub(super) fn size(&self) -> Result<Size> {
+        self.task()?.size()
     }
 
     /// Checks a plan.
     pub(super) fn check(&self, plan: &Input) -> Result<Checked> {
-        let other = "the plan is for another objective or for other options".to_owned();
-        match self.kind {
-            Kind::Placement => {
-                let documents = resolve::documents(&self.arguments.model)?;
-                let asked = resolve::objective(&self.arguments.objective)?.to_document(None);
-                let plan = PlanFile::read(&plan.label, &plan.bytes)?
-                    .for_model(&documents.model, Some(&documents.cluster))?;
-                let is_answer = resolve::same_objective(&asked, &plan.objective);
-                let pins = documents.pins.unwrap_or_default();
-                // Pins of its own restrict what its bound is about.
-                let is_restricted = plan.pins != pins;
-                let report = check(&documents.model.graph, &documents.cluster, Some(&pins), &plan)
-                    .map_err(|error| CliError::new(&format!("V:{}", error.code()), error.to_string()))?;
-                let violations = report.violations.iter().map(ToString::to_string);
-                let violations = violations
-                    .chain(is_restricted.then(|| "the plan has other pins than the instance".to_owned()));
-                Ok(Checked {
-                    value: report.value_s,
-                    bound: plan.bound.value_s,
-                    is_proved: matches!(report.bound, BoundVerdict::Verified { .. }),
-                    violations: violations.chain((!is_answer).then_some(other)).collect(),
-                })
-            }
-            Kind::Joint => {
-                let joint::Checked { plan, report, is_answer } =
-                    joint::check_answer(&self.arguments, &plan.label, &plan.bytes)?;
-                let violations = report.violations.iter().map(ToString::to_string);
-                let unproved = [JointVerdict::NoClaim, JointVerdict::NotVerified, JointVerdict::Refuted];
-                Ok(Checked {
-                    value: report.value_s,
-                    bound: plan.bound.value_s,
-                    is_proved: !unproved.contains(&report.bound),
-                    violations: violations.chain((!is_answer).then_some(other)).collect(),
-                })
-            }
-            Kind::Strategies => {
-                let document = import_strategy_plan(&plan.label, &plan.bytes)?;
-                let report = strategies::report(&self.arguments.model.model, &document, &plan.label)?;
-                Ok(Checked {
-                    value: report.cost.map(|cost| cost as f64),
-                    bound: document.bound.cost,
-                    is_proved: matches!(report.bound, StrategyVerdict::Verified { .. }),
-                    violations: report.violations.iter().map(ToString::to_string).collect(),
-                })
-            }
-        }
+        let objective = Some(&self.arguments.objective);
+        let question = Question { objective, ..Question::default() };
+        let (task, plan, label) = resolve::planned_input(&self.arguments.model, plan, question)?;
+        let difference = self.task()?.difference(&plan);
+        let note = &mut |line: &str| output::note(line);
+        let options = stagewright::Options::default();
+        let mut session = Session { options, observer: &mut Silent, note, with_strongest: false };
+        let checked = task.check(plan, &label, &mut session)?;
+        Ok(Checked {
+            value: checked.value,
+            bound: checked.bound,
+            is_proved: checked.is_proved,
+            violations: checked.violations.into_iter().chain(difference.map(str::to_owned)).collect(),
+        })
     }
 
     /// Runs the solver of the proof.
     pub(super) fn solve(&self, interrupt: &Arc<AtomicBool>) -> Result<Solved> {
-        match self.kind {
-            Kind::Placement => {
-                let objective = resolve::objective(&self.arguments.objective)?;
-                let chosen = resolve::solver(&self.arguments.solver, &objective)?;
-                let problem = resolve::problem(resolve::documents(&self.arguments.model)?, objective)?;
-                let solving = resolve::solving(&self.arguments.solve)?;
-                let solution = plan::solve(&problem, &chosen, &solving, interrupt, false)?;
-                let (is_infeasible, value) = (solution.status == Status::Infeasible, solution.value());
-                Ok(Solved { is_infeasible, value, bound: Some(solution.bound.value) })
-            }
-            Kind::Joint => {
-                let answer = joint::answer(&self.arguments)?;
-                Ok(Solved {
-                    is_infeasible: answer.status == PlanStatus::Infeasible,
-                    value: answer.objective.value_s,
-                    bound: answer.bound.value_s,
-                })
-            }
-            Kind::Strategies => {
-                let answer = strategies::answer(&self.arguments)?;
-                Ok(Solved {
-                    is_infeasible: answer.status == PlanStatus::Infeasible,
-                    value: answer.cost.map(|cost| cost as f64),
-                    bound: answer.bound.cost,
-                })
-            }
-        }
+        let options = resolve::solving(&self.arguments.solve)?.options().interrupt(interrupt.clone());
+        let note = &mut |line: &str| output::note(line);
+        let mut session = Session { options, observer: &mut Silent, note, with_strongest: false };
+        let document = self.task()?.solve(&mut session)?.document;
+        Ok(Solved {
+            is_infeasible: document.status() == PlanStatus::Infeasible,
+            value: document.value(),
+            bound: document.bound(),
+        })
     }
 
     /// The strongest of the bounds that need no search.
     pub(super) fn bound(&self, interrupt: &Arc<AtomicBool>) -> Result<Solved> {
-        if self.kind != Kind::Placement {
+        if self.task()?.kind() != Kind::Placement {
             return Err(CliError::new(
                 "O002",
                 "no bounds without a search exist for joint plans and strategies",
@@ -188,14 +116,10 @@ impl Subject {
             .help("give a solver or a certificate as `proof` in the index"));
         }
         let objective = resolve::objective(&self.arguments.objective)?;
-        let problem = resolve::problem(resolve::documents(&self.arguments.model)?, objective)?;
+        let problem = resolve::documents(&self.arguments.model)?.problem(objective)?;
         // Without a time limit, bounds that improve with time end at a limit on their work, the same on every machine.
         let stop = Stop::new(None, interrupt.clone());
         let bound = Some(bounds::strongest(&problem, &stop).value).filter(|&value| value > 0.0);
         Ok(Solved { is_infeasible: false, value: None, bound })
     }
-}
-
-fn count(cluster: &ClusterDocument) -> u64 {
-    cluster.kinds.iter().map(|kind| u64::from(kind.count)).sum()
 }

@@ -159,15 +159,15 @@ fn verify(
     if entry.is_published() && entry.plan_sha256.is_none() {
         return Ok(None);
     }
-    let subject = Subject::new(entry, model)?;
+    let subject = Subject::new(entry, &model)?;
     let size = subject.size().map_err(|error| named(error, entry))?;
-    if size != (entry.operators, entry.devices) {
+    if (size.parts, size.devices) != (entry.operators, entry.devices) {
         let shown =
             |devices: Option<u64>| devices.map(|count| format!(" on {count} devices")).unwrap_or_default();
         let cause = format!(
             "there are {} operators{}, the index has {}{}",
-            size.0,
-            shown(size.1),
+            size.parts,
+            shown(size.devices),
             entry.operators,
             shown(entry.devices)
         );

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use stagewright::tasks::SolverChoice;
+
 use crate::args::{FinetuneArguments, TrainArguments};
 use crate::error::{CliError, Result};
 use crate::exit::Exit;
-use crate::resolve::Chosen;
 
 fn absent() -> CliError {
     CliError::new("U010", "this build does not include the learned policy")
@@ -40,6 +41,6 @@ pub(crate) fn finetune(_: &FinetuneArguments) -> Result<Exit> {
 
 /// # Errors
 /// Always.
-pub(crate) fn of_checkpoint(_: &Path, _: bool, _: &Chosen) -> Result<Chosen> {
+pub(crate) fn of_checkpoint(_: &Path, _: bool, _: SolverChoice) -> Result<SolverChoice> {
     Err(absent())
 }

@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &FinetuneArguments) -> Result<Exit> {
     let objective = resolve::objective(&arguments.objective)?;
     let solving = resolve::solving(&arguments.solve)?;
     resolve::solver(learned::NAME, &objective)?;
-    let problem = resolve::problem(resolve::documents(&arguments.model)?, objective)?;
+    let problem = resolve::documents(&arguments.model)?.problem(objective)?;
     // Checked before the time is spent, not after.
     let folder = arguments.out.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {

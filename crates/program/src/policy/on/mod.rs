@@ -11,12 +11,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use stagewright::core::solver::Solver;
-use stagewright::learned;
+use stagewright::tasks::SolverChoice;
+use stagewright::{learned, registry};
 use stagewright_policy::systems::{Learned, Mode};
 
 use crate::error::{CliError, Result};
 use crate::files;
-use crate::resolve::Chosen;
 pub(crate) use finetune::run as finetune;
 pub(crate) use memory::keep as keep_memory;
 pub(crate) use threads::share as share_threads;
@@ -29,9 +29,16 @@ pub(crate) fn has_network(solver: &str) -> bool {
         || learned::WITH_CHECKPOINT.iter().any(|policy| policy.name() == solver)
 }
 
-/// Returns the chosen policy or learned system, with the parameters of a checkpoint file.
-pub(crate) fn of_checkpoint(path: &Path, is_zero_shot: bool, chosen: &Chosen) -> Result<Chosen> {
-    let (name, summary) = (chosen.solver.name(), chosen.solver.summary());
+/// The chosen policy or learned system, with the parameters of a checkpoint file. A name that no solver has is left as it is.
+pub(crate) fn of_checkpoint(path: &Path, is_zero_shot: bool, choice: SolverChoice) -> Result<SolverChoice> {
+    let (name, summary) = match &choice {
+        SolverChoice::Named(name) => match registry::named(name) {
+            Some(solver) => (solver.name(), solver.summary()),
+            None => return Ok(choice),
+        },
+        SolverChoice::Own(solver, _) => (solver.name(), solver.summary()),
+        SolverChoice::None | SolverChoice::Auto => ("auto", ""),
+    };
     let system = learned::SYSTEMS.iter().find(|system| system.name() == name);
     let policy = learned::WITH_CHECKPOINT.iter().find(|policy| policy.name() == name);
     let solver: Arc<dyn Solver> = match (system, policy) {
@@ -55,5 +62,5 @@ pub(crate) fn of_checkpoint(path: &Path, is_zero_shot: bool, chosen: &Chosen) ->
                 .help(format!("use it with one of {}", names.join(", "))));
         }
     };
-    Ok(Chosen { solver, label: chosen.label.clone() })
+    Ok(SolverChoice::Own(solver, name.into()))
 }

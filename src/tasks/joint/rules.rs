@@ -1,4 +1,4 @@
-//! `compare --parallel`: the best joint plan beside those of expert rules, under one cost model.
+//! The best joint plan beside those of expert rules, under one cost model.
 //!
 //! | rule | degrees |
 //! | --- | --- |
@@ -9,17 +9,14 @@
 //! A rule gives degrees; the microbatch, the layers of the stages, and for `fsdp` what is recomputed are the best there are.
 
 use serde::Serialize;
-use stagewright::core::document::{JointPlanDocument, Parallelism, Schedule};
-use stagewright::report::grid::{Column, Grid};
-use stagewright::report::units::{percent, seconds};
+use stagewright_core::document::{JointPlanDocument, Parallelism, Schedule};
+use stagewright_report::grid::{Column, Grid};
+use stagewright_report::units::{percent, seconds};
 
-use super::super::args::{CompareArguments, ModelArguments};
-use super::super::error::{CliError, Result};
-use super::super::exit::Exit;
-use super::super::output;
-use super::super::resolve::{self, Solving};
-use super::problem::{Graph, parallel};
-use super::{besides_schedules, refuse, refuse_around};
+use super::graph::Graph;
+use super::{Joint, Question};
+use crate::failure::{Failure, Result};
+use crate::tasks::{Kind, Request, Session, json};
 
 /// A row of the comparison.
 #[derive(Serialize)]
@@ -37,46 +34,73 @@ struct Row {
     chunks: Option<u32>,
 }
 
-/// `compare`.
-pub(crate) fn compare(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
-    refuse(&[
-        ("--solvers", !arguments.solvers.is_empty()),
-        ("--plan", !arguments.plan.is_empty()),
-        ("--baseline", arguments.baseline.is_some()),
-        ("--html", arguments.html.is_some()),
-    ])?;
-    refuse_around(&arguments.around, &besides_schedules(&arguments.objective))?;
-    let [model] = &arguments.models[..] else {
-        return Err(CliError::new("U001", "joint plans are compared for one model at a time")
-            .at("MODEL")
-            .help("give one model"));
-    };
-    let solving = resolve::solving(&arguments.solve)?;
-    let model = ModelArguments { model: model.clone(), around: arguments.around.clone() };
-    let parallel = parallel(arguments.parallel.parallel.as_deref().unwrap_or_default())?;
-    let graph = Graph::read(&model, &arguments.parallel, parallel, &arguments.objective.schedule)?;
-    let mut rows = vec![row("best", Some(graph.planned(&[], &solving, verbose)?))];
-    rows.push(row("megatron", megatron(&graph, &solving, verbose)?));
-    let devices: u32 = graph.cluster.kinds.iter().filter(|kind| !kind.host).map(|kind| kind.count).sum();
-    let batch = u32::try_from(graph.objective.global_batch).unwrap_or(u32::MAX);
-    let copies = (1..=devices.min(batch)).rev().find(|&copies| batch.is_multiple_of(copies)).unwrap_or(1);
-    let alone = [(Parallelism::Tp, Some(1)), (Parallelism::Pp, Some(1)), (Parallelism::Dp, Some(copies))];
-    let fsdp = [&alone[..], &[(Parallelism::Zero, Some(3)), (Parallelism::Recompute, None)]].concat();
-    rows.push(row("fsdp", Some(graph.planned(&fsdp, &solving, verbose)?)));
-    let plain = [&alone[..], &[(Parallelism::Zero, Some(0)), (Parallelism::Recompute, Some(0))]].concat();
-    rows.push(row("data-parallel", Some(graph.planned(&plain, &solving, verbose)?)));
-    match (arguments.json, arguments.csv, arguments.markdown) {
-        (true, _, _) => output::data(&output::json(&rows)?)?,
-        (_, true, _) => output::data(&csv(&rows))?,
-        (_, _, true) => output::data(&table(&rows).markdown())?,
-        _ => output::result(&table(&rows).text(output::width()))?,
+/// The best plan and those of expert rules, a row each.
+pub struct Comparison {
+    rows: Vec<Row>,
+}
+
+impl Comparison {
+    /// Reads a question of a training graph, and solves it without and with the degrees of each rule.
+    ///
+    /// # Errors
+    /// A file of Piper, whose stages have no degrees to give (U013), or a defect of the solver.
+    pub fn new(request: Request, session: &mut Session<'_>) -> Result<Comparison> {
+        request.refuse_for(Kind::Joint)?;
+        let (task, notes) = Joint::read(request, None)?;
+        notes.iter().for_each(|note| session.note(note));
+        let Question::Graph(graph) = &task.question else {
+            return Err(Failure::new("U013", "expert rules do not apply to a file of Piper")
+                .at("MODEL")
+                .help("compare a training graph"));
+        };
+        let mut rows = vec![row("best", Some(planned(graph, &[], session)?))];
+        rows.push(row("megatron", megatron(graph, session)?));
+        let devices: u32 = graph.cluster.kinds.iter().filter(|kind| !kind.host).map(|kind| kind.count).sum();
+        let batch = u32::try_from(graph.objective.global_batch).unwrap_or(u32::MAX);
+        let copies = (1..=devices.min(batch)).rev().find(|&copies| batch.is_multiple_of(copies)).unwrap_or(1);
+        let alone = [(Parallelism::Tp, Some(1)), (Parallelism::Pp, Some(1)), (Parallelism::Dp, Some(copies))];
+        let fsdp = [&alone[..], &[(Parallelism::Zero, Some(3)), (Parallelism::Recompute, None)]].concat();
+        rows.push(row("fsdp", Some(planned(graph, &fsdp, session)?)));
+        let plain = [&alone[..], &[(Parallelism::Zero, Some(0)), (Parallelism::Recompute, Some(0))]].concat();
+        rows.push(row("data-parallel", Some(planned(graph, &plain, session)?)));
+        Ok(Comparison { rows })
     }
-    let is_planned = rows.iter().any(|row| row.value_s.is_some());
-    Ok(if is_planned { Exit::Done } else { Exit::NoPlan })
+
+    /// Whether any row has a plan.
+    pub fn is_planned(&self) -> bool {
+        self.rows.iter().any(|row| row.value_s.is_some())
+    }
+
+    /// The rows as JSON.
+    ///
+    /// # Errors
+    /// If they have no JSON (X001).
+    pub fn json(&self) -> Result<String> {
+        json(&self.rows)
+    }
+
+    /// The rows as CSV with a header.
+    pub fn csv(&self) -> String {
+        csv(&self.rows)
+    }
+
+    /// The rows as a table.
+    pub fn table(&self) -> Grid {
+        table(&self.rows)
+    }
+}
+
+/// The best plan with some degrees given.
+fn planned(
+    graph: &Graph,
+    degrees: &[(Parallelism, Option<u32>)],
+    session: &mut Session<'_>,
+) -> Result<JointPlanDocument> {
+    graph.with_degrees(degrees)?.solve(&mut session.context())
 }
 
 /// The first plan of Megatron's rule that fits.
-fn megatron(graph: &Graph, solving: &Solving, verbose: bool) -> Result<Option<JointPlanDocument>> {
+fn megatron(graph: &Graph, session: &mut Session<'_>) -> Result<Option<JointPlanDocument>> {
     let kinds: Vec<_> = graph.cluster.kinds.iter().filter(|kind| !kind.host).collect();
     // The rule is for one kind.
     let [kind] = kinds[..] else { return Ok(None) };
@@ -96,7 +120,7 @@ fn megatron(graph: &Graph, solving: &Solving, verbose: bool) -> Result<Option<Jo
             (Parallelism::Zero, Some(0)),
             (Parallelism::Recompute, Some(2)),
         ];
-        let plan = graph.planned(&given, solving, verbose)?;
+        let plan = planned(graph, &given, session)?;
         if !plan.stages.is_empty() {
             return Ok(Some(plan));
         }

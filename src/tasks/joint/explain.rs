@@ -1,29 +1,24 @@
 //! `explain` of a joint plan: what its time and memory are for, and what would change it.
 
 use serde::Serialize;
-use stagewright::core::document::{
-    ClusterDocument, GraphDocument, JointObjectiveKind, JointPartsDocument, JointPlanDocument,
-    JointStageDocument, Schedule, ServerDocument,
+use stagewright_core::document::{
+    ClusterDocument, GraphDocument, JointPartsDocument, JointPlanDocument, JointStageDocument, ServerDocument,
 };
-use stagewright::core::memory::set_memory;
-use stagewright::formats::layers;
-use stagewright::joint::iteration;
-use stagewright::report::grid::{Column, Grid};
-use stagewright::report::joint::{limit, pipeline_devices};
-use stagewright::report::units::{bytes, percent, seconds};
-use stagewright::report::wrap::facts;
+use stagewright_core::memory::set_memory;
+use stagewright_core::solver::Silent;
+use stagewright_formats::layers;
+use stagewright_joint::iteration;
+use stagewright_report::grid::{Column, Grid};
+use stagewright_report::joint::{limit, pipeline_devices};
+use stagewright_report::units::{bytes, percent, seconds};
+use stagewright_report::wrap::facts;
 
-use super::super::args::ExplainArguments;
-use super::super::error::{CliError, Result};
-use super::super::exit::Exit;
-use super::super::files::{self, at_most_one_standard};
-use super::super::model_options::{Kept, ModelOptions};
-use super::super::resolve::{self, Solving};
-use super::super::{interrupt, measured, output};
-use super::problem::{failed, refused};
-use super::{read_plan, refuse, refuse_around};
+use super::{Joint, failed, refused, request_of};
+use crate::failure::{Failure, Result};
+use crate::reading::Place;
+use crate::tasks::{Explaining, Session, Shown, json};
 
-/// The output of `--json`.
+/// An explanation as JSON.
 #[derive(Serialize)]
 struct Document<'p> {
     schema: &'static str,
@@ -46,7 +41,7 @@ struct Stage<'p> {
 }
 
 /// A change, and the best plan under it.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 struct WhatIf {
     change: String,
     value_s: Option<f64>,
@@ -54,66 +49,52 @@ struct WhatIf {
 
 const SCHEMA: &str = "stagewright.joint-explanation/1";
 
-/// Explains a plan if it is a joint plan.
-pub(crate) fn explain_if_joint(arguments: &ExplainArguments) -> Result<Option<Exit>> {
-    let Some((label, plan)) = read_plan(&arguments.plan)? else { return Ok(None) };
-    at_most_one_standard(&[Some(&arguments.model.model), Some(&arguments.plan)])?;
-    refuse(&[("--costs-off", arguments.costs_off.is_some())])?;
-    refuse_around(&arguments.model.around, &arguments.objective)?;
-    let solving = resolve::solving(&arguments.solve)?;
-    let nothing = |cause: &str, help: &str| CliError::new("U008", cause).at(&label).help(help);
-    if plan.objective.kind != JointObjectiveKind::Iteration {
+/// Explains a plan.
+///
+/// # Errors
+/// If the plan has no value, no parts, or is not one of the model and its cluster (U008).
+pub(super) fn explain(
+    task: &Joint,
+    plan: JointPlanDocument,
+    label: &str,
+    asked: Explaining,
+    session: &mut Session<'_>,
+) -> Result<Shown> {
+    let nothing = |cause: &str, help: &str| Failure::new("U008", cause).at(label).help(help);
+    let Some((model, imported)) = task.planned_graph() else {
         let help = "plan a training graph; `check` lists the times and the memory of the stages of this plan";
         return Err(nothing("the plan is for a file of Piper, whose times have no parts", help));
-    }
-    let (Some(value), Some(cluster)) = (plan.objective.value_s, plan.cluster.clone()) else {
+    };
+    let (Some(value), Some(cluster)) = (plan.objective.value_s, task.cluster_of(&plan)) else {
         return Err(nothing("the plan has no value to explain", "`check` lists every violation"));
     };
-    let kept = plan.options.as_ref().map(|options| Kept { label: &label, options });
-    let around = &arguments.model.around;
-    let options =
-        ModelOptions::with_costs(&around.import, around.memory_reserve.as_deref(), &around.costs, kept)?;
-    let (model, mut imported) = resolve::opened_model(files::open(&arguments.model.model)?, &options)?;
-    measured::on(&mut imported, &mut cluster.clone(), &options.costs())?;
-    let names = layers::layer_names(&imported.graph);
-    let request = iteration::Request {
-        parallel: plan.objective.parallel.clone(),
-        global_batch: plan.objective.global_batch,
-        microbatch: plan.objective.microbatch,
-        schedules: match plan.objective.schedules.is_empty() {
-            true => vec![Schedule::OneFOneB],
-            false => plan.objective.schedules.clone(),
-        },
-    };
+    let (graph, cluster, notes) = task.priced(imported, cluster)?;
+    notes.iter().for_each(|note| session.note(note));
+    let names = layers::layer_names(&graph);
+    let request = request_of(&plan.objective);
     let problem = |cluster: &ClusterDocument| {
-        iteration::Problem::new(&imported.graph, &names, cluster, request.clone())
-            .map_err(|error| refused(&model, &error))
+        iteration::Problem::new(&graph, &names, cluster, request.clone())
+            .map_err(|error| refused(model, &error, task.place()))
     };
     let parts = problem(&cluster)?.parts(&plan).ok_or_else(|| {
         nothing("the plan is not one of the model and its cluster", "`check` lists every violation")
     })?;
     let mut what_ifs = Vec::new();
-    for (change, cluster) in
-        changes(&imported.graph, &cluster, &plan).into_iter().filter(|_| !arguments.no_what_if)
-    {
-        let value = solved(&problem(&cluster)?, &solving)?;
+    for (change, cluster) in changes(&graph, &cluster, &plan).into_iter().filter(|_| asked.what_if) {
+        let value = solved(&problem(&cluster)?, session, task.place())?;
         what_ifs.push(WhatIf { change, value_s: value });
     }
-    let document = document(&plan, value, &parts, what_ifs);
-    match arguments.json {
-        true => output::data(&output::json(&document)?)?,
-        false => output::result(&text(&document, &plan, output::width()))?,
-    }
-    Ok(Some(Exit::Done))
+    let json = json(&document(&plan, value, &parts, what_ifs.clone()))?;
+    Ok(Shown::new(json, move |width| text(&document(&plan, value, &parts, what_ifs.clone()), &plan, width)))
 }
 
 /// The value of the best plan of a changed problem.
-fn solved(problem: &iteration::Problem, solving: &Solving) -> Result<Option<f64>> {
-    let mut observer = stagewright::core::solver::Silent;
-    let mut context =
-        stagewright::core::solver::Context::new(solving.limits, interrupt::watch(), &mut observer);
-    context.threads = solving.threads;
-    iteration::solve(problem, &mut context).map(|solution| solution.value).map_err(|error| failed(&error))
+fn solved(problem: &iteration::Problem, session: &mut Session<'_>, place: &Place) -> Result<Option<f64>> {
+    let mut silent = Silent;
+    let mut context = session.options.context(&mut silent);
+    iteration::solve(problem, &mut context)
+        .map(|solution| solution.value)
+        .map_err(|error| failed(&error, place))
 }
 
 /// Changes of the cluster that a plan might gain from.
@@ -128,29 +109,29 @@ fn changes(
         edit(&mut changed);
         changes.push((change, changed));
     };
-    for (at, kind) in cluster.kinds.iter().enumerate().filter(|(_, kind)| !kind.host) {
+    for (index, kind) in cluster.kinds.iter().enumerate().filter(|(_, kind)| !kind.host) {
         let name = &kind.name;
         let more = kind.server.map_or(1, |server: ServerDocument| server.devices);
         add(format!("{more} more of {name}"), &|cluster| {
-            cluster.kinds[at].count = cluster.kinds[at].count.saturating_add(more);
+            cluster.kinds[index].count = cluster.kinds[index].count.saturating_add(more);
         });
         add(format!("twice the devices of {name}"), &|cluster| {
-            cluster.kinds[at].count = cluster.kinds[at].count.saturating_mul(2);
+            cluster.kinds[index].count = cluster.kinds[index].count.saturating_mul(2);
         });
         if let Some(memory) = kind.memory_bytes {
             add(format!("twice the memory of {name}"), &|cluster| {
-                set_memory(graph, &mut cluster.kinds[at], 2.0 * memory);
+                set_memory(graph, &mut cluster.kinds[index], 2.0 * memory);
             });
         }
         if kind.server.is_some() {
             add(format!("the link within servers also between them, for {name}"), &|cluster| {
-                cluster.kinds[at].server = None;
+                cluster.kinds[index].server = None;
             });
         }
         let is_used = plan.stages.iter().any(|stage| stage.kind.as_ref() == Some(name));
         if cluster.kinds.len() > 1 && is_used {
             add(format!("no {name}"), &|cluster| {
-                cluster.kinds.remove(at);
+                cluster.kinds.remove(index);
             });
         }
     }
@@ -194,8 +175,8 @@ fn text(document: &Document<'_>, plan: &JointPlanDocument, width: Option<u16>) -
     let share = |part: f64| format!("{} ({})", seconds(part), percent(part / value));
     let microbatches = plan.execution.as_ref().map_or(0.0, |execution| f64::from(execution.microbatches));
     let of_slowest = || (document.slowest..plan.stages.len()).step_by(pipeline_devices(plan));
-    let update: f64 = of_slowest().filter_map(|at| plan.stages[at].update_s).sum();
-    let stages: Vec<String> = of_slowest().map(|at| at.to_string()).collect();
+    let update: f64 = of_slowest().filter_map(|stage| plan.stages[stage].update_s).sum();
+    let stages: Vec<String> = of_slowest().map(|stage| stage.to_string()).collect();
     let name = if stages.len() == 1 { "slowest stage" } else { "slowest stages" };
     let mut lines = vec![("value", seconds(value)), (name, stages.join(", "))];
     let parts: [Part; 6] = [
@@ -207,7 +188,7 @@ fn text(document: &Document<'_>, plan: &JointPlanDocument, width: Option<u16>) -
         ("transfers", |parts| parts.transfer_s),
     ];
     for (name, part) in parts {
-        let part: f64 = of_slowest().map(|at| part(&document.stages[at].parts)).sum();
+        let part: f64 = of_slowest().map(|stage| part(&document.stages[stage].parts)).sum();
         if part > 0.0 {
             lines.push((name, share(microbatches * part)));
         }
@@ -217,10 +198,10 @@ fn text(document: &Document<'_>, plan: &JointPlanDocument, width: Option<u16>) -
     let mut text = facts(lines, width);
     let columns = ["stage", "in use", "parameters", "gradients", "optimizer", "activations", "workspace"];
     let mut grid = Grid::new(columns.map(|name| (name, Column::Figures)));
-    for (at, stage) in document.stages.iter().enumerate() {
+    for (index, stage) in document.stages.iter().enumerate() {
         let parts = &stage.parts;
         grid.row([
-            at.to_string(),
+            index.to_string(),
             stage.memory_share.map(percent).unwrap_or_default(),
             bytes(parts.parameter_bytes),
             bytes(parts.gradient_bytes),

@@ -1,13 +1,13 @@
 //! Joint plans for a terminal.
 
-use stagewright::core::document::{
+use stagewright_core::document::{
     JointObjectiveKind, JointPlanDocument, JointStageDocument, PlanStatus, Schedule,
 };
-use stagewright::report::grid::{Column, Grid};
-use stagewright::report::joint::{self, JointFigures};
-use stagewright::report::units::{bytes, percent, seconds};
-use stagewright::report::wrap::{self, facts};
-use stagewright::text::visible;
+use stagewright_core::text::visible;
+use stagewright_report::grid::{Column, Grid};
+use stagewright_report::joint::{self, JointFigures};
+use stagewright_report::units::{bytes, percent, seconds};
+use stagewright_report::wrap::{self, facts};
 use stagewright_verify::{JointReport, JointVerdict};
 
 /// Formats a plan.
@@ -73,8 +73,8 @@ fn stages(plan: &JointPlanDocument, width: Option<u16>) -> String {
         ("memory", Column::Figures),
     ]);
     let mut grid = Grid::new(columns);
-    for (at, stage) in plan.stages.iter().enumerate() {
-        let mut row = vec![at.to_string()];
+    for (index, stage) in plan.stages.iter().enumerate() {
+        let mut row = vec![index.to_string()];
         if is_iteration {
             row.push(stage.kind.clone().unwrap_or_default());
         }
@@ -94,7 +94,7 @@ fn stages(plan: &JointPlanDocument, width: Option<u16>) -> String {
 
 /// First and last layer of a stage.
 fn layers(stage: &JointStageDocument) -> String {
-    let name = |layer: Option<&stagewright::core::document::JointLayerDocument>| {
+    let name = |layer: Option<&stagewright_core::document::JointLayerDocument>| {
         layer.map(|layer| visible(&layer.layer).into_owned()).unwrap_or_default()
     };
     match stage.layers.len() {

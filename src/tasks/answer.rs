@@ -1,0 +1,159 @@
+//! What a task answers: a plan, bounds, a verdict or an explanation, each as data, text and JSON.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use stagewright_core::document::PlanStatus;
+use stagewright_report::convergence::Convergence;
+
+use super::Document;
+use crate::failure::{Failure, Result};
+
+/// A result as text for a terminal and as JSON for programs.
+pub struct Shown {
+    json: String,
+    text: Box<dyn Fn(Option<u16>) -> String + Send + Sync>,
+}
+
+impl Shown {
+    /// A result with its JSON, and its text for a width in characters.
+    pub(super) fn new(json: String, text: impl Fn(Option<u16>) -> String + Send + Sync + 'static) -> Shown {
+        Shown { json, text: Box::new(text) }
+    }
+
+    /// The result as pretty-printed JSON with a final newline.
+    pub fn json(&self) -> &str {
+        &self.json
+    }
+
+    /// The result for a terminal of `width` characters; `None` for unlimited.
+    pub fn text(&self, width: Option<u16>) -> String {
+        (self.text)(width)
+    }
+}
+
+/// Pretty-printed JSON with a final newline.
+///
+/// # Errors
+/// If the value has no JSON, such as a map whose keys are no strings (X001).
+pub(super) fn json(value: &impl Serialize) -> Result<String> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| Failure::new("X001", format!("cannot write JSON: {error}")))?;
+    Ok(text + "\n")
+}
+
+/// The plan that answers a question, with its claims.
+pub struct Answer {
+    /// The plan document; it may say that there is no plan.
+    pub document: Document,
+    /// Relative gap that counts against the one asked for: of the worst case for a robust plan, 0 with a proof.
+    pub gap: Option<f64>,
+    /// Hints on how to ask for more, a line each.
+    pub hints: Vec<String>,
+    pub(super) sheet: Box<dyn Sheet + Send + Sync>,
+}
+
+/// The ways to show a plan of one kind.
+pub(super) trait Sheet {
+    /// A table for a terminal of `width` characters.
+    fn text(&self, document: &Document, width: Option<u16>) -> String;
+
+    /// A page for a browser. `cluster` names the cluster if it has no name of its own.
+    fn html(
+        &self,
+        document: &Document,
+        cluster: Option<&str>,
+        convergence: &Convergence,
+        out: &mut dyn Write,
+    ) -> Result<io::Result<()>>;
+
+    /// A drawing in the notation of Graphviz for a file called `label`; `None` if nothing is placed.
+    fn drawing(&self, _document: &Document, _label: &str) -> Result<Option<String>> {
+        Ok(None)
+    }
+
+    /// Whether the plan has a step with a timeline.
+    fn has_step(&self) -> bool {
+        false
+    }
+
+    /// Writes the timeline of one step for trace viewers; nothing if there is none.
+    fn trace(&self, _out: &mut dyn Write) -> Result<io::Result<()>> {
+        Ok(Ok(()))
+    }
+}
+
+impl Answer {
+    /// An answer whose gap is 0 with a proof, and otherwise that of the document.
+    pub(super) fn new(document: Document, sheet: impl Sheet + Send + Sync + 'static) -> Answer {
+        let gap = if document.status() == PlanStatus::Optimal { Some(0.0) } else { document.gap() };
+        Answer { document, gap, hints: Vec::new(), sheet: Box::new(sheet) }
+    }
+
+    /// A table for a terminal of `width` characters; `None` for unlimited.
+    pub fn text(&self, width: Option<u16>) -> String {
+        self.sheet.text(&self.document, width)
+    }
+
+    /// Writes a page for a browser. `cluster` names the cluster if it has no name of its own.
+    ///
+    /// # Errors
+    /// A plan whose step is no valid problem; within, what the writer fails with.
+    pub fn html(
+        &self,
+        cluster: Option<&str>,
+        convergence: &Convergence,
+        out: &mut dyn Write,
+    ) -> Result<io::Result<()>> {
+        self.sheet.html(&self.document, cluster, convergence, out)
+    }
+
+    /// A drawing in the notation of Graphviz for a file called `label`; `None` if nothing is placed.
+    ///
+    /// # Errors
+    /// A plan that cannot be drawn.
+    pub fn drawing(&self, label: &str) -> Result<Option<String>> {
+        self.sheet.drawing(&self.document, label)
+    }
+
+    /// Whether the plan has a step with a timeline.
+    pub fn has_step(&self) -> bool {
+        self.sheet.has_step()
+    }
+
+    /// Writes the timeline of one step for trace viewers; nothing if there is none.
+    ///
+    /// # Errors
+    /// A plan whose step is no valid problem; within, what the writer fails with.
+    pub fn trace(&self, out: &mut dyn Write) -> Result<io::Result<()>> {
+        self.sheet.trace(out)
+    }
+}
+
+/// Lower bounds on the value of every plan.
+pub struct Bounds {
+    /// The strongest value; `None` if no bound has one.
+    pub strongest: Option<f64>,
+    /// Whether a solver proved that there is no plan.
+    pub is_infeasible: bool,
+    /// Whether the strongest has no value because a limit came first, and not because no bound applies.
+    pub is_cut_short: bool,
+    /// Bounds by source.
+    pub shown: Shown,
+}
+
+/// A plan as the independent checker finds it.
+pub struct Checked {
+    /// Whether the plan is feasible and everything that it claims holds.
+    pub holds: bool,
+    /// The value, computed again; `None` if the plan cannot be evaluated.
+    pub value: Option<f64>,
+    /// The bound that the plan claims.
+    pub bound: Option<f64>,
+    /// Whether the checker proves that bound.
+    pub is_proved: bool,
+    /// What the plan violates, for display.
+    pub violations: Vec<String>,
+    /// The report.
+    pub shown: Shown,
+}

@@ -1,0 +1,176 @@
+//! A plan document of any kind.
+
+use stagewright_core::document::{
+    JOINT_PLAN_SCHEMA, JointPlanDocument, ModelOptionsDocument, PlanDocument, PlanStatus,
+    STRATEGY_PLAN_SCHEMA, StrategyPlanDocument,
+};
+use stagewright_formats::{
+    PlanFile as PlacementFile, import_joint_plan, import_strategy_plan, write_joint_plan, write_plan,
+    write_strategy_plan,
+};
+
+use super::Kind;
+use crate::failure::Result;
+
+/// A plan document of any kind. In a file, its `schema` says the kind.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Document {
+    /// A device for every operator.
+    Placement(Box<PlanDocument>),
+    /// Stages with degrees of parallelism.
+    Joint(Box<JointPlanDocument>),
+    /// A strategy for every node.
+    Strategies(Box<StrategyPlanDocument>),
+}
+
+impl Document {
+    /// The kind of question that the plan answers.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Document::Placement(_) => Kind::Placement,
+            Document::Joint(_) => Kind::Joint,
+            Document::Strategies(_) => Kind::Strategies,
+        }
+    }
+
+    /// Proof status.
+    pub fn status(&self) -> PlanStatus {
+        match self {
+            Document::Placement(plan) => plan.status,
+            Document::Joint(plan) => plan.status,
+            Document::Strategies(plan) => plan.status,
+        }
+    }
+
+    /// The value: seconds, or the cost of strategies; `None` without a plan.
+    pub fn value(&self) -> Option<f64> {
+        match self {
+            Document::Placement(plan) => plan.objective.value_s,
+            Document::Joint(plan) => plan.objective.value_s,
+            Document::Strategies(plan) => plan.cost.map(|cost| cost as f64),
+        }
+    }
+
+    /// The lower bound, in the unit of the value.
+    pub fn bound(&self) -> Option<f64> {
+        match self {
+            Document::Placement(plan) => plan.bound.value_s,
+            Document::Joint(plan) => plan.bound.value_s,
+            Document::Strategies(plan) => plan.bound.cost,
+        }
+    }
+
+    /// Source of the bound.
+    pub fn source(&self) -> &str {
+        match self {
+            Document::Placement(plan) => &plan.bound.source,
+            Document::Joint(plan) => &plan.bound.source,
+            Document::Strategies(plan) => &plan.bound.source,
+        }
+    }
+
+    /// Relative gap between value and bound.
+    pub fn gap(&self) -> Option<f64> {
+        match self {
+            Document::Placement(plan) => plan.gap,
+            Document::Joint(plan) => plan.gap,
+            Document::Strategies(plan) => plan.gap,
+        }
+    }
+
+    /// The limit that ended the solve before a proof, if one did.
+    pub fn stop(&self) -> Option<&str> {
+        match self {
+            Document::Placement(plan) => plan.stop.as_deref(),
+            Document::Joint(plan) => plan.stop.as_deref(),
+            Document::Strategies(plan) => plan.stop.as_deref(),
+        }
+    }
+
+    /// The solver.
+    pub fn solver(&self) -> &str {
+        match self {
+            Document::Placement(plan) => &plan.solver,
+            Document::Joint(plan) => &plan.solver,
+            Document::Strategies(plan) => &plan.solver,
+        }
+    }
+
+    /// Seconds that the solve took.
+    pub fn seconds(&self) -> f64 {
+        match self {
+            Document::Placement(plan) => plan.seconds,
+            Document::Joint(plan) => plan.seconds,
+            Document::Strategies(plan) => plan.seconds,
+        }
+    }
+
+    /// The document as JSON, as it is written to files.
+    pub fn json(&self) -> String {
+        match self {
+            Document::Placement(plan) => write_plan(plan),
+            Document::Joint(plan) => write_joint_plan(plan),
+            Document::Strategies(plan) => write_strategy_plan(plan),
+        }
+    }
+}
+
+/// A file of a plan, read before its model.
+#[derive(Debug)]
+pub enum PlanFile<'a> {
+    /// A placement: a plan, a split of the reference package, or a device for every operator.
+    Placement {
+        /// Label in errors.
+        label: &'a str,
+        /// The file.
+        file: PlacementFile<'a>,
+    },
+    /// A plan that needs nothing of its model to be read, with its label in errors.
+    Whole(&'a str, Document),
+}
+
+impl<'a> PlanFile<'a> {
+    /// Reads a plan of a kind.
+    ///
+    /// # Errors
+    /// If the file is no plan of that kind.
+    pub fn read(kind: Kind, label: &'a str, bytes: &'a [u8]) -> Result<PlanFile<'a>> {
+        Ok(match kind {
+            Kind::Placement => PlanFile::Placement { label, file: PlacementFile::read(label, bytes)? },
+            Kind::Joint => {
+                PlanFile::Whole(label, Document::Joint(Box::new(import_joint_plan(label, bytes)?)))
+            }
+            Kind::Strategies => {
+                PlanFile::Whole(label, Document::Strategies(Box::new(import_strategy_plan(label, bytes)?)))
+            }
+        })
+    }
+
+    /// Label in errors.
+    pub fn label(&self) -> &'a str {
+        match self {
+            PlanFile::Placement { label, .. } | PlanFile::Whole(label, _) => label,
+        }
+    }
+
+    /// The options that the plan's model was read with, if the plan keeps them.
+    pub fn options(&self) -> Option<&ModelOptionsDocument> {
+        match self {
+            PlanFile::Placement { file, .. } => file.native()?.model.as_ref(),
+            PlanFile::Whole(_, Document::Joint(plan)) => plan.options.as_ref(),
+            PlanFile::Whole(..) => None,
+        }
+    }
+}
+
+/// The kind of a plan that is read without its model: it names its schema.
+pub(super) fn kind(bytes: &[u8]) -> Kind {
+    let names = |schema: &str| bytes.windows(schema.len()).any(|window| window == schema.as_bytes());
+    if names(JOINT_PLAN_SCHEMA) {
+        Kind::Joint
+    } else if names(STRATEGY_PLAN_SCHEMA) {
+        Kind::Strategies
+    } else {
+        Kind::Placement
+    }
+}

@@ -1,0 +1,49 @@
+//! Plans of any kind in the notation of a runtime.
+
+use stagewright_core::document::ClusterDocument;
+use stagewright_core::graph::Graph;
+use stagewright_export::{Export, Placed, export_joint_noted, target};
+use stagewright_formats::Imported;
+
+use super::placement::unwritten;
+use super::{Document, PlanFile};
+use crate::failure::{Failure, Result};
+use crate::reading::Place;
+
+/// Writes a plan for a runtime. A plan that has everything that its target needs takes no model and no cluster.
+///
+/// # Errors
+/// An unknown target (E001), a plan that needs its model (S006), or one that the runtime cannot execute.
+pub fn export(
+    file: PlanFile<'_>,
+    to: &str,
+    model: Option<(String, Imported)>,
+    cluster: Option<&ClusterDocument>,
+    place: &Place,
+) -> Result<Export> {
+    let label = file.label();
+    let file = match file {
+        PlanFile::Whole(_, Document::Joint(plan)) => {
+            return export_joint_noted(&plan, to).map_err(|error| unwritten(label, &error));
+        }
+        PlanFile::Whole(_, plan) => {
+            let cause = format!("no target takes the plan of a {}", plan.kind().name());
+            return Err(Failure::new("E001", cause)
+                .at(label)
+                .help("`export --list` shows what each target takes"));
+        }
+        PlanFile::Placement { file, .. } => file,
+    };
+    let target = target(to).map_err(|error| unwritten(&place("to"), &error))?;
+    let (graph, plan) = match model {
+        None => (None, file.alone()?),
+        Some((label, model)) => {
+            let plan = file.for_model(&model, cluster)?;
+            let graph = Graph::from_document(model.graph).map_err(|error| Failure::graph(&label, &error))?;
+            (Some(graph), plan)
+        }
+    };
+    let own = graph.as_ref().and_then(|graph| graph.document().cluster.as_ref());
+    let placed = Placed::new(&plan, graph.as_ref(), cluster.or(own));
+    placed.and_then(|placed| target.export(&placed)).map_err(|error| unwritten(label, &error))
+}

@@ -1,0 +1,364 @@
+//! Joint plans: operators divided over devices, with degrees of parallelism by stage and configurations by layer.
+//!
+//! A question is a training graph, whose plans take the least time for an iteration, or a file of Piper, whose plans take the
+//! least time per sample of the slowest stage.
+
+mod check;
+mod explain;
+mod graph;
+mod layers;
+mod parallel;
+pub mod rules;
+mod text;
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use stagewright_core::document::{
+    ClusterDocument, GraphDocument, JointBoundDocument, JointObjectiveDocument, JointObjectiveKind,
+    JointPartsDocument, JointPlanDocument, PiperDocument, PlanStatus, Schedule,
+};
+use stagewright_core::solver::{SolveError, Status};
+use stagewright_formats::{Format, Imported, import_piper, is_piper};
+use stagewright_joint::iteration;
+use stagewright_report::convergence::Convergence;
+use stagewright_report::html;
+use stagewright_report::html::joint::JointPage;
+use stagewright_report::joint::JointFigures;
+
+use super::answer::Sheet;
+use super::{
+    Answer, Bounds, Checked, Document, Explaining, Kind, PlanFile, Request, Session, Shown, Size,
+    SolverChoice, Task, json,
+};
+use crate::failure::{Failure, Result};
+use crate::files::{Input, Opened};
+use crate::reading::{self, Place};
+use graph::Graph;
+use layers::Layers;
+
+/// A joint plan that is asked for, or the documents of one that is there.
+pub struct Joint {
+    question: Question,
+    place: Place,
+}
+
+/// What is known before a plan is there.
+enum Question {
+    Graph(Box<Graph>),
+    Layers(Box<Layers>),
+    Planned(Box<Planned>),
+}
+
+/// The documents of a plan.
+struct Planned {
+    model: PlannedModel,
+    /// The cluster of the request, in place of the plan's.
+    cluster: Option<ClusterDocument>,
+    costs: Vec<(String, stagewright_core::document::CostsDocument)>,
+    place: Place,
+}
+
+/// The model of a plan, as it was read.
+enum PlannedModel {
+    Graph { label: String, imported: Imported },
+    Layers { label: String, document: PiperDocument },
+}
+
+impl PlannedModel {
+    fn label(&self) -> &str {
+        match self {
+            PlannedModel::Graph { label, .. } | PlannedModel::Layers { label, .. } => label,
+        }
+    }
+}
+
+impl Joint {
+    /// Reads a question, or with a plan the documents of that plan.
+    ///
+    /// # Errors
+    /// Options without effect (U013), a list of parallelism that is not valid (U001), or documents that are not.
+    pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Joint, Vec<String>)> {
+        let place = request.place.clone();
+        if let SolverChoice::Named(_) | SolverChoice::Own(..) = request.solver {
+            let option = place("solver");
+            let cause = format!("{option} does not apply to a joint plan");
+            return Err(Failure::new("U013", cause).at(option).help("leave it out"));
+        }
+        if let Some(plan) = plan {
+            let (planned, notes) = Planned::read(request, plan)?;
+            return Ok((Joint { question: Question::Planned(Box::new(planned)), place }, notes));
+        }
+        let given = request.parallel.clone().unwrap_or_default();
+        let parallel = parallel::parallel(&given.parallel, &place)?;
+        let format = request.options.document.format.as_deref();
+        if format.is_none_or(|format| format == Format::Piper.entry().name)
+            && let Opened::Memory(input) = &request.model
+            && (format.is_some() || is_piper(&input.bytes))
+        {
+            let layers = Layers::read(input, &request, &given, parallel)?;
+            return Ok((Joint { question: Question::Layers(Box::new(layers)), place }, Vec::new()));
+        }
+        let (graph, notes) = Graph::read(request, &given, parallel)?;
+        let notes = super::placement::as_notes(notes);
+        Ok((Joint { question: Question::Graph(Box::new(graph)), place }, notes))
+    }
+
+    /// Place of an option in errors.
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The model of a plan.
+    fn planned(&self) -> Result<&PlannedModel> {
+        match &self.question {
+            Question::Planned(planned) => Ok(&planned.model),
+            _ => Err(Failure::new("X001", "the question was read for no plan")),
+        }
+    }
+
+    /// The training graph of a plan, with its label.
+    fn planned_graph(&self) -> Option<(&str, &Imported)> {
+        match self.planned() {
+            Ok(PlannedModel::Graph { label, imported }) => Some((label, imported)),
+            _ => None,
+        }
+    }
+
+    /// The cluster of the request.
+    fn given_cluster(&self) -> Option<&ClusterDocument> {
+        match &self.question {
+            Question::Planned(planned) => planned.cluster.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The cluster of the request, or else of a plan.
+    fn cluster_of(&self, plan: &JointPlanDocument) -> Option<ClusterDocument> {
+        self.given_cluster().or(plan.cluster.as_ref()).cloned()
+    }
+
+    /// A graph and a cluster with the measurements of the request, and notes on them.
+    fn priced(
+        &self,
+        imported: &Imported,
+        mut cluster: ClusterDocument,
+    ) -> Result<(GraphDocument, ClusterDocument, Vec<String>)> {
+        let mut imported = imported.clone();
+        let mut notes = Vec::new();
+        if let Question::Planned(planned) = &self.question {
+            let Planned { costs, place, .. } = &**planned;
+            reading::measured(&mut imported, &mut cluster, costs.clone(), &mut notes, |name| place(name))?;
+        }
+        Ok((imported.graph, cluster, super::placement::as_notes(notes)))
+    }
+
+    fn solved(&self, session: &mut Session<'_>) -> Result<JointPlanDocument> {
+        let mut context = session.context();
+        match &self.question {
+            Question::Graph(graph) => graph.solve(&mut context),
+            Question::Layers(layers) => layers.solve(&mut context),
+            Question::Planned(_) => Err(Failure::new("X001", "a plan's question is the plan's own")),
+        }
+    }
+}
+
+impl Planned {
+    fn read(request: Request, plan: &PlanFile<'_>) -> Result<(Planned, Vec<String>)> {
+        if !request.objective.schedule.is_empty() {
+            let option = (request.place)("schedule");
+            let cause = format!("{option} does not apply to a joint plan");
+            return Err(Failure::new("U013", cause).at(option).help("leave it out"));
+        }
+        let is_of_layers = matches!(
+            plan,
+            PlanFile::Whole(_, Document::Joint(plan)) if plan.objective.kind == JointObjectiveKind::TimePerSample
+        );
+        let Request { model, cluster, options, costs, .. } = request;
+        let mut notes = Vec::new();
+        let model = match (is_of_layers, model) {
+            (true, Opened::Memory(Input { label, bytes })) => {
+                let document = import_piper(&label, &bytes)?;
+                PlannedModel::Layers { label, document }
+            }
+            (_, model) => {
+                let (label, imported) = reading::model(model, &options, &mut notes)?;
+                PlannedModel::Graph { label, imported }
+            }
+        };
+        let cluster = cluster.map(|(_, cluster)| cluster);
+        let planned = Planned { model, cluster, costs, place: options.place.clone() };
+        Ok((planned, super::placement::as_notes(notes)))
+    }
+}
+
+impl Task for Joint {
+    fn kind(&self) -> Kind {
+        Kind::Joint
+    }
+
+    fn size(&self) -> Result<Size> {
+        let count = |cluster: &ClusterDocument| cluster.kinds.iter().map(|kind| u64::from(kind.count)).sum();
+        Ok(match &self.question {
+            Question::Graph(graph) => {
+                Size { parts: graph.graph.operators.len(), devices: Some(count(&graph.cluster)) }
+            }
+            Question::Layers(layers) => {
+                Size { parts: layers.layer_count(), devices: layers.cluster().map(count) }
+            }
+            Question::Planned(planned) => Size {
+                parts: match &planned.model {
+                    PlannedModel::Graph { imported, .. } => imported.graph.operators.len(),
+                    PlannedModel::Layers { document, .. } => document.nodes.len(),
+                },
+                devices: planned.cluster.as_ref().map(count),
+            },
+        })
+    }
+
+    fn plan(&self, file: PlanFile<'_>) -> Result<Document> {
+        match file {
+            PlanFile::Whole(_, document) => Ok(document),
+            PlanFile::Placement { label, .. } => {
+                Err(Failure::new("X001", "a placement is no joint plan").at(label))
+            }
+        }
+    }
+
+    fn difference(&self, plan: &Document) -> Option<&'static str> {
+        let (objective, options) = match &self.question {
+            Question::Graph(graph) => (&graph.objective, graph.options.as_ref()),
+            Question::Layers(layers) => (&layers.objective, layers.options()),
+            Question::Planned(_) => return None,
+        };
+        let Document::Joint(plan) = plan else { return Some("the plan is for a question of another kind") };
+        let asked = JointObjectiveDocument { value_s: plan.objective.value_s, ..objective.clone() };
+        let is_answer = plan.objective == asked && plan.options.as_ref() == options;
+        (!is_answer).then_some("the plan is for another objective or for other options")
+    }
+
+    fn solve(&self, session: &mut Session<'_>) -> Result<Answer> {
+        let plan = self.solved(session)?;
+        let (figures, parts) = match &self.question {
+            Question::Graph(graph) => (graph.figures(), graph.parts(&plan)),
+            _ => (JointFigures::default(), None),
+        };
+        Ok(Answer::new(Document::Joint(Box::new(plan)), JointSheet { figures, parts }))
+    }
+
+    fn bounds(&self, session: &mut Session<'_>) -> Result<Bounds> {
+        let plan = self.solved(session)?;
+        let document = BoundsDocument { bounds: [&plan.bound], strongest: &plan.bound };
+        Ok(Bounds {
+            strongest: plan.bound.value_s,
+            is_infeasible: plan.status == PlanStatus::Infeasible,
+            is_cut_short: plan.bound.value_s.is_none(),
+            shown: Shown::new(json(&document)?, move |width| text::bound(&plan, width)),
+        })
+    }
+
+    fn check(&self, plan: Document, label: &str, session: &mut Session<'_>) -> Result<Checked> {
+        check::check(self, joint(plan)?, label, session)
+    }
+
+    fn explain(
+        &self,
+        plan: Document,
+        label: &str,
+        asked: Explaining,
+        session: &mut Session<'_>,
+    ) -> Result<Shown> {
+        explain::explain(self, joint(plan)?, label, asked, session)
+    }
+}
+
+/// The joint plan of a document.
+fn joint(plan: Document) -> Result<JointPlanDocument> {
+    match plan {
+        Document::Joint(plan) => Ok(*plan),
+        other => Err(Failure::new("X001", format!("a plan of a {} is no joint plan", other.kind().name()))),
+    }
+}
+
+/// Bounds as JSON.
+#[derive(Serialize)]
+struct BoundsDocument<'b> {
+    bounds: [&'b JointBoundDocument; 1],
+    strongest: &'b JointBoundDocument,
+}
+
+/// What a joint plan is shown with.
+struct JointSheet {
+    figures: JointFigures,
+    /// Times and bytes of every stage by part, where the model has them.
+    parts: Option<Vec<JointPartsDocument>>,
+}
+
+impl Sheet for JointSheet {
+    fn text(&self, document: &Document, width: Option<u16>) -> String {
+        match document {
+            Document::Joint(plan) => text::plan(plan, self.figures, width),
+            _ => String::new(),
+        }
+    }
+
+    fn html(
+        &self,
+        document: &Document,
+        _cluster: Option<&str>,
+        _convergence: &Convergence,
+        out: &mut dyn Write,
+    ) -> Result<io::Result<()>> {
+        let Document::Joint(plan) = document else { return Ok(Ok(())) };
+        let page = JointPage {
+            model: &plan.model,
+            cluster: plan.cluster.as_ref().map(|cluster| cluster.name.as_str()),
+            document: plan,
+            parts: self.parts.as_deref(),
+            figures: self.figures,
+        };
+        Ok(html::joint::write(&page, out))
+    }
+}
+
+/// The request of an objective to the solver.
+fn request_of(objective: &JointObjectiveDocument) -> iteration::Request {
+    iteration::Request {
+        parallel: objective.parallel.clone(),
+        global_batch: objective.global_batch,
+        microbatch: objective.microbatch,
+        schedules: match objective.schedules.is_empty() {
+            true => vec![Schedule::OneFOneB],
+            false => objective.schedules.clone(),
+        },
+    }
+}
+
+/// The error of a model, a cluster or a request that no joint plan can be made for.
+fn refused(label: &str, error: &iteration::ModelError, place: &Place) -> Failure {
+    let at = match error {
+        iteration::ModelError::Schedules => place("schedule"),
+        iteration::ModelError::Range { .. } | iteration::ModelError::Combinations { .. } => place("parallel"),
+        iteration::ModelError::Kind { .. } | iteration::ModelError::Kinds { .. } => place("cluster"),
+        _ => label.to_owned(),
+    };
+    Failure::new(error.code(), error.to_string()).at(at).help(error.help())
+}
+
+/// The error of a solve that failed.
+fn failed(error: &SolveError, place: &Place) -> Failure {
+    Failure::new("X001", error.to_string()).at(place("parallel"))
+}
+
+fn status(status: Status) -> PlanStatus {
+    match status {
+        Status::Optimal => PlanStatus::Optimal,
+        Status::Feasible => PlanStatus::Feasible,
+        Status::Infeasible => PlanStatus::Infeasible,
+        Status::Unknown => PlanStatus::Unknown,
+    }
+}
+
+fn bound_document(value: Option<f64>, source: &str) -> JointBoundDocument {
+    JointBoundDocument { value_s: value, source: if value.is_some() { source } else { "none" }.into() }
+}

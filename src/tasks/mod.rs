@@ -1,0 +1,216 @@
+//! Questions of every kind behind one type.
+//!
+//! | kind | asked about | answered by |
+//! | --- | --- | --- |
+//! | [`Kind::Placement`] | a graph on a cluster, under an objective | a device for every operator |
+//! | [`Kind::Joint`] | a training graph, or a file of Piper, with the parallelism to use | stages with degrees and configurations |
+//! | [`Kind::Strategies`] | a file of strategies with their costs | a strategy for every node |
+//!
+//! [`kind`] finds out which kind is meant, [`read`] makes a [`Task`] of it, and the task solves, bounds, checks and explains. A
+//! new kind is a module here with an implementation of [`Task`], a variant of [`Kind`] and of [`Document`], and its column in
+//! [`OPTIONS`].
+
+mod answer;
+mod document;
+mod export;
+pub mod joint;
+mod options;
+pub mod placement;
+mod request;
+pub mod strategies;
+
+use std::io::{Read, Seek};
+
+use stagewright_core::solver::{Context, Observer};
+use stagewright_formats::is_strategies;
+use stagewright_formats::strategies::HEAD;
+use stagewright_report::units::seconds;
+
+use crate::failure::Result;
+use crate::files::{Input, Opened};
+use crate::solve::Options;
+
+use answer::json;
+pub use answer::{Answer, Bounds, Checked, Shown};
+pub use document::{Document, PlanFile};
+pub use export::export;
+pub use options::{OPTIONS, refuse};
+pub use request::{
+    ObjectiveOptions, ParallelOptions, Request, SolverChoice, is_same_objective, objective_of,
+};
+
+/// The kind of a question, and of the plan that answers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A device for every operator.
+    Placement,
+    /// Operators divided over devices, with degrees of parallelism by stage.
+    Joint,
+    /// A strategy for every node, under a memory limit.
+    Strategies,
+}
+
+impl Kind {
+    /// Name of the question, as in "does not apply to a joint plan".
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Placement => "placement",
+            Kind::Joint => "joint plan",
+            Kind::Strategies => "strategy problem",
+        }
+    }
+
+    /// A value for display: a time, or a cost.
+    pub fn amount(self, value: f64) -> String {
+        match self {
+            Kind::Placement | Kind::Joint => seconds(value),
+            Kind::Strategies => format!("{value:.0}"),
+        }
+    }
+}
+
+/// Operators, layers or nodes of a question, and its devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Number of operators, layers or nodes.
+    pub parts: usize,
+    /// Number of devices; `None` if the question has none, or its file states them.
+    pub devices: Option<u64>,
+}
+
+/// A question that was read and can be answered.
+pub trait Task {
+    /// The kind of the question.
+    fn kind(&self) -> Kind;
+
+    /// Size of the question.
+    ///
+    /// # Errors
+    /// A document that is not valid.
+    fn size(&self) -> Result<Size>;
+
+    /// The plan of a file for this question.
+    ///
+    /// # Errors
+    /// If it is no plan for the model.
+    fn plan(&self, file: PlanFile<'_>) -> Result<Document>;
+
+    /// What a plan is for in place of this question, for display; `None` if it is for this question.
+    fn difference(&self, plan: &Document) -> Option<&'static str>;
+
+    /// Finds a plan and a lower bound within limits.
+    ///
+    /// # Errors
+    /// Documents that form no valid problem, a solver that does not support it, or a defect. Infeasibility and limits are
+    /// statuses of the answer.
+    fn solve(&self, session: &mut Session<'_>) -> Result<Answer>;
+
+    /// Bounds without a plan; those of a solver as well if one was chosen.
+    ///
+    /// # Errors
+    /// As for [`Task::solve`].
+    fn bounds(&self, session: &mut Session<'_>) -> Result<Bounds>;
+
+    /// Verifies a plan with code that is independent of the solvers.
+    ///
+    /// # Errors
+    /// If the documents cannot be checked (codes that begin with V), or are not those of the plan.
+    fn check(&self, plan: Document, label: &str, session: &mut Session<'_>) -> Result<Checked>;
+
+    /// What determines the value of a plan, and what would change it.
+    ///
+    /// # Errors
+    /// If the plan has no value (U008), or none of its parts can be told apart.
+    fn explain(
+        &self,
+        plan: Document,
+        label: &str,
+        asked: Explaining,
+        session: &mut Session<'_>,
+    ) -> Result<Shown>;
+
+    /// Whether the chosen solver counts its simulations.
+    fn counts_simulations(&self) -> bool {
+        false
+    }
+}
+
+/// How far an explanation goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Explaining {
+    /// Whether changed problems are solved.
+    pub what_if: bool,
+    /// Share by which costs are off in the sensitivity.
+    pub costs_off: f64,
+}
+
+/// The limits of an answer, and who is told about it.
+pub struct Session<'a> {
+    /// Limits, seed, threads, interrupt, and what is off in a robust plan.
+    pub options: Options,
+    /// Receives plans and bounds as they are found.
+    pub observer: &'a mut dyn Observer,
+    /// Receives notes while the answer is made, a line each.
+    pub note: &'a mut dyn FnMut(&str),
+    /// Whether a check also computes the strongest bound that needs no search, which takes up to a minute.
+    pub with_strongest: bool,
+}
+
+impl Session<'_> {
+    /// Tells a note.
+    fn note(&mut self, line: &str) {
+        (self.note)(line);
+    }
+
+    /// The context of a solve that starts now.
+    fn context(&mut self) -> Context<'_> {
+        self.options.context(self.observer)
+    }
+}
+
+/// The kind of a question: by the model's first bytes, by the plan if there is one, and by whether parallelism is given.
+pub fn kind(model: &mut Opened, plan: Option<&[u8]>, is_parallel: bool) -> Kind {
+    let mut head = Vec::new();
+    match model {
+        Opened::Memory(Input { bytes, .. }) => head.extend_from_slice(&bytes[..bytes.len().min(HEAD)]),
+        Opened::File(_, file) => {
+            // What cannot be read is told by whoever reads the model.
+            let _unreadable = file.take(HEAD as u64).read_to_end(&mut head).and_then(|_| file.rewind());
+        }
+    }
+    match plan {
+        _ if is_strategies(&head) => Kind::Strategies,
+        Some(plan) if document::kind(plan) == Kind::Joint => Kind::Joint,
+        None if is_parallel => Kind::Joint,
+        _ => Kind::Placement,
+    }
+}
+
+/// The kind of a plan that is read without its model.
+pub fn kind_of_plan(bytes: &[u8]) -> Kind {
+    document::kind(bytes)
+}
+
+/// Reads a question of a kind, with notes on what its options and prices mean, a line each. With a plan, the plan states the
+/// objective, and the request only what differs from it.
+///
+/// # Errors
+/// Options without effect on the kind (U013), and documents that are not valid.
+pub fn read(
+    kind: Kind,
+    request: Request,
+    plan: Option<&PlanFile<'_>>,
+) -> Result<(Box<dyn Task>, Vec<String>)> {
+    request.refuse_for(kind)?;
+    Ok(match kind {
+        Kind::Placement => {
+            let (task, notes) = placement::Placement::read(request, plan.is_some())?;
+            (Box::new(task), notes)
+        }
+        Kind::Joint => {
+            let (task, notes) = joint::Joint::read(request, plan)?;
+            (Box::new(task), notes)
+        }
+        Kind::Strategies => (Box::new(strategies::Strategies::read(request)?), Vec::new()),
+    })
+}

@@ -1,0 +1,148 @@
+//! The documents of a model, its cluster and its pins, read together.
+
+use stagewright_core::cluster::Cluster;
+use stagewright_core::document::{BatchDocument, ClusterDocument, ModelOptionsDocument, PinsDocument};
+use stagewright_core::graph::Graph;
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::{Problem, ProblemError};
+use stagewright_costs::Coverage;
+use stagewright_formats::Imported;
+use stagewright_formats::nearest::nearest_three;
+
+use crate::failure::{Failure, Result};
+use crate::reading;
+use crate::tasks::Request;
+
+/// The documents of a problem, with their labels in errors.
+#[derive(Clone)]
+pub struct Documents {
+    /// The model's label.
+    pub label: String,
+    /// The model as imported.
+    pub model: Imported,
+    /// The cluster's label: the model's if the model carries the cluster.
+    pub cluster_label: String,
+    /// The cluster.
+    pub cluster: ClusterDocument,
+    /// The pins, if a file was given.
+    pub pins: Option<PinsDocument>,
+    /// The import options to store in a plan; `None` if all are defaults.
+    pub options: Option<ModelOptionsDocument>,
+    /// Where the seconds of the operators come from.
+    pub coverage: Coverage,
+}
+
+/// The parts of a problem except its objective.
+pub struct Parts {
+    /// The model's label.
+    pub label: String,
+    /// The model.
+    pub graph: Graph,
+    /// The cluster.
+    pub cluster: Cluster,
+    /// The pins; empty if none were given.
+    pub pins: PinsDocument,
+}
+
+impl Documents {
+    /// Reads the documents of a request, and returns notes on them.
+    ///
+    /// # Errors
+    /// A model that is not valid, no cluster (U002), or measurements that contradict one another.
+    pub fn read(request: Request) -> Result<(Documents, Vec<String>)> {
+        let mut notes = Vec::new();
+        let Request { model, cluster, pins, options, costs, place, .. } = request;
+        let (label, mut model) = reading::model(model, &options, &mut notes)?;
+        let (cluster_label, mut cluster) = match cluster {
+            Some(given) => given,
+            None => match &model.graph.cluster {
+                Some(cluster) => (label.clone(), cluster.clone()),
+                None => {
+                    let cause = "no cluster given, and the model contains none";
+                    let help = format!(
+                        "give one with {}: a file, or a name such as dgx-a100 or 8xa100",
+                        place("cluster")
+                    );
+                    return Err(Failure::new("U002", cause).at(label).help(help));
+                }
+            },
+        };
+        let document = &options.document;
+        let coverage =
+            reading::join(&label, &mut model, &mut cluster, document, costs, &mut notes, |name| place(name))?;
+        Ok((
+            Documents { label, model, cluster_label, cluster, pins, options: options.kept(), coverage },
+            notes,
+        ))
+    }
+
+    /// The samples and tokens in a batch of the model, if known.
+    pub fn batch(&self) -> Option<BatchDocument> {
+        reading::batch(&self.model.graph, self.options.as_ref())
+    }
+
+    /// Validates each document.
+    ///
+    /// # Errors
+    /// The first that is not valid.
+    pub fn parts(self) -> Result<Parts> {
+        let Documents { label, model, cluster_label, cluster, pins, .. } = self;
+        let graph = Graph::from_document(model.graph).map_err(|error| Failure::graph(&label, &error))?;
+        let path = if cluster_label == label { format!("{label}: cluster") } else { cluster_label };
+        let cluster = Cluster::from_document(cluster).map_err(|error| Failure::cluster(&path, &error))?;
+        Ok(Parts { label, graph, cluster, pins: pins.unwrap_or_default() })
+    }
+
+    /// Builds the problem of the documents under an objective.
+    ///
+    /// # Errors
+    /// A document that is not valid, or a problem that they do not form together.
+    pub fn problem(self, objective: Objective) -> Result<Problem> {
+        self.parts()?.problem(objective)
+    }
+}
+
+impl Parts {
+    /// Builds the problem of the parts under an objective. An error in the pins suggests the nearest names.
+    ///
+    /// # Errors
+    /// Parts that do not form a problem together.
+    pub fn problem(self, objective: Objective) -> Result<Problem> {
+        let Parts { label, graph, cluster, pins } = self;
+        let names = Pinnable::new(&graph, &cluster, &pins);
+        Problem::new(graph, cluster, objective, pins).map_err(|error| names.refused(&label, &error))
+    }
+}
+
+/// Names that pins may use, for suggestions in errors; empty if there are no pins.
+struct Pinnable {
+    operators: Vec<String>,
+    places: Vec<String>,
+}
+
+impl Pinnable {
+    fn new(graph: &Graph, cluster: &Cluster, pins: &PinsDocument) -> Pinnable {
+        if pins.0.is_empty() {
+            return Pinnable { operators: Vec::new(), places: Vec::new() };
+        }
+        let kinds = &cluster.document().kinds;
+        let kinds = kinds.iter().flat_map(|kind| [kind.name.clone(), kind.class.clone()]);
+        let devices = cluster.devices().map(|device| cluster.device_name(device));
+        Pinnable {
+            operators: graph.operators().map(|op| graph.operator(op).name.clone()).collect(),
+            places: kinds.chain(devices).collect(),
+        }
+    }
+
+    /// The error, with the nearest names if a name is unknown.
+    fn refused(&self, label: &str, error: &ProblemError) -> Failure {
+        let plain = Failure::problem(label, error);
+        let (name, known) = match error {
+            ProblemError::UnknownPinnedOperator { name } => (name, &self.operators),
+            ProblemError::UnknownPinTarget { target, .. } => (target, &self.places),
+            _ => return plain,
+        };
+        let told = nearest_three(name, known.iter().map(String::as_str)).join(", ");
+        plain.help(format!("{}; the nearest names are {told}", error.help()))
+    }
+}

@@ -1,0 +1,170 @@
+//! What a person asks for: a model with its surroundings, an objective, and who solves it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use stagewright_core::document::{
+    ClusterDocument, Communication, CostsDocument, Execution, ObjectiveDocument, ObjectiveKind, PinsDocument,
+    RecomputeWorkspace, Schedule, Split, Training,
+};
+use stagewright_core::objective::Objective;
+use stagewright_core::problem::ProblemError;
+use stagewright_core::solver::Solver;
+
+use super::Kind;
+use crate::failure::{Failure, Result};
+use crate::files::{Input, Opened};
+use crate::reading::{self, ModelOptions, Place};
+
+/// A question in documents, before it is known of what kind it is.
+pub struct Request {
+    /// The model: a file or its content, with its label in errors.
+    pub model: Opened,
+    /// The cluster with its label in errors; `None` if the model has its own.
+    pub cluster: Option<(String, ClusterDocument)>,
+    /// Devices that operators are restricted to.
+    pub pins: Option<PinsDocument>,
+    /// How the model is read.
+    pub options: ModelOptions,
+    /// Measurements that price the model, with their labels in errors.
+    pub costs: Vec<(String, CostsDocument)>,
+    /// What to minimise, as far as it is given.
+    pub objective: ObjectiveOptions,
+    /// The parallelism that a joint plan may use; `None` for plans in which every operator runs on one device.
+    pub parallel: Option<ParallelOptions>,
+    /// A plan to start from.
+    pub start: Option<Input>,
+    /// Who solves it.
+    pub solver: SolverChoice,
+    /// Names of the options that are given besides those of the model, as in [`OPTIONS`](super::OPTIONS).
+    pub given: BTreeSet<&'static str>,
+    /// Place of an option in errors and notes.
+    pub place: Place,
+}
+
+/// The objective and its rules as options. What is `None` has its default, or for a plan what the plan states.
+#[derive(Debug, Clone, Default)]
+pub struct ObjectiveOptions {
+    /// The value to minimise.
+    pub objective: Option<ObjectiveKind>,
+    /// Sets of operators that may share a device.
+    pub split: Option<Split>,
+    /// Overlap of communication with compute.
+    pub communication: Option<Communication>,
+    /// Scoring of the passes of a training step.
+    pub training: Option<Training>,
+    /// Maximum number of calls per accelerator.
+    pub calls: Option<u32>,
+    /// Execution of a step.
+    pub execution: Option<Execution>,
+    /// Pipeline schedules: one, or for a joint plan those that it may have.
+    pub schedule: Vec<Schedule>,
+    /// Number of microbatches of the schedule.
+    pub microbatches: Option<u32>,
+    /// Maximum number of devices that a stage may be replicated on.
+    pub max_replicas: Option<u32>,
+}
+
+/// What a joint plan may use.
+#[derive(Debug, Clone, Default)]
+pub struct ParallelOptions {
+    /// Kinds of parallelism separated by commas, each with an optional degree: `tp=8,dp,pp`.
+    pub parallel: String,
+    /// Samples of a batch over all copies.
+    pub global_batch: Option<u64>,
+    /// Samples of a microbatch; `None` for any.
+    pub microbatch: Option<u32>,
+    /// Memory of layers that are recomputed, for a file of Piper.
+    pub recompute_workspace: Option<RecomputeWorkspace>,
+}
+
+/// Who solves a question.
+#[derive(Clone)]
+pub enum SolverChoice {
+    /// No solver, for bounds that need none.
+    None,
+    /// The solver that suits the question.
+    Auto,
+    /// A solver of the registry.
+    Named(String),
+    /// A solver of the caller, with its label in the plan.
+    Own(Arc<dyn Solver>, String),
+}
+
+impl ObjectiveOptions {
+    /// The objective over the defaults, with a note if a given split has no effect.
+    ///
+    /// # Errors
+    /// Rules that exclude each other (U001, P-codes).
+    pub fn objective(&self, place: &Place) -> Result<(Objective, Option<String>)> {
+        let mut document = Objective::default().to_document(None);
+        self.override_document(&mut document, place)?;
+        let note = reading::without_split(&mut document, self.split.is_some(), |name| place(name));
+        Ok((objective_of(&document)?, note))
+    }
+
+    /// Overrides the rules of an objective with those that are given.
+    ///
+    /// # Errors
+    /// Several schedules, or calls of an objective without any (U001).
+    pub fn override_document(&self, document: &mut ObjectiveDocument, place: &Place) -> Result<()> {
+        document.kind = self.objective.unwrap_or(document.kind);
+        document.split = self.split.unwrap_or(document.split);
+        document.communication = self.communication.unwrap_or(document.communication);
+        document.training = self.training.unwrap_or(document.training);
+        document.execution = self.execution.unwrap_or(document.execution);
+        document.schedule = match self.schedule[..] {
+            [] => document.schedule,
+            [schedule] => schedule,
+            _ => {
+                let cause = "several schedules are given, but only a joint plan chooses one";
+                let help = format!("give one, or {}", place("parallel"));
+                return Err(Failure::new("U001", cause).at(place("schedule")).help(help));
+            }
+        };
+        document.microbatches = self.microbatches.or(document.microbatches);
+        document.max_replicas = self.max_replicas.or(document.max_replicas);
+        if let Some(calls) = self.calls {
+            let option = place("calls");
+            let why = match (calls, document.kind) {
+                (0, _) => format!("{option} is 0"),
+                (_, ObjectiveKind::Latency) => String::new(),
+                _ => format!("{option} is only for {} latency", place("objective")),
+            };
+            if !why.is_empty() {
+                return Err(Failure::new("U001", why).at(option).help("leave it out"));
+            }
+            document.calls = Some(calls);
+        }
+        Ok(())
+    }
+}
+
+/// The objective of a document.
+///
+/// # Errors
+/// Rules that exclude each other.
+pub fn objective_of(document: &ObjectiveDocument) -> Result<Objective> {
+    Objective::from_document(document).map_err(|error| {
+        let error = ProblemError::from(error);
+        Failure::new(error.code(), error.to_string()).help("correct the options of the objective")
+    })
+}
+
+/// Whether two documents ask for the same, their values aside. A rule that an objective does not read is no difference.
+pub fn is_same_objective(first: &ObjectiveDocument, second: &ObjectiveDocument) -> bool {
+    match (Objective::from_document(first), Objective::from_document(second)) {
+        (Ok(first), Ok(second)) => first == second,
+        _ => ObjectiveDocument { value_s: second.value_s, ..first.clone() } == *second,
+    }
+}
+
+impl Request {
+    /// Refuses options that have no effect on questions of a kind.
+    ///
+    /// # Errors
+    /// The first such option (U013).
+    pub(super) fn refuse_for(&self, kind: Kind) -> Result<()> {
+        super::refuse(kind, self.given.iter().copied(), &self.place)
+    }
+}

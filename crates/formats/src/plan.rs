@@ -151,7 +151,6 @@ pub(crate) fn unevaluated(devices: Vec<DeviceDocument>) -> PlanDocument {
         uplinks: Vec::new(),
         priority: None,
         robust: None,
-        regret: None,
     }
 }
 

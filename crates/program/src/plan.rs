@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use stagewright::bounds::Proving;
-use stagewright::core::document::{ObjectiveKind, PlanDocument, RegretDocument, Split};
+use stagewright::core::document::{ObjectiveKind, PlanDocument, Split};
 use stagewright::core::placement::Placement;
 use stagewright::core::problem::Problem;
 use stagewright::core::solver::{Context, Observer, Solution, SolveError, Solver, Status, StopReason};
-use stagewright::core::tolerance;
+use stagewright::core::uncertainty::Uncertainty;
 use stagewright::diagnose::{DiagnosisEffort, diagnose};
 use stagewright::explain::Merged;
 use stagewright::formats::{PlanFile, sibling, write_plan};
@@ -32,7 +32,7 @@ use super::files::{self, Input, Outputs};
 use super::policy;
 use super::progress::Progress;
 use super::recorder::Recorder;
-use super::resolve::{self, Chosen, Documents, Robustness, Solving};
+use super::resolve::{self, Chosen, Documents, Solving};
 use super::{export, interrupt, joint, output, simulate, strategies};
 
 /// Maximum time of a diagnosis; it also ends with the time limit of the solve.
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
         chosen = policy::of_checkpoint(path, arguments.zero_shot, &chosen)?;
     }
     resolve::counts(&chosen, &solving)?;
-    let robustness = resolve::robustness(arguments, &objective)?;
+    let uncertainty = resolve::uncertainty(arguments, &objective)?;
     let ModelArguments { model, around, .. } = &arguments.model;
     let (cluster, pins) = (around.cluster.as_deref().map(Path::new), around.pins.as_deref());
     files::at_most_one_standard(&[Some(model), cluster, pins, arguments.start.as_deref()])?;
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
         output::note(&format!("solver: {}", chosen.label));
     }
     let reserve_is_given = options.as_ref().is_some_and(|options| options.memory_reserve.is_some());
-    let mut answer = answer(problem, start, &chosen, &solving, robustness, reserve_is_given, verbose)?;
+    let mut answer = answer(problem, start, &chosen, &solving, uncertainty, reserve_is_given, verbose)?;
     let Answer { problem, solution, document, .. } = &mut answer;
     document.model = options;
     let placement = solution.plan.as_ref().map(|plan| &plan.placement);
@@ -97,13 +97,7 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     answer.write_drawing(arguments)?;
     answer.write_step(arguments)?;
     // The gap of a robust plan is that of its worst case.
-    let PlanDocument { robust, regret, .. } = &answer.document;
-    // A regret against the best values known is no proof.
-    let of_regret = |regret: &RegretDocument| match regret.at_most {
-        Some(most) => tolerance::gap(1.0 + most, 1.0 + regret.bound),
-        None => f64::INFINITY,
-    };
-    let reached = robust.as_ref().map(|robust| robust.gap).or(regret.as_ref().map(of_regret));
+    let reached = answer.document.robust.as_ref().map(|robust| robust.gap);
     Ok(match (reached, solving.gap) {
         (Some(reached), Some(wanted)) if reached > wanted => Exit::GapNotReached,
         (Some(_), _) => Exit::Done,
@@ -184,7 +178,7 @@ fn answer(
     start: Option<Placement>,
     chosen: &Chosen,
     solving: &Solving,
-    robustness: Option<Robustness>,
+    uncertainty: Option<Uncertainty>,
     reserve_is_given: bool,
     verbose: bool,
 ) -> Result<Answer> {
@@ -195,17 +189,12 @@ fn answer(
     context.warm_start = start;
     let solver = &Proving(&*chosen.solver);
     let refused = |error| failed(chosen, &error);
-    let (mut robust, mut regret) = (None, None);
-    let solution = match robustness {
+    let mut robust = None;
+    let solution = match uncertainty {
         None => solver.solve(&problem, &mut context).map_err(refused)?,
-        Some(Robustness::Value(uncertainty)) => {
+        Some(uncertainty) => {
             let found = robust::solve(&problem, uncertainty, solver, &mut context).map_err(refused)?;
             robust = robust::document(&found, uncertainty);
-            found.solution(&context)
-        }
-        Some(Robustness::Regret(deviation)) => {
-            let found = robust::regret(&problem, deviation, solver, &mut context).map_err(refused)?;
-            regret = robust::regret_document(&problem, &found, deviation);
             found.solution(&context)
         }
     };
@@ -214,7 +203,7 @@ fn answer(
     let provenance =
         Provenance { solver: chosen.label.clone(), seconds: elapsed.as_secs_f64(), seed: solving.seed };
     let mut document = plan_document(&problem, &solution, provenance);
-    (document.robust, document.regret) = (robust, regret);
+    document.robust = robust;
     if solution.status == Status::Infeasible {
         let left =
             solving.limits.time.map_or(DIAGNOSIS, |limit| limit.saturating_sub(elapsed).min(DIAGNOSIS));

@@ -21,8 +21,7 @@ use stagewright::nearest::{instead, nearest_three};
 use stagewright::{portfolio, reading, registry};
 
 use super::args::{
-    AroundArguments, Criterion, ImportArguments, ModelArguments, ObjectiveArguments, PlanArguments,
-    SolveArguments,
+    AroundArguments, ImportArguments, ModelArguments, ObjectiveArguments, PlanArguments, SolveArguments,
 };
 use super::error::{CliError, Result};
 use super::external::{self, External};
@@ -368,17 +367,8 @@ pub(crate) fn counts(chosen: &Chosen, solving: &Solving) -> Result<()> {
         .help(format!("leave it out, or use one of {}", counting.join(", "))))
 }
 
-/// What a plan is made robust against.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Robustness {
-    /// The worst value.
-    Value(Uncertainty),
-    /// The regret, if costs are off by this share.
-    Regret(f64),
-}
-
-/// What to make the plan robust against, if anything.
-pub(crate) fn robustness(arguments: &PlanArguments, objective: &Objective) -> Result<Option<Robustness>> {
+/// How wrong the costs may be that a plan is made for, if it is to be robust.
+pub(crate) fn uncertainty(arguments: &PlanArguments, objective: &Objective) -> Result<Option<Uncertainty>> {
     let Some(text) = &arguments.robust else { return Ok(None) };
     let deviation = deviation("--robust", text)?;
     let budget = arguments.robust_budget.unwrap_or(1);
@@ -388,15 +378,7 @@ pub(crate) fn robustness(arguments: &PlanArguments, objective: &Objective) -> Re
             .at("--robust")
             .help("leave it out; `explain` shows how sensitive any plan is to its costs"));
     }
-    match arguments.robust_criterion {
-        Some(Criterion::Regret) if arguments.robust_budget.is_some() => {
-            Err(CliError::new("U001", "--robust-budget is only for --robust-criterion value")
-                .at("--robust-budget")
-                .help("leave it out"))
-        }
-        Some(Criterion::Regret) => Ok(Some(Robustness::Regret(deviation))),
-        _ => Ok(Some(Robustness::Value(Uncertainty { deviation, budget }))),
-    }
+    Ok(Some(Uncertainty { deviation, budget }))
 }
 
 /// The share of an option by which costs are off.

@@ -367,7 +367,7 @@ impl Case {
 }
 
 /// Options of `plan` that say how to find a plan, not what it is worth.
-pub(super) const OF_SOLVERS: [&str; 4] = ["simulations", "robust", "robust_criterion", "robust_budget"];
+pub(super) const OF_SOLVERS: [&str; 3] = ["simulations", "robust", "robust_budget"];
 
 /// What a run printed.
 #[derive(Default)]

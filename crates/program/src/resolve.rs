@@ -410,7 +410,8 @@ pub(crate) fn solver(name: &str, objective: &Objective) -> Result<Chosen> {
         return Ok(Chosen { solver: Arc::new(solver), label: name.into() });
     }
     let known = registry::SOLVERS.iter().map(|entry| entry.solver.name());
-    let solver = registry::named(name).ok_or_else(|| {
+    let ablation = name.strip_prefix(registry::ABLATION).and_then(registry::ablation);
+    let solver = ablation.or_else(|| registry::named(name)).ok_or_else(|| {
         CliError::new("U003", format!("unknown solver `{name}`"))
             .at("--solver")
             .help(format!("{}; auto chooses one", instead(name, known)))

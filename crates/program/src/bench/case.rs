@@ -9,6 +9,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use stagewright::core::document::{JointPlanDocument, PlanDocument, StrategyPlanDocument};
 use stagewright::core::solver::StopReason;
+use stagewright::registry;
 use tempfile::NamedTempFile;
 
 use super::PEAK_MEMORY;
@@ -332,6 +333,9 @@ impl Case {
                     .into_iter()
                     .chain([option("plan", format!("plan={}", file.display()))])
                     .collect();
+            }
+            Method::Solver if registry::ablation(&self.solver).is_some() => {
+                format!("{}{}", registry::ABLATION, self.solver)
             }
             Method::Solver => self.solver.clone(),
             Method::Variant(variant) => variant.solver.clone(),

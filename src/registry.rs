@@ -35,8 +35,6 @@ pub enum Role {
     /// A learned system of the literature, for comparison; uses all the time it is given and is never chosen
     /// automatically.
     Learned,
-    /// An ablation of a solver, without one of its parts or with nothing but chance; never chosen automatically.
-    Ablation,
 }
 
 /// A row of the table of solvers.
@@ -82,15 +80,6 @@ pub const SOLVERS: &[Entry] = &[
     Entry { solver: &learned::PLACETO, role: Role::Learned },
     Entry { solver: &learned::HSDAG, role: Role::Learned },
     Entry { solver: &learned::HDP, role: Role::Learned },
-    Entry { solver: &learned::UNTRAINED, role: Role::Ablation },
-    Entry { solver: &learned::NO_NETWORK, role: Role::Ablation },
-    Entry { solver: &learned::NETWORK, role: Role::Ablation },
-    Entry { solver: &learned::GDP_UNTRAINED, role: Role::Ablation },
-    Entry { solver: &learned::PLACETO_UNTRAINED, role: Role::Ablation },
-    Entry { solver: &learned::HSDAG_UNTRAINED, role: Role::Ablation },
-    Entry { solver: &learned::HDP_UNTRAINED, role: Role::Ablation },
-    Entry { solver: &ANNEALING_FROM_RANDOM, role: Role::Ablation },
-    Entry { solver: &RANDOM_PLACEMENTS, role: Role::Ablation },
 ];
 
 /// The bounds that need no solver, cheapest first.
@@ -119,6 +108,15 @@ pub fn named(name: &str) -> Option<&'static dyn Solver> {
     SOLVERS.iter().map(|entry| entry.solver).find(|solver| solver.name() == name)
 }
 
+/// Prefix of the names of ablations in `--solver`, for the runs of suites.
+pub const ABLATION: &str = "ablation:";
+
+/// Looks up an ablation: a solver without one of its parts, or with nothing but chance. Only suites know these by name.
+pub fn ablation(name: &str) -> Option<&'static dyn Solver> {
+    let by_chance: [&dyn Solver; 2] = [&ANNEALING_FROM_RANDOM, &RANDOM_PLACEMENTS];
+    by_chance.into_iter().chain(learned::ABLATIONS).find(|solver| solver.name() == name)
+}
+
 /// The names of the solvers that support an objective.
 pub fn supporting(objective: &Objective) -> Vec<&'static str> {
     SOLVERS
@@ -137,6 +135,7 @@ mod tests {
     #[test]
     fn names_are_unique_and_leave_auto_free() {
         let mut names: Vec<_> = SOLVERS.iter().map(|entry| entry.solver.name()).collect();
+        assert!(names.iter().all(|name| ablation(name).is_none()));
         names.push("auto");
         let count = names.len();
         names.sort_unstable();

@@ -1,26 +1,18 @@
-//! Costs that are off: their sources of error, scenarios, and the worst of a placement over all scenarios.
+//! Costs that are off: their sources of error, and the worst of a placement over all scenarios.
 //!
 //! A cost model is wrong in a systematic way: it predicts all products too fast, or all links. Every kind of operator
-//! is therefore a *source* of error, and all links together are another. There are two sets of scenarios.
-//!
-//! *Budgeted.* If a source is off by the deviation p, all its costs are (1 + p) times what they were, and at most Γ
-//! sources are off at once (Bertsimas and Sim, "The price of robustness", Operations Research 2004). Sources that are
-//! faster than predicted need no scenario, as a load grows with every cost. Under serial communication the load of a
-//! device is a sum over the sources, ℓ = Σ_s ℓ_s, so its worst is
+//! is therefore a *source* of error, and all links together are another. If a source is off by the deviation p, all its
+//! costs are (1 + p) times what they were, and at most Γ sources are off at once (Bertsimas and Sim, "The price of
+//! robustness", Operations Research 2004). Sources that are faster than predicted need no scenario, as a load grows with
+//! every cost. Under serial communication the load of a device is a sum over the sources, ℓ = Σ_s ℓ_s, so its worst is
 //!
 //! ```text
 //! w = ℓ + p · (the sum of the Γ largest ℓ_s)
 //! ```
 //!
-//! Communication that overlaps makes the load a maximum of such sums, whose worst is the maximum of their worsts.
-//!
-//! *Listed.* A few scenarios, in each of which one class of devices or one source is faster or slower by a factor. The
-//! value in scenario s counts with a weight: with the weight 1 / (least value in s) the worst is the largest ratio to the
-//! best plan for the same costs, the relative regret plus one (Kouvelis and Yu, "Robust discrete optimization and its
-//! applications", 1997).
-//!
-//! In both the value is the maximum over devices and uplinks, and so is its worst. This is not so for a sum of two maxima
-//! (`separate` training), nor for the iteration of a schedule, which are not supported.
+//! Communication that overlaps makes the load a maximum of such sums, whose worst is the maximum of their worsts. The
+//! value is the maximum over devices and uplinks, and so is its worst. This is not so for a sum of two maxima (`separate`
+//! training), nor for the iteration of a schedule, which are not supported.
 
 use rustc_hash::FxHashMap;
 
@@ -46,56 +38,6 @@ pub struct Uncertainty {
     pub deviation: f64,
     /// Maximum number of sources that are off at once.
     pub budget: u32,
-}
-
-/// What is off in a listed scenario.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Off {
-    /// Nothing: the costs as predicted.
-    Nothing,
-    /// The operators on devices of some kinds, those of one class: whether each kind is among them.
-    Class(Vec<bool>),
-    /// The costs of a source.
-    Source(SourceId),
-}
-
-/// A listed scenario.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Scenario {
-    /// What is off in the scenario.
-    pub off: Off,
-    /// The factor by which the costs of what is off are multiplied.
-    pub factor: f64,
-    /// Weight of the value in this scenario.
-    pub weight: f64,
-}
-
-impl Scenario {
-    /// The factor of a cost.
-    pub fn factor(&self, sources: &Sources, cost: Cost) -> f64 {
-        let is_off = match (&self.off, cost) {
-            (Off::Nothing, _) => false,
-            (Off::Class(kinds), Cost::Operator(_, kind)) => kinds[kind],
-            (Off::Class(_), _) => false,
-            (Off::Source(source), Cost::Operator(op, _)) => *source == sources.of(op),
-            (Off::Source(source), _) => *source == sources.links(),
-        };
-        if is_off { self.factor } else { 1.0 }
-    }
-
-    /// The problem with the costs of this scenario. O((kinds + groups) · (operators + tensors)).
-    pub fn apply(&self, problem: &Problem, sources: &Sources) -> Problem {
-        problem.scaled(|cost| self.factor(sources, cost))
-    }
-}
-
-/// The scenarios.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Scenarios {
-    /// Every scenario in which at most a budget of sources is off.
-    Budgeted(Uncertainty),
-    /// The listed scenarios, each with a weight.
-    Listed(Vec<Scenario>),
 }
 
 impl Uncertainty {
@@ -182,8 +124,6 @@ pub struct Exposed<'a> {
     pub sums: &'a PassSums,
     /// Compute seconds of the stage by source, without the links.
     pub kinds: &'a [f64],
-    /// Kind of the stage's devices.
-    pub device_kind: usize,
     /// Devices that share the stage.
     pub replicas: u32,
     /// Seconds in which the replicas synchronise.
@@ -224,34 +164,8 @@ impl Exposed<'_> {
         branches.into_iter().flatten()
     }
 
-    /// The load in a listed scenario, times its weight. O(1).
-    pub fn load(&self, rules: &Throughput, scenario: &Scenario) -> f64 {
-        let (mut sums, mut synchronisation) = (*self.sums, self.synchronisation);
-        match &scenario.off {
-            Off::Class(kinds) if kinds[self.device_kind] => sums.compute *= scenario.factor,
-            Off::Nothing | Off::Class(_) => {}
-            Off::Source(source) => match self.kinds.get(source.index()) {
-                Some(seconds) => sums.compute += (scenario.factor - 1.0) * seconds,
-                None => {
-                    sums.sent *= scenario.factor;
-                    sums.received *= scenario.factor;
-                    sums.synchronised *= scenario.factor;
-                    synchronisation *= scenario.factor;
-                }
-            },
-        }
-        scenario.weight * (rules.load(&sums, self.replicas) + synchronisation)
-    }
-
-    /// The worst load over all scenarios, in O(sources) or O(scenarios). `scratch` is overwritten.
-    pub fn worst(&self, rules: &Throughput, scenarios: &Scenarios, scratch: &mut Vec<f64>) -> f64 {
-        match scenarios {
-            Scenarios::Budgeted(uncertainty) => self.worst_of_budget(rules, *uncertainty, scratch),
-            Scenarios::Listed(list) => list.iter().map(|it| self.load(rules, it)).fold(0.0, f64::max),
-        }
-    }
-
-    fn worst_of_budget(&self, rules: &Throughput, uncertainty: Uncertainty, scratch: &mut Vec<f64>) -> f64 {
+    /// The worst load over all scenarios, in O(sources). `scratch` is overwritten.
+    pub fn worst(&self, rules: &Throughput, uncertainty: Uncertainty, scratch: &mut Vec<f64>) -> f64 {
         let Uncertainty { deviation, budget } = uncertainty;
         let replicas = f64::from(self.replicas);
         let mut worst = 0.0f64;
@@ -276,20 +190,8 @@ impl Exposed<'_> {
         worst
     }
 
-    /// When the load is worst. O(sources log sources) or O(scenarios).
-    pub fn worst_when(&self, rules: &Throughput, scenarios: &Scenarios) -> When {
-        match scenarios {
-            Scenarios::Budgeted(uncertainty) => When::Sources(self.worst_sources(rules, *uncertainty)),
-            Scenarios::Listed(list) => {
-                let loads = list.iter().map(|scenario| self.load(rules, scenario));
-                let worst =
-                    loads.enumerate().reduce(|worst, next| if next.1 > worst.1 { next } else { worst });
-                When::Scenario(worst.map_or(0, |(at, _)| at))
-            }
-        }
-    }
-
-    fn worst_sources(&self, rules: &Throughput, uncertainty: Uncertainty) -> Vec<SourceId> {
+    /// The sources that are off when the load is worst, ascending. O(sources log sources).
+    pub fn worst_sources(&self, rules: &Throughput, uncertainty: Uncertainty) -> Vec<SourceId> {
         let links = SourceId::new(self.kinds.len());
         let replicas = f64::from(self.replicas);
         let mut worst: Option<(f64, Vec<SourceId>)> = None;
@@ -313,37 +215,26 @@ impl Exposed<'_> {
     }
 }
 
-/// When the worst case occurs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum When {
-    /// When the given sources are off, ascending, at most as many as the budget.
-    Sources(Vec<SourceId>),
-    /// In one of the listed scenarios, by its index.
-    Scenario(usize),
-}
-
-/// The worst of a placement over all scenarios, and when it occurs.
+/// The worst of a placement over all scenarios.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorstCase {
-    /// The value in seconds, or the weighted value.
+    /// The value in seconds.
     pub value: f64,
-    /// When the worst case occurs.
-    pub when: When,
+    /// The sources that are off in the worst case, ascending, at most as many as the budget.
+    pub sources: Vec<SourceId>,
 }
 
 /// The worst of a placement, with its evaluation, over all scenarios, for an objective that [`Uncertainty`] supports.
-/// O(operators + devices · (sources + scenarios)).
+/// O(operators + devices · sources).
 pub fn worst_case(
     problem: &Problem,
     sources: &Sources,
     placement: &Placement,
     evaluation: &Evaluation,
-    scenarios: &Scenarios,
+    uncertainty: Uncertainty,
 ) -> WorstCase {
-    if let Scenarios::Budgeted(Uncertainty { deviation, budget }) = *scenarios
-        && (deviation == 0.0 || budget == 0)
-    {
-        return WorstCase { value: evaluation.value, when: When::Sources(Vec::new()) };
+    if uncertainty.deviation == 0.0 || uncertainty.budget == 0 {
+        return WorstCase { value: evaluation.value, sources: Vec::new() };
     }
     let rules = problem.objective().rules();
     let slots: FxHashMap<_, usize> = evaluation.devices.iter().map(|device| device.device).zip(0..).collect();
@@ -355,45 +246,25 @@ pub fn worst_case(
         kinds[slots[&device] * width + sources.of(op).index()] += seconds;
     }
     let mut scratch = Vec::new();
-    let mut worst = WorstCase { value: 0.0, when: worst_of_links(sources, scenarios).1 };
+    let mut worst = WorstCase { value: 0.0, sources: vec![sources.links()] };
     for (device, kinds) in evaluation.devices.iter().zip(kinds.chunks(width.max(1))) {
         let sums = &device.sums[0];
         let exposed = Exposed {
             sums,
             kinds,
-            device_kind: problem.cluster().kind_of(device.device),
             replicas: device.replicas,
             synchronisation: device.synchronised - sums.synchronised,
         };
-        let value = exposed.worst(&rules, scenarios, &mut scratch);
+        let value = exposed.worst(&rules, uncertainty, &mut scratch);
         if value > worst.value {
-            worst = WorstCase { value, when: exposed.worst_when(&rules, scenarios) };
+            worst = WorstCase { value, sources: exposed.worst_sources(&rules, uncertainty) };
         }
     }
     for uplink in &evaluation.uplinks {
-        let (factor, when) = worst_of_links(sources, scenarios);
-        let value = factor * (uplink[0] + uplink[1]);
+        let value = (1.0 + uncertainty.deviation) * (uplink[0] + uplink[1]);
         if value > worst.value {
-            worst = WorstCase { value, when };
+            worst = WorstCase { value, sources: vec![sources.links()] };
         }
     }
     worst
-}
-
-/// The largest factor of what uplinks carry, and when it occurs.
-fn worst_of_links(sources: &Sources, scenarios: &Scenarios) -> (f64, When) {
-    match scenarios {
-        Scenarios::Budgeted(uncertainty) => {
-            (1.0 + uncertainty.deviation, When::Sources(vec![sources.links()]))
-        }
-        Scenarios::Listed(list) => {
-            let links = Off::Source(sources.links());
-            let factors = list.iter().map(|scenario| match scenario.off == links {
-                true => scenario.weight * scenario.factor,
-                false => scenario.weight,
-            });
-            let worst = factors.enumerate().reduce(|worst, next| if next.1 > worst.1 { next } else { worst });
-            worst.map_or((0.0, When::Scenario(0)), |(at, factor)| (factor, When::Scenario(at)))
-        }
-    }
 }

@@ -159,7 +159,6 @@ pub(crate) fn unevaluated(devices: Vec<DeviceDocument>) -> PlanDocument {
         uplinks: Vec::new(),
         priority: None,
         robust: None,
-        regret: None,
     }
 }
 

@@ -48,7 +48,6 @@ pub fn plan_document(problem: &Problem, solution: &Solution, provenance: Provena
         uplinks: plan.map(|plan| uplinks(problem, plan)).unwrap_or_default(),
         priority: plan.and_then(|plan| priority(problem, plan)),
         robust: None,
-        regret: None,
     }
 }
 

@@ -2,8 +2,7 @@
 
 use stagewright_core::document::{
     BoundDocument, ClusterDocument, Communication, DeviceDocument, ObjectiveDocument, ObjectiveKind,
-    OffDocument, PlanDocument, RegretCaseDocument, RegretDocument, RobustDocument, Schedule, SourcesDocument,
-    ThroughputDocument, Training,
+    PlanDocument, RobustDocument, Schedule, SourcesDocument, ThroughputDocument, Training,
 };
 
 use super::grid::{Column, Grid};
@@ -94,12 +93,10 @@ pub fn sources(shares: &SourcesDocument) -> String {
     parts.map(|(name, share)| format!("{:.0}% {name}", 100.0 * share)).collect::<Vec<_>>().join(", ")
 }
 
-/// What a plan claims if costs are off: its worst case, or its regret. Empty for plans that claim neither.
+/// What a plan claims if costs are off: its worst case. Empty for plans that claim none.
 pub fn robustness(plan: &PlanDocument) -> Vec<(&'static str, String)> {
     let value = plan.objective.value_s;
-    let mut lines: Vec<_> = plan.robust.iter().flat_map(|robust| worst_case(value, robust)).collect();
-    lines.extend(plan.regret.iter().flat_map(|of| regret(value, of)));
-    lines
+    plan.robust.iter().flat_map(|robust| worst_case(value, robust)).collect()
 }
 
 /// The worst case of a plan, and its price: what the plan costs more than the nominally best, and what it saves in the
@@ -134,53 +131,6 @@ fn worst_case(value: Option<f64>, robust: &RobustDocument) -> Vec<(&'static str,
         ));
     }
     lines
-}
-
-/// The regret of a plan, and its price.
-fn regret(value: Option<f64>, regret: &RegretDocument) -> Vec<(&'static str, String)> {
-    let over = |case: &&RegretCaseDocument| if case.best_s > 0.0 { case.value_s / case.best_s } else { 1.0 };
-    let worst = regret.cases.iter().max_by(|one, other| over(one).total_cmp(&over(other)));
-    let when = worst.filter(|_| regret.regret > 0.0).map(|case| off(&case.off, case.factor));
-    let when = when.map(|when| format!(", if {when}")).unwrap_or_default();
-    let most = match regret.at_most {
-        Some(most) if most <= regret.regret + 1e-6 => String::new(),
-        Some(most) => format!(", at most {}", percent(most)),
-        None => ", perhaps more".into(),
-    };
-    let mut lines = vec![
-        ("regret", format!("{} over the best plan for the same costs{most}{when}", percent(regret.regret))),
-        ("regret bound", format!("{} ({})", percent(regret.bound), regret.source)),
-        (
-            "nominal best",
-            format!("{}, regret {}", seconds(regret.nominal_best_s), percent(regret.nominal_best_regret)),
-        ),
-    ];
-    if let Some(value) = value.filter(|_| regret.nominal_best_s > 0.0) {
-        let costs = (value / regret.nominal_best_s - 1.0).max(0.0);
-        let saves = regret.nominal_best_regret - regret.regret;
-        lines.push((
-            "robustness",
-            format!(
-                "value {} higher and regret {} lower than of the nominal best",
-                percent(costs),
-                percent(saves.max(0.0))
-            ),
-        ));
-    }
-    lines
-}
-
-/// What is off, and which way, in words.
-pub fn off(off: &OffDocument, factor: f64) -> String {
-    let what = match off {
-        OffDocument::Nothing => return "costs are as predicted".into(),
-        OffDocument::Class { class } => format!("operators on {}", name(class)),
-        OffDocument::Kind { kind } if kind.is_empty() => source(kind),
-        OffDocument::Kind { kind } => format!("operators of kind {}", source(kind)),
-        OffDocument::Links => "transfers".into(),
-    };
-    let (share, way) = if factor > 1.0 { (factor - 1.0, "longer") } else { (1.0 - factor, "less") };
-    format!("{what} take {} {way}", percent(share))
 }
 
 /// A source of error, for display.

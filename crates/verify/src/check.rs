@@ -4,7 +4,7 @@ use stagewright_core::document::{
     ClusterDocument, Execution, GraphDocument, PinsDocument, PlanDocument, Split,
 };
 
-use crate::claim::{bound, figures, gap, names, regret, robust, seconds, status};
+use crate::claim::{bound, figures, gap, names, robust, seconds, status};
 use crate::constraint::memory::Memory;
 use crate::constraint::{
     Placed, calls, colocation, contiguous, convex, memory, peak, pins, placement, priority, replicas, stages,
@@ -53,8 +53,7 @@ pub fn check(
     let feasible_value = value_s.filter(|_| findings.feasible());
     let bound = bound::check(&problem, plan, feasible_value, &mut findings);
     let placed = examined.as_ref().map(|(placed, _, _)| placed);
-    let mut robust = robust::check(&problem, plan, placed, &mut findings)?;
-    robust.extend(regret::check(&problem, plan, placed, &mut findings)?);
+    let robust = robust::check(&problem, plan, placed, &mut findings)?;
 
     let halves = examined.as_ref().and_then(|(_, _, score)| score.halves);
     let mut report = Report {

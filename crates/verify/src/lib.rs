@@ -17,7 +17,7 @@
 //!    latency the time of every call and host operator, and the value, which is the longest path through
 //!    them; for makespan a simulation of one step.
 //! 4. *Claims* (`claim`): the value, figures, status, gap and bound that the plan states, and of a robust plan
-//!    the worst case, or the regret over all scenarios.
+//!    the worst case.
 //!
 //! Every broken constraint or claim is a [`Violation`] in the [`Report`]. A broken constraint that later
 //! checks depend on skips those checks: loads of a plan with a missing operator mean nothing, so none are

@@ -83,14 +83,6 @@ pub enum RobustClaim {
     WorstCaseBound,
     /// The value of the nominally best plan, and its worst value.
     NominalWorstCase,
-    /// The values of the plan in the scenarios of its regret.
-    ScenarioValues,
-    /// The regret and its largest possible value, from the best values and bounds of the scenarios.
-    Regret,
-    /// The bound on the regret of every plan.
-    RegretBound,
-    /// The value of the nominally best plan, and its regret.
-    NominalRegret,
 }
 
 impl RobustClaim {
@@ -100,10 +92,6 @@ impl RobustClaim {
             RobustClaim::WorstCase => "worst-case",
             RobustClaim::WorstCaseBound => "worst-case-bound",
             RobustClaim::NominalWorstCase => "nominal-worst-case",
-            RobustClaim::ScenarioValues => "scenario-values",
-            RobustClaim::Regret => "regret",
-            RobustClaim::RegretBound => "regret-bound",
-            RobustClaim::NominalRegret => "nominal-regret",
         }
     }
 }

@@ -4,18 +4,57 @@ use std::collections::BTreeMap;
 
 use rand::RngExt;
 use stagewright_core::cost::Cost;
+use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::uncertainty::{Scenario, Sources};
+use stagewright_core::uncertainty::{SourceId, Sources};
 
-use crate::report::table::off;
-use crate::robust;
+use crate::report::units::{name, percent};
+
+/// Number of kinds of operators, those with the most seconds, that are off in cases of their own.
+const KINDS: usize = 3;
+
+/// What is off as a whole.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Off {
+    /// The operators on devices of a class.
+    Class(String),
+    /// The costs of a source.
+    Source(SourceId),
+}
+
+impl Off {
+    fn includes(&self, problem: &Problem, sources: &Sources, cost: Cost) -> bool {
+        match (self, cost) {
+            (Off::Class(class), Cost::Operator(_, kind)) => problem.cluster().kind(kind).class == *class,
+            (Off::Class(_), _) => false,
+            (Off::Source(source), Cost::Operator(op, _)) => *source == sources.of(op),
+            (Off::Source(source), _) => *source == sources.links(),
+        }
+    }
+
+    fn describe(&self, sources: &Sources) -> String {
+        match self {
+            Off::Class(class) => format!("operators on {}", name(class)),
+            Off::Source(source) if *source == sources.links() => "transfers".into(),
+            Off::Source(source) => match sources.kind(*source) {
+                Some(kind) => format!("operators of kind `{}`", name(kind)),
+                None => "operators without a kind".into(),
+            },
+        }
+    }
+}
 
 /// The costs of a sample.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Costs {
     /// One class of devices, all links or one kind of operator is off by a factor.
-    Systematic(Scenario),
+    Systematic {
+        /// What is off.
+        off: Off,
+        /// The factor by which the costs of what is off are multiplied.
+        factor: f64,
+    },
     /// Every operator on every class and every transfer is off by a factor of its own, uniform within the deviation.
     Drawn {
         /// Largest deviation.
@@ -29,9 +68,12 @@ pub(super) enum Costs {
 
 impl Costs {
     /// What is off, and which way.
-    pub(super) fn describe(&self, problem: &Problem, sources: &Sources) -> String {
+    pub(super) fn describe(&self, sources: &Sources) -> String {
         match self {
-            Costs::Systematic(scenario) => off(&robust::off(problem, sources, scenario), scenario.factor),
+            Costs::Systematic { off, factor } => {
+                let way = if *factor > 1.0 { "longer" } else { "less" };
+                format!("{} take {} {way}", off.describe(sources), percent((factor - 1.0).abs()))
+            }
             Costs::Drawn { draw, .. } => format!("draw {draw}"),
         }
     }
@@ -39,7 +81,9 @@ impl Costs {
     /// The problem with these costs. O((kinds + groups) · (operators + tensors)).
     pub(super) fn apply(&self, problem: &Problem, sources: &Sources) -> Problem {
         match self {
-            Costs::Systematic(scenario) => scenario.apply(problem, sources),
+            Costs::Systematic { off, factor } => {
+                problem.scaled(|cost| if off.includes(problem, sources, cost) { *factor } else { 1.0 })
+            }
             &Costs::Drawn { deviation, seed, draw } => drawn(problem, deviation, seed, draw),
         }
     }
@@ -70,7 +114,42 @@ fn drawn(problem: &Problem, deviation: f64, seed: u64, draw: u64) -> Problem {
     })
 }
 
-/// The cases: every class of devices, the links and the kinds of operators with the most seconds, each slower and faster.
+/// The cases, by a factor of 1 + `deviation` and of 1 − `deviation`: every class of devices, the links, and the three kinds of
+/// operators with the most seconds. The only kind on the only class is left out, as both are all compute.
+/// O(operators · pools).
+///
+/// The only class of a cluster is a case of its own: all compute at 1 − p is, up to the scale, all links at 1 / (1 − p),
+/// which is more than 1 + p.
 pub(super) fn systematic(problem: &Problem, sources: &Sources, deviation: f64) -> Vec<Costs> {
-    robust::listed(problem, sources, deviation).into_iter().skip(1).map(Costs::Systematic).collect()
+    let cluster = problem.cluster();
+    let mut off = Vec::new();
+    for kind in (0..cluster.kind_count()).filter(|&kind| cluster.kind(kind).count > 0) {
+        let of_class = Off::Class(cluster.kind(kind).class.clone());
+        if !off.contains(&of_class) {
+            off.push(of_class);
+        }
+    }
+    let is_one_class = off.len() == 1;
+    off.push(Off::Source(sources.links()));
+    let longest = longest_kinds(problem, sources);
+    if !is_one_class || longest.len() > 1 {
+        off.extend(longest.into_iter().map(Off::Source));
+    }
+    let both = |off: Off| {
+        [1.0 + deviation, 1.0 - deviation].map(|factor| Costs::Systematic { off: off.clone(), factor })
+    };
+    off.into_iter().flat_map(both).collect()
+}
+
+/// The kinds of operators with the most seconds, each operator on the pool where it is fastest.
+fn longest_kinds(problem: &Problem, sources: &Sources) -> Vec<SourceId> {
+    let mut seconds: Keyed<SourceId, f64> = Keyed::filled(0.0, sources.count());
+    for op in problem.graph().operators() {
+        let times = (0..problem.pools().len()).filter_map(|pool| problem.seconds(op, pool));
+        seconds[sources.of(op)] += times.reduce(f64::min).unwrap_or(0.0);
+    }
+    let mut kinds: Vec<SourceId> = seconds.ids().filter(|&source| seconds[source] > 0.0).collect();
+    kinds.sort_by(|&one, &other| seconds[other].total_cmp(&seconds[one]).then(one.cmp(&other)));
+    kinds.truncate(KINDS);
+    kinds
 }

@@ -181,7 +181,7 @@ pub fn sensitivity(
         boundaries.compare(sample.better.as_ref().filter(|_| is_better), loss);
         if at < cases {
             let Sample { value, best, bound, .. } = sample;
-            let costs = costs.describe(problem, &sources);
+            let costs = costs.describe(&sources);
             result.cases.push(Case { costs, value_s: value, best_s: best, bound_s: bound, loss });
         } else {
             drawn.push(sample);

@@ -95,10 +95,10 @@ fn strongest(documents: &Documents, plan: &PlanDocument, session: &mut Session<'
 
 /// Takes from a plan what it claims, which is of another objective than the one asked for; whether it claimed anything.
 fn set_aside(plan: &mut PlanDocument) -> bool {
-    let PlanDocument { status, objective, bound, gap, robust, regret, .. } = plan;
+    let PlanDocument { status, objective, bound, gap, robust, .. } = plan;
     let is_claimed = *status != PlanStatus::Unknown || bound.value_s.is_some();
     *status = PlanStatus::Unknown;
-    (objective.value_s, *gap, *robust, *regret) = (None, None, None, None);
+    (objective.value_s, *gap, *robust) = (None, None, None);
     *bound = BoundDocument { value_s: None, source: "none".into(), certificate: None };
     is_claimed
 }
@@ -186,33 +186,21 @@ fn without_search(bound: &LowerBound, value: Option<f64>) -> String {
 /// A claim about costs that are off, with the verdict on it.
 fn claim_if_off(plan: &PlanDocument, of_claim: RobustVerdict) -> Option<(&'static str, String)> {
     let RobustVerdict { claim, verdict } = of_claim;
-    let (robust, regret) = (plan.robust.as_ref(), plan.regret.as_ref());
+    let robust = plan.robust.as_ref()?;
     let (label, claimed) = match claim {
-        RobustClaim::WorstCase => ("worst case", seconds(robust?.worst_s)),
+        RobustClaim::WorstCase => ("worst case", seconds(robust.worst_s)),
         RobustClaim::WorstCaseBound => {
-            ("worst-case bound", format!("{} ({})", seconds(robust?.bound_s), robust?.source))
+            ("worst-case bound", format!("{} ({})", seconds(robust.bound_s), robust.source))
         }
         RobustClaim::NominalWorstCase => {
-            let of_worst = seconds(robust?.nominal_best_worst_s);
-            ("nominal best", format!("{}, worst case {of_worst}", seconds(robust?.nominal_best_s)))
-        }
-        RobustClaim::ScenarioValues => ("scenarios", format!("the values in all {}", regret?.cases.len())),
-        RobustClaim::Regret => ("regret", percent(regret?.regret)),
-        RobustClaim::RegretBound => {
-            ("regret bound", format!("{} ({})", percent(regret?.bound), regret?.source))
-        }
-        RobustClaim::NominalRegret => {
-            let of_regret = percent(regret?.nominal_best_regret);
-            ("nominal best", format!("{}, regret {of_regret}", seconds(regret?.nominal_best_s)))
+            let of_worst = seconds(robust.nominal_best_worst_s);
+            ("nominal best", format!("{}, worst case {of_worst}", seconds(robust.nominal_best_s)))
         }
     };
-    let verdict = match (verdict, claim) {
-        (Verdict::Verified, _) => "verified",
-        (Verdict::NotVerified, RobustClaim::Regret) => {
-            "not verified, as the plan has no evidence for the best values"
-        }
-        (Verdict::NotVerified, _) => "not verified",
-        (Verdict::Refuted, _) => "refuted",
+    let verdict = match verdict {
+        Verdict::Verified => "verified",
+        Verdict::NotVerified => "not verified",
+        Verdict::Refuted => "refuted",
     };
     Some((label, format!("{claimed}: {verdict}")))
 }

@@ -113,7 +113,8 @@ impl Chosen {
 
     fn named(name: &str, objective: &Objective, place: &Place) -> Result<Chosen> {
         let known = registry::SOLVERS.iter().map(|entry| entry.solver.name());
-        let solver = registry::named(name).ok_or_else(|| {
+        let ablation = name.strip_prefix(registry::ABLATION).and_then(registry::ablation);
+        let solver = ablation.or_else(|| registry::named(name)).ok_or_else(|| {
             Failure::new("U003", format!("unknown solver `{name}`"))
                 .at(place("solver"))
                 .help(format!("{}; auto chooses one", instead(name, known)))

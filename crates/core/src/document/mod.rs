@@ -58,9 +58,9 @@ pub use pins::{PinTargets, PinsDocument};
 pub use piper::{PiperConfigurationDocument, PiperDocument, PiperEdgeDocument, PiperNodeDocument};
 pub use plan::{
     BoundDocument, CertificateDocument, Communication, DeviceDocument, Execution, GradientsDocument,
-    MemoryPriceDocument, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, OffDocument, PLAN_SCHEMA,
-    PlanDocument, PlanStatus, RegretCaseDocument, RegretDocument, RobustDocument, ScenarioDocument, Schedule,
-    SourcesDocument, Split, ThroughputDocument, TimeUnitDocument, Training, UplinkDocument,
+    MemoryPriceDocument, ModelOptionsDocument, ObjectiveDocument, ObjectiveKind, PLAN_SCHEMA, PlanDocument,
+    PlanStatus, RobustDocument, ScenarioDocument, Schedule, SourcesDocument, Split, ThroughputDocument,
+    TimeUnitDocument, Training, UplinkDocument,
 };
 pub use problem::{PROBLEM_SCHEMA, ProblemDocument};
 pub use role::{Role, role};

@@ -28,12 +28,9 @@ pub const BOUND_SOURCES: &[&str] = &[
     "exhausted",
 ];
 
-/// Sources of the bound on a worst case or a regret, beside [`BOUND_SOURCES`].
-pub const ROBUST_BOUND_SOURCES: &[&str] = &[
-    "an average of scenarios",
-    "the nominal bound, scaled to the average of all scenarios",
-    "a regret is at least zero",
-];
+/// Sources of the bound on a worst case, beside [`BOUND_SOURCES`].
+pub const ROBUST_BOUND_SOURCES: &[&str] =
+    &["an average of scenarios", "the nominal bound, scaled to the average of all scenarios"];
 
 /// Sources of the lower bound of a joint plan.
 pub const JOINT_BOUND_SOURCES: &[&str] = &["none", "joint", "threshold"];

@@ -60,9 +60,6 @@ pub struct PlanDocument {
     /// The worst case of a plan made for costs that are off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub robust: Option<RobustDocument>,
-    /// The regret of a plan made for costs that are off.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub regret: Option<RegretDocument>,
 }
 
 /// The worst case of a plan when costs are off. Every kind of operator is a source of error, and so are all links
@@ -89,66 +86,6 @@ pub struct RobustDocument {
     pub nominal_best_s: f64,
     /// Worst-case value of the best plan that was found for the costs as they are.
     pub nominal_best_worst_s: f64,
-}
-
-/// The regret of a plan when costs are off: how much longer it takes than the best plan for the same costs, relative to
-/// that plan, in the worst of some scenarios. In each, one class of devices, all links or one kind of operator is faster
-/// or slower than predicted. The value of the plan, and its bound, are for the costs as predicted.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RegretDocument {
-    /// Relative deviation, from 0 to 1.
-    pub deviation: f64,
-    /// Largest regret against the best values known.
-    pub regret: f64,
-    /// Largest regret that the bounds of the scenarios allow; null if one is zero.
-    pub at_most: Option<f64>,
-    /// Lower bound on the regret of every plan.
-    pub bound: f64,
-    /// Source of the bound.
-    pub source: String,
-    /// Value of the best plan that was found for the costs as predicted.
-    pub nominal_best_s: f64,
-    /// Regret of the best plan that was found for the costs as predicted.
-    pub nominal_best_regret: f64,
-    /// The scenarios, the first of which is the costs as predicted.
-    pub cases: Vec<RegretCaseDocument>,
-}
-
-/// A plan in one scenario.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RegretCaseDocument {
-    /// What is off in the scenario.
-    pub off: OffDocument,
-    /// The factor by which the costs of what is off are multiplied.
-    pub factor: f64,
-    /// Value of the plan.
-    pub value_s: f64,
-    /// Best value known.
-    pub best_s: f64,
-    /// Lower bound on the value of every plan.
-    pub bound_s: f64,
-}
-
-/// What is off in a scenario.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "what", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum OffDocument {
-    /// Nothing.
-    Nothing,
-    /// The operators on devices of a class.
-    Class {
-        /// The class.
-        class: String,
-    },
-    /// The operators of a kind.
-    Kind {
-        /// The kind; the empty name stands for operators without a kind.
-        kind: String,
-    },
-    /// Links: transfers, uplinks and the synchronisation of gradients and replicas.
-    Links,
 }
 
 /// Sources of error that are off.

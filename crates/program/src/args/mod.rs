@@ -20,7 +20,6 @@ pub(crate) use costs::*;
 pub(crate) use instances::*;
 pub(crate) use machine::*;
 pub(crate) use shared::*;
-pub(crate) use values::Criterion;
 use values::*;
 
 /// Places every operator of a neural network on a device, with a proof of how good the placement is.
@@ -142,10 +141,6 @@ pub(crate) struct PlanArguments {
     /// operators of a kind, or all links, take that much longer than predicted (throughput without a schedule)
     #[arg(long, value_name = "SHARE", help_heading = "Costs that are off")]
     pub(crate) robust: Option<String>,
-    /// What to minimise in the worst case: the value, or the regret, which is the share that the plan takes longer than the
-    /// best one if a class of devices, the links or a kind of operators is faster or slower [default: value]
-    #[arg(long, value_parser = criterion(), requires = "robust", help_heading = "Costs that are off")]
-    pub(crate) robust_criterion: Option<Criterion>,
     /// Maximum number of kinds of operators that are off at once; the links count as one [default: 1]
     #[arg(long, value_name = "N", requires = "robust", help_heading = "Costs that are off")]
     pub(crate) robust_budget: Option<u32>,

@@ -8,15 +8,6 @@ use stagewright::core::document::{
 use stagewright::runtime::protocol::Optimization;
 use stagewright::workloads::{self, CostRules, Granularity, Optimizer};
 
-/// What a robust plan minimises in its worst case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Criterion {
-    /// Value of the plan.
-    Value,
-    /// Relative distance of the plan from the best plan for the same costs.
-    Regret,
-}
-
 /// Declares parsers of values by name.
 macro_rules! values {
     ($($option:ident: $type:ty = $($name:literal => $value:expr),+;)+) => {$(
@@ -45,7 +36,6 @@ values! {
     transfer: TransferKind = "send" => TransferKind::Send, "all-reduce" => TransferKind::AllReduce,
         "all-gather" => TransferKind::AllGather, "reduce-scatter" => TransferKind::ReduceScatter,
         "all-to-all" => TransferKind::AllToAll, "broadcast" => TransferKind::Broadcast;
-    criterion: Criterion = "value" => Criterion::Value, "regret" => Criterion::Regret;
     together: bool = "copy" => false, "together" => true;
     switch: bool = "on" => true, "off" => false;
     exporter: &'static str = "torch" => stagewright::formats::torch::EXPORTER,

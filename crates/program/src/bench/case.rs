@@ -9,6 +9,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use stagewright::core::document::{JointPlanDocument, PlanDocument, StrategyPlanDocument};
 use stagewright::core::solver::StopReason;
+use stagewright::registry;
 use tempfile::NamedTempFile;
 
 use super::PEAK_MEMORY;
@@ -333,6 +334,9 @@ impl Case {
                     .chain([option("plan", format!("plan={}", file.display()))])
                     .collect();
             }
+            Method::Solver if registry::ablation(&self.solver).is_some() => {
+                format!("{}{}", registry::ABLATION, self.solver)
+            }
             Method::Solver => self.solver.clone(),
             Method::Variant(variant) => variant.solver.clone(),
             Method::Command(command) => command.argument(),
@@ -367,7 +371,7 @@ impl Case {
 }
 
 /// Options of `plan` that say how to find a plan, not what it is worth.
-pub(super) const OF_SOLVERS: [&str; 4] = ["simulations", "robust", "robust_criterion", "robust_budget"];
+pub(super) const OF_SOLVERS: [&str; 3] = ["simulations", "robust", "robust_budget"];
 
 /// What a run printed.
 #[derive(Default)]

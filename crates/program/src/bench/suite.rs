@@ -381,14 +381,14 @@ mod tests {
             let suite: Suite =
                 toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
             assert_eq!(suite.mistake(), None, "{}", file.display());
-            let is_there = |name: &str| {
-                name == "auto" || registry::named(name).is_some() || suite.variant(name).is_some()
-            };
+            let named = |name: &str| registry::named(name).or_else(|| registry::ablation(name));
+            let is_there =
+                |name: &str| name == "auto" || named(name).is_some() || suite.variant(name).is_some();
             let unknown: Vec<_> = suite.solvers.iter().filter(|name| !is_there(name)).collect();
             assert!(unknown.is_empty(), "{}: {unknown:?}", file.display());
             let counts = |name: &&String| {
                 let solver = suite.variant(name).map_or(name.as_str(), |variant| &variant.solver);
-                registry::named(solver).is_some_and(|solver| solver.capabilities().counts_simulations)
+                named(solver).is_some_and(|solver| solver.capabilities().counts_simulations)
             };
             let is_counted = suite.objectives.iter().any(|objective| objective.contains_key("simulations"));
             let uncounted: Vec<_> = suite.solvers.iter().filter(|name| is_counted && !counts(name)).collect();

@@ -162,12 +162,9 @@ mod tests {
             Some(found.into_iter().map(|entrant| entrant.name).collect())
         };
         let usual = names(&[], &step).expect("solvers");
-        let slow = ["gdp", "placeto", "hsdag", "hdp", "random", "annealing-from-random"];
+        let slow = ["gdp", "placeto", "hsdag", "hdp"];
         assert!(usual.iter().all(|name| !slow.contains(&name.as_str())), "{usual:?}");
-        assert_eq!(
-            names(&["learned"], &step),
-            Some(slow[..4].iter().map(|name| (*name).to_owned()).collect())
-        );
+        assert_eq!(names(&["learned"], &step), Some(slow.map(str::to_owned).into()));
         assert_eq!(names(&["learned"], &Objective::default()), None, "none of them supports it");
     }
 }

@@ -3,13 +3,11 @@
 pub(crate) mod bound;
 pub(crate) mod certificate;
 mod columns;
-mod costs_off;
 mod critical_path;
 pub(crate) mod figures;
 pub(crate) mod gap;
 mod limits;
 pub(crate) mod names;
-pub(crate) mod regret;
 pub(crate) mod robust;
 pub(crate) mod seconds;
 pub(crate) mod status;

@@ -12,11 +12,10 @@ pub(crate) fn check(plan: &PlanDocument, findings: &mut Findings) {
     if !BOUND_SOURCES.contains(&&*plan.bound.source) {
         report(ViolationKind::Bound, "the source of the bound", &plan.bound.source);
     }
-    let of_robust = plan.robust.as_ref().map(|robust| &robust.source);
-    for source in of_robust.into_iter().chain(plan.regret.as_ref().map(|regret| &regret.source)) {
-        if ![BOUND_SOURCES, ROBUST_BOUND_SOURCES].concat().contains(&&**source) {
-            report(ViolationKind::Robust, "the source of a bound on the worst case", source);
-        }
+    if let Some(source) = plan.robust.as_ref().map(|robust| &robust.source)
+        && ![BOUND_SOURCES, ROBUST_BOUND_SOURCES].concat().contains(&&**source)
+    {
+        report(ViolationKind::Robust, "the source of the bound on the worst case", source);
     }
     if let Some(reason) = plan.stop.as_deref().filter(|reason| !STOP_REASONS.contains(reason)) {
         report(ViolationKind::Status, "the reason to stop", reason);

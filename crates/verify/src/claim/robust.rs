@@ -9,15 +9,14 @@ use std::collections::BTreeSet;
 use stagewright_core::document::{PlanDocument, RobustDocument};
 use stagewright_core::tolerance;
 
-use super::costs_off::{Claims, at_most};
 use super::gap::GAP_ABSOLUTE;
 use crate::constraint::Placed;
 use crate::error::CheckError;
 use crate::read::Problem;
 use crate::report::RobustClaim::{NominalWorstCase, WorstCase, WorstCaseBound};
-use crate::report::{RobustVerdict, Verdict};
-use crate::score::worst::Scenario;
-use crate::violation::Findings;
+use crate::report::{RobustClaim, RobustVerdict, Verdict};
+use crate::score::worst::{Scenario, Worst, is_defined};
+use crate::violation::{Findings, Subject, ViolationKind};
 
 /// Reports wrong claims, and returns the verdict on each. `placed` is the placement, if it could be scored. O(operators
 /// log sources + pins).
@@ -37,7 +36,7 @@ pub(crate) fn check(
         ],
     );
     let RobustDocument { deviation, budget, worst_s, bound_s, gap, .. } = *claimed;
-    let Some(worst) = claims.loads(problem, plan, placed, "a worst case")? else {
+    let Some(worst) = claims.loads(problem, plan, placed)? else {
         return Ok(claims.finish());
     };
     if !(0.0..=1.0).contains(&deviation) || budget == 0 {
@@ -111,4 +110,68 @@ fn scenario<'a>(problem: &Problem, claimed: &'a RobustDocument) -> Result<Scenar
         return Err(format!("the worst case names a source twice, or more than {budget} of them"));
     }
     Ok(Scenario { kinds, links: document.links })
+}
+
+/// The claims of a worst case, each with the verdict that it gets unless it is refuted.
+struct Claims<'a> {
+    findings: &'a mut Findings,
+    verdicts: Vec<RobustVerdict>,
+}
+
+impl<'a> Claims<'a> {
+    fn new(findings: &'a mut Findings, verdicts: &[(RobustClaim, Verdict)]) -> Self {
+        let verdict = |&(claim, verdict): &(RobustClaim, Verdict)| RobustVerdict { claim, verdict };
+        Claims { findings, verdicts: verdicts.iter().map(verdict).collect() }
+    }
+
+    /// Reports what is wrong with a claim.
+    fn refute(&mut self, claim: RobustClaim, message: String) {
+        self.findings.push(ViolationKind::Robust, Subject::Plan, || message);
+        for of_claim in self.verdicts.iter_mut().filter(|verdict| verdict.claim == claim) {
+            of_claim.verdict = Verdict::Refuted;
+        }
+    }
+
+    /// Reports why none of the claims can hold.
+    fn refute_all(&mut self, message: String) {
+        self.findings.push(ViolationKind::Robust, Subject::Plan, || message);
+        self.verdicts.iter_mut().for_each(|verdict| verdict.verdict = Verdict::Refuted);
+    }
+
+    /// Whether the placement is feasible, so that its value refutes bounds above it.
+    fn is_feasible(&self) -> bool {
+        self.findings.feasible()
+    }
+
+    /// The loads of the placement by source. `None`, with a violation, if no worst case is defined for the objective or
+    /// there is no placement to evaluate.
+    fn loads<'p>(
+        &mut self,
+        problem: &Problem<'p>,
+        plan: &PlanDocument,
+        placed: Option<&Placed>,
+    ) -> Result<Option<Worst<'p>>, CheckError> {
+        if !is_defined(plan) {
+            let rules = "is only defined for throughput, in one pass and without a schedule";
+            self.refute_all(format!("a worst case {rules}"));
+            return Ok(None);
+        }
+        let worst = match placed {
+            Some(placed) => Worst::new(problem, placed)?,
+            None => None,
+        };
+        if worst.is_none() {
+            self.refute_all("the plan claims a worst case, but has no placement to evaluate".into());
+        }
+        Ok(worst)
+    }
+
+    fn finish(self) -> Vec<RobustVerdict> {
+        self.verdicts
+    }
+}
+
+/// Whether a figure is at most a limit, up to rounding.
+fn at_most(figure: f64, limit: f64) -> bool {
+    figure <= limit * (1.0 + tolerance::VALUE_RELATIVE)
 }

@@ -8,9 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use stagewright_core::document::{
-    Communication, ObjectiveKind, OffDocument, PlanDocument, Schedule, Training,
-};
+use stagewright_core::document::{Communication, ObjectiveKind, PlanDocument, Schedule, Training};
 
 use super::sums::Sums;
 use super::{cost, load, uplink};
@@ -28,8 +26,6 @@ pub(crate) struct Scenario<'a> {
 
 /// Seconds of a device by source.
 struct Stage<'a> {
-    /// Class of the device.
-    class: &'a str,
     kinds: BTreeMap<&'a str, f64>,
     sums: Sums,
     replicas: u32,
@@ -69,8 +65,7 @@ impl<'a> Worst<'a> {
                 let operators: &'a [_] = problem.graph.operators;
                 *kinds.entry(operators[operator].kind.as_deref().unwrap_or("")).or_default() += seconds;
             }
-            let class = &kind.document.class;
-            stages.push(Stage { class, kinds, sums: sums[0] + sums[1], replicas, replicated });
+            stages.push(Stage { kinds, sums: sums[0] + sums[1], replicas, replicated });
         }
         let uplinks = uplink::loads(problem, placed).into_iter().map(|[one, other]| one + other).collect();
         Ok(Some(Worst { communication: problem.rules.communication, stages, uplinks }))
@@ -81,27 +76,6 @@ impl<'a> Worst<'a> {
         let stages = self.stages.iter().map(|stage| stage.load(self.communication, scenario, deviation));
         let links = if scenario.links { 1.0 + deviation } else { 1.0 };
         stages.chain(self.uplinks.iter().map(|seconds| links * seconds)).fold(0.0, f64::max)
-    }
-
-    /// The value if one thing is off by a factor. O(devices · log sources).
-    pub(crate) fn value_if(&self, off: &OffDocument, factor: f64) -> f64 {
-        let (nothing, deviation) = (Scenario::default(), factor - 1.0);
-        match off {
-            OffDocument::Nothing => self.value(&nothing, 0.0),
-            OffDocument::Links => self.value(&Scenario { links: true, ..nothing }, deviation),
-            OffDocument::Kind { kind } => {
-                self.value(&Scenario { kinds: [kind.as_str()].into(), ..nothing }, deviation)
-            }
-            OffDocument::Class { class } => {
-                let stages = self.stages.iter().map(|stage| {
-                    let all =
-                        Scenario { kinds: stage.kinds.keys().copied().collect(), ..Scenario::default() };
-                    let off = if stage.class == class { &all } else { &nothing };
-                    stage.load(self.communication, off, deviation)
-                });
-                stages.chain(self.uplinks.iter().copied()).fold(0.0, f64::max)
-            }
-        }
     }
 
     /// The largest value over all scenarios in which at most `budget` sources are off. O(devices · sources log sources).

@@ -4,7 +4,7 @@ use stagewright_core::contraction::{UnitId, Units};
 use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::stage_load::{Mark, StageLoad};
-use stagewright_core::uncertainty::{Exposed, Off, Scenarios, SourceId, Sources};
+use stagewright_core::uncertainty::{Exposed, SourceId, Sources, Uncertainty};
 
 /// The compute of every unit by source of error.
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ pub(super) struct Before {
 pub(super) struct WorstMeter<'a> {
     problem: &'a Problem,
     shares: &'a Shares,
-    scenarios: &'a Scenarios,
+    uncertainty: Uncertainty,
     pool: usize,
     meter: StageLoad<'a>,
     /// Compute of the set by source.
@@ -58,8 +58,6 @@ pub(super) struct WorstMeter<'a> {
     /// Overwritten entries of `kinds`.
     log: Vec<(SourceId, f64)>,
     scratch: Vec<f64>,
-    /// Least ratio of the worst load of a stage to its compute.
-    least_weight: f64,
 }
 
 impl<'a> WorstMeter<'a> {
@@ -68,19 +66,18 @@ impl<'a> WorstMeter<'a> {
         problem: &'a Problem,
         units: &'a Units,
         shares: &'a Shares,
-        scenarios: &'a Scenarios,
+        uncertainty: Uncertainty,
         pool: usize,
     ) -> Self {
         WorstMeter {
             problem,
             shares,
-            scenarios,
+            uncertainty,
             pool,
             meter: StageLoad::new(units, problem.objective(), pool),
             kinds: vec![0.0; shares.kinds],
             log: Vec::new(),
             scratch: Vec::new(),
-            least_weight: least_weight(scenarios),
         }
     }
 
@@ -115,7 +112,7 @@ impl<'a> WorstMeter<'a> {
     pub(super) fn is_hopeless(&self, cap: f64, replicas: u32) -> bool {
         let memory = self.problem.pools()[self.pool].memory;
         !self.meter.supported()
-            || self.least_weight * self.meter.compute(0) / f64::from(replicas) >= cap
+            || self.meter.compute(0) / f64::from(replicas) >= cap
             || !self.meter.memory().may_fit(1, memory)
     }
 
@@ -129,19 +126,7 @@ impl<'a> WorstMeter<'a> {
         let synchronisation =
             self.problem.pools()[self.pool].synchronisation(self.meter.parameter_bytes(), replicas);
         let sums = self.meter.sums(0);
-        let device_kind = self.problem.pools()[self.pool].kind;
-        let exposed = Exposed { sums: &sums, kinds: &self.kinds, device_kind, replicas, synchronisation };
-        exposed.worst(&self.problem.objective().rules(), self.scenarios, &mut self.scratch)
-    }
-}
-
-/// The worst load of a stage is at least this many times its predicted compute: that of the costs as predicted.
-fn least_weight(scenarios: &Scenarios) -> f64 {
-    match scenarios {
-        Scenarios::Budgeted(_) => 1.0,
-        Scenarios::Listed(list) => {
-            let predicted = list.iter().filter(|scenario| scenario.off == Off::Nothing);
-            predicted.map(|scenario| scenario.weight).fold(0.0, f64::max)
-        }
+        let exposed = Exposed { sums: &sums, kinds: &self.kinds, replicas, synchronisation };
+        exposed.worst(&self.problem.objective().rules(), self.uncertainty, &mut self.scratch)
     }
 }

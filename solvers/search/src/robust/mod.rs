@@ -1,12 +1,6 @@
-//! Plans for costs that are off, over the scenarios of [`stagewright_core::uncertainty`].
-//!
-//! Two criteria, both min-max over plans and scenarios (Kouvelis and Yu, "Robust discrete optimization and its
-//! applications", 1997):
-//!
-//! - the least value in the worst case, over budgeted scenarios ([`solve`]);
-//! - the least relative regret, over listed scenarios: how much longer a plan takes than the best plan for the same
-//!   costs ([`regret`]). All plans slow down together if a class of devices does, so only the regret tells which plan is
-//!   safe against such an error. Each scenario is solved first, and its value counts with the weight 1 / (best value).
+//! The plan of least value in the worst case, for costs that are off: the scenarios are those of
+//! [`stagewright_core::uncertainty`], the criterion min-max over plans and scenarios (Kouvelis and Yu, "Robust discrete
+//! optimization and its applications", 1997).
 //!
 //! The value is a maximum over devices and uplinks, so the two maxima change places, and a robust plan is one of an
 //! ordinary problem in which every stage takes its worst load w:
@@ -20,10 +14,9 @@
 //! moves of single classes (`moves`).
 //!
 //! *Bounds.* A load is a maximum of sums of costs, so it is convex in them and grows in proportion. Its value at an average
-//! of (weighted) scenarios is at most the average of its values, and so at most w. So the least value of the problem with
-//! average costs, and each of its lower bounds, bounds the worst case of every plan, for any split rule and any solver
-//! (`play`). For budgeted scenarios the average at which every source is off by p·Γ / |S| scales the nominal problem: a
-//! bound for nothing. Better averages come from fictitious play (Brown 1951; Robinson, "An iterative method of solving a
+//! of scenarios is at most the average of its values, and so at most w. So the least value of the problem with average
+//! costs, and each of its lower bounds, bounds the worst case of every plan, for any split rule and any solver (`play`). The
+//! average at which every source is off by p·Γ / |S| scales the nominal problem: a bound for nothing. Better averages come from fictitious play (Brown 1951; Robinson, "An iterative method of solving a
 //! game", Annals of Mathematics 1951): the planner answers the average of the scenarios so far with a plan, and the
 //! adversary answers with the worst scenario of that plan. The bounds converge to the value of the game in which the
 //! planner may mix plans, which no plan is below. A program over all ideals proves the rest.
@@ -33,7 +26,6 @@ mod line;
 mod meter;
 mod moves;
 mod play;
-mod regret;
 mod search;
 mod states;
 
@@ -47,11 +39,10 @@ use stagewright_core::solver::{
     Context, Event, Plan, Result, Solution, SolveError, Solver, Status, StopReason,
 };
 use stagewright_core::tolerance;
-use stagewright_core::uncertainty::{Scenarios, Sources, Uncertainty, WorstCase};
+use stagewright_core::uncertainty::{Sources, Uncertainty, WorstCase};
 
 use crate::dpl::{OrderEffort, best_over_orders};
 
-pub use regret::{Regret, RegretCase, listed, regret};
 use search::Search;
 
 /// Share of the time for the nominal problem.
@@ -193,7 +184,7 @@ pub fn solve(
     let Some(plan) = nominal.plan.clone() else {
         return Ok(Robust { nominal, sources, nominal_worst: None, best: None, bound, solved: 0 });
     };
-    let mut search = Search::new(problem, &sources, Scenarios::Budgeted(uncertainty), plan);
+    let mut search = Search::new(problem, &sources, uncertainty, plan);
     search.bound = bound;
     let mut solved = 0;
     if !is_certain {

@@ -1,8 +1,9 @@
 //! Fictitious play: bounds from averages of scenarios, and their plans.
 
+use stagewright_core::ids::Keyed;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Result, Solution, Solver, Status};
-use stagewright_core::uncertainty::{Scenarios, When};
+use stagewright_core::uncertainty::SourceId;
 
 use super::search::Search;
 
@@ -14,33 +15,25 @@ const SHARE: f64 = 0.5;
 /// Source of the bounds.
 const SOURCE: &str = "an average of scenarios";
 
-/// How often the adversary chose each source, or each scenario of the list.
+/// How often the adversary chose each source.
 struct Chosen {
-    counts: Vec<f64>,
+    counts: Keyed<SourceId, f64>,
     rounds: f64,
 }
 
 impl Chosen {
-    fn add(&mut self, when: &When) {
+    fn add(&mut self, sources: &[SourceId]) {
         self.rounds += 1.0;
-        match when {
-            When::Sources(sources) => sources.iter().for_each(|source| self.counts[source.index()] += 1.0),
-            When::Scenario(at) => self.counts[*at] += 1.0,
+        for &source in sources {
+            self.counts[source] += 1.0;
         }
     }
 
-    /// The problem whose costs are the average of the scenarios chosen, with their weights.
+    /// The problem whose costs are the average of the scenarios chosen.
     fn average(&self, search: &Search<'_>) -> Problem {
-        let share = |at: usize| self.counts[at] / self.rounds;
-        match &search.scenarios {
-            Scenarios::Budgeted(uncertainty) => search
-                .sources
-                .scaled(search.problem, |source| 1.0 + uncertainty.deviation * share(source.index())),
-            Scenarios::Listed(list) => search.problem.scaled(|cost| {
-                let chosen = list.iter().enumerate().filter(|&(at, _)| self.counts[at] > 0.0);
-                chosen.map(|(at, it)| share(at) * it.weight * it.factor(search.sources, cost)).sum()
-            }),
-        }
+        let share = |source: SourceId| self.counts[source] / self.rounds;
+        let deviation = search.uncertainty.deviation;
+        search.sources.scaled(search.problem, |source| 1.0 + deviation * share(source))
     }
 }
 
@@ -49,12 +42,8 @@ impl Chosen {
 /// # Errors
 /// An error of the solver.
 pub(super) fn play(search: &mut Search<'_>, solver: &dyn Solver, context: &mut Context<'_>) -> Result<usize> {
-    let count = match &search.scenarios {
-        Scenarios::Budgeted(_) => search.sources.count(),
-        Scenarios::Listed(list) => list.len(),
-    };
-    let mut chosen = Chosen { counts: vec![0.0; count], rounds: 0.0 };
-    let mut answer = search.best.worst.when.clone();
+    let mut chosen = Chosen { counts: Keyed::filled(0.0, search.sources.count()), rounds: 0.0 };
+    let mut answer = search.best.worst.sources.clone();
     for round in 0..ROUNDS {
         if search.is_enough(context) || context.stop().reason().is_some() {
             return Ok(round);
@@ -72,14 +61,14 @@ pub(super) fn play(search: &mut Search<'_>, solver: &dyn Solver, context: &mut C
         let Some(plan) = solution.plan else { return Ok(round + 1) };
         // Its value is that of other costs.
         let plan = Plan::new(search.problem, plan.placement)?;
-        answer = search.worst(&plan).when;
+        answer = search.worst(&plan).sources;
         search.keep(plan);
     }
     Ok(ROUNDS)
 }
 
 /// The bound of a solution, if it has one.
-pub(super) fn proved(solution: &Solution) -> Option<f64> {
+fn proved(solution: &Solution) -> Option<f64> {
     let is_feasible = solution.status != Status::Infeasible;
     (is_feasible && solution.bound.value.is_finite()).then_some(solution.bound.value)
 }

@@ -1,4 +1,4 @@
-//! The search for the plan with the least worst case over given scenarios, from plans and bounds that are known.
+//! The search for the plan with the least worst case, from plans and bounds that are known.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::solver::{Context, Event, Plan, Result, SolveError, Solver, Stop};
 use stagewright_core::tolerance;
-use stagewright_core::uncertainty::{Scenarios, Sources, WorstCase, worst_case};
+use stagewright_core::uncertainty::{Sources, Uncertainty, WorstCase, worst_case};
 
 use super::meter::{Shares, WorstMeter};
 use super::states::{STATE_BYTES, Stages};
@@ -26,7 +26,7 @@ const MOST_STATES: u64 = 1 << 22;
 pub(super) struct Search<'a> {
     pub(super) problem: &'a Problem,
     pub(super) sources: &'a Sources,
-    pub(super) scenarios: Scenarios,
+    pub(super) uncertainty: Uncertainty,
     pub(super) best: RobustPlan,
     /// The plan of least value for the costs as predicted.
     pub(super) nominal: RobustPlan,
@@ -36,16 +36,21 @@ pub(super) struct Search<'a> {
 
 impl<'a> Search<'a> {
     /// A search that knows one plan, and no bound.
-    pub(super) fn new(problem: &'a Problem, sources: &'a Sources, scenarios: Scenarios, plan: Plan) -> Self {
-        let worst = worst_case(problem, sources, &plan.placement, &plan.evaluation, &scenarios);
+    pub(super) fn new(
+        problem: &'a Problem,
+        sources: &'a Sources,
+        uncertainty: Uncertainty,
+        plan: Plan,
+    ) -> Self {
+        let worst = worst_case(problem, sources, &plan.placement, &plan.evaluation, uncertainty);
         let best = RobustPlan { plan, worst };
         let nominal = best.clone();
-        Search { problem, sources, scenarios, best, nominal, bound: LowerBound::TRIVIAL }
+        Search { problem, sources, uncertainty, best, nominal, bound: LowerBound::TRIVIAL }
     }
 
     /// The worst case of a plan.
     pub(super) fn worst(&self, plan: &Plan) -> WorstCase {
-        worst_case(self.problem, self.sources, &plan.placement, &plan.evaluation, &self.scenarios)
+        worst_case(self.problem, self.sources, &plan.placement, &plan.evaluation, self.uncertainty)
     }
 
     /// Keeps a plan that is better in the worst case, or as good and better for the costs as predicted, and one that is
@@ -106,10 +111,9 @@ impl<'a> Search<'a> {
             return Ok(());
         }
         let shares = Shares::new(problem, &units, self.sources);
-        let (scenarios, stop) = (self.scenarios.clone(), context.stop().clone());
+        let (uncertainty, stop) = (self.uncertainty, context.stop().clone());
         let (room, lacks_room) = (table_bytes(context.limits.memory), Cell::new(false));
-        let program =
-            Program { problem, units: &units, shares, scenarios: &scenarios, stop, room, lacks_room };
+        let program = Program { problem, units: &units, shares, uncertainty, stop, room, lacks_room };
         let mut orders: Vec<Vec<UnitId>> = vec![by_stages(&units, &self.best.plan.placement)];
         orders.extend(order::PLAIN.map(|rule| rule.order(problem, &units)));
         for (at, order) in orders.iter().enumerate() {
@@ -146,7 +150,7 @@ pub(super) struct Program<'a> {
     pub(super) problem: &'a Problem,
     pub(super) units: &'a Units,
     shares: Shares,
-    scenarios: &'a Scenarios,
+    uncertainty: Uncertainty,
     pub(super) stop: Stop,
     /// Bytes for the tables of one program.
     pub(super) room: u64,
@@ -156,7 +160,7 @@ pub(super) struct Program<'a> {
 
 impl Program<'_> {
     pub(super) fn meter(&self, pool: usize) -> WorstMeter<'_> {
-        WorstMeter::new(self.problem, self.units, &self.shares, self.scenarios, pool)
+        WorstMeter::new(self.problem, self.units, &self.shares, self.uncertainty, pool)
     }
 
     pub(super) fn most_replicas(&self, pool: usize) -> u32 {

@@ -22,11 +22,11 @@ pub(crate) use memory::keep as keep_memory;
 pub(crate) use threads::share as share_threads;
 pub(crate) use train::run as train;
 
-/// Whether a solver evaluates a neural network.
+/// Whether a solver may evaluate a neural network.
 pub(crate) fn has_network(solver: &str) -> bool {
-    let mut systems = learned::SYSTEMS.iter().chain(&learned::UNTRAINED_SYSTEMS);
-    systems.any(|system| system.name() == solver)
-        || learned::WITH_CHECKPOINT.iter().any(|policy| policy.name() == solver)
+    solver == learned::NAME
+        || solver.starts_with(registry::ABLATION)
+        || learned::SYSTEMS.iter().any(|system| system.name() == solver)
 }
 
 /// The chosen policy or learned system, with the parameters of a checkpoint file. A name that no solver has is left as it is.
@@ -40,23 +40,24 @@ pub(crate) fn of_checkpoint(path: &Path, is_zero_shot: bool, choice: SolverChoic
         SolverChoice::None | SolverChoice::Auto => ("auto", ""),
     };
     let system = learned::SYSTEMS.iter().find(|system| system.name() == name);
-    let policy = learned::WITH_CHECKPOINT.iter().find(|policy| policy.name() == name);
-    let solver: Arc<dyn Solver> = match (system, policy) {
-        (Some(system), _) => {
+    let solver: Arc<dyn Solver> = match system {
+        Some(system) => {
             let mode = if is_zero_shot { Mode::Greedy } else { Mode::Learn };
             let input = files::read(path)?;
             let found = Learned::of_file(name, summary, system.kind(), mode, input.bytes);
             Arc::new(found.map_err(|error| finetune::refused(&input.label, &error))?)
         }
-        (None, Some(_)) if is_zero_shot => {
+        None if name == learned::NAME && is_zero_shot => {
             return Err(CliError::new("U001", format!("`{name}` does not learn while planning"))
                 .at("--zero-shot")
                 .help("leave it out"));
         }
-        (None, Some(policy)) => Arc::new(policy.with_network(finetune::network(Some(path))?.0)),
-        (None, None) => {
-            let names = learned::WITH_CHECKPOINT.iter().map(|policy| policy.name());
-            let names: Vec<&str> = names.chain(learned::SYSTEMS.iter().map(|system| system.name())).collect();
+        None if name == learned::NAME => {
+            Arc::new(learned::POLICY.with_network(finetune::network(Some(path))?.0))
+        }
+        None => {
+            let systems = learned::SYSTEMS.iter().map(|system| system.name());
+            let names: Vec<&str> = [learned::NAME].into_iter().chain(systems).collect();
             return Err(CliError::new("U001", format!("`{name}` does not take a checkpoint"))
                 .at("--checkpoint")
                 .help(format!("use it with one of {}", names.join(", "))));

@@ -48,7 +48,7 @@
 //! - [`joint`]: joint plans, with degrees of parallelism by stage and configurations by layer.
 //! - [`shard`]: the choice of a strategy for every operator under a memory limit.
 //! - [`costs`]: measured costs of operators, kernels and transfers.
-//! - [`runtime`]: plans run as pipelines of processes, and measurements on this machine.
+//! - `runtime`: plans run as pipelines of processes, and measurements on this machine.
 //! - [`report`], [`export`]: plan documents, tables, pages and traces; plans for runtimes.
 //! - [`train`], [`learned`]: training of the learned policy, and the policy.
 //!
@@ -84,6 +84,7 @@ pub use stagewright_formats as formats;
 pub use stagewright_formats::{calls, clusters, fusion, layers, nearest, placement};
 pub use stagewright_joint as joint;
 pub use stagewright_report as report;
+#[cfg(feature = "onnxruntime")]
 pub use stagewright_runtime as runtime;
 pub use stagewright_shard as shard;
 pub use stagewright_train as train;

@@ -6,7 +6,9 @@ use std::path::Path;
 use serde::Serialize;
 use stagewright::clusters;
 use stagewright::core::document::{ClassDocument, CostsDocument, KernelFitDocument};
-use stagewright::costs::import::{self, aiconfigurator};
+use stagewright::costs::import;
+#[cfg(feature = "parquet")]
+use stagewright::costs::import::aiconfigurator;
 use stagewright::costs::{Accuracy, AccuracyOptions, Costs, LinkAccuracy, Source, Summary, TableSummary};
 use stagewright::formats::write_graph;
 use stagewright::report::grid::{Column, Grid};
@@ -61,7 +63,16 @@ fn import(arguments: &ImportCostsArguments) -> Result<()> {
     }
 }
 
+/// Tables of Parquet need their reader.
+#[cfg(not(feature = "parquet"))]
+fn of_folder(folder: &Path, _: &ImportCostsArguments) -> Result<CostsDocument> {
+    Err(CliError::new("U010", "this build cannot read tables of Parquet")
+        .at(folder.display().to_string())
+        .help("build with the feature `parquet`, which is on by default"))
+}
+
 /// The tables of an installed `aiconfigurator-core`.
+#[cfg(feature = "parquet")]
 fn of_folder(folder: &Path, arguments: &ImportCostsArguments) -> Result<CostsDocument> {
     aiconfigurator::tables(folder).iter().try_for_each(|table| files::kept(table))?;
     let classes = match (&arguments.class, arguments.systems.as_slice()) {

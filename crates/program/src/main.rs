@@ -30,12 +30,10 @@ mod model_options;
 mod output;
 mod plan;
 mod policy;
-mod profile;
 mod progress;
 mod quantity;
 mod recorder;
 mod resolve;
-mod run;
 mod simulate;
 mod style;
 mod workload;
@@ -128,8 +126,8 @@ fn run_command(command: Command, verbose: bool) -> Result<Exit> {
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),
         Command::Costs(arguments) => costs::run(&arguments),
-        Command::Profile(arguments) => profile::run(&arguments),
-        Command::Run(arguments) => run::run(&arguments),
+        Command::Profile(arguments) => machine::profile(&arguments),
+        Command::Run(arguments) => machine::run(&arguments),
         Command::Worker => Ok(machine::worker()),
     }
 }

@@ -1,8 +1,10 @@
 //! Measurements in the formats of the programs that made them.
 
+#[cfg(feature = "parquet")]
 pub mod aiconfigurator;
 pub mod chakra;
 mod class;
+#[cfg(feature = "parquet")]
 mod columns;
 mod detect;
 pub mod kineto;

@@ -1,4 +1,29 @@
-//! Code that the build script generates from `onnx.proto`.
+//! The messages of `onnx.proto`, in the file `generated.rs`, which a test compares with it: whoever builds this crate compiles no
+//! compiler of protocol buffers.
 #![allow(missing_docs, unreachable_pub, clippy::all, reason = "generated")]
 
-include!(concat!(env!("OUT_DIR"), "/onnx.rs"));
+include!("generated.rs");
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    /// Writes the file instead, if `STAGEWRIGHT_WRITE_ONNX` is set.
+    #[test]
+    fn the_messages_are_those_of_the_file() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/onnx");
+        let descriptors = protox::compile(["onnx.proto"], [&here]).expect("a valid file");
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut config = prost_build::Config::new();
+        // The comments in the proto are not written for rustdoc, which would run their indented parts as tests.
+        config.disable_comments(["."]).out_dir(folder.path());
+        config.compile_fds(descriptors).expect("messages");
+        let made = fs::read_to_string(folder.path().join("onnx.rs")).expect("a file");
+        let kept = here.join("generated.rs");
+        if std::env::var_os("STAGEWRIGHT_WRITE_ONNX").is_some() {
+            fs::write(&kept, &made).expect("a file that can be written");
+        }
+        assert!(made == fs::read_to_string(&kept).expect("a file"), "write it with STAGEWRIGHT_WRITE_ONNX=1");
+    }
+}

@@ -3,10 +3,20 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use stagewright::runtime::protocol::Optimization;
 
 use super::ImportArguments;
 use super::values::optimization;
+
+/// Graph optimisations of ONNX Runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OptimizationLevel {
+    /// No optimisation: every node is a kernel.
+    None,
+    /// Constants are folded and redundant nodes removed.
+    Basic,
+    /// Constants are folded, redundant nodes removed, and nodes fused.
+    Extended,
+}
 
 /// How models run on this machine.
 #[derive(Debug, Args)]
@@ -16,7 +26,7 @@ pub(crate) struct HostArguments {
     pub(crate) onnxruntime: Option<PathBuf>,
     /// Graph optimisations of ONNX Runtime: none, basic (folds constants, removes what does nothing) or extended (fuses)
     #[arg(long, value_name = "LEVEL", value_parser = optimization(), default_value = "basic", help_heading = "Running")]
-    pub(crate) optimization: Optimization,
+    pub(crate) optimization: OptimizationLevel,
     /// Cores to run on, one process each, as in 0,1,4-7 [default: all]
     #[arg(long, value_name = "LIST", help_heading = "Running")]
     pub(crate) cores: Option<String>,

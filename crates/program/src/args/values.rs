@@ -1,11 +1,11 @@
 //! Values that an option chooses by name.
 
+use super::OptimizationLevel;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use stagewright::core::document::{
     Communication, Execution, GradientsDocument, ObjectiveKind, Precision, RecomputeWorkspace, Schedule,
     Split, TimeUnitDocument, Training, TransferKind,
 };
-use stagewright::runtime::protocol::Optimization;
 use stagewright::workloads::{self, CostRules, Granularity, Optimizer};
 
 /// Declares parsers of values by name.
@@ -31,8 +31,8 @@ values! {
     time_unit: TimeUnitDocument = "s" => TimeUnitDocument::S, "ms" => TimeUnitDocument::Ms,
         "us" => TimeUnitDocument::Us, "ns" => TimeUnitDocument::Ns;
     cost_rules: CostRules = "1" => CostRules::One, "2" => CostRules::Two;
-    optimization: Optimization = "none" => Optimization::None, "basic" => Optimization::Basic,
-        "extended" => Optimization::Extended;
+    optimization: OptimizationLevel = "none" => OptimizationLevel::None, "basic" => OptimizationLevel::Basic,
+        "extended" => OptimizationLevel::Extended;
     transfer: TransferKind = "send" => TransferKind::Send, "all-reduce" => TransferKind::AllReduce,
         "all-gather" => TransferKind::AllGather, "reduce-scatter" => TransferKind::ReduceScatter,
         "all-to-all" => TransferKind::AllToAll, "broadcast" => TransferKind::Broadcast;

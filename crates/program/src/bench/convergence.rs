@@ -90,11 +90,13 @@ impl EffortMeasure {
 }
 
 /// Number of intervals between the points of a curve.
+#[cfg_attr(not(feature = "plots"), expect(dead_code, reason = "only plots show it"))]
 const POINTS: usize = 120;
 
 /// The geometric mean of the value so far over the best of its case, as a function of the effort. The curve starts
 /// where every case of the solver has a plan and ends at the last improvement. It is empty if efforts were not
 /// counted, or a case has no plan.
+#[cfg_attr(not(feature = "plots"), expect(dead_code, reason = "only plots show it"))]
 pub(super) fn curve(rows: &[&Row], solver: &str, effort: EffortMeasure) -> Vec<(f64, f64)> {
     let best = best_values(rows.iter().copied());
     let own: Vec<&Row> = rows.iter().filter(|row| row.solver == solver).copied().collect();

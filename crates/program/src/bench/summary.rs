@@ -38,6 +38,7 @@ pub(super) struct Summary {
     /// Number of cases in which no solver has a better plan.
     pub(super) best: usize,
     /// Value of the solver over the best of the case, for every case with a plan.
+    #[cfg_attr(not(feature = "plots"), expect(dead_code, reason = "only plots show it"))]
     pub(super) ratios: Vec<f64>,
     pub(super) over_best: Option<Mean>,
     /// Mean value of the solver over the strongest bound of the case.

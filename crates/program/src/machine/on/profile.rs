@@ -15,13 +15,13 @@ use stagewright::runtime::pipeline::Host;
 use stagewright::runtime::profile::{Profile, links, profile};
 use stagewright::runtime::{RunError, worker};
 
-use super::args::ProfileArguments;
-use super::error::Result;
-use super::exit::Exit;
-use super::files::{self, Outputs, is_standard};
-use super::machine;
-use super::model_options::model_options;
-use super::output;
+use super as machine;
+use crate::args::ProfileArguments;
+use crate::error::Result;
+use crate::exit::Exit;
+use crate::files::{self, Outputs, is_standard};
+use crate::model_options::model_options;
+use crate::output;
 
 /// Rate and bandwidth by which the seconds of a fused kernel are divided among the operators that it replaces.
 const SHARES: (f64, f64) = (1e11, 1e10);

@@ -12,13 +12,13 @@ use stagewright::runtime::pipeline::{self, Host, Measured, Run};
 use stagewright::runtime::protocol::{SpanKind, Throttle};
 use stagewright::tasks::{Kind, PlanFile};
 
-use super::args::RunArguments;
-use super::error::{CliError, Result};
-use super::exit::Exit;
-use super::files::{self, Input, Outputs};
-use super::machine;
-use super::model_options::{Kept, model_options};
-use super::{output, resolve};
+use super as machine;
+use crate::args::RunArguments;
+use crate::error::{CliError, Result};
+use crate::exit::Exit;
+use crate::files::{self, Input, Outputs};
+use crate::model_options::{Kept, model_options};
+use crate::{output, resolve};
 
 pub(crate) fn run(arguments: &RunArguments) -> Result<Exit> {
     let outputs = files::outputs(&[

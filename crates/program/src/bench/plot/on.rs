@@ -5,9 +5,9 @@ use std::path::Path;
 use plotters::prelude::*;
 use stagewright::text::visible;
 
-use super::case::Row;
-use super::convergence::{EffortMeasure, curve};
-use super::summary::{Mean, Summary};
+use super::super::case::Row;
+use super::super::convergence::{EffortMeasure, curve};
+use super::super::summary::{Mean, Summary};
 use crate::error::{CliError, Result};
 use crate::files;
 
@@ -29,16 +29,16 @@ const COLOURS: [RGBColor; 8] = [
 
 /// Writes the plots of every objective into a folder, which is created if it does not exist. Convergence is plotted
 /// if the rows record it.
-pub(super) fn write(folder: &Path, name: &str, rows: &[Row], summaries: &[Summary]) -> Result<()> {
+pub(in crate::bench) fn write(folder: &Path, name: &str, rows: &[Row], summaries: &[Summary]) -> Result<()> {
     files::make_folder(folder)?;
-    for (at, group) in summaries.chunk_by(|one, other| one.objective == other.objective).enumerate() {
+    for (index, group) in summaries.chunk_by(|left, right| left.objective == right.objective).enumerate() {
         let title = match group[0].objective.as_str() {
             "" => name.to_owned(),
             objective => format!("{name}: {objective}"),
         };
         // XML has no way to write most control characters.
         let title = visible(&title);
-        let suffix = if at == 0 { String::new() } else { format!("-{}", at + 1) };
+        let suffix = if index == 0 { String::new() } else { format!("-{}", index + 1) };
         let failed = |error: &dyn std::fmt::Display| CliError::new("X001", format!("cannot draw: {error}"));
         let profile = profile(&title, group).map_err(|error| failed(&error))?;
         files::write(&folder.join(format!("profile{suffix}.svg")), &profile)?;

@@ -1,5 +1,8 @@
 //! Models on this machine: the host of `run` and `profile`, the model with its weights, and the processes themselves.
 
+mod profile;
+mod run;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,14 +12,17 @@ use stagewright::formats::onnx::Whole;
 use stagewright::formats::{Format, ImportOptions, Imported};
 use stagewright::reading::{ModelOptions, import_options};
 use stagewright::runtime::pipeline::Host;
+use stagewright::runtime::protocol::Optimization;
 use stagewright::runtime::weights::{Missing, each_location, gather};
 use stagewright::runtime::{RunError, library, worker};
 
-use super::args::HostArguments;
-use super::error::{CliError, Result};
-use super::exit::Exit;
-use super::files::{self, Opened};
-use super::{interrupt, quantity, resolve};
+use crate::args::{HostArguments, OptimizationLevel};
+use crate::error::{CliError, Result};
+use crate::exit::Exit;
+use crate::files::{self, Opened};
+use crate::{interrupt, quantity, resolve};
+pub(crate) use profile::run as profile;
+pub(crate) use run::run;
 
 /// Argument that makes this program a process of another.
 const WORKER: &str = "worker";
@@ -33,7 +39,7 @@ pub(crate) fn worker() -> Exit {
 const EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The host of the arguments.
-pub(crate) fn host(arguments: &HostArguments) -> Result<Host> {
+fn host(arguments: &HostArguments) -> Result<Host> {
     let library = library::find(arguments.onnxruntime.as_deref()).and_then(library::checked);
     let library = library.map_err(|error| failed("--onnxruntime", &error))?;
     let patience = quantity::time(&arguments.patience)
@@ -48,7 +54,11 @@ pub(crate) fn host(arguments: &HostArguments) -> Result<Host> {
         program,
         arguments: vec![WORKER.into()],
         library,
-        optimization: arguments.optimization,
+        optimization: match arguments.optimization {
+            OptimizationLevel::None => Optimization::None,
+            OptimizationLevel::Basic => Optimization::Basic,
+            OptimizationLevel::Extended => Optimization::Extended,
+        },
         cores: cores(arguments.cores.as_deref())?,
         patience,
         stop: Arc::new(move || stop.load(Ordering::Relaxed)),
@@ -87,27 +97,27 @@ fn cores(list: Option<&str>) -> Result<Vec<usize>> {
 }
 
 /// An error of a run, about a file or an option.
-pub(crate) fn failed(place: &str, error: &RunError) -> CliError {
+fn failed(place: &str, error: &RunError) -> CliError {
     CliError::new(error.code(), error.to_string()).at(place).help(error.help())
 }
 
 /// A model or a plan that processes cannot run, with what to do instead.
-pub(crate) fn not_runnable(place: &str, cause: String, help: &str) -> CliError {
+fn not_runnable(place: &str, cause: String, help: &str) -> CliError {
     failed(place, &RunError::NotRunnable(cause)).help(help)
 }
 
 /// An ONNX model, as it runs and as it is planned.
-pub(crate) struct Model {
+struct Model {
     /// Name in errors.
-    pub(crate) label: String,
+    label: String,
     /// The model with its weights.
-    pub(crate) whole: Whole,
+    whole: Whole,
     /// Graph of the model, as imported.
-    pub(crate) imported: Imported,
+    imported: Imported,
 }
 
 /// Reads an ONNX model: once, as it may be standard input.
-pub(crate) fn model(path: &Path, options: &ModelOptions) -> Result<Model> {
+fn model(path: &Path, options: &ModelOptions) -> Result<Model> {
     stagewright::reading::refuse_folder(path)?;
     let input = files::read(path)?;
     let (label, bytes) = (&input.label, &input.bytes);
@@ -136,12 +146,7 @@ pub(crate) fn model(path: &Path, options: &ModelOptions) -> Result<Model> {
 }
 
 /// Moves the weights of a model to a folder.
-pub(crate) fn move_weights(
-    model: &mut Model,
-    path: &Path,
-    arguments: &HostArguments,
-    folder: &Path,
-) -> Result<()> {
+fn move_weights(model: &mut Model, path: &Path, arguments: &HostArguments, folder: &Path) -> Result<()> {
     let missing = if arguments.random_weights { Missing::Random(arguments.seed) } else { Missing::Refuse };
     let beside = if files::is_standard(path) { None } else { Some(path.parent().unwrap_or(Path::new(""))) };
     each_location(&mut model.whole.model, |location| {
@@ -151,7 +156,7 @@ pub(crate) fn move_weights(
 }
 
 /// A folder for the files of a run, which is removed with it.
-pub(crate) fn folder() -> Result<tempfile::TempDir> {
+fn folder() -> Result<tempfile::TempDir> {
     tempfile::Builder::new().prefix("stagewright-").tempdir().map_err(|source| {
         let what = "a temporary folder cannot be made".to_owned();
         failed("TMPDIR", &RunError::Io { what, source })

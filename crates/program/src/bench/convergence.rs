@@ -90,7 +90,6 @@ impl EffortMeasure {
 }
 
 /// Number of intervals between the points of a curve.
-#[cfg_attr(not(feature = "plots"), expect(dead_code, reason = "only plots show it"))]
 const POINTS: usize = 120;
 
 /// The geometric mean of the value so far over the best of its case, as a function of the effort. The curve starts

@@ -47,14 +47,14 @@ fn no_bound_passes_the_best_placement() {
             let problem = problem(number, size, split, number % 4 != 0);
             let Some(optimum) = brute_force::optimum(&problem) else { continue };
             let mut cheaper = 0.0;
-            for (at, bound) in BOUNDS.iter().enumerate().filter(|(_, bound)| bound.applies(&problem)) {
+            for (index, bound) in BOUNDS.iter().enumerate().filter(|(_, bound)| bound.applies(&problem)) {
                 let value = bound.compute(&problem).expect("a feasible problem has bounds").value;
                 // There may be no value without any time.
                 let early = bound.before(&problem, &stopped).map_or(0.0, |bound| bound.value);
                 assert!(early <= value, "{number} {split:?}: {} says {early} > {value}", bound.name());
                 assert!(value <= optimum, "{number} {split:?}: {} says {value} > {optimum}", bound.name());
-                attacked[at][rule] += 1;
-                last += u32::from(at + 1 == BOUNDS.len() && value > cheaper * (1.0 + 1e-6));
+                attacked[index][rule] += 1;
+                last += u32::from(index + 1 == BOUNDS.len() && value > cheaper * (1.0 + 1e-6));
                 cheaper = value.max(cheaper);
                 reached += u32::from(optimum > 0.0 && value >= optimum * (1.0 - 1e-6));
             }
@@ -121,9 +121,9 @@ fn every_bound_passes_all_cheaper_ones_somewhere() {
     for number in 0..800 {
         let problem = problem(number, Size { operators: 12, devices: 4, groups: false }, Split::Free, false);
         let mut cheaper = 0.0;
-        for (at, bound) in BOUNDS.iter().enumerate().filter(|(_, bound)| bound.applies(&problem)) {
+        for (index, bound) in BOUNDS.iter().enumerate().filter(|(_, bound)| bound.applies(&problem)) {
             let value = bound.compute(&problem).map_or(0.0, |bound| bound.value);
-            stronger[at] += u32::from(value > cheaper * (1.0 + 1e-6));
+            stronger[index] += u32::from(value > cheaper * (1.0 + 1e-6));
             cheaper = value.max(cheaper);
         }
     }

@@ -203,21 +203,22 @@ impl Chain<'_> {
         let objective = self.problem.objective();
         let memory = self.problem.pools()[pool].memory;
         let passes = objective.passes();
-        let most = objective.rules().max_replicas.min(self.problem.pools()[pool].count());
+        let max_replicas = objective.rules().max_replicas.min(self.problem.pools()[pool].count());
         let least_in_flight = objective.in_flight(1);
         meter.clear();
         let from = self.positions[start];
         let mut end = Cut(start.0 + 1);
-        for (at, &unit) in self.order.iter().enumerate().skip(from) {
+        for (position, &unit) in self.order.iter().enumerate().skip(from) {
             meter.add(unit);
-            let too_long = (0..passes).any(|pass| meter.compute(pass) / f64::from(most) >= caps[pass]);
+            let too_long =
+                (0..passes).any(|pass| meter.compute(pass) / f64::from(max_replicas) >= caps[pass]);
             if !meter.supported() || too_long || !meter.memory().may_fit(least_in_flight, memory) {
                 break;
             }
-            if self.positions[end] != at + 1 {
+            if self.positions[end] != position + 1 {
                 continue;
             }
-            for replicas in 1..=most {
+            for replicas in 1..=max_replicas {
                 if self.has_to_stop() {
                     return false;
                 }

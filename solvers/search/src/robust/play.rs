@@ -25,20 +25,22 @@ impl Chosen {
         self.rounds += 1.0;
         match when {
             When::Sources(sources) => sources.iter().for_each(|source| self.counts[source.index()] += 1.0),
-            When::Scenario(at) => self.counts[*at] += 1.0,
+            When::Scenario(scenario) => self.counts[*scenario] += 1.0,
         }
     }
 
     /// The problem whose costs are the average of the scenarios chosen, with their weights.
     fn average(&self, search: &Search<'_>) -> Problem {
-        let share = |at: usize| self.counts[at] / self.rounds;
+        let share = |scenario: usize| self.counts[scenario] / self.rounds;
         match &search.scenarios {
             Scenarios::Budgeted(uncertainty) => search
                 .sources
                 .scaled(search.problem, |source| 1.0 + uncertainty.deviation * share(source.index())),
             Scenarios::Listed(list) => search.problem.scaled(|cost| {
-                let chosen = list.iter().enumerate().filter(|&(at, _)| self.counts[at] > 0.0);
-                chosen.map(|(at, it)| share(at) * it.weight * it.factor(search.sources, cost)).sum()
+                let chosen = list.iter().enumerate().filter(|&(index, _)| self.counts[index] > 0.0);
+                chosen
+                    .map(|(scenario, it)| share(scenario) * it.weight * it.factor(search.sources, cost))
+                    .sum()
             }),
         }
     }

@@ -112,11 +112,11 @@ impl<'a> Search<'a> {
             Program { problem, units: &units, shares, scenarios: &scenarios, stop, room, lacks_room };
         let mut orders: Vec<Vec<UnitId>> = vec![by_stages(&units, &self.best.plan.placement)];
         orders.extend(order::PLAIN.map(|rule| rule.order(problem, &units)));
-        for (at, order) in orders.iter().enumerate() {
+        for (index, order) in orders.iter().enumerate() {
             if context.stop().reason().is_some() {
                 return Ok(());
             }
-            if !orders[..at].contains(order) {
+            if !orders[..index].contains(order) {
                 program.split(order, self)?;
             }
         }
@@ -166,10 +166,10 @@ impl Program<'_> {
     /// The usages for tables of `count` prefixes or ideals, beside `bytes` of other tables: all of them, or if they `may_lack`
     /// some, as many as there is room for.
     pub(super) fn usages(&self, bytes: u64, count: usize, may_lack: bool) -> Option<UsageSpace> {
-        let most = MOST_STATES.min(self.room.saturating_sub(bytes) / STATE_BYTES) as usize / count;
+        let limit = MOST_STATES.min(self.room.saturating_sub(bytes) / STATE_BYTES) as usize / count;
         let space = match may_lack {
-            true => UsageSpace::fitting(self.problem, self.units.len(), most),
-            false => UsageSpace::new(self.problem, self.units.len(), most),
+            true => UsageSpace::fitting(self.problem, self.units.len(), limit),
+            false => UsageSpace::new(self.problem, self.units.len(), limit),
         };
         let size = UsageSpace::size(self.problem, self.units.len());
         let has_all = space.as_ref().is_some_and(|space| space.len() as f64 >= size);

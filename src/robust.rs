@@ -48,7 +48,7 @@ pub fn regret_document(problem: &Problem, regret: &Regret, deviation: f64) -> Op
     Some(RegretDocument {
         deviation,
         regret: regret.regret(),
-        at_most: Some(regret.at_most()).filter(|most| most.is_finite()),
+        at_most: Some(regret.at_most()).filter(|limit| limit.is_finite()),
         bound: regret.bound,
         source: regret.source.into(),
         nominal_best_s: regret.nominal.value()?,

@@ -126,8 +126,8 @@ fn robust_plans_pass_the_checker_and_wrong_claims_do_not() {
             with(&|plan| plan.regret.as_mut().expect("it is").cases.clear());
         }
         // A scenario that is left out could have the largest regret.
-        for at in 0..plan.regret.as_ref().map_or(0, |regret| regret.cases.len()) {
-            with(&|plan| drop(plan.regret.as_mut().expect("it is").cases.remove(at)));
+        for index in 0..plan.regret.as_ref().map_or(0, |regret| regret.cases.len()) {
+            with(&|plan| drop(plan.regret.as_mut().expect("it is").cases.remove(index)));
         }
         for other in corrupt {
             let report = checked(&problem, &other);

@@ -126,12 +126,12 @@ impl Sources {
     pub fn new(graph: &Graph) -> Sources {
         let mut kinds = Keyed::new();
         let mut known: FxHashMap<Option<&str>, SourceId> = FxHashMap::default();
-        let of = graph.operators().map(|op| {
+        let sources = graph.operators().map(|op| {
             let kind = graph.operator(op).kind.as_deref().filter(|kind| !kind.is_empty());
             *known.entry(kind).or_insert_with(|| kinds.push(kind.map(str::to_owned)))
         });
-        let of = of.collect();
-        Sources { kinds, of }
+        let sources = sources.collect();
+        Sources { kinds, of: sources }
     }
 
     /// Number of sources, the links included.
@@ -260,8 +260,8 @@ impl Exposed<'_> {
                 (_, 0) => 0.0,
                 (false, _) => branch.links,
                 (true, 1) => {
-                    let most = self.kinds.iter().copied().fold(0.0, f64::max);
-                    f64::max(most / replicas, branch.links)
+                    let largest = self.kinds.iter().copied().fold(0.0, f64::max);
+                    f64::max(largest / replicas, branch.links)
                 }
                 (true, _) => {
                     scratch.clear();
@@ -284,7 +284,7 @@ impl Exposed<'_> {
                 let loads = list.iter().map(|scenario| self.load(rules, scenario));
                 let worst =
                     loads.enumerate().reduce(|worst, next| if next.1 > worst.1 { next } else { worst });
-                When::Scenario(worst.map_or(0, |(at, _)| at))
+                When::Scenario(worst.map_or(0, |(index, _)| index))
             }
         }
     }
@@ -303,7 +303,7 @@ impl Exposed<'_> {
             off.truncate(uncertainty.budget as usize);
             let seconds: f64 = off.iter().map(|&(_, seconds)| seconds).sum();
             let value = branch.nominal + uncertainty.deviation * seconds;
-            if worst.as_ref().is_none_or(|(most, _)| value > *most) {
+            if worst.as_ref().is_none_or(|(largest, _)| value > *largest) {
                 let mut sources: Vec<SourceId> = off.into_iter().map(|(source, _)| source).collect();
                 sources.sort_unstable();
                 worst = Some((value, sources));
@@ -393,7 +393,7 @@ fn worst_of_links(sources: &Sources, scenarios: &Scenarios) -> (f64, When) {
                 false => scenario.weight,
             });
             let worst = factors.enumerate().reduce(|worst, next| if next.1 > worst.1 { next } else { worst });
-            worst.map_or((0.0, When::Scenario(0)), |(at, factor)| (factor, When::Scenario(at)))
+            worst.map_or((0.0, When::Scenario(0)), |(index, factor)| (factor, When::Scenario(index)))
         }
     }
 }

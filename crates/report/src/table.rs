@@ -54,7 +54,7 @@ pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument, width: Option<u16>) 
     lines.push(("status", format!("{}{stopped}", plan.status.name())));
     lines.push(("solver", format!("{}, {}", plan.solver, seconds(plan.seconds))));
     let reasons = plan.reason.iter().flat_map(|reason| reason.lines()).enumerate();
-    lines.extend(reasons.map(|(at, line)| (if at == 0 { "reason" } else { "" }, line.to_owned())));
+    lines.extend(reasons.map(|(index, line)| (if index == 0 { "reason" } else { "" }, line.to_owned())));
     let mut text = facts(lines, width);
     if !plan.devices.is_empty() {
         let rows: Vec<DeviceRow> = plan
@@ -98,7 +98,7 @@ pub fn sources(shares: &SourcesDocument) -> String {
 pub fn robustness(plan: &PlanDocument) -> Vec<(&'static str, String)> {
     let value = plan.objective.value_s;
     let mut lines: Vec<_> = plan.robust.iter().flat_map(|robust| worst_case(value, robust)).collect();
-    lines.extend(plan.regret.iter().flat_map(|of| regret(value, of)));
+    lines.extend(plan.regret.iter().flat_map(|regret_document| regret(value, regret_document)));
     lines
 }
 
@@ -139,16 +139,16 @@ fn worst_case(value: Option<f64>, robust: &RobustDocument) -> Vec<(&'static str,
 /// The regret of a plan, and its price.
 fn regret(value: Option<f64>, regret: &RegretDocument) -> Vec<(&'static str, String)> {
     let over = |case: &&RegretCaseDocument| if case.best_s > 0.0 { case.value_s / case.best_s } else { 1.0 };
-    let worst = regret.cases.iter().max_by(|one, other| over(one).total_cmp(&over(other)));
+    let worst = regret.cases.iter().max_by(|left, right| over(left).total_cmp(&over(right)));
     let when = worst.filter(|_| regret.regret > 0.0).map(|case| off(&case.off, case.factor));
     let when = when.map(|when| format!(", if {when}")).unwrap_or_default();
-    let most = match regret.at_most {
-        Some(most) if most <= regret.regret + 1e-6 => String::new(),
-        Some(most) => format!(", at most {}", percent(most)),
+    let limit = match regret.at_most {
+        Some(limit) if limit <= regret.regret + 1e-6 => String::new(),
+        Some(limit) => format!(", at most {}", percent(limit)),
         None => ", perhaps more".into(),
     };
     let mut lines = vec![
-        ("regret", format!("{} over the best plan for the same costs{most}{when}", percent(regret.regret))),
+        ("regret", format!("{} over the best plan for the same costs{limit}{when}", percent(regret.regret))),
         ("regret bound", format!("{} ({})", percent(regret.bound), regret.source)),
         (
             "nominal best",
@@ -236,7 +236,7 @@ pub fn share(part: f64, whole: f64) -> f64 {
 }
 
 fn devices_by_load(rows: &[DeviceRow]) -> Grid {
-    let most = rows.iter().map(|row| row.load).fold(0.0, f64::max);
+    let largest = rows.iter().map(|row| row.load).fold(0.0, f64::max);
     let mut grid = Grid::of(&[
         (Column::Names, &["device"]),
         (Column::Figures, &["load", "compute", "communication", "memory", "of", "ops"]),
@@ -251,7 +251,7 @@ fn devices_by_load(rows: &[DeviceRow]) -> Grid {
             bytes(row.memory),
             row.limit.map_or_else(|| "unlimited".into(), bytes),
             row.operators.to_string(),
-            bar(row, most),
+            bar(row, largest),
         ]);
     }
     grid
@@ -345,8 +345,8 @@ fn throughput(objective: &ObjectiveDocument) -> String {
         words[0] =
             format!("iteration under {schedule} with {} microbatches", objective.microbatches.unwrap_or(1));
     }
-    if let Some(most) = objective.max_replicas {
-        words.push(format!("at most {most} devices per stage"));
+    if let Some(limit) = objective.max_replicas {
+        words.push(format!("at most {limit} devices per stage"));
     }
     words.join(", ")
 }
@@ -387,12 +387,12 @@ pub fn bound(bound: &BoundDocument) -> String {
     }
 }
 
-fn bar(row: &DeviceRow, most: f64) -> String {
+fn bar(row: &DeviceRow, largest: f64) -> String {
     let work = row.compute + row.communication;
-    if most <= 0.0 || work <= 0.0 {
+    if largest <= 0.0 || work <= 0.0 {
         return String::new();
     }
-    let length = (BAR * row.load / most).round();
+    let length = (BAR * row.load / largest).round();
     let solid = (length * row.compute / work).round();
     format!("{}{}", "█".repeat(solid as usize), "▒".repeat((length - solid).max(0.0) as usize))
 }

@@ -18,14 +18,14 @@ pub struct UsageSpace {
 
 impl UsageSpace {
     /// Space for a problem with `units` units; a pool never needs more devices than units times replicas.
-    /// `None` if the space is larger than `most`.
+    /// `None` if the space is larger than `limit`.
     pub fn new(problem: &Problem, units: usize, limit: usize) -> Option<UsageSpace> {
         UsageSpace::with_limits(problem, needed(problem, units), limit)
     }
 
-    /// The space of [`UsageSpace::new`], or, if that is larger than `most`, the largest space with a common
+    /// The space of [`UsageSpace::new`], or, if that is larger than `limit`, the largest space with a common
     /// limit on the devices of every pool, at least 1. `None` if one device of each pool already exceeds
-    /// `most`.
+    /// `limit`.
     pub fn fitting(problem: &Problem, units: usize, limit: usize) -> Option<UsageSpace> {
         let limits = needed(problem, units);
         let cut_to = |devices: u32| {

@@ -69,13 +69,13 @@ fn anchored(problem: &Problem, units: &Units) -> Option<f64> {
     let mut least = Keyed::filled(f64::INFINITY, units.len());
     for (pool, spec) in problem.pools().iter().enumerate() {
         let replicas = f64::from(problem.objective().rules().max_replicas.min(spec.count()));
-        let mut meter = StageLoad::new(units, problem.objective(), pool);
+        let mut stage_load = StageLoad::new(units, problem.objective(), pool);
         for set in 1..1u32 << units.len() {
             let holds = |unit: &UnitId| set >> unit.0 & 1 == 1;
-            meter.clear();
-            units.ids().filter(holds).for_each(|unit| meter.add(unit));
-            if meter.supported() {
-                let load = (0..units.passes()).map(|pass| meter.load(pass, 1)).sum::<f64>() / replicas;
+            stage_load.clear();
+            units.ids().filter(holds).for_each(|unit| stage_load.add(unit));
+            if stage_load.supported() {
+                let load = (0..units.passes()).map(|pass| stage_load.load(pass, 1)).sum::<f64>() / replicas;
                 units.ids().filter(holds).for_each(|unit| least[unit] = least[unit].min(load));
             }
         }

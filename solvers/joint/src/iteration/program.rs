@@ -387,7 +387,7 @@ impl<'s> Program<'s> {
 /// Maximum number of vectors of counts of a combination.
 const MAX_COUNTS: usize = 1 << 17;
 
-/// Numbers of stages by kind, up to `most` of each and `all` together, the fewest first. `None` if there are too many.
+/// Numbers of stages by kind, up to `limit` of each and `all` together, the fewest first. `None` if there are too many.
 fn counts(limits: &[u32], all: u32) -> Option<Vec<Vec<u32>>> {
     let mut counts: Vec<Vec<u32>> = vec![vec![]];
     for &limit in limits {

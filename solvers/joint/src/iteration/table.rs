@@ -59,7 +59,7 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    /// Microbatches in flight on stage `at` of `depth`, with one stage a device and `microbatches` in a batch.
+    /// Microbatches in flight on stage `stage` of `depth`, with one stage a device and `microbatches` in a batch.
     pub(crate) fn new(stage: u32, depth: u32, microbatches: u32) -> InFlight {
         let in_flight = |stages: u32| f64::from(stages.min(microbatches));
         InFlight { whole: in_flight(depth - stage), apart: in_flight(depth) }

@@ -400,7 +400,7 @@ fn amount(place: String, value: f64) -> Result<(), ProblemError> {
     }
 }
 
-/// Divisors of a number up to `most`, ascending.
+/// Divisors of a number up to `limit`, ascending.
 fn divisors(number: u32, limit: u32) -> Vec<u32> {
     (1..=limit.min(number)).filter(|divisor| number.is_multiple_of(*divisor)).collect()
 }

@@ -104,7 +104,7 @@ impl Surcharges {
         Surcharges { cuts: vec![Keyed::filled(Vec::new(), around.units.len()); around.columns.len()] }
     }
 
-    /// Surcharges for thresholds up to `most`.
+    /// Surcharges for thresholds up to `limit`.
     fn new(around: &mut Around<'_>, limit: f64) -> Surcharges {
         let mut surcharges = Surcharges::none(around);
         for column in (0..around.columns.len())
@@ -206,7 +206,7 @@ fn last(holds: impl Fn(f64) -> bool, [mut low, mut high]: [f64; 2], around: &Aro
     low
 }
 
-/// s_uc for M = `most`; `None` if the unit is not possible there.
+/// s_uc for M = `limit`; `None` if the unit is not possible there.
 fn surcharge(cuts: &[[f64; 2]], limit: f64) -> Option<f64> {
     let mut surcharge = 0.0f64;
     for &[price, least] in cuts {
@@ -220,7 +220,7 @@ fn surcharge(cuts: &[[f64; 2]], limit: f64) -> Option<f64> {
     Some(surcharge)
 }
 
-/// Pairs (λ, a) of a unit, from a bisection for the price at which the cheapest set has the load M = `most`.
+/// Pairs (λ, a) of a unit, from a bisection for the price at which the cheapest set has the load M = `limit`.
 fn cuts(around: &mut Around<'_>, unit: UnitId, column: usize, limit: f64) -> Vec<[f64; 2]> {
     let near = around.neighbourhood(unit, column, limit);
     let mut found = Vec::with_capacity(PRICES);

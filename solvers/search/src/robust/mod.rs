@@ -30,11 +30,11 @@
 
 mod ideals;
 mod line;
-mod meter;
 mod moves;
 mod play;
 mod regret;
 mod search;
+mod stage_load;
 mod states;
 
 use stagewright_core::bound::LowerBound;

@@ -126,7 +126,7 @@ impl Usage {
 }
 
 impl Table {
-    /// Empty rows for up to `most` workers, as many as fit into `memory` bytes; `None` if not even one fits.
+    /// Empty rows for up to `limit` workers, as many as fit into `memory` bytes; `None` if not even one fits.
     pub(super) fn new(costs: &Costs, ideals: &Ideals, limit: usize, memory: Option<u64>) -> Option<Table> {
         let usage = Usage::new(costs)?;
         let cells = usage.len.checked_mul(ideals.count())?;

@@ -3,7 +3,7 @@
 use stagewright_core::contraction::{NetId, Units};
 use stagewright_core::ids::Keyed;
 use stagewright_core::stage_load::Compensated;
-use stagewright_core::stage_memory::{Held, StageMemory};
+use stagewright_core::stage_memory::{MemorySums, StageMemory};
 
 use super::Limits;
 use super::costs::{Costs, PoolCosts, PoolId};
@@ -44,7 +44,7 @@ pub(super) struct Walker<'a> {
 /// Memory of the units of a block, with the marks that undo their additions.
 struct Memory<'a> {
     holdings: StageMemory<'a>,
-    marks: Vec<Held>,
+    marks: Vec<MemorySums>,
 }
 
 const NOTHING: Position = Position(u32::MAX);

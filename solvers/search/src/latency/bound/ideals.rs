@@ -40,7 +40,7 @@ pub(super) struct Cover {
 }
 
 impl Ideals {
-    /// Enumerates the ideals in O(ideals · (nodes + nets) · words); `None` if there are more than `most`, if
+    /// Enumerates the ideals in O(ideals · (nodes + nets) · words); `None` if there are more than `limit`, if
     /// they leave too many nets open, or if stopped.
     pub(super) fn list(nodes: &Nodes, limit: usize, stop: &Stop) -> Option<Ideals> {
         let words = nodes.words;

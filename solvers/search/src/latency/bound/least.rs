@@ -143,7 +143,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Transfers of the inputs of a node that are produced in `below` and not read by the rest of the ideal `at`.
+    /// Transfers of the inputs of a node that are produced in `below` and not read by the rest of the ideal `ideal`.
     fn received(&self, below: &[u64], ideal: IdealId, node: NodeId) -> f64 {
         let inside = self.ideals.set(ideal);
         let fresh = self.nodes.inputs[node].iter().filter(|&&net| {

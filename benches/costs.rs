@@ -103,7 +103,7 @@ impl Row {
         let operators: Vec<_> = measured.graph().operators().collect();
         let (mut total, mut guessed) = (0.0, 0.0);
         for (number, kind) in cluster.kinds.iter().enumerate() {
-            let seconds = |at: usize| measured.seconds(operators[at], number).unwrap_or(0.0);
+            let seconds = |index: usize| measured.seconds(operators[index], number).unwrap_or(0.0);
             let seconds = coverage.seconds(&kind.class, seconds);
             total += seconds.values().sum::<f64>();
             guessed += seconds.get(&Source::Guessed).copied().unwrap_or(0.0);

@@ -327,8 +327,8 @@ fn growth() {
         mixtures.iter().map(|&(name, variant)| step(name, variant, &[(Size::Layers, 27)])).collect();
     let operators: Vec<u64> = graphs.iter().map(|graph| graph.operators.len() as u64 / 27).collect();
     measure("operators of a layer, 27 layers on 512 H100", &operators, &|size| {
-        let at = operators.iter().position(|&count| count == size).expect("a size");
-        time(&graphs[at], "512xh100")
+        let index = operators.iter().position(|&count| count == size).expect("a size");
+        time(&graphs[index], "512xh100")
     });
     match draw(&lines, Path::new("target/joint-growth.svg")) {
         Ok(()) => println!("\ndrawn in target/joint-growth.svg"),
@@ -341,10 +341,10 @@ fn draw(lines: &[Line], path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let root = SVGBackend::new(path, (900, 520)).into_drawing_area();
     root.fill(&WHITE)?;
     let points = || lines.iter().flat_map(|line| line.1.iter());
-    let range = |of: fn(&(f64, f64)) -> f64| {
-        let least = points().map(of).fold(f64::INFINITY, f64::min);
-        let most = points().map(of).fold(0.0, f64::max);
-        (least * 0.8..most * 1.25).log_scale()
+    let range = |coordinate: fn(&(f64, f64)) -> f64| {
+        let least = points().map(coordinate).fold(f64::INFINITY, f64::min);
+        let largest = points().map(coordinate).fold(0.0, f64::max);
+        (least * 0.8..largest * 1.25).log_scale()
     };
     let mut chart = ChartBuilder::on(&root)
         .margin(16)
@@ -352,8 +352,8 @@ fn draw(lines: &[Line], path: &Path) -> Result<(), Box<dyn std::error::Error>> {
         .y_label_area_size(70)
         .build_cartesian_2d(range(|point| point.0), range(|point| point.1))?;
     chart.configure_mesh().x_desc("size").y_desc("seconds").draw()?;
-    for (at, (name, line)) in lines.iter().enumerate() {
-        let colour = Palette99::pick(at).mix(1.0);
+    for (index, (name, line)) in lines.iter().enumerate() {
+        let colour = Palette99::pick(index).mix(1.0);
         chart
             .draw_series(LineSeries::new(line.iter().copied(), colour.stroke_width(2)))?
             .label(*name)

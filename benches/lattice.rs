@@ -69,16 +69,16 @@ fn parallel_chains(chains: u64, length: u64, number: u64) -> Problem {
     let mut rng = seed::stream(number, 0);
     let mut builder = GraphBuilder::new(format!("{chains} chains of {length}"));
     for chain in 0..chains {
-        for at in 0..length {
+        for index in 0..length {
             builder.operator(OperatorDocument {
                 seconds: [("acc".to_owned(), rng.random_range(1.0..2.0))].into(),
-                ..OperatorDocument::named(format!("{chain}.{at}"))
+                ..OperatorDocument::named(format!("{chain}.{index}"))
             });
-            if at > 0 {
+            if index > 0 {
                 builder.timed_tensor(TensorDocument {
                     name: None,
-                    producer: format!("{chain}.{}", at - 1),
-                    consumers: vec![format!("{chain}.{at}")],
+                    producer: format!("{chain}.{}", index - 1),
+                    consumers: vec![format!("{chain}.{index}")],
                     bytes: 0.0,
                     seconds: [("acc".to_owned(), rng.random_range(1.0..2.0))].into(),
                 });

@@ -285,8 +285,8 @@ fn plans(problems: &Problems, other: &Problem) -> Vec<(String, Placement, f64)> 
     let problem = &problems.contiguous;
     let mut plans = Vec::new();
     for (name, solver) in RULES {
-        let of = if solver == "graph-partition" { &problems.free } else { problem };
-        match planned(of, solver) {
+        let relaxed = if solver == "graph-partition" { &problems.free } else { problem };
+        match planned(relaxed, solver) {
             Some(placement) => plans.push((name.to_owned(), placement)),
             None => println!("no plan of {name}"),
         }
@@ -300,7 +300,7 @@ fn plans(problems: &Problems, other: &Problem) -> Vec<(String, Placement, f64)> 
         })
         .collect();
     let mut cuts = cuts(problem);
-    cuts.sort_by(|one, other| one.1.total_cmp(&other.1));
+    cuts.sort_by(|left, right| left.1.total_cmp(&right.1));
     let (Some(best), Some((worst, value))) = (cuts.first().map(|cut| cut.1), cuts.last().cloned()) else {
         return plans;
     };
@@ -308,7 +308,7 @@ fn plans(problems: &Problems, other: &Problem) -> Vec<(String, Placement, f64)> 
     for share in [0.3, 0.65] {
         let wanted = best * (value / best).powf(share);
         let near =
-            cuts.iter().min_by(|one, other| (one.1 - wanted).abs().total_cmp(&(other.1 - wanted).abs()));
+            cuts.iter().min_by(|left, right| (left.1 - wanted).abs().total_cmp(&(right.1 - wanted).abs()));
         if let Some((placement, value)) = near {
             plans.push((format!("cut at {:.2} of the best", value / best), placement.clone(), *value));
         }
@@ -406,7 +406,7 @@ fn table(title: &str, rows: &[Row]) {
 }
 
 /// Spearman's rank correlation; equal numbers share their mean rank.
-fn correlation(one: &[f64], other: &[f64]) -> f64 {
+fn correlation(left: &[f64], right: &[f64]) -> f64 {
     let ranks = |numbers: &[f64]| -> Vec<f64> {
         let rank = |number: &f64| {
             let below = numbers.iter().filter(|it| *it < number).count() as f64;
@@ -415,9 +415,9 @@ fn correlation(one: &[f64], other: &[f64]) -> f64 {
         };
         numbers.iter().map(rank).collect()
     };
-    let (one, other) = (ranks(one), ranks(other));
-    let mean = (one.len() as f64 - 1.0) / 2.0;
-    let product: f64 = one.iter().zip(&other).map(|(a, b)| (a - mean) * (b - mean)).sum();
+    let (left, right) = (ranks(left), ranks(right));
+    let mean = (left.len() as f64 - 1.0) / 2.0;
+    let product: f64 = left.iter().zip(&right).map(|(a, b)| (a - mean) * (b - mean)).sum();
     let square = |ranks: &[f64]| ranks.iter().map(|rank| (rank - mean).powi(2)).sum::<f64>();
-    product / (square(&one) * square(&other)).sqrt()
+    product / (square(&left) * square(&right)).sqrt()
 }

@@ -76,10 +76,10 @@ fn main() {
     let rows: Vec<Row> = instances.map(|instance| measured(&instance, limit)).collect();
     println!("\n| set | instances | {} | bound | gap | proved |", SOLVERS.join(" | "));
     println!("|{}", " --- |".repeat(SOLVERS.len() + 5));
-    for of_set in rows.chunk_by(|one, next| one.set == next.set) {
+    for of_set in rows.chunk_by(|row, next| row.set == next.set) {
         let mean =
             |figure: &dyn Fn(&Row) -> f64| of_set.iter().map(figure).sum::<f64>() / of_set.len() as f64;
-        let ratios: Vec<f64> = (0..SOLVERS.len()).map(|at| mean(&|row| row.ratios[at])).collect();
+        let ratios: Vec<f64> = (0..SOLVERS.len()).map(|index| mean(&|row| row.ratios[index])).collect();
         let proved = of_set.iter().filter(|row| row.is_proved).count();
         let (bound, gap) = (mean(&|row| row.bound), 100.0 * mean(&|row| row.gap));
         let (set, count) = (of_set[0].set, of_set.len());
@@ -93,9 +93,9 @@ fn cells(ratios: &[f64]) -> String {
 
 fn giph() -> Vec<Instance> {
     let tasks = heterogeneous::tasks().unwrap_or_default();
-    let instance = |(at, task): (usize, &heterogeneous::Task)| Instance {
+    let instance = |(index, task): (usize, &heterogeneous::Task)| Instance {
         set: "GiPH",
-        name: at.to_string(),
+        name: index.to_string(),
         problem: task.problem(),
         known: Known::Published(task.heft_makespan),
     };

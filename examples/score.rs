@@ -10,14 +10,14 @@ use stagewright::prelude::*;
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let layers = 40;
     let mut graph = GraphBuilder::new("two branches");
-    for at in 0..layers {
+    for index in 0..layers {
         graph.operator(OperatorDocument {
             seconds: [("gpu".into(), 1e-3)].into(),
-            ..OperatorDocument::named(format!("layer{at}"))
+            ..OperatorDocument::named(format!("layer{index}"))
         });
     }
-    for at in 2..layers {
-        graph.tensor(&format!("layer{}", at - 2), [format!("layer{at}").as_str()], 1e6);
+    for index in 2..layers {
+        graph.tensor(&format!("layer{}", index - 2), [format!("layer{index}").as_str()], 1e6);
     }
     let mut cluster = ClusterBuilder::new("four GPUs");
     let link = Some(LinkDocument { latency_s: 1e-5, bandwidth: 1e10 });

@@ -118,8 +118,8 @@ impl fmt::Display for Failure {
         if let Some(place) = &self.place {
             write!(f, "\n  --> {}", visible(place))?;
         }
-        for (at, line) in self.help.iter().enumerate() {
-            let before = if at == 0 { "  help: " } else { "    " };
+        for (index, line) in self.help.iter().enumerate() {
+            let before = if index == 0 { "  help: " } else { "    " };
             write!(f, "\n{before}{}", visible(line))?;
         }
         Ok(())

@@ -56,8 +56,8 @@ fn iterations_pass_the_checker() {
     let schedules = [Schedule::GPipe, Schedule::OneFOneB, Schedule::ZeroBubble];
     let mut plans = [0; 3];
     for number in 0..450 {
-        let at = number as usize % 3;
-        let problem = training::training(number, schedules[at], 7, 5);
+        let index = number as usize % 3;
+        let problem = training::training(number, schedules[index], 7, 5);
         let placement = arbitrary_placement(&problem, &mut seed::stream(0xBEEF, number));
         let mut silent = Silent;
         let mut context =
@@ -72,8 +72,8 @@ fn iterations_pass_the_checker() {
                 .unwrap_or_else(|error| panic!("{number}: {error}"));
             assert!(report.violations.is_empty(), "{number}: {:?}", report.violations);
             let is_zero_bubble = problem.objective().rules().schedule == Schedule::ZeroBubble;
-            let is_asked = at != 2 || is_zero_bubble;
-            plans[at] += u32::from(solution.plan.is_some() && is_asked);
+            let is_asked = index != 2 || is_zero_bubble;
+            plans[index] += u32::from(solution.plan.is_some() && is_asked);
         }
     }
     assert!(plans.iter().all(|&plans| plans > 60), "{plans:?}");
@@ -132,8 +132,8 @@ fn arbitrary_placement(problem: &Problem, rng: &mut impl Rng) -> Placement {
     let mut replicas = std::collections::BTreeMap::new();
     for &stage in &stages {
         if rng.random_bool(0.3) {
-            let most = problem.objective().rules().max_replicas;
-            replicas.insert(stage, if rng.random_bool(0.9) { most } else { rng.random_range(0..=3) });
+            let max_replicas = problem.objective().rules().max_replicas;
+            replicas.insert(stage, if rng.random_bool(0.9) { max_replicas } else { rng.random_range(0..=3) });
         }
     }
     Placement::with_stages(device_of, stages, replicas)

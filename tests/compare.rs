@@ -92,16 +92,16 @@ fn given_plans_take_part_and_broken_ones_stand_behind() {
     let output =
         compare(&["--json", "--solvers", "dp", "--plan", &pattern, "--plan", &broken, "--baseline", "given"]);
     let rows = rows(&output);
-    let of = |name: &str| rows.iter().find(|row| row["name"] == name).expect("it takes part");
-    let ratio = number(of("given"), "value_s") / number(of("dp"), "value_s");
+    let row = |name: &str| rows.iter().find(|row| row["name"] == name).expect("it takes part");
+    let ratio = number(row("given"), "value_s") / number(row("dp"), "value_s");
     assert!((ratio - 1.0).abs() < 1e-9, "{ratio}");
-    assert_eq!(of("given")["status"], "given");
-    assert_eq!(number(of("given"), "speedup"), 1.0);
-    assert_eq!(of("given")["seconds"], Value::Null);
-    assert_eq!(of("broken")["status"], "invalid");
-    assert_eq!(of("broken")["breaks"], serde_json::json!(["order"]));
-    assert!(number(of("broken"), "value_s") > 1e-6, "a claim is not believed");
-    assert_eq!(rows.last().map(|row| &row["name"]), Some(&of("broken")["name"]));
+    assert_eq!(row("given")["status"], "given");
+    assert_eq!(number(row("given"), "speedup"), 1.0);
+    assert_eq!(row("given")["seconds"], Value::Null);
+    assert_eq!(row("broken")["status"], "invalid");
+    assert_eq!(row("broken")["breaks"], serde_json::json!(["order"]));
+    assert!(number(row("broken"), "value_s") > 1e-6, "a claim is not believed");
+    assert_eq!(rows.last().map(|row| &row["name"]), Some(&row("broken")["name"]));
 }
 
 #[test]
@@ -183,10 +183,10 @@ fn the_usual_contenders_are_auto_and_the_baselines() {
     for name in ["auto", "auto@free", "one-device", "pipedream", "equal-layers", "equal-time"] {
         assert!(names.contains(&name), "{name} in {names:?}");
     }
-    let of = |name: &str| rows.iter().find(|row| row["name"] == name).expect("it takes part");
-    assert!(number(of("auto@free"), "value_s") <= number(of("auto"), "value_s") * (1.0 + 1e-9));
+    let row = |name: &str| rows.iter().find(|row| row["name"] == name).expect("it takes part");
+    assert!(number(row("auto@free"), "value_s") <= number(row("auto"), "value_s") * (1.0 + 1e-9));
     assert!(
-        number(of("auto@free"), "bound_s") <= number(of("auto"), "bound_s"),
+        number(row("auto@free"), "bound_s") <= number(row("auto"), "bound_s"),
         "less is proved of more plans"
     );
 }

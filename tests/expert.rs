@@ -71,7 +71,7 @@ fn layered(number: u64) -> Problem {
         operator.layer = match number * (layers + 2) / 8 {
             0 if rng.random_bool(0.7) => Some("embedding".into()),
             _ if rng.random_bool(0.1) => None,
-            at => Some(format!("layer.{at}.part")),
+            layer => Some(format!("layer.{layer}.part")),
         };
     }
     let split = [Split::Contiguous, Split::Convex, Split::Free][rng.random_range(0..3)];
@@ -110,12 +110,12 @@ fn threads_do_not_change_a_plan() {
     for number in 0..200 {
         let problem = layered(number);
         for rule in RULES {
-            let one = solve(rule, &problem, 1);
+            let single = solve(rule, &problem, 1);
             let others: Vec<Solution> = std::thread::scope(|scope| {
                 let started: Vec<_> = (0..3).map(|_| scope.spawn(|| solve(rule, &problem, 3))).collect();
                 started.into_iter().map(|thread| thread.join().expect("a solution")).collect()
             });
-            assert!(others.iter().all(|other| *other == one), "{number} {}", rule.name());
+            assert!(others.iter().all(|other| *other == single), "{number} {}", rule.name());
         }
     }
 }

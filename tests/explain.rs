@@ -31,24 +31,24 @@ fn solve(solver: &dyn Solver, problem: &Problem) -> Solution {
     solver.solve(problem, &mut context).expect("a problem that it takes")
 }
 
-fn close(one: f64, other: f64) -> bool {
-    (one - other).abs() <= 1e-9 * one.abs().max(other.abs()).max(1e-12)
+fn close(left: f64, right: f64) -> bool {
+    (left - right).abs() <= 1e-9 * left.abs().max(right.abs()).max(1e-12)
 }
 
 /// Compute and communication combined as in the objective, plus the synchronisation of replicas.
 fn combined(problem: &Problem, bottleneck: &Bottleneck) -> f64 {
-    let of = |name: &str| {
+    let seconds_of = |name: &str| {
         let part = bottleneck.parts.iter().find(|part| part.name == name);
         part.map_or(0.0, |part| part.seconds)
     };
     if bottleneck.resource.starts_with("uplink") {
-        return of("carried");
+        return seconds_of("carried");
     }
-    let (compute, sent, received) = (of("compute"), of("sent"), of("received"));
+    let (compute, sent, received) = (seconds_of("compute"), seconds_of("sent"), seconds_of("received"));
     problem
         .objective()
         .rules()
-        .load(&PassSums { compute, sent, received, synchronised: of("synchronisation") }, 1)
+        .load(&PassSums { compute, sent, received, synchronised: seconds_of("synchronisation") }, 1)
 }
 
 /// Number of items of an uplink that are shown.
@@ -243,7 +243,7 @@ fn an_operator_that_everything_waits_for() {
         let seconds = [("acc".to_string(), seconds)].into();
         graph.operator(OperatorDocument { seconds, ..OperatorDocument::named(name) });
     };
-    let side = |side: &str| -> Vec<String> { (0..4).map(|at| format!("{side}{at}")).collect() };
+    let side = |side: &str| -> Vec<String> { (0..4).map(|index| format!("{side}{index}")).collect() };
     side("before").iter().chain(&side("after")).for_each(|name| operator(name, 2.0));
     operator("waist", 4.0);
     for name in side("before") {

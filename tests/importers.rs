@@ -223,10 +223,10 @@ fn a_piper_model_needs_a_unit_and_has_a_cluster() {
     assert_eq!(graph.operators.len(), nodes.len());
     for (operator, node) in graph.operators.iter().zip(nodes) {
         let way = &node["TMPCs"]["1"][0];
-        let of = |field: &str| way[field].as_f64().unwrap();
-        assert_eq!(operator.seconds["acc"], of("timePerSample"));
-        assert_eq!(operator.parameter_bytes + operator.optimizer_bytes, of("memoryUsageB"));
-        assert_eq!(operator.activation_bytes, of("memoryUsageA"));
+        let number = |field: &str| way[field].as_f64().unwrap();
+        assert_eq!(operator.seconds["acc"], number("timePerSample"));
+        assert_eq!(operator.parameter_bytes + operator.optimizer_bytes, number("memoryUsageB"));
+        assert_eq!(operator.activation_bytes, number("memoryUsageA"));
     }
     let edges = raw["edges"].as_array().unwrap();
     let pins: usize = graph.tensors.iter().map(|tensor| tensor.consumers.len()).sum();
@@ -524,8 +524,8 @@ fn mutilated_files_are_errors_or_graphs_and_no_crash() {
                     2 => bytes.extend_from_within(from..to),
                     _ => {
                         let part = bytes[from..to].to_vec();
-                        let at = rng.random_range(0..bytes.len());
-                        bytes.splice(at..at, part);
+                        let offset = rng.random_range(0..bytes.len());
+                        bytes.splice(offset..offset, part);
                     }
                 }
             }
@@ -576,13 +576,13 @@ fn depth_is_an_error_and_no_crash() {
 #[test]
 fn a_chain_of_a_million_operators_is_a_graph() {
     let mut text = String::new();
-    for at in 0..1_000_000 {
+    for index in 0..1_000_000 {
         text += &format!(
-            "n{at} -- ReLU -- forward_compute_time=1, backward_compute_time=0, activation_size=8, parameter_size=0\n"
+            "n{index} -- ReLU -- forward_compute_time=1, backward_compute_time=0, activation_size=8, parameter_size=0\n"
         );
     }
-    for at in 1..1_000_000 {
-        text += &format!("\tn{} -- n{at}\n", at - 1);
+    for index in 1..1_000_000 {
+        text += &format!("\tn{} -- n{index}\n", index - 1);
     }
     let graph = import_graph("chain", text.as_bytes(), None).unwrap().graph;
     assert_eq!(graph.tensors.len(), 999_999);

@@ -77,9 +77,11 @@ fn optimum(problem: &Problem) -> Option<f64> {
         if evaluation.is_feasible() {
             best = best.min(evaluation.value);
         }
-        let Some(at) = (0..operators).find(|&at| choice[at] + 1 < seats.len()) else { return Some(best) };
-        choice[at] += 1;
-        choice[..at].fill(0);
+        let Some(position) = (0..operators).find(|&index| choice[index] + 1 < seats.len()) else {
+            return Some(best);
+        };
+        choice[position] += 1;
+        choice[..position].fill(0);
     }
 }
 
@@ -96,12 +98,12 @@ fn evaluation_and_checker_agree_on_random_calls() {
             (0..graph.class_count()).map(|_| few[rng.random_range(0..few.len())]).collect();
         let device_of = graph.operators().map(|op| DeviceId(of_class[graph.class_of(op).index()])).collect();
         // Calls mostly follow the topological order, so that many are feasible.
-        let most = problem.objective().calls() + 1;
+        let calls = problem.objective().calls() + 1;
         let mut call_of = vec![0; graph.operator_count()];
-        for (at, &op) in graph.topological().iter().enumerate() {
+        for (position, &op) in graph.topological().iter().enumerate() {
             call_of[op.index()] = match rng.random_bool(0.8) {
-                true => at as u32 * most / graph.operator_count() as u32,
-                false => rng.random_range(0..most),
+                true => position as u32 * calls / graph.operator_count() as u32,
+                false => rng.random_range(0..calls),
             };
         }
         let placement = Placement::with_calls(device_of, call_of);
@@ -178,7 +180,7 @@ fn no_solver_is_below_brute_force_and_every_plan_is_what_it_says() {
 #[test]
 fn ideals_that_memory_cannot_hold_lose_no_plan() {
     let operator =
-        |at: u32| serde_json::json!({"name": format!("op{at}"), "seconds": {"cpu": 3.0, "gpu": 1.0}});
+        |index: u32| serde_json::json!({"name": format!("op{index}"), "seconds": {"cpu": 3.0, "gpu": 1.0}});
     let operators: Vec<_> = (0..200).map(operator).collect();
     let graph = serde_json::json!({"schema": "stagewright.graph/1", "operators": operators, "tensors": []});
     let cluster = serde_json::json!({"schema": "stagewright.cluster/1", "kinds": [
@@ -215,15 +217,15 @@ fn problem(graph: serde_json::Value, cluster: serde_json::Value, calls: u32) -> 
 fn chain(rng: &mut impl Rng, calls: u32) -> Problem {
     let count = rng.random_range(1..=5u32);
     let operators: Vec<_> = (0..count)
-        .map(|at| {
+        .map(|index| {
             let (on_host, on_acc) = (rng.random_range(0..30u32), rng.random_range(0..4u32));
-            serde_json::json!({"name": format!("op{at}"), "seconds": {"cpu": on_host, "gpu": on_acc},
+            serde_json::json!({"name": format!("op{index}"), "seconds": {"cpu": on_host, "gpu": on_acc},
                                "parameter_bytes": rng.random_range(0..3u32)})
         })
         .collect();
     let tensors: Vec<_> = (1..count)
-        .map(|at| {
-            serde_json::json!({"producer": format!("op{}", at - 1), "consumers": [format!("op{at}")],
+        .map(|index| {
+            serde_json::json!({"producer": format!("op{}", index - 1), "consumers": [format!("op{index}")],
                                "bytes": rng.random_range(0..5u32)})
         })
         .collect();
@@ -281,11 +283,11 @@ fn more_calls_are_never_worse() {
     let mut better = 0;
     for number in 0..80 {
         for solver in [&Dp as &dyn Solver, &Local] {
-            let [one, two] = [1, 2].map(|calls| solve(solver, &random(number, 6, calls)).value());
-            match (one, two) {
-                (Some(one), Some(two)) => {
-                    assert!(two <= one * (1.0 + tolerance::VALUE_RELATIVE), "{number}: {two} > {one}");
-                    better += u32::from(two < one * 0.999);
+            let [single, two] = [1, 2].map(|calls| solve(solver, &random(number, 6, calls)).value());
+            match (single, two) {
+                (Some(single), Some(two)) => {
+                    assert!(two <= single * (1.0 + tolerance::VALUE_RELATIVE), "{number}: {two} > {single}");
+                    better += u32::from(two < single * 0.999);
                 }
                 (Some(_), None) => panic!("{number}: a plan with one call, none with two"),
                 (None, _) => {}

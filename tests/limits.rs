@@ -24,8 +24,9 @@ fn name(operator: usize) -> String {
 fn graph(kinds: usize, tensors: impl Iterator<Item = (usize, Vec<usize>)>) -> GraphDocument {
     let mut graph = GraphDocument::new(GRAPH_SCHEMA_2, "limits");
     let seconds: std::collections::BTreeMap<String, f64> =
-        (0..kinds).map(|at| (format!("c{at}"), 1.0)).collect();
-    let operator = |at| OperatorDocument { seconds: seconds.clone(), ..OperatorDocument::named(name(at)) };
+        (0..kinds).map(|index| (format!("c{index}"), 1.0)).collect();
+    let operator =
+        |index| OperatorDocument { seconds: seconds.clone(), ..OperatorDocument::named(name(index)) };
     graph.operators = (0..OPERATORS).map(operator).collect();
     let tensor = |(producer, readers): (usize, Vec<usize>)| TensorDocument {
         name: None,
@@ -40,23 +41,23 @@ fn graph(kinds: usize, tensors: impl Iterator<Item = (usize, Vec<usize>)>) -> Gr
 
 fn cluster(kinds: usize, count: u32) -> ClusterDocument {
     let link = LinkDocument { latency_s: 0.0, bandwidth: 1e3 };
-    let kind = |at| KindDocument {
+    let kind = |index| KindDocument {
         server: None,
-        name: format!("k{at}x"),
-        class: format!("c{at}"),
+        name: format!("k{index}x"),
+        class: format!("c{index}"),
         count,
         host: false,
         memory_bytes: Some(1e9),
         reserve_bytes: Some(0.0),
         link: Some(link),
-        group: Some(format!("g{at}")),
+        group: Some(format!("g{index}")),
     };
     ClusterDocument {
         schema: CLUSTER_SCHEMA.into(),
         name: String::new(),
         classes: Default::default(),
         kinds: (0..kinds).map(kind).collect(),
-        groups: (0..kinds).map(|at| GroupDocument { name: format!("g{at}"), uplink: link }).collect(),
+        groups: (0..kinds).map(|index| GroupDocument { name: format!("g{index}"), uplink: link }).collect(),
         matrix: None,
     }
 }

@@ -104,8 +104,8 @@ fn without_contention(problem: &Problem, number: u64) -> Problem {
     let mut rng = seed::stream(0x57EB, number);
     let mut graph = problem.graph().document().clone();
     for tensor in &mut graph.tensors {
-        for at in 1..tensor.consumers.len() {
-            tensor.consumers.swap(at, rng.random_range(0..=at));
+        for index in 1..tensor.consumers.len() {
+            tensor.consumers.swap(index, rng.random_range(0..=index));
         }
     }
     let graph = Graph::from_document(graph).expect("a sound graph");
@@ -168,7 +168,9 @@ fn bytes_at(
         let producer = graph.producer(tensor);
         let (home, made) = (placement.device_of(producer), operators[producer.index()]);
         let mut until = made.end.max(last_reader(tensor, home));
-        for transfer in (0..flow.transfer_count() as u32).filter(|&at| flow.tensor_of(at) == tensor.0) {
+        for transfer in
+            (0..flow.transfer_count() as u32).filter(|&transfer| flow.tensor_of(transfer) == tensor.0)
+        {
             let moved = timeline.transfers()[transfer as usize];
             until = until.max(moved.end);
             for there in flow.destinations(transfer) {
@@ -200,16 +202,16 @@ fn a_feasible_plan_never_holds_more_than_a_device_has() {
         let flow = Flow::from_placement(&problem, &chosen);
         let timeline = simulator.run(&flow);
         let spans = || timeline.operators().iter().chain(timeline.transfers());
-        let mut most = vec![0.0f64; problem.cluster().device_count()];
+        let mut peaks = vec![0.0f64; problem.cluster().device_count()];
         for now in spans().map(|span| span.start) {
-            for (most, bytes) in most.iter_mut().zip(bytes_at(&problem, &chosen, &flow, timeline, now)) {
-                *most = most.max(bytes);
+            for (peak, bytes) in peaks.iter_mut().zip(bytes_at(&problem, &chosen, &flow, timeline, now)) {
+                *peak = peak.max(bytes);
             }
         }
         let takes_time = spans().all(|span| span.start < span.end);
         for device in &evaluation.devices {
             let (shown, limit) =
-                (most[device.device.index()], problem.pools()[problem.pool_of(device.device)].memory);
+                (peaks[device.device.index()], problem.pools()[problem.pool_of(device.device)].memory);
             assert!(tolerance::fits(shown, limit), "{number}: {shown} of {limit}");
             // Activities of zero duration are in no interval but count in the peak.
             assert!(tolerance::fits(shown, device.memory_bytes), "{number}: {shown}, {device:?}");
@@ -246,13 +248,13 @@ fn auto_announces_the_plans_that_it_begins_with() {
         let limits = Limits { time: Some(Duration::ZERO), ..Limits::default() };
         let mut warm_start = None;
         // The second run starts from the answer of the first and tries nothing else.
-        for most in [usize::MAX, 1] {
+        for limit in [usize::MAX, 1] {
             let mut announced = Announced(Vec::new());
             let mut context = Context::new(limits, Default::default(), &mut announced);
             context.warm_start = warm_start.take();
             let solution = auto.solve(&problem, &mut context).expect("an answer");
             assert_eq!(announced.0.last().copied(), solution.value(), "{number}: {:?}", announced.0);
-            assert!(announced.0.len() <= most, "{number}: {:?}", announced.0);
+            assert!(announced.0.len() <= limit, "{number}: {:?}", announced.0);
             plans += u32::from(solution.value().is_some());
             warm_start = solution.plan.map(|plan| plan.placement);
         }

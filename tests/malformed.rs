@@ -117,8 +117,8 @@ fn every_file_is_in_the_index() {
     }
     let mut found = BTreeSet::new();
     let mut folders = vec![folder()];
-    while let Some(at) = folders.pop() {
-        for entry in fs::read_dir(at).unwrap() {
+    while let Some(current) = folders.pop() {
+        for entry in fs::read_dir(current).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);

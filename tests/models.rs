@@ -149,7 +149,7 @@ fn every_model_divides_among_four_devices() {
 
         let flop: f64 =
             problem.graph().document().operators.iter().filter_map(|operator| operator.flop).sum();
-        let most = plan.evaluation.devices.iter().map(|load| load.memory_bytes).fold(0.0, f64::max);
+        let largest = plan.evaluation.devices.iter().map(|load| load.memory_bytes).fold(0.0, f64::max);
         page += &format!(
             "| {} | {} | {} | {:.1} | {:+.2}% | {:.3} | {:.1}% | {:.2} | {:+.2}% |\n",
             row.file.trim_end_matches(".gz"),
@@ -159,7 +159,7 @@ fn every_model_divides_among_four_devices() {
             (flop / row.flop - 1.0) * 100.0,
             plan.evaluation.value * 1e3,
             share * 100.0,
-            most / 1e9,
+            largest / 1e9,
             above * 100.0,
         );
     }

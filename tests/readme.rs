@@ -56,8 +56,10 @@ fn lasting(lines: &[String]) -> Vec<String> {
     let column = lines.iter().find_map(|line| Some(line.find("  time  ")?..line.find("  memory  ")?));
     let mut lasting = Vec::new();
     for line in lines.iter().filter(|line| !line.starts_with("solver")) {
-        let is_kept = |at: usize| column.as_ref().is_none_or(|column| !column.contains(&at));
-        let line: String = line.chars().enumerate().filter(|&(at, _)| is_kept(at)).map(|(_, c)| c).collect();
+        let is_kept =
+            |column_index: usize| column.as_ref().is_none_or(|column| !column.contains(&column_index));
+        let line: String =
+            line.chars().enumerate().filter(|&(index, _)| is_kept(index)).map(|(_, c)| c).collect();
         lasting.push(line.split_whitespace().collect::<Vec<_>>().join(" "));
     }
     lasting

@@ -78,10 +78,10 @@ fn solve_within(solver: &dyn Solver, problem: &Problem, memory: Option<u64>) -> 
 fn separate_sweep_ends_with_decimal_costs() {
     let mut builder = GraphBuilder::new("tenths");
     let (forward, backward) = ([0.2, 0.1, 0.2], [0.6, 0.6, 1.0]);
-    for at in 0..3 {
-        let class = format!("c{at}");
-        builder.operator(operator(&format!("f{at}"), Pass::Forward, &class, forward[at]));
-        builder.operator(operator(&format!("b{at}"), Pass::Backward, &class, backward[at]));
+    for index in 0..3 {
+        let class = format!("c{index}");
+        builder.operator(operator(&format!("f{index}"), Pass::Forward, &class, forward[index]));
+        builder.operator(operator(&format!("b{index}"), Pass::Backward, &class, backward[index]));
     }
     builder.timed_tensor(tensor("f0", "f1", 0.3)).timed_tensor(tensor("f1", "f2", 0.2));
     let objective = Throughput { training: Training::Separate, ..Throughput::default() };
@@ -175,10 +175,10 @@ fn one_device_that_does_not_fit_proves_nothing_for_more() {
 /// bytes per state.
 fn long_chain() -> Problem {
     let mut builder = GraphBuilder::new("chain");
-    for at in 0..40 {
-        builder.operator(operator(&format!("f{at}"), Pass::Forward, &format!("c{at}"), 1.0));
-        if at > 0 {
-            builder.timed_tensor(tensor(&format!("f{}", at - 1), &format!("f{at}"), 0.0));
+    for index in 0..40 {
+        builder.operator(operator(&format!("f{index}"), Pass::Forward, &format!("c{index}"), 1.0));
+        if index > 0 {
+            builder.timed_tensor(tensor(&format!("f{}", index - 1), &format!("f{index}"), 0.0));
         }
     }
     let mut cluster = devices(20).document().clone();
@@ -217,12 +217,12 @@ fn tables_follow_the_memory_limit() {
 #[test]
 fn spaces_are_cut_no_further_than_they_have_to() {
     let problem = long_chain();
-    for most in [4, 8, 9, 15, 16, 100, 440, 441, 1000] {
-        let space = UsageSpace::fitting(&problem, 40, most).expect("one device of each kind fits");
+    for limit in [4, 8, 9, 15, 16, 100, 440, 441, 1000] {
+        let space = UsageSpace::fitting(&problem, 40, limit).expect("one device of each kind fits");
         let devices = space.limit(0);
         assert_eq!(space.limit(1), devices);
-        assert!(space.len() <= most);
-        assert!(devices == 20 || (devices as usize + 2).pow(2) > most, "{devices} for {most}");
+        assert!(space.len() <= limit);
+        assert!(devices == 20 || (devices as usize + 2).pow(2) > limit, "{devices} for {limit}");
     }
     assert!(UsageSpace::fitting(&problem, 40, 3).is_none());
     assert_eq!(UsageSpace::size(&problem, 40), 441.0);

@@ -312,9 +312,9 @@ fn a_learned_system_that_is_killed_goes_on_to_the_same_bytes_and_plays() {
     let state = Path::new(&killed).join("state.safetensors");
     let mut bytes = fs::read(&state).expect("a file");
     let field = br#"generations\":["#;
-    let at =
+    let offset =
         bytes.windows(field.len()).position(|window| window == field).expect("generations") + field.len();
-    bytes[at] = b'0';
+    bytes[offset] = b'0';
     fs::write(&state, bytes).expect("room");
     let refused = train(&configured(&folder, SYSTEM), &killed);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("D021"));

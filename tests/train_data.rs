@@ -80,11 +80,11 @@ fn fill_with(
 
 #[test]
 fn every_family_makes_graphs_of_the_sizes_asked_for_the_same_every_time() {
-    for (at, family) in (0..).zip(FAMILIES) {
+    for (index, family) in (0..).zip(FAMILIES) {
         let mut made = 0;
         for (task, target) in [20, 33, 70, 150, 400, 1000, 4000].into_iter().enumerate() {
             let Some(size) = family.nearest(target, [FEWEST, MOST]) else { continue };
-            let graph = || family.graph(&mut seed::stream(at, task as u64), size);
+            let graph = || family.graph(&mut seed::stream(index, task as u64), size);
             let document = graph();
             let operators = document.operators.len();
             assert!(size <= 2 * operators && operators <= 2 * size, "{}: {operators} of {size}", family.name);
@@ -167,8 +167,9 @@ fn links_and_memories_are_as_asked_for() {
         let Instance { name, problem, .. } = instance(&recipe, index);
         let ratio = communication(&problem);
         assert!((20.0 * 0.999..=40.0 * 1.001).contains(&ratio), "{name}: {ratio}");
-        let of = |kind: &KindDocument| (!kind.host).then(|| Some(f64::from(kind.count) * kind.memory_bytes?));
-        let memory: Option<f64> = problem.cluster().document().kinds.iter().filter_map(of).sum();
+        let bytes_of =
+            |kind: &KindDocument| (!kind.host).then(|| Some(f64::from(kind.count) * kind.memory_bytes?));
+        let memory: Option<f64> = problem.cluster().document().kinds.iter().filter_map(bytes_of).sum();
         let staying = staying_bytes(problem.graph(), ObjectiveKind::Makespan);
         if let Some(memory) = memory {
             // Live tensors may need more, in which case the memory was increased.
@@ -258,12 +259,14 @@ fn the_checker_accepts_every_plan_of_a_label_and_agrees_on_its_value() {
         assert_eq!(label.value, label.plans[0].value, "{}", made.name);
         assert!(label.bound <= label.value && label.bound >= 0.0, "{}", made.name);
         assert_eq!(label.proved, tolerance::gap(label.value, label.bound) == 0.0, "{}", made.name);
-        for (at, plan) in label.plans.iter().enumerate() {
+        for (position, plan) in label.plans.iter().enumerate() {
             assert!(plan.value <= label.value * (1.0 + WORSE) && plan.value >= label.value, "{}", made.name);
             let evaluation = evaluate(&made.problem, &plan.placement);
             check_plan(&made, index, plan.value, Plan { placement: plan.placement.clone(), evaluation });
             let places = places(&made.problem, plan);
-            assert!(!label.plans[..at].iter().any(|other| self::places(&made.problem, other) == places));
+            assert!(
+                !label.plans[..position].iter().any(|other| self::places(&made.problem, other) == places)
+            );
             ordered += u32::from(!plan.placement.priority().is_empty());
         }
         several += u32::from(label.plans.len() > 1);
@@ -285,10 +288,10 @@ fn a_file_cut_off_anywhere_is_filled_again_to_the_same_instances() {
     assert_eq!(first.labels.keys().copied().collect::<BTreeSet<_>>(), all);
     let lines = whole.split_inclusive(|&byte| byte == b'\n');
     let ends: Vec<usize> = lines
-        .scan(0, |at, line| {
+        .scan(0, |offset, line| {
             Some({
-                *at += line.len();
-                *at
+                *offset += line.len();
+                *offset
             })
         })
         .collect();
@@ -489,10 +492,10 @@ fn the_file_is_the_same_whatever_the_threads_and_the_order_of_the_labels() {
         assert_eq!(fill_with(&recipe, &COUNTED, 10, &path, labeller), Ok(true));
         fs::read(&path).expect("labels")
     };
-    let one = filled(&Local { threads: 1 });
-    assert!(one == filled(&Local { threads: 3 }));
-    assert!(one == filled(&Shuffled(Local { threads: 2 })));
-    let order: Vec<u64> = String::from_utf8(one)
+    let first = filled(&Local { threads: 1 });
+    assert!(first == filled(&Local { threads: 3 }));
+    assert!(first == filled(&Shuffled(Local { threads: 2 })));
+    let order: Vec<u64> = String::from_utf8(first)
         .expect("text")
         .lines()
         .skip(1)

@@ -190,7 +190,8 @@ fn largest_misfit(problem: &Problem, units: &Units) -> Option<Finding> {
             .max_by(|a, b| a.1.memory.total_cmp(&b.1.memory));
         let Some((_, pool)) = best else { continue };
         let excess = need - pool.memory;
-        if tolerance::fits(need, pool.memory) || worst.as_ref().is_some_and(|(most, _)| *most >= excess) {
+        if tolerance::fits(need, pool.memory) || worst.as_ref().is_some_and(|(largest, _)| *largest >= excess)
+        {
             continue;
         }
         worst = Some((

@@ -25,20 +25,20 @@ const PROBE_SHARE: u32 = 4;
 pub(super) fn counts(problem: &Problem, units: usize, effort: &DiagnosisEffort) -> Vec<Finding> {
     let mut probe = Probe::new(problem, effort);
     let mut found = Vec::new();
-    for at in 0..problem.cluster().kind_count() {
-        let kind = problem.cluster().kind(at);
+    for index in 0..problem.cluster().kind_count() {
+        let kind = problem.cluster().kind(index);
         if kind.host {
             continue;
         }
         // More devices than one per unit cannot help.
-        let most = kind.count.saturating_add((units as u32).max(1)).min(MAX_DEVICES);
+        let limit = kind.count.saturating_add((units as u32).max(1)).min(MAX_DEVICES);
         let feasible =
-            |probe: &mut Probe<'_>, count: u32| probe.with(|cluster| cluster.kinds[at].count = count);
+            |probe: &mut Probe<'_>, count: u32| probe.with(|cluster| cluster.kinds[index].count = count);
         let mut failed = (kind.count, Answer::No);
         let mut step = 1;
         let mut enough = None;
-        while failed.0 < most {
-            let count = kind.count.saturating_add(step).min(most);
+        while failed.0 < limit {
+            let count = kind.count.saturating_add(step).min(limit);
             match feasible(&mut probe, count) {
                 Answer::Yes => {
                     enough = Some(count);
@@ -65,9 +65,9 @@ pub(super) fn counts(problem: &Problem, units: usize, effort: &DiagnosisEffort) 
 pub(super) fn memories(problem: &Problem, effort: &DiagnosisEffort) -> Vec<Finding> {
     let mut probe = Probe::new(problem, effort);
     let mut found = Vec::new();
-    let most = most_bytes(problem);
-    for at in 0..problem.cluster().kind_count() {
-        let kind = problem.cluster().kind(at);
+    let reserved = most_bytes(problem);
+    for index in 0..problem.cluster().kind_count() {
+        let kind = problem.cluster().kind(index);
         let Some(limit) = kind.memory_bytes else { continue };
         let graph = problem.graph().document();
         let with_memory = |bytes: f64| {
@@ -78,12 +78,13 @@ pub(super) fn memories(problem: &Problem, effort: &DiagnosisEffort) -> Vec<Findi
             }
             kind
         };
-        let whole = with_reserve(graph, &with_memory(limit), most);
+        let whole = with_reserve(graph, &with_memory(limit), reserved);
         if kind.count == 0 || limit >= whole {
             continue;
         }
-        let feasible =
-            |probe: &mut Probe<'_>, bytes: f64| probe.with(|cluster| cluster.kinds[at] = with_memory(bytes));
+        let feasible = |probe: &mut Probe<'_>, bytes: f64| {
+            probe.with(|cluster| cluster.kinds[index] = with_memory(bytes))
+        };
         if feasible(&mut probe, whole) != Answer::Yes {
             continue;
         }

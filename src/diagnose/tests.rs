@@ -13,15 +13,15 @@ const GIB: f64 = (1u64 << 30) as f64;
 /// A chain of operators of 6 GiB, each measured on class `gpu`.
 fn chain(length: usize, devices: u32, memory: f64, pins: PinsDocument) -> Problem {
     let mut builder = GraphBuilder::new("chain");
-    for at in 0..length {
+    for index in 0..length {
         builder.operator(OperatorDocument {
             seconds: [("gpu".into(), 1.0)].into(),
             parameter_bytes: 6.0 * GIB,
-            ..OperatorDocument::named(format!("op{at}"))
+            ..OperatorDocument::named(format!("op{index}"))
         });
     }
-    for at in 1..length {
-        builder.tensor(&format!("op{}", at - 1), [format!("op{at}").as_str()], 1.0);
+    for index in 1..length {
+        builder.tensor(&format!("op{}", index - 1), [format!("op{index}").as_str()], 1.0);
     }
     let kind = |name: &str, class: &str, count| KindDocument {
         reserve_bytes: None,

@@ -42,7 +42,9 @@ const KEPT: usize = 5;
 /// The longest of the items.
 pub(super) fn longest(mut items: Vec<Item>) -> Vec<Item> {
     items.retain(|item| item.seconds > 0.0);
-    items.sort_by(|one, other| other.seconds.total_cmp(&one.seconds).then_with(|| one.name.cmp(&other.name)));
+    items.sort_by(|left, right| {
+        right.seconds.total_cmp(&left.seconds).then_with(|| left.name.cmp(&right.name))
+    });
     items.truncate(KEPT);
     items
 }

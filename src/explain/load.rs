@@ -29,13 +29,13 @@ fn bottleneck(
 ) -> Option<Bottleneck> {
     let is_iteration = problem.objective().times_iteration();
     let load = |device: &DeviceLoad| if is_iteration { device.load() } else { device.pass_loads[pass] };
-    let device = evaluation.devices.iter().max_by(|one, other| load(one).total_cmp(&load(other)))?;
+    let device = evaluation.devices.iter().max_by(|left, right| load(left).total_cmp(&load(right)))?;
     let carried = |load: &[f64; 2]| if is_iteration { load[0] + load[1] } else { load[pass] };
     let uplink = evaluation
         .uplinks
         .iter()
         .enumerate()
-        .max_by(|one, other| carried(one.1).total_cmp(&carried(other.1)))
+        .max_by(|left, right| carried(left.1).total_cmp(&carried(right.1)))
         .filter(|(_, seconds)| carried(seconds) > load(device));
     Some(match uplink {
         Some((group, seconds)) => of_uplink(problem, placement, group, carried(seconds), pass),
@@ -55,7 +55,7 @@ fn of_device(
     let shared = f64::from(device.replicas);
     let is_iteration = problem.objective().times_iteration();
     let mut synchronised = 0.0;
-    let sums = device.sums.iter().enumerate().filter(|&(of, _)| is_iteration || of == pass);
+    let sums = device.sums.iter().enumerate().filter(|&(of_pass, _)| is_iteration || of_pass == pass);
     let mut parts =
         [("compute", 0.0), ("sent", 0.0), ("received", 0.0)].map(|(name, seconds)| Part { name, seconds });
     for (_, sums) in sums {
@@ -100,8 +100,8 @@ fn of_device(
             .collect(),
     ));
     if is_last {
-        let of = |parameter| problem.costs().gradient(parameter, kind);
-        items.extend(longest(gradients(problem, placement, &|device| device == id, &of)));
+        let seconds = |parameter| problem.costs().gradient(parameter, kind);
+        items.extend(longest(gradients(problem, placement, &|device| device == id, &seconds)));
     }
     let resource = format!("device {}", problem.cluster().device_name(id));
     Bottleneck { resource, seconds, parts, items }
@@ -130,8 +130,8 @@ fn of_uplink(
     });
     let mut items: Vec<Item> = items.collect();
     if is_iteration || pass + 1 == problem.objective().passes() {
-        let of = |parameter| problem.costs().gradient_uplink(parameter, group);
-        items.extend(gradients(problem, placement, &is_inside, &of));
+        let seconds = |parameter| problem.costs().gradient_uplink(parameter, group);
+        items.extend(gradients(problem, placement, &is_inside, &seconds));
     }
     Bottleneck {
         resource: format!("uplink of group {}", cluster.document().groups[group].name),

@@ -121,18 +121,18 @@ mod tests {
     /// A chain of forward operators of one second each, some of them in the group `tied`.
     fn chain(length: usize, tied: &[usize]) -> Problem {
         let mut builder = GraphBuilder::new("chain");
-        for at in 0..length {
+        for index in 0..length {
             builder.operator(OperatorDocument {
                 seconds: [("acc".to_owned(), 1.0)].into(),
-                colocation: tied.contains(&at).then(|| "tied".to_owned()),
-                ..OperatorDocument::named(format!("op{at}"))
+                colocation: tied.contains(&index).then(|| "tied".to_owned()),
+                ..OperatorDocument::named(format!("op{index}"))
             });
         }
-        for at in 1..length {
+        for index in 1..length {
             builder.timed_tensor(TensorDocument {
                 name: None,
-                producer: format!("op{}", at - 1),
-                consumers: vec![format!("op{at}")],
+                producer: format!("op{}", index - 1),
+                consumers: vec![format!("op{index}")],
                 bytes: 1.0,
                 seconds: [("acc".to_owned(), 0.0)].into(),
             });

@@ -123,7 +123,7 @@ pub fn explain(problem: &Problem, placement: &Placement) -> Explanation {
 
 fn slack(problem: &Problem, evaluation: &Evaluation) -> Vec<Slack> {
     // Under a schedule the slowest stage is decisive, not the whole iteration.
-    let most = match problem.objective().times_iteration() {
+    let largest = match problem.objective().times_iteration() {
         true => evaluation
             .devices
             .iter()
@@ -143,13 +143,13 @@ fn slack(problem: &Problem, evaluation: &Evaluation) -> Vec<Slack> {
             Slack {
                 device: problem.cluster().device_name(device.device),
                 load_s,
-                slack_s: (most - load_s).max(0.0),
+                slack_s: (largest - load_s).max(0.0),
                 memory_bytes: device.memory_bytes,
                 free_bytes: memory.is_finite().then(|| (memory - device.memory_bytes).max(0.0)),
             }
         })
         .collect();
-    slack.sort_by(|one, other| other.load_s.total_cmp(&one.load_s));
+    slack.sort_by(|left, right| right.load_s.total_cmp(&left.load_s));
     slack
 }
 
@@ -172,10 +172,10 @@ fn tight(problem: &Problem, placement: &Placement, evaluation: &Evaluation) -> V
         }
     }
     if problem.objective().kind() == ObjectiveKind::Latency && placement.has_calls() {
-        let most = problem.objective().calls();
+        let limit = problem.objective().calls();
         for device in &evaluation.devices {
             let calls = evaluation.calls.iter().filter(|call| call.device == device.device).count() as u32;
-            if calls >= most {
+            if calls >= limit {
                 tight.push(Tight::Calls { device: cluster.device_name(device.device), calls });
             }
         }
@@ -192,6 +192,7 @@ fn bounds(problem: &Problem) -> Vec<BoundDocument> {
             Some(BoundDocument { value_s, source: name.into(), certificate: None })
         })
         .collect();
-    bounds.sort_by(|one, other| other.value_s.partial_cmp(&one.value_s).unwrap_or(std::cmp::Ordering::Equal));
+    bounds
+        .sort_by(|left, right| right.value_s.partial_cmp(&left.value_s).unwrap_or(std::cmp::Ordering::Equal));
     bounds
 }

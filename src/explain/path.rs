@@ -13,8 +13,8 @@ pub(super) fn of_step(problem: &Problem, placement: &Placement) -> Bottleneck {
     let step = Step::new(problem, placement);
     let path = step.critical_path();
     let part = |part: step::Part| Part { name: part.name(), seconds: path.seconds(part) };
-    let items = path.steps.iter().map(|at| {
-        let (name, role) = match at.activity {
+    let items = path.steps.iter().map(|path_step| {
+        let (name, role) = match path_step.activity {
             Activity::Operator(op) => (step.operator(op).to_owned(), {
                 let device = problem.cluster().device_name(step.device_of(op));
                 format!("operator on {device}")
@@ -24,12 +24,12 @@ pub(super) fn of_step(problem: &Problem, placement: &Placement) -> Bottleneck {
                 format!("tensor from {from} to {to}")
             }),
         };
-        let role = match at.part {
+        let role = match path_step.part {
             step::Part::Compute | step::Part::Transfer => role,
             step::Part::Device => format!("{role}, which the next one waited for to end"),
             step::Part::Port => format!("{role}, whose link the next one waited for"),
         };
-        Item { name, role, seconds: at.seconds() }
+        Item { name, role, seconds: path_step.seconds() }
     });
     let seconds = path.synchronisation;
     let synchronising = (seconds > 0.0).then_some(Part { name: "synchronisation", seconds });

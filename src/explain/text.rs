@@ -30,7 +30,7 @@ pub fn text(
     lines.extend(explanation.serial.iter().map(|it| ("serial", it.text())));
     lines.extend(explanation.violations.iter().map(|it| ("broken", it.clone())));
     let of_costs = sensitivity.map(Sensitivity::lines).unwrap_or_default();
-    let named = |(at, line)| (if at == 0 { "sensitivity" } else { "" }, line);
+    let named = |(index, line)| (if index == 0 { "sensitivity" } else { "" }, line);
     lines.extend(of_costs.into_iter().enumerate().map(named));
     let mut sections = vec![facts(lines, width)];
     sections.extend(explanation.bottlenecks.iter().filter_map(items).map(|it| it.text(width)));

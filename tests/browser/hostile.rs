@@ -24,7 +24,7 @@ fn hostile_names_are_text() {
         long.as_str(),
     ];
     let chained: Vec<(&str, Option<&str>)> =
-        names.iter().enumerate().map(|(at, name)| (*name, (at % 3 == 0).then_some(*name))).collect();
+        names.iter().enumerate().map(|(index, name)| (*name, (index % 3 == 0).then_some(*name))).collect();
     let made = chain(&chained, 2, &[]);
     browser.resize(1280, 900);
     browser.open(&made.page);

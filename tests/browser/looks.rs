@@ -112,11 +112,11 @@ fn small_and_odd_plans_have_pages() {
         "cluster":{"schema":"stagewright.cluster/1","kinds":[
         {"name":"acc","class":"acc","count":2,"link":{"bandwidth":1.0}}]}}"#;
     std::fs::write(&model, graph).expect("a file can be written");
-    let of = folder.path().join("cluster.json");
+    let cluster_file = folder.path().join("cluster.json");
     let cluster: Value = serde_json::from_str(graph).expect("JSON");
-    std::fs::write(&of, cluster["cluster"].to_string()).expect("a file can be written");
-    assert_fits(&mut browser, &plan(&model, &of.display().to_string(), &[]), "no time at all");
-    let names: Vec<String> = (0..400).map(|at| format!("layer.{at}")).collect();
+    std::fs::write(&cluster_file, cluster["cluster"].to_string()).expect("a file can be written");
+    assert_fits(&mut browser, &plan(&model, &cluster_file.display().to_string(), &[]), "no time at all");
+    let names: Vec<String> = (0..400).map(|index| format!("layer.{index}")).collect();
     let many: Vec<(&str, Option<&str>)> =
         names.iter().map(|name| (name.as_str(), Some(name.as_str()))).collect();
     let made = chain(&many, 200, &["--solver", "equal-time"]);

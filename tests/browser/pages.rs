@@ -91,7 +91,7 @@ pub(crate) fn run() -> Made {
         error: -0.0476,
         latency_s: 4.3,
         difference: Some(1e-6),
-        devices: plan.devices.iter().map(|one| device(&one.name)).collect(),
+        devices: plan.devices.iter().map(|load| device(&load.name)).collect(),
     };
     let page = RunPage { model: "chain", plan: &plan, outcome: &outcome, spans: &spans, samples };
     let mut file = std::fs::File::create(&made.page).expect("a file can be written");
@@ -135,8 +135,8 @@ pub(crate) fn chain(names: &[(&str, Option<&str>)], devices: u32, more: &[&str])
     let link = json!({"bandwidth": 1e6});
     let kind = json!({"name": "acc", "class": "acc", "count": devices, "memory_bytes": 1e6, "link": link});
     let cluster = json!({"schema": "stagewright.cluster/1", "name": "small", "kinds": [kind]});
-    let [model, of] = ["model.json", "cluster.json"].map(|name| folder.path().join(name));
+    let [model, cluster_file] = ["model.json", "cluster.json"].map(|name| folder.path().join(name));
     std::fs::write(&model, graph.to_string()).expect("a file can be written");
-    std::fs::write(&of, cluster.to_string()).expect("a file can be written");
-    plan(&model, &of.display().to_string(), more)
+    std::fs::write(&cluster_file, cluster.to_string()).expect("a file can be written");
+    plan(&model, &cluster_file.display().to_string(), more)
 }

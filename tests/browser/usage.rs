@@ -50,8 +50,8 @@ fn the_page_says_what_the_plan_says() {
         .collect();
     for (row, (name, figures)) in rows.as_array().expect("rows").iter().zip(&told) {
         assert_eq!(row[0], *name);
-        for (at, figure) in figures.iter().enumerate() {
-            assert_eq!(row[at + 1].as_f64(), figure.as_f64(), "{name} {at}");
+        for (index, figure) in figures.iter().enumerate() {
+            assert_eq!(row[index + 1].as_f64(), figure.as_f64(), "{name} {index}");
         }
     }
     assert_eq!(rows.as_array().map(Vec::len), Some(told.len()));
@@ -221,7 +221,7 @@ fn a_plan_that_is_no_pipeline_says_why_it_has_no_steady_state() {
 #[test]
 fn a_page_without_a_plan_says_so() {
     let Some(mut browser) = Browser::start() else { return };
-    let names: Vec<String> = (0..3).map(|at| format!("operator{at}")).collect();
+    let names: Vec<String> = (0..3).map(|index| format!("operator{index}")).collect();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let operators: Vec<_> = names
         .iter()
@@ -231,10 +231,10 @@ fn a_page_without_a_plan_says_so() {
         json!({"name": "acc", "class": "acc", "count": 2, "memory_bytes": 1e6, "link": {"bandwidth": 1e6}});
     let cluster = json!({"schema": "stagewright.cluster/1", "kinds": [kind]});
     let graph = json!({"schema": "stagewright.graph/1", "operators": operators, "cluster": cluster});
-    let [model, of] = ["model.json", "cluster.json"].map(|name| folder.path().join(name));
+    let [model, cluster_file] = ["model.json", "cluster.json"].map(|name| folder.path().join(name));
     std::fs::write(&model, graph.to_string()).expect("a file can be written");
-    std::fs::write(&of, cluster.to_string()).expect("a file can be written");
-    let made = plan(&model, &of.display().to_string(), &[]);
+    std::fs::write(&cluster_file, cluster.to_string()).expect("a file can be written");
+    let made = plan(&model, &cluster_file.display().to_string(), &[]);
     browser.open(&made.page);
     assert_eq!(browser.text("#status"), "infeasible");
     assert_eq!(browser.text("#value"), "none");

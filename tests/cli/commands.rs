@@ -56,8 +56,8 @@ fn a_solver_in_another_language_takes_part() {
         ("model.json", &model),
         ("cluster.toml", &cluster),
     ]);
-    let at = |name: &str| path(&folder, name);
-    let (file, table, journal) = (at("suite.toml"), at("table.csv"), at("journal"));
+    let in_folder = |name: &str| path(&folder, name);
+    let (file, table, journal) = (in_folder("suite.toml"), in_folder("table.csv"), in_folder("journal"));
     let output = run(&["bench", &file, "--allow-exec", "--out-csv", &table, "--journal", &journal]);
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     let rows = rows_of(&table);
@@ -71,7 +71,7 @@ fn a_solver_in_another_language_takes_part() {
     assert!(own.expect("a value") >= rows[0][4].parse::<f64>().expect("a value") * (1.0 - 1e-9));
     let schema = std::fs::read_to_string(root().join("data/schema/problem.schema.json")).expect("a schema");
     let schema: serde_json::Value = serde_json::from_str(&schema).expect("JSON");
-    let seen = std::fs::read_to_string(at("seen.json")).expect("it runs in the folder of the suite");
+    let seen = std::fs::read_to_string(in_folder("seen.json")).expect("it runs in the folder of the suite");
     let seen: serde_json::Value = serde_json::from_str(&seen).expect("JSON");
     let validator = jsonschema::validator_for(&schema).expect("a schema");
     assert!(validator.is_valid(&seen), "{seen}");
@@ -84,7 +84,7 @@ fn a_solver_in_another_language_takes_part() {
     let failed = ["exec:fails", "exec:wrong", "exec:absent", "exec:heavy"];
     assert!(again.lines().zip(failed).all(|(line, solver)| line.contains(solver)), "{again}");
     assert_eq!(again.lines().count(), failed.len());
-    std::fs::write(at("mine.py"), example + "\n").expect("room");
+    std::fs::write(in_folder("mine.py"), example + "\n").expect("room");
     let again = run(&["bench", &file, "--allow-exec", "--journal", &journal]);
     assert_eq!(
         stderr(&again).matches("exec:mine").count(),
@@ -95,14 +95,14 @@ fn a_solver_in_another_language_takes_part() {
     // The same commands beside solvers on the command line.
     let compared = run(&[
         "compare",
-        &at("model.json"),
+        &in_folder("model.json"),
         "--cluster",
-        &at("cluster.toml"),
+        &in_folder("cluster.toml"),
         "--split",
         "free",
         "--json",
         "--solvers",
-        &format!("local,exec:python3 {},exec:no-such-program", at("mine.py")),
+        &format!("local,exec:python3 {},exec:no-such-program", in_folder("mine.py")),
     ]);
     assert_eq!(code(&compared), Some(0), "{}", stderr(&compared));
     let reasons: Vec<bool> = json(&compared)["models"][0]["rows"]
@@ -112,8 +112,14 @@ fn a_solver_in_another_language_takes_part() {
         .map(|row| row["reason"].is_null())
         .collect();
     assert_eq!(reasons, [true, true, false]);
-    let bound =
-        run(&["bound", &at("model.json"), "--cluster", &at("cluster.toml"), "--solver", "exec:touch"]);
+    let bound = run(&[
+        "bound",
+        &in_folder("model.json"),
+        "--cluster",
+        &in_folder("cluster.toml"),
+        "--solver",
+        "exec:touch",
+    ]);
     assert!(stderr(&bound).starts_with("error[U004]: a solver in another program proves no bound"));
     for (names, tables) in [
         ("\"exec:mine\"", ""),
@@ -123,7 +129,9 @@ fn a_solver_in_another_language_takes_part() {
         std::fs::write(&file, suite(names, tables)).expect("room");
         assert!(stderr(&run(&["bench", &file])).starts_with("error[B002]"), "{names} {tables}");
     }
-    assert!(stderr(&run(&["plan", &at("model.json"), "--solver", "exec: "])).starts_with("error[U001]"));
+    assert!(
+        stderr(&run(&["plan", &in_folder("model.json"), "--solver", "exec: "])).starts_with("error[U001]")
+    );
 }
 
 /// Whether a process with this word among its arguments runs.

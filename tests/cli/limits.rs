@@ -55,7 +55,7 @@ fn bounds_keep_to_the_limit() {
 /// A model of operators of 1 to 7 ms, on identical devices.
 fn model(operators: usize, tensors: Vec<Value>, devices: u32) -> String {
     let operators: Vec<Value> = (0..operators)
-        .map(|at| json!({"name": format!("o{at}"), "seconds": {"g": 1e-3 * (1 + at % 7) as f64}}))
+        .map(|index| json!({"name": format!("o{index}"), "seconds": {"g": 1e-3 * (1 + index % 7) as f64}}))
         .collect();
     let kind = json!({"name": "acc", "class": "g", "count": devices, "link": {"bandwidth": 1e9}});
     let cluster = json!({"schema": "stagewright.cluster/1", "kinds": [kind]});
@@ -71,17 +71,20 @@ fn tensor(from: usize, to: impl Iterator<Item = usize>) -> Value {
 #[test]
 fn extreme_graphs_have_a_plan_at_the_limit() {
     const WIDE: usize = 50_000;
-    let chain = (0..WIDE - 1).map(|at| tensor(at, at + 1..at + 2)).collect();
+    let chain = (0..WIDE - 1).map(|index| tensor(index, index + 1..index + 2)).collect();
     // One operator reads the tensors of all others, so their transfers share the ports of each device.
-    let into_one = (0..WIDE - 1).map(|at| tensor(at, WIDE - 1..WIDE)).collect();
+    let into_one = (0..WIDE - 1).map(|index| tensor(index, WIDE - 1..WIDE)).collect();
     let from_one = vec![tensor(0, 1..WIDE)];
-    let dense = (0..999).map(|at| tensor(at, at + 1..1000)).collect();
+    let dense = (0..999).map(|index| tensor(index, index + 1..1000)).collect();
     let models = folder(&[
         ("chain.json", &model(WIDE, chain, 4)),
         ("into-one.json", &model(WIDE, into_one, 4)),
         ("from-one.json", &model(WIDE, from_one, 4)),
         ("dense.json", &model(1000, dense, 4)),
-        ("devices.json", &model(200, (0..199).map(|at| tensor(at, at + 1..at + 2)).collect(), 100_000)),
+        (
+            "devices.json",
+            &model(200, (0..199).map(|index| tensor(index, index + 1..index + 2)).collect(), 100_000),
+        ),
     ]);
     for name in ["chain", "into-one", "from-one", "dense", "devices"] {
         let model = path(&models, &format!("{name}.json"));

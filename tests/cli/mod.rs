@@ -129,10 +129,10 @@ fn cluster(count: u32) -> String {
 /// A chain of operators of 1 s and 4 bytes each.
 fn chain(length: usize) -> String {
     let operators: Vec<Value> = (0..length)
-        .map(|at| serde_json::json!({"name": format!("op{at}"), "seconds": {"gpu": 1.0}, "parameter_bytes": 4.0}))
+        .map(|index| serde_json::json!({"name": format!("op{index}"), "seconds": {"gpu": 1.0}, "parameter_bytes": 4.0}))
         .collect();
     let tensors: Vec<Value> = (1..length)
-        .map(|at| serde_json::json!({"producer": format!("op{}", at - 1), "consumers": [format!("op{at}")]}))
+        .map(|index| serde_json::json!({"producer": format!("op{}", index - 1), "consumers": [format!("op{index}")]}))
         .collect();
     serde_json::json!({"schema": "stagewright.graph/1", "operators": operators, "tensors": tensors})
         .to_string()

@@ -40,10 +40,10 @@ fn one_file_is_not_written_for_two_options() {
     let twice = path(&there, "plan");
     let other = there.path().join("../").join(there.path().file_name().expect("a name")).join("plan");
     let other = other.display().to_string();
-    for [one, two] in [["--out", "--html"], ["--trace", "--dot"], ["--html", "--convergence"]] {
+    for [first, two] in [["--out", "--html"], ["--trace", "--dot"], ["--html", "--convergence"]] {
         for second in [&twice, &other] {
-            let refused = plan_demo(&[one, &twice, two, second]);
-            assert_eq!(code(&refused), Some(2), "{one} {two}");
+            let refused = plan_demo(&[first, &twice, two, second]);
+            assert_eq!(code(&refused), Some(2), "{first} {two}");
             assert!(stderr(&refused).starts_with("error[U001]: "), "{}", stderr(&refused));
             assert!(stderr(&refused).contains("both write"), "{}", stderr(&refused));
             assert_eq!(stdout(&refused), "");

@@ -7,22 +7,22 @@ use super::{code, command, demo, folder, path, plan_demo, stderr, stdout};
 /// The placement of a plan in every form, with the numbers of devices that are all of one kind.
 fn forms(plan: &Value, operators: &[String]) -> Vec<Value> {
     let devices = plan["devices"].as_array().expect("devices");
-    let mut of = Map::new();
+    let mut device_of = Map::new();
     for device in devices {
         for name in device["ops"].as_array().expect("operators") {
-            of.insert(name.as_str().expect("a name").to_owned(), device["name"].clone());
+            device_of.insert(name.as_str().expect("a name").to_owned(), device["name"].clone());
         }
     }
     let number = |name: &Value| -> u32 {
         let name = name.as_str().expect("a name");
         name.trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse().expect("a number")
     };
-    let names: Vec<Value> = operators.iter().map(|name| of[name].clone()).collect();
+    let names: Vec<Value> = operators.iter().map(|name| device_of[name].clone()).collect();
     let numbers: Vec<u32> = names.iter().map(number).collect();
     let lists: Vec<Value> =
         devices.iter().map(|device| json!({"name": device["name"], "ops": device["ops"]})).collect();
     vec![
-        Value::Object(of),
+        Value::Object(device_of),
         json!(names),
         json!(numbers),
         json!({ "devices": lists }),

@@ -7,7 +7,7 @@ use super::{code, folder, path, run, stderr};
 #[test]
 fn numbers_without_a_peak_are_told_in_one_note() {
     let model = |precisions: &[&str]| {
-        let operator = |(at, precision): (usize, &&str)| json!({"name": format!("o{at}"), "flop": 1e9, "bytes_moved": 1e6, "precision": precision});
+        let operator = |(index, precision): (usize, &&str)| json!({"name": format!("o{index}"), "flop": 1e9, "bytes_moved": 1e6, "precision": precision});
         let operators: Vec<_> = precisions.iter().enumerate().map(operator).collect();
         json!({"schema": "stagewright.graph/2", "operators": operators}).to_string()
     };

@@ -9,12 +9,12 @@ const CLUSTER: &str = "--cluster=2xv100:fp32@nvlink";
 #[test]
 fn a_search_starts_from_the_plan_of_a_sibling() {
     let folder = folder(&[]);
-    let at = |name: &str| path(&folder, name);
+    let in_folder = |name: &str| path(&folder, name);
     for (name, steps) in [("small.json", "4"), ("large.json", "12")] {
-        let made = run(&["workload", "rnnlm", "--sequence", steps, "--training", "--out", &at(name)]);
+        let made = run(&["workload", "rnnlm", "--sequence", steps, "--training", "--out", &in_folder(name)]);
         assert_eq!(code(&made), Some(0), "{}", stderr(&made));
     }
-    let (small, large, plan) = (at("small.json"), at("large.json"), at("plan.json"));
+    let (small, large, plan) = (in_folder("small.json"), in_folder("large.json"), in_folder("plan.json"));
     // Counted work, so that the plans are the same on any machine.
     let annealing = ["--objective=makespan", "--solver=annealing", CLUSTER];
     let solved = run(&[&["plan", &small, "--simulations", "3000", "--out", &plan][..], &annealing].concat());

@@ -194,11 +194,11 @@ fn children(count: usize) -> impl FnMut(u32) -> bool {
     let mut seen = std::collections::BTreeSet::new();
     move |parent| {
         let processes = std::fs::read_dir("/proc").expect("Linux has it").filter_map(Result::ok);
-        let of = |process: &std::fs::DirEntry| {
+        let parent_of = |process: &std::fs::DirEntry| {
             let about = std::fs::read_to_string(process.path().join("stat")).ok()?;
             about.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse::<u32>().ok()
         };
-        let own = processes.filter(|process| of(process) == Some(parent));
+        let own = processes.filter(|process| parent_of(process) == Some(parent));
         seen.extend(own.map(|process| process.file_name()));
         seen.len() >= count
     }
@@ -223,7 +223,7 @@ fn an_interrupt_ends_the_run_that_is_under_way_and_the_table_is_partial() {
         let mut reader = csv::Reader::from_path(csv).expect("it was written");
         reader
             .records()
-            .map(|row| row.map(|row| [3, 5, 15].map(|at| row[at].to_owned())).expect("CSV"))
+            .map(|row| row.map(|row| [3, 5, 15].map(|column| row[column].to_owned())).expect("CSV"))
             .collect()
     };
     assert_eq!(rows(&csv), [["heft", "feasible", "1"], ["annealing", "not run", "0"]]);
@@ -369,10 +369,10 @@ fn jobs_change_nothing_but_times_and_plots_are_drawings() {
         let cells = |line: &str| line.split(" | ").take(8).collect::<Vec<_>>().join(" | ");
         stdout(output).lines().filter(|line| line.starts_with("| model")).map(cells).collect()
     };
-    let one = run(&["bench", &suite]);
+    let first = run(&["bench", &suite]);
     let two = run(&["bench", &suite, "--jobs", "2", "--plots", &plots]);
     assert_eq!(code(&two), Some(0), "{}", stderr(&two));
-    assert_eq!(columns(&one), columns(&two));
+    assert_eq!(columns(&first), columns(&two));
     assert!(stdout(&two).contains("| dp | 1 | 1 | 1 | 1.0000 | 1.0000 |"), "{}", stdout(&two));
     for name in ["profile.svg", "means.svg"] {
         let text = std::fs::read_to_string(path(&folder, &format!("plots/{name}"))).expect("a plot");
@@ -398,7 +398,7 @@ fn a_suite_of_absent_reference_inputs_is_skipped() {
 pub(super) fn rows_of(file: &str) -> Vec<[String; 8]> {
     let mut reader = csv::Reader::from_path(file).expect("it was written");
     let rows = reader.records().map(|row| row.expect("it is CSV"));
-    rows.map(|row| [0, 3, 4, 5, 6, 7, 8, 15].map(|at| row[at].to_owned())).collect()
+    rows.map(|row| [0, 3, 4, 5, 6, 7, 8, 15].map(|column| row[column].to_owned())).collect()
 }
 
 /// Ten cases on the demo model.
@@ -414,17 +414,17 @@ fn ten() -> tempfile::TempDir {
 #[test]
 fn shards_merged_are_the_whole_run() {
     let folder = ten();
-    let at = |name: &str| path(&folder, name);
-    let (suite, whole, merged) = (at("suite.toml"), at("whole.csv"), at("merged.csv"));
+    let in_folder = |name: &str| path(&folder, name);
+    let (suite, whole, merged) = (in_folder("suite.toml"), in_folder("whole.csv"), in_folder("merged.csv"));
     assert_eq!(code(&run(&["bench", &suite, "--out-csv", &whole])), Some(0));
-    let journals = ["one", "two", "three"].map(at);
+    let journals = ["one", "two", "three"].map(in_folder);
     for (shard, journal) in ["1/3", "2/3", "3/3"].iter().zip(&journals) {
         let output = run(&["bench", &suite, "--shard", shard, "--journal", journal]);
         assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     }
-    let [one, two, three] = &journals;
-    let all = at("all");
-    let merge = ["bench", "merge", &suite, one, two, three, two, "--journal", &all, "--out-csv", &merged];
+    let [first, two, three] = &journals;
+    let all = in_folder("all");
+    let merge = ["bench", "merge", &suite, first, two, three, two, "--journal", &all, "--out-csv", &merged];
     let output = run(&merge);
     assert_eq!((code(&output), stderr(&output)), (Some(0), String::new()));
     assert_eq!(rows_of(&merged), rows_of(&whole));
@@ -435,7 +435,8 @@ fn shards_merged_are_the_whole_run() {
     assert_eq!(std::fs::read_to_string(&all).expect("a journal").lines().count(), 11);
     assert_eq!(stderr(&run(&["bench", &suite, "--journal", &all])), "", "nothing is left to run");
     // Without a shard, its cases are not run.
-    let part = run(&["bench", "merge", &suite, one, three, "--journal", &at("part"), "--out-csv", &merged]);
+    let part =
+        run(&["bench", "merge", &suite, first, three, "--journal", &in_folder("part"), "--out-csv", &merged]);
     assert_eq!(code(&part), Some(4), "{}", stderr(&part));
     assert!(stdout(&part).contains("Partial: 7 of 10 case(s) were run.\n"), "{}", stdout(&part));
     assert_eq!(stdout(&part).matches("| not run |").count(), 3);
@@ -445,8 +446,8 @@ fn shards_merged_are_the_whole_run() {
 #[test]
 fn journals_of_other_suites_and_builds_are_not_merged() {
     let folder = ten();
-    let at = |name: &str| path(&folder, name);
-    let (suite, journal, out) = (at("suite.toml"), at("journal"), at("out"));
+    let in_folder = |name: &str| path(&folder, name);
+    let (suite, journal, out) = (in_folder("suite.toml"), in_folder("journal"), in_folder("out"));
     assert_eq!(code(&run(&["bench", &suite, "--shard", "2/5", "--journal", &journal])), Some(0));
     let text = std::fs::read_to_string(&journal).expect("a journal");
     let digest = {
@@ -454,14 +455,14 @@ fn journals_of_other_suites_and_builds_are_not_merged() {
             serde_json::from_str(text.lines().nth(1).expect("a row")).expect("a row is JSON");
         line["case"][0].as_str().expect("a digest").to_owned()
     };
-    std::fs::write(at("build"), text.replace(&digest, "other")).expect("room");
-    std::fs::write(at("none"), "no journal\n").expect("room");
+    std::fs::write(in_folder("build"), text.replace(&digest, "other")).expect("room");
+    std::fs::write(in_folder("none"), "no journal\n").expect("room");
     let other = std::fs::read_to_string(&suite).expect("a suite") + "repeat = 2\n";
-    std::fs::write(at("other.toml"), other).expect("room");
+    std::fs::write(in_folder("other.toml"), other).expect("room");
     for (suite, journal, said) in [
-        (&suite, at("build"), "error[B008]: another build of the program wrote the journal"),
-        (&at("other.toml"), journal.clone(), "error[B008]: the journal is of another suite"),
-        (&suite, at("none"), "error[B005]"),
+        (&suite, in_folder("build"), "error[B008]: another build of the program wrote the journal"),
+        (&in_folder("other.toml"), journal.clone(), "error[B008]: the journal is of another suite"),
+        (&suite, in_folder("none"), "error[B005]"),
     ] {
         let output = run(&["bench", "merge", suite, &journal, "--journal", &out]);
         assert_eq!(code(&output), Some(2));
@@ -484,7 +485,7 @@ fn plans_take_part_in_a_suite() {
         demo("cluster.toml"),
     );
     let folder = folder(&[("suite.toml", &suite), ("broken.json", "{\"nobody\": \"gpu0\"}")]);
-    let at = |name: &str| path(&folder, name);
+    let in_folder = |name: &str| path(&folder, name);
     // The placement of another plan as a bare list, and a native plan that claims too much.
     let dp = json(&run(&[
         "plan",
@@ -497,14 +498,14 @@ fn plans_take_part_in_a_suite() {
     ]));
     let mut claims = dp.clone();
     claims["objective"]["value_s"] = 1e-9.into();
-    std::fs::write(at("mine.json"), claims.to_string()).expect("room");
+    std::fs::write(in_folder("mine.json"), claims.to_string()).expect("room");
     let devices: Vec<serde_json::Value> = dp["devices"].as_array().expect("devices").clone();
     let operators: Vec<&serde_json::Value> =
         devices.iter().flat_map(|device| device["ops"].as_array().expect("operators")).collect();
-    std::fs::create_dir(at("plans")).expect("room");
+    std::fs::create_dir(in_folder("plans")).expect("room");
     let on_one = serde_json::json!({"devices": [{"name": devices[0]["name"], "ops": operators}]});
-    std::fs::write(at("plans/model.json"), on_one.to_string()).expect("room");
-    let (file, table, journal) = (at("suite.toml"), at("table.csv"), at("journal"));
+    std::fs::write(in_folder("plans/model.json"), on_one.to_string()).expect("room");
+    let (file, table, journal) = (in_folder("suite.toml"), in_folder("table.csv"), in_folder("journal"));
     let output = run(&["bench", &file, "--out-csv", &table, "--journal", &journal]);
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     let rows = rows_of(&table);
@@ -521,7 +522,7 @@ fn plans_take_part_in_a_suite() {
         "none",
         "--json",
         "--plan",
-        &format!("one={}", at("plans/model.json")),
+        &format!("one={}", in_folder("plans/model.json")),
     ]);
     let compared = &json(&compared)["models"][0]["rows"];
     assert_eq!(compared.as_array().map(Vec::len), Some(1), "{compared}");
@@ -535,7 +536,7 @@ fn plans_take_part_in_a_suite() {
     }
     assert_eq!((row("broken")[3].as_str(), row("broken")[4].as_str()), ("placement", ""));
     // Another content of the file is another case.
-    std::fs::write(at("mine.json"), on_one.to_string()).expect("room");
+    std::fs::write(in_folder("mine.json"), on_one.to_string()).expect("room");
     let again = run(&["bench", &file, "--out-csv", &table, "--journal", &journal]);
     assert_eq!(stderr(&again).matches(" of 4: ").count(), 1, "mine alone: {}", stderr(&again));
     assert_eq!(rows_of(&table)[1][4], rows_of(&table)[2][4]);

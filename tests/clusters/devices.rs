@@ -119,11 +119,11 @@ fn memory_is_binary_and_says_where_it_was_seen() {
 #[test]
 fn peaks_are_in_the_order_of_their_widths() {
     for device in devices() {
-        let at = |precision| device.peak_flops.get(&precision).copied();
+        let peak = |precision| device.peak_flops.get(&precision).copied();
         let order = [Precision::Fp32, Precision::Tf32, Precision::Bf16, Precision::Fp8];
-        let present: Vec<f64> = order.into_iter().filter_map(at).collect();
+        let present: Vec<f64> = order.into_iter().filter_map(peak).collect();
         assert!(present.is_sorted(), "{}: {present:?}", device.name);
-        if let (Some(half), Some(brain)) = (at(Precision::Fp16), at(Precision::Bf16)) {
+        if let (Some(half), Some(brain)) = (peak(Precision::Fp16), peak(Precision::Bf16)) {
             assert_eq!(half, brain, "{}", device.name);
         }
     }

@@ -115,8 +115,8 @@ fn peaks_by_precision_are_left_out_where_one_is_named() {
     let peaks: Vec<(Precision, f64)> = all.peaks.into_iter().collect();
     assert_eq!(name, "t4");
     assert_eq!(peaks, [(Precision::Fp32, 8.1e12), (Precision::Fp16, 65e12), (Precision::Int8, 130e12)]);
-    let (name, one) = class("4xt4:fp32");
-    assert_eq!((name.as_str(), one.peak_flops, one.peaks.len()), ("t4-fp32", Some(8.1e12), 0));
+    let (name, found) = class("4xt4:fp32");
+    assert_eq!((name.as_str(), found.peak_flops, found.peaks.len()), ("t4-fp32", Some(8.1e12), 0));
     let (name, default) = class("4xt4:fp16");
     assert_eq!((name.as_str(), default.peak_flops, default.peaks.len()), ("t4", Some(65e12), 0));
     let both = shorthand("1xt4+1xt4:fp16").expect("both are there");

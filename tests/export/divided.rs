@@ -35,33 +35,36 @@ impl Case {
         let blocks = rng.random_range(1..7);
         let stack = *["layers", "model.layers", "a\"\\.h"].choose(rng).expect("some");
         let mut paths: Vec<(String, Option<usize>, bool)> = Vec::new();
-        for at in 0..rng.random_range(0..3) {
-            paths.push((format!("embed.word{at}"), None, true));
+        for index in 0..rng.random_range(0..3) {
+            paths.push((format!("embed.word{index}"), None, true));
         }
         for block in 0..blocks {
             for part in 0..rng.random_range(1..4) {
                 paths.push((format!("{stack}.{block}.part{part}"), Some(block), false));
             }
         }
-        for at in 0..rng.random_range(0..3) {
-            paths.push((["norm", "head"][at].to_owned(), None, false));
+        for index in 0..rng.random_range(0..3) {
+            paths.push((["norm", "head"][index].to_owned(), None, false));
         }
         let count = paths.len();
         let stages = rng.random_range(1..=count.min(4));
         // Cuts are mostly between layers, so that many plans can be exported.
-        let ends: Vec<usize> =
-            (1..count).filter(|&at| paths[at].1 != paths[at - 1].1 || paths[at].1.is_none()).collect();
+        let ends: Vec<usize> = (1..count)
+            .filter(|&index| paths[index].1 != paths[index - 1].1 || paths[index].1.is_none())
+            .collect();
         let anywhere = rng.random_bool(0.3) || ends.len() < stages;
         let mut cuts: Vec<usize> = if anywhere { (1..count).collect() } else { ends };
         while cuts.len() >= stages {
             cuts.remove(rng.random_range(0..cuts.len()));
         }
-        let stage: Vec<usize> = (0..count).map(|at| cuts.iter().filter(|&&cut| cut <= at).count()).collect();
+        let stage: Vec<usize> =
+            (0..count).map(|index| cuts.iter().filter(|&&cut| cut <= index).count()).collect();
         let names: Vec<&str> = paths.iter().map(|(path, ..)| path.as_str()).collect();
         // The first stage may be on the host.
         let host = rng.random_bool(0.5);
         let devices = (0..stages).map(|own| {
-            let ops: Vec<&str> = (0..count).filter(|&at| stage[at] == own).map(|at| names[at]).collect();
+            let ops: Vec<&str> =
+                (0..count).filter(|&index| stage[index] == own).map(|index| names[index]).collect();
             match host && own == 0 {
                 true => device("cpu0", "cpu", &ops),
                 false => device(&format!("acc{own}"), "acc", &ops),
@@ -90,24 +93,25 @@ impl Case {
 
     /// Whether a layer of the stack is in two stages.
     fn cuts_a_block(&self) -> bool {
-        (1..self.stage.len()).any(|at| {
-            self.stage[at] != self.stage[at - 1]
-                && self.block[at].is_some()
-                && self.block[at] == self.block[at - 1]
+        (1..self.stage.len()).any(|index| {
+            self.stage[index] != self.stage[index - 1]
+                && self.block[index].is_some()
+                && self.block[index] == self.block[index - 1]
         })
     }
 
     /// Whether an operator before the stack is not in the first stage, or one after it not in the last.
     fn has_strays(&self) -> bool {
-        let end = |at: usize| if self.before[at] { 0 } else { self.stages - 1 };
-        (0..self.stage.len()).any(|at| self.block[at].is_none() && self.stage[at] != end(at))
+        let end = |index: usize| if self.before[index] { 0 } else { self.stages - 1 };
+        (0..self.stage.len()).any(|index| self.block[index].is_none() && self.stage[index] != end(index))
     }
 
     /// Whether one of several stages has both layers of the stack and other operators.
     fn has_doubts(&self) -> bool {
-        let beside = |at: usize| self.block[at].is_none();
-        let shared = |at: usize| (0..self.stage.len()).any(|b| !beside(b) && self.stage[b] == self.stage[at]);
-        self.stages > 1 && (0..self.stage.len()).any(|at| beside(at) && shared(at))
+        let beside = |index: usize| self.block[index].is_none();
+        let shared =
+            |index: usize| (0..self.stage.len()).any(|b| !beside(b) && self.stage[b] == self.stage[index]);
+        self.stages > 1 && (0..self.stage.len()).any(|index| beside(index) && shared(index))
     }
 
     /// Whether every layer is in one stage.
@@ -128,8 +132,8 @@ impl Case {
     /// the stack in the first stage and operators after it in the last.
     fn check(&self, counts: &[usize]) {
         assert_eq!(counts.len(), self.stages);
-        for at in 0..self.stage.len() {
-            let expected = match self.block[at] {
+        for index in 0..self.stage.len() {
+            let expected = match self.block[index] {
                 Some(block) => {
                     let mut end = 0;
                     let holds = |count: &usize| {
@@ -138,10 +142,10 @@ impl Case {
                     };
                     counts.iter().position(holds).expect("the layer is in a stage")
                 }
-                None if self.before[at] => 0,
+                None if self.before[index] => 0,
                 None => self.stages - 1,
             };
-            assert_eq!(self.stage[at], expected, "{} in {counts:?}", self.paths[at]);
+            assert_eq!(self.stage[index], expected, "{} in {counts:?}", self.paths[index]);
         }
     }
 
@@ -327,19 +331,19 @@ fn llama_cpp_puts_every_layer_where_the_plan_has_it() {
         match case.export("llama-cpp") {
             Ok(text) => {
                 let devices = devices_of_llama(&text, case.blocks);
-                for at in 0..case.stage.len() {
-                    let device = match case.block[at] {
+                for index in 0..case.stage.len() {
+                    let device = match case.block[index] {
                         Some(block) => devices[block],
-                        None if case.before[at] => 0,
+                        None if case.before[index] => 0,
                         None => devices[case.blocks],
                     };
                     // Device 0 is the host, which is stage 0 if the plan has a host.
-                    assert_eq!(case.stage[at] + 1 - hosts, device, "{} in {text}", case.paths[at]);
+                    assert_eq!(case.stage[index] + 1 - hosts, device, "{} in {text}", case.paths[index]);
                 }
                 true
             }
             Err(error) => {
-                let end = |at: usize| case.block[at].is_none() && case.stage[at] == 0;
+                let end = |index: usize| case.block[index].is_none() && case.stage[index] == 0;
                 let embedding = !case.has_host() && (0..case.stage.len()).any(end);
                 let due = case.cuts_a_block() || case.has_strays() || embedding;
                 assert!(due, "{error}: {:?} {:?}", case.paths, case.stage);
@@ -350,9 +354,9 @@ fn llama_cpp_puts_every_layer_where_the_plan_has_it() {
 }
 
 /// The layer of a path in the cases: inside the stack by its number, outside by the first component.
-fn layer(case: &Case, at: usize) -> &str {
-    let path = &case.paths[at];
-    match case.block[at] {
+fn layer(case: &Case, index: usize) -> &str {
+    let path = &case.paths[index];
+    match case.block[index] {
         Some(block) => {
             above(path).into_iter().find(|part| part.ends_with(&format!(".{block}"))).expect("its layer")
         }
@@ -398,16 +402,16 @@ fn sequences_are_divided_where_the_plan_divides_them() {
                 }
             };
             assert_eq!(layers.len(), stages.len());
-            let mut in_order: Vec<&str> = (0..case.stage.len()).map(|at| layer(case, at)).collect();
+            let mut in_order: Vec<&str> = (0..case.stage.len()).map(|index| layer(case, index)).collect();
             in_order.dedup();
             assert_eq!(layers, in_order, "however the model lists them");
-            for at in 0..case.stage.len() {
+            for index in 0..case.stage.len() {
                 let places: Vec<usize> =
-                    (0..layers.len()).filter(|&place| layers[place] == layer(case, at)).collect();
+                    (0..layers.len()).filter(|&place| layers[place] == layer(case, index)).collect();
                 let [place] = places.as_slice() else {
-                    panic!("{} is in {layers:?} {places:?}", case.paths[at])
+                    panic!("{} is in {layers:?} {places:?}", case.paths[index])
                 };
-                assert_eq!(stages[*place], case.stage[at]);
+                assert_eq!(stages[*place], case.stage[index]);
             }
             true
         });
@@ -426,7 +430,7 @@ fn titans_modules_are_those_of_the_plan() {
                 assert_eq!(parts.len(), case.stages);
                 if named {
                     let mut modules: Vec<(String, usize)> = (0..case.stage.len())
-                        .map(|at| (layer(case, at).to_owned(), case.stage[at]))
+                        .map(|index| (layer(case, index).to_owned(), case.stage[index]))
                         .collect();
                     modules.dedup();
                     let found = parts.iter().enumerate().flat_map(|(stage, part)| {
@@ -462,9 +466,9 @@ fn a_program_is_cut_where_the_plan_cuts_it() {
     cases(|case| {
         // Operators that are not modules themselves, in modules that are the layers of the case.
         let count = case.stage.len();
-        let modules: Vec<&str> = (0..count).map(|at| layer(case, at)).collect();
-        let names: Vec<String> = (0..count).map(|at| format!("op{at}")).collect();
-        let operators = (0..count).map(|at| operator(&names[at], Some(modules[at]))).collect();
+        let modules: Vec<&str> = (0..count).map(|index| layer(case, index)).collect();
+        let names: Vec<String> = (0..count).map(|index| format!("op{index}")).collect();
+        let operators = (0..count).map(|index| operator(&names[index], Some(modules[index]))).collect();
         let edges: Vec<(&str, &str)> =
             names.windows(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).collect();
         let model = graph(operators, &edges);
@@ -474,24 +478,25 @@ fn a_program_is_cut_where_the_plan_cuts_it() {
             device.ops = next.by_ref().take(device.ops.len()).cloned().collect();
         }
         // A module begins at an operator if that is the first of its operators and these are contiguous.
-        let begins = |module: &str, at: usize| {
+        let begins = |module: &str, index: usize| {
             let own: Vec<usize> =
                 (0..count).filter(|&other| above(modules[other]).contains(&module)).collect();
-            own[0] == at && own[own.len() - 1] + 1 - own[0] == own.len()
+            own[0] == index && own[own.len() - 1] + 1 - own[0] == own.len()
         };
-        let cuts: Vec<usize> = (1..count).filter(|&at| case.stage[at] != case.stage[at - 1]).collect();
+        let cuts: Vec<usize> =
+            (1..count).filter(|&index| case.stage[index] != case.stage[index - 1]).collect();
         let Ok(export) = export("torch-pipelining", &plan, Some(&model)) else {
-            let stuck = |at: usize| !above(modules[at]).iter().any(|part| begins(part, at));
-            assert!(cuts.iter().any(|&at| stuck(at)), "{modules:?} {:?}", case.stage);
+            let stuck = |index: usize| !above(modules[index]).iter().any(|part| begins(part, index));
+            assert!(cuts.iter().any(|&index| stuck(index)), "{modules:?} {:?}", case.stage);
             return false;
         };
         let spec: BTreeMap<String, String> =
             assigned(&export.text.replace("SplitPoint.BEGINNING", "\"BEGINNING\""), "split_spec");
         let mut stage = 0;
-        for (at, module) in modules.iter().enumerate() {
-            let cuts = |part: &&str| spec.contains_key(*part) && begins(part, at);
+        for (index, module) in modules.iter().enumerate() {
+            let cuts = |part: &&str| spec.contains_key(*part) && begins(part, index);
             stage += above(module).iter().filter(|part| cuts(part)).count();
-            assert_eq!(stage, case.stage[at], "{at} in {spec:?}");
+            assert_eq!(stage, case.stage[index], "{index} in {spec:?}");
         }
         true
     });

@@ -40,11 +40,11 @@ fn base(to: &str, trains: bool) -> Case {
         let of_layer = |name: &&String| layers.iter().any(|layer| name.trim_end_matches(".grad") == *layer);
         names.iter().filter(of_layer).cloned().collect()
     };
-    let of = |name, kind, layers: &[&str]| {
+    let of_kind = |name, kind, layers: &[&str]| {
         let names = on(layers);
         device(name, kind, &names.iter().map(String::as_str).collect::<Vec<_>>())
     };
-    let mut plan = pipeline(vec![of(first, kind, &LAYERS[..2]), of("acc1", "acc", &LAYERS[2..])]);
+    let mut plan = pipeline(vec![of_kind(first, kind, &LAYERS[..2]), of_kind("acc1", "acc", &LAYERS[2..])]);
     plan.objective.kind = ObjectiveKind::Makespan;
     Case { graph: GraphDocument { schema: GRAPH_SCHEMA_2.into(), ..document }, plan }
 }

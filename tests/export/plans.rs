@@ -102,7 +102,9 @@ pub(crate) fn cut_before(graph: &Graph, ends: &[&str]) -> PlanDocument {
     cuts.insert(0, 0);
     cuts.push(names.len());
     let devices = cuts.windows(2).enumerate();
-    pipeline(devices.map(|(at, cut)| device(&format!("acc{at}"), "acc", &names[cut[0]..cut[1]])).collect())
+    pipeline(
+        devices.map(|(index, cut)| device(&format!("acc{index}"), "acc", &names[cut[0]..cut[1]])).collect(),
+    )
 }
 
 /// Exports a plan.

@@ -57,9 +57,13 @@ fn hostile(rng: &mut ChaCha8Rng, number: usize) -> String {
 
 /// A plan of devices without an order, with the device index of each operator in `place`.
 fn plan(names: &[String], place: &[usize], kinds: &[(&str, &str)]) -> PlanDocument {
-    let devices = kinds.iter().enumerate().map(|(at, (name, kind))| {
-        let ops: Vec<&str> =
-            names.iter().zip(place).filter(|(_, own)| **own == at).map(|(name, _)| name.as_str()).collect();
+    let devices = kinds.iter().enumerate().map(|(index, (name, kind))| {
+        let ops: Vec<&str> = names
+            .iter()
+            .zip(place)
+            .filter(|(_, own)| **own == index)
+            .map(|(name, _)| name.as_str())
+            .collect();
         device(name, kind, &ops)
     });
     unordered(devices.collect())
@@ -92,9 +96,9 @@ impl<'de> Deserialize<'de> for Entries {
 pub(crate) fn assigned<T: for<'de> Deserialize<'de>>(module: &str, name: &str) -> T {
     let start = module
         .lines()
-        .scan(0, |at, line| {
-            let start = *at;
-            *at += line.len() + 1;
+        .scan(0, |offset, line| {
+            let start = *offset;
+            *offset += line.len() + 1;
             Some((start, line))
         })
         .find(|(_, line)| line.starts_with(&format!("{name} = ")))
@@ -107,13 +111,14 @@ pub(crate) fn assigned<T: for<'de> Deserialize<'de>>(module: &str, name: &str) -
 #[test]
 fn drawings_and_affinities_have_every_operator_once_whatever_it_is_called() {
     rounds(|rng| {
-        let names: Vec<String> = (0..rng.random_range(1..12)).map(|at| hostile(rng, at)).collect();
+        let names: Vec<String> = (0..rng.random_range(1..12)).map(|index| hostile(rng, index)).collect();
         let place: Vec<usize> = names.iter().map(|_| rng.random_range(0..3)).collect();
         let kinds = [("acc0", "acc"), ("acc1", "acc"), ("cpu0", "cpu")];
         let plan = plan(&names, &place, &kinds);
         // The devices in use in the order of the plan, as drawings number them.
         let used: Vec<usize> = (0..3).filter(|device| place.contains(device)).collect();
-        let numbered = |at: usize| used.iter().position(|&device| device == place[at]).expect("it is used");
+        let numbered =
+            |index: usize| used.iter().position(|&device| device == place[index]).expect("it is used");
         let layers = ["", "l\"]\n;end", "é\\"];
         let operators = names.iter().map(|name| {
             let layer = *layers.choose(rng).expect("there are some");
@@ -127,7 +132,7 @@ fn drawings_and_affinities_have_every_operator_once_whatever_it_is_called() {
             let text = |to: &str| export(to, &plan, model).expect("anything can be drawn").text;
             // Without the model, operators are listed device by device.
             let mut expected: Vec<(String, usize)> =
-                (0..names.len()).map(|at| (names[at].clone(), numbered(at))).collect();
+                (0..names.len()).map(|index| (names[index].clone(), numbered(index))).collect();
             expected.sort();
             for found in [drawn_by_graphviz(&text("dot")), drawn_by_mermaid(&text("mermaid"))] {
                 let (mut operators, edges) = found;
@@ -138,7 +143,7 @@ fn drawings_and_affinities_have_every_operator_once_whatever_it_is_called() {
             let Entries(found) = assigned(&text("openvino"), "AFFINITY");
             // Accelerators are numbered, without the unused ones.
             let accelerators: Vec<usize> = used.iter().copied().filter(|&device| device < 2).collect();
-            let called = |at: usize| match accelerators.iter().position(|&device| device == place[at]) {
+            let called = |index: usize| match accelerators.iter().position(|&device| device == place[index]) {
                 Some(number) => format!("GPU.{number}"),
                 None => "CPU".to_owned(),
             };
@@ -147,7 +152,7 @@ fn drawings_and_affinities_have_every_operator_once_whatever_it_is_called() {
                 .map(|(name, device)| (name, device.as_str().expect("a name").to_owned()))
                 .collect();
             let mut expected: Vec<(String, String)> =
-                (0..names.len()).map(|at| (names[at].clone(), called(at))).collect();
+                (0..names.len()).map(|index| (names[index].clone(), called(index))).collect();
             found.sort();
             expected.sort();
             assert_eq!(found, expected);
@@ -158,8 +163,8 @@ fn drawings_and_affinities_have_every_operator_once_whatever_it_is_called() {
                 let settings: String = assigned(&annotated.text, "SETTINGS");
                 assert_eq!(found.len(), names.len());
                 for (name, annotation) in found {
-                    let at = names.iter().position(|own| *own == name).expect("it is an operator");
-                    let device = if place[at] < 2 { "accelerator" } else { "cpu" };
+                    let index = names.iter().position(|own| *own == name).expect("it is an operator");
+                    let device = if place[index] < 2 { "accelerator" } else { "cpu" };
                     let rule = format!("{device}(={})", annotation.as_str().expect("a name"));
                     assert!(settings.split("; ").any(|part| part == rule), "{settings}");
                 }
@@ -209,20 +214,20 @@ fn drawn_by_graphviz(text: &str) -> Drawn {
 fn quoted_by_graphviz(text: &str) -> (String, usize) {
     assert!(text.starts_with('"'), "{text}");
     let mut shown = String::new();
-    let mut at = 1;
+    let mut offset = 1;
     loop {
-        let c = text[at..].chars().next().expect("the string ends");
-        at += c.len_utf8();
+        let c = text[offset..].chars().next().expect("the string ends");
+        offset += c.len_utf8();
         match c {
-            '"' => return (shown, at),
+            '"' => return (shown, offset),
             '\\' => {
-                let escaped = text[at..].chars().next().expect("something is escaped");
+                let escaped = text[offset..].chars().next().expect("something is escaped");
                 assert!(matches!(escaped, '"' | '\\'), "{text}");
                 shown.push(escaped);
-                at += 1;
+                offset += 1;
             }
             '&' => {
-                let (reference, _) = text[at..].split_once(';').expect("the reference ends");
+                let (reference, _) = text[offset..].split_once(';').expect("the reference ends");
                 shown.push(match reference.strip_prefix('#') {
                     Some(code) => char::from_u32(code.parse().expect("a number")).expect("a character"),
                     None => {
@@ -230,7 +235,7 @@ fn quoted_by_graphviz(text: &str) -> (String, usize) {
                         '&'
                     }
                 });
-                at += reference.len() + 1;
+                offset += reference.len() + 1;
             }
             c => shown.push(c),
         }
@@ -298,27 +303,29 @@ fn a_device_map_gives_every_operator_its_device() {
         let plan = plan(&names, &place, &[("acc0", "acc"), ("acc1", "acc"), ("cpu0", "cpu")]);
         let used: Vec<usize> = (0..2).filter(|device| place.contains(device)).collect();
         let alone = |module: &str| {
-            let mut inside =
-                (0..layers.len()).filter(|&at| above(&layers[at]).contains(&module)).map(|at| place[at]);
+            let mut inside = (0..layers.len())
+                .filter(|&index| above(&layers[index]).contains(&module))
+                .map(|index| place[index]);
             let first = inside.next();
             inside.all(|device| Some(device) == first)
         };
         let whole = place.iter().all(|device| *device == place[0]);
         // Inputs of the model go to the first accelerator in the map.
         let main = (0..names.len())
-            .find(|&at| place[at] < 2 && above(&layers[at]).iter().any(|part| alone(part)))
-            .map(|at| place[at]);
-        let follows = |at: usize| {
-            let op = model.operators().nth(at).expect("an operator");
+            .find(|&index| place[index] < 2 && above(&layers[index]).iter().any(|part| alone(part)))
+            .map(|index| place[index]);
+        let follows = |index: usize| {
+            let op = model.operators().nth(index).expect("an operator");
             let read = model.predecessors(op);
             let operator = model.operator(op);
             operator.pass != Pass::Forward
                 || (operator.parameter_bytes == 0.0
-                    && (!read.is_empty() || main == Some(place[at]))
-                    && read.iter().all(|from| place[from.index()] == place[at]))
+                    && (!read.is_empty() || main == Some(place[index]))
+                    && read.iter().all(|from| place[from.index()] == place[index]))
         };
         let expressible = whole
-            || (0..names.len()).all(|at| above(&layers[at]).iter().any(|part| alone(part)) || follows(at));
+            || (0..names.len())
+                .all(|index| above(&layers[index]).iter().any(|part| alone(part)) || follows(index));
         let Ok(found) = export("accelerate", &plan, Some(&model)) else {
             assert!(!expressible, "{names:?} {place:?}");
             refused += 1;
@@ -327,19 +334,19 @@ fn a_device_map_gives_every_operator_its_device() {
         assert!(expressible, "{names:?} {place:?}");
         written += 1;
         let Entries(map) = serde_json::from_str(&found.text).expect("it is JSON");
-        for at in 0..names.len() {
+        for index in 0..names.len() {
             let keys: Vec<&(String, serde_json::Value)> = map
                 .iter()
-                .filter(|(key, _)| key.is_empty() || above(&layers[at]).contains(&key.as_str()))
+                .filter(|(key, _)| key.is_empty() || above(&layers[index]).contains(&key.as_str()))
                 .collect();
-            let expected = match used.iter().position(|&device| device == place[at]) {
+            let expected = match used.iter().position(|&device| device == place[index]) {
                 Some(number) => serde_json::json!(number),
                 None => serde_json::json!("cpu"),
             };
             match keys.as_slice() {
-                [(_, device)] => assert_eq!(*device, expected, "{} in {}", names[at], found.text),
-                [] => assert!(follows(at), "{} in {}", names[at], found.text),
-                _ => panic!("{} is in {} twice", names[at], found.text),
+                [(_, device)] => assert_eq!(*device, expected, "{} in {}", names[index], found.text),
+                [] => assert!(follows(index), "{} in {}", names[index], found.text),
+                _ => panic!("{} is in {} twice", names[index], found.text),
             }
         }
     }
@@ -365,7 +372,7 @@ fn a_device_map_covers_every_parameter_and_buffer() {
         let names: Vec<String> = model.operators().map(|op| model.operator(op).name.clone()).collect();
         let mut document = GraphDocument { schema: GRAPH_SCHEMA_2.into(), ..model.document().clone() };
         // Of a module that runs, of one that runs nothing, and of the model itself.
-        for at in 0..rng.random_range(1..5) {
+        for index in 0..rng.random_range(1..5) {
             let owner = match rng.random_range(0..4) {
                 0 => String::new(),
                 1 => format!("{}.idle.", layers.choose(rng).expect("some")),
@@ -374,7 +381,7 @@ fn a_device_map_covers_every_parameter_and_buffer() {
             };
             let readers = names.iter().filter(|_| rng.random_bool(0.4)).cloned().collect::<Vec<_>>();
             if !readers.is_empty() {
-                let mut parameter = parameter(&format!("{owner}table{at}"), &readers);
+                let mut parameter = parameter(&format!("{owner}table{index}"), &readers);
                 parameter.trained = rng.random_bool(0.5);
                 document.parameters.push(parameter);
             }
@@ -393,9 +400,9 @@ fn a_device_map_covers_every_parameter_and_buffer() {
                 // It is where one of its readers is.
                 let device = &map[&parameter.name];
                 let on = |reader: &String| {
-                    let at = names.iter().position(|name| name == reader).expect("an operator");
+                    let index = names.iter().position(|name| name == reader).expect("an operator");
                     let used: Vec<usize> = (0..2).filter(|device| place.contains(device)).collect();
-                    match used.iter().position(|&used| used == place[at]) {
+                    match used.iter().position(|&used| used == place[index]) {
                         Some(number) => serde_json::json!(number),
                         None => serde_json::json!("cpu"),
                     }
@@ -435,30 +442,31 @@ fn modules(rng: &mut ChaCha8Rng) -> (Graph, Vec<String>, Vec<usize>) {
     let mut operators: Vec<OperatorDocument> = Vec::new();
     let mut layers: Vec<String> = Vec::new();
     let mut homes: Vec<usize> = Vec::new();
-    for at in 0..rng.random_range(2..10) {
+    for index in 0..rng.random_range(2..10) {
         let depth = rng.random_range(1..4);
         let module: Vec<&str> = (0..depth).map(|_| *["a", "b", "0"].choose(rng).expect("some")).collect();
         let module = module.join(".");
-        let mut own = operator(&format!("op{at}"), Some(&module));
+        let mut own = operator(&format!("op{index}"), Some(&module));
         own.parameter_bytes = f64::from(rng.random_range(0..2_u32));
-        own.colocation = Some(format!("class{at}"));
+        own.colocation = Some(format!("class{index}"));
         operators.push(own);
         layers.push(module);
-        homes.push(at);
+        homes.push(index);
     }
     let forward = operators.len();
-    for at in 0..forward {
+    for index in 0..forward {
         if rng.random_bool(0.3) {
-            let mut own = of_pass(&format!("op{at}.grad"), Some(&layers[at]), Pass::Backward);
-            own.colocation = Some(format!("class{at}"));
+            let mut own = of_pass(&format!("op{index}.grad"), Some(&layers[index]), Pass::Backward);
+            own.colocation = Some(format!("class{index}"));
             operators.push(own);
-            layers.push(layers[at].clone());
-            homes.push(at);
+            layers.push(layers[index].clone());
+            homes.push(index);
         }
     }
     let names: Vec<String> = operators.iter().map(|operator| operator.name.clone()).collect();
-    let edges: Vec<(&str, &str)> =
-        (1..forward).map(|at| (names[rng.random_range(0..at)].as_str(), names[at].as_str())).collect();
+    let edges: Vec<(&str, &str)> = (1..forward)
+        .map(|index| (names[rng.random_range(0..index)].as_str(), names[index].as_str()))
+        .collect();
     (graph(operators, &edges), layers, homes)
 }
 

@@ -63,8 +63,9 @@ fn children(parent: u32) -> BTreeSet<u32> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| {
         let process: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
         let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-        let of: u32 = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
-        (of == parent).then_some(process)
+        let own_parent: u32 =
+            status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
+        (own_parent == parent).then_some(process)
     });
     processes.collect()
 }

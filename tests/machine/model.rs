@@ -95,24 +95,24 @@ pub(super) fn random(nodes: usize, seed: u64) -> ModelProto {
         ..GraphProto::default()
     };
     let mut values = vec!["x".to_owned(), "y".to_owned()];
-    for at in 0..nodes {
-        let name = format!("n{at}");
+    for index in 0..nodes {
+        let name = format!("n{index}");
         let pick = |rng: &mut ChaCha8Rng| {
             values[rng.random_range(values.len().saturating_sub(5)..values.len())].clone()
         };
-        let (one, other) = (pick(&mut rng), pick(&mut rng));
+        let (first, second) = (pick(&mut rng), pick(&mut rng));
         let made = match rng.random_range(0..6) {
             5 => {
                 // The shape of a value that may be on another device.
-                let shape = format!("shape{at}");
-                graph.node.push(node("Shape", &shape, &[&other]));
-                node("Reshape", &name, &[&one, &shape])
+                let shape = format!("shape{index}");
+                graph.node.push(node("Shape", &shape, &[&second]));
+                node("Reshape", &name, &[&first, &shape])
             }
-            0 => node("Relu", &name, &[&one]),
-            1 => node("MatMul", &name, &[&one, "turned"]),
-            2 => node("MatMul", &name, &[&one, "w"]),
-            3 => node("Tanh", &name, &[&one]),
-            _ => node("Add", &name, &[&one, &other]),
+            0 => node("Relu", &name, &[&first]),
+            1 => node("MatMul", &name, &[&first, "turned"]),
+            2 => node("MatMul", &name, &[&first, "w"]),
+            3 => node("Tanh", &name, &[&first]),
+            _ => node("Add", &name, &[&first, &second]),
         };
         graph.node.push(made);
         values.push(name);

@@ -65,11 +65,11 @@ fn published(shared: &Path, table: &str, column: &str) -> BTreeMap<String, f64> 
         .expect("the published values");
     let mut lines = text.lines().filter(|line| !line.starts_with('#'));
     let header: Vec<&str> = lines.next().expect("a header").split(',').collect();
-    let at = header.iter().position(|name| *name == column).expect("a known column");
+    let index = header.iter().position(|name| *name == column).expect("a known column");
     lines
         .filter_map(|line| {
             let cells: Vec<&str> = line.split(',').collect();
-            Some((cells[0].to_owned(), cells.get(at)?.parse::<f64>().ok()? / 1e3))
+            Some((cells[0].to_owned(), cells.get(index)?.parse::<f64>().ok()? / 1e3))
         })
         .collect()
 }

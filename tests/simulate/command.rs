@@ -126,9 +126,9 @@ fn plans_of_every_objective_have_a_step_and_a_trace() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let (model, cluster) = (demo("model.json"), demo("cluster.toml"));
     let asked: [&[&str]; 2] = [&[], &["--objective", "latency", "--solver", "dp"]];
-    for (at, more) in asked.into_iter().enumerate() {
+    for (index, more) in asked.into_iter().enumerate() {
         let [plan, traced, again] =
-            ["plan", "trace", "again"].map(|name| file(&folder, &format!("{name}{at}.json")));
+            ["plan", "trace", "again"].map(|name| file(&folder, &format!("{name}{index}.json")));
         let arguments = ["plan", &model, "--cluster", &cluster, "--out", &plan, "--trace", &traced];
         let output = run(&[&arguments, more].concat());
         assert_eq!(code(&output), Some(0), "{}", stderr(&output));

@@ -8,8 +8,8 @@ use stagewright_core::evaluate::evaluate;
 use stagewright_core::tolerance;
 use stagewright_testing::steps::{placed, problem};
 
-fn close(one: f64, other: f64) -> bool {
-    tolerance::same(one, other) || (one - other).abs() < 1e-12
+fn close(left: f64, right: f64) -> bool {
+    tolerance::same(left, right) || (left - right).abs() < 1e-12
 }
 
 #[test]

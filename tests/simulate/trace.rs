@@ -90,9 +90,9 @@ fn counters_are_what_devices_hold() {
             let moments: Vec<i64> = mine.iter().map(|event| nanoseconds(&event["ts"])).collect();
             assert_eq!(moments.first(), Some(&0), "{number}");
             assert!(moments.windows(2).all(|two| two[0] < two[1]), "{number}: {moments:?}");
-            let most = mine.iter().map(|event| bytes(event)).fold(0.0, f64::max);
-            assert!(most <= device.peak_bytes, "{number}: {most} of {}", device.peak_bytes);
-            reached += u32::from(most == device.peak_bytes);
+            let largest = mine.iter().map(|event| bytes(event)).fold(0.0, f64::max);
+            assert!(largest <= device.peak_bytes, "{number}: {largest} of {}", device.peak_bytes);
+            reached += u32::from(largest == device.peak_bytes);
             // At the end only permanent bytes remain, and in version 2 the outputs of the model.
             let graph = problem.graph();
             let operators: Vec<_> =
@@ -122,13 +122,13 @@ fn counters_are_what_devices_hold() {
 /// A chain with skip connections over two servers; `name` gives the names of operators and tensors.
 fn chain(length: usize, name: impl Fn(usize) -> String) -> Problem {
     let mut graph = GraphBuilder::new("chain");
-    for at in 0..length {
+    for index in 0..length {
         graph.operator(OperatorDocument {
-            kind: Some(name(at)),
-            layer: Some(name(at)),
+            kind: Some(name(index)),
+            layer: Some(name(index)),
             seconds: [("gpu".to_owned(), 1e-3)].into(),
             workspace_bytes: 1.0,
-            ..OperatorDocument::named(name(at))
+            ..OperatorDocument::named(name(index))
         });
     }
     for (from, to) in (1..length).map(|to| (to - 1, to)).chain((10..length).map(|to| (to - 10, to))) {
@@ -140,19 +140,19 @@ fn chain(length: usize, name: impl Fn(usize) -> String) -> Problem {
             seconds: BTreeMap::new(),
         });
     }
-    let kind = |at: usize| KindDocument {
+    let kind = |index: usize| KindDocument {
         server: None,
         reserve_bytes: None,
-        name: format!("{}-{at}-", name(at)),
+        name: format!("{}-{index}-", name(index)),
         class: "gpu".into(),
         count: 4,
         host: false,
         memory_bytes: None,
         link: Some(LinkDocument { latency_s: 1e-6, bandwidth: 1e9 }),
-        group: Some(format!("{}-{at}", name(at))),
+        group: Some(format!("{}-{index}", name(index))),
     };
-    let group = |at: usize| GroupDocument {
-        name: format!("{}-{at}", name(at)),
+    let group = |index: usize| GroupDocument {
+        name: format!("{}-{index}", name(index)),
         uplink: LinkDocument { latency_s: 1e-5, bandwidth: 1e9 },
     };
     let cluster = ClusterDocument {
@@ -177,7 +177,7 @@ fn dealt(problem: &Problem) -> Placement {
 
 #[test]
 fn names_are_what_they_are_whatever_is_in_them() {
-    let hostile = |at: usize| format!("\"}},{{\\ \u{1b}[2J\u{7f}\u{0}</script>\u{2028}é{at}");
+    let hostile = |index: usize| format!("\"}},{{\\ \u{1b}[2J\u{7f}\u{0}</script>\u{2028}é{index}");
     let problem = chain(12, hostile);
     let placement = dealt(&problem);
     let step = Step::new(&problem, &placement);
@@ -197,7 +197,7 @@ fn names_are_what_they_are_whatever_is_in_them() {
 
 #[test]
 fn fifty_thousand_operators_are_written() {
-    let problem = chain(50_000, |at| format!("op{at}"));
+    let problem = chain(50_000, |index| format!("op{index}"));
     let placement = dealt(&problem);
     let step = Step::new(&problem, &placement);
     let mut bytes = Vec::new();

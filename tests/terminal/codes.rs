@@ -45,16 +45,17 @@ fn sources() -> Vec<(String, String)> {
 }
 
 fn is_code(text: &str) -> bool {
-    let is_right =
-        |(at, byte): (usize, u8)| if at == 0 { byte.is_ascii_uppercase() } else { byte.is_ascii_digit() };
+    let is_right = |(index, byte): (usize, u8)| {
+        if index == 0 { byte.is_ascii_uppercase() } else { byte.is_ascii_digit() }
+    };
     text.len() == 4 && text.bytes().enumerate().all(is_right)
 }
 
 /// Quoted codes, each with the text before it.
 fn literals(source: &str) -> impl Iterator<Item = (&str, &str)> {
-    source.match_indices('"').filter_map(|(at, _)| {
-        let code = source.get(at + 1..at + 5).filter(|code| is_code(code))?;
-        source[at + 5..].starts_with('"').then(|| (code, &source[..at]))
+    source.match_indices('"').filter_map(|(offset, _)| {
+        let code = source.get(offset + 1..offset + 5).filter(|code| is_code(code))?;
+        source[offset + 5..].starts_with('"').then(|| (code, &source[..offset]))
     })
 }
 

@@ -22,14 +22,14 @@ fn named(what: &str) -> String {
 /// have them on one device.
 fn model(seconds: f64, bytes: f64) -> Value {
     let operators: Vec<Value> = (0..4)
-        .map(|at| {
-            json!({ "name": named(&at.to_string()), "seconds": { NAME: seconds }, "parameter_bytes": bytes,
-                    "kind": NAME, "layer": format!("{NAME}.{at}") })
+        .map(|index| {
+            json!({ "name": named(&index.to_string()), "seconds": { NAME: seconds }, "parameter_bytes": bytes,
+                    "kind": NAME, "layer": format!("{NAME}.{index}") })
         })
         .collect();
     let tensors: Vec<Value> = (0..3)
-        .map(|at| {
-            json!({ "producer": named(&at.to_string()), "consumers": [named(&(at + 1).to_string())], "bytes": 1.0 })
+        .map(|index| {
+            json!({ "producer": named(&index.to_string()), "consumers": [named(&(index + 1).to_string())], "bytes": 1.0 })
         })
         .collect();
     json!({ "schema": "stagewright.graph/1", "name": NAME, "operators": operators, "tensors": tensors, "cluster": {

@@ -41,12 +41,14 @@ fn shown(columns: usize, arguments: &[&str]) -> Option<String> {
 
 /// A chain of operators with long names, and a cluster of two kinds with an uplink.
 fn problem(folder: &Path) -> [String; 2] {
-    let name = |at: usize| format!("decoder.layer.{at}.attention.self.query_key_value.projection");
+    let name = |index: usize| format!("decoder.layer.{index}.attention.self.query_key_value.projection");
     let operators: Vec<serde_json::Value> = (0..6)
-        .map(|at| serde_json::json!({"name": name(at), "seconds": {"gpu": 0.001 + at as f64 * 1e-4}}))
+        .map(
+            |index| serde_json::json!({"name": name(index), "seconds": {"gpu": 0.001 + index as f64 * 1e-4}}),
+        )
         .collect();
     let tensors: Vec<serde_json::Value> = (1..6)
-        .map(|at| serde_json::json!({"producer": name(at - 1), "consumers": [name(at)], "bytes": 1e6}))
+        .map(|index| serde_json::json!({"producer": name(index - 1), "consumers": [name(index)], "bytes": 1e6}))
         .collect();
     let graph =
         serde_json::json!({"schema": "stagewright.graph/1", "operators": operators, "tensors": tensors});

@@ -77,8 +77,8 @@ fn the_list_has_every_variant() {
     assert_eq!(list.lines().count(), variants + 1, "{list}");
     let llama = list.lines().find(|line| line.starts_with("llama") && line.contains("2-70b"));
     assert!(llama.is_some_and(|line| line.contains("68976648192")), "{list}");
-    let one = workload(&["vgg", "--list"]);
-    assert_eq!(text(&one.stdout).lines().count(), 5);
+    let listed = workload(&["vgg", "--list"]);
+    assert_eq!(text(&listed.stdout).lines().count(), 5);
 }
 
 #[test]

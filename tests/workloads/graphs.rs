@@ -127,14 +127,14 @@ fn training_has_the_forward_pass_of_inference_and_losses() {
 #[test]
 fn layers_keep_the_sums_of_their_operators() {
     let sums = |graph: &GraphDocument| {
-        let of: [fn(&OperatorDocument) -> f64; 5] = [
+        let figures: [fn(&OperatorDocument) -> f64; 5] = [
             flop,
             |operator| operator.bytes_moved.unwrap_or(0.0),
             |operator| operator.parameter_bytes,
             |operator| operator.activation_bytes,
             |operator| operator.optimizer_bytes,
         ];
-        of.map(|of| sum(graph, of))
+        figures.map(|figure| sum(graph, figure))
     };
     each_variant(|family, variant| {
         let operators = generate(family.name(), variant, &first_rules(training(Granularity::Operator)));

@@ -23,8 +23,8 @@ fn of_pass(graph: &GraphDocument, pass: Pass) -> impl Iterator<Item = &OperatorD
     graph.operators.iter().filter(move |operator| operator.pass == pass)
 }
 
-fn sum(graph: &GraphDocument, of: impl Fn(&OperatorDocument) -> f64) -> f64 {
-    graph.operators.iter().map(of).sum()
+fn sum(graph: &GraphDocument, figure: impl Fn(&OperatorDocument) -> f64) -> f64 {
+    graph.operators.iter().map(figure).sum()
 }
 
 /// Bytes of all parameters, including those with several readers.

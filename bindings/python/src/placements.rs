@@ -92,21 +92,21 @@ pub(crate) struct Part {
 
 impl Part {
     /// A placement, with its devices in a pipeline order if the objective has one.
-    pub(crate) fn placement(&self, problem: &Problem, at: usize) -> Placement {
-        let (devices, priorities) = self.row(at);
+    pub(crate) fn placement(&self, problem: &Problem, index: usize) -> Placement {
+        let (devices, priorities) = self.row(index);
         placement(problem, devices, priorities)
     }
 
     /// A placement for one step, in the given order of priority unless it has priorities of its own.
-    pub(crate) fn step(&self, problem: &Problem, at: usize, order: &[OpId]) -> Placement {
-        match self.row(at) {
+    pub(crate) fn step(&self, problem: &Problem, index: usize, order: &[OpId]) -> Placement {
+        match self.row(index) {
             (devices, None) => Placement::with_priority(numbered(devices), order.to_vec()),
             (devices, priorities) => placement(problem, devices, priorities),
         }
     }
 
-    fn row(&self, at: usize) -> (&[u16], Option<&[f64]>) {
-        let row = at * self.operators..(at + 1) * self.operators;
+    fn row(&self, index: usize) -> (&[u16], Option<&[f64]>) {
+        let row = index * self.operators..(index + 1) * self.operators;
         (&self.devices[row.clone()], self.priorities.as_ref().map(|priorities| &priorities[row]))
     }
 }
@@ -126,9 +126,10 @@ fn check_devices(
     let count = problem.cluster().device_count();
     match devices.iter().position(|&device| usize::from(device) >= count) {
         None => Ok(()),
-        Some(at) => {
-            let (row, column) = (first + at / columns, at % columns);
-            let cause = format!("device {} at [{row}, {column}], and the cluster has {count}", devices[at]);
+        Some(index) => {
+            let (row, column) = (first + index / columns, index % columns);
+            let cause =
+                format!("device {} at [{row}, {column}], and the cluster has {count}", devices[index]);
             Err(wrong(argument, cause, "number devices from 0, in the order of `problem.devices`"))
         }
     }
@@ -151,8 +152,8 @@ pub(crate) fn check_priorities(problem: &Problem, argument: &str, are_given: boo
 fn check_numbers(priorities: &[f64], columns: usize, first: usize) -> Result<(), Failure> {
     match priorities.iter().position(|priority| priority.is_nan()) {
         None => Ok(()),
-        Some(at) => {
-            let cause = format!("NaN at [{}, {}]", first + at / columns, at % columns);
+        Some(index) => {
+            let cause = format!("NaN at [{}, {}]", first + index / columns, index % columns);
             Err(wrong("priorities", cause, "give a number for each operator; higher ones run first"))
         }
     }

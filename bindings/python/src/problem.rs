@@ -166,7 +166,7 @@ fn pool(threads: Option<usize>) -> Result<Arc<ThreadPool>, Failure> {
     let count = threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let process = std::process::id();
     let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, _, pool)) = pool.as_ref().filter(|(of, size, _)| (*of, *size) == (process, count)) {
+    if let Some((_, _, pool)) = pool.as_ref().filter(|(owner, size, _)| (*owner, *size) == (process, count)) {
         return Ok(pool.clone());
     }
     let made = thread_pool(count).map_err(|error| Failure::new("X001", error.to_string()))?;
@@ -244,7 +244,7 @@ impl Problem {
         check_priorities(problem, "priorities", priorities.is_some())?;
         let rows = Rows::new(problem, &placements, priorities.as_ref())?;
         let values = by_parts(py, threads, problem, &rows, |part| {
-            let value = |values: &mut Values<'_>, at| values.of(&part.placement(problem, at));
+            let value = |values: &mut Values<'_>, index| values.of(&part.placement(problem, index));
             (0..part.count).into_par_iter().map_init(|| Values::new(problem), value).collect()
         })?;
         Ok(values.into_pyarray(py))
@@ -267,8 +267,8 @@ impl Problem {
         let order = if is_of_throughput && graph.is_version_2() { graph.work_order() } else { Vec::new() };
         let outcomes = by_parts(py, threads, &shared.step, &rows, |part| {
             let workspace = || (Simulator::new(), Template::new(&shared.step), Flow::default());
-            let outcome = |(simulator, template, spare): &mut (Simulator, Template<'_>, Flow), at| {
-                let placement = part.step(&shared.step, at, &order);
+            let outcome = |(simulator, template, spare): &mut (Simulator, Template<'_>, Flow), index| {
+                let placement = part.step(&shared.step, index, &order);
                 let flow = template.flow_of(&placement, std::mem::take(spare));
                 let timeline = simulator.run(&flow);
                 let runs =

@@ -163,7 +163,7 @@ fn row(name: &str, problem: &Problem, placement: &Placement) {
         running = running.min(begin.elapsed().as_secs_f64());
     }
     let many = vec![placement.clone(); RUNS];
-    let [one, two] = [1, 2].map(|threads| {
+    let [single, two] = [1, 2].map(|threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
         let begin = Instant::now();
         black_box(pool.install(|| simulate_all(problem, &many)));
@@ -175,7 +175,7 @@ fn row(name: &str, problem: &Problem, placement: &Placement) {
         1e3 * making,
         1e3 * running,
         1e-6 * (operators + transfers) as f64 / running,
-        one / two
+        single / two
     );
 }
 

@@ -7,20 +7,20 @@ pub fn words(len: usize) -> usize {
 
 /// Adds a number.
 #[inline]
-pub fn insert(set: &mut [u64], at: usize) {
-    set[at / 64] |= 1 << (at % 64);
+pub fn insert(set: &mut [u64], index: usize) {
+    set[index / 64] |= 1 << (index % 64);
 }
 
 /// Removes a number.
 #[inline]
-pub fn remove(set: &mut [u64], at: usize) {
-    set[at / 64] &= !(1 << (at % 64));
+pub fn remove(set: &mut [u64], index: usize) {
+    set[index / 64] &= !(1 << (index % 64));
 }
 
 /// Whether a number is in a set.
 #[inline]
-pub fn contains(set: &[u64], at: usize) -> bool {
-    set[at / 64] >> (at % 64) & 1 == 1
+pub fn contains(set: &[u64], index: usize) -> bool {
+    set[index / 64] >> (index % 64) & 1 == 1
 }
 
 /// Whether `part` is a subset of `whole`.
@@ -48,8 +48,8 @@ fn members_of_word(mut set: u64, word: usize) -> impl Iterator<Item = usize> {
         if set == 0 {
             return None;
         }
-        let at = set.trailing_zeros() as usize;
+        let bit = set.trailing_zeros() as usize;
         set &= set - 1;
-        Some(word * 64 + at)
+        Some(word * 64 + bit)
     })
 }

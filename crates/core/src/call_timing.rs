@@ -86,8 +86,8 @@ impl<'p> Offload<'p> {
     pub fn of_pools(problem: &'p Problem, pools: &[usize]) -> Offload<'p> {
         let graph = problem.graph();
         let mut row = vec![usize::MAX; problem.pools().len()];
-        for (at, &pool) in pools.iter().enumerate() {
-            row[pool] = at;
+        for (index, &pool) in pools.iter().enumerate() {
+            row[pool] = index;
         }
         let seconds = pools
             .iter()
@@ -249,10 +249,10 @@ impl Timeline {
         self.waiting_ops.fill(0);
         self.ready.fill(0.0);
         let pool_of = |call: u32| calls[call as usize].pool as usize;
-        for (at, call) in (0..).zip(calls) {
+        for (index, call) in (0..).zip(calls) {
             if let Some(after) = call.after {
-                self.following[after] = at;
-                self.waiting_calls[at] += 1;
+                self.following[after] = index;
+                self.waiting_calls[index] += 1;
             }
         }
         for op in graph.operators() {
@@ -298,12 +298,12 @@ impl Timeline {
         }
     }
 
-    fn arrive(&mut self, node: Node, at: f64) {
+    fn arrive(&mut self, node: Node, time: f64) {
         let (waiting, since) = match node {
             Node::Op(op) => (&mut self.waiting_ops[op], &mut self.ready[op]),
             Node::Call(call) => (&mut self.waiting_calls[call], &mut self.calls[call].start),
         };
-        *since = since.max(at);
+        *since = since.max(time);
         *waiting -= 1;
         if *waiting == 0 {
             self.open.push(node);

@@ -102,7 +102,7 @@ impl<'p> Rounds<'p> {
             }
             let members = self.closure(queue);
             let complete = members.len() == self.left[queue];
-            if complete || best.as_ref().is_none_or(|(_, most)| members.len() > most.len()) {
+            if complete || best.as_ref().is_none_or(|(_, largest)| members.len() > largest.len()) {
                 best = Some((queue, members));
             }
             if complete {
@@ -123,9 +123,9 @@ impl<'p> Rounds<'p> {
     fn closure(&mut self, queue: QueueId) -> Vec<OpId> {
         let graph = self.problem.graph();
         let mut members = self.ready[queue].clone();
-        let mut at = 0;
-        while at < members.len() {
-            for &next in graph.successors(members[at]) {
+        let mut next_member = 0;
+        while next_member < members.len() {
+            for &next in graph.successors(members[next_member]) {
                 if self.queue_of[next] == queue {
                     self.waiting[next] -= 1;
                     if self.waiting[next] == 0 {
@@ -133,7 +133,7 @@ impl<'p> Rounds<'p> {
                     }
                 }
             }
-            at += 1;
+            next_member += 1;
         }
         // Nothing has run yet: restore the counts.
         for &op in &members {

@@ -212,14 +212,14 @@ impl Cluster {
         let mut first_device = Vec::with_capacity(document.kinds.len() + 1);
         let mut kind_of: Keyed<DeviceId, usize> = Vec::with_capacity(count as usize).into();
         let mut group_of_kind = Vec::with_capacity(document.kinds.len());
-        for (at, kind) in document.kinds.iter().enumerate() {
-            let path = format!("kinds[{at}]");
+        for (index, kind) in document.kinds.iter().enumerate() {
+            let path = format!("kinds[{index}]");
             let is_new = names.insert(&kind.name, ()).is_none();
             check_name("kind", &kind.name, is_new, &path)?;
             check_kind(kind, &path)?;
             group_of_kind.push(group_number(kind, &groups, &path)?);
             first_device.push(kind_of.next_id());
-            kind_of.extend(std::iter::repeat_n(at, kind.count as usize));
+            kind_of.extend(std::iter::repeat_n(index, kind.count as usize));
         }
         first_device.push(kind_of.next_id());
         if let Some(matrix) = &document.matrix {
@@ -345,9 +345,9 @@ fn count_devices(document: &ClusterDocument) -> Result<u64, ClusterError> {
 /// Number of every group by name; checks the groups.
 fn group_numbers(document: &ClusterDocument) -> Result<FxHashMap<&str, usize>, ClusterError> {
     let mut numbers: FxHashMap<&str, usize> = FxHashMap::default();
-    for (at, group) in document.groups.iter().enumerate() {
-        let path = format!("groups[{at}]");
-        let is_new = numbers.insert(&group.name, at).is_none();
+    for (index, group) in document.groups.iter().enumerate() {
+        let path = format!("groups[{index}]");
+        let is_new = numbers.insert(&group.name, index).is_none();
         check_name("group", &group.name, is_new, &path)?;
         check_link(&group.uplink, &format!("{path}.uplink"))?;
     }
@@ -413,8 +413,8 @@ fn check_matrix(matrix: &MatrixDocument, devices: usize) -> Result<(), ClusterEr
         if rows.len() != devices || rows.iter().any(|row| row.len() != devices) {
             return Err(ClusterError::BadMatrix { field, devices });
         }
-        for (at, row) in rows.iter().enumerate() {
-            let path = format!("matrix.{field}[{at}]");
+        for (index, row) in rows.iter().enumerate() {
+            let path = format!("matrix.{field}[{index}]");
             row.iter().try_for_each(|&value| check_nonnegative(field, value, &path))?;
         }
     }
@@ -435,8 +435,8 @@ fn check_class(class: &ClassDocument, path: &str) -> Result<(), ClusterError> {
     if let Some(value) = class.efficiency {
         check(value > 0.0 && value <= 1.0, "efficiency", value, "a share above 0 and at most 1", path)?;
     }
-    for (at, fit) in class.fits.iter().enumerate() {
-        let path = format!("{path}.fits[{at}]");
+    for (index, fit) in class.fits.iter().enumerate() {
+        let path = format!("{path}.fits[{index}]");
         for (field, value) in [("flops", fit.flops), ("bandwidth", fit.bandwidth)] {
             check(positive(value), field, value, "a finite number above 0", &path)?;
         }

@@ -165,7 +165,7 @@ impl Units {
         pairs: &[(ClassId, ClassId)],
     ) -> Units {
         // Two classes that come before each other are on a cycle.
-        class_edges.extend(pairs.iter().flat_map(|&(one, other)| [(one, other), (other, one)]));
+        class_edges.extend(pairs.iter().flat_map(|&(left, right)| [(left, right), (right, left)]));
         let graph = problem.graph();
         let (class_unit, unit_count, edges) = fuse_components(graph.class_count(), &class_edges);
         let unit_of: Vec<UnitId> = graph.operators().map(|op| class_unit[graph.class_of(op)]).collect();
@@ -389,8 +389,8 @@ impl Units {
     /// Whether every device has memory for all units together.
     fn fit_all_together(&self, problem: &Problem) -> bool {
         let devices = problem.cluster().device_count() as u32;
-        let most = self.memory.of_all().total(problem.objective().in_flight_of(devices, devices));
-        problem.pools().iter().all(|pool| most <= pool.memory)
+        let needed = self.memory.of_all().total(problem.objective().in_flight_of(devices, devices));
+        problem.pools().iter().all(|pool| needed <= pool.memory)
     }
 
     /// Number of units.

@@ -175,9 +175,9 @@ impl CostTable {
         ];
         for (table, width, row, column) in tables {
             let is_short = |seconds: &f64| *seconds > 0.0 && *seconds < SMALLEST_SECONDS;
-            if let Some(at) = table.iter().position(is_short) {
-                let what = format!("{} on {}", row(at / width), column(at % width));
-                return Err(CostError::Underflow { what, seconds: table[at] });
+            if let Some(index) = table.iter().position(is_short) {
+                let what = format!("{} on {}", row(index / width), column(index % width));
+                return Err(CostError::Underflow { what, seconds: table[index] });
             }
         }
         Ok(())
@@ -197,9 +197,13 @@ impl CostTable {
             let readers = graph.consumers(tensor);
             let is_of_updates = !readers.is_empty() && readers.iter().all(|&op| is_update(op));
             if is_of_updates || is_update(graph.producer(tensor)) {
-                let at = tensor.index();
-                self.transfer[at * self.kinds..(at + 1) * self.kinds].iter_mut().for_each(|s| *s *= share);
-                self.uplink[at * self.groups..(at + 1) * self.groups].iter_mut().for_each(|s| *s *= share);
+                let index = tensor.index();
+                self.transfer[index * self.kinds..(index + 1) * self.kinds]
+                    .iter_mut()
+                    .for_each(|s| *s *= share);
+                self.uplink[index * self.groups..(index + 1) * self.groups]
+                    .iter_mut()
+                    .for_each(|s| *s *= share);
             }
         }
         self.gradient.iter_mut().chain(&mut self.gradient_uplink).for_each(|seconds| *seconds *= share);
@@ -210,22 +214,22 @@ impl CostTable {
     #[must_use]
     pub fn scaled(mut self, factor: &mut dyn FnMut(Cost) -> f64) -> CostTable {
         let (kinds, groups) = (self.kinds, self.groups);
-        for (at, seconds) in self.seconds.iter_mut().enumerate() {
+        for (index, seconds) in self.seconds.iter_mut().enumerate() {
             // Of an operator that a kind cannot run as well, so that the factors of the others do not depend on it.
-            let factor = factor(Cost::Operator(OpId::new(at / kinds), at % kinds));
+            let factor = factor(Cost::Operator(OpId::new(index / kinds), index % kinds));
             seconds.iter_mut().for_each(|seconds| *seconds *= factor);
         }
-        for (at, seconds) in self.transfer.iter_mut().enumerate() {
-            *seconds *= factor(Cost::Transfer(TensorId::new(at / kinds), at % kinds));
+        for (index, seconds) in self.transfer.iter_mut().enumerate() {
+            *seconds *= factor(Cost::Transfer(TensorId::new(index / kinds), index % kinds));
         }
-        for (at, seconds) in self.uplink.iter_mut().enumerate() {
-            *seconds *= factor(Cost::Uplink(TensorId::new(at / groups), at % groups));
+        for (index, seconds) in self.uplink.iter_mut().enumerate() {
+            *seconds *= factor(Cost::Uplink(TensorId::new(index / groups), index % groups));
         }
-        for (at, seconds) in self.gradient.iter_mut().enumerate() {
-            *seconds *= factor(Cost::Gradient(at / kinds, at % kinds));
+        for (index, seconds) in self.gradient.iter_mut().enumerate() {
+            *seconds *= factor(Cost::Gradient(index / kinds, index % kinds));
         }
-        for (at, seconds) in self.gradient_uplink.iter_mut().enumerate() {
-            *seconds *= factor(Cost::GradientUplink(at / groups, at % groups));
+        for (index, seconds) in self.gradient_uplink.iter_mut().enumerate() {
+            *seconds *= factor(Cost::GradientUplink(index / groups, index % groups));
         }
         self
     }
@@ -338,8 +342,8 @@ pub fn operator_seconds(
 pub fn fitted_seconds(operator: &OperatorDocument, class: &ClassDocument) -> Option<f64> {
     let precision = operator.precision.filter(|_| !operator.kernels.is_empty())?;
     let mut seconds = 0.0;
-    for one in &operator.kernels {
-        seconds += kernel::seconds(kernel::fit(class, one, precision)?, kernel::work(one, precision));
+    for launch in &operator.kernels {
+        seconds += kernel::seconds(kernel::fit(class, launch, precision)?, kernel::work(launch, precision));
     }
     let seconds = seconds + beyond_kernels(operator, class, precision)?;
     seconds.is_finite().then_some(seconds)
@@ -352,7 +356,7 @@ pub fn beyond_kernels(
     class: &ClassDocument,
     precision: Precision,
 ) -> Option<f64> {
-    let operands: f64 = operator.kernels.iter().map(|one| kernel::operand_bytes(one, precision)).sum();
+    let operands: f64 = operator.kernels.iter().map(|launch| kernel::operand_bytes(launch, precision)).sum();
     let bytes = operator.bytes_moved.unwrap_or(0.0) - operands;
     let traffic = if bytes > 0.0 { bytes / class.memory_bandwidth? } else { 0.0 };
     let launches = operator.launches.unwrap_or(1.0) - operator.kernels.len() as f64;
@@ -408,31 +412,35 @@ mod tests {
 
     #[test]
     fn the_peak_is_that_of_the_precision_where_the_class_says_it() {
-        let of = |precision| OperatorDocument {
+        let operator = |precision| OperatorDocument {
             flop: Some(1000.0),
             precision,
             ..OperatorDocument::named("product")
         };
-        assert_eq!(seconds(&of(Some(Precision::Fp32)), &class()), Some(200.5));
-        assert_eq!(seconds(&of(Some(Precision::Int8)), &class()), Some(10.5));
-        assert_eq!(seconds(&of(Some(Precision::Bf16)), &class()), Some(20.5), "not among the peaks");
-        assert_eq!(seconds(&of(None), &class()), Some(20.5));
-        let one = ClassDocument { peak_flops: None, ..class() };
-        assert_eq!(seconds(&of(Some(Precision::Fp32)), &one), Some(200.5), "a class may have peaks alone");
-        assert_eq!(seconds(&of(Some(Precision::Bf16)), &one), None);
+        assert_eq!(seconds(&operator(Some(Precision::Fp32)), &class()), Some(200.5));
+        assert_eq!(seconds(&operator(Some(Precision::Int8)), &class()), Some(10.5));
+        assert_eq!(seconds(&operator(Some(Precision::Bf16)), &class()), Some(20.5), "not among the peaks");
+        assert_eq!(seconds(&operator(None), &class()), Some(20.5));
+        let peaks_only = ClassDocument { peak_flops: None, ..class() };
+        assert_eq!(
+            seconds(&operator(Some(Precision::Fp32)), &peaks_only),
+            Some(200.5),
+            "a class may have peaks alone"
+        );
+        assert_eq!(seconds(&operator(Some(Precision::Bf16)), &peaks_only), None);
     }
 
     #[test]
     fn the_overhead_is_paid_once_for_each_launch() {
-        let of = |launches| OperatorDocument {
+        let operator = |launches| OperatorDocument {
             bytes_moved: Some(8.0),
             launches,
             ..OperatorDocument::named("copy")
         };
-        assert_eq!(seconds(&of(None), &class()), Some(2.5));
-        assert_eq!(seconds(&of(Some(1.0)), &class()), Some(2.5));
-        assert_eq!(seconds(&of(Some(0.0)), &class()), Some(2.0));
-        assert_eq!(seconds(&of(Some(6.0)), &class()), Some(5.0));
+        assert_eq!(seconds(&operator(None), &class()), Some(2.5));
+        assert_eq!(seconds(&operator(Some(1.0)), &class()), Some(2.5));
+        assert_eq!(seconds(&operator(Some(0.0)), &class()), Some(2.0));
+        assert_eq!(seconds(&operator(Some(6.0)), &class()), Some(5.0));
     }
 
     #[test]
@@ -450,7 +458,7 @@ mod tests {
         };
         let fitted = ClassDocument { fits: vec![fit], ..class() };
         let product = KernelDocument::Product { batch: 1.0, m: 10.0, n: 10.0, k: 1.0 };
-        let of = |precision, kernels| OperatorDocument {
+        let operator = |precision, kernels| OperatorDocument {
             flop: Some(200.0),
             bytes_moved: Some(240.0 + 8.0),
             precision: Some(precision),
@@ -461,19 +469,19 @@ mod tests {
         // 1 launch + 200 / 10 + 8 further bytes at 4 bytes/s + 2 further launches.
         let seconds_of =
             |operator: &OperatorDocument, class: &ClassDocument| seconds(operator, class).unwrap();
-        let by_fit = seconds_of(&of(Precision::Bf16, vec![product]), &fitted);
+        let by_fit = seconds_of(&operator(Precision::Bf16, vec![product]), &fitted);
         assert!((by_fit - (1.0 + 20.0 + 2.0 + 1.0)).abs() < 1e-6, "{by_fit}");
         let roofline = |operator: &OperatorDocument| seconds_of(operator, &class());
         for other in [
-            of(Precision::Bf16, Vec::new()),
-            of(Precision::Fp32, vec![product]),
-            OperatorDocument { precision: None, ..of(Precision::Bf16, vec![product]) },
+            operator(Precision::Bf16, Vec::new()),
+            operator(Precision::Fp32, vec![product]),
+            OperatorDocument { precision: None, ..operator(Precision::Bf16, vec![product]) },
         ] {
             assert_eq!(seconds_of(&other, &fitted).to_bits(), roofline(&other).to_bits());
         }
         let measured = OperatorDocument {
             seconds: BTreeMap::from([("gpu".to_owned(), 7.0)]),
-            ..of(Precision::Bf16, vec![product])
+            ..operator(Precision::Bf16, vec![product])
         };
         assert_eq!(seconds_of(&measured, &fitted), 7.0);
     }

@@ -87,12 +87,16 @@ pub fn fit<'a>(
     kernel: &KernelDocument,
     precision: Precision,
 ) -> Option<&'a KernelFitDocument> {
-    let of =
+    let fit_of =
         |kind: KernelKind| class.fits.iter().find(|fit| fit.kernel == kind && fit.precision == precision);
     match kind(kernel) {
-        KernelKind::Attention => of(KernelKind::Attention).or_else(|| of(KernelKind::CausalAttention)),
-        KernelKind::CausalAttention => of(KernelKind::CausalAttention).or_else(|| of(KernelKind::Attention)),
-        other => of(other),
+        KernelKind::Attention => {
+            fit_of(KernelKind::Attention).or_else(|| fit_of(KernelKind::CausalAttention))
+        }
+        KernelKind::CausalAttention => {
+            fit_of(KernelKind::CausalAttention).or_else(|| fit_of(KernelKind::Attention))
+        }
+        other => fit_of(other),
     }
 }
 
@@ -158,7 +162,7 @@ mod tests {
 
     #[test]
     fn attention_works_on_whole_tiles_and_causal_attention_skips_those_after_the_query() {
-        let of = |queries, keys, causal| KernelDocument::Attention {
+        let attention = |queries, keys, causal| KernelDocument::Attention {
             batch: 1.0,
             queries,
             keys,
@@ -168,11 +172,11 @@ mod tests {
             causal,
         };
         let flop = |kernel| work(&kernel, Precision::Bf16).flop;
-        assert_eq!(flop(of(1.0, 65.0, false)), 4.0 * (2.0 * 64.0) * 128.0 * 128.0);
-        assert_eq!(flop(of(1024.0, 1024.0, false)), 4.0 * (8.0 * 1024.0) * 1024.0 * 128.0);
-        let share = flop(of(1024.0, 1024.0, true)) / flop(of(1024.0, 1024.0, false));
+        assert_eq!(flop(attention(1.0, 65.0, false)), 4.0 * (2.0 * 64.0) * 128.0 * 128.0);
+        assert_eq!(flop(attention(1024.0, 1024.0, false)), 4.0 * (8.0 * 1024.0) * 1024.0 * 128.0);
+        let share = flop(attention(1024.0, 1024.0, true)) / flop(attention(1024.0, 1024.0, false));
         assert_eq!(share, 0.5 + 64.0 / 1024.0);
-        assert_eq!(flop(of(64.0, 64.0, true)), flop(of(64.0, 64.0, false)), "one tile");
+        assert_eq!(flop(attention(64.0, 64.0, true)), flop(attention(64.0, 64.0, false)), "one tile");
     }
 
     #[test]

@@ -97,8 +97,8 @@ impl Memory {
         let mut rank = Keyed::default();
         if graph.is_version_2() {
             rank = Keyed::filled(0, graph.operator_count());
-            for (at, op) in (0..).zip(graph.work_order()) {
-                rank[op] = at;
+            for (position, op) in (0..).zip(graph.work_order()) {
+                rank[op] = position;
             }
         }
         Memory { graph, rank }
@@ -142,8 +142,8 @@ impl Memory {
         let mut bytes = DeviceBytes::default();
         scratch.begin(graph, ops, &self.rank);
         let stamp = scratch.stamp;
-        for at in scratch.order.ids() {
-            let op = scratch.order[at];
+        for position in scratch.order.ids() {
+            let op = scratch.order[position];
             let document = graph.operator(op);
             bytes.fixed += document.parameter_bytes + document.optimizer_bytes;
             bytes.activations += document.activation_bytes;
@@ -157,20 +157,20 @@ impl Memory {
                 }
             }
             for &tensor in graph.inputs(op) {
-                let range = scratch.touch(tensor, at);
-                range.last = at;
+                let range = scratch.touch(tensor, position);
+                range.last = position;
                 range.waits |= !graph.is_forward(op);
             }
             for &tensor in graph.outputs(op) {
-                scratch.touch(tensor, at);
+                scratch.touch(tensor, position);
             }
         }
-        for at in scratch.touched.ids() {
-            bytes.stash += scratch.hold(graph, at);
+        for index in scratch.touched.ids() {
+            bytes.stash += scratch.hold(graph, index);
         }
         let mut live = 0.0;
-        for (at, &op) in scratch.order.enumerate() {
-            live += scratch.change[at];
+        for (position, &op) in scratch.order.enumerate() {
+            live += scratch.change[position];
             bytes.peak = f64::max(bytes.peak, live + graph.operator(op).workspace_bytes);
         }
         bytes
@@ -197,17 +197,17 @@ impl Scratch {
     }
 
     /// The range of a tensor with a pin at a position, which is at least the positions of its other pins so far.
-    fn touch(&mut self, tensor: TensorId, at: u32) -> &mut Range {
+    fn touch(&mut self, tensor: TensorId, position: u32) -> &mut Range {
         let (stamp, place) = &mut self.seen_tensor[tensor];
         if std::mem::replace(stamp, self.stamp) != self.stamp {
-            *place = self.touched.push(Range { tensor, first: at, last: at, waits: false });
+            *place = self.touched.push(Range { tensor, first: position, last: position, waits: false });
         }
         &mut self.touched[*place]
     }
 
     /// Makes a tensor live in its range; returns its bytes if it waits for the backward pass, else 0.
-    fn hold(&mut self, graph: &Graph, at: u32) -> f64 {
-        let Range { tensor, first, mut last, waits } = self.touched[at];
+    fn hold(&mut self, graph: &Graph, index: u32) -> f64 {
+        let Range { tensor, first, mut last, waits } = self.touched[index];
         let bytes = graph.bytes(tensor);
         if bytes == 0.0 {
             return 0.0;
@@ -244,8 +244,8 @@ pub fn usable(graph: &Graph, cluster: &Cluster, kind: usize) -> f64 {
 /// Bytes that are reserved on an accelerator with `memory` bytes unless something else is given: the larger of 1 GiB and
 /// 6%, but at most a quarter of what exceeds 256 MiB. More memory never leaves less for a plan.
 pub fn default_reserve(memory: f64) -> f64 {
-    let most = MAX_SHARE * (memory - WITHOUT_RESERVE).max(0.0);
-    LEAST_RESERVE.max(RESERVED_SHARE * memory).min(most)
+    let limit = MAX_SHARE * (memory - WITHOUT_RESERVE).max(0.0);
+    LEAST_RESERVE.max(RESERVED_SHARE * memory).min(limit)
 }
 
 /// Bytes that a device of a kind has to have for `bytes` of them to be usable; see [`usable`].

@@ -148,8 +148,8 @@ impl Throughput {
             return Err(ObjectiveError::ScheduleWithoutOrder(self.split));
         }
         if self.microbatches > MAX_MICROBATCHES {
-            let (count, most) = (self.microbatches, MAX_MICROBATCHES);
-            return Err(ObjectiveError::TooManyMicrobatches { count, most });
+            let (count, limit) = (self.microbatches, MAX_MICROBATCHES);
+            return Err(ObjectiveError::TooManyMicrobatches { count, most: limit });
         }
         if self.schedule == Schedule::Interleaved {
             return Err(ObjectiveError::InterleavedPlan);

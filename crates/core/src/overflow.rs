@@ -57,8 +57,8 @@ pub(crate) fn check(
     if objective.kind() == ObjectiveKind::Makespan {
         tensors("the bytes of all tensors", &|tensor| graph.bytes(tensor))?;
         if let Some(matrix) = &cluster.document().matrix {
-            let most = |rows: &[Vec<f64>]| rows.iter().flatten().copied().fold(0.0, f64::max);
-            let (delay, per_byte) = (most(&matrix.delay_s), most(&matrix.seconds_per_byte));
+            let largest_of = |rows: &[Vec<f64>]| rows.iter().flatten().copied().fold(0.0, f64::max);
+            let (delay, per_byte) = (largest_of(&matrix.delay_s), largest_of(&matrix.seconds_per_byte));
             tensors("the seconds that all tensors take between the farthest devices", &|tensor| {
                 delay + per_byte * graph.bytes(tensor)
             })?;
@@ -85,7 +85,7 @@ fn bounded<T: Copy>(
     for item in items {
         let term = term(item);
         sum += term;
-        if largest.is_none_or(|(most, _)| term > most) {
+        if largest.is_none_or(|(so_far, _)| term > so_far) {
             largest = Some((term, item));
         }
     }
@@ -193,8 +193,8 @@ mod tests {
         assert_eq!(after(|_| {}), None);
         let seconds = |pair: &mut Pair| pair.operator.seconds = [("acc".into(), HUGE)].into();
         assert!(refused("slowest kind, sum to inf, mostly from operator `a`", seconds));
-        let one = |pair: &mut Pair| pair.operator.seconds = [("acc".into(), 0.9 * HUGE / 2.0)].into();
-        assert!(refused("slowest kind", one), "finite in all, but not twice");
+        let double = |pair: &mut Pair| pair.operator.seconds = [("acc".into(), 0.9 * HUGE / 2.0)].into();
+        assert!(refused("slowest kind", double), "finite in all, but not twice");
         let transfer = |pair: &mut Pair| pair.tensor.seconds = [("acc".into(), HUGE)].into();
         assert!(refused("slowest link, sum to 1.7976931348623157e308, mostly from tensor 0 (ab)", transfer));
         assert!(refused("uplink of group `box`", |pair| pair.tensor.bytes = HUGE));

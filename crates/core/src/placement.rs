@@ -203,7 +203,7 @@ fn pipeline_order(problem: &Problem, device_of: &[DeviceId]) -> Option<Vec<Devic
     for &(_, after) in &pairs {
         waiting[after] += 1;
     }
-    let mut ready: BTreeSet<usize> = (0..count).filter(|&at| waiting[at] == 0).collect();
+    let mut ready: BTreeSet<usize> = (0..count).filter(|&index| waiting[index] == 0).collect();
     let mut order = Vec::with_capacity(count);
     while let Some(next) = ready.pop_first() {
         order.push(used[next]);

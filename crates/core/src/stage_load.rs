@@ -8,7 +8,7 @@
 use crate::contraction::{NetId, UnitId, Units};
 use crate::ids::Keyed;
 use crate::objective::{Objective, PassSums, Throughput};
-use crate::stage_memory::{Held, StageMemory};
+use crate::stage_memory::{MemorySums, StageMemory};
 
 /// A compensated sum from which items can also be removed. The rounding error is kept separately (Neumaier,
 /// "Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen", ZAMM 1974), so removing an item as large
@@ -51,7 +51,7 @@ struct Growing {
 #[derive(Debug, Clone, Copy)]
 pub struct Mark {
     sums: [Growing; 2],
-    held: Held,
+    held: MemorySums,
     supported: bool,
 }
 
@@ -122,15 +122,15 @@ impl<'a> StageLoad<'a> {
             self.sums[pass].compute += self.units.pass_seconds(unit, self.pool, pass);
         }
         self.memory.add(unit);
-        for &at in self.units.nets_of(unit) {
-            let pins = self.units.pins(at).len() as u32;
-            let seconds = self.units.transfer(at, self.pool);
-            let net = self.units.nets()[at];
+        for &net_id in self.units.nets_of(unit) {
+            let pins = self.units.pins(net_id).len() as u32;
+            let seconds = self.units.transfer(net_id, self.pool);
+            let net = self.units.nets()[net_id];
             let sums = &mut self.sums[usize::from(net.pass)];
-            self.inside[at] += 1;
-            let inside = self.inside[at];
+            self.inside[net_id] += 1;
+            let inside = self.inside[net_id];
             if inside == 1 {
-                self.touched.push(at);
+                self.touched.push(net_id);
             }
             if net.is_gradient() {
                 if inside == 1 {

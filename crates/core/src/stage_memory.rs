@@ -12,7 +12,7 @@ use crate::tolerance;
 
 /// Sums over a set; the mark that [`StageMemory::undo`] restores.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Held {
+pub struct MemorySums {
     fixed: f64,
     activations: f64,
     declared: f64,
@@ -28,7 +28,7 @@ pub struct Held {
 #[derive(Debug, Clone)]
 pub struct StageMemory<'a> {
     units: &'a Units,
-    held: Held,
+    held: MemorySums,
     members: Vec<UnitId>,
     /// Number of units in the set that read each shared parameter.
     readers: Keyed<SharedId, u32>,
@@ -40,7 +40,7 @@ impl<'a> StageMemory<'a> {
     pub fn new(units: &'a Units) -> Self {
         StageMemory {
             units,
-            held: Held::default(),
+            held: MemorySums::default(),
             members: Vec::new(),
             readers: Keyed::filled(0, units.shared().len()),
             exact: Cell::new(None),
@@ -54,12 +54,12 @@ impl<'a> StageMemory<'a> {
                 self.readers[shared] = 0;
             }
         }
-        self.held = Held::default();
+        self.held = MemorySums::default();
         self.exact.set(None);
     }
 
     /// Returns the current sums, for [`StageMemory::undo`].
-    pub fn mark(&self) -> Held {
+    pub fn mark(&self) -> MemorySums {
         self.held
     }
 
@@ -98,7 +98,7 @@ impl<'a> StageMemory<'a> {
     }
 
     /// Removes the unit that was added last; `before` is the mark made before it was added.
-    pub fn undo(&mut self, before: Held) {
+    pub fn undo(&mut self, before: MemorySums) {
         self.held = before;
         if let Some(unit) = self.members.pop() {
             for &shared in self.units.shared_of(unit) {
@@ -133,7 +133,7 @@ impl<'a> StageMemory<'a> {
     /// so, [`StageMemory::fits`] decides.
     #[inline]
     pub fn may_fit(&self, in_flight: u32, memory: f64) -> bool {
-        let Held { fixed, activations, declared, working, .. } = self.held;
+        let MemorySums { fixed, activations, declared, working, .. } = self.held;
         let times = f64::from(in_flight);
         if self.units.bytes_are_sums() {
             return tolerance::fits(fixed + times * activations, memory);

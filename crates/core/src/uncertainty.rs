@@ -205,7 +205,7 @@ impl Exposed<'_> {
             off.truncate(uncertainty.budget as usize);
             let seconds: f64 = off.iter().map(|&(_, seconds)| seconds).sum();
             let value = branch.nominal + uncertainty.deviation * seconds;
-            if worst.as_ref().is_none_or(|(most, _)| value > *most) {
+            if worst.as_ref().is_none_or(|(largest, _)| value > *largest) {
                 let mut sources: Vec<SourceId> = off.into_iter().map(|(source, _)| source).collect();
                 sources.sort_unstable();
                 worst = Some((value, sources));

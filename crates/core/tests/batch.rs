@@ -30,10 +30,10 @@ fn values_of_many_placements_are_those_of_each() {
         let mut rng = seed::stream(0xBA7C, number);
         for problem in [random::problem(number, size), makespan::problem(number, 6)] {
             let placements: Vec<Placement> = (0..20)
-                .map(|at| {
+                .map(|index| {
                     let device_of = devices(&problem, &mut rng);
                     let mut priority: Vec<_> = problem.graph().operators().collect();
-                    match at % 4 {
+                    match index % 4 {
                         0 => return Placement::new(device_of),
                         // A priority with an operator twice.
                         1 => priority[0] = priority[priority.len() - 1],
@@ -63,9 +63,9 @@ fn has_order(
         let evaluation = evaluate(problem, &placement);
         return !evaluation.violations.iter().any(|violation| violation.to_string().contains("the order"));
     }
-    (0..left.len()).any(|at| {
+    (0..left.len()).any(|index| {
         let mut rest = left.to_vec();
-        order.push(rest.remove(at));
+        order.push(rest.remove(index));
         let found = has_order(problem, device_of, order, &rest);
         order.pop();
         found

@@ -22,10 +22,10 @@ use stagewright_testing::random;
 /// Operators with random tensors between them, of one second on each of `kinds` classes.
 fn graph(count: usize, kinds: usize, density: f64, rng: &mut impl rand::Rng) -> Graph {
     let mut builder = GraphBuilder::new("random");
-    let class = |at: usize| if at == 0 { "acc".to_string() } else { format!("acc{at}") };
-    for at in 0..count {
+    let class = |index: usize| if index == 0 { "acc".to_string() } else { format!("acc{index}") };
+    for index in 0..count {
         let seconds = (0..kinds).map(|kind| (class(kind), rng.random_range(1.0..2.0))).collect();
-        builder.operator(OperatorDocument { seconds, ..OperatorDocument::named(format!("o{at}")) });
+        builder.operator(OperatorDocument { seconds, ..OperatorDocument::named(format!("o{index}")) });
     }
     for from in 0..count {
         let readers = (from + 1..count.min(from + 50)).filter(|_| rng.random_bool(density));
@@ -63,7 +63,7 @@ fn convexity_is_that_of_every_device_by_itself() {
             Problem::new(graph, devices(150, None), objective, Default::default()).expect("a valid problem");
         // Mostly devices of their own, so that more than 64 are in use.
         let device_of: Vec<DeviceId> = (0..count)
-            .map(|at| DeviceId::new(if rng.random_bool(0.1) { rng.random_range(0..count) } else { at }))
+            .map(|index| DeviceId::new(if rng.random_bool(0.1) { rng.random_range(0..count) } else { index }))
             .collect();
         let placement = Placement::new(device_of.clone());
         let found: Vec<(String, String)> = evaluate(&problem, &placement)
@@ -112,7 +112,7 @@ fn memory_is_that_of_live_ranges_by_definition() {
             };
             live[first..=last].iter_mut().for_each(|sum| *sum += graph.bytes(tensor));
             if graph.is_forward(graph.producer(tensor))
-                && readers.iter().any(|&at| !graph.is_forward(order[at]))
+                && readers.iter().any(|&reader| !graph.is_forward(order[reader]))
             {
                 stash += graph.bytes(tensor);
             }
@@ -134,10 +134,10 @@ fn memory_is_that_of_live_ranges_by_definition() {
 fn many_kinds() -> Problem {
     const KINDS: usize = 40;
     let graph = graph(500, KINDS, 0.05, &mut seed::stream(73, 0));
-    let kind = |at: usize| KindDocument {
+    let kind = |index: usize| KindDocument {
         server: None,
-        name: format!("k{at}x"),
-        class: if at == 0 { "acc".into() } else { format!("acc{at}") },
+        name: format!("k{index}x"),
+        class: if index == 0 { "acc".into() } else { format!("acc{index}") },
         count: 1,
         host: false,
         memory_bytes: None,

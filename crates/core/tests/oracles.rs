@@ -71,7 +71,7 @@ fn placeto_agrees_on_every_start_and_end() {
     let Some(file) = oracle::<OutBusFile>("makespan_outbus.json") else { return };
     assert!(file.instances.len() >= 100);
     let mut simulator = Simulator::new();
-    for (at, instance) in file.instances.iter().enumerate() {
+    for (index, instance) in file.instances.iter().enumerate() {
         let step = OutBus {
             devices: instance.ndev,
             placement: &instance.placement,
@@ -83,9 +83,9 @@ fn placeto_agrees_on_every_start_and_end() {
             bytes_per_second: file.bytes_per_us,
         };
         let timeline = simulator.run(&step.flow().expect("a sound instance"));
-        compare(at, timeline.operators(), &instance.expected.start_end);
+        compare(index, timeline.operators(), &instance.expected.start_end);
         let (found, expected) = (timeline.makespan(), instance.expected.makespan_us);
-        assert!(agree(found, expected), "instance {at}: makespan {found}, published {expected}");
+        assert!(agree(found, expected), "instance {index}: makespan {found}, published {expected}");
     }
 }
 
@@ -131,7 +131,7 @@ fn giph_agrees(name: &str, at_least: usize) {
     let Some(file) = oracle::<File<ContentionFreeInstance>>(name) else { return };
     assert!(file.instances.len() >= at_least);
     let mut simulator = Simulator::new();
-    for (at, instance) in file.instances.iter().enumerate() {
+    for (index, instance) in file.instances.iter().enumerate() {
         let step = ContentionFree {
             placement: &instance.placement,
             seconds: &seconds(&instance.compute, &instance.speed, &instance.placement),
@@ -140,9 +140,9 @@ fn giph_agrees(name: &str, at_least: usize) {
             seconds_per_byte: &instance.sec_per_byte,
         };
         let timeline = simulator.run(&step.flow().expect("a sound instance"));
-        compare(at, timeline.operators(), &instance.expected.start_end);
+        compare(index, timeline.operators(), &instance.expected.start_end);
         let (found, expected) = (timeline.makespan(), instance.expected.makespan);
-        assert!(agree(found, expected), "instance {at}: makespan {found}, published {expected}");
+        assert!(agree(found, expected), "instance {index}: makespan {found}, published {expected}");
     }
 }
 
@@ -152,9 +152,9 @@ fn giph_agrees(name: &str, at_least: usize) {
 fn heft_placements_take_what_is_published() {
     let Some(tasks) = heterogeneous::tasks() else { return };
     let mut simulator = Simulator::new();
-    for (at, task) in tasks.iter().enumerate() {
+    for (index, task) in tasks.iter().enumerate() {
         for (allowed, device) in task.allowed.iter().zip(&task.heft_placement) {
-            assert!(allowed.contains(device), "task {at}");
+            assert!(allowed.contains(device), "task {index}");
         }
         let step = ContentionFree {
             placement: &task.heft_placement,
@@ -165,11 +165,15 @@ fn heft_placements_take_what_is_published() {
         };
         let found = simulator.run(&step.flow().expect("a sound task")).makespan();
         let expected = task.heft_makespan;
-        assert!(agree(found, expected), "task {at}: makespan {found}, published {expected}");
+        assert!(agree(found, expected), "task {index}: makespan {found}, published {expected}");
         // The same for a problem with this execution model.
         let placement = Placement::new(task.heft_placement.iter().copied().map(DeviceId).collect());
         let evaluation = evaluate(&task.problem(), &placement);
-        assert!(evaluation.is_feasible(), "task {at}: {:?}", evaluation.violations);
-        assert!(agree(evaluation.value, expected), "task {at}: {}, published {expected}", evaluation.value);
+        assert!(evaluation.is_feasible(), "task {index}: {:?}", evaluation.violations);
+        assert!(
+            agree(evaluation.value, expected),
+            "task {index}: {}, published {expected}",
+            evaluation.value
+        );
     }
 }

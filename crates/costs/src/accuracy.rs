@@ -63,11 +63,11 @@ impl Summary {
             pairs.iter().map(|(predicted, measured)| (predicted / measured - 1.0).abs()).collect();
         errors.sort_by(f64::total_cmp);
         let n = errors.len();
-        let at = |share: f64| errors[((n - 1) as f64 * share).round() as usize];
+        let quantile = |share: f64| errors[((n - 1) as f64 * share).round() as usize];
         (n > 0).then(|| Summary {
             n,
-            median: at(0.5),
-            p90: at(0.9),
+            median: quantile(0.5),
+            p90: quantile(0.9),
             mean: errors.iter().sum::<f64>() / n as f64,
         })
     }
@@ -166,18 +166,18 @@ impl Costs {
 
     /// Errors of every transfer. O(rows²) per number of devices.
     pub fn link_accuracy(&self) -> Vec<LinkAccuracy> {
-        let of =
+        let accuracy_of =
             |((class, transfer, between_servers), table): (
                 &crate::costs::LinkKey,
                 &crate::links::LinkTable,
             )| {
                 let (mut rows, mut devices, mut fits) = (Vec::new(), Vec::new(), Vec::new());
                 for (&count, curve) in table.sizes() {
-                    for (at, &[bytes, seconds]) in curve.rows.iter().enumerate() {
+                    for (index, &[bytes, seconds]) in curve.rows.iter().enumerate() {
                         fits.push((curve.fitted(bytes), seconds));
-                        if at > 0
-                            && at + 1 < curve.rows.len()
-                            && let Some(others) = curve.without(at)
+                        if index > 0
+                            && index + 1 < curve.rows.len()
+                            && let Some(others) = curve.without(index)
                         {
                             rows.push((others.seconds(bytes).0, seconds));
                         }
@@ -200,7 +200,7 @@ impl Costs {
                     fit: Summary::of(&fits),
                 }
             };
-        self.links.iter().map(of).collect()
+        self.links.iter().map(accuracy_of).collect()
     }
 }
 
@@ -291,8 +291,8 @@ fn by_fit(fit: &KernelFitDocument, precision: Precision, rows: &[&Row]) -> Optio
 }
 
 /// Seconds of a kernel by the roofline of a class, as of an operator without kernels.
-fn roofline(one: &KernelDocument, precision: Precision, class: &ClassDocument) -> Option<f64> {
-    let flop = match *one {
+fn roofline(launch: &KernelDocument, precision: Precision, class: &ClassDocument) -> Option<f64> {
+    let flop = match *launch {
         KernelDocument::Product { batch, m, n, k } => 2.0 * batch * m * n * k,
         KernelDocument::Attention { batch, queries, keys, heads, head_dim, causal, .. } => {
             let share = if causal { 0.5 } else { 1.0 };
@@ -300,6 +300,6 @@ fn roofline(one: &KernelDocument, precision: Precision, class: &ClassDocument) -
         }
     };
     let peak = class.peaks.get(&precision).copied().or(class.peak_flops)? * class.efficiency.unwrap_or(1.0);
-    let bytes = kernel::operand_bytes(one, precision);
+    let bytes = kernel::operand_bytes(launch, precision);
     Some((flop / peak).max(bytes / class.memory_bandwidth?) + class.launch_overhead_s)
 }

@@ -21,9 +21,9 @@ impl Coverage {
     /// Seconds on a class by source, given the seconds of each operator by its index. O(operators).
     pub fn seconds(&self, class: &str, seconds: impl Fn(usize) -> f64) -> BTreeMap<Source, f64> {
         let mut sums = BTreeMap::new();
-        for (at, source) in self.operators.get(class).into_iter().flatten().enumerate() {
+        for (index, source) in self.operators.get(class).into_iter().flatten().enumerate() {
             if let Some(source) = source {
-                *sums.entry(*source).or_insert(0.0) += seconds(at);
+                *sums.entry(*source).or_insert(0.0) += seconds(index);
             }
         }
         sums
@@ -116,8 +116,8 @@ fn estimate(
     }
     let precision = operator.precision.or_else(|| Some(at_one_precision(class)?.1))?;
     let mut sum = Estimate { seconds: 0.0, source: Source::Measured };
-    for one in &operator.kernels {
-        let Estimate { seconds, source } = costs.kernel(class, one, precision)?;
+    for launch in &operator.kernels {
+        let Estimate { seconds, source } = costs.kernel(class, launch, precision)?;
         sum.seconds += seconds;
         sum.source = sum.source.max(source);
     }

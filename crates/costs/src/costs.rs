@@ -219,7 +219,7 @@ impl Costs {
     pub fn fits(&self, class: &str) -> Vec<KernelFitDocument> {
         self.kernels
             .iter()
-            .filter(|((of, ..), _)| of == class)
+            .filter(|((of_class, ..), _)| of_class == class)
             .map(|(_, table)| table.model().fit.clone())
             .collect()
     }

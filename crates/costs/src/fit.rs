@@ -31,7 +31,7 @@ pub fn fit(kernel: KernelKind, precision: Precision, samples: &[(Work, f64)]) ->
         let fit = document(point);
         let sum: f64 =
             samples.iter().map(|&(work, seconds)| (kernel::seconds(&fit, work) / seconds).ln().abs()).sum();
-        let penalty: f64 = point.iter().zip(&start).map(|(at, from)| (at - from).powi(2)).sum();
+        let penalty: f64 = point.iter().zip(&start).map(|(value, from)| (value - from).powi(2)).sum();
         let loss = sum / samples.len().max(1) as f64 + PENALTY * penalty;
         if loss.is_finite() { loss } else { f64::MAX }
     };
@@ -56,8 +56,10 @@ pub fn from_others(
         .filter_map(|&(class, fit)| Some((peak(class)?, class.memory_bandwidth?, fit)))
         .collect();
     let (_, _, first) = known.first()?;
-    let mean = |of: &dyn Fn(&(f64, f64, &KernelFitDocument)) -> f64| {
-        (known.iter().map(|one| of(one).max(f64::MIN_POSITIVE).ln()).sum::<f64>() / known.len() as f64).exp()
+    let mean = |figure: &dyn Fn(&(f64, f64, &KernelFitDocument)) -> f64| {
+        (known.iter().map(|class| figure(class).max(f64::MIN_POSITIVE).ln()).sum::<f64>()
+            / known.len() as f64)
+            .exp()
     };
     Some(KernelFitDocument {
         kernel: first.kernel,
@@ -74,7 +76,7 @@ pub fn from_others(
 
 /// Logarithms of launch, step, rates, sharpness less one, and cache.
 fn form(kernel: KernelKind, precision: Precision, point: &[f64; 6]) -> KernelFitDocument {
-    let [launch, step, flops, bandwidth, sharpness, cache] = point.map(|at| at.clamp(-300.0, 300.0).exp());
+    let [launch, step, flops, bandwidth, sharpness, cache] = point.map(|log| log.clamp(-300.0, 300.0).exp());
     KernelFitDocument {
         kernel,
         precision,
@@ -89,16 +91,16 @@ fn form(kernel: KernelKind, precision: Precision, point: &[f64; 6]) -> KernelFit
 }
 
 fn start(samples: &[(Work, f64)]) -> [f64; 6] {
-    let extreme = |of: &dyn Fn(&(Work, f64)) -> f64| {
-        samples.iter().map(of).filter(|value| value.is_finite() && *value > 0.0).fold(0.0, f64::max)
+    let extreme = |figure: &dyn Fn(&(Work, f64)) -> f64| {
+        samples.iter().map(figure).filter(|value| value.is_finite() && *value > 0.0).fold(0.0, f64::max)
     };
     let shortest = samples.iter().map(|&(_, seconds)| seconds).fold(f64::INFINITY, f64::min);
     let shortest = if shortest.is_finite() { shortest } else { 1e-6 };
     let flops = extreme(&|(work, seconds)| work.flop / seconds).max(1.0);
     // Of the kernels that move the most bytes: others may be served by a cache.
-    let most = extreme(&|(work, _)| work.bytes);
+    let largest = extreme(&|(work, _)| work.bytes);
     let bandwidth =
-        extreme(&|(work, seconds)| if work.bytes >= most / 4.0 { work.bytes / seconds } else { 0.0 })
+        extreme(&|(work, seconds)| if work.bytes >= largest / 4.0 { work.bytes / seconds } else { 0.0 })
             .max(1.0);
     [
         (0.8 * shortest).ln(),
@@ -106,7 +108,7 @@ fn start(samples: &[(Work, f64)]) -> [f64; 6] {
         flops.ln(),
         bandwidth.ln(),
         0.0,
-        (most / 1000.0).max(1.0).ln(),
+        (largest / 1000.0).max(1.0).ln(),
     ]
 }
 
@@ -124,18 +126,18 @@ fn minimise(loss: &dyn Fn(&[f64; 6]) -> f64, start: [f64; 6], evaluations: usize
         .collect();
     let mut used = simplex.len();
     while used < evaluations {
-        simplex.sort_by(|one, other| one.1.total_cmp(&other.1));
+        simplex.sort_by(|left, right| left.1.total_cmp(&right.1));
         let worst = simplex[6];
         let mut centre = [0.0; 6];
         for (point, _) in &simplex[..6] {
-            for (sum, at) in centre.iter_mut().zip(point) {
-                *sum += at / 6.0;
+            for (sum, coordinate) in centre.iter_mut().zip(point) {
+                *sum += coordinate / 6.0;
             }
         }
         let along = |distance: f64| {
             let mut point = [0.0; 6];
-            for at in 0..6 {
-                point[at] = centre[at] + distance * (centre[at] - worst.0[at]);
+            for axis in 0..6 {
+                point[axis] = centre[axis] + distance * (centre[axis] - worst.0[axis]);
             }
             (point, loss(&point))
         };
@@ -154,15 +156,15 @@ fn minimise(loss: &dyn Fn(&[f64; 6]) -> f64, start: [f64; 6], evaluations: usize
                 simplex[6] = contracted;
             } else {
                 let best = simplex[0].0;
-                for one in &mut simplex[1..] {
-                    for (at, towards) in one.0.iter_mut().zip(&best) {
-                        *at = (*at + towards) / 2.0;
+                for vertex in &mut simplex[1..] {
+                    for (coordinate, towards) in vertex.0.iter_mut().zip(&best) {
+                        *coordinate = (*coordinate + towards) / 2.0;
                     }
-                    one.1 = loss(&one.0);
+                    vertex.1 = loss(&vertex.0);
                 }
                 used += 6;
             }
         }
     }
-    simplex.iter().min_by(|one, other| one.1.total_cmp(&other.1)).map_or(start, |best| best.0)
+    simplex.iter().min_by(|left, right| left.1.total_cmp(&right.1)).map_or(start, |best| best.0)
 }

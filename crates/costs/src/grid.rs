@@ -71,8 +71,8 @@ impl Grid {
             })
             .collect();
         let size = axes.iter().try_fold(1_usize, |size, axis| size.checked_mul(axis.len()));
-        let most = ALWAYS_CELLS.max(CELLS_PER_VALUE.saturating_mul(points.len()));
-        let mut cells = match size.filter(|&size| size <= most) {
+        let limit = ALWAYS_CELLS.max(CELLS_PER_VALUE.saturating_mul(points.len()));
+        let mut cells = match size.filter(|&size| size <= limit) {
             Some(size) => Cells::Dense(vec![(0.0, 0); size]),
             None => Cells::Points(BTreeMap::new()),
         };
@@ -81,8 +81,8 @@ impl Grid {
             let Some(indices) = grid.indices(point) else { continue };
             let (sum, number) = match &mut cells {
                 Cells::Dense(values) => {
-                    let at = grid.flat(&indices);
-                    let (sum, number) = &mut values[at];
+                    let cell = grid.flat(&indices);
+                    let (sum, number) = &mut values[cell];
                     (sum, number)
                 }
                 Cells::Points(values) => {
@@ -151,7 +151,7 @@ impl Grid {
         for (axis, sizes) in self.axes.iter().enumerate() {
             let (of_axis, is_inside) = weights_at(sizes, logs[axis], Some(indices[axis]));
             if is_inside {
-                let mut weights: Vec<Weights> = indices.iter().map(|&at| vec![(at, 1.0)]).collect();
+                let mut weights: Vec<Weights> = indices.iter().map(|&index| vec![(index, 1.0)]).collect();
                 weights[axis] = of_axis;
                 values.extend(self.combine(&weights));
             }
@@ -170,25 +170,25 @@ impl Grid {
     /// cells without a value.
     fn combine(&self, weights: &[Weights]) -> Option<f64> {
         let (mut sum, mut total) = (0.0, 0.0);
-        let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
+        let (mut least, mut largest) = (f64::INFINITY, f64::NEG_INFINITY);
         let mut indices = vec![0; weights.len()];
         let cells: usize = weights.iter().map(Vec::len).product();
         for mut cell in 0..cells {
             let mut weight = 1.0;
             for (axis, of_axis) in weights.iter().enumerate() {
-                let (at, of_size) = of_axis[cell % of_axis.len()];
+                let (index, of_size) = of_axis[cell % of_axis.len()];
                 cell /= of_axis.len();
-                indices[axis] = at;
+                indices[axis] = index;
                 weight *= of_size;
             }
             if let Some(value) = self.cell(&indices, None) {
                 sum += weight * value;
                 total += weight;
                 least = least.min(value);
-                most = most.max(value);
+                largest = largest.max(value);
             }
         }
-        (total > 0.5).then(|| (sum / total).clamp(least, most))
+        (total > 0.5).then(|| (sum / total).clamp(least, largest))
     }
 
     /// Mean of the nearest values, weighted by the inverse square of the distance. O(values).
@@ -201,11 +201,11 @@ impl Grid {
             let distance: f64 = indices
                 .iter()
                 .enumerate()
-                .map(|(axis, &at)| (self.axes[axis][at] - logs[axis]).powi(2))
+                .map(|(axis, &index)| (self.axes[axis][index] - logs[axis]).powi(2))
                 .sum();
-            let at = nearest.partition_point(|&(other, _)| other <= distance);
-            if at < NEAREST {
-                nearest.insert(at, (distance, value));
+            let place = nearest.partition_point(|&(other, _)| other <= distance);
+            if place < NEAREST {
+                nearest.insert(place, (distance, value));
                 nearest.truncate(NEAREST);
             }
         });
@@ -230,9 +230,9 @@ impl Grid {
             }
             Cells::Dense(values) => {
                 let mut indices = vec![0; self.axes.len()];
-                for (at, &(sum, number)) in values.iter().enumerate() {
+                for (index, &(sum, number)) in values.iter().enumerate() {
                     if number > 0 {
-                        let mut rest = at;
+                        let mut rest = index;
                         for axis in (0..self.axes.len()).rev() {
                             indices[axis] = rest % self.axes[axis].len();
                             rest /= self.axes[axis].len();
@@ -257,13 +257,14 @@ impl Grid {
     }
 
     fn indices(&self, point: &[f64]) -> Option<Vec<usize>> {
-        let at =
-            |(sizes, size): (&Vec<f64>, &f64)| sizes.binary_search_by(|one| one.total_cmp(&size.ln())).ok();
-        self.axes.iter().zip(point).map(at).collect()
+        let index_of = |(sizes, size): (&Vec<f64>, &f64)| {
+            sizes.binary_search_by(|known| known.total_cmp(&size.ln())).ok()
+        };
+        self.axes.iter().zip(point).map(index_of).collect()
     }
 
     fn flat(&self, indices: &[usize]) -> usize {
-        self.axes.iter().zip(indices).fold(0, |flat, (sizes, at)| flat * sizes.len() + at)
+        self.axes.iter().zip(indices).fold(0, |flat, (sizes, index)| flat * sizes.len() + index)
     }
 }
 
@@ -274,20 +275,20 @@ pub(crate) fn weights_at(sizes: &[f64], log: f64, without: Option<usize>) -> (We
     if without.is_none() && sizes.get(above) == Some(&log) {
         return (vec![(above, 1.0)], true);
     }
-    let others = |at: &usize| Some(*at) != without;
+    let others = |index: &usize| Some(*index) != without;
     let upper: Vec<usize> = (above..sizes.len()).filter(others).take(NEIGHBOURS).collect();
     let lower: Vec<usize> = (0..above).rev().filter(others).take(NEIGHBOURS).collect();
     let (Some(&up), Some(&down)) = (upper.first(), lower.first()) else {
         let end = upper.first().or(lower.first());
-        return (end.map(|&at| (at, 1.0)).into_iter().collect(), false);
+        return (end.map(|&index| (index, 1.0)).into_iter().collect(), false);
     };
     let gap = (sizes[up] - log).max(log - sizes[down]);
     let near: Vec<(usize, f64, f64)> = lower
         .into_iter()
         .chain(upper)
-        .map(|at| (at, sizes[at] - log))
+        .map(|index| (index, sizes[index] - log))
         .filter(|&(_, distance)| distance.abs() <= REACH * gap)
-        .map(|(at, distance)| (at, distance, (-0.5 * (distance / (WIDTH * gap)).powi(2)).exp()))
+        .map(|(index, distance)| (index, distance, (-0.5 * (distance / (WIDTH * gap)).powi(2)).exp()))
         .collect();
     let moment =
         |power: i32| near.iter().map(|&(_, distance, weight)| weight * distance.powi(power)).sum::<f64>();
@@ -297,7 +298,8 @@ pub(crate) fn weights_at(sizes: &[f64], log: f64, without: Option<usize>) -> (We
         // Sizes so close that their distances vanish.
         return (vec![(down, 0.5), (up, 0.5)], true);
     }
-    let line = |(at, distance, weight): (usize, f64, f64)| (at, weight * (s2 - distance * s1) / determinant);
+    let line =
+        |(index, distance, weight): (usize, f64, f64)| (index, weight * (s2 - distance * s1) / determinant);
     (near.into_iter().map(line).collect(), true)
 }
 
@@ -401,8 +403,8 @@ mod tests {
         ) {
             let Value { value, .. } = Grid::new(&points).value(&at, None).unwrap();
             let least = points.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
-            let most = points.iter().map(|point| point.1).fold(f64::NEG_INFINITY, f64::max);
-            prop_assert!(least - 1e-9 <= value && value <= most + 1e-9);
+            let largest = points.iter().map(|point| point.1).fold(f64::NEG_INFINITY, f64::max);
+            prop_assert!(least - 1e-9 <= value && value <= largest + 1e-9);
         }
     }
 }

@@ -29,8 +29,8 @@ pub(crate) struct Curve {
 
 /// Rows in the order of their bytes, with the median of the seconds of equal bytes.
 pub(crate) fn medians(mut rows: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
-    rows.sort_by(|one, other| one[0].total_cmp(&other[0]).then(one[1].total_cmp(&other[1])));
-    rows.chunk_by(|one, other| one[0] == other[0])
+    rows.sort_by(|left, right| left[0].total_cmp(&right[0]).then(left[1].total_cmp(&right[1])));
+    rows.chunk_by(|left, right| left[0] == right[0])
         .map(|same| {
             let middle = same.len() / 2;
             let seconds = match same.len() % 2 {
@@ -78,8 +78,8 @@ impl LinkTable {
         let below = self.sizes.range(..devices).next_back();
         let above = self.sizes.range(devices..).next();
         if let (Some((&fewer, below)), Some((&more, above))) = (below, above) {
-            let [low, at, high] = [fewer, devices, more].map(|devices| f64::from(devices).ln());
-            let share = (at - low) / (high - low);
+            let [low, middle, high] = [fewer, devices, more].map(|devices| f64::from(devices).ln());
+            let share = (middle - low) / (high - low);
             let (short, of_short) = below.seconds(bytes);
             let (long, of_long) = above.seconds(bytes);
             let seconds = (short.ln() * (1.0 - share) + long.ln() * share).exp();
@@ -138,21 +138,21 @@ impl Curve {
     }
 
     pub(crate) fn seconds(&self, bytes: f64) -> (f64, Source) {
-        let at = self.rows.partition_point(|row| row[0] < bytes);
-        let Some(&[upper, long]) = self.rows.get(at) else {
-            let [largest, seconds] = self.rows[at - 1];
+        let index = self.rows.partition_point(|row| row[0] < bytes);
+        let Some(&[upper, long]) = self.rows.get(index) else {
+            let [largest, seconds] = self.rows[index - 1];
             return (seconds + (bytes - largest) * self.seconds_per_byte, Source::Fitted);
         };
         if upper == bytes {
             return (long, Source::Measured);
         }
-        if at == 0 {
+        if index == 0 {
             // At most as long as the smallest transfer that was measured, and at least half as long: without a latency, the fit
             // would be far too short.
             let shorter = self.latency + bytes * self.seconds_per_byte;
             return (shorter.min(long).max(long / 2.0), Source::Fitted);
         }
-        let [lower, short] = self.rows[at - 1];
+        let [lower, short] = self.rows[index - 1];
         let share = (bytes / lower).ln() / (upper / lower).ln();
         ((short.ln() * (1.0 - share) + long.ln() * share).exp(), Source::Interpolated)
     }
@@ -162,9 +162,9 @@ impl Curve {
     }
 
     /// The curve without a row; `None` if that leaves nothing.
-    pub(crate) fn without(&self, at: usize) -> Option<Curve> {
+    pub(crate) fn without(&self, index: usize) -> Option<Curve> {
         let mut rows = self.rows.clone();
-        rows.remove(at);
+        rows.remove(index);
         (!rows.is_empty()).then(|| Curve::new(rows))
     }
 
@@ -238,8 +238,8 @@ mod tests {
             bytes in 0.0..1e15_f64,
         ) {
             let rows: Vec<[f64; 2]> = rows.into_iter().map(|(bytes, seconds)| [bytes, seconds]).collect();
-            for at in [bytes, rows[0][0], 0.0] {
-                let (seconds, _) = table(&[(8, &rows)]).seconds(devices, at).unwrap();
+            for size in [bytes, rows[0][0], 0.0] {
+                let (seconds, _) = table(&[(8, &rows)]).seconds(devices, size).unwrap();
                 prop_assert!(seconds.is_finite() && seconds > 0.0, "{seconds}");
             }
         }

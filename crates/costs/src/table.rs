@@ -50,11 +50,11 @@ pub(crate) struct Table {
 impl Table {
     /// Rows of different dimensions; of equal ones the median counts. O(n log n).
     pub(crate) fn new(kernel: KernelKind, precision: Precision, mut rows: Vec<Row>) -> Table {
-        rows.sort_by(|one, other| {
-            compare(&one.dimensions, &other.dimensions).then(one.seconds.total_cmp(&other.seconds))
+        rows.sort_by(|left, right| {
+            compare(&left.dimensions, &right.dimensions).then(left.seconds.total_cmp(&right.seconds))
         });
         let rows = rows
-            .chunk_by(|one, other| one.dimensions == other.dimensions)
+            .chunk_by(|left, right| left.dimensions == right.dimensions)
             .map(|same| {
                 let middle = same.len() / 2;
                 let seconds = match same.len() % 2 {
@@ -84,9 +84,9 @@ impl Table {
     /// Seconds of a kernel, which must be of the kind of the table and have dimensions above zero; `None` without rows.
     pub(crate) fn seconds(&self, kernel: &KernelDocument) -> Option<(f64, Source)> {
         if let Some(dimensions) = dimensions(kernel)
-            && let Ok(at) = self.rows.binary_search_by(|row| compare(&row.dimensions, &dimensions))
+            && let Ok(index) = self.rows.binary_search_by(|row| compare(&row.dimensions, &dimensions))
         {
-            return Some((self.rows[at].seconds, Source::Measured));
+            return Some((self.rows[index].seconds, Source::Measured));
         }
         self.model().seconds(kernel, None)
     }
@@ -156,12 +156,12 @@ impl Model {
             .groups
             .iter()
             .filter(|group| group.key != key)
-            .map(|group| ((0..2).map(|at| (group.key[at] - key[at]).powi(2)).sum(), group))
+            .map(|group| ((0..2).map(|axis| (group.key[axis] - key[axis]).powi(2)).sum(), group))
             .collect();
-        nearest.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let within = |at: usize| {
-            let keys = || self.groups.iter().map(|group| group.key[at]);
-            keys().any(|one| one <= key[at]) && keys().any(|one| one >= key[at])
+        nearest.sort_by(|left, right| left.0.total_cmp(&right.0));
+        let within = |axis: usize| {
+            let keys = || self.groups.iter().map(|group| group.key[axis]);
+            keys().any(|known| known <= key[axis]) && keys().any(|known| known >= key[axis])
         };
         let (mut sum, mut total, mut is_inside) = (0.0, 0.0, within(0) && within(1));
         for (distance, group) in nearest.into_iter().take(NEAREST_GROUPS) {
@@ -183,9 +183,9 @@ impl Model {
                 (key, point, row.seconds.ln() - self.trend(&kernel))
             })
             .collect();
-        keyed.sort_by(|one, other| compare(&one.0, &other.0));
+        keyed.sort_by(|left, right| compare(&left.0, &right.0));
         keyed
-            .chunk_by(|one, other| one.0 == other.0)
+            .chunk_by(|left, right| left.0 == right.0)
             .map(|same| {
                 let points: Vec<_> = same.iter().map(|(_, point, value)| (point.clone(), *value)).collect();
                 Group { key: same[0].0, residuals: Grid::new(&points) }
@@ -251,9 +251,9 @@ fn coordinates(kernel: &KernelDocument) -> ([f64; 2], Vec<f64>) {
     }
 }
 
-fn compare(one: &[f64], other: &[f64]) -> std::cmp::Ordering {
-    one.iter()
-        .zip(other)
-        .map(|(one, other)| one.total_cmp(other))
+fn compare(left: &[f64], right: &[f64]) -> std::cmp::Ordering {
+    left.iter()
+        .zip(right)
+        .map(|(left, right)| left.total_cmp(right))
         .fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
 }

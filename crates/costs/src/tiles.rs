@@ -64,15 +64,16 @@ impl Steps {
                 for m in 0..rows.len() {
                     for n in 0..columns.len() {
                         let own = [m, n, k];
-                        let at = own[axis];
-                        if at == 0 || at + 1 == axes[axis].len() {
+                        let index = own[axis];
+                        if index == 0 || index + 1 == axes[axis].len() {
                             continue;
                         }
-                        let (weights, _) = weights_at(&axes[axis][at - 1..=at + 1], axes[axis][at], Some(1));
+                        let (weights, _) =
+                            weights_at(&axes[axis][index - 1..=index + 1], axes[axis][index], Some(1));
                         let mut cells = vec![(own, 1.0)];
                         for (neighbour, weight) in weights {
                             let mut cell = own;
-                            cell[axis] = at - 1 + neighbour;
+                            cell[axis] = index - 1 + neighbour;
                             cells.push((cell, -weight));
                         }
                         let mut difference = 0.0;

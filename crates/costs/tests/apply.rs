@@ -85,13 +85,13 @@ fn each_operator_gets_the_best_source_that_it_has() {
     };
     let mut cluster = cluster();
     let coverage = apply(&mut graph, &mut cluster, &costs());
-    let of = |at: usize| graph.operators[at].seconds.get("gpu").copied();
-    assert_eq!(of(0), Some(7.0));
-    assert_eq!(of(1), Some(3e-5));
-    assert_eq!(of(2), Some(MEASURED));
+    let seconds_of = |index: usize| graph.operators[index].seconds.get("gpu").copied();
+    assert_eq!(seconds_of(0), Some(7.0));
+    assert_eq!(seconds_of(1), Some(3e-5));
+    assert_eq!(seconds_of(2), Some(MEASURED));
     // Two kernels, 1 MB at 1 TB/s, and three further launches.
-    assert!((of(3).unwrap() - (2.0 * MEASURED + 1e-6 + 15e-6)).abs() < 1e-12);
-    assert_eq!((of(4), of(5)), (None, None));
+    assert!((seconds_of(3).unwrap() - (2.0 * MEASURED + 1e-6 + 15e-6)).abs() < 1e-12);
+    assert_eq!((seconds_of(4), seconds_of(5)), (None, None));
     use Source::{Guessed, Measured};
     assert_eq!(
         coverage.operators["gpu"],
@@ -99,7 +99,10 @@ fn each_operator_gets_the_best_source_that_it_has() {
     );
     assert!(coverage.operators["other"].iter().all(|source| *source == Some(Guessed)));
     assert_eq!(coverage.counts("gpu"), BTreeMap::from([(Measured, 4), (Guessed, 1)]));
-    assert_eq!(coverage.seconds("gpu", |at| at as f64), BTreeMap::from([(Measured, 6.0), (Guessed, 4.0)]));
+    assert_eq!(
+        coverage.seconds("gpu", |index| index as f64),
+        BTreeMap::from([(Measured, 6.0), (Guessed, 4.0)])
+    );
 }
 
 #[test]
@@ -206,19 +209,20 @@ fn sources_agree_with_the_seconds_of_the_problem() {
     let seconds = |cluster: &ClusterDocument| {
         let graph = Graph::from_document(graph.clone()).unwrap();
         let costs = CostTable::new(&graph, &Cluster::from_document(cluster.clone()).unwrap()).unwrap();
-        let of = |kind| graph.operators().map(|op| costs.seconds(op, kind)).collect();
-        (0..names.len()).map(of).collect::<Vec<Vec<Option<f64>>>>()
+        let seconds_on = |kind| graph.operators().map(|op| costs.seconds(op, kind)).collect();
+        (0..names.len()).map(seconds_on).collect::<Vec<Vec<Option<f64>>>>()
     };
     let with_fits = seconds(&cluster);
     cluster.classes.values_mut().for_each(|class| class.fits.clear());
     let without = seconds(&cluster);
     for (kind, name) in names.into_iter().enumerate() {
-        for (at, source) in coverage.operators[name].iter().enumerate() {
-            let expected = with_fits[kind][at].map(|seconds| match without[kind][at] == Some(seconds) {
-                true => Source::Guessed,
-                false => Source::Fitted,
-            });
-            assert_eq!(*source, expected, "{:?} on {name}", graph.operators[at]);
+        for (index, source) in coverage.operators[name].iter().enumerate() {
+            let expected =
+                with_fits[kind][index].map(|seconds| match without[kind][index] == Some(seconds) {
+                    true => Source::Guessed,
+                    false => Source::Fitted,
+                });
+            assert_eq!(*source, expected, "{:?} on {name}", graph.operators[index]);
         }
     }
 }

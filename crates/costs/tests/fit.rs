@@ -45,9 +45,9 @@ fn a_class_without_measurements_gets_the_shares_that_others_reach() {
         memory_bandwidth: Some(bandwidth),
         ..ClassDocument::default()
     };
-    let (one, fit) = (class(1e15, 4e12), known(KernelKind::Product, Precision::Bf16));
-    let guessed = from_others(&[(&one, &fit)], &class(2e15, 8e12), Precision::Bf16).unwrap();
+    let (known_class, fit) = (class(1e15, 4e12), known(KernelKind::Product, Precision::Bf16));
+    let guessed = from_others(&[(&known_class, &fit)], &class(2e15, 8e12), Precision::Bf16).unwrap();
     assert!((guessed.flops / 12e14 - 1.0).abs() < 1e-9);
     assert!((guessed.bandwidth / 4e12 - 1.0).abs() < 1e-9);
-    assert_eq!(from_others(&[], &one, Precision::Bf16), None);
+    assert_eq!(from_others(&[], &known_class, Precision::Bf16), None);
 }

@@ -202,13 +202,13 @@ fn pointers_and_damaged_files_are_refused() {
         fs::write(&path, &whole[..length]).unwrap();
         refused(folder.path(), &Options::default(), "Q005");
     }
-    for at in 0..whole.len() {
+    for offset in 0..whole.len() {
         let mut flipped = whole.clone();
-        flipped[at] ^= 0xff;
+        flipped[offset] ^= 0xff;
         fs::write(&path, &flipped).unwrap();
         // A flipped byte may be one of a value or a name: then the table is read, or has other columns.
         if let Err(error) = import(folder.path(), &Options::default()) {
-            assert!(["Q005", "Q006", "Q007"].contains(&error.code), "{at}: {error}");
+            assert!(["Q005", "Q006", "Q007"].contains(&error.code), "{offset}: {error}");
         }
     }
 }

@@ -49,8 +49,8 @@ fn attention_of_other_sizes_is_interpolated() {
     for batch in [1.0, 2.0, 8.0, 32.0] {
         for tokens in [64.0, 256.0, 1024.0, 4096.0] {
             for (heads, kv_heads) in [(8.0, 8.0), (32.0, 8.0), (64.0, 8.0), (64.0, 4.0)] {
-                let one = attention(batch, tokens, heads, kv_heads);
-                rows.push(vec![batch, tokens, heads, kv_heads, 128.0, seconds(&one, Precision::Bf16)]);
+                let launch = attention(batch, tokens, heads, kv_heads);
+                rows.push(vec![batch, tokens, heads, kv_heads, 128.0, seconds(&launch, Precision::Bf16)]);
             }
         }
     }
@@ -108,24 +108,24 @@ fn the_median_of_repeated_rows_counts_and_later_documents_replace_earlier_ones()
         kernels: vec![table(KernelKind::Product, rows)],
         ..CostsDocument::new("test")
     };
-    let of = |documents: Vec<CostsDocument>| {
-        let costs = Costs::new(documents.into_iter().map(|one| ("test".to_owned(), one))).unwrap();
+    let seconds_from = |documents: Vec<CostsDocument>| {
+        let costs = Costs::new(documents.into_iter().map(|document| ("test".to_owned(), document))).unwrap();
         look_up(&costs, &product(8.0, 8.0, 8.0)).seconds
     };
     let first = document(vec![row(9e-6), row(1e-6), row(2e-6)]);
-    assert_eq!(of(vec![first.clone()]), 2e-6);
-    assert_eq!(of(vec![first, document(vec![row(5e-6)])]), 5e-6);
+    assert_eq!(seconds_from(vec![first.clone()]), 2e-6);
+    assert_eq!(seconds_from(vec![first, document(vec![row(5e-6)])]), 5e-6);
 }
 
 #[test]
 fn half_precisions_and_classes_of_one_precision_share_measurements() {
     let costs = costs(vec![products(&SIZES)]);
-    let one = product(64.0, 64.0, 64.0);
-    let at = |class, precision| costs.kernel(class, &one, precision);
-    assert_eq!(at("gpu-bf16", Precision::Bf16).unwrap().source, Source::Measured);
-    assert_eq!(at("gpu", Precision::Fp16).unwrap().source, Source::Fitted);
-    assert_eq!(at("gpu", Precision::Fp8), None);
-    assert_eq!(at("gpu-large", Precision::Bf16), None);
+    let launch = product(64.0, 64.0, 64.0);
+    let estimate = |class, precision| costs.kernel(class, &launch, precision);
+    assert_eq!(estimate("gpu-bf16", Precision::Bf16).unwrap().source, Source::Measured);
+    assert_eq!(estimate("gpu", Precision::Fp16).unwrap().source, Source::Fitted);
+    assert_eq!(estimate("gpu", Precision::Fp8), None);
+    assert_eq!(estimate("gpu-large", Precision::Bf16), None);
 }
 
 #[test]

@@ -35,12 +35,13 @@ fn rows_of_the_wrong_length_are_refused() {
 
 #[test]
 fn numbers_out_of_range_are_refused() {
-    for (at, bad) in [(0, 0.5), (0, 8.5), (1, 0.0), (2, -3.0), (0, f64::NAN), (1, f64::INFINITY), (2, 1e300)]
-        .into_iter()
-        .chain([0.0, -1.0, f64::NAN, f64::INFINITY, 1e-300].map(|seconds| (3, seconds)))
+    for (column, bad) in
+        [(0, 0.5), (0, 8.5), (1, 0.0), (2, -3.0), (0, f64::NAN), (1, f64::INFINITY), (2, 1e300)]
+            .into_iter()
+            .chain([0.0, -1.0, f64::NAN, f64::INFINITY, 1e-300].map(|seconds| (3, seconds)))
     {
         let mut row = vec![8.0, 8.0, 8.0, 1e-5];
-        row[at] = bad;
+        row[column] = bad;
         refused(CostsDocument { kernels: vec![table(KernelKind::Product, vec![row])], ..document() }, "Q012");
     }
     for row in [[0.0, 1.0], [1.0, 0.0], [f64::NAN, 1.0], [1.0, f64::INFINITY]] {

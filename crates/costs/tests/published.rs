@@ -31,7 +31,7 @@ fn products_of_sizes_that_are_not_in_the_tables_are_within_the_stated_errors() {
     let errors = costs.accuracy(&classes, AccuracyOptions { rows: 1000, sizes: 6, seed: 1 });
     let products = errors
         .iter()
-        .find(|one| one.kernel == KernelKind::Product && one.precision == Precision::Bf16)
+        .find(|error| error.kernel == KernelKind::Product && error.precision == Precision::Bf16)
         .unwrap();
     for (dimension, error) in &products.left_out_size {
         assert!(error.median <= PRODUCTS.0 && error.p90 <= PRODUCTS.1, "{dimension}: {error:?}");

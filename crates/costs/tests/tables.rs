@@ -22,8 +22,8 @@ pub(crate) fn known(kernel: KernelKind, precision: Precision) -> KernelFitDocume
 }
 
 /// Seconds by the known fit.
-pub(crate) fn seconds(one: &KernelDocument, precision: Precision) -> f64 {
-    kernel::seconds(&known(kernel::kind(one), precision), kernel::work(one, precision))
+pub(crate) fn seconds(launch: &KernelDocument, precision: Precision) -> f64 {
+    kernel::seconds(&known(kernel::kind(launch), precision), kernel::work(launch, precision))
 }
 
 /// A product of m × k times k × n.

@@ -426,10 +426,10 @@ pub(super) fn listed(names: &[String]) -> String {
 }
 
 /// Lists the first names in full, and the number of the others.
-pub(super) fn listed_up_to(names: &[String], most: usize) -> String {
-    let mut shown: Vec<String> = names.iter().take(most).map(|name| format!("`{}`", shown(name))).collect();
-    if names.len() > most {
-        shown.push(format!("{} more", names.len() - most));
+pub(super) fn listed_up_to(names: &[String], limit: usize) -> String {
+    let mut shown: Vec<String> = names.iter().take(limit).map(|name| format!("`{}`", shown(name))).collect();
+    if names.len() > limit {
+        shown.push(format!("{} more", names.len() - limit));
     }
     match shown.pop() {
         Some(last) if shown.is_empty() => last,

@@ -38,7 +38,7 @@ impl Layer {
     pub fn device(&self, placed: &Placed) -> Result<usize> {
         let first = &placed.operators[self.operators[0]];
         let elsewhere =
-            self.operators.iter().map(|&at| &placed.operators[at]).find(|op| op.device != first.device);
+            self.operators.iter().map(|&index| &placed.operators[index]).find(|op| op.device != first.device);
         match elsewhere {
             None => Ok(first.device),
             Some(other) => Err(ExportError::Cut {
@@ -59,18 +59,20 @@ impl Layer {
 pub fn layers(placed: &Placed, paths: &Paths) -> Result<Vec<Layer>> {
     let homes = placed.homes()?;
     let count = placed.operators.len();
-    let modules: Vec<Cow<str>> =
-        (0..count).flat_map(|at| paths.of_layer(at)).map(|module| Cow::Borrowed(module.as_str())).collect();
+    let modules: Vec<Cow<str>> = (0..count)
+        .flat_map(|index| paths.of_layer(index))
+        .map(|module| Cow::Borrowed(module.as_str()))
+        .collect();
     let found = layers_of(&modules);
     let mut starts: Vec<usize> = Vec::with_capacity(count);
     let mut start = 0;
-    for at in 0..count {
+    for index in 0..count {
         starts.push(start);
-        start += paths.of_layer(at).len();
+        start += paths.of_layer(index).len();
     }
     let mut layers: Vec<Layer> = Vec::new();
     let mut index: BTreeMap<&str, usize> = BTreeMap::new();
-    for (at, &home) in homes.iter().enumerate() {
+    for (operator, &home) in homes.iter().enumerate() {
         let own = &found[starts[home]..starts[home] + paths.of_layer(home).len()];
         let layer = &own[0];
         let place = *index.entry(layer.path).or_insert_with(|| {
@@ -84,8 +86,8 @@ pub fn layers(placed: &Placed, paths: &Paths) -> Result<Vec<Layer>> {
                 layer.further.push(other.path.to_owned());
             }
         }
-        layer.rides |= paths.is_riding(at);
-        layer.operators.push(at);
+        layer.rides |= paths.is_riding(operator);
+        layer.operators.push(operator);
     }
     Ok(layers)
 }

@@ -39,11 +39,11 @@ pub struct Modules {
 /// If the modules cannot express the plan (E010 to E013, E018 and E021).
 pub fn assigned(placed: &Placed, paths: &Paths, runtime: &'static str) -> Result<Modules> {
     let homes = placed.homes()?;
-    let data: Vec<bool> = (0..placed.operators.len()).map(|at| placed.is_input(at)).collect();
+    let data: Vec<bool> = (0..placed.operators.len()).map(|index| placed.is_input(index)).collect();
     let mut tree: BTreeMap<&str, Node> = BTreeMap::new();
     let mut root = Node::default();
-    for (at, &home) in homes.iter().enumerate().filter(|&(at, _)| !data[at]) {
-        let device = placed.operators[at].device;
+    for (index, &home) in homes.iter().enumerate().filter(|&(index, _)| !data[index]) {
+        let device = placed.operators[index].device;
         root.hold(device);
         for part in paths.all(home).iter().flat_map(|module| parts(module)) {
             tree.entry(part).or_default().hold(device);
@@ -54,17 +54,17 @@ pub fn assigned(placed: &Placed, paths: &Paths, runtime: &'static str) -> Result
     }
     let mut map = Map { runtime, found: Vec::new(), device_of: BTreeMap::new() };
     let mut loose: Vec<(usize, usize)> = Vec::new();
-    for (at, &home) in homes.iter().enumerate().filter(|&(at, _)| !data[at]) {
+    for (index, &home) in homes.iter().enumerate().filter(|&(index, _)| !data[index]) {
         for module in paths.all(home) {
             match parts(module).find_map(|part| tree[part].only().map(|device| (part, device))) {
                 Some((part, device)) => map.add(part, device)?,
-                None => loose.push((at, home)),
+                None => loose.push((index, home)),
             }
         }
     }
     let main = map.found.iter().map(|&(_, device)| device).find(|&device| !placed.devices[device].host);
-    for (at, home) in loose {
-        check_loose(placed, at, home, main, paths)?;
+    for (index, home) in loose {
+        check_loose(placed, index, home, main, paths)?;
     }
     for (name, device) in beside(paths, &tree, root) {
         map.add(&name, device)?;
@@ -133,8 +133,8 @@ fn held<'a>(
     tree: &BTreeMap<&str, Node>,
 ) -> Result<Held<'a>> {
     let mut held = Held::default();
-    for (at, module) in paths.passed_over().filter(|(_, module)| map.device(module).is_none()) {
-        let operator = &placed.operators[at];
+    for (index, module) in paths.passed_over().filter(|(_, module)| map.device(module).is_none()) {
+        let operator = &placed.operators[index];
         if operator.document.is_none_or(|document| document.parameter_bytes == 0.0) {
             continue;
         }
@@ -199,8 +199,8 @@ impl Node {
 
 /// Checks that an operator of a module on several devices still runs on its device in the plan. `main` is the device
 /// that receives the inputs of the model.
-fn check_loose(placed: &Placed, at: usize, home: usize, main: Option<usize>, paths: &Paths) -> Result<()> {
-    let operator = &placed.operators[at];
+fn check_loose(placed: &Placed, index: usize, home: usize, main: Option<usize>, paths: &Paths) -> Result<()> {
+    let operator = &placed.operators[index];
     let loose = |why| {
         let module = paths.first(home).to_owned();
         let same = |&other: &usize| {
@@ -222,10 +222,10 @@ fn check_loose(placed: &Placed, at: usize, home: usize, main: Option<usize>, pat
         return loose("and it has parameters");
     }
     // It runs on the device of its forward operator.
-    if at != home {
+    if index != home {
         return Ok(());
     }
-    let read = graph.predecessors(OpId::new(at));
+    let read = graph.predecessors(OpId::new(index));
     if read.is_empty() && main != Some(operator.device) {
         return loose("and it has no input whose device it could follow");
     }

@@ -72,60 +72,62 @@ impl Paths {
             .filter(|(_, operator)| operator.is_forward() && !operator.is_free())
             .map(|(found, _)| found.path)
             .collect();
-        let is_layer = |&(at, _): &(usize, usize)| {
-            let layer = placed.operators[at].document.and_then(|document| document.layer.as_deref());
-            let has_layer = layer.is_some_and(|layer| !layer.is_empty()) && !above[at];
-            has_layer && !launched.contains(found[at].path)
+        let is_layer = |&(index, _): &(usize, usize)| {
+            let layer = placed.operators[index].document.and_then(|document| document.layer.as_deref());
+            let has_layer = layer.is_some_and(|layer| !layer.is_empty()) && !above[index];
+            has_layer && !launched.contains(found[index].path)
         };
         let (layers, guests): (Vec<_>, Vec<_>) =
             ridden(placed, &found, &between).into_iter().partition(is_layer);
-        let riding = layers.into_iter().map(|(at, _)| at).collect();
+        let riding = layers.into_iter().map(|(index, _)| index).collect();
         let mut own = BTreeMap::new();
-        for (at, kernel) in guests {
+        for (index, kernel) in guests {
             let kernel = modules[kernel].clone();
-            own.insert(at, std::mem::replace(&mut modules[at], kernel));
+            own.insert(index, std::mem::replace(&mut modules[index], kernel));
         }
         let home = adopted(placed, &bare);
-        for at in (0..bare.len()).filter(|&at| bare[at]) {
-            let Some(beside) = home[at] else {
-                return Err(ExportError::NoModule(placed.sited(&placed.operators[at])));
+        for index in (0..bare.len()).filter(|&index| bare[index]) {
+            let Some(beside) = home[index] else {
+                return Err(ExportError::NoModule(placed.sited(&placed.operators[index])));
             };
-            modules[at] = modules[beside].clone();
+            modules[index] = modules[beside].clone();
         }
         let wider = adopted(placed, &between);
-        let beside =
-            (0..above.len()).filter(|&at| above[at]).filter_map(|at| Some((at, wider[at]?))).collect();
+        let beside = (0..above.len())
+            .filter(|&index| above[index])
+            .filter_map(|index| Some((index, wider[index]?)))
+            .collect();
         Ok(Paths { modules, beside, bare, own, riding, published })
     }
 
     /// The modules that an operator runs, in execution order; never empty.
-    pub fn all(&self, at: usize) -> &[String] {
-        &self.modules[at]
+    pub fn all(&self, operator: usize) -> &[String] {
+        &self.modules[operator]
     }
 
     /// The modules of the layer that an operator goes with where layers are counted; never empty.
-    pub fn of_layer(&self, at: usize) -> &[String] {
-        self.all(self.beside.get(&at).copied().unwrap_or(at))
+    pub fn of_layer(&self, operator: usize) -> &[String] {
+        self.all(self.beside.get(&operator).copied().unwrap_or(operator))
     }
 
     /// The first module that an operator runs.
-    pub fn first(&self, at: usize) -> &str {
-        &self.modules[at][0]
+    pub fn first(&self, operator: usize) -> &str {
+        &self.modules[operator][0]
     }
 
     /// Whether an operator has no module of its own.
-    pub fn is_bare(&self, at: usize) -> bool {
-        self.bare[at]
+    pub fn is_bare(&self, operator: usize) -> bool {
+        self.bare[operator]
     }
 
     /// Whether an operator runs in the kernel of another layer, as all of its own layer does.
-    pub fn is_riding(&self, at: usize) -> bool {
-        self.riding.contains(&at)
+    pub fn is_riding(&self, operator: usize) -> bool {
+        self.riding.contains(&operator)
     }
 
     /// The modules of operators that go with the kernel of another layer.
     pub fn passed_over(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.own.iter().flat_map(|(&at, own)| own.iter().map(move |module| (at, module.as_str())))
+        self.own.iter().flat_map(|(&operator, own)| own.iter().map(move |module| (operator, module.as_str())))
     }
 
     /// The source of the names, for display.
@@ -136,17 +138,18 @@ impl Paths {
 
 /// Marks forward operators without a path, in models whose other operators have layers.
 fn bare(placed: &Placed) -> Vec<bool> {
-    let layer = |at: usize| placed.operators[at].document.and_then(|document| document.layer.as_deref());
+    let layer =
+        |index: usize| placed.operators[index].document.and_then(|document| document.layer.as_deref());
     let count = placed.operators.len();
-    let has_layers = (0..count).any(|at| layer(at).is_some_and(|layer| !layer.is_empty()));
-    let is_bare = |at: usize| {
-        let operator = &placed.operators[at];
+    let has_layers = (0..count).any(|index| layer(index).is_some_and(|layer| !layer.is_empty()));
+    let is_bare = |index: usize| {
+        let operator = &placed.operators[index];
         has_layers
             && operator.is_forward()
-            && layer(at).is_none_or(str::is_empty)
+            && layer(index).is_none_or(str::is_empty)
             && !operator.name.contains(['.', '/'])
             && operator.document.is_some_and(|document| document.parameter_bytes == 0.0)
-            && !placed.is_input(at)
+            && !placed.is_input(index)
     };
     (0..count).map(is_bare).collect()
 }
@@ -156,21 +159,22 @@ fn bare(placed: &Placed) -> Vec<bool> {
 fn ridden(placed: &Placed, found: &[Found], between: &[bool]) -> Vec<(usize, usize)> {
     let mut kernels: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     let mut riders = Vec::new();
-    for (at, operator) in placed.operators.iter().enumerate().filter(|(_, operator)| operator.is_forward()) {
+    for (index, operator) in placed.operators.iter().enumerate().filter(|(_, operator)| operator.is_forward())
+    {
         let Some(document) = operator.document else { continue };
         let Some(class) = document.colocation.as_deref() else { continue };
         if operator.is_free() {
-            riders.push((at, class));
-        } else if !between[at] {
-            kernels.entry(class).or_default().push(at);
+            riders.push((index, class));
+        } else if !between[index] {
+            kernels.entry(class).or_default().push(index);
         }
     }
-    let of_another = |(at, class): (usize, &str)| {
+    let of_another = |(index, class): (usize, &str)| {
         let kernels = kernels.get(class)?;
-        let before = kernels.partition_point(|&kernel| kernel < at);
+        let before = kernels.partition_point(|&kernel| kernel < index);
         let kernel = kernels[before.saturating_sub(1)];
-        let is_here = placed.operators[at].device == placed.operators[kernel].device;
-        (is_here && found[at].path != found[kernel].path).then_some((at, kernel))
+        let is_here = placed.operators[index].device == placed.operators[kernel].device;
+        (is_here && found[index].path != found[kernel].path).then_some((index, kernel))
     };
     riders.into_iter().filter_map(of_another).collect()
 }
@@ -180,14 +184,15 @@ fn ridden(placed: &Placed, found: &[Found], between: &[bool]) -> Vec<(usize, usi
 fn adopted(placed: &Placed, bare: &[bool]) -> Vec<Option<usize>> {
     let mut beside: Vec<Option<usize>> = vec![None; bare.len()];
     let Some(graph) = placed.graph else { return beside };
-    let in_module = |at: usize| !bare[at] && placed.operators[at].is_forward() && !placed.is_input(at);
+    let in_module =
+        |index: usize| !bare[index] && placed.operators[index].is_forward() && !placed.is_input(index);
     for beyond in [Graph::successors as fn(&Graph, OpId) -> &[OpId], Graph::predecessors] {
-        let is_known = |&at: &usize| beside[at].is_some() || in_module(at);
+        let is_known = |&index: &usize| beside[index].is_some() || in_module(index);
         let mut open: VecDeque<usize> = (0..bare.len()).filter(is_known).collect();
-        while let Some(at) = open.pop_front() {
-            let module = beside[at].unwrap_or(at);
-            for next in beyond(graph, OpId::new(at)).iter().map(|op| op.index()) {
-                let here = placed.operators[next].device == placed.operators[at].device;
+        while let Some(index) = open.pop_front() {
+            let module = beside[index].unwrap_or(index);
+            for next in beyond(graph, OpId::new(index)).iter().map(|op| op.index()) {
+                let here = placed.operators[next].device == placed.operators[index].device;
                 if here && bare[next] && beside[next].is_none() {
                     beside[next] = Some(module);
                     open.push_back(next);
@@ -195,18 +200,19 @@ fn adopted(placed: &Placed, bare: &[bool]) -> Vec<Option<usize>> {
             }
         }
     }
-    let class = |at: usize| placed.operators[at].document.and_then(|document| document.colocation.as_deref());
+    let class =
+        |index: usize| placed.operators[index].document.and_then(|document| document.colocation.as_deref());
     let mut mates: BTreeMap<&str, usize> = BTreeMap::new();
-    for (at, &beside) in beside.iter().enumerate() {
-        let module = if in_module(at) { Some(at) } else { beside };
-        if let (Some(class), Some(module)) = (class(at), module) {
+    for (index, &beside) in beside.iter().enumerate() {
+        let module = if in_module(index) { Some(index) } else { beside };
+        if let (Some(class), Some(module)) = (class(index), module) {
             mates.entry(class).or_insert(module);
         }
     }
-    for at in (0..bare.len()).filter(|&at| bare[at]) {
-        let mate = class(at).and_then(|class| mates.get(class)).copied();
-        let is_here = |&mate: &usize| placed.operators[mate].device == placed.operators[at].device;
-        beside[at] = beside[at].or(mate.filter(is_here));
+    for index in (0..bare.len()).filter(|&index| bare[index]) {
+        let mate = class(index).and_then(|class| mates.get(class)).copied();
+        let is_here = |&mate: &usize| placed.operators[mate].device == placed.operators[index].device;
+        beside[index] = beside[index].or(mate.filter(is_here));
     }
     beside
 }

@@ -82,12 +82,12 @@ impl Pipeline {
     pub fn misplaced(
         &self,
         placed: &Placed,
-        at: usize,
+        operator: usize,
         (rule, help): (&'static str, &'static str),
     ) -> ExportError {
         ExportError::Misplaced {
-            operator: Box::new(placed.sited(&placed.operators[at])),
-            stage: self.stage(placed, at) + 1,
+            operator: Box::new(placed.sited(&placed.operators[operator])),
+            stage: self.stage(placed, operator) + 1,
             stages: self.stages(),
             rule,
             help,

@@ -87,11 +87,11 @@ impl<'a> Placed<'a> {
         let kinds: Vec<&str> = kinds.into_iter().chain(listed).collect();
         let rank = |kind: &str| kinds.iter().position(|known| *known == kind).unwrap_or(kinds.len());
         let devices: Vec<Device> = used
-            .map(|(at, document)| Device {
+            .map(|(index, document)| Device {
                 document,
                 host: is_host(&document.kind, cluster),
                 kind: rank(&document.kind),
-                at,
+                at: index,
             })
             .collect();
         if devices.is_empty() {
@@ -106,8 +106,8 @@ impl<'a> Placed<'a> {
         let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
         let mut operators = Vec::new();
         for (device, seat) in self.devices.iter().enumerate() {
-            for (at, operator) in seat.document.ops.iter().enumerate() {
-                let operator = Operator { name: operator, device, document: None, at };
+            for (index, operator) in seat.document.ops.iter().enumerate() {
+                let operator = Operator { name: operator, device, document: None, at: index };
                 if by_name.insert(operator.name, operators.len()).is_some() {
                     return Err(ExportError::PlacedTwice(self.sited(&operator)));
                 }
@@ -120,12 +120,12 @@ impl<'a> Placed<'a> {
         for op in graph.operators() {
             let document = graph.operator(op);
             match by_name.remove(document.name.as_str()) {
-                Some(at) => in_order.push(Operator { document: Some(document), ..operators[at] }),
+                Some(index) => in_order.push(Operator { document: Some(document), ..operators[index] }),
                 None => unplaced.push(&document.name),
             }
         }
-        if let Some(&at) = by_name.values().min() {
-            return Err(ExportError::UnknownOperator(self.sited(&operators[at])));
+        if let Some(&index) = by_name.values().min() {
+            return Err(ExportError::UnknownOperator(self.sited(&operators[index])));
         }
         match unplaced.first() {
             Some(&first) => Err(ExportError::NotPlaced { first: first.into(), count: unplaced.len() }),
@@ -153,11 +153,13 @@ impl<'a> Placed<'a> {
 
     /// Whether an operator represents an input of the model: it has kind `input`, reads nothing and has no
     /// parameters.
-    pub fn is_input(&self, at: usize) -> bool {
-        let (Some(graph), Some(document)) = (self.graph, self.operators[at].document) else { return false };
+    pub fn is_input(&self, operator: usize) -> bool {
+        let (Some(graph), Some(document)) = (self.graph, self.operators[operator].document) else {
+            return false;
+        };
         document.kind.as_deref() == Some(INPUT)
             && document.parameter_bytes == 0.0
-            && graph.predecessors(OpId::new(at)).is_empty()
+            && graph.predecessors(OpId::new(operator)).is_empty()
     }
 
     /// Refuses stages of several devices and devices that are called more than once.
@@ -228,7 +230,7 @@ impl<'a> Placed<'a> {
         let mut listed: Vec<(usize, String)> = numbers
             .iter()
             .enumerate()
-            .filter_map(|(at, number)| Some(((*number)?, self.shown(at))))
+            .filter_map(|(index, number)| Some(((*number)?, self.shown(index))))
             .collect();
         listed.sort_unstable();
         let listed: Vec<String> = listed.into_iter().map(|(n, device)| format!("{device} is {n}")).collect();
@@ -245,20 +247,21 @@ impl<'a> Placed<'a> {
         let mut by_class: BTreeMap<&str, usize> = BTreeMap::new();
         let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
         let mut by_layer: BTreeMap<&str, usize> = BTreeMap::new();
-        for (at, operator) in self.operators.iter().enumerate().filter(|(_, operator)| operator.is_forward())
+        for (index, operator) in
+            self.operators.iter().enumerate().filter(|(_, operator)| operator.is_forward())
         {
-            by_name.insert(operator.name, at);
+            by_name.insert(operator.name, index);
             let Some(document) = operator.document else { continue };
             if let Some(class) = &document.colocation {
-                by_class.entry(class).or_insert(at);
+                by_class.entry(class).or_insert(index);
             }
             if let Some(layer) = &document.layer {
-                by_layer.entry(layer).or_insert(at);
+                by_layer.entry(layer).or_insert(index);
             }
         }
-        let home = |(at, operator): (usize, &Operator<'a>)| {
+        let home = |(index, operator): (usize, &Operator<'a>)| {
             if operator.is_forward() {
-                return Ok(at);
+                return Ok(index);
             }
             let document = operator.document;
             let class = document.and_then(|document| document.colocation.as_deref());

@@ -58,9 +58,9 @@ impl Sequence {
         }
         let mut stages: Vec<Vec<Layer>> = (0..pipeline.stages()).map(|_| Vec::new()).collect();
         let mut found = in_order(placed, found)?;
-        for at in 1..found.len() {
-            let idle = between(&found[at - 1].1, &found[at].1);
-            found[at - 1].1.further.extend(idle);
+        for index in 1..found.len() {
+            let idle = between(&found[index - 1].1, &found[index].1);
+            found[index - 1].1.further.extend(idle);
         }
         for (stage, layer) in found {
             stages[stage].push(layer);
@@ -135,7 +135,7 @@ impl Sequence {
             }
         }
         let members =
-            links.iter().enumerate().flat_map(|(at, link)| link.iter().map(move |&layer| (at, layer)));
+            links.iter().enumerate().flat_map(|(index, link)| link.iter().map(move |&layer| (index, layer)));
         let link_of = index_of(placed, members);
         let layers: Vec<&Layer> = links.iter().map(|link| link[0]).collect();
         let mut fed = vec![false; layers.len()];
@@ -170,17 +170,17 @@ const MAX_IDLE: u64 = 8;
 /// The modules that a stack has between two of its layers: those that compute nothing, such as `Dropout` in inference or
 /// `Flatten`. By a gap longer than [`MAX_IDLE`] it is no list of modules that run one after the other.
 fn between(layer: &Layer, next: &Layer) -> Vec<String> {
-    let (Some(one), Some(other)) = (&layer.number, &next.number) else { return Vec::new() };
-    let gap = other.number.saturating_sub(one.number).saturating_sub(1);
-    if one.stack != other.stack || gap > MAX_IDLE {
+    let (Some(before), Some(after)) = (&layer.number, &next.number) else { return Vec::new() };
+    let gap = after.number.saturating_sub(before.number).saturating_sub(1);
+    if before.stack != after.stack || gap > MAX_IDLE {
         return Vec::new();
     }
-    (one.number + 1..other.number).map(|number| format!("{}{number}", one.stack)).collect()
+    (before.number + 1..after.number).map(|number| format!("{}{number}", before.stack)).collect()
 }
 
 /// Whether a layer consists of inputs of the model only.
 pub fn is_data(placed: &Placed, layer: &Layer) -> bool {
-    layer.operators.iter().all(|&at| placed.is_input(at))
+    layer.operators.iter().all(|&operator| placed.is_input(operator))
 }
 
 /// Sorts layers topologically and by stage. Since forward tensors never go back to an earlier stage, a layer
@@ -232,7 +232,7 @@ fn ring(stuck: usize, producers: &[BTreeSet<usize>], waits: &[usize]) -> Vec<usi
         way.push(next);
     }
     way.reverse();
-    let first = (0..way.len()).min_by_key(|&at| way[at]).unwrap_or(0);
+    let first = (0..way.len()).min_by_key(|&index| way[index]).unwrap_or(0);
     way.rotate_left(first);
     way
 }
@@ -241,8 +241,8 @@ fn ring(stuck: usize, producers: &[BTreeSet<usize>], waits: &[usize]) -> Vec<usi
 fn index_of<'a>(placed: &Placed, layers: impl Iterator<Item = (usize, &'a Layer)>) -> Vec<Option<usize>> {
     let mut index_of = vec![None; placed.operators.len()];
     for (index, layer) in layers {
-        for &at in &layer.operators {
-            index_of[at] = Some(index);
+        for &operator in &layer.operators {
+            index_of[operator] = Some(index);
         }
     }
     index_of

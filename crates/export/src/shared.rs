@@ -44,8 +44,8 @@ impl Shared<'_> {
 /// Takes time O(readers · log readers).
 pub fn shared<'a>(placed: &Placed<'a>) -> Vec<Shared<'a>> {
     let Some(graph) = placed.graph else { return Vec::new() };
-    let of_several = |(at, document): (usize, &'a ParameterDocument)| {
-        let mut readers: Vec<usize> = graph.readers(at).iter().map(|op| op.index()).collect();
+    let of_several = |(parameter, document): (usize, &'a ParameterDocument)| {
+        let mut readers: Vec<usize> = graph.readers(parameter).iter().map(|op| op.index()).collect();
         readers.sort_unstable();
         let mut first: BTreeMap<usize, usize> = BTreeMap::new();
         for &reader in &readers {

@@ -89,15 +89,15 @@ impl Stack {
             }
         }
         for layer in layers.iter().filter(|layer| layer.number.is_none() && !layer.rides) {
-            for &at in &layer.operators {
-                let stage = pipeline.stage(placed, at);
+            for &operator in &layer.operators {
+                let stage = pipeline.stage(placed, operator);
                 if !pipeline.is_end(stage) {
                     let rule =
                         ("operators outside of numbered layers run in the first stage or the last", PIN_ENDS);
-                    return Err(pipeline.misplaced(placed, at, rule));
+                    return Err(pipeline.misplaced(placed, operator, rule));
                 }
-                if !placed.is_input(at) {
-                    others.entry(stage).or_insert(at);
+                if !placed.is_input(operator) {
+                    others.entry(stage).or_insert(operator);
                 }
             }
         }
@@ -115,8 +115,8 @@ impl Stack {
             let own = layer
                 .operators
                 .iter()
-                .filter(|&&at| placed.operators[at].is_forward() && !placed.is_input(at));
-            let sides: BTreeSet<bool> = own.map(|&at| after[at]).collect();
+                .filter(|&&operator| placed.operators[operator].is_forward() && !placed.is_input(operator));
+            let sides: BTreeSet<bool> = own.map(|&operator| after[operator]).collect();
             if sides.contains(&false) {
                 stack.before.extend(layer.paths().map(str::to_owned));
             }
@@ -134,42 +134,47 @@ impl Stack {
     /// forward.
     fn after(&self, placed: &Placed, layers: &[Layer], runtime: &'static str) -> Result<Vec<bool>> {
         let last = self.pipeline.stages() - 1;
-        let stage = |at: usize| self.pipeline.stage(placed, at);
+        let stage = |operator: usize| self.pipeline.stage(placed, operator);
         if placed.graph.is_none() {
             if last > 0 && self.others.keys().any(|&stage| self.counts[stage] > 0) {
                 let why =
                     "the plan does not state whether operators outside of the stack run before or after it";
                 placed.model(runtime, why)?;
             }
-            return Ok((0..placed.operators.len()).map(|at| stage(at) == last && last > 0).collect());
+            return Ok((0..placed.operators.len())
+                .map(|operator| stage(operator) == last && last > 0)
+                .collect());
         }
-        let mut beside: Vec<bool> = (0..placed.operators.len()).map(|at| !placed.is_input(at)).collect();
-        for &at in layers.iter().filter(|layer| layer.rides).flat_map(|layer| &layer.operators) {
-            beside[at] = false;
+        let mut beside: Vec<bool> =
+            (0..placed.operators.len()).map(|operator| !placed.is_input(operator)).collect();
+        for &operator in layers.iter().filter(|layer| layer.rides).flat_map(|layer| &layer.operators) {
+            beside[operator] = false;
         }
         let stack: Vec<usize> = layers
             .iter()
             .filter(|layer| layer.number.is_some())
             .flat_map(|layer| layer.operators.iter().copied())
-            .filter(|&at| placed.operators[at].is_forward())
+            .filter(|&operator| placed.operators[operator].is_forward())
             .collect();
-        for &at in &stack {
-            beside[at] = false;
+        for &operator in &stack {
+            beside[operator] = false;
         }
         let after = reached(placed, &stack, Graph::successors);
         let before = reached(placed, &stack, Graph::predecessors);
-        for at in (0..beside.len()).filter(|&at| beside[at] && last > 0) {
-            if after[at] && stage(at) == 0 {
+        for operator in (0..beside.len()).filter(|&operator| beside[operator] && last > 0) {
+            if after[operator] && stage(operator) == 0 {
                 let rule = ("operators after the stack run in the last stage", PIN_ENDS);
-                return Err(self.pipeline.misplaced(placed, at, rule));
+                return Err(self.pipeline.misplaced(placed, operator, rule));
             }
-            if before[at] && stage(at) == last {
+            if before[operator] && stage(operator) == last {
                 let rule = ("operators before the stack run in the first stage", PIN_ENDS);
-                return Err(self.pipeline.misplaced(placed, at, rule));
+                return Err(self.pipeline.misplaced(placed, operator, rule));
             }
         }
         // An operator without a path to or from the stack is placed by its stage.
-        Ok((0..beside.len()).map(|at| after[at] || (last > 0 && !before[at] && stage(at) == last)).collect())
+        Ok((0..beside.len())
+            .map(|operator| after[operator] || (last > 0 && !before[operator] && stage(operator) == last))
+            .collect())
     }
 
     /// Number of layers in the stack.
@@ -199,8 +204,8 @@ fn reached(placed: &Placed, from: &[usize], beyond: fn(&Graph, OpId) -> &[OpId])
     let mut reached = vec![false; placed.operators.len()];
     let Some(graph) = placed.graph else { return reached };
     let mut open = from.to_vec();
-    while let Some(at) = open.pop() {
-        for next in beyond(graph, OpId::new(at)).iter().map(|op| op.index()) {
+    while let Some(operator) = open.pop() {
+        for next in beyond(graph, OpId::new(operator)).iter().map(|op| op.index()) {
             if placed.operators[next].is_forward() && !std::mem::replace(&mut reached[next], true) {
                 open.push(next);
             }
@@ -213,7 +218,7 @@ fn check_stacks(stacks: &BTreeSet<&str>, runtime: &'static str) -> Result<()> {
     let mut found = stacks.iter();
     let why = match (found.next(), found.next()) {
         (Some(_), None) => return Ok(()),
-        (Some(one), Some(other)) => format!("the model has `{}` and `{}`", shown(one), shown(other)),
+        (Some(first), Some(second)) => format!("the model has `{}` and `{}`", shown(first), shown(second)),
         (None, _) => "no operator has a numbered layer in its path".to_owned(),
     };
     Err(ExportError::NoStack { runtime, why })

@@ -86,15 +86,15 @@ pub(crate) fn import(
                 let help = "give a device for each operator, in the order of the model, or a map by name";
                 return Err(InputError::new("S007", label, At::Whole, message, help));
             }
-            for (at, (operator, device)) in operators.iter().zip(&order).enumerate() {
-                devices.place(&format!("[{at}]"), device, operator.name.clone())?;
+            for (index, (operator, device)) in operators.iter().zip(&order).enumerate() {
+                devices.place(&format!("[{index}]"), device, operator.name.clone())?;
             }
         }
         Form::Lists => {
             let lists: Lists = Notation::Json.read(label, text)?;
-            for (at, list) in lists.devices.into_iter().enumerate() {
+            for (index, list) in lists.devices.into_iter().enumerate() {
                 for operator in list.ops {
-                    devices.place(&format!("devices[{at}].name"), &list.name, operator)?;
+                    devices.place(&format!("devices[{index}].name"), &list.name, operator)?;
                 }
             }
         }
@@ -170,7 +170,7 @@ impl Devices<'_> {
             Device::Name(name) => name.clone(),
             Device::Number(number) => self.numbered(place, *number)?,
         };
-        let at = *self.number_of.entry(name).or_insert_with_key(|name| {
+        let index = *self.number_of.entry(name).or_insert_with_key(|name| {
             let kind = self.cluster.and_then(|cluster| {
                 let number = |kind: &str| name.strip_prefix(kind)?.parse::<u32>().ok();
                 cluster.kinds.iter().find(|kind| number(&kind.name).is_some_and(|number| number < kind.count))
@@ -182,7 +182,7 @@ impl Devices<'_> {
             self.documents.push(unevaluated_device(name.clone(), kind.to_owned()));
             self.documents.len() - 1
         });
-        self.documents[at].ops.push(operator);
+        self.documents[index].ops.push(operator);
         Ok(())
     }
 

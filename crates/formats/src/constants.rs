@@ -59,7 +59,7 @@ pub(super) fn give<'a>(
     for (first, constant) in shared {
         called.entry(classes.find(first)).or_insert(constant);
     }
-    for (at, operator) in operators.iter_mut().enumerate() {
-        operator.colocation = called.get(&classes.find(at)).map(|&constant| name(constant).to_owned());
+    for (index, operator) in operators.iter_mut().enumerate() {
+        operator.colocation = called.get(&classes.find(index)).map(|&constant| name(constant).to_owned());
     }
 }

@@ -68,18 +68,18 @@ impl InputError {
     pub fn new(
         code: &'static str,
         label: &str,
-        at: At,
+        position: At,
         message: impl Into<String>,
         help: impl Into<String>,
     ) -> Self {
-        let at = match at {
+        let position = match position {
             At::Path(path) => At::Path(printable(&path, LONGEST_QUOTE)),
             other => other,
         };
         InputError {
             code,
             message: printable(&message.into(), LONGEST_QUOTE),
-            place: Place { file: label.to_owned(), at },
+            place: Place { file: label.to_owned(), at: position },
             help: printable(&help.into(), LONGEST_HELP),
         }
     }
@@ -125,7 +125,7 @@ impl fmt::Display for Place {
         match &self.at {
             At::Whole => write!(f, "{}", self.file),
             At::Path(path) => write!(f, "{}: {path}", self.file),
-            at => write!(f, "{}:{at}", self.file),
+            position => write!(f, "{}:{position}", self.file),
         }
     }
 }

@@ -114,8 +114,8 @@ mod tests {
         assert_eq!(Foreign::from_bytes(&archive("x/data.pkl")), Some(Foreign::Checkpoint));
         assert_eq!(Foreign::from_bytes(&archive("word/document.xml")), None);
         let tensors = |header: &str| [&(header.len() as u64).to_le_bytes()[..], header.as_bytes()].concat();
-        let one = r#"{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
-        assert_eq!(Foreign::from_bytes(&tensors(one)), Some(Foreign::Safetensors));
+        let single = r#"{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
+        assert_eq!(Foreign::from_bytes(&tensors(single)), Some(Foreign::Safetensors));
         assert_eq!(Foreign::from_bytes(&tensors(r#"{"schema": "stagewright.graph/1"}"#)), None);
         assert_eq!(Foreign::from_bytes(br#" {"problem": {}}"#), Some(Foreign::Strategies));
         for short in [&b""[..], b"PK", b"PK\x03\x04", &[0; 8], &[255; 9]] {

@@ -76,27 +76,27 @@ pub fn keep_whole(graph: &mut GraphDocument) {
     let mut groups: UnionFind<usize> = UnionFind::new(found.len());
     let mut by_layer: BTreeMap<&str, usize> = BTreeMap::new();
     let mut by_class: BTreeMap<String, usize> = BTreeMap::new();
-    for (at, (operator, found)) in graph.operators.iter().zip(&found).enumerate() {
+    for (index, (operator, found)) in graph.operators.iter().zip(&found).enumerate() {
         let class = class(operator);
         let rides = !has_kernel(operator) && class.as_ref().is_some_and(|class| with_kernel.contains(class));
         if !rides && !found.is_above {
-            groups.union(at, *by_layer.entry(found.path).or_insert(at));
+            groups.union(index, *by_layer.entry(found.path).or_insert(index));
         }
         if let Some(class) = class {
-            groups.union(at, *by_class.entry(class).or_insert(at));
+            groups.union(index, *by_class.entry(class).or_insert(index));
         }
     }
     // A group is named after the layer of its first operator in one; a group without layers, after its class.
     let mut names: BTreeMap<usize, String> = BTreeMap::new();
-    for (&layer, &at) in &by_layer {
-        let name = names.entry(groups.find(at)).or_insert_with(|| layer.to_owned());
-        if by_layer[name.as_str()] > at {
+    for (&layer, &index) in &by_layer {
+        let name = names.entry(groups.find(index)).or_insert_with(|| layer.to_owned());
+        if by_layer[name.as_str()] > index {
             layer.clone_into(name);
         }
     }
     let mut taken: BTreeSet<String> = by_layer.keys().map(|&layer| layer.to_owned()).collect();
-    for (class, &at) in &by_class {
-        names.entry(groups.find(at)).or_insert_with(|| {
+    for (class, &index) in &by_class {
+        names.entry(groups.find(index)).or_insert_with(|| {
             let mut name = class.clone();
             while !taken.insert(name.clone()) {
                 name.push('\'');
@@ -104,8 +104,8 @@ pub fn keep_whole(graph: &mut GraphDocument) {
             name
         });
     }
-    for (at, operator) in graph.operators.iter_mut().enumerate() {
-        operator.colocation = names.get(&groups.find(at)).cloned();
+    for (index, operator) in graph.operators.iter_mut().enumerate() {
+        operator.colocation = names.get(&groups.find(index)).cloned();
     }
 }
 

@@ -121,18 +121,18 @@ fn json_error(label: &str, path: &str, error: &serde_json::Error) -> InputError 
         };
         return InputError::new("F002", label, line, message, help);
     }
-    let at = if path == "." || path.is_empty() { At::Whole } else { At::Path(path.to_owned()) };
+    let place = if path == "." || path.is_empty() { At::Whole } else { At::Path(path.to_owned()) };
     let code = shape_code(message).unwrap_or("F005");
-    InputError::new(code, label, at, in_plain_words(message), shape_help(code))
+    InputError::new(code, label, place, in_plain_words(message), shape_help(code))
 }
 
 fn from_toml<T: DeserializeOwned>(label: &str, text: &str) -> Result<T> {
     let fault = |error: toml::de::Error| {
         let before = |span: std::ops::Range<usize>| end_of(text.get(..span.start).unwrap_or_default());
-        let at = error.span().map_or(At::Whole, before);
+        let place = error.span().map_or(At::Whole, before);
         let message = error.message();
         let code = shape_code(message).unwrap_or("F002");
-        InputError::new(code, label, at, in_plain_words(message), shape_help(code))
+        InputError::new(code, label, place, in_plain_words(message), shape_help(code))
     };
     let table: toml::Table = text.parse().map_err(fault)?;
     if let Some(path) = table.iter().find_map(|(key, value)| not_finite(key.clone(), value)) {

@@ -101,8 +101,8 @@ fn single<'a>(
     i: usize,
     node: &'a PiperNodeDocument,
 ) -> Result<(&'a str, &'a PiperConfigurationDocument)> {
-    let one = node.configurations.iter().find(|(degree, _)| degree.trim().parse() == Ok(1));
-    one.and_then(|(degree, ways)| Some((degree.as_str(), ways.first()?))).ok_or_else(|| {
+    let entry = node.configurations.iter().find(|(degree, _)| degree.trim().parse() == Ok(1));
+    entry.and_then(|(degree, ways)| Some((degree.as_str(), ways.first()?))).ok_or_else(|| {
         let message = format!("the node {} has no profile for one device", node.id);
         let help =
             "profile it on one device too and add that under \"1\": a plan places an operator on one device";
@@ -222,11 +222,11 @@ pub fn layer_names(document: &PiperDocument) -> Vec<String> {
 
 /// Names of the configurations of a layer at a degree, all different: their own, or `#` and their index.
 pub fn configuration_names(configurations: &[PiperConfigurationDocument]) -> Vec<String> {
-    let ids: BTreeSet<&str> = configurations.iter().map(|one| one.id.as_str()).collect();
+    let ids: BTreeSet<&str> = configurations.iter().map(|configuration| configuration.id.as_str()).collect();
     let are_names = ids.len() == configurations.len() && !ids.contains("");
-    let name = |(at, one): (usize, &PiperConfigurationDocument)| match are_names {
-        true => one.id.clone(),
-        false => format!("#{at}"),
+    let name = |(index, configuration): (usize, &PiperConfigurationDocument)| match are_names {
+        true => configuration.id.clone(),
+        false => format!("#{index}"),
     };
     configurations.iter().enumerate().map(name).collect()
 }

@@ -168,14 +168,14 @@ fn roles(problem: &Problem, plan: &PlanDocument) -> Result<(Roles, Replicas), Pl
 fn split(name: &str) -> (String, Vec<u64>) {
     let (mut role, mut numbers) = (String::new(), Vec::new());
     let mut rest = name;
-    while let Some(at) = rest.find(|char: char| char.is_ascii_digit()) {
-        let digits = rest[at..].find(|char: char| !char.is_ascii_digit()).unwrap_or(rest.len() - at);
-        role.push_str(&rest[..at]);
+    while let Some(start) = rest.find(|char: char| char.is_ascii_digit()) {
+        let digits = rest[start..].find(|char: char| !char.is_ascii_digit()).unwrap_or(rest.len() - start);
+        role.push_str(&rest[..start]);
         // No other digit is left in a role, so this one cannot be part of a name.
         role.push('0');
         // A number that is longer than any index is a hash, of which the beginning does as well.
-        numbers.push(rest[at..at + digits.min(19)].parse().unwrap_or(u64::MAX));
-        rest = &rest[at + digits..];
+        numbers.push(rest[start..start + digits.min(19)].parse().unwrap_or(u64::MAX));
+        rest = &rest[start + digits..];
     }
     role.push_str(rest);
     (role, numbers)
@@ -209,7 +209,7 @@ impl Role {
     /// Gives every operator of the model the device of its counterpart, and a rank between those around it.
     fn carry(&self, found: &mut [Option<Placed>]) {
         let Some(numbers) = self.of_plan.first().map(|(numbers, _)| numbers.len()) else { return };
-        let mut axes: Vec<Axis> = (0..numbers).map(|at| self.axis(at)).collect();
+        let mut axes: Vec<Axis> = (0..numbers).map(|index| self.axis(index)).collect();
         // Then the operators of one identity are adjacent in the order of their keys.
         axes.sort_by_key(|axis| !axis.is_identity);
         let identity = axes.iter().filter(|axis| axis.is_identity).count();
@@ -235,9 +235,9 @@ impl Role {
             let Some(&Placed { device, mut rank }) = counterpart else { continue };
             if let Some(from) = placed.get(&before) {
                 rank = from.rank;
-                for (at, place) in places.iter().enumerate().filter(|(_, place)| place.beyond > 0.0) {
+                for (index, place) in places.iter().enumerate().filter(|(_, place)| place.beyond > 0.0) {
                     let mut next = before.clone();
-                    next[at] += 1;
+                    next[index] += 1;
                     if let Some(to) = placed.get(&next) {
                         rank += place.beyond * (to.rank - from.rank);
                     }
@@ -247,15 +247,15 @@ impl Role {
         }
     }
 
-    fn axis(&self, at: usize) -> Axis {
+    fn axis(&self, index: usize) -> Axis {
         let sorted = |numbers: &mut dyn Iterator<Item = u64>| {
             let mut values: Vec<u64> = numbers.collect();
             values.sort_unstable();
             values.dedup();
             values
         };
-        let values = sorted(&mut self.of_plan.iter().map(|(numbers, _)| numbers[at]));
-        let of_model = sorted(&mut self.of_model.iter().map(|(numbers, _)| numbers[at]));
+        let values = sorted(&mut self.of_plan.iter().map(|(numbers, _)| numbers[index]));
+        let of_model = sorted(&mut self.of_model.iter().map(|(numbers, _)| numbers[index]));
         let is_identity = values == of_model;
         let last = of_model.len().saturating_sub(1).max(1);
         let place = |(number, &value): (usize, &u64)| {
@@ -270,7 +270,7 @@ impl Role {
             (value, place)
         };
         let places = of_model.iter().enumerate().map(place).collect();
-        Axis { at, values, places, is_identity }
+        Axis { at: index, values, places, is_identity }
     }
 }
 
@@ -306,7 +306,7 @@ fn together(problem: &Problem, found: &[Placed]) -> Vec<DeviceId> {
         }
         let mut best: Option<(f64, DeviceId)> = None;
         for (&device, &work) in work.iter().filter(|(device, _)| can_run(problem.pool_of(**device))) {
-            if best.is_none_or(|(most, _)| work > most) {
+            if best.is_none_or(|(largest, _)| work > largest) {
                 best = Some((work, device));
             }
         }

@@ -230,7 +230,7 @@ fn accuracy(rows: &[Accuracy], width: Option<u16>) -> String {
     let mut grid = Grid::of(&[(Column::Names, &["class", "kernel", "precision"]), (Column::Figures, &names)]);
     for row in rows {
         // The dimension that is predicted worst stands for all.
-        let size = row.left_out_size.values().max_by(|one, other| one.median.total_cmp(&other.median));
+        let size = row.left_out_size.values().max_by(|left, right| left.median.total_cmp(&right.median));
         grid.row([
             row.class.clone(),
             row.kernel.name().to_owned(),

@@ -195,7 +195,7 @@ impl Plan {
         if !self.is_pattern() {
             return Some(self.path.clone().into());
         }
-        let later = model.match_indices('_').map(|(at, _)| &model[at + 1..]);
+        let later = model.match_indices('_').map(|(index, _)| &model[index + 1..]);
         std::iter::once(model)
             .chain(later)
             .map(|name| PathBuf::from(self.path.replace(MODEL, name)))

@@ -45,7 +45,7 @@ impl Observer for Recorder {
         let elapsed = self.started.elapsed().as_secs_f64();
         match event {
             Event::Incumbent { value } => {
-                let found = self.found.take().map(|at| at.saturating_duration_since(self.started));
+                let found = self.found.take().map(|found| found.saturating_duration_since(self.started));
                 let elapsed = found.map_or(elapsed, |found| found.as_secs_f64());
                 self.convergence.value(elapsed, *value);
             }

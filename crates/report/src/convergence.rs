@@ -99,7 +99,7 @@ impl Convergence {
     pub fn csv(&self) -> String {
         let mut moments: Vec<(&Moment, bool)> = self.values.iter().map(|moment| (moment, true)).collect();
         moments.extend(self.bounds.iter().map(|moment| (moment, false)));
-        moments.sort_by(|(one, _), (other, _)| one.elapsed.total_cmp(&other.elapsed));
+        moments.sort_by(|(left, _), (right, _)| left.elapsed.total_cmp(&right.elapsed));
         let mut text = String::from("elapsed_s,simulations,value_s,bound_s\n");
         for (moment, is_value) in moments {
             let simulations = moment.simulations.map(|count| count.to_string()).unwrap_or_default();

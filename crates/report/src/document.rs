@@ -76,10 +76,10 @@ fn devices(problem: &Problem, plan: &Plan) -> Vec<DeviceDocument> {
         .devices
         .iter()
         .zip(0..)
-        .map(|(load, at)| DeviceDocument {
+        .map(|(load, stage)| DeviceDocument {
             name: cluster.device_name(load.device),
             kind: cluster.kind(cluster.kind_of(load.device)).name.clone(),
-            stage: ordered.then_some(at),
+            stage: ordered.then_some(stage),
             replicas: load.replicas,
             calls: std::mem::take(&mut calls[load.device.index()]),
             load_s: load.load(),
@@ -104,13 +104,13 @@ fn calls(problem: &Problem, plan: &Plan) -> Vec<Option<Vec<Vec<String>>>> {
     for op in graph.operators() {
         let call = (plan.placement.device_of(op), plan.placement.call_of(op));
         // Hosts have no calls.
-        let Ok(at) = numbers.binary_search(&call) else { continue };
+        let Ok(index) = numbers.binary_search(&call) else { continue };
         let first = numbers.partition_point(|number| number.0 < call.0);
         let of_device: &mut Vec<Vec<String>> = calls[call.0.index()].get_or_insert_default();
-        if of_device.len() <= at - first {
-            of_device.resize(at - first + 1, Vec::new());
+        if of_device.len() <= index - first {
+            of_device.resize(index - first + 1, Vec::new());
         }
-        of_device[at - first].push(graph.operator(op).name.clone());
+        of_device[index - first].push(graph.operator(op).name.clone());
     }
     calls
 }

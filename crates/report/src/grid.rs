@@ -66,7 +66,7 @@ impl Grid {
 
     /// Formats the table for a terminal of `width` characters, or at its natural width if `None`.
     pub fn text(&self, width: Option<u16>) -> String {
-        let natural: Vec<usize> = (0..self.columns.len()).map(|at| self.natural(at)).collect();
+        let natural: Vec<usize> = (0..self.columns.len()).map(|column| self.natural(column)).collect();
         match width {
             None => self.table(&natural, &natural),
             Some(width) => match self.fit(&natural, width.into()) {
@@ -77,8 +77,8 @@ impl Grid {
     }
 
     /// The characters of the widest cell of a column.
-    fn natural(&self, at: usize) -> usize {
-        let cells = self.rows.iter().filter_map(|row| row.get(at)).chain([&self.columns[at].0]);
+    fn natural(&self, column: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.get(column)).chain([&self.columns[column].0]);
         cells.map(|text| text.width()).max().unwrap_or(0)
     }
 
@@ -98,10 +98,10 @@ impl Grid {
     /// Narrows the widest column whose type is in `giving` until a row fits or no such column can be narrower.
     fn narrow(&self, widths: &mut [usize], width: usize, giving: &[Column]) {
         while row_width(widths) > width {
-            let shrinkable = self.columns.iter().enumerate().filter(|(at, (heading, column))| {
-                giving.contains(column) && widths[*at] > column.least().max(heading.width())
+            let shrinkable = self.columns.iter().enumerate().filter(|(index, (heading, column))| {
+                giving.contains(column) && widths[*index] > column.least().max(heading.width())
             });
-            let Some((widest, _)) = shrinkable.max_by_key(|(at, _)| widths[*at]) else { return };
+            let Some((widest, _)) = shrinkable.max_by_key(|(index, _)| widths[*index]) else { return };
             widths[widest] -= 1;
         }
     }
@@ -109,22 +109,23 @@ impl Grid {
     /// Formats a table with the given column widths, each at most its natural width.
     fn table(&self, natural: &[usize], widths: &[usize]) -> String {
         let mut table = borderless(None);
-        let shown: Vec<usize> = (0..self.columns.len()).filter(|&at| widths[at] > 0).collect();
-        table.set_header(shown.iter().map(|&at| Cell::new(&self.columns[at].0)).collect::<Vec<_>>());
+        let shown: Vec<usize> = (0..self.columns.len()).filter(|&index| widths[index] > 0).collect();
+        table.set_header(shown.iter().map(|&index| Cell::new(&self.columns[index].0)).collect::<Vec<_>>());
         for row in &self.rows {
-            let cells =
-                shown.iter().map(|&at| match (self.columns[at].1, row.get(at).map_or("", String::as_str)) {
-                    (Column::Names, text) => Cell::new(shortened(text, widths[at])),
+            let cells = shown.iter().map(|&index| {
+                match (self.columns[index].1, row.get(index).map_or("", String::as_str)) {
+                    (Column::Names, text) => Cell::new(shortened(text, widths[index])),
                     (Column::Words, text) => Cell::new(text),
                     (Column::Figures, text) => Cell::new(text).set_alignment(CellAlignment::Right),
-                    (Column::Bars, text) => Cell::new(scaled(text, natural[at], widths[at])),
-                });
+                    (Column::Bars, text) => Cell::new(scaled(text, natural[index], widths[index])),
+                }
+            });
             table.add_row(cells.collect::<Vec<_>>());
         }
-        for (column, &at) in
-            table.column_iter_mut().zip(&shown).filter(|(_, at)| widths[**at] < natural[**at])
+        for (column, &index) in
+            table.column_iter_mut().zip(&shown).filter(|(_, index)| widths[**index] < natural[**index])
         {
-            let width = widths[at] as u16 + GAP;
+            let width = widths[index] as u16 + GAP;
             column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
         }
         finish(table)
@@ -187,7 +188,7 @@ fn beginning(text: impl Iterator<Item = char>, room: usize) -> Vec<char> {
 fn scaled(bar: &str, from: usize, to: usize) -> String {
     let end = |count: usize| (count * to + from / 2) / from.max(1);
     let blocks = bar.chars().enumerate();
-    blocks.flat_map(|(at, block)| std::iter::repeat_n(block, end(at + 1) - end(at))).collect()
+    blocks.flat_map(|(index, block)| std::iter::repeat_n(block, end(index + 1) - end(index))).collect()
 }
 
 #[cfg(test)]

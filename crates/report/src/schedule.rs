@@ -78,7 +78,7 @@ impl IterationReport {
     ) -> Result<IterationReport, ScheduleError> {
         let pipeline = pipeline(problem, placement, schedule, chunks)?;
         let Run { seconds, bubble, busy, in_flight, peak_bytes, tasks, .. } = pipeline.run()?;
-        let devices = placement.used().into_iter().zip(tasks).enumerate().map(|(at, (device, tasks))| {
+        let devices = placement.used().into_iter().zip(tasks).enumerate().map(|(index, (device, tasks))| {
             let limit = problem.pools()[problem.pool_of(device)].memory;
             let task =
                 |(task, span): (stagewright_core::schedule::Task, stagewright_core::simulate::Span)| {
@@ -92,9 +92,9 @@ impl IterationReport {
                 };
             DeviceReport {
                 name: problem.cluster().device_name(device),
-                busy_s: busy[at],
-                in_flight: in_flight[at],
-                peak_bytes: peak_bytes[at],
+                busy_s: busy[index],
+                in_flight: in_flight[index],
+                peak_bytes: peak_bytes[index],
                 memory_bytes: limit.is_finite().then_some(limit),
                 tasks: tasks.into_iter().map(task).collect(),
             }

@@ -110,10 +110,10 @@ impl<'p> Steady<'p> {
             }
             let mut busy = |place: Place| {
                 let mut busy = at_place.remove(&place).unwrap_or_default();
-                busy.sort_by(|one, other| one.start_s.total_cmp(&other.start_s));
+                busy.sort_by(|left, right| left.start_s.total_cmp(&right.start_s));
                 busy
             };
-            let device = |(at, device): (usize, &SteadyDevice)| Device {
+            let device = |(index, device): (usize, &SteadyDevice)| Device {
                 name: self.problem.cluster().device_name(device.device),
                 replicas: device.replicas,
                 load_s: device.load,
@@ -124,7 +124,7 @@ impl<'p> Steady<'p> {
                 idle_s: idle(state, device),
                 utilisation: share(device.compute, state.period),
                 batches_in_flight: device.in_flight,
-                busy: busy(Place::Device(at)),
+                busy: busy(Place::Device(index)),
             };
             let devices = state.devices.iter().enumerate().map(device).collect();
             let uplink = |(group, &load_s): (usize, &f64)| Uplink {
@@ -155,7 +155,7 @@ impl<'p> Steady<'p> {
             SteadyWork::Send(sent) => ("send", tensor(sent)),
             SteadyWork::Cross(crossing) => ("cross", tensor(crossing)),
             SteadyWork::Receive(received) => ("receive", tensor(received)),
-            SteadyWork::CrossGradient(of) => ("cross", parameter(of)),
+            SteadyWork::CrossGradient(shared) => ("cross", parameter(shared)),
             SteadyWork::Synchronise => ("synchronise", What::Gradients {}),
         };
         Busy { work, what, batch, start_s, end_s: start_s + task.seconds }

@@ -53,7 +53,7 @@ pub fn plan(plan: &PlanDocument, cluster: &ClusterDocument, width: Option<u16>) 
     lines.push(("status", format!("{}{stopped}", plan.status.name())));
     lines.push(("solver", format!("{}, {}", plan.solver, seconds(plan.seconds))));
     let reasons = plan.reason.iter().flat_map(|reason| reason.lines()).enumerate();
-    lines.extend(reasons.map(|(at, line)| (if at == 0 { "reason" } else { "" }, line.to_owned())));
+    lines.extend(reasons.map(|(index, line)| (if index == 0 { "reason" } else { "" }, line.to_owned())));
     let mut text = facts(lines, width);
     if !plan.devices.is_empty() {
         let rows: Vec<DeviceRow> = plan

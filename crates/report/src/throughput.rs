@@ -45,12 +45,14 @@ pub(super) fn rate(
     let batches = batches(objective, value)?;
     let batch = if objective.schedule == Schedule::None { "batches" } else { "microbatches" };
     let Some(known) = known else {
-        let of = if objective.schedule == Schedule::None { "" } else { " microbatches" };
-        return Some(format!("{batches:.4}{of} per second"));
+        let unit = if objective.schedule == Schedule::None { "" } else { " microbatches" };
+        return Some(format!("{batches:.4}{unit} per second"));
     };
     let rates = [(known.samples_per_s, "samples"), (known.tokens_per_s, "tokens")];
-    let words: Vec<String> =
-        rates.iter().filter_map(|&(rate, of)| Some(format!("{} {of} per second", figure(rate?)))).collect();
+    let words: Vec<String> = rates
+        .iter()
+        .filter_map(|&(rate, unit)| Some(format!("{} {unit} per second", figure(rate?))))
+        .collect();
     Some(if words.is_empty() { format!("{} {batch} per second", figure(batches)) } else { words.join(", ") })
 }
 

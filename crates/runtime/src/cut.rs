@@ -77,9 +77,9 @@ impl<'a> Flow<'a> {
             return Err(RunError::OtherOperatorSet { node: node.cloned().unwrap_or_default(), version });
         }
         let mut producer = BTreeMap::new();
-        for (at, node) in graph.node.iter().enumerate() {
+        for (index, node) in graph.node.iter().enumerate() {
             node.output.iter().filter(|name| !name.is_empty()).for_each(|name| {
-                producer.insert(name.as_str(), at);
+                producer.insert(name.as_str(), index);
             });
         }
         let sparse = graph.sparse_initializer.iter().filter_map(|tensor| tensor.values.as_ref());

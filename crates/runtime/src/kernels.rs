@@ -97,7 +97,7 @@ pub(crate) fn by_operator(
         .node
         .iter()
         .zip(0..)
-        .flat_map(|(node, at)| node.output.iter().map(move |name| (name.as_str(), at)))
+        .flat_map(|(node, index)| node.output.iter().map(move |name| (name.as_str(), index)))
         .collect();
     for (group, &(_, of_group)) in &spread {
         let inside: Vec<usize> = (0..groups.len()).filter(|&kernel| groups[kernel] == *group).collect();
@@ -128,9 +128,12 @@ pub(crate) fn by_operator(
 
 /// The node that makes a tensor.
 fn producers(graph: &GraphProto) -> BTreeMap<&str, usize> {
-    let made =
-        graph.node.iter().zip(0..).flat_map(|(node, at)| node.output.iter().map(move |name| (name, at)));
-    made.filter(|(name, _)| !name.is_empty()).map(|(name, at)| (name.as_str(), at)).collect()
+    let made = graph
+        .node
+        .iter()
+        .zip(0..)
+        .flat_map(|(node, index)| node.output.iter().map(move |name| (name, index)));
+    made.filter(|(name, _)| !name.is_empty()).map(|(name, index)| (name.as_str(), index)).collect()
 }
 
 /// Groups of kernels, each by one of them: those that exchange a tensor which the original model does not have, as the
@@ -145,17 +148,17 @@ fn groups(graph: &GraphProto, kernels: &GraphProto, producer: &BTreeMap<&str, us
     let mut group: Vec<usize> = (0..kernels.node.len()).collect();
     let mut maker: BTreeMap<&str, usize> = BTreeMap::new();
     // Kernels are in topological order, as every model is.
-    for (at, node) in kernels.node.iter().enumerate() {
+    for (index, node) in kernels.node.iter().enumerate() {
         // Omitted inputs and outputs have no name.
         for name in node.input.iter().map(String::as_str).filter(|name| !name.is_empty()) {
             let is_known = producer.contains_key(name) || given.contains(name);
             if let (false, Some(&other)) = (is_known, maker.get(name)) {
-                let (from, to) = (group[at], group[other]);
+                let (from, to) = (group[index], group[other]);
                 group.iter_mut().filter(|group| **group == from).for_each(|group| *group = to);
             }
         }
         node.output.iter().for_each(|name| {
-            maker.insert(name, at);
+            maker.insert(name, index);
         });
     }
     group

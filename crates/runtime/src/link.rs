@@ -75,7 +75,9 @@ pub(crate) fn head(stream: &mut impl Read) -> io::Result<Option<Head>> {
         0 => return Ok(None),
         _ => stream.read_exact(&mut words[1..])?,
     }
-    let word = |at: usize| u32::from_le_bytes([words[at], words[at + 1], words[at + 2], words[at + 3]]);
+    let word = |index: usize| {
+        u32::from_le_bytes([words[index], words[index + 1], words[index + 2], words[index + 3]])
+    };
     let rank = word(12);
     if rank > LARGEST_RANK {
         return Err(invalid(format!("a tensor of rank {rank}")));
@@ -241,7 +243,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let admitted = admit(listener, "the token");
         // What would never come fails the test.
-        let most = Duration::from_secs(600);
+        let limit = Duration::from_secs(600);
         let other = |said: &str| {
             let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
             stream.write_all(said.as_bytes()).unwrap();
@@ -252,8 +254,8 @@ mod tests {
         idle.extend((0..3 * MOST_WAITING).map(|_| other("")));
         for sample in 0..3 {
             let mut own = connect(port, "the token").unwrap();
-            let mut stream = admitted.recv_timeout(most).unwrap().unwrap();
-            stream.set_read_timeout(Some(most)).unwrap();
+            let mut stream = admitted.recv_timeout(limit).unwrap().unwrap();
+            stream.set_read_timeout(Some(limit)).unwrap();
             own.write_all(&[sample]).unwrap();
             let mut received = [0];
             stream.read_exact(&mut received).unwrap();
@@ -261,7 +263,7 @@ mod tests {
             idle.push(other(""));
         }
         // The first ones were closed to make room.
-        idle[0].set_read_timeout(Some(most)).unwrap();
+        idle[0].set_read_timeout(Some(limit)).unwrap();
         let is_closed = match idle[0].read(&mut [0]) {
             Ok(count) => count == 0,
             Err(error) => ![io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut].contains(&error.kind()),

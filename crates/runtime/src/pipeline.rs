@@ -330,15 +330,15 @@ fn compare(host: &Host, whole: &Whole, run: &Run, cut: &Cut, folder: &Path) -> R
         segments.flat_map(|segment| &segment.outputs).filter_map(|output| output.output).collect();
     let graph = whole.model.graph.as_ref();
     let mut worst = 0.0_f64;
-    for (at, (elem, right)) in &expected {
+    for (index, (elem, right)) in &expected {
         let output =
-            graph.and_then(|graph| graph.output.get(*at as usize)).map_or("", |output| output.name());
+            graph.and_then(|graph| graph.output.get(*index as usize)).map_or("", |output| output.name());
         let wrong = |difference: String| RunError::WrongOutput { output: output.to_owned(), difference };
         // What is a constant, or an input passed through, no segment makes.
-        if !made.contains(at) {
+        if !made.contains(index) {
             continue;
         }
-        let (_, left) = found.get(at).ok_or_else(|| wrong("it was not made".into()))?;
+        let (_, left) = found.get(index).ok_or_else(|| wrong("it was not made".into()))?;
         let difference = difference(*elem, left, right).ok_or_else(|| wrong("another size".into()))?;
         if difference > TOLERANCE || difference.is_nan() {
             return Err(wrong(format!("{difference:.2e} of its largest number")));
@@ -446,20 +446,25 @@ mod tests {
             end_ns: end * 1_000_000_000,
         };
         // Two devices; a sample takes the first 2 s, the link 1 s, and the second device 1 s.
-        let first = (0..4_u32).map(|at| span(SpanKind::Run, at, 2 * u64::from(at), 2 * u64::from(at) + 2));
-        let second = (0..4_u32).flat_map(|at| {
-            let ready = 2 * u64::from(at) + 2;
-            [span(SpanKind::Receive, at, ready, ready + 1), span(SpanKind::Run, at, ready + 1, ready + 2)]
+        let first = (0..4_u32)
+            .map(|sample| span(SpanKind::Run, sample, 2 * u64::from(sample), 2 * u64::from(sample) + 2));
+        let second = (0..4_u32).flat_map(|sample| {
+            let ready = 2 * u64::from(sample) + 2;
+            [
+                span(SpanKind::Receive, sample, ready, ready + 1),
+                span(SpanKind::Run, sample, ready + 1, ready + 2),
+            ]
         });
         let report = |spans: Vec<Span>| StageReport { spans, peak_memory: None };
         let reports = vec![report(first.collect()), report(second.collect())];
         let cut = Cut { devices: vec![Vec::new(); 2], transfers: Vec::new() };
         let measured = summary(&cut, &[0, 1], reports, 1, 4, None);
-        let of = |at: usize| {
-            let stage = &measured.stages[at];
+        let times_of = |index: usize| {
+            let stage = &measured.stages[index];
             [stage.compute_s, stage.communication_s, stage.busy]
         };
-        let found = [&[measured.seconds_per_sample, measured.latency_s][..], &of(0), &of(1)].concat();
+        let found =
+            [&[measured.seconds_per_sample, measured.latency_s][..], &times_of(0), &times_of(1)].concat();
         let right = [2.0, 4.0, 2.0, 0.0, 1.0, 1.0, 1.0, 0.5];
         assert!(found.iter().zip(right).all(|(found, right)| (found - right).abs() < 1e-12), "{found:?}");
     }

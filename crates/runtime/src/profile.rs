@@ -109,7 +109,7 @@ pub fn profile(
 /// Median, and interquartile range as a share of it.
 pub(crate) fn median(numbers: &mut [f64]) -> (f64, f64) {
     numbers.sort_by(f64::total_cmp);
-    let at = |share: f64| match numbers.len() {
+    let quantile = |share: f64| match numbers.len() {
         0 => 0.0,
         count => {
             let place = share * (count - 1) as f64;
@@ -117,8 +117,8 @@ pub(crate) fn median(numbers: &mut [f64]) -> (f64, f64) {
             numbers[low] + rest * (numbers[(low + 1).min(count - 1)] - numbers[low])
         }
     };
-    let middle = at(0.5);
-    (middle, if middle > 0.0 { (at(0.75) - at(0.25)) / middle } else { 0.0 })
+    let middle = quantile(0.5);
+    (middle, if middle > 0.0 { (quantile(0.75) - quantile(0.25)) / middle } else { 0.0 })
 }
 
 /// Seconds by bytes of a tensor from one process to another, each on a core of its own: the median of three rounds.

@@ -177,8 +177,8 @@ fn listen(
                     if let Some(bucket) = &waits {
                         pass(reserve(bucket, received.tensor.bytes().len()));
                     }
-                    let (kind, of, sample) = (SpanKind::Receive, received.value, received.sample);
-                    let span = Span { kind, sample, of, start_ns: received.started, end_ns: now() };
+                    let (kind, value, sample) = (SpanKind::Receive, received.value, received.sample);
+                    let span = Span { kind, sample, of: value, start_ns: received.started, end_ns: now() };
                     spans.lock().unwrap_or_else(PoisonError::into_inner).push(span);
                     Event::Received(received)
                 }
@@ -274,8 +274,8 @@ impl<'a> Stage<'a> {
                 {
                     let start_ns = now();
                     pass(Some(until));
-                    let (kind, of, sample) = (SpanKind::Receive, received.value, received.sample);
-                    let span = Span { kind, sample, of, start_ns, end_ns: now() };
+                    let (kind, value, sample) = (SpanKind::Receive, received.value, received.sample);
+                    let span = Span { kind, sample, of: value, start_ns, end_ns: now() };
                     self.spans.lock().unwrap_or_else(PoisonError::into_inner).push(span);
                 }
                 let readers = self.readers.get(&received.value).copied().unwrap_or(0);
@@ -292,19 +292,19 @@ impl<'a> Stage<'a> {
 
     /// The segment to run: of those with all inputs, the one of the oldest sample.
     fn ready(&self, samples: u32) -> Option<usize> {
-        let is_ready = |&at: &usize| {
-            let (segment, _) = &self.segments[at];
-            let sample = self.next[at];
+        let is_ready = |&index: &usize| {
+            let (segment, _) = &self.segments[index];
+            let sample = self.next[index];
             let has = |value| self.held.contains_key(&(value, sample));
             let may_start = !is_source(segment) || sample < self.credit;
             sample < samples && may_start && segment.inputs.iter().filter_map(|input| input.value).all(has)
         };
-        (0..self.segments.len()).filter(is_ready).min_by_key(|&at| (self.next[at], at))
+        (0..self.segments.len()).filter(is_ready).min_by_key(|&index| (self.next[index], index))
     }
 
-    fn run(&mut self, at: usize, task: &StageTask, out: &mut Out) -> Result<(), String> {
-        let sample = self.next[at];
-        let (segment, loaded) = &mut self.segments[at];
+    fn run(&mut self, index: usize, task: &StageTask, out: &mut Out) -> Result<(), String> {
+        let sample = self.next[index];
+        let (segment, loaded) = &mut self.segments[index];
         let start_ns = now();
         let mut given: Vec<(&str, &Tensor)> = Vec::with_capacity(segment.inputs.len());
         for each in &segment.inputs {
@@ -315,7 +315,7 @@ impl<'a> Stage<'a> {
             given.push((&each.name, tensor.ok_or("an input is missing")?));
         }
         let made = loaded.run(&given)?;
-        let span = Span { kind: SpanKind::Run, sample, of: at as u32, start_ns, end_ns: now() };
+        let span = Span { kind: SpanKind::Run, sample, of: index as u32, start_ns, end_ns: now() };
         self.spans.lock().unwrap_or_else(PoisonError::into_inner).push(span);
         for value in segment.inputs.iter().filter_map(|input| input.value) {
             if let Some((_, readers)) = self.held.get_mut(&(value, sample)) {
@@ -326,8 +326,8 @@ impl<'a> Stage<'a> {
             }
         }
         for (output, (_, tensor)) in segment.outputs.iter().zip(made) {
-            if let (0, Some(at), Some(path)) = (sample, output.output, &task.outputs) {
-                write_outputs(path, std::iter::once((at, &tensor)))?;
+            if let (0, Some(index), Some(path)) = (sample, output.output, &task.outputs) {
+                write_outputs(path, std::iter::once((index, &tensor)))?;
             }
             let tensor = Arc::new(tensor);
             if output.readers > 0 {
@@ -343,7 +343,7 @@ impl<'a> Stage<'a> {
                 }
             }
         }
-        self.next[at] += 1;
+        self.next[index] += 1;
         Ok(())
     }
 }

@@ -46,7 +46,7 @@ pub fn gather(model: &mut ModelProto, beside: Option<&Path>, missing: Missing, f
     let path = folder.join(FILE);
     let failed = || RunError::io(format!("{} cannot be written", path.display()));
     let mut writer = BufWriter::with_capacity(1 << 20, File::create(&path).map_err(failed())?);
-    let mut at = 0_u64;
+    let mut offset = 0_u64;
     let Some(graph) = model.graph.as_mut() else { return Ok(()) };
     for (index, tensor) in graph.initializer.iter_mut().enumerate() {
         if !is_external(tensor) && tensor.raw_data.as_ref().is_none_or(|data| data.len() < SMALLEST) {
@@ -60,10 +60,10 @@ pub fn gather(model: &mut ModelProto, beside: Option<&Path>, missing: Missing, f
             hold(tensor, data);
             continue;
         }
-        let start = at.next_multiple_of(ALIGNMENT);
-        std::io::copy(&mut std::io::repeat(0).take(start - at), &mut writer).map_err(failed())?;
+        let start = offset.next_multiple_of(ALIGNMENT);
+        std::io::copy(&mut std::io::repeat(0).take(start - offset), &mut writer).map_err(failed())?;
         writer.write_all(&data).map_err(failed())?;
-        at = start + data.len() as u64;
+        offset = start + data.len() as u64;
         let entry =
             |key: &str, value: String| StringStringEntryProto { key: Some(key.into()), value: Some(value) };
         tensor.data_location = Some(DataLocation::External as i32);
@@ -213,10 +213,10 @@ fn read(tensor: &TensorProto, beside: Option<&Path>, bytes: usize) -> Result<Vec
 /// Random weights.
 fn fill_weights(data: &mut [u8], elem: i32, dims: &[i64], rng: &mut StdRng) {
     let is_vector = dims.iter().filter(|&&dim| dim > 1).count() <= 1;
-    let most = dims.first().copied().unwrap_or(1).max(1) as f64;
+    let largest = dims.first().copied().unwrap_or(1).max(1) as f64;
     let count: f64 = dims.iter().map(|&dim| dim as f64).product();
     // Matrices of ONNX have their inner dimension first or last; the larger share of the elements bounds both.
-    let inner = (count / most).max(if dims.len() == 2 { most.min(count / most) } else { 1.0 });
+    let inner = (count / largest).max(if dims.len() == 2 { largest.min(count / largest) } else { 1.0 });
     let width = (3.0 / inner).sqrt();
     let (low, high) = if is_vector { (0.5, 1.5) } else { (-width, width) };
     match DataType::try_from(elem) {

@@ -180,7 +180,7 @@ fn measure(
         let outputs = model.run(&given)?;
         seconds.push(start.elapsed().as_secs_f64());
         if let (1, Some(path)) = (seconds.len(), &profile.outputs) {
-            let outputs = outputs.iter().zip(0..).map(|((_, tensor), at)| (at, tensor));
+            let outputs = outputs.iter().zip(0..).map(|((_, tensor), index)| (index, tensor));
             write_outputs(path, outputs)?;
         }
         pulse.beat()?;
@@ -207,8 +207,8 @@ pub(crate) fn write_outputs<'a>(
     let failed = |error: io::Error| format!("{} cannot be written: {error}", path.display());
     let mut file =
         io::BufWriter::new(std::fs::File::options().create(true).append(true).open(path).map_err(failed)?);
-    for (at, tensor) in outputs {
-        link::send(&mut file, at, 0, tensor).map_err(failed)?;
+    for (index, tensor) in outputs {
+        link::send(&mut file, index, 0, tensor).map_err(failed)?;
     }
     file.flush().map_err(failed)
 }
@@ -238,9 +238,9 @@ fn ping_task(ping: &PingTask, orders: &Receiver<Order>) -> Result<(), String> {
         let mut stream = admitted.recv().map_err(|_| "nobody can connect")?.map_err(failed)?;
         for &(bytes, count) in &ping.sizes {
             let mut start = Instant::now();
-            for at in 0..=count {
+            for index in 0..=count {
                 link::receive(&mut stream).map_err(failed)?.ok_or("the sender ended")?;
-                if at == 0 {
+                if index == 0 {
                     start = Instant::now();
                 }
             }

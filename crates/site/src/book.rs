@@ -102,7 +102,7 @@ fn summary(parts: &[Part]) -> Result<String> {
 /// of the link is a path. No line is added or removed.
 fn linked(page: &Page, pages: &BTreeMap<&str, &Page>) -> Result<String> {
     let mut text = String::with_capacity(page.text.len());
-    let mut at = 0;
+    let mut done = 0;
     for link in markdown::links(&page.text) {
         let Some(place) = link.place else { continue };
         let (path, anchor) = link.target.split_at(link.target.find('#').unwrap_or(link.target.len()));
@@ -112,14 +112,14 @@ fn linked(page: &Page, pages: &BTreeMap<&str, &Page>) -> Result<String> {
         let name = &page.text[link.text.clone()];
         let is_path = name.starts_with('`') && name.ends_with(".md`");
         let name = if is_path { target.title()? } else { name };
-        text += &page.text[at..link.text.start];
+        text += &page.text[done..link.text.start];
         text += name;
         text += &page.text[link.text.end..place.start];
         let depth = page.path.matches('/').count();
         let _ = write!(text, "{}{}{anchor}", "../".repeat(depth), target.in_book());
-        at = place.end;
+        done = place.end;
     }
-    text += &page.text[at..];
+    text += &page.text[done..];
     Ok(text)
 }
 

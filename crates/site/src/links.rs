@@ -108,7 +108,7 @@ impl Site<'_> {
 
 /// The anchors of a page in HTML.
 fn anchors(html: &str) -> BTreeSet<String> {
-    let starts = html.match_indices(" id=\"").map(|(at, attribute)| &html[at + attribute.len()..]);
+    let starts = html.match_indices(" id=\"").map(|(start, attribute)| &html[start + attribute.len()..]);
     starts.filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
 }
 

@@ -48,8 +48,8 @@ pub(crate) fn links(page: &str) -> Vec<Link> {
             Event::End(TagEnd::Link | TagEnd::Image) => {
                 let Some(Open { target, link_type, whole, text }) = open.pop() else { continue };
                 let text = text.unwrap_or(whole.start + 1..whole.start + 1);
-                let place = page[text.end..whole.end].find(&target).map(|at| {
-                    let start = text.end + at;
+                let place = page[text.end..whole.end].find(&target).map(|offset| {
+                    let start = text.end + offset;
                     start..start + target.len()
                 });
                 let place = place.filter(|_| link_type == LinkType::Inline);
@@ -82,8 +82,8 @@ fn is_address(target: &str) -> bool {
     })
 }
 
-fn line(page: &str, at: usize) -> usize {
-    page[..at].matches('\n').count() + 1
+fn line(page: &str, offset: usize) -> usize {
+    page[..offset].matches('\n').count() + 1
 }
 
 /// A text in one cell of a table, in which only spans of code, between backticks, are Markdown.

@@ -23,9 +23,9 @@ pub fn least(problem: &Problem, score: &mut dyn FnMut(&Placement, &Evaluation) -
     let mut best: Option<f64> = None;
     loop {
         for_each_order(problem, &choice, score, &mut best);
-        let Some(at) = choice.iter().position(|&device| device + 1 < devices) else { return best };
-        choice[at] += 1;
-        choice[..at].fill(0);
+        let Some(position) = choice.iter().position(|&device| device + 1 < devices) else { return best };
+        choice[position] += 1;
+        choice[..position].fill(0);
     }
 }
 
@@ -59,10 +59,10 @@ fn permutations(items: &mut [DeviceId], count: usize, visit: &mut impl FnMut(&[D
     if count <= 1 {
         return visit(items);
     }
-    for at in 0..count {
+    for index in 0..count {
         permutations(items, count - 1, visit);
-        if at + 1 < count {
-            items.swap(if count.is_multiple_of(2) { at } else { 0 }, count - 1);
+        if index + 1 < count {
+            items.swap(if count.is_multiple_of(2) { index } else { 0 }, count - 1);
         }
     }
 }
@@ -74,7 +74,7 @@ fn for_each_replication(
     order: &[DeviceId],
     visit: &mut impl FnMut(&BTreeMap<DeviceId, u32>),
 ) {
-    let most = problem.objective().rules().max_replicas;
+    let max_replicas = problem.objective().rules().max_replicas;
     let mut counts = vec![1u32; order.len()];
     loop {
         let fits = (0..problem.pools().len()).all(|pool| {
@@ -91,8 +91,8 @@ fn for_each_replication(
                 &order.iter().copied().zip(counts.iter().copied()).filter(|&(_, count)| count > 1).collect(),
             );
         }
-        let Some(at) = counts.iter().position(|&count| count < most) else { return };
-        counts[at] += 1;
-        counts[..at].fill(1);
+        let Some(position) = counts.iter().position(|&count| count < max_replicas) else { return };
+        counts[position] += 1;
+        counts[..position].fill(1);
     }
 }

@@ -104,8 +104,8 @@ pub fn rgpos(number: u64, tasks: usize, processors: u32, ccr: f64) -> KnownOptim
             .collect();
         for to in successors(&mut rng, spans.len(), later) {
             let drawn = communication(&mut rng, mean * ccr);
-            let most = if spans[to].1 == home { u32::MAX } else { slack(to).unwrap_or(0) };
-            edges.push((from, to, drawn.min(most)));
+            let limit = if spans[to].1 == home { u32::MAX } else { slack(to).unwrap_or(0) };
+            edges.push((from, to, drawn.min(limit)));
         }
     }
     let seconds = spans.iter().map(|(start, _, end)| end - start).collect();

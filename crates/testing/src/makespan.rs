@@ -22,8 +22,8 @@ pub fn problem(number: u64, operators: usize) -> Problem {
     let has_classes = rng.random_bool(0.4);
     let has_memory = rng.random_bool(0.3);
     let scale = if rng.random_bool(0.5) { 1.0 } else { 4.0 };
-    for at in 0..operators {
-        let mut operator = OperatorDocument::named(format!("o{at}"));
+    for index in 0..operators {
+        let mut operator = OperatorDocument::named(format!("o{index}"));
         for kind in &cluster.document().kinds {
             operator.seconds.insert(kind.class.clone(), seconds(rng));
         }
@@ -80,14 +80,16 @@ fn link(rng: &mut ChaCha8Rng) -> LinkDocument {
     }
 }
 
-fn cluster(rng: &mut ChaCha8Rng, most: u32) -> Cluster {
+fn cluster(rng: &mut ChaCha8Rng, max_devices: u32) -> Cluster {
     let mut kinds: Vec<KindDocument> = Vec::new();
     let groups: Vec<GroupDocument> = match rng.random_bool(0.3) {
-        true => (0..2).map(|at| GroupDocument { name: format!("group{at}"), uplink: link(rng) }).collect(),
+        true => {
+            (0..2).map(|index| GroupDocument { name: format!("group{index}"), uplink: link(rng) }).collect()
+        }
         false => Vec::new(),
     };
     let memory = rng.random_bool(0.4);
-    let mut left = rng.random_range(1..=most);
+    let mut left = rng.random_range(1..=max_devices);
     while left > 0 {
         let count = rng.random_range(1..=left);
         left -= count;
@@ -102,7 +104,7 @@ fn cluster(rng: &mut ChaCha8Rng, most: u32) -> Cluster {
             host,
             memory_bytes: memory.then(|| f64::from(rng.random_range(4..16))),
             link: (!host).then(|| link(rng)),
-            group: group.filter(|_| !groups.is_empty()).map(|at: usize| groups[at].name.clone()),
+            group: group.filter(|_| !groups.is_empty()).map(|index: usize| groups[index].name.clone()),
         });
     }
     let devices: u32 = kinds.iter().map(|kind| kind.count).sum();
@@ -129,12 +131,15 @@ fn pins(rng: &mut ChaCha8Rng, cluster: &Cluster, operators: usize) -> PinsDocume
     let mut pins = PinsDocument::default();
     if rng.random_bool(0.4) {
         let devices: Vec<String> = cluster.devices().map(|device| cluster.device_name(device)).collect();
-        for at in (0..operators).filter(|_| rng.random_bool(0.3)).collect::<Vec<_>>() {
-            let one = devices[rng.random_range(0..devices.len())].clone();
+        for index in (0..operators).filter(|_| rng.random_bool(0.3)).collect::<Vec<_>>() {
+            let first = devices[rng.random_range(0..devices.len())].clone();
             let other = devices[rng.random_range(0..devices.len())].clone();
-            let targets =
-                if rng.random_bool(0.5) { PinTargets::One(one) } else { PinTargets::Any(vec![one, other]) };
-            pins.0.insert(format!("o{at}"), targets);
+            let targets = if rng.random_bool(0.5) {
+                PinTargets::One(first)
+            } else {
+                PinTargets::Any(vec![first, other])
+            };
+            pins.0.insert(format!("o{index}"), targets);
         }
     }
     pins

@@ -12,9 +12,9 @@ fn orders(count: usize) -> Vec<Vec<OpId>> {
     let mut orders: Vec<Vec<OpId>> = vec![Vec::new()];
     for op in (0..count as u32).map(OpId) {
         let longer = orders.iter().flat_map(|order| {
-            (0..=order.len()).map(move |at| {
+            (0..=order.len()).map(move |position| {
                 let mut order = order.clone();
-                order.insert(at, op);
+                order.insert(position, op);
                 order
             })
         });
@@ -74,9 +74,9 @@ fn visit_in_orders(problem: &Problem, orders: &[Vec<OpId>], mut show: impl FnMut
             }
         }
         let last = cluster.device_count() as u32 - 1;
-        let Some(at) = device_of.iter().position(|device| device.0 < last) else { return };
-        device_of[at].0 += 1;
-        device_of[..at].fill(DeviceId(0));
+        let Some(position) = device_of.iter().position(|device| device.0 < last) else { return };
+        device_of[position].0 += 1;
+        device_of[..position].fill(DeviceId(0));
     }
 }
 

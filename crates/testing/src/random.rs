@@ -46,13 +46,13 @@ fn cost(rng: &mut impl Rng) -> f64 {
     if rng.random_bool(0.2) { 0.0 } else { f64::from(rng.random_range(1..=20)) / 4.0 }
 }
 
-fn graph(rng: &mut impl Rng, most: usize) -> Graph {
-    let forward = rng.random_range(1..=most);
+fn graph(rng: &mut impl Rng, max_operators: usize) -> Graph {
+    let forward = rng.random_range(1..=max_operators);
     let training = rng.random_bool(0.4);
     let mut builder = GraphBuilder::new("random");
     let mut names = Vec::new();
-    for at in 0..forward {
-        names.push(operator(rng, &mut builder, format!("f{at}"), Pass::Forward, None));
+    for index in 0..forward {
+        names.push(operator(rng, &mut builder, format!("f{index}"), Pass::Forward, None));
     }
     let mut links: Vec<(usize, usize)> = Vec::new();
     for to in 1..forward {
@@ -62,24 +62,24 @@ fn graph(rng: &mut impl Rng, most: usize) -> Graph {
             }
         }
     }
-    tensors(rng, &mut builder, &links, |at| format!("f{at}"));
+    tensors(rng, &mut builder, &links, |index| format!("f{index}"));
     if training {
         // Backward operators mirror the forward ones; some have no colocated forward operator, some are missing.
         let present: Vec<usize> = (0..forward).filter(|_| rng.random_bool(0.7)).collect();
-        for &at in &present {
-            let colocation = rng.random_bool(0.7).then(|| format!("c{at}"));
+        for &index in &present {
+            let colocation = rng.random_bool(0.7).then(|| format!("c{index}"));
             let pass = if rng.random_bool(0.9) { Pass::Backward } else { Pass::Update };
-            operator(rng, &mut builder, format!("b{at}"), pass, colocation);
+            operator(rng, &mut builder, format!("b{index}"), pass, colocation);
         }
         let back: Vec<(usize, usize)> = links
             .iter()
             .filter(|(from, to)| present.contains(from) && present.contains(to))
             .map(|&(from, to)| (to, from))
             .collect();
-        tensors(rng, &mut builder, &back, |at| format!("b{at}"));
-        for &at in &present {
+        tensors(rng, &mut builder, &back, |index| format!("b{index}"));
+        for &index in &present {
             if rng.random_bool(0.4) {
-                let (from, to) = (format!("f{at}"), format!("b{at}"));
+                let (from, to) = (format!("f{index}"), format!("b{index}"));
                 builder.timed_tensor(tensor(rng, from, vec![to]));
             }
         }
@@ -87,8 +87,8 @@ fn graph(rng: &mut impl Rng, most: usize) -> Graph {
     // Colocate the forward halves by rebuilding their documents.
     let mut document = builder.document().clone();
     for operator in &mut document.operators {
-        if let Some(at) = operator.name.strip_prefix('f') {
-            operator.colocation = Some(format!("c{at}"));
+        if let Some(number) = operator.name.strip_prefix('f') {
+            operator.colocation = Some(format!("c{number}"));
         }
     }
     if forward > 2 && rng.random_bool(0.3) {
@@ -113,11 +113,11 @@ fn of_version_2(rng: &mut impl Rng, graph: &Graph) -> Graph {
         }
     }
     let names: Vec<String> = document.operators.iter().map(|operator| operator.name.clone()).collect();
-    for at in 0..rng.random_range(0..4) {
+    for index in 0..rng.random_range(0..4) {
         let readers: Vec<String> = names.iter().filter(|_| rng.random_bool(0.3)).cloned().collect();
         if !readers.is_empty() {
             document.parameters.push(ParameterDocument {
-                name: format!("shared{at}"),
+                name: format!("shared{index}"),
                 bytes: f64::from(rng.random_range(0..6)),
                 optimizer_bytes: f64::from(rng.random_range(0..2)),
                 readers,

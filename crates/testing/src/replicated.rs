@@ -12,9 +12,10 @@ const MAX_PLACEMENTS: f64 = 50_000.0;
 /// too many to try.
 pub fn replicated_optimum(problem: &Problem) -> Option<Option<f64>> {
     let graph = problem.graph();
-    let (devices, most) = (problem.cluster().device_count(), problem.objective().rules().max_replicas);
+    let (devices, max_replicas) =
+        (problem.cluster().device_count(), problem.objective().rules().max_replicas);
     let classes = graph.class_count();
-    if (devices as f64).powi(classes as i32) * f64::from(most).powi(devices as i32) > MAX_PLACEMENTS {
+    if (devices as f64).powi(classes as i32) * f64::from(max_replicas).powi(devices as i32) > MAX_PLACEMENTS {
         return None;
     }
     let devices = devices as u32;
@@ -31,11 +32,11 @@ pub fn replicated_optimum(problem: &Problem) -> Option<Option<f64>> {
         if evaluation.is_feasible() && best.is_none_or(|best| evaluation.value < best) {
             best = Some(evaluation.value);
         }
-        let size = |at: usize| if at < classes { devices } else { most };
-        let Some(at) = (0..choice.len()).find(|&at| choice[at] + 1 < size(at)) else {
+        let size = |index: usize| if index < classes { devices } else { max_replicas };
+        let Some(position) = (0..choice.len()).find(|&index| choice[index] + 1 < size(index)) else {
             return Some(best);
         };
-        choice[at] += 1;
-        choice[..at].fill(0);
+        choice[position] += 1;
+        choice[..position].fill(0);
     }
 }

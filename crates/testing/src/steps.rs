@@ -71,8 +71,8 @@ pub fn placed(problem: &Problem, number: u64) -> Placement {
         return Placement::new(device_of);
     }
     let mut priority: Vec<OpId> = graph.operators().collect();
-    for at in 1..priority.len() {
-        priority.swap(at, rng.random_range(0..=at));
+    for index in 1..priority.len() {
+        priority.swap(index, rng.random_range(0..=index));
     }
     if rng.random_bool(0.05) {
         let [from, to] = [0; 2].map(|_| rng.random_range(0..priority.len()));

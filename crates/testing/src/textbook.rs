@@ -11,10 +11,10 @@ use stagewright_core::stage_load::StageLoad;
 /// Whether each unit is in the ideal.
 type Ideal = Keyed<UnitId, bool>;
 
-/// Optimum over chains of ideals; `None` if nothing fits. Panics above `most` ideals.
-pub fn optimum(problem: &Problem, most: usize) -> Option<f64> {
+/// Optimum over chains of ideals; `None` if nothing fits. Panics above `limit` ideals.
+pub fn optimum(problem: &Problem, limit: usize) -> Option<f64> {
     let units = Units::new(problem);
-    let ideals = ideals(&units, most).expect("few enough ideals for the textbook");
+    let ideals = ideals(&units, limit).expect("few enough ideals for the textbook");
     let pools = problem.pools();
     let mut usages: Vec<Vec<u32>> = vec![vec![]];
     for pool in pools {
@@ -29,12 +29,12 @@ pub fn optimum(problem: &Problem, most: usize) -> Option<f64> {
     let mut best = None;
     for usage in usages {
         value.insert((usage.clone(), 0), 0.0);
-        for (at, ideal) in ideals.iter().enumerate().skip(1) {
+        for (index, ideal) in ideals.iter().enumerate().skip(1) {
             let mut least = f64::INFINITY;
             for pool in (0..pools.len()).filter(|&pool| usage[pool] > 0) {
                 let mut before = usage.clone();
                 before[pool] -= 1;
-                for (sub, smaller) in ideals[..at].iter().enumerate() {
+                for (sub, smaller) in ideals[..index].iter().enumerate() {
                     if smaller.iter().zip(ideal.iter()).any(|(&smaller, &ideal)| smaller && !ideal) {
                         continue;
                     }
@@ -46,7 +46,7 @@ pub fn optimum(problem: &Problem, most: usize) -> Option<f64> {
                 }
             }
             if least.is_finite() {
-                value.insert((usage.clone(), at), least);
+                value.insert((usage.clone(), index), least);
             }
         }
         if let Some(&full) = value.get(&(usage, ideals.len() - 1))
@@ -59,21 +59,21 @@ pub fn optimum(problem: &Problem, most: usize) -> Option<f64> {
 }
 
 fn load(problem: &Problem, units: &Units, pool: usize, smaller: &Ideal, ideal: &Ideal) -> Option<f64> {
-    let mut meter = StageLoad::new(units, problem.objective(), pool);
+    let mut load = StageLoad::new(units, problem.objective(), pool);
     for unit in units.ids().filter(|&unit| ideal[unit] && !smaller[unit]) {
-        meter.add(unit);
+        load.add(unit);
     }
-    let fits = meter.memory().fits(problem.objective().in_flight(1), problem.pools()[pool].memory);
-    (meter.supported() && fits).then(|| meter.load(0, 1))
+    let fits = load.memory().fits(problem.objective().in_flight(1), problem.pools()[pool].memory);
+    (load.supported() && fits).then(|| load.load(0, 1))
 }
 
-/// Number of ideals; `None` if above `most`.
-pub fn count_ideals(units: &Units, most: usize) -> Option<usize> {
-    ideals(units, most).map(|ideals| ideals.len())
+/// Number of ideals; `None` if above `limit`.
+pub fn count_ideals(units: &Units, limit: usize) -> Option<usize> {
+    ideals(units, limit).map(|ideals| ideals.len())
 }
 
-/// All ideals by ascending size, from the empty to the full one; `None` if there are more than `most`.
-fn ideals(units: &Units, most: usize) -> Option<Vec<Ideal>> {
+/// All ideals by ascending size, from the empty to the full one; `None` if there are more than `limit`.
+fn ideals(units: &Units, limit: usize) -> Option<Vec<Ideal>> {
     let mut all = vec![Ideal::filled(false, units.len())];
     let mut level = all.clone();
     while !level.is_empty() {
@@ -90,7 +90,7 @@ fn ideals(units: &Units, most: usize) -> Option<Vec<Ideal>> {
         next.sort_unstable();
         next.dedup();
         all.extend(next.iter().cloned());
-        if all.len() > most {
+        if all.len() > limit {
             return None;
         }
         level = next;

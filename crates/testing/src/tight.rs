@@ -27,11 +27,11 @@ pub fn tight(problem: &Problem, number: u64) -> Problem {
         operator.parameter_bytes = sizes[rng.random_range(0..sizes.len())];
     }
     let names: Vec<String> = graph.operators.iter().map(|operator| operator.name.clone()).collect();
-    for at in 0..if is_version_2 { rng.random_range(0..2) } else { 0 } {
+    for index in 0..if is_version_2 { rng.random_range(0..2) } else { 0 } {
         let readers: Vec<String> = names.iter().filter(|_| rng.random_bool(0.4)).cloned().collect();
         if !readers.is_empty() {
             graph.parameters.push(ParameterDocument {
-                name: format!("tight{at}"),
+                name: format!("tight{index}"),
                 bytes: f64::from(rng.random_range(1..8)),
                 optimizer_bytes: 0.0,
                 readers,
@@ -61,7 +61,7 @@ pub fn beside_a_host(number: u64, operators: usize, objective: impl Into<Objecti
     let mut rng = seed::stream(0x8057, number);
     let mut builder = GraphBuilder::new("beside a host");
     let has_classes = rng.random_bool(0.3);
-    for at in 0..operators {
+    for index in 0..operators {
         let quick = f64::from(rng.random_range(1..=4)) / 4.0;
         let slow = quick * f64::from(rng.random_range(2..=12));
         let old = quick * f64::from(rng.random_range(1..=3));
@@ -69,7 +69,7 @@ pub fn beside_a_host(number: u64, operators: usize, objective: impl Into<Objecti
             seconds: BTreeMap::from([("card".into(), quick), ("old".into(), old), ("cpu".into(), slow)]),
             colocation: (has_classes && rng.random_bool(0.5))
                 .then(|| format!("class{}", rng.random_range(0..2))),
-            ..OperatorDocument::named(format!("o{at}"))
+            ..OperatorDocument::named(format!("o{index}"))
         });
     }
     let density = [0.1, 0.4, 0.9][rng.random_range(0..3)];

@@ -94,7 +94,7 @@ pub fn training(number: u64, schedule: Schedule, layers: usize, devices: u32) ->
     }
 }
 
-/// Random multiple of a quarter, up to `most` quarters.
-fn quarter(rng: &mut impl Rng, most: u32) -> f64 {
-    f64::from(rng.random_range(0..=most)) / 4.0
+/// Random multiple of a quarter, up to `limit` quarters.
+fn quarter(rng: &mut impl Rng, limit: u32) -> f64 {
+    f64::from(rng.random_range(0..=limit)) / 4.0
 }

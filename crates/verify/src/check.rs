@@ -115,16 +115,16 @@ fn pipelined(
     Ok((memory, score(problem, placed, &stages)?))
 }
 
-/// Checks and scores a placement as calls of accelerators, at most `most` for each.
+/// Checks and scores a placement as calls of accelerators, at most `max_calls` for each.
 fn offloaded(
     problem: &Problem,
     placed: &Placed,
-    most: u32,
+    max_calls: u32,
     findings: &mut Findings,
 ) -> Result<(Vec<Memory>, Option<Score>), CheckError> {
     let stages = stages::absent(placed, findings);
     let memory = memory::check(problem, placed, &stages, findings);
-    let Some(steps) = calls::check(problem, placed, most, findings) else { return Ok((memory, None)) };
+    let Some(steps) = calls::check(problem, placed, max_calls, findings) else { return Ok((memory, None)) };
     let Some(waits) = waits::check(problem, placed, &steps, findings) else { return Ok((memory, None)) };
     Ok((memory, latency(problem, placed, &steps, &waits)?))
 }

@@ -44,8 +44,8 @@ impl Choices<'_> {
         (self.next() % 2 == 1).then(|| make(self))
     }
 
-    fn some<T>(&mut self, most: u8, mut make: impl FnMut(&mut Self) -> T) -> Vec<T> {
-        (0..self.next() % (most + 1)).map(|_| make(self)).collect()
+    fn some<T>(&mut self, limit: u8, mut make: impl FnMut(&mut Self) -> T) -> Vec<T> {
+        (0..self.next() % (limit + 1)).map(|_| make(self)).collect()
     }
 
     fn schema(&mut self, right: &str) -> String {
@@ -173,10 +173,10 @@ impl Choices<'_> {
         let pin = |choices: &mut Self| {
             let target =
                 |choices: &mut Self| if choices.rarely() { choices.device() } else { "acc".to_owned() };
-            let one = PinTargets::One(target(choices));
+            let single = PinTargets::One(target(choices));
             (
                 choices.operator(),
-                choices.maybe(|choices| PinTargets::Any(choices.some(3, target))).unwrap_or(one),
+                choices.maybe(|choices| PinTargets::Any(choices.some(3, target))).unwrap_or(single),
             )
         };
         PinsDocument(self.some(2, pin).into_iter().collect())

@@ -71,8 +71,8 @@ fn no_calls() {
 
 #[test]
 fn too_many_calls() {
-    for most in [Some(1), None] {
-        let case = after(|case| case.plan.objective.calls = most);
+    for limit in [Some(1), None] {
+        let case = after(|case| case.plan.objective.calls = limit);
         assert_eq!(
             only(&case),
             (acc0(), "device \"acc0\" has 2 calls, but at most 1 are allowed".to_owned())

@@ -151,12 +151,12 @@ fn a_class_is_priced_once() {
 #[test]
 fn hostile_graphs_end_within_the_limits() {
     for (operators, distance) in [(2_000, 1_000), (60, 30)] {
-        let names: Vec<String> = (0..operators).map(|at| format!("o{at}")).collect();
+        let names: Vec<String> = (0..operators).map(|index| format!("o{index}")).collect();
         let mut case = valid();
         case.graph.operators = names.iter().map(OperatorDocument::named).collect();
-        for (at, operator) in case.graph.operators.iter_mut().enumerate() {
-            operator.seconds.insert("gpu".to_owned(), 1.0 + (at as f64).sin() * 1e-3);
-            operator.parameter_bytes = 1.0 + (at as f64).cos() * 1e-3;
+        for (index, operator) in case.graph.operators.iter_mut().enumerate() {
+            operator.seconds.insert("gpu".to_owned(), 1.0 + (index as f64).sin() * 1e-3);
+            operator.parameter_bytes = 1.0 + (index as f64).cos() * 1e-3;
         }
         let tensor = |from: usize| TensorDocument {
             name: None,
@@ -173,12 +173,13 @@ fn hostile_graphs_end_within_the_limits() {
         case.plan.objective.value_s = None;
         case.plan.objective.max_replicas = Some(u32::MAX);
         case.plan.uplinks.clear();
-        let pins: Value = (0..60).map(|at| (format!("o{at}"), json!([format!("acc{at}"), "far"]))).collect();
+        let pins: Value =
+            (0..60).map(|index| (format!("o{index}"), json!([format!("acc{index}"), "far"]))).collect();
         case.pins = Some(read(pins));
         let prices: Value = names
             .iter()
             .enumerate()
-            .map(|(at, name)| (name.clone(), json!(1.0 + (at as f64).cos() * 1e-3)))
+            .map(|(index, name)| (name.clone(), json!(1.0 + (index as f64).cos() * 1e-3)))
             .collect();
         case.plan.bound.value_s = Some(1.0);
         case.plan.bound.certificate = read(json!({

@@ -186,7 +186,7 @@ fn what_is_claimed_is_compared() {
 #[test]
 fn the_published_placements_take_what_is_published() {
     let Some(tasks) = heterogeneous::tasks() else { return };
-    for (at, task) in tasks.iter().enumerate() {
+    for (index, task) in tasks.iter().enumerate() {
         let problem = task.problem();
         let mut plan = executed(&[]);
         for device in problem.cluster().devices() {
@@ -201,7 +201,7 @@ fn the_published_placements_take_what_is_published() {
         let (graph, cluster) = (problem.graph().document().clone(), problem.cluster().document().clone());
         let mut case = Case { graph, cluster, pins: None, plan };
         let found = value(&case);
-        assert!(tolerance::same(found, task.heft_makespan), "task {at}: {found}, {}", task.heft_makespan);
+        assert!(tolerance::same(found, task.heft_makespan), "task {index}: {found}, {}", task.heft_makespan);
 
         let report = case.report();
         for (device, figures) in report.devices.iter().enumerate() {
@@ -212,6 +212,6 @@ fn the_published_placements_take_what_is_published() {
         case.plan.objective.value_s = Some(task.heft_makespan);
         sound(&case);
         case.plan.objective.value_s = Some(task.heft_makespan * 0.999);
-        assert_eq!(case.broken(), ["value"], "task {at}");
+        assert_eq!(case.broken(), ["value"], "task {index}");
     }
 }

@@ -247,9 +247,9 @@ fn calls_out_of_place() {
         case.plan.objective.calls = Some(0);
     };
     assert_eq!(after(none), "rule");
-    let mut one = valid();
-    one.plan.objective.calls = Some(1);
-    assert_eq!(one.broken(), [""; 0]);
+    let mut with_calls = valid();
+    with_calls.plan.objective.calls = Some(1);
+    assert_eq!(with_calls.broken(), [""; 0]);
 }
 
 #[test]

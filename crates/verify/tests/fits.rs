@@ -52,17 +52,17 @@ fn the_checker_and_the_cost_model_agree_on_every_kernel() {
         plan: placement(&[("acc0", "acc", &["a"])]),
     };
     case.cluster.classes.insert("gpu".into(), class.clone());
-    for one in kernels {
+    for launch in kernels {
         case.graph.operators[0] = OperatorDocument {
             precision: Some(Precision::Bf16),
-            kernels: vec![one],
+            kernels: vec![launch],
             ..OperatorDocument::named("a")
         };
-        let fit = kernel::fit(&class, &one, Precision::Bf16).unwrap();
-        let expected = kernel::seconds(fit, kernel::work(&one, Precision::Bf16));
+        let fit = kernel::fit(&class, &launch, Precision::Bf16).unwrap();
+        let expected = kernel::seconds(fit, kernel::work(&launch, Precision::Bf16));
         let report = case.report();
         assert!(report.holds(), "{:?}", report.violations);
         let seconds = report.devices[0].load_s;
-        assert!((seconds / expected - 1.0).abs() < 1e-12, "{one:?}: {seconds}, not {expected}");
+        assert!((seconds / expected - 1.0).abs() < 1e-12, "{launch:?}: {seconds}, not {expected}");
     }
 }

@@ -89,7 +89,7 @@ fn uplinks_are_shared_and_slow_what_crosses_them() {
 #[test]
 fn a_matrix_says_how_long_and_uplinks_are_on_no_way() {
     let mut fan = fan();
-    let row = |at: usize| (0..5).map(|to| (at + 2 * to) as f64).collect();
+    let row = |from: usize| (0..5).map(|to| (from + 2 * to) as f64).collect();
     let rows: Vec<Vec<f64>> = (0..5).map(row).collect();
     fan.cluster.matrix = Some(MatrixDocument { delay_s: rows.clone(), seconds_per_byte: rows });
     // From acc0 to acc1 2 + 2 · 2, to acc2 4 + 3 · 4.

@@ -337,9 +337,9 @@ fn backward_tensors_go_to_earlier_stages_where_no_forward_operator_holds_them() 
     let free = || graph(json!(null), json!(null), "backward");
     assert_eq!(on(free(), &["f1", "h"], &["f2", "g"]).broken(), [""; 0], "from the later to the earlier");
     assert_eq!(on(free(), &["f1", "g"], &["f2", "h"]).broken(), ["order"]);
-    let one = graph(json!("1"), json!(null), "backward");
+    let single = graph(json!("1"), json!(null), "backward");
     assert_eq!(
-        on(one, &["f1", "g"], &["f2", "h"]).broken(),
+        on(single, &["f1", "g"], &["f2", "h"]).broken(),
         ["order"],
         "the class of h has no forward operator"
     );

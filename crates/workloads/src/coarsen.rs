@@ -31,7 +31,7 @@ pub(super) fn layers(draft: Draft) -> Draft {
     let mut target = Keyed::from(Vec::with_capacity(draft.operators.len()));
     let mut unlisted = BTreeSet::new();
     for (operator, &layer) in draft.operators.iter().zip(&layer_of) {
-        let at = *index.entry((layer, operator.pass)).or_insert_with(|| {
+        let group = *index.entry((layer, operator.pass)).or_insert_with(|| {
             let name = &names[layer];
             let whole = match operator.pass {
                 Pass::Forward => name.clone(),
@@ -48,16 +48,16 @@ pub(super) fn layers(draft: Draft) -> Draft {
                 ..OperatorDocument::named(whole)
             })
         });
-        add(&mut merged.operators[at], operator);
+        add(&mut merged.operators[group], operator);
         if operator.kernels.is_empty() && operator.flop.is_some_and(|flop| flop > 0.0) && is_product(operator)
         {
-            unlisted.insert(at);
+            unlisted.insert(group);
         }
-        target.push(at);
+        target.push(group);
     }
     // Kernels price a layer only if they are all its products.
-    for at in unlisted {
-        merged.operators[at].kernels.clear();
+    for group in unlisted {
+        merged.operators[group].kernels.clear();
     }
     if rules == CostRules::Two {
         for (operator, bytes) in merged.operators.iter_mut().zip(&inside(&draft, &target)) {
@@ -90,13 +90,13 @@ fn inside(draft: &Draft, target: &Keyed<OpId, OpId>) -> Keyed<OpId, f64> {
         }
     }
     let merged = target.iter().max().map_or(0, |&last| last.index() + 1);
-    let (mut live, mut most) = (Keyed::filled(0.0, merged), Keyed::filled(0.0, merged));
-    for (op, &at) in target.enumerate() {
-        live[at] += comes[op];
-        most[at] = f64::max(most[at], live[at] + draft.operators[op].workspace_bytes);
-        live[at] -= goes[op];
+    let (mut live, mut peak) = (Keyed::filled(0.0, merged), Keyed::filled(0.0, merged));
+    for (op, &group) in target.enumerate() {
+        live[group] += comes[op];
+        peak[group] = f64::max(peak[group], live[group] + draft.operators[op].workspace_bytes);
+        live[group] -= goes[op];
     }
-    most
+    peak
 }
 
 /// Whether an operator is a product or a convolution, or the gradient of one.
@@ -164,8 +164,8 @@ fn acyclic_layers(draft: &Draft) -> (Vec<usize>, Vec<String>) {
     let mut order: Vec<usize> = (0..joined.len()).collect();
     order.sort_unstable_by_key(|&component| joined[component].0);
     let mut rank = vec![0; joined.len()];
-    for (at, &component) in order.iter().enumerate() {
-        rank[component] = at;
+    for (position, &component) in order.iter().enumerate() {
+        rank[component] = position;
     }
     let layer_of = layer_of.iter().map(|layer| rank[component_of[layer.index()]]).collect();
     let names = order.into_iter().map(|component| std::mem::take(&mut joined[component].1)).collect();
@@ -186,10 +186,10 @@ fn edges(edges: &[Edge], target: &Keyed<OpId, OpId>) -> Keyed<TensorId, Edge> {
             continue;
         }
         let is_output = edge.is_output;
-        let at = *index
+        let index = *index
             .entry((producer, consumers.clone(), is_output))
             .or_insert_with(|| merged.push(Edge { producer, consumers, bytes: 0.0, is_output }));
-        merged[at].bytes += edge.bytes;
+        merged[index].bytes += edge.bytes;
     }
     merged
 }
@@ -207,9 +207,9 @@ mod tests {
     fn braid() -> Tape {
         let mut tape = Tape::new(Precision::Fp32, true);
         let mut x = tape.input("x", [2, 4]);
-        for at in 0..3 {
-            x = tape.scope("left", |tape| tape.linear(&format!("step{at}"), x, 4));
-            x = tape.scope("right", |tape| tape.linear(&format!("step{at}"), x, 4));
+        for index in 0..3 {
+            x = tape.scope("left", |tape| tape.linear(&format!("step{index}"), x, 4));
+            x = tape.scope("right", |tape| tape.linear(&format!("step{index}"), x, 4));
         }
         tape.scope("head", |tape| tape.loss("loss", x, Loss::Square));
         tape.finish().unwrap()
@@ -227,8 +227,8 @@ mod tests {
     #[test]
     fn a_layer_stashes_one_tensor_for_its_backward_pass() {
         let merged = layers(step::training(&braid(), Optimizer::Sgd, CostRules::One).unwrap());
-        let at = |name: &str| merged.operators.ids().find(|&op| merged.operators[op].name == name).unwrap();
-        let (forward, backward) = (at("left+right"), at("left+right.backward"));
+        let find = |name: &str| merged.operators.ids().find(|&op| merged.operators[op].name == name).unwrap();
+        let (forward, backward) = (find("left+right"), find("left+right.backward"));
         let stash: Vec<f64> = merged
             .edges
             .iter()

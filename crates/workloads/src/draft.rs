@@ -64,8 +64,8 @@ impl Draft {
     /// gradients exist until the end of the step.
     pub(super) fn ordered(mut self, is_left_out: impl Fn(&OperatorDocument) -> bool) -> Draft {
         let mut order: Keyed<OpId, OpId> =
-            self.operators.ids().filter(|&at| !is_left_out(&self.operators[at])).collect();
-        order.sort_by_key(|&at| self.operators[at].pass == Pass::Update);
+            self.operators.ids().filter(|&op| !is_left_out(&self.operators[op])).collect();
+        order.sort_by_key(|&op| self.operators[op].pass == Pass::Update);
         let mut target = Keyed::filled(None, self.operators.len());
         for (to, &from) in order.enumerate() {
             target[from] = Some(to);
@@ -80,7 +80,7 @@ impl Draft {
             shared.readers = moved(&shared.readers);
         }
         let mut operators: Keyed<OpId, _> = self.operators.into_vec().into_iter().map(Some).collect();
-        self.operators = order.iter().filter_map(|&at| operators[at].take()).collect();
+        self.operators = order.iter().filter_map(|&op| operators[op].take()).collect();
         self
     }
 
@@ -114,11 +114,11 @@ impl Draft {
     }
 
     fn tensors(&self) -> Vec<TensorDocument> {
-        let of = |op: OpId| self.operators[op].name.clone();
+        let name_of = |op: OpId| self.operators[op].name.clone();
         let tensor = |edge: &Edge| TensorDocument {
             name: None,
-            producer: of(edge.producer),
-            consumers: edge.consumers.iter().map(|&consumer| of(consumer)).collect(),
+            producer: name_of(edge.producer),
+            consumers: edge.consumers.iter().map(|&consumer| name_of(consumer)).collect(),
             bytes: edge.bytes,
             seconds: Default::default(),
         };

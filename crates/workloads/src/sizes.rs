@@ -85,21 +85,21 @@ impl Sizes {
     /// The given value or else the default, which must be at least `least`.
     pub(super) fn or(&self, size: Size, default: u64, least: u64) -> Result<u64, WorkloadError> {
         let value = self.given[size as usize].unwrap_or(default);
-        let most = size.most();
-        if (least..=most).contains(&value) {
+        let largest = size.most();
+        if (least..=largest).contains(&value) {
             Ok(value)
         } else {
-            Err(WorkloadError::OutOfRange { size, value, least, most })
+            Err(WorkloadError::OutOfRange { size, value, least, most: largest })
         }
     }
 
-    /// The given value or else the default, which must be at least `of` and a multiple of it.
-    pub(super) fn multiple(&self, size: Size, default: u64, of: u64) -> Result<u64, WorkloadError> {
-        let value = self.or(size, default, of)?;
-        if value.is_multiple_of(of) {
+    /// The given value or else the default, which must be at least `divisor` and a multiple of it.
+    pub(super) fn multiple(&self, size: Size, default: u64, divisor: u64) -> Result<u64, WorkloadError> {
+        let value = self.or(size, default, divisor)?;
+        if value.is_multiple_of(divisor) {
             Ok(value)
         } else {
-            Err(WorkloadError::NotAMultiple { size, value, of })
+            Err(WorkloadError::NotAMultiple { size, value, of: divisor })
         }
     }
 

@@ -73,9 +73,9 @@ fn forward(tape: &Tape, rules: CostRules) -> Draft {
     for value in &tape.values {
         draft.edge(value.producer, value.bytes);
     }
-    for (at, operator) in tape.operators.enumerate() {
+    for (id, operator) in tape.operators.enumerate() {
         for &input in &operator.inputs {
-            draft.read(input, at);
+            draft.read(input, id);
         }
     }
     if !first {
@@ -87,11 +87,11 @@ fn forward(tape: &Tape, rules: CostRules) -> Draft {
 /// Turns parameters with several readers into shared parameters.
 fn share(tape: &Tape, draft: &mut Draft) {
     let mut readers: BTreeMap<OpId, Vec<OpId>> = BTreeMap::new();
-    for (at, operator) in tape.operators.enumerate() {
+    for (id, operator) in tape.operators.enumerate() {
         if operator.kind == VARIABLE {
-            readers.insert(at, draft.edges[operator.outputs[0]].consumers.clone());
-        } else if operator.owner != at {
-            readers.entry(operator.owner).or_insert_with(|| vec![operator.owner]).push(at);
+            readers.insert(id, draft.edges[operator.outputs[0]].consumers.clone());
+        } else if operator.owner != id {
+            readers.entry(operator.owner).or_insert_with(|| vec![operator.owner]).push(id);
         }
     }
     for (owner, readers) in readers {
@@ -122,8 +122,8 @@ pub(super) fn training(tape: &Tape, optimizer: Optimizer, rules: CostRules) -> R
         of_parameters: Keyed::filled(Vec::new(), tape.operators.len()),
         stashed_by: Keyed::filled(None, tape.values.len()),
     };
-    for at in tape.operators.ids().rev() {
-        step.backward(at);
+    for op in tape.operators.ids().rev() {
+        step.backward(op);
         if step.draft.operators.len() > MAX_OPERATORS {
             return Err(WorkloadError::TooManyOperators { most: MAX_OPERATORS });
         }
@@ -171,9 +171,9 @@ struct StepBuilder<'a> {
 
 impl StepBuilder<'_> {
     /// Records the backward pass of one operator. All its readers have been visited.
-    fn backward(&mut self, at: OpId) {
+    fn backward(&mut self, op: OpId) {
         let tape = self.tape;
-        let operator = &tape.operators[at];
+        let operator = &tape.operators[op];
         let outputs: Vec<Gradient> = operator
             .outputs
             .iter()
@@ -185,9 +185,9 @@ impl StepBuilder<'_> {
                     _ => format!("grad_sum.{place}"),
                 };
                 match (operator.kind == VARIABLE, self.draft.rules) {
-                    (true, CostRules::One) => return self.running_sum(at, parts),
+                    (true, CostRules::One) => return self.running_sum(op, parts),
                     (true, CostRules::Two) => {
-                        self.sum_in_place(at, &parts);
+                        self.sum_in_place(op, &parts);
                         return None;
                     }
                     _ => {}
@@ -195,30 +195,30 @@ impl StepBuilder<'_> {
                 // Beside the first reader, so that a single gradient goes back to the producer instead of all
                 // contributions.
                 let home = parts.iter().map(|part| part.from).min()?;
-                self.sum(at, home, &name, parts)
+                self.sum(op, home, &name, parts)
             })
             .collect();
         // The outputs of a loss have no gradient, and neither do tensors that only feed operators without parameters.
         let ends = operator.kind == LOSS;
         if !outputs.is_empty() || ends {
             for piece in operator.pieces.iter().filter(|piece| wanted(tape, operator, piece)) {
-                self.piece(at, piece, &outputs);
+                self.piece(op, piece, &outputs);
             }
             for &input in &operator.pass_through {
                 let value = operator.inputs[input];
                 if tape.values[value].differentiable {
-                    let passed = outputs.first().map(|gradient| Gradient { from: at, ..*gradient });
+                    let passed = outputs.first().map(|gradient| Gradient { from: op, ..*gradient });
                     self.gradients[value].extend(passed);
                 }
             }
             if operator.kind == VARIABLE {
-                self.of_parameters[at].extend(outputs.first());
+                self.of_parameters[op].extend(outputs.first());
             }
         }
-        let parts = std::mem::take(&mut self.of_parameters[at]);
+        let parts = std::mem::take(&mut self.of_parameters[op]);
         if self.draft.rules == CostRules::One {
-            if let Some(gradient) = self.sum(at, at, "grad_weight_sum", parts) {
-                self.update(at, at, gradient.bytes, &[gradient]);
+            if let Some(gradient) = self.sum(op, op, "grad_weight_sum", parts) {
+                self.update(op, op, gradient.bytes, &[gradient]);
             }
             return;
         }
@@ -229,14 +229,14 @@ impl StepBuilder<'_> {
         }
         for (reader, parts) in by_reader {
             if let Some(gradient) = self.sum(reader, reader, "grad_weight_sum", parts) {
-                self.update(at, reader, gradient.bytes, &[gradient]);
+                self.update(op, reader, gradient.bytes, &[gradient]);
             }
         }
     }
 
     /// Sums the gradient of a variable in place: every step after the first computed one reads the current sum and adds
     /// to it. The update waits for all of them.
-    fn sum_in_place(&mut self, at: OpId, parts: &[Gradient]) {
+    fn sum_in_place(&mut self, op: OpId, parts: &[Gradient]) {
         let Some(home) = parts.iter().map(|part| part.from).min() else { return };
         for (place, part) in parts.iter().enumerate() {
             let edge = &mut self.draft.edges[part.edge];
@@ -248,8 +248,8 @@ impl StepBuilder<'_> {
             }
         }
         let bytes = parts.iter().map(|part| part.bytes).fold(0.0, f64::max);
-        self.update(at, home, bytes, parts);
-        if let Some(shared) = self.shared(at) {
+        self.update(op, home, bytes, parts);
+        if let Some(shared) = self.shared(op) {
             shared.optimizer_bytes += bytes;
         }
     }
@@ -259,10 +259,10 @@ impl StepBuilder<'_> {
         self.draft.shared.iter_mut().find(|shared| shared.owner == owner)
     }
 
-    fn piece(&mut self, at: OpId, piece: &Piece, outputs: &[Gradient]) {
+    fn piece(&mut self, op: OpId, piece: &Piece, outputs: &[Gradient]) {
         let tape = self.tape;
-        let operator = &tape.operators[at];
-        let own = self.beside(at, at, piece.suffix, Pass::Backward);
+        let operator = &tape.operators[op];
+        let own = self.beside(op, op, piece.suffix, Pass::Backward);
         let mut moved = 0.0;
         for gradient in outputs {
             moved += gradient.bytes;
@@ -287,7 +287,7 @@ impl StepBuilder<'_> {
             // Weights of a variable are not activations. Operators come in reverse order, so the last to read the value
             // is the first.
             if tape.operators[tape.values[value].producer].kind != VARIABLE {
-                self.stashed_by[value] = Some(at);
+                self.stashed_by[value] = Some(op);
             }
         }
         for &input in &piece.inputs {
@@ -296,14 +296,14 @@ impl StepBuilder<'_> {
                 let bytes = tape.values[value].bytes;
                 moved += bytes;
                 let edge = self.draft.edge(own, bytes);
-                self.gradients[value].push(Gradient { edge, bytes, from: at });
+                self.gradients[value].push(Gradient { edge, bytes, from: op });
             }
         }
         if let Some(elements) = piece.parameters {
             let bytes = elements * tape.width;
             moved += bytes;
             let edge = self.draft.edge(own, bytes);
-            self.of_parameters[operator.owner].push(Gradient { edge, bytes, from: at });
+            self.of_parameters[operator.owner].push(Gradient { edge, bytes, from: op });
         }
         let document = &mut self.draft.operators[own];
         document.flop = Some(piece.flop);
@@ -315,12 +315,12 @@ impl StepBuilder<'_> {
     }
 
     /// Sums the contributions to the gradient of an operator, in an operator beside `home` if there are several.
-    fn sum(&mut self, at: OpId, home: OpId, name: &str, parts: Vec<Gradient>) -> Option<Gradient> {
+    fn sum(&mut self, op: OpId, home: OpId, name: &str, parts: Vec<Gradient>) -> Option<Gradient> {
         let (&first, more) = parts.split_first()?;
         if more.is_empty() {
             return Some(first);
         }
-        let own = self.beside(at, home, name, Pass::Backward);
+        let own = self.beside(op, home, name, Pass::Backward);
         let bytes = parts.iter().map(|part| part.bytes).fold(0.0, f64::max);
         let read: f64 = parts.iter().map(|part| part.bytes).sum();
         for part in &parts {
@@ -337,11 +337,11 @@ impl StepBuilder<'_> {
     /// Sums the contributions to the gradient of a variable, with one addition beside each further reader: the steps of
     /// an unrolled layer add to the sum of the steps after them, so a split between steps sends one sum instead of all
     /// contributions.
-    fn running_sum(&mut self, at: OpId, parts: Vec<Gradient>) -> Option<Gradient> {
+    fn running_sum(&mut self, op: OpId, parts: Vec<Gradient>) -> Option<Gradient> {
         let (&first, more) = parts.split_first()?;
         let sum = more.iter().enumerate().fold(first, |sum, (place, &part)| {
             let name = format!("grad_sum.{place}");
-            self.sum(at, part.from, &name, vec![sum, part]).unwrap_or(part)
+            self.sum(op, part.from, &name, vec![sum, part]).unwrap_or(part)
         });
         Some(sum)
     }
@@ -379,8 +379,8 @@ impl StepBuilder<'_> {
     }
 
     /// A new operator derived from a forward operator and colocated with `home`.
-    fn beside(&mut self, at: OpId, home: OpId, suffix: &str, pass: Pass) -> OpId {
-        let (operator, home) = (&self.tape.operators[at], &self.tape.operators[home]);
+    fn beside(&mut self, op: OpId, home: OpId, suffix: &str, pass: Pass) -> OpId {
+        let (operator, home) = (&self.tape.operators[op], &self.tape.operators[home]);
         self.draft.operator(OperatorDocument {
             kind: Some(format!("{}_{suffix}", operator.kind)),
             precision: (self.draft.rules == CostRules::Two).then_some(self.tape.precision),

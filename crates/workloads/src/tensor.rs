@@ -34,8 +34,8 @@ impl Shape {
     }
 
     /// The dimension at an index.
-    pub(crate) fn dim(&self, at: usize) -> u64 {
-        self.dims[at]
+    pub(crate) fn dim(&self, axis: usize) -> u64 {
+        self.dims[axis]
     }
 
     /// The last dimension.
@@ -49,8 +49,8 @@ impl Shape {
     }
 
     /// Replaces the dimension at an index.
-    pub(crate) fn with(mut self, at: usize, dim: u64) -> Shape {
-        self.dims[at] = dim;
+    pub(crate) fn with(mut self, axis: usize, dim: u64) -> Shape {
+        self.dims[axis] = dim;
         self
     }
 }
@@ -71,8 +71,8 @@ impl Tensor {
     }
 
     /// The dimension at an index.
-    pub(crate) fn dim(&self, at: usize) -> u64 {
-        self.shape.dim(at)
+    pub(crate) fn dim(&self, axis: usize) -> u64 {
+        self.shape.dim(axis)
     }
 
     /// The last dimension.

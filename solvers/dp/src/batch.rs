@@ -203,13 +203,13 @@ impl Batch {
         let mut from = 0;
         for (set, found) in self.sets.chunks_exact(words).zip(&self.found) {
             let ideal = table.ideal(set, found.key);
-            for at in from..found.arrivals_end {
-                let Arrival { usage, parent, value } = self.arrivals[at];
+            for index in from..found.arrivals_end {
+                let Arrival { usage, parent, value } = self.arrivals[index];
                 let new = New { usage, value, parent, pool: found.pool, replicas: found.replicas };
                 if self.labels.len() == 0 {
                     table.improve(ideal, new);
                 } else {
-                    table.improve_labelled(ideal, new, self.labels.get(at));
+                    table.improve_labelled(ideal, new, self.labels.get(index));
                 }
             }
             from = found.arrivals_end;

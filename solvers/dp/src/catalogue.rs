@@ -208,8 +208,8 @@ impl<'a> Listing<'a> {
         for &next in lattice.successors(unit) {
             self.waiting[next] -= 1;
         }
-        let at = self.ideals.len();
-        self.path.push((unit, at));
+        let index = self.ideals.len();
+        self.path.push((unit, index));
         self.sets.extend_from_slice(&self.set);
         for (weight, own) in weights.of(unit).iter().enumerate() {
             let sum = before.map_or(0.0, |ideal| self.weight[ideal * weights.count + weight]);
@@ -237,8 +237,8 @@ impl<'a> Listing<'a> {
             self.pins_inside[net] += 1;
         }
         let old = before.map_or((0, 0), |ideal| self.ideals[ideal].crossing);
-        for at in range(old) {
-            let net = self.crossing[at].net;
+        for index in range(old) {
+            let net = self.crossing[index].net;
             let inside = self.pins_inside[net];
             if lattice.crosses(net, inside) {
                 self.crossing.push(CrossingNet { net, inside });

@@ -119,7 +119,7 @@ impl Answer<'_> {
     /// Improves the plan by blocks over all ideals.
     fn over_all_ideals(&mut self, units: &Units, context: &mut Context<'_>) -> Result<Extent> {
         context.emit(Event::Phase { name: "blocks over all ideals".into() });
-        let memory = context.limits.memory.map(|most| (most as f64 * IDEALS_SHARE) as u64);
+        let memory = context.limits.memory.map(|limit| (limit as f64 * IDEALS_SHARE) as u64);
         let Some(ideals) = Ideals::all(units, order::depth_first(units), memory, context.stop()) else {
             return Ok(Extent::Cut);
         };

@@ -87,17 +87,17 @@ impl PoolCosts {
     ) -> PoolCosts {
         let (objective, spec, passes) = (problem.objective(), &problem.pools()[pool], units.passes());
         // Maximum load of a stage, summed over its replicas.
-        let most = cap * f64::from(objective.rules().max_replicas);
+        let limit = cap * f64::from(objective.rules().max_replicas);
         let seconds = |pass: usize| -> Keyed<Position, f64> {
             let here = |&unit: &UnitId| units.pass_seconds(unit, pool, pass);
             if pass < passes { unit_at.iter().map(here).collect() } else { Keyed::default() }
         };
         let supported = |&unit: &UnitId| {
             units.supported(unit, pool)
-                && (0..passes).all(|pass| units.pass_seconds(unit, pool, pass) < most)
+                && (0..passes).all(|pass| units.pass_seconds(unit, pool, pass) < limit)
                 && tolerance::fits(units.bytes(unit, objective.in_flight(1)), spec.memory)
         };
-        let transfer = |&net: &NetId| units.transfer(net, pool).min(2.0 * most);
+        let transfer = |&net: &NetId| units.transfer(net, pool).min(2.0 * limit);
         PoolCosts {
             host: spec.host,
             seconds: [seconds(0), seconds(1)],
@@ -156,14 +156,14 @@ impl Lattice {
 
     /// Successors of a position.
     #[inline]
-    pub(crate) fn successors(&self, at: Position) -> &[Position] {
-        self.successors.row(at)
+    pub(crate) fn successors(&self, position: Position) -> &[Position] {
+        self.successors.row(position)
     }
 
     /// Nets with a pin at a position.
     #[inline]
-    pub(crate) fn nets_of(&self, at: Position) -> &[LocalNet] {
-        self.nets_of.row(at)
+    pub(crate) fn nets_of(&self, position: Position) -> &[LocalNet] {
+        self.nets_of.row(position)
     }
 
     /// Pins of a net, ascending.
@@ -184,8 +184,8 @@ impl Lattice {
             return;
         }
         let mut stage_of: FxHashMap<UnitId, usize> = FxHashMap::default();
-        for (at, stage) in stages.iter().enumerate() {
-            stage_of.extend(stage.units.iter().map(|&unit| (unit, at)));
+        for (index, stage) in stages.iter().enumerate() {
+            stage_of.extend(stage.units.iter().map(|&unit| (unit, index)));
         }
         for (unit, predecessors) in &self.weightless {
             let last = predecessors.iter().map(|before| stage_of[before]).max().unwrap_or(0);
@@ -215,8 +215,8 @@ impl Lattice {
 /// Position of every number in a list, `None` for the others.
 fn inverse<I: Id, N: Id>(list: &Keyed<I, N>, numbers: usize) -> Keyed<N, Option<I>> {
     let mut position = Keyed::filled(None, numbers);
-    for (at, &number) in list.enumerate() {
-        position[number] = Some(at);
+    for (new, &number) in list.enumerate() {
+        position[number] = Some(new);
     }
     position
 }

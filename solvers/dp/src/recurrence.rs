@@ -176,8 +176,8 @@ fn halt_for(table: &Table, tasks: &[Batch], budget: Budget<'_>, steps: u64, byte
 fn reconstruct(problem: &Problem, lattice: &Lattice, table: &Table, last: Completed) -> Vec<StageAssignment> {
     let mut stages = Vec::new();
     let mut after: Vec<u64> = vec![0; lattice.words];
-    for at in 0..lattice.len {
-        bits::insert(&mut after, at);
+    for index in 0..lattice.len {
+        bits::insert(&mut after, index);
     }
     let Completed { mut parent, mut pool, mut replicas, .. } = last;
     loop {
@@ -187,7 +187,7 @@ fn reconstruct(problem: &Problem, lattice: &Lattice, table: &Table, last: Comple
         stages.push(StageAssignment {
             pool: usize::from(pool),
             replicas,
-            units: members(&difference).map(|at| lattice.unit_at[Position::new(at)]).collect(),
+            units: members(&difference).map(|index| lattice.unit_at[Position::new(index)]).collect(),
         });
         if before.iter().all(|&word| word == 0) {
             break;

@@ -96,16 +96,16 @@ impl<'a> Scanner<'a> {
         self.unsupported.clear();
         self.unsupported.resize(lattice.pools.len(), 0);
         let mut size = 0;
-        for at in members(source.set).map(Position::new) {
+        for position in members(source.set).map(Position::new) {
             size += 1;
-            for &net in lattice.nets_of(at) {
+            for &net in lattice.nets_of(position) {
                 self.pins_before[net] += 1;
             }
-            for (sum, weight) in self.weights.iter_mut().zip(windows.weights.of(at)) {
+            for (sum, weight) in self.weights.iter_mut().zip(windows.weights.of(position)) {
                 *sum += weight;
             }
             for (unsupported, costs) in self.unsupported.iter_mut().zip(&lattice.pools) {
-                *unsupported += u32::from(!costs.supported[at]);
+                *unsupported += u32::from(!costs.supported[position]);
             }
         }
         self.crossing.clear();

@@ -274,7 +274,7 @@ impl Search<'_> {
 
     /// Whether the steps of all attempts are used up.
     fn is_spent(&self) -> bool {
-        self.most_steps.is_some_and(|most| self.counts.steps >= most)
+        self.most_steps.is_some_and(|limit| self.counts.steps >= limit)
     }
 
     /// Runs the recurrence below a cap. A finished run raises the bound to the best split that it found, else to
@@ -292,7 +292,7 @@ impl Search<'_> {
         let mut is_spent = false;
         let (found, halt) = context.in_pool(|| {
             let mut call = |pass, caps| {
-                let left = most_steps.map(|most| most.saturating_sub(counts.steps));
+                let left = most_steps.map(|limit| limit.saturating_sub(counts.steps));
                 let steps = [steps, left].into_iter().flatten().min();
                 let run = recurrence.minimise(pass, caps, Budget { stop: &stop, memory, steps }, counts);
                 // A batch that exceeds the steps left is dropped and not counted.
@@ -361,14 +361,14 @@ pub(crate) fn largest_loads(
     units: &Units,
     stages: &[StageAssignment],
 ) -> Result<[f64; 2]> {
-    let most = |most: [f64; 2], loads: [f64; 2]| [most[0].max(loads[0]), most[1].max(loads[1])];
+    let larger = |largest: [f64; 2], loads: [f64; 2]| [largest[0].max(loads[0]), largest[1].max(loads[1])];
     let problem = recurrence.problem;
-    let devices = stages.iter().map(|stage| stage_loads(problem, units, stage)).fold([0.0; 2], most);
+    let devices = stages.iter().map(|stage| stage_loads(problem, units, stage)).fold([0.0; 2], larger);
     match recurrence.uplinks {
         None => Ok(devices),
         Some(_) => {
             let uplinks = plan_of(problem, units, stages)?.evaluation.uplinks;
-            Ok(uplinks.into_iter().fold(devices, most))
+            Ok(uplinks.into_iter().fold(devices, larger))
         }
     }
 }

@@ -108,7 +108,8 @@ pub(crate) struct Ideal<'a> {
 impl Ideal<'_> {
     /// Memory that the stage needs.
     fn stage_bytes(&self, rules: &Rules<'_>) -> DeviceBytes {
-        let units = difference(self.set, self.before).map(|at| rules.lattice.unit_at[Position::new(at)]);
+        let units =
+            difference(self.set, self.before).map(|index| rules.lattice.unit_at[Position::new(index)]);
         rules.units.device_bytes(units)
     }
 }
@@ -153,12 +154,12 @@ impl Demands {
     /// left.
     pub(crate) fn new(rules: &Rules<'_>, alive: &[Alive], pool: usize, weights: &[f64]) -> Option<Demands> {
         let Rules { objective, pools, space, windows, lattice, .. } = *rules;
-        let most = |alive: &Alive| space.most_replicas(alive.usage, pool);
-        let most_replicas = alive.iter().map(most).max().filter(|&most| most > 0)?;
+        let max_replicas = |alive: &Alive| space.most_replicas(alive.usage, pool);
+        let most_replicas = alive.iter().map(max_replicas).max().filter(|&limit| limit > 0)?;
         let (mut moves, mut by_replicas, mut intervals) = (Vec::new(), Vec::new(), Vec::new());
         for replicas in 1..=most_replicas {
             let from = moves.len();
-            for state in alive.iter().filter(|state| most(state) >= replicas) {
+            for state in alive.iter().filter(|state| max_replicas(state) >= replicas) {
                 let usage = space.after(state.usage, pool, replicas);
                 windows.extend(usage, &mut intervals);
                 let in_flight = objective.in_flight(space.stages(state.usage) + 1);
@@ -167,9 +168,9 @@ impl Demands {
             by_replicas.push((replicas, from..moves.len()));
         }
         let width = windows.len();
-        let hull = |at: usize| {
+        let hull = |weight: usize| {
             let nothing = Interval { low: f64::INFINITY, high: f64::NEG_INFINITY };
-            intervals.chunks_exact(width).fold(nothing, |hull, row| hull.hull(row[at]))
+            intervals.chunks_exact(width).fold(nothing, |hull, row| hull.hull(row[weight]))
         };
         let mut least_compute = [0.0; 2];
         let mut least_with_crossing = [f64::NEG_INFINITY; 2];
@@ -273,8 +274,8 @@ impl Demands {
             }
             loads[self.passes - 1] += pool.synchronisation(bytes.synchronised, *replicas);
             arrivals.clear();
-            for (way, at) in self.moves[moves.clone()].iter().zip(moves.clone()) {
-                let row = &self.intervals[at * self.width..(at + 1) * self.width];
+            for (way, index) in self.moves[moves.clone()].iter().zip(moves.clone()) {
+                let row = &self.intervals[index * self.width..(index + 1) * self.width];
                 if tolerance::fits(bytes.total(way.in_flight), self.memory)
                     && rules.windows.hold(row, ideal.measures)
                 {

@@ -147,10 +147,10 @@ impl Table {
     fn entries_of(&self, ideal: IdealId) -> impl Iterator<Item = (EntryId, &Entry)> {
         let mut next = self.first[ideal];
         std::iter::from_fn(move || {
-            let at = next;
-            let entry = self.entries.get(at.index())?;
+            let id = next;
+            let entry = self.entries.get(id.index())?;
             next = entry.next;
-            Some((at, entry))
+            Some((id, entry))
         })
     }
 
@@ -164,19 +164,19 @@ impl Table {
 
     /// Value with which an ideal was reached with a usage; `None` if it was not.
     pub(crate) fn value(&self, ideal: IdealId, usage: u32) -> Option<f64> {
-        self.entry_of(ideal, usage).map(|at| self.entries[at].value)
+        self.entry_of(ideal, usage).map(|id| self.entries[id].value)
     }
 
     /// Entry of an ideal with a usage; the first if labels distinguish several.
     fn entry_of(&self, ideal: IdealId, usage: u32) -> Option<EntryId> {
         match &self.by_usage {
-            Some(index) => index.find(hash_pair(ideal, usage), |&at| self.is_of(at, ideal, usage)).copied(),
-            None => self.entries_of(ideal).find(|(_, entry)| entry.usage == usage).map(|(at, _)| at),
+            Some(index) => index.find(hash_pair(ideal, usage), |&id| self.is_of(id, ideal, usage)).copied(),
+            None => self.entries_of(ideal).find(|(_, entry)| entry.usage == usage).map(|(id, _)| id),
         }
     }
 
-    fn is_of(&self, at: EntryId, ideal: IdealId, usage: u32) -> bool {
-        let entry = &self.entries[at];
+    fn is_of(&self, id: EntryId, ideal: IdealId, usage: u32) -> bool {
+        let entry = &self.entries[id];
         entry.ideal == ideal && entry.usage == usage
     }
 
@@ -185,8 +185,8 @@ impl Table {
     pub(crate) fn alive(&self, ideal: IdealId, cap: f64, space: &UsageSpace, alive: &mut Vec<Alive>) {
         let below = self.entries_of(ideal).filter(|(_, entry)| entry.value < cap);
         alive.clear();
-        alive.extend(below.map(|(at, entry)| Alive {
-            entry: at,
+        alive.extend(below.map(|(id, entry)| Alive {
+            entry: id,
             usage: entry.usage as usize,
             value: entry.value,
         }));
@@ -213,10 +213,10 @@ impl Table {
         }
         let Table { words, sets, first, levels, index, .. } = self;
         let ideal = first.push(NONE);
-        let at = |ideal: IdealId| &sets[ideal.index() * *words..(ideal.index() + 1) * *words];
+        let set_of = |ideal: IdealId| &sets[ideal.index() * *words..(ideal.index() + 1) * *words];
         match index {
             Index::Hashed(index) => {
-                index.insert_unique(key, ideal, |&ideal| hash(at(ideal)));
+                index.insert_unique(key, ideal, |&ideal| hash(set_of(ideal)));
             }
             Index::Listed(index) => index[key as usize] = ideal,
         }
@@ -228,8 +228,8 @@ impl Table {
 
     /// Lowers the value of an ideal with a usage; ties go to the first.
     pub(crate) fn improve(&mut self, ideal: IdealId, new: New) {
-        if let Some(at) = self.entry_of(ideal, new.usage) {
-            let entry = &mut self.entries[at];
+        if let Some(id) = self.entry_of(ideal, new.usage) {
+            let entry = &mut self.entries[id];
             if new.value < entry.value {
                 let New { value, parent, pool, replicas, .. } = new;
                 *entry = Entry { value, parent, pool, replicas, ..*entry };
@@ -251,10 +251,10 @@ impl Table {
 
     /// Whether an entry of equal usage has no greater value and a label that dominates `label`.
     pub(crate) fn dominated(&self, ideal: IdealId, usage: u32, value: f64, label: Label<'_>) -> bool {
-        self.entries_of(ideal).any(|(at, entry)| {
+        self.entries_of(ideal).any(|(id, entry)| {
             entry.usage == usage
                 && entry.value <= value
-                && self.label(at).is_some_and(|other| other.dominates(label))
+                && self.label(id).is_some_and(|other| other.dominates(label))
         })
     }
 
@@ -266,12 +266,12 @@ impl Table {
     fn append(&mut self, ideal: IdealId, new: New) {
         let New { usage, value, parent, pool, replicas } = new;
         let next = self.first[ideal];
-        let at = self.entries.push(Entry { value, usage, ideal, parent, next, pool, replicas });
-        self.first[ideal] = at;
+        let id = self.entries.push(Entry { value, usage, ideal, parent, next, pool, replicas });
+        self.first[ideal] = id;
         let entries = &self.entries;
         if let Some(index) = &mut self.by_usage {
-            let hash = |&at: &EntryId| hash_pair(entries[at].ideal, entries[at].usage);
-            index.insert_unique(hash_pair(ideal, usage), at, hash);
+            let hash = |&id: &EntryId| hash_pair(entries[id].ideal, entries[id].usage);
+            index.insert_unique(hash_pair(ideal, usage), id, hash);
         }
     }
 

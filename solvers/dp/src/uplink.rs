@@ -74,12 +74,12 @@ impl Label<'_> {
 
 impl Labels {
     /// Label at an index. All labels of a store have equally many loads.
-    pub(crate) fn get(&self, at: usize) -> Label<'_> {
+    pub(crate) fn get(&self, index: usize) -> Label<'_> {
         let width = self.loads.len() / self.ends.len();
-        let from = at.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
+        let from = index.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
         Label {
-            loads: &self.loads[at * width..(at + 1) * width],
-            spreads: &self.spreads[from..self.ends[at] as usize],
+            loads: &self.loads[index * width..(index + 1) * width],
+            spreads: &self.spreads[from..self.ends[index] as usize],
         }
     }
 

@@ -155,28 +155,29 @@ impl<'a> Walker<'a> {
         self.pins_before.fill(0);
         self.weights.clear();
         self.weights.resize(count, 0.0);
-        for at in members(source.set).map(Position::new) {
-            for &next in lattice.successors(at) {
+        for position in members(source.set).map(Position::new) {
+            for &next in lattice.successors(position) {
                 self.waiting[next] -= 1;
             }
-            for &net in lattice.nets_of(at) {
+            for &net in lattice.nets_of(position) {
                 self.pins_before[net] += 1;
             }
-            for (sum, weight) in self.weights.iter_mut().zip(weights.of(at)) {
+            for (sum, weight) in self.weights.iter_mut().zip(weights.of(position)) {
                 *sum += weight;
             }
         }
         self.ready.fill(0);
-        for at in lattice.positions() {
-            if self.waiting[at] == 0 && !contains(source.set, at.index()) {
-                bits::insert(&mut self.ready, at.index());
+        for position in lattice.positions() {
+            if self.waiting[position] == 0 && !contains(source.set, position.index()) {
+                bits::insert(&mut self.ready, position.index());
             }
         }
-        for at in lattice.positions().rev() {
-            let inside = contains(source.set, at.index());
-            for (weight, &own) in weights.of(at).iter().enumerate() {
+        for position in lattice.positions().rev() {
+            let inside = contains(source.set, position.index());
+            for (weight, &own) in weights.of(position).iter().enumerate() {
                 let own = if inside { 0.0 } else { own };
-                self.rest[at.index() * count + weight] = self.rest[(at.index() + 1) * count + weight] + own;
+                self.rest[position.index() * count + weight] =
+                    self.rest[(position.index() + 1) * count + weight] + own;
             }
         }
     }
@@ -255,7 +256,7 @@ impl<'a> Walker<'a> {
         let base = self.weights.len() - count;
         // Only this unit and later ones can still be added.
         let rest = &self.rest[unit.index() * count..(unit.index() + 1) * count];
-        if (0..count).any(|at| self.weights[base + at] + rest[at] < demands.weights[at].low) {
+        if (0..count).any(|weight| self.weights[base + weight] + rest[weight] < demands.weights[weight].low) {
             return Added::NoneAfter;
         }
         self.settle_before(top, unit, &costs.transfer);
@@ -274,7 +275,7 @@ impl<'a> Walker<'a> {
         let added = windows.weights.of(unit);
         let fixed = skipped.fixed + lattice.fixed_bytes[unit];
         let activations = skipped.activations + lattice.activation_bytes[unit];
-        if (0..count).any(|at| self.weights[base + at] + added[at] > demands.weights[at].high)
+        if (0..count).any(|weight| self.weights[base + weight] + added[weight] > demands.weights[weight].high)
             || demands.too_large(fixed, activations)
             || exceeded(demands, skipped, compute, caps)
         {
@@ -286,8 +287,8 @@ impl<'a> Walker<'a> {
         let mark = self.nets.len();
         let here = self.nets[cursor..open_to].iter().take_while(|open| open.first == unit).count();
         self.nets.extend_from_within(cursor + here..open_to);
-        for at in cursor..cursor + here {
-            let open = self.nets[at];
+        for index in cursor..cursor + here {
+            let open = self.nets[index];
             self.advance(open, mark);
         }
         for &net in lattice.nets_of(unit) {
@@ -297,8 +298,8 @@ impl<'a> Walker<'a> {
             self.nets.truncate(mark);
             return Added::No;
         }
-        for (at, added) in added.iter().enumerate() {
-            self.weights.push(self.weights[base + at] + added);
+        for (weight, added) in added.iter().enumerate() {
+            self.weights.push(self.weights[base + weight] + added);
         }
         for &net in lattice.nets_of(unit) {
             self.pins_in_stage[net] += 1;
@@ -344,8 +345,8 @@ impl<'a> Walker<'a> {
 
     /// Inserts an open net into the sorted list that begins at `mark`.
     fn insert(&mut self, open: OpenNet, mark: usize) {
-        let at = self.nets[mark..].iter().rposition(|other| other.first <= open.first);
-        self.nets.insert(at.map_or(mark, |at| mark + at + 1), open);
+        let after = self.nets[mark..].iter().rposition(|other| other.first <= open.first);
+        self.nets.insert(after.map_or(mark, |index| mark + index + 1), open);
     }
 
     /// Updates the sums for a net of the unit being added. Nets in the open list have been advanced already.

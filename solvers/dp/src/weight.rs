@@ -54,15 +54,17 @@ impl Weights {
         for pass in 0..lattice.passes {
             for (pool, own) in own.iter_mut().enumerate() {
                 let costs = &lattice.pools[pool];
-                let values = positions.clone().map(|at| match costs.supported[at] {
-                    true => costs.seconds[pass][at],
+                let values = positions.clone().map(|position| match costs.supported[position] {
+                    true => costs.seconds[pass][position],
                     // Unsupported on this pool: any weight is valid, and its least time elsewhere is the most
                     // informative.
-                    false => least_over(at, pass, &|_| true),
+                    false => least_over(position, pass, &|_| true),
                 });
                 own[pass] = chosen.add(values.collect(), Resource::Pass(pass));
             }
-            let values = positions.clone().map(|at| least_over(at, pass, &|pool| !lattice.pools[pool].host));
+            let values = positions
+                .clone()
+                .map(|position| least_over(position, pass, &|pool| !lattice.pools[pool].host));
             least[pass] = chosen.add(values.collect(), Resource::Pass(pass));
         }
         if let Some(prices) = fluid_prices(problem) {
@@ -75,7 +77,9 @@ impl Weights {
         }
         if problem.pools().iter().all(|pool| pool.memory.is_finite()) {
             let in_flight = f64::from(problem.objective().in_flight(1));
-            let bytes = |at: Position| lattice.fixed_bytes[at] + in_flight * lattice.activation_bytes[at];
+            let bytes = |position: Position| {
+                lattice.fixed_bytes[position] + in_flight * lattice.activation_bytes[position]
+            };
             chosen.add(positions.map(bytes).collect(), Resource::Memory);
         }
         chosen.finish(lattice, own, least)
@@ -128,7 +132,7 @@ impl Chosen {
             count: weights.len(),
             values: lattice
                 .positions()
-                .flat_map(|at| weights.iter().map(move |(values, _)| values[at]))
+                .flat_map(|position| weights.iter().map(move |(values, _)| values[position]))
                 .collect(),
             own,
             least,
@@ -155,10 +159,10 @@ fn fluid_weight(problem: &Problem, lattice: &Lattice, prices: &[f64], pass: usiz
     let price = |pool: usize| prices[problem.pools()[pool].kind];
     // The scale is arbitrary; values of the same magnitude as the other weights keep the slack relative.
     let scale = 1.0 / prices.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-    let weight = |at: Position| {
+    let weight = |position: Position| {
         (0..lattice.pools.len())
-            .filter(|&pool| lattice.pools[pool].supported[at])
-            .map(|pool| scale * price(pool) * lattice.pools[pool].seconds[pass][at])
+            .filter(|&pool| lattice.pools[pool].supported[position])
+            .map(|pool| scale * price(pool) * lattice.pools[pool].seconds[pass][position])
             .fold(f64::INFINITY, f64::min)
     };
     lattice.positions().map(weight).collect()
@@ -175,10 +179,10 @@ impl Knapsack {
         let costs = &lattice.pools[pool];
         let mut items: Vec<(f64, f64)> = lattice
             .positions()
-            .filter(|&at| costs.supported[at] && values[at] > 0.0)
-            .map(|at| match resource {
-                Resource::Pass(pass) => (costs.seconds[pass][at], values[at]),
-                Resource::Memory => (values[at], values[at]),
+            .filter(|&position| costs.supported[position] && values[position] > 0.0)
+            .map(|position| match resource {
+                Resource::Pass(pass) => (costs.seconds[pass][position], values[position]),
+                Resource::Memory => (values[position], values[position]),
             })
             .collect();
         // By descending weight per cost, free items first: dividing by a cost of zero gives the intended

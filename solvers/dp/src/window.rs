@@ -89,8 +89,8 @@ impl<'a> Windows<'a> {
                 Resource::Pass(pass) => caps[pass],
                 Resource::Memory => pools[pool].memory,
             };
-            let most = |devices: u32| weights.most(weight, pool, f64::from(devices) * each);
-            (0..=space.limit(pool)).map(most).collect()
+            let limit = |devices: u32| weights.most(weight, pool, f64::from(devices) * each);
+            (0..=space.limit(pool)).map(limit).collect()
         };
         let mut windows = Windows {
             weights,
@@ -150,12 +150,12 @@ impl<'a> Windows<'a> {
             let hosted = pools().any(|(host, count)| host && count > 0);
             (self.serial && !hosted).then(|| pools().map(|(_, count)| f64::from(count)).sum::<f64>())
         };
-        let most = |devices: f64| devices * self.caps[pass] * (1.0 + SLACK);
+        let limit = |devices: f64| devices * self.caps[pass] * (1.0 + SLACK);
         let total = self.weights.total(self.weights.least[pass]) * (1.0 - SLACK);
         Interval {
             low: devices(&|pool| self.space.left(usage, pool))
-                .map_or(f64::NEG_INFINITY, |left| total - most(left)),
-            high: devices(&|pool| self.space.count(usage, pool)).map_or(f64::INFINITY, most),
+                .map_or(f64::NEG_INFINITY, |left| total - limit(left)),
+            high: devices(&|pool| self.space.count(usage, pool)).map_or(f64::INFINITY, limit),
         }
     }
 

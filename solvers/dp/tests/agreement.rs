@@ -120,13 +120,13 @@ fn tight(number: u64, seconds: f64, mark: f64, communication: Communication) -> 
     let count = rng.random_range(4..=7);
     let mut builder = GraphBuilder::new("tight");
     let mut bytes = 0.0;
-    for at in 0..count {
+    for index in 0..count {
         let parameter_bytes = f64::from(rng.random_range(1..=4));
         bytes += parameter_bytes;
         builder.operator(OperatorDocument {
             seconds: [("acc".to_string(), seconds * f64::from(rng.random_range(1..=9)))].into(),
             parameter_bytes,
-            ..OperatorDocument::named(format!("o{at}"))
+            ..OperatorDocument::named(format!("o{index}"))
         });
     }
     for to in 1..count {
@@ -204,8 +204,8 @@ fn absurd_costs_cost_no_precision() {
     for number in 0..400 {
         let plain = problem(number, Size { operators: 5, devices: 4, groups: false });
         let mut document = plain.graph().document().clone();
-        for (at, tensor) in document.tensors.iter_mut().enumerate() {
-            if (number + at as u64).is_multiple_of(3) {
+        for (index, tensor) in document.tensors.iter_mut().enumerate() {
+            if (number + index as u64).is_multiple_of(3) {
                 tensor.seconds = document
                     .operators
                     .iter()
@@ -296,8 +296,8 @@ fn dp_agrees_with_the_textbook() {
 fn threads_do_not_change_the_answer() {
     for number in 0..100 {
         let problem = problem(number, Size { operators: 12, devices: 5, groups: false });
-        let (one, two) = (solve(&Dp, &problem, 1), solve(&Dp, &problem, 2));
-        assert_eq!(one, two, "{number}");
+        let (single, two) = (solve(&Dp, &problem, 1), solve(&Dp, &problem, 2));
+        assert_eq!(single, two, "{number}");
     }
 }
 

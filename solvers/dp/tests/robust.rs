@@ -72,8 +72,8 @@ fn with_context<T>(memory: Option<u64>, work: impl FnOnce(&mut Context<'_>) -> T
     work(&mut Context::new(limits, Default::default(), &mut silent))
 }
 
-fn close(one: f64, other: f64) -> bool {
-    (one - other).abs() <= 1e-9 * one.abs().max(other.abs()).max(1e-12)
+fn close(left: f64, right: f64) -> bool {
+    (left - right).abs() <= 1e-9 * left.abs().max(right.abs()).max(1e-12)
 }
 
 #[test]
@@ -207,9 +207,13 @@ fn the_plan_does_not_depend_on_the_number_of_threads() {
         let Some(problem) = problem(number, Size { operators: 10, devices: 5, groups: true }) else {
             continue;
         };
-        let one = robust(&problem, uncertainty(number), &Dp, 1);
+        let single = robust(&problem, uncertainty(number), &Dp, 1);
         let four = robust(&problem, uncertainty(number), &Dp, 4);
-        assert_eq!((one.best, one.bound, one.solved), (four.best, four.bound, four.solved), "{number}");
+        assert_eq!(
+            (single.best, single.bound, single.solved),
+            (four.best, four.bound, four.solved),
+            "{number}"
+        );
         compared += 1;
     }
     assert!(compared > 30, "{compared}");

@@ -58,20 +58,20 @@ pub(crate) fn least(layers: &[Vec<Candidate>], capacity: f64, enough: f64, cutof
     largest.dedup();
     let (mut best, mut above, mut undecided) = (None::<Choice>, f64::INFINITY, false);
     let mut allowed: Vec<Vec<Candidate>> = Vec::new();
-    for most in largest {
+    for workspace in largest {
         let known = best.as_ref().map_or(cutoff, |choice| choice.seconds);
-        if capacity < most {
+        if capacity < workspace {
             break;
         }
         allowed.clear();
         let within = |options: &Vec<Candidate>| -> Vec<Candidate> {
-            undominated(options.iter().filter(|option| option.workspace <= most).copied().collect())
+            undominated(options.iter().filter(|option| option.workspace <= workspace).copied().collect())
         };
         allowed.extend(layers.iter().map(within));
         if allowed.iter().any(Vec::is_empty) {
             continue;
         }
-        match Knapsack::new(&allowed, capacity - most).solve(enough, known) {
+        match Knapsack::new(&allowed, capacity - workspace).solve(enough, known) {
             Outcome::Found(choice) if choice.seconds <= enough => return Outcome::Found(choice),
             Outcome::Found(choice) => {
                 let is_better = best.as_ref().is_none_or(|best| choice.seconds < best.seconds);
@@ -132,8 +132,8 @@ struct Relaxation {
 
 impl Relaxation {
     fn new(layers: &[Vec<Candidate>], steps: &[Step], is_of: impl Fn(usize) -> bool) -> Relaxation {
-        let of = |(layer, options): (usize, &Vec<Candidate>)| is_of(layer).then(|| options[0]);
-        let smallest = layers.iter().enumerate().filter_map(of);
+        let smallest_option = |(layer, options): (usize, &Vec<Candidate>)| is_of(layer).then(|| options[0]);
+        let smallest = layers.iter().enumerate().filter_map(smallest_option);
         let (bytes, seconds) =
             smallest.fold((0.0, 0.0), |sum, option| (sum.0 + option.bytes, sum.1 + option.seconds));
         let mut sum = (0.0, 0.0);
@@ -204,22 +204,22 @@ impl<'l> Knapsack<'l> {
 
     /// Takes the steps that fit, by descending rate.
     fn greedy(&self) -> Choice {
-        let mut at = vec![0; self.layers.len()];
+        let mut chosen = vec![0; self.layers.len()];
         let mut left = self.capacity - self.layers.iter().map(|options| options[0].bytes).sum::<f64>();
         for step in &self.steps {
             let options = &self.layers[step.layer];
             // A step may follow one that did not fit.
-            let bytes = options[step.to].bytes - options[at[step.layer]].bytes;
+            let bytes = options[step.to].bytes - options[chosen[step.layer]].bytes;
             if bytes <= left {
                 left -= bytes;
-                at[step.layer] = step.to;
+                chosen[step.layer] = step.to;
             }
         }
-        self.choice(&at, false)
+        self.choice(&chosen, false)
     }
 
-    fn choice(&self, at: &[usize], is_best: bool) -> Choice {
-        let options = || self.layers.iter().zip(at).map(|(options, &at)| options[at]);
+    fn choice(&self, chosen: &[usize], is_best: bool) -> Choice {
+        let options = || self.layers.iter().zip(chosen).map(|(options, &option)| options[option]);
         Choice {
             seconds: options().map(|option| option.seconds).sum(),
             configurations: options().map(|option| option.index).collect(),
@@ -231,18 +231,18 @@ impl<'l> Knapsack<'l> {
         let mut known = greedy.seconds.min(cutoff);
         let order = self.order();
         let mut place = vec![0; order.len()];
-        for (at, &layer) in order.iter().enumerate() {
-            place[layer] = at;
+        for (position, &layer) in order.iter().enumerate() {
+            place[layer] = position;
         }
         let mut levels: Vec<Vec<State>> = Vec::with_capacity(order.len());
         let mut states = vec![State { bytes: 0.0, seconds: 0.0, from: 0, option: 0 }];
         let mut overflow = false;
-        for (at, &layer) in order.iter().enumerate() {
-            let rest = Relaxation::new(self.layers, &self.steps, |layer| place[layer] > at);
+        for (position, &layer) in order.iter().enumerate() {
+            let rest = Relaxation::new(self.layers, &self.steps, |layer| place[layer] > position);
             let mut next: Vec<State> = Vec::new();
             for (from, state) in states.iter().enumerate() {
-                for (option, of) in self.layers[layer].iter().enumerate() {
-                    let (bytes, seconds) = (state.bytes + of.bytes, state.seconds + of.seconds);
+                for (option, candidate) in self.layers[layer].iter().enumerate() {
+                    let (bytes, seconds) = (state.bytes + candidate.bytes, state.seconds + candidate.seconds);
                     let least = seconds + rest.seconds(self.capacity - bytes);
                     // A choice within the tolerance of the known one is no better.
                     if least < known * (1.0 - OPTIMAL_RELATIVE / 4.0) {
@@ -275,13 +275,13 @@ impl<'l> Knapsack<'l> {
             };
         };
         known = last.seconds;
-        let mut at = vec![0; self.layers.len()];
+        let mut chosen = vec![0; self.layers.len()];
         let mut state = last;
         for (level, &layer) in levels.iter().zip(&order).rev() {
-            at[layer] = state.option as usize;
+            chosen[layer] = state.option as usize;
             state = level[state.from as usize];
         }
-        let choice = self.choice(&at, !overflow);
+        let choice = self.choice(&chosen, !overflow);
         debug_assert!((choice.seconds - known).abs() <= 1e-6 * known.abs());
         Outcome::Found(choice)
     }

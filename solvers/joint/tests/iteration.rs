@@ -46,7 +46,7 @@ impl Tape {
             bytes_moved: Some(rng(40)),
             ..OperatorDocument::named(name)
         };
-        let mut draw = |most: u32| f64::from(rng.random_range(0..most)) / 3.0;
+        let mut draw = |limit: u32| f64::from(rng.random_range(0..limit)) / 3.0;
         let mut forward = operator(full.clone(), Pass::Forward, &mut draw);
         let mut backward = operator(format!("{full}.grad"), Pass::Backward, &mut draw);
         if kind == "input" {
@@ -63,14 +63,14 @@ impl Tape {
             self.updates.push(update);
         }
         for input in inputs {
-            let at = self.tensors.iter().position(|tensor| tensor.producer == *input).expect("an input");
-            self.tensors[at].consumers.push(full.clone());
+            let index = self.tensors.iter().position(|tensor| tensor.producer == *input).expect("an input");
+            self.tensors[index].consumers.push(full.clone());
             if rng.random_bool(0.6) {
-                self.tensors[at].consumers.push(backward.name.clone());
+                self.tensors[index].consumers.push(backward.name.clone());
             }
             let to = format!("{input}.grad");
             if self.backward.iter().any(|other| other.name == to) {
-                let bytes = self.tensors[at].bytes;
+                let bytes = self.tensors[index].bytes;
                 self.tensors.push(TensorDocument::new(backward.name.clone(), vec![to], bytes));
             }
         }
@@ -143,9 +143,9 @@ fn random_graph(rng: &mut impl Rng) -> GraphDocument {
 
 /// Changes what is colocated in some graphs, and how many experts a dispatch has.
 fn relate(graph: &mut GraphDocument, number: u64) {
-    for (at, operator) in graph.operators.iter_mut().enumerate() {
+    for (index, operator) in graph.operators.iter_mut().enumerate() {
         match number % 4 {
-            1 if operator.pass != Pass::Forward && at % 2 == 0 => operator.colocation = None,
+            1 if operator.pass != Pass::Forward && index % 2 == 0 => operator.colocation = None,
             2 if operator.layer.as_deref() == Some("layer.0") => operator.colocation = Some("all".into()),
             3 if operator.kind.as_deref() == Some("dispatch") => operator.experts = NonZeroU32::new(4),
             _ => {}
@@ -159,7 +159,7 @@ fn random_cluster(rng: &mut impl Rng) -> ClusterDocument {
     let kinds = [1, 1, 1, 1, 1, 1, 1, 2, 2, 3][rng.random_range(0..10)];
     for kind in 0..kinds {
         let name = format!("kind{kind}");
-        let mut draw = |most: u32| f64::from(rng.random_range(0..most)) / 7.0;
+        let mut draw = |limit: u32| f64::from(rng.random_range(0..limit)) / 7.0;
         cluster.classes.insert(
             name.clone(),
             ClassDocument {
@@ -359,8 +359,8 @@ impl Case {
             }
             let mut stages = stages.clone();
             let count = stages.len() as u32;
-            for (at, stage) in stages.iter_mut().enumerate() {
-                stage.in_flight = count - at as u32;
+            for (stage_index, stage) in stages.iter_mut().enumerate() {
+                stage.in_flight = count - stage_index as u32;
             }
             call(&stages);
             return;
@@ -369,8 +369,9 @@ impl Case {
             return;
         }
         // The stage that is on the same device before.
-        let same =
-            shape.and_then(|(devices, _)| stages.len().checked_sub(devices)).map(|at| stages[at].clone());
+        let same = shape
+            .and_then(|(devices, _)| stages.len().checked_sub(devices))
+            .map(|index| stages[index].clone());
         for end in placed + 1..=names.len() {
             for kind in &self.cluster.kinds {
                 for tensor in 1..=kind.count {
@@ -387,8 +388,9 @@ impl Case {
                         (placed..end).filter(|&layer| names[layer].starts_with("layer.")).collect();
                     for number in 0..configurations.len().pow(open.len() as u32) {
                         let configuration = |layer: usize| {
-                            let at = open.iter().position(|&other| other == layer);
-                            let digit = at.map_or(0, |at| number / configurations.len().pow(at as u32));
+                            let digit_place = open.iter().position(|&other| other == layer);
+                            let digit = digit_place
+                                .map_or(0, |place| number / configurations.len().pow(place as u32));
                             configurations[digit % configurations.len()].to_owned()
                         };
                         let layers = (placed..end).map(|layer| JointLayerDocument {
@@ -468,7 +470,7 @@ fn bounds_and_plans_of_tiny_models_agree_with_all_plans() {
         });
         halves.map(|half| half.join().expect("a half whose cases agree"))
     });
-    let sum = |at: usize| halves.iter().flatten().map(|outcome| outcome[at]).sum::<usize>();
+    let sum = |column: usize| halves.iter().flatten().map(|outcome| outcome[column]).sum::<usize>();
     let [optimal, planned, infeasible, verified] = [0, 1, 2, 3].map(sum);
     assert!(
         optimal > 300 && planned > 500 && infeasible > 20 && verified == planned,

@@ -113,30 +113,33 @@ fn fastest(
         nodes.iter().map(|node| node.configurations.get(&tensor.to_string())).collect();
     let Some(listed) = listed else { return f64::INFINITY };
     let mut best = f64::INFINITY;
-    let number_of = |of: &Vec<PiperConfigurationDocument>| if terms.recompute { of.len() } else { 1 };
-    for mut number in 0..listed.iter().map(|of| number_of(of)).product() {
+    let number_of = |configurations: &Vec<PiperConfigurationDocument>| {
+        if terms.recompute { configurations.len() } else { 1 }
+    };
+    for mut number in 0..listed.iter().map(|configurations| number_of(configurations)).product() {
         let (mut seconds, mut bytes, mut workspace) = (0.0, 0.0, 0.0f64);
-        for (node, of) in nodes.iter().zip(&listed) {
-            let one = &of[number % number_of(of)];
-            number /= number_of(of);
+        for (node, configurations) in nodes.iter().zip(&listed) {
+            let configuration = &configurations[number % number_of(configurations)];
+            number /= number_of(configurations);
             let mut moved = 0.0;
             for edge in &document.edges {
                 if edge.dest_id == node.id && stage >> edge.source_id & 1 == 0 {
-                    moved += 2.0 * (edge.communication_cost + one.sync_time_fw[&edge.source_id]);
+                    moved += 2.0 * (edge.communication_cost + configuration.sync_time_fw[&edge.source_id]);
                 }
                 if edge.source_id == node.id && stage >> edge.dest_id & 1 == 0 {
-                    moved += 2.0 * (edge.communication_cost + one.sync_time_bw[&edge.dest_id]);
+                    moved += 2.0 * (edge.communication_cost + configuration.sync_time_bw[&edge.dest_id]);
                 }
             }
             let (data, batch) = (f64::from(data), f64::from(document.microbatches.unwrap()));
-            let resynced = 4.0 * (data - 1.0) / data * one.parameter_size / batch;
-            seconds += one.time_per_sample / data + (moved / data + resynced) / document.bandwidth;
-            bytes += one.memory_usage_a * f64::from(in_flight) + one.memory_usage_b;
-            let considered = of.iter().take(number_of(of));
-            let least = considered.map(|one| one.memory_usage_b).fold(f64::INFINITY, f64::min);
+            let resynced = 4.0 * (data - 1.0) / data * configuration.parameter_size / batch;
+            seconds += configuration.time_per_sample / data + (moved / data + resynced) / document.bandwidth;
+            bytes += configuration.memory_usage_a * f64::from(in_flight) + configuration.memory_usage_b;
+            let considered = configurations.iter().take(number_of(configurations));
+            let least =
+                considered.map(|configuration| configuration.memory_usage_b).fold(f64::INFINITY, f64::min);
             if terms.workspace == RecomputeWorkspace::Max {
-                bytes -= one.memory_usage_b - least;
-                workspace = workspace.max(one.memory_usage_b - least);
+                bytes -= configuration.memory_usage_b - least;
+                workspace = workspace.max(configuration.memory_usage_b - least);
             }
         }
         if bytes + workspace <= document.max_memory_per_device * (1.0 + 1e-12) {

@@ -94,7 +94,8 @@ fn native(asked: &Asked, path: &str) {
 fn published(asked: &Asked) {
     let Some(tasks) = heterogeneous::tasks() else { return };
     let problems: Vec<Problem> = tasks.iter().map(Task::problem).collect();
-    let shortest: Vec<f64> = tasks.iter().zip(&problems).map(|(task, of)| task.longest_path(of)).collect();
+    let shortest: Vec<f64> =
+        tasks.iter().zip(&problems).map(|(task, problem)| task.longest_path(problem)).collect();
 
     println!("| solver | budget, ms | makespan / critical path | makespan / published HEFT | took, ms |");
     println!("| --- | --- | --- | --- | --- |");

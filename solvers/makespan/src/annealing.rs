@@ -90,11 +90,11 @@ pub(super) fn walk(
             continue;
         };
         // Δ may be at most −T ln u, with u uniform.
-        let most = score.energy() - temperature * (1.0 - rng.random_range(0.0..1.0f64)).ln();
-        let after = evaluator.change(state.changes(&done, graph), most);
+        let limit = score.energy() - temperature * (1.0 - rng.random_range(0.0..1.0f64)).ln();
+        let after = evaluator.change(state.changes(&done, graph), limit);
         choice.learn(done.kind, after.map_or(0.0, |after| (score.energy() - after.energy()).max(0.0)));
         match after {
-            Some(after) if after.energy() < most => {
+            Some(after) if after.energy() < limit => {
                 score = after;
                 evaluator.keep();
                 state.see(evaluator.settled(), graph);

@@ -81,10 +81,10 @@ impl Choice {
             self.weights[kind] * relative.clamp(RELATIVE[0], RELATIVE[1])
         };
         let weights: Vec<f64> = (0..self.kinds.len()).map(weight).collect();
-        let mut at = rng.random_range(0.0..1.0) * weights.iter().sum::<f64>();
+        let mut left = rng.random_range(0.0..1.0) * weights.iter().sum::<f64>();
         let passes = |weight: &f64| {
-            at -= weight;
-            at < 0.0
+            left -= weight;
+            left < 0.0
         };
         weights.iter().position(passes).unwrap_or(self.kinds.len() - 1)
     }

@@ -59,7 +59,7 @@ impl Groups {
         for op in graph.operators() {
             seconds[alone(graph.class_of(op))] += instance.mean_seconds(op);
         }
-        let most = seconds.iter().sum::<f64>() / instance.device_count().max(1) as f64;
+        let limit = seconds.iter().sum::<f64>() / instance.device_count().max(1) as f64;
         let weighted = |(from, to, seconds)| (alone(from), alone(to), seconds * share(from, to));
         let mut edges: Vec<_> = between_classes(instance).into_iter().map(weighted).collect();
         let mut levels = vec![Level::new(graph.class_ids().map(alone).collect(), classes)];
@@ -67,8 +67,8 @@ impl Groups {
             && levels.len() < MAX_LEVELS
         {
             merge_both_directions(&mut edges);
-            let merged = matched(&edges, &seconds, most);
-            let count = merged.iter().max().map_or(0, |most| most.index() + 1);
+            let merged = matched(&edges, &seconds, limit);
+            let count = merged.iter().max().map_or(0, |largest| largest.index() + 1);
             if count as f64 > MAX_OF_LEVEL * last.count as f64 {
                 break;
             }
@@ -108,13 +108,13 @@ fn merge_both_directions(edges: &mut Vec<Edge<GroupId>>) {
 }
 
 /// The merged group of every group, heaviest edges first.
-fn matched(edges: &[Edge<GroupId>], seconds: &Keyed<GroupId, f64>, most: f64) -> Keyed<GroupId, GroupId> {
+fn matched(edges: &[Edge<GroupId>], seconds: &Keyed<GroupId, f64>, limit: f64) -> Keyed<GroupId, GroupId> {
     const ALONE: GroupId = GroupId(u32::MAX);
     let mut heaviest: Vec<&Edge<GroupId>> = edges.iter().collect();
     heaviest.sort_by(|a, b| b.2.total_cmp(&a.2).then_with(|| (a.0, a.1).cmp(&(b.0, b.1))));
     let mut partner = Keyed::filled(ALONE, seconds.len());
     for &&(a, b, _) in &heaviest {
-        if seconds[a] + seconds[b] <= most && partner[a] == ALONE && partner[b] == ALONE {
+        if seconds[a] + seconds[b] <= limit && partner[a] == ALONE && partner[b] == ALONE {
             (partner[a], partner[b]) = (b, a);
         }
     }

@@ -54,11 +54,11 @@ impl Guidance {
         members.sort_unstable();
         let kept = |a: ClassId, b: ClassId| {
             let [a, b] = [a, b].map(|class| unit_of[class]);
-            let of = |from, to| {
-                let at = together.binary_search_by_key(&(from, to), |&(from, to, _)| (from, to));
-                at.map_or(0.0, |at| weight(together[at].2))
+            let affinity = |from, to| {
+                let index = together.binary_search_by_key(&(from, to), |&(from, to, _)| (from, to));
+                index.map_or(0.0, |index| weight(together[index].2))
             };
-            if a == b { 1.0 } else { of(a, b).max(of(b, a)) }
+            if a == b { 1.0 } else { affinity(a, b).max(affinity(b, a)) }
         };
         let groups = Groups::weighted(instance, kept);
         Guidance {
@@ -112,8 +112,8 @@ fn draw<I: Id>(sums: &[f64], rng: &mut impl Rng) -> Option<I> {
     if all <= 0.0 {
         return None;
     }
-    let at = rng.random_range(0.0..all);
-    Some(I::new(sums.partition_point(|&sum| sum <= at).min(sums.len() - 1)))
+    let drawn = rng.random_range(0.0..all);
+    Some(I::new(sums.partition_point(|&sum| sum <= drawn).min(sums.len() - 1)))
 }
 
 #[cfg(test)]

@@ -284,15 +284,15 @@ mod tests {
         let mut link = || LinkDocument { latency_s: 0.0, bandwidth: rng.random_range(1.0..9.0) };
         let groups = ["left", "right"].map(|name| GroupDocument { name: name.into(), uplink: link() });
         let links: Vec<LinkDocument> = (0..6).map(|_| link()).collect();
-        let kinds = (0..rng.random_range(1..=6)).map(|at: usize| KindDocument {
+        let kinds = (0..rng.random_range(1..=6)).map(|index: usize| KindDocument {
             server: None,
-            name: format!("k{at}"),
+            name: format!("k{index}"),
             class: "acc".into(),
             count: rng.random_range(1..4),
             host: rng.random_bool(0.2),
             memory_bytes: None,
             reserve_bytes: None,
-            link: Some(links[at]),
+            link: Some(links[index]),
             group: [None, Some("left".into()), Some("right".into())][rng.random_range(0..3)].clone(),
         });
         let cluster = ClusterDocument {

@@ -167,11 +167,11 @@ impl SearchState {
     /// The classes of a stretch of the critical path on one device, around a place, and the device of the path before or
     /// after it, which is another one.
     fn stretch(&self, place: usize, graph: &Graph, rng: &mut impl Rng) -> Option<(Vec<ClassId>, DeviceId)> {
-        let device = |at: usize| self.schedule.device_of[self.critical[at].index()];
+        let device = |index: usize| self.schedule.device_of[self.critical[index].index()];
         let here = device(place);
-        let first = (0..place).rev().find(|&at| device(at) != here);
-        let last = (place + 1..self.critical.len()).find(|&at| device(at) != here);
-        let (begin, end) = (first.map_or(0, |at| at + 1), last.unwrap_or(self.critical.len()));
+        let first = (0..place).rev().find(|&index| device(index) != here);
+        let last = (place + 1..self.critical.len()).find(|&index| device(index) != here);
+        let (begin, end) = (first.map_or(0, |index| index + 1), last.unwrap_or(self.critical.len()));
         // The part from one of the ends to the place.
         let (part, to) = match rng.random_bool(0.5) {
             true => (begin..place + 1, first?),
@@ -188,8 +188,8 @@ impl SearchState {
         let [before, after] = [graph.predecessors(op), graph.successors(op)];
         let neighbours = before.len() + after.len();
         if neighbours > 0 && rng.random_bool(TO_NEIGHBOUR) {
-            let at = rng.random_range(0..neighbours);
-            let neighbour = before.get(at).copied().unwrap_or_else(|| after[at - before.len()]);
+            let index = rng.random_range(0..neighbours);
+            let neighbour = before.get(index).copied().unwrap_or_else(|| after[index - before.len()]);
             let there = self.schedule.device_of[neighbour.index()];
             if there != here {
                 return Some(there);
@@ -224,15 +224,15 @@ impl SearchState {
     /// Exchanges an operator with one on the same device that is near in the queues.
     fn swap(&mut self, op: OpId, rng: &mut impl Rng) -> Option<Move> {
         let here = self.schedule.device_of[op.index()];
-        let at = self.schedule.ranks[op.index()] as usize;
+        let position = self.schedule.ranks[op.index()] as usize;
         let far = rng.random_range(1..=FARTHEST);
         let is_here = |&place: &usize| self.schedule.device_of[self.order[place].index()] == here;
         let other = match rng.random_bool(0.5) {
-            true => (at.saturating_sub(far)..at).find(is_here),
-            false => (at + 1..(at + 1 + far).min(self.order.len())).rfind(is_here),
+            true => (position.saturating_sub(far)..position).find(is_here),
+            false => (position + 1..(position + 1 + far).min(self.order.len())).rfind(is_here),
         }?;
-        self.exchange(at, other);
-        Some(Move { swapped: Some((at, other)), ..Move::default() })
+        self.exchange(position, other);
+        Some(Move { swapped: Some((position, other)), ..Move::default() })
     }
 
     fn exchange(&mut self, a: usize, b: usize) {

@@ -71,13 +71,13 @@ impl Line {
     /// Intervals of equal work, on the devices in turn.
     fn equal(&self, intervals: usize, devices: usize) -> Split {
         let all = self.before.last().copied().unwrap_or(0.0);
-        let cut = |at: usize| {
-            let goal = all * at as f64 / intervals as f64;
+        let cut = |index: usize| {
+            let goal = all * index as f64 / intervals as f64;
             self.before.partition_point(|&before| before < goal).min(self.classes.len())
         };
         Split {
             cuts: (0..intervals).map(cut).collect(),
-            homes: (0..intervals).map(|at| DeviceId::new(at % devices)).collect(),
+            homes: (0..intervals).map(|index| DeviceId::new(index % devices)).collect(),
         }
     }
 
@@ -86,9 +86,9 @@ impl Line {
     fn schedule(&self, split: &Split, instance: &Instance<'_>) -> Schedule {
         let graph = instance.graph();
         let mut device_of = vec![DeviceId(0); graph.operator_count()];
-        for (at, &device) in split.homes.iter().enumerate() {
-            let end = split.cuts.get(at + 1).copied().unwrap_or(self.classes.len());
-            for &class in &self.classes[split.cuts[at].min(end)..end] {
+        for (index, &device) in split.homes.iter().enumerate() {
+            let end = split.cuts.get(index + 1).copied().unwrap_or(self.classes.len());
+            for &class in &self.classes[split.cuts[index].min(end)..end] {
                 let homes = instance.homes_of_class(class);
                 let home = if homes.contains(&device) { device } else { homes[0] };
                 for op in graph.class(class) {
@@ -104,7 +104,7 @@ impl Line {
         &self,
         mut split: Split,
         evaluator: &mut Evaluator<'_, '_>,
-        most: u64,
+        limit: u64,
         stop: &Stop,
     ) -> Option<Best> {
         let instance = evaluator.instance();
@@ -112,26 +112,27 @@ impl Line {
         let mut step = (self.classes.len() / split.cuts.len().max(1)).max(1) / 2;
         loop {
             let mut is_new = false;
-            for at in 0..split.cuts.len() {
+            for index in 0..split.cuts.len() {
                 let devices = instance.device_count();
-                let after = |by: usize| DeviceId::new((split.homes[at].index() + by) % devices);
+                let after = |by: usize| DeviceId::new((split.homes[index].index() + by) % devices);
                 let mut tries: Vec<Split> = Vec::new();
                 for home in (1..devices.min(MAX_DEVICES + 1)).map(after) {
                     let mut other = split.clone();
-                    other.homes[at] = home;
+                    other.homes[index] = home;
                     tries.push(other);
                 }
-                for cut in [split.cuts[at].checked_sub(step), split.cuts[at].checked_add(step)] {
-                    let low = if at > 0 { split.cuts[at - 1] } else { 0 };
-                    let high = split.cuts.get(at + 1).copied().unwrap_or(self.classes.len());
-                    if let Some(cut) = cut.filter(|&cut| at > 0 && step > 0 && (low..=high).contains(&cut)) {
+                for cut in [split.cuts[index].checked_sub(step), split.cuts[index].checked_add(step)] {
+                    let low = if index > 0 { split.cuts[index - 1] } else { 0 };
+                    let high = split.cuts.get(index + 1).copied().unwrap_or(self.classes.len());
+                    if let Some(cut) = cut.filter(|&cut| index > 0 && step > 0 && (low..=high).contains(&cut))
+                    {
                         let mut other = split.clone();
-                        other.cuts[at] = cut;
+                        other.cuts[index] = cut;
                         tries.push(other);
                     }
                 }
                 for other in tries {
-                    if stop.reason().is_some() || evaluator.runs >= most {
+                    if stop.reason().is_some() || evaluator.runs >= limit {
                         return Some(best);
                     }
                     let schedule = self.schedule(&other, instance);
@@ -202,7 +203,7 @@ impl Solver for OrderSplit {
             let mut evaluator = Evaluator::without_tails(instance);
             evaluator.find_tails(context.stop());
             let mut best: Option<Best> = None;
-            let most = most_simulations(instance, context);
+            let limit = most_simulations(instance, context);
             for order in orders(instance) {
                 let line = Line::new(instance, order);
                 for intervals in INTERVALS {
@@ -211,7 +212,7 @@ impl Solver for OrderSplit {
                     }
                     let devices = instance.device_count();
                     let split = line.equal(intervals * devices, devices);
-                    let found = line.climb(split, &mut evaluator, most, context.stop());
+                    let found = line.climb(split, &mut evaluator, limit, context.stop());
                     if let Some(found) = found
                         && best.as_ref().is_none_or(|best| is_better(found.score, best.score))
                     {

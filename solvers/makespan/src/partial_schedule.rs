@@ -218,8 +218,8 @@ impl<'s, 'p> PartialSchedule<'s, 'p> {
         self.fill(device, start, start + seconds);
         self.span[op] = [start, start + seconds];
         for &parameter in graph.parameters_of(op) {
-            if let Err(at) = self.holders[parameter].binary_search(&device) {
-                self.holders[parameter].insert(at, device);
+            if let Err(index) = self.holders[parameter].binary_search(&device) {
+                self.holders[parameter].insert(index, device);
                 self.used[device] += instance.shared_bytes(parameter);
             }
         }
@@ -260,15 +260,15 @@ impl<'s, 'p> PartialSchedule<'s, 'p> {
             let made = self.span[producer][1];
             if self.device_of[producer] == device {
                 ready = ready.max(made);
-            } else if let Ok(at) = self.copy(tensor, device) {
-                ready = ready.max(self.copies[tensor][at].1);
+            } else if let Ok(index) = self.copy(tensor, device) {
+                ready = ready.max(self.copies[tensor][index].1);
             } else {
                 self.inputs.push((made, tensor));
             }
         }
         self.inputs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        for at in 0..self.inputs.len() {
-            let (made, tensor) = self.inputs[at];
+        for input in 0..self.inputs.len() {
+            let (made, tensor) = self.inputs[input];
             let from = self.device_of[graph.producer(tensor)];
             let route = self.instance.fabric().route(tensor, from, device);
             let mut leaves = made;
@@ -279,8 +279,8 @@ impl<'s, 'p> PartialSchedule<'s, 'p> {
             }
             let arrives = leaves + route.seconds;
             ready = ready.max(arrives);
-            if keep && let Err(at) = self.copy(tensor, device) {
-                self.copies[tensor].insert(at, (device, arrives));
+            if keep && let Err(index) = self.copy(tensor, device) {
+                self.copies[tensor].insert(index, (device, arrives));
                 self.used[device] += graph.bytes(tensor);
             }
             if !self.instance.has_ports() {
@@ -304,11 +304,11 @@ impl<'s, 'p> PartialSchedule<'s, 'p> {
 
     fn fill(&mut self, device: DeviceId, start: f64, end: f64) {
         let gaps = &mut self.gaps[device];
-        let at = gaps.partition_point(|gap| gap[1] < end).min(gaps.len() - 1);
-        let [from, to] = gaps[at];
+        let index = gaps.partition_point(|gap| gap[1] < end).min(gaps.len() - 1);
+        let [from, to] = gaps[index];
         let left = (from < start).then_some([from, start]);
         let right = (end < to).then_some([end, to]);
-        gaps.splice(at..=at, left.into_iter().chain(right));
+        gaps.splice(index..=index, left.into_iter().chain(right));
     }
 
     /// The complete schedule; its queues are in the order of the starts.

@@ -60,9 +60,9 @@ fn start(evaluator: &mut Evaluator<'_, '_>, context: &mut Context<'_>) -> Result
 
 /// Draws placements until one of the limits.
 fn draw(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), SolveError> {
-    let most = most_simulations(search.instance, context);
+    let limit = most_simulations(search.instance, context);
     let mut number = PLACEMENTS;
-    while search.evaluator.runs < most && !search.is_over() {
+    while search.evaluator.runs < limit && !search.is_over() {
         number += 1;
         let next = drawn(search.instance, &mut seed::stream(context.seed, number));
         if let Some(found) = Best::better_of(None, &mut search.evaluator, next) {

@@ -16,8 +16,8 @@ pub fn upward(instance: &Instance<'_>) -> Vec<f64> {
         let mut after = 0.0f64;
         for &tensor in graph.outputs(op) {
             let readers = graph.consumers(tensor).iter().map(|reader| rank[reader.index()]);
-            if let Some(most) = readers.max_by(f64::total_cmp) {
-                after = after.max(instance.mean_transfer(tensor) + most);
+            if let Some(largest) = readers.max_by(f64::total_cmp) {
+                after = after.max(instance.mean_transfer(tensor) + largest);
             }
         }
         rank[op.index()] = instance.mean_seconds(op) + after;

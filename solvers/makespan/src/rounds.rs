@@ -76,7 +76,7 @@ pub(super) fn run(
         most_runs: context
             .limits
             .simulations
-            .map_or(u64::MAX, |most| most.saturating_sub(search.evaluator.runs) / WALKS as u64)
+            .map_or(u64::MAX, |limit| limit.saturating_sub(search.evaluator.runs) / WALKS as u64)
             .saturating_add(search.evaluator.runs),
     };
     let pool = context.pool()?;
@@ -84,26 +84,26 @@ pub(super) fn run(
         || Walker { evaluator: search.evaluator.clone(), choice: Choice::new(ground.groups.level_count()) };
     let mut walkers: Vec<Walker<'_, '_>> = (0..WALKS).map(|_| walker()).collect();
     let before = search.evaluator.runs;
-    let most = most_simulations(instance, context);
+    let limit = most_simulations(instance, context);
     let runs =
         |walkers: &[Walker<'_, '_>]| walkers.iter().map(|walker| walker.evaluator.runs - before).sum::<u64>();
     let operators = instance.graph().operator_count().max(1) as u64;
     let mut steps = first_steps.min(FIRST_EFFORT / operators).max(FEWEST_STEPS);
     for round in 0.. {
         let is_counted_out = walkers.iter().all(|walker| walker.evaluator.runs >= ground.most_runs);
-        if is_counted_out || runs(&walkers) >= most || search.is_over() {
+        if is_counted_out || runs(&walkers) >= limit || search.is_over() {
             break;
         }
         let (began, before_round) = (Instant::now(), runs(&walkers));
         let (seed, start) = (context.seed, &search.best);
-        let one = |(number, walker): (usize, &mut Walker<'_, '_>)| {
+        let walk = |(number, walker): (usize, &mut Walker<'_, '_>)| {
             if walker.evaluator.runs >= ground.most_runs {
                 return start.clone();
             }
             let mut rng = seed::stream(seed, round * WALKS as u64 + number as u64);
             walk(&ground, walker, start, steps, &mut rng)
         };
-        let found: Vec<Best> = pool.install(|| walkers.par_iter_mut().enumerate().map(one).collect());
+        let found: Vec<Best> = pool.install(|| walkers.par_iter_mut().enumerate().map(walk).collect());
         // If only the start of every walk was simulated, no move is possible.
         let is_fixed = runs(&walkers) - before_round <= WALKS as u64;
         let merged = merged(found, start, &mut walkers[0].evaluator, ground.most_runs);

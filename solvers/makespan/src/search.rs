@@ -23,7 +23,7 @@ const SIMULATIONS: [u64; 2] = [1 << 10, 1 << 15];
 pub(super) fn most_simulations(instance: &Instance<'_>, context: &Context<'_>) -> u64 {
     let operators = instance.graph().operator_count().max(1) as u64;
     match (context.limits.simulations, context.stop().remaining()) {
-        (Some(most), _) => most,
+        (Some(limit), _) => limit,
         (None, Some(_)) => u64::MAX,
         (None, None) => (EFFORT / operators).clamp(SIMULATIONS[0], SIMULATIONS[1]),
     }

@@ -67,7 +67,7 @@ fn plans_are_feasible_and_what_their_evaluation_says() {
         let problem = problem(number, 12, 5);
         let impossible = Instance::new(&problem).impossible();
         let lists = [&HEFT as &dyn Solver, &PEFT].map(|solver| solve(solver, &problem).value());
-        for (at, solver) in SEARCHES.into_iter().enumerate() {
+        for (index, solver) in SEARCHES.into_iter().enumerate() {
             let solution = solve(solver, &problem);
             assert_eq!(solution.status == Status::Infeasible, impossible.is_some(), "{number}");
             infeasible += usize::from(impossible.is_some());
@@ -84,7 +84,7 @@ fn plans_are_feasible_and_what_their_evaluation_says() {
                 assert!(plan.value() <= list * (1.0 + 1e-12), "{number}: {}", solver.name());
             }
             let least = lists.into_iter().flatten().fold(f64::INFINITY, f64::min);
-            better[at] += usize::from(plan.value() < least * (1.0 - 1e-9));
+            better[index] += usize::from(plan.value() < least * (1.0 - 1e-9));
             plans += 1;
         }
     }
@@ -110,9 +110,9 @@ fn optimum(problem: &Problem) -> Option<f64> {
                 best = Some(evaluation.value);
             }
         }
-        let Some(at) = choice.iter().position(|&device| device + 1 < devices) else { return best };
-        choice[at] += 1;
-        choice[..at].fill(0);
+        let Some(position) = choice.iter().position(|&device| device + 1 < devices) else { return best };
+        choice[position] += 1;
+        choice[..position].fill(0);
     }
 }
 
@@ -121,9 +121,9 @@ fn orders(count: usize) -> Vec<Vec<OpId>> {
     let mut orders = vec![Vec::new()];
     for op in OpId::first(count) {
         let longer = |order: &Vec<OpId>| -> Vec<Vec<OpId>> {
-            let with = |at| {
+            let with = |position| {
                 let mut order = order.clone();
-                order.insert(at, op);
+                order.insert(position, op);
                 order
             };
             (0..=order.len()).map(with).collect()
@@ -146,23 +146,23 @@ fn never_below_brute_force_and_mostly_equal() {
         }
         let optimum = optimum(&problem);
         none += usize::from(optimum.is_none());
-        for (at, solver) in SEARCHES.into_iter().enumerate() {
+        for (index, solver) in SEARCHES.into_iter().enumerate() {
             let value = solve(solver, &problem).value();
             match (optimum, value) {
                 (Some(best), Some(value)) => {
                     assert!(value >= best * (1.0 - 1e-12), "{number}: {} {value} {best}", solver.name());
-                    if same(value, best) { reached[at] += 1 } else { missed[at] += 1 }
+                    if same(value, best) { reached[index] += 1 } else { missed[index] += 1 }
                 }
-                (Some(_), None) => unfound[at] += 1,
+                (Some(_), None) => unfound[index] += 1,
                 (None, None) => {}
                 (None, Some(_)) => panic!("{number}: a plan where brute force finds none"),
             }
         }
     }
     assert!(none > 20, "only {none} without a plan");
-    for at in 0..SEARCHES.len() {
-        let counts = (reached[at], missed[at], unfound[at]);
-        assert!(counts.0 > 100 && (counts.1 + counts.2) * 20 <= counts.0, "{at}: {counts:?}");
+    for index in 0..SEARCHES.len() {
+        let counts = (reached[index], missed[index], unfound[index]);
+        assert!(counts.0 > 100 && (counts.1 + counts.2) * 20 <= counts.0, "{index}: {counts:?}");
     }
 }
 
@@ -194,9 +194,9 @@ fn the_same_whatever_the_threads() {
     for number in 0..12 {
         let problem = problem(number, 14, 6);
         for solver in SEARCHES {
-            let one = solve_as(solver, &problem, 1, UNLIMITED);
+            let single = solve_as(solver, &problem, 1, UNLIMITED);
             for threads in [2, 3] {
-                assert_eq!(one, solve_as(solver, &problem, threads, UNLIMITED), "{number}: {threads}");
+                assert_eq!(single, solve_as(solver, &problem, threads, UNLIMITED), "{number}: {threads}");
             }
         }
     }
@@ -215,9 +215,9 @@ fn cycles_beside_a_better_start_are_the_same_whatever_the_threads() {
             (context.threads, context.warm_start) = (threads, Some(start.placement.clone()));
             MULTILEVEL.solve(&problem, &mut context).expect("a makespan")
         };
-        let one = from_start(1);
-        assert_eq!(one, from_start(2), "{number}");
-        assert!(one.value().expect("a plan") <= start.value() * (1.0 + 1e-12), "{number}");
+        let single = from_start(1);
+        assert_eq!(single, from_start(2), "{number}");
+        assert!(single.value().expect("a plan") <= start.value() * (1.0 + 1e-12), "{number}");
         let first = solve_as(&MULTILEVEL, &problem, 1, Limits { simulations: Some(1), ..UNLIMITED });
         better += usize::from(first.value().is_none_or(|first| start.value() < first * (1.0 - 1e-9)));
     }
@@ -421,11 +421,11 @@ fn what_fits_only_when_spread_is_spread() {
 
 #[test]
 fn nothing_or_one_of_anything() {
-    let one = |count, devices| {
+    let problem = |count, devices| {
         let mut builder = GraphBuilder::new("few");
-        for at in 0..count {
+        for index in 0..count {
             let seconds = [("a".into(), 2.0)].into();
-            builder.operator(OperatorDocument { seconds, ..OperatorDocument::named(format!("op{at}")) });
+            builder.operator(OperatorDocument { seconds, ..OperatorDocument::named(format!("op{index}")) });
         }
         let kind = KindDocument {
             reserve_bytes: None,
@@ -453,7 +453,7 @@ fn nothing_or_one_of_anything() {
     };
     for solver in SEARCHES {
         for (count, devices, value) in [(0, 2, 0.0), (1, 1, 2.0), (1, 3, 2.0), (5, 1, 10.0), (6, 3, 4.0)] {
-            let solution = solve(solver, &one(count, devices));
+            let solution = solve(solver, &problem(count, devices));
             assert_eq!(solution.value(), Some(value), "{}: {count} on {devices}", solver.name());
         }
     }

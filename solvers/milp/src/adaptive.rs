@@ -21,10 +21,10 @@ impl<const N: usize> Adaptive<N> {
 
     /// Draws a kind with probability proportional to its score.
     pub(crate) fn draw(&self, rng: &mut impl Rng) -> usize {
-        let mut at = rng.random_range(0.0..self.scores.iter().sum());
+        let mut left = rng.random_range(0.0..self.scores.iter().sum());
         for (kind, score) in self.scores.iter().enumerate() {
-            at -= score;
-            if at < 0.0 {
+            left -= score;
+            if left < 0.0 {
                 return kind;
             }
         }

@@ -30,7 +30,7 @@ impl<C: Copy + Eq> Choices<C> {
     /// Sets the column of the choice of each item.
     pub(crate) fn write(&self, chosen: &[C], values: &mut [f64]) {
         for (columns, choice) in self.columns.iter().zip(chosen) {
-            for &(_, column) in columns.iter().filter(|(at, _)| at == choice) {
+            for &(_, column) in columns.iter().filter(|(own, _)| own == choice) {
                 values[column] = 1.0;
             }
         }

@@ -228,8 +228,8 @@ impl Search<'_> {
     /// Draws disjoint sets of devices.
     fn batch(&self, shape: Shape, rng: &mut impl Rng) -> Vec<Vec<DeviceId>> {
         let mut devices: Vec<DeviceId> = self.problem.cluster().devices().collect();
-        for at in (1..devices.len()).rev() {
-            devices.swap(at, rng.random_range(0..=at));
+        for index in (1..devices.len()).rev() {
+            devices.swap(index, rng.random_range(0..=index));
         }
         if shape.bottleneck {
             let loads = &self.best.evaluation.devices;

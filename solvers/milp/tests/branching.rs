@@ -54,11 +54,11 @@ fn problem(number: u64, operators: usize, devices: u32) -> Problem {
     )
 }
 
-fn search(problem: &Problem, threshold: f64, most: u64, pool: &ThreadPool) -> tree::Verdict {
+fn search(problem: &Problem, threshold: f64, max_nodes: u64, pool: &ThreadPool) -> tree::Verdict {
     let units = Units::new(problem);
     let preparation = Preparation::new(problem, &units, STATES, &never()).expect("a small problem");
     let ground = ground(problem, &units, &preparation);
-    let quest = tree::Quest { threshold, incumbent: threshold, most };
+    let quest = tree::Quest { threshold, incumbent: threshold, most: max_nodes };
     let verdict = tree::search(&ground, Arc::new([]), quest, pool, &never(), |_| ());
     assert_eq!(verdict.failure, None);
     verdict
@@ -98,8 +98,8 @@ fn the_tree_closes_what_the_root_leaves_open() {
     let (mut blind, mut blind_open) = (0, 0);
     for (number, (problem, best)) in (0..900).filter_map(|number| Some((number, with_optimum(number)?))) {
         let is_blind = columns_are_blind(&problem);
-        let most = if is_blind { FEW_NODES } else { MAX_NODES };
-        let verdict = search(&problem, best * BELOW, most, &pool);
+        let max_nodes = if is_blind { FEW_NODES } else { MAX_NODES };
+        let verdict = search(&problem, best * BELOW, max_nodes, &pool);
         assert!(verdict.plan.is_none(), "{number}: a plan below the optimum");
         if is_blind {
             blind += 1;
@@ -213,7 +213,7 @@ fn pricing_under_rules_is_what_every_admitted_set_says() {
         let prices: Keyed<UnitId, f64> = units.ids().map(|_| rng.random_range(-0.4..1.0)).collect();
         let total: f64 = units.ids().filter_map(|unit| units.seconds(unit, 0)).sum();
         let threshold = total * rng.random_range(0.05..1.2) + 0.01;
-        for (at, kind) in root.kinds.iter().enumerate() {
+        for (index, kind) in root.kinds.iter().enumerate() {
             let second = kind.second.as_ref().map_or(f64::INFINITY, |second| second.limit.at(threshold));
             let (mut best, mut free) = (0.0f64, 0.0f64);
             for set in 0..1u32 << units.len() {
@@ -222,12 +222,12 @@ fn pricing_under_rules_is_what_every_admitted_set_says() {
                 let taken = resources(&units, kind, set);
                 let fits = taken[0] <= kind.first.limit.at(threshold) && taken[1] <= second;
                 if fits && held.iter().all(|&unit| kind.allowed[unit]) {
-                    let column = Column { kind: at, units: held.into(), needs: 0.0 };
+                    let column = Column { kind: index, units: held.into(), needs: 0.0 };
                     free = free.max(profit);
                     best = if rules.admit(&column) { best.max(profit) } else { best };
                 }
             }
-            let kind = &node.kinds[at];
+            let kind = &node.kinds[index];
             let effort =
                 PricingEffort { entries: 0, cells: 512, labels: 1 << 20, precision: 0.0, second: true };
             let question = Question { prices: &prices, threshold, goal: 0.0, effort };
@@ -237,7 +237,7 @@ fn pricing_under_rules_is_what_every_admitted_set_says() {
             for set in &answer.columns {
                 let mut held = set.units.clone();
                 held.sort_unstable();
-                let column = Column { kind: at, units: held.into(), needs: 0.0 };
+                let column = Column { kind: index, units: held.into(), needs: 0.0 };
                 assert!(rules.admit(&column), "{number}: {column:?} under {rules:?}");
             }
             exact += 1;

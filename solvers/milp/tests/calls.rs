@@ -37,9 +37,9 @@ fn problem(number: u64) -> Problem {
     let mut rng = seed::stream(0x1A7E, number);
     let operators = rng.random_range(1..=6);
     let mut builder = GraphBuilder::new("random");
-    let name = |at: usize| format!("o{at}");
+    let name = |index: usize| format!("o{index}");
     let colocated = rng.random_bool(0.4);
-    for at in 0..operators {
+    for index in 0..operators {
         let mut times = BTreeMap::new();
         for (class, chance, factor) in
             [("fast", 0.95, 1.0), ("slow", 0.9, 1.5), ("cpu", 0.8, 3.0), ("old", 0.7, 3.0)]
@@ -52,7 +52,7 @@ fn problem(number: u64) -> Problem {
             seconds: times,
             parameter_bytes: f64::from(rng.random_range(0..4)),
             colocation: (colocated && rng.random_bool(0.5)).then(|| format!("c{}", rng.random_range(0..2))),
-            ..OperatorDocument::named(name(at))
+            ..OperatorDocument::named(name(index))
         });
     }
     for from in 0..operators {
@@ -134,9 +134,11 @@ fn optimum(problem: &Problem) -> Option<Option<f64>> {
         if evaluation.is_feasible() && best.is_none_or(|best| evaluation.value < best) {
             best = Some(evaluation.value);
         }
-        let Some(at) = choice.iter().position(|&seat| seat + 1 < seats.len()) else { return Some(best) };
-        choice[at] += 1;
-        choice[..at].fill(0);
+        let Some(position) = choice.iter().position(|&seat| seat + 1 < seats.len()) else {
+            return Some(best);
+        };
+        choice[position] += 1;
+        choice[..position].fill(0);
     }
 }
 
@@ -252,16 +254,20 @@ fn a_part_of_a_plan_is_what_every_placement_of_it_says() {
         // Every choice of the scope's own domains.
         let mut least = value;
         let domains = scope.domains();
-        let mut at = vec![0usize; domains.len()];
+        let mut indices = vec![0usize; domains.len()];
         loop {
-            let chosen: Vec<SeatId> = at.iter().zip(&domains).map(|(&at, domain)| domain[at]).collect();
+            let chosen: Vec<SeatId> =
+                indices.iter().zip(&domains).map(|(&index, domain)| domain[index]).collect();
             let evaluation = evaluate(&problem, &seats.placement(&scope.seats_of(&chosen, Some(&plan))));
             if evaluation.is_feasible() {
                 least = least.min(evaluation.value);
             }
-            let Some(next) = (0..at.len()).find(|&block| at[block] + 1 < domains[block].len()) else { break };
-            at[next] += 1;
-            at[..next].fill(0);
+            let Some(next) = (0..indices.len()).find(|&block| indices[block] + 1 < domains[block].len())
+            else {
+                break;
+            };
+            indices[next] += 1;
+            indices[..next].fill(0);
         }
         let slack = 1e-5 * value;
         for positions in [false, true] {
@@ -302,16 +308,16 @@ fn large_neighbourhoods_never_lose_and_often_reach_the_optimum() {
         let on_host = |&host: &DeviceId| Placement::new(vec![host; problem.graph().operator_count()]);
         let start = hosts.iter().map(on_host).find_map(|placement| Plan::new(&problem, placement).ok());
         let value = start.as_ref().map(Plan::value);
-        let [one, two] = [1, 2]
+        let [single, two] = [1, 2]
             .map(|threads| run(&Lns, &problem, threads, start.as_ref().map(|start| start.placement.clone())));
-        assert_eq!(one, two, "{number}");
-        let Some(plan) = one.plan else {
+        assert_eq!(single, two, "{number}");
+        let Some(plan) = single.plan else {
             assert!(value.is_none(), "{number}");
             continue;
         };
         assert!(evaluate(&problem, &plan.placement).is_feasible(), "{number}");
         assert!(value.is_none_or(|value| plan.value() <= value), "{number}");
-        assert!(one.bound.value <= optimum, "{number}");
+        assert!(single.bound.value <= optimum, "{number}");
         plans += 1;
         reached += u32::from(plan.value() <= optimum * (1.0 + 1e-9));
     }

@@ -123,7 +123,7 @@ fn pricing_is_what_every_set_says() {
                     let taken = resources(&units, kind, set);
                     assert!((taken[0] - column.first).abs() < 1e-9, "{number}");
                     assert!((taken[1] - column.second).abs() < 1e-9 * (1.0 + taken[1]), "{number}");
-                    let fits = |at: usize| taken[at] <= limits[at] * (1.0 + 1e-9);
+                    let fits = |index: usize| taken[index] <= limits[index] * (1.0 + 1e-9);
                     assert!(fits(0) && fits(1), "{number}: {taken:?} {limits:?}");
                     found += 1;
                 }
@@ -137,8 +137,8 @@ fn pricing_is_what_every_set_says() {
     assert!(exact > 300 && found > 300, "{exact} exact, {found} columns");
 }
 
-/// A set that the meter lets a device hold is a column: constraints left out of a kind never make it
-/// narrower.
+/// A set that fits a device by its [`StageLoad`] is a column: constraints left out of a kind never
+/// make it narrower.
 #[test]
 fn a_load_within_the_threshold_is_a_column() {
     let mut compared = 0;
@@ -147,11 +147,11 @@ fn a_load_within_the_threshold_is_a_column() {
         let units = Units::new(&problem);
         let preparation = Preparation::new(&problem, &units, 1 << 20, &never()).expect("a small problem");
         for kind in preparation.kinds.iter().filter(|_| units.len() <= 10) {
-            let mut meter = StageLoad::new(&units, problem.objective(), kind.pool);
+            let mut stage_load = StageLoad::new(&units, problem.objective(), kind.pool);
             for set in 1..1u32 << units.len() {
-                meter.clear();
-                units.ids().filter(|unit| set >> unit.0 & 1 == 1).for_each(|unit| meter.add(unit));
-                let load: f64 = (0..units.passes()).map(|pass| meter.load(pass, 1)).sum();
+                stage_load.clear();
+                units.ids().filter(|unit| set >> unit.0 & 1 == 1).for_each(|unit| stage_load.add(unit));
+                let load: f64 = (0..units.passes()).map(|pass| stage_load.load(pass, 1)).sum();
                 let taken = resources(&units, kind, set);
                 let within = |taken: f64| taken <= load * (1.0 + 1e-12) + 1e-12;
                 let second = kind.second.as_ref().is_some_and(|second| second.limit == Limit::Threshold);
@@ -344,7 +344,7 @@ fn a_relaxed_state_graph_bounds_from_above() {
         let prices = Keyed::filled(1.0, units.len());
         let preparation = Preparation::new(&problem, &units, 1 << 20, &never()).expect("a small problem");
         for kind in &preparation.kinds {
-            let most = |states: &States| {
+            let bound = |states: &States| {
                 let threshold = kind.first.units.iter().sum::<f64>() * 0.6 + 0.1;
                 let effort = PricingEffort {
                     entries: 0,
@@ -357,7 +357,7 @@ fn a_relaxed_state_graph_bounds_from_above() {
                 let answer = Pricing::new(states, kind).best(question, &mut Vec::new(), &never());
                 answer.expect("time enough").most
             };
-            assert!(most(&small) >= most(&full) - 1e-6, "{number}");
+            assert!(bound(&small) >= bound(&full) - 1e-6, "{number}");
         }
         relaxed += 1;
     }

@@ -137,13 +137,13 @@ fn large_neighbourhoods_never_lose_and_often_reach_the_optimum() {
     for number in 0..30 {
         let problem = small(number);
         let Some(optimum) = optimum(&problem) else { continue };
-        let (one, two) =
+        let (single, two) =
             (solve_whole(&Lns, &problem, 1, UNLIMITED), solve_whole(&Lns, &problem, 2, UNLIMITED));
-        assert_eq!(one, two, "{number}");
-        match (one.plan, optimum) {
+        assert_eq!(single, two, "{number}");
+        match (single.plan, optimum) {
             (Some(plan), Some(optimum)) => {
                 assert!(evaluate(&problem, &plan.placement).is_feasible(), "{number}");
-                assert!(one.bound.value <= optimum, "{number}");
+                assert!(single.bound.value <= optimum, "{number}");
                 plans += 1;
                 reached += u32::from(plan.value() <= optimum * (1.0 + 1e-9));
             }
@@ -177,8 +177,8 @@ fn absurd_costs_switch_nothing_off() {
     for number in 0..80 {
         let plain = small(number);
         let mut document = plain.graph().document().clone();
-        for (at, operator) in document.operators.iter_mut().enumerate() {
-            if (number + at as u64).is_multiple_of(3) && operator.seconds.len() > 1 {
+        for (index, operator) in document.operators.iter_mut().enumerate() {
+            if (number + index as u64).is_multiple_of(3) && operator.seconds.len() > 1 {
                 operator.seconds.values_mut().take(1).for_each(|seconds| *seconds = 1e16);
             }
         }
@@ -268,7 +268,7 @@ fn renaming_devices_keeps_the_value() {
         let units = Units::new(&problem);
         let Some(domains) = domains(&problem, &units) else { continue };
         let device_of: Keyed<UnitId, DeviceId> =
-            domains.iter().enumerate().map(|(at, domain)| domain[(7 * at) % domain.len()]).collect();
+            domains.iter().enumerate().map(|(index, domain)| domain[(7 * index) % domain.len()]).collect();
         let leaders = leaders(&problem, &units);
         let renamed = canonical(&problem, &leaders, &device_of);
         let value = |device_of| evaluate(&problem, &placement(&problem, &units, device_of));
@@ -299,8 +299,11 @@ fn an_irreducible_set_has_nothing_superfluous() {
             loop {
                 let fit = problem.pools().iter().enumerate().all(|(pool, spec)| {
                     spec.devices.iter().all(|device| {
-                        let here =
-                            chosen.iter().zip(&choice).filter(|(_, at)| *at == device).map(|(&unit, _)| unit);
+                        let here = chosen
+                            .iter()
+                            .zip(&choice)
+                            .filter(|(_, own)| *own == device)
+                            .map(|(&unit, _)| unit);
                         let bytes: f64 = here.clone().map(|unit| units.bytes(unit, 1)).sum();
                         bytes <= spec.memory * (1.0 + 1e-9)
                             && here.into_iter().all(|unit| units.supported(unit, pool))
@@ -309,9 +312,9 @@ fn an_irreducible_set_has_nothing_superfluous() {
                 if fit {
                     return true;
                 }
-                let Some(at) = choice.iter().position(|&device| device < last) else { return false };
-                choice[at].0 += 1;
-                choice[..at].fill(DeviceId(0));
+                let Some(position) = choice.iter().position(|&device| device < last) else { return false };
+                choice[position].0 += 1;
+                choice[..position].fill(DeviceId(0));
             }
         };
         assert!(!fits(&set), "{number}: {set:?} fits");

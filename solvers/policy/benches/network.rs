@@ -86,10 +86,10 @@ fn example(units: usize, number: u64) -> Example {
 fn report(measure: &str, device: &str, size: usize, mut seconds: Vec<f64>) {
     seconds.sort_by(f64::total_cmp);
     let (median, runs) = (seconds[seconds.len() / 2], seconds.len());
-    let (least, most) = (seconds[0], seconds[runs - 1]);
+    let (least, slowest) = (seconds[0], seconds[runs - 1]);
     println!(
         "{{\"measure\": \"{measure}\", \"device\": \"{device}\", \"size\": {size}, \"seconds\": {median:.6}, \
-         \"least\": {least:.6}, \"most\": {most:.6}, \"runs\": {runs}}}"
+         \"least\": {least:.6}, \"most\": {slowest:.6}, \"runs\": {runs}}}"
     );
 }
 

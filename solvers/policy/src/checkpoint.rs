@@ -199,8 +199,8 @@ impl Network {
     /// # Errors
     /// If parameters cannot be read back from their device.
     pub fn to_bytes(&self, card: &Card) -> candle_core::Result<Vec<u8>> {
-        let of = |(name, var): (&String, &candle_core::Var)| (name.clone(), var.as_tensor().clone());
-        write(&self.weights().vars().iter().map(of).collect(), card)
+        let named = |(name, var): (&String, &candle_core::Var)| (name.clone(), var.as_tensor().clone());
+        write(&self.weights().vars().iter().map(named).collect(), card)
     }
 
     /// The network of a checkpoint, with its card.

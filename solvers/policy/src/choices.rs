@@ -17,10 +17,10 @@ pub(crate) fn probabilities(log: &Tensor) -> Result<Vec<Vec<f64>>> {
 
 /// Samples a choice with the given probabilities.
 fn draw<C: Id>(shares: &[f64], rng: &mut impl Rng) -> C {
-    let mut at = rng.random_range(0.0..1.0);
+    let mut left = rng.random_range(0.0..1.0);
     for (choice, share) in shares.iter().enumerate() {
-        at -= share;
-        if at < 0.0 {
+        left -= share;
+        if left < 0.0 {
             return C::new(choice);
         }
     }

@@ -12,10 +12,10 @@ pub(crate) fn guidance(subject: &Subject<'_, '_>, base: &Base, prediction: &Pred
     let mut targets = prediction.affinity.clone();
     let mut picks = Vec::with_capacity(subject.unit_count());
     for (unit, &home) in base.home.iter().enumerate() {
-        let at = unit * devices + home.index();
-        picks.push(1.0 - targets[at]);
+        let index = unit * devices + home.index();
+        picks.push(1.0 - targets[index]);
         // Staying put is not a move.
-        targets[at] = 0.0;
+        targets[index] = 0.0;
     }
     let together: Vec<_> = subject
         .edges()

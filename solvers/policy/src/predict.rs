@@ -55,8 +55,8 @@ fn numbers(tensor: &Tensor) -> Result<Vec<f64>> {
 }
 
 fn shares(logits: &[f64]) -> Vec<f64> {
-    let most = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let weights: Vec<f64> = logits.iter().map(|logit| (logit - most).exp()).collect();
+    let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let weights: Vec<f64> = logits.iter().map(|logit| (logit - largest).exp()).collect();
     let sum: f64 = weights.iter().sum();
     weights.into_iter().map(|weight| weight / sum).collect()
 }

@@ -110,7 +110,7 @@ impl<'s, 'p> Subject<'s, 'p> {
             work[unit.index() * devices + device_of[op.index()].index()] +=
                 self.instance.mean_seconds(op) + f64::MIN_POSITIVE;
         }
-        let most = |row: &[f64]| {
+        let largest = |row: &[f64]| {
             let mut best = 0;
             for device in 1..row.len() {
                 if row[device] > row[best] {
@@ -119,7 +119,7 @@ impl<'s, 'p> Subject<'s, 'p> {
             }
             DeviceId::new(best)
         };
-        work.chunks(devices.max(1)).map(most).collect()
+        work.chunks(devices.max(1)).map(largest).collect()
     }
 }
 

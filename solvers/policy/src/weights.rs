@@ -150,8 +150,8 @@ fn drawn(count: usize, init: Init, rng: &mut impl Rng) -> Vec<f32> {
     match init {
         Init::Constant(value) => vec![value as f32; count],
         Init::Uniform { inputs } => {
-            let most = (3.0 / inputs.max(1) as f32).sqrt();
-            (0..count).map(|_| rng.random_range(-most..most)).collect()
+            let limit = (3.0 / inputs.max(1) as f32).sqrt();
+            (0..count).map(|_| rng.random_range(-limit..limit)).collect()
         }
     }
 }

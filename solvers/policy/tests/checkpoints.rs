@@ -111,8 +111,8 @@ fn a_training_that_goes_on_is_one_that_never_stopped() {
     let config = AdamConfig { learning_rate: 3e-3, ..AdamConfig::default() };
     let steps = |trainer: &mut Trainer, count: u64| {
         for _ in 0..count {
-            let at = trainer.step() as usize;
-            let batch = [&examples[at % examples.len()], &examples[(at + 1) % examples.len()]];
+            let step = trainer.step() as usize;
+            let batch = [&examples[step % examples.len()], &examples[(step + 1) % examples.len()]];
             trainer.imitate(&batch, config.rate_at(trainer.step(), 12)).expect("a step");
         }
     };
@@ -128,12 +128,12 @@ fn a_training_that_goes_on_is_one_that_never_stopped() {
     assert_eq!((state.step, rest.step()), (5, 5));
     assert_eq!(state.progress, serde_json::json!({"seen": 5}));
     steps(&mut rest, 7);
-    let of = |trainer: &Trainer| trainer.network.to_bytes(&card).expect("bytes");
-    assert!(of(&whole) == of(&rest), "the same parameters to the bit");
+    let bytes_of = |trainer: &Trainer| trainer.network.to_bytes(&card).expect("bytes");
+    assert!(bytes_of(&whole) == bytes_of(&rest), "the same parameters to the bit");
 
     // A state is not a checkpoint, and vice versa.
     assert_eq!(code(&bytes), "K003");
-    let error = Trainer::from_bytes(&of(&whole), config, &Device::Cpu).expect_err("no state");
+    let error = Trainer::from_bytes(&bytes_of(&whole), config, &Device::Cpu).expect_err("no state");
     assert!(matches!(error, TrainError::State(CheckpointError::Schema(..))), "{error}");
     for length in (0..bytes.len()).step_by(9973) {
         let error = Trainer::from_bytes(&bytes[..length], config, &Device::Cpu).expect_err("cut short");

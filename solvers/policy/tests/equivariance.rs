@@ -60,8 +60,9 @@ fn names_of_units_and_devices_do_not_matter() {
 #[test]
 fn graphs_of_a_batch_do_not_see_each_other() {
     let network = random_network(small(), 6, DType::F64, &Device::Cpu);
-    let of = |number: u64| figures(&step(number, 2 + number as usize % 20, 1 + number as u32 % 5), number);
-    let inputs: Vec<Input> = (0..12).filter_map(of).collect();
+    let figures_of =
+        |number: u64| figures(&step(number, 2 + number as usize % 20, 1 + number as u32 % 5), number);
+    let inputs: Vec<Input> = (0..12).filter_map(figures_of).collect();
     assert!(inputs.len() >= 4);
     let alone: f64 = inputs.iter().flat_map(|input| all_of(&network, &[input])).sum();
     let batched = all_of(&network, &inputs.iter().collect::<Vec<_>>());
@@ -83,8 +84,8 @@ fn the_same_bits_whatever_the_threads() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
         pool.install(|| all_of(&network, &[&input]))
     };
-    let one = on(1);
+    let single = on(1);
     for threads in [2, 3] {
-        assert!(one.iter().zip(on(threads)).all(|(a, b)| a.to_bits() == b.to_bits()), "{threads} threads");
+        assert!(single.iter().zip(on(threads)).all(|(a, b)| a.to_bits() == b.to_bits()), "{threads} threads");
     }
 }

@@ -24,8 +24,9 @@ fn gpu() -> Option<Device> {
 }
 
 fn inputs() -> Vec<Input> {
-    let of = |number: u64| figures(&step(number, 10 + number as usize, 2 + number as u32 % 6), number);
-    (0..40).filter_map(of).take(6).collect()
+    let figures_of =
+        |number: u64| figures(&step(number, 10 + number as usize, 2 + number as u32 % 6), number);
+    (0..40).filter_map(figures_of).take(6).collect()
 }
 
 /// The current placement as the target: enough to have gradients everywhere.
@@ -53,8 +54,8 @@ fn a_gpu_says_what_the_processor_says() {
     let inputs: Vec<&Input> = inputs.iter().collect();
     let on = |device: &Device| all_of(&random_network(small(), 5, DType::F32, device), &inputs);
     let (here, there) = (on(&Device::Cpu), on(&device));
-    for (at, (a, b)) in here.iter().zip(&there).enumerate() {
-        assert!((a - b).abs() <= CLOSE * (1.0 + a.abs()), "{at}: {a} on the processor, {b} on the GPU");
+    for (index, (a, b)) in here.iter().zip(&there).enumerate() {
+        assert!((a - b).abs() <= CLOSE * (1.0 + a.abs()), "{index}: {a} on the processor, {b} on the GPU");
     }
     assert_eq!(there, on(&device), "the same bits every time");
 }

@@ -20,14 +20,14 @@ fn compare(network: &Network, loss: impl Fn(&Network) -> Tensor) -> usize {
     let value = |network: &Network| loss(network).to_scalar::<f64>().expect("a scalar");
     let gradients = loss(network).backward().expect("gradients");
     let mut felt = 0;
-    for (at, (name, var)) in network.weights().vars().iter().enumerate() {
+    for (index, (name, var)) in network.weights().vars().iter().enumerate() {
         let gradient: Vec<f64> = match gradients.get(var) {
             Some(gradient) => gradient.flatten_all().and_then(|all| all.to_vec1()).expect("numbers"),
             None => vec![0.0; var.elem_count()],
         };
         felt += usize::from(gradient.iter().any(|&slope| slope != 0.0));
         let start: Vec<f64> = var.flatten_all().and_then(|all| all.to_vec1()).expect("numbers");
-        let mut rng = seed::stream(3, at as u64);
+        let mut rng = seed::stream(3, index as u64);
         for _ in 0..4 {
             let number = rng.random_range(0..start.len());
             let moved = |by: f64| {
@@ -51,9 +51,9 @@ fn compare(network: &Network, loss: impl Fn(&Network) -> Tensor) -> usize {
 }
 
 fn two_inputs() -> [Input; 2] {
-    let of = |number, operators, devices| figures(&step(number, operators, devices), number);
+    let figures_of = |number, operators, devices| figures(&step(number, operators, devices), number);
     let mut found =
-        (0..).filter_map(|number| of(number, 5 + 4 * (number as usize % 2), 2 + number as u32 % 2));
+        (0..).filter_map(|number| figures_of(number, 5 + 4 * (number as usize % 2), 2 + number as u32 % 2));
     [0, 1].map(|_| found.next().expect("a problem that has a plan"))
 }
 
@@ -65,10 +65,10 @@ fn every_head_and_layer() {
     let felt = compare(&network, |network| {
         let output = network.forward(&batch).expect("an output");
         let mut sum = Tensor::zeros((), DType::F64, &Device::Cpu).expect("a tensor");
-        for (at, part) in
+        for (index, part) in
             [&output.priority, &output.together, &output.affinity, &output.value].iter().enumerate()
         {
-            let mut rng = seed::stream(9, at as u64);
+            let mut rng = seed::stream(9, index as u64);
             let weights: Vec<f64> = (0..part.elem_count()).map(|_| rng.random_range(-1.0..1.0)).collect();
             let weights = Tensor::from_vec(weights, part.dims(), &Device::Cpu).expect("a tensor");
             // Non-linear, so that errors do not cancel.

@@ -77,9 +77,9 @@ fn gpu() -> Option<Device> {
 
 /// `dense x` for `x` of `width` numbers per item, plain and with absolute values of `x`, which scales its error.
 fn product(dense: &[Vec<f64>], x: &[f64], width: usize) -> [Vec<f64>; 2] {
-    [|x: f64| x, f64::abs].map(|of: fn(f64) -> f64| {
+    [|x: f64| x, f64::abs].map(|function: fn(f64) -> f64| {
         let number = |row: &Vec<f64>, k: usize| -> f64 {
-            row.iter().enumerate().map(|(j, a)| a * of(x[j * width + k])).sum()
+            row.iter().enumerate().map(|(j, a)| a * function(x[j * width + k])).sum()
         };
         dense.iter().flat_map(|row| (0..width).map(|k| number(row, k)).collect::<Vec<_>>()).collect()
     })
@@ -118,9 +118,9 @@ fn agree_with_dense(device: &Device, sizes: &[(usize, usize, usize)], widths: &[
 
             let items = numbers(&x);
             let largest: Vec<f64> = (0..row_count * width)
-                .map(|at| {
-                    let present = (0..columns).filter(|&j| dense[at / width][j] > 0.0);
-                    present.map(|j| items[j * width + at % width]).fold(f64::NEG_INFINITY, f64::max)
+                .map(|index| {
+                    let present = (0..columns).filter(|&j| dense[index / width][j] > 0.0);
+                    present.map(|j| items[j * width + index % width]).fold(f64::NEG_INFINITY, f64::max)
                 })
                 .collect();
             assert_eq!(numbers(&rows.max(&x).unwrap()), largest);
@@ -177,13 +177,13 @@ fn check_gradient(device: &Device, x: &Tensor, f: impl Fn(&Tensor) -> Result<Ten
     let variable = Var::from_tensor(x).unwrap();
     let gradients = loss(&variable).unwrap().backward().unwrap();
     let found = numbers(gradients.get(&variable).unwrap());
-    let at = numbers(x);
-    let wanted: Vec<f64> = (0..at.len())
+    let point = numbers(x);
+    let wanted: Vec<f64> = (0..point.len())
         .map(|i| {
             let moved = |by: f64| {
-                let mut at = at.clone();
-                at[i] += by;
-                let moved = Tensor::from_vec(at, x.dims(), device).unwrap();
+                let mut point = point.clone();
+                point[i] += by;
+                let moved = Tensor::from_vec(point, x.dims(), device).unwrap();
                 loss(&moved).unwrap().to_scalar::<f64>().unwrap()
             };
             (moved(STEP) - moved(-STEP)) / (2.0 * STEP)
@@ -238,15 +238,15 @@ fn softmax_agrees(device: &Device, dtype: DType, tolerance: f64) {
         let segment_of = segment_of(&mut rng, items, count);
         // Far from zero, with a different offset for each segment.
         let x: Vec<f64> = (0..items * width)
-            .map(|at| rng.random_range(-3.0..3.0) + 4096.0 * (f64::from(segment_of[at / width]) - 1.0))
+            .map(|index| rng.random_range(-3.0..3.0) + 4096.0 * (f64::from(segment_of[index / width]) - 1.0))
             .collect();
         let x = Tensor::from_vec(x, (items, width), device).unwrap().to_dtype(dtype).unwrap();
-        let at = numbers(&x);
+        let values = numbers(&x);
         let wanted: Vec<f64> = (0..items * width)
             .map(|i| {
                 let same = |&j: &usize| segment_of[j] == segment_of[i / width];
                 let total: f64 =
-                    (0..items).filter(same).map(|j| (at[j * width + i % width] - at[i]).exp()).sum();
+                    (0..items).filter(same).map(|j| (values[j * width + i % width] - values[i]).exp()).sum();
                 1.0 / total
             })
             .collect();

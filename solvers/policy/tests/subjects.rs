@@ -22,20 +22,20 @@ use support::{random_network, small, step};
 fn training(length: usize) -> Problem {
     let mut builder = GraphBuilder::new("training");
     for (pass, prefix) in [(Pass::Forward, "f"), (Pass::Backward, "b")] {
-        for at in 0..length {
+        for index in 0..length {
             builder.operator(OperatorDocument {
                 pass,
-                colocation: Some(format!("c{at}")),
-                flop: Some(1e9 * (1.0 + at as f64)),
+                colocation: Some(format!("c{index}")),
+                flop: Some(1e9 * (1.0 + index as f64)),
                 bytes_moved: Some(1e6),
-                seconds: [("acc".into(), 1.0 + at as f64), ("host".into(), 3.0)].into(),
-                ..OperatorDocument::named(format!("{prefix}{at}"))
+                seconds: [("acc".into(), 1.0 + index as f64), ("host".into(), 3.0)].into(),
+                ..OperatorDocument::named(format!("{prefix}{index}"))
             });
         }
     }
-    for at in 1..length {
-        builder.tensor(&format!("f{}", at - 1), [format!("f{at}").as_str()], 1e6);
-        builder.tensor(&format!("b{at}"), [format!("b{}", at - 1).as_str()], 1e6);
+    for index in 1..length {
+        builder.tensor(&format!("f{}", index - 1), [format!("f{index}").as_str()], 1e6);
+        builder.tensor(&format!("b{index}"), [format!("b{}", index - 1).as_str()], 1e6);
     }
     builder.tensor(&format!("f{}", length - 1), [format!("b{}", length - 1).as_str()], 1e6);
     let cluster = step(0, 2, 3).cluster().document().clone();
@@ -119,12 +119,15 @@ fn the_order_of_a_document_does_not_matter() {
             Problem::new(graph, problem.cluster().clone(), *problem.objective(), problem.pins().clone())
                 .expect("a valid problem");
         seen += 1;
-        for (one, other) in said(&problem).iter().zip(said(&other)) {
-            assert_eq!(one.0, other.0);
-            assert!((one.1 - other.1).abs() < 1e-6 * (1.0 + one.1.abs()), "{number}: {one:?} and {other:?}");
+        for (left, right) in said(&problem).iter().zip(said(&other)) {
+            assert_eq!(left.0, right.0);
             assert!(
-                one.2.iter().zip(&other.2).all(|(a, b)| (a - b).abs() < 1e-6),
-                "{number}: {one:?} and {other:?}"
+                (left.1 - right.1).abs() < 1e-6 * (1.0 + left.1.abs()),
+                "{number}: {left:?} and {right:?}"
+            );
+            assert!(
+                left.2.iter().zip(&right.2).all(|(a, b)| (a - b).abs() < 1e-6),
+                "{number}: {left:?} and {right:?}"
             );
         }
     }

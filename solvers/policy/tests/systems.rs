@@ -119,8 +119,8 @@ fn the_number_of_threads_changes_nothing() {
     let problem = step(1, 300, 3);
     for kind in Kind::ALL {
         let learned = Learned::new(name(kind), "a test", kind);
-        let [one, two] = [1, 2].map(|threads| solve(&learned, &problem, FEW, threads));
-        assert_eq!(one, two, "{kind:?}");
+        let [single, two] = [1, 2].map(|threads| solve(&learned, &problem, FEW, threads));
+        assert_eq!(single, two, "{kind:?}");
     }
 }
 
@@ -158,8 +158,8 @@ fn a_limit_and_an_interrupt_end_it_with_a_plan() {
             let solution = learned.solve(&problem, &mut context).expect("a solution");
             assert!(solution.plan.is_some(), "{kind:?}: {:?}", solution.reason);
             let played = solution.statistics.iter().find(|(name, _)| *name == "simulations");
-            let most = if limits.time == Some(SHORT) { u64::MAX } else { 1 };
-            assert!(played.is_some_and(|(_, played)| (1..=most).contains(played)), "{kind:?}: {played:?}");
+            let limit = if limits.time == Some(SHORT) { u64::MAX } else { 1 };
+            assert!(played.is_some_and(|(_, played)| (1..=limit).contains(played)), "{kind:?}: {played:?}");
         }
     }
 }
@@ -261,7 +261,7 @@ fn what_is_played_gets_better() {
         let config = AdamConfig { learning_rate: 3e-3, ..kind.adam() };
         let mut descent = Descent::new(agent.weights(), config).expect("moments");
         let found = learn(&mut agent, &mut descent, &problem, 0..120);
-        let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         let [first, last] = [mean(&found[..20]), mean(&found[100..])];
         assert!(last < 0.97 * first, "{kind:?}: {first} to {last}");
     }
@@ -288,7 +288,7 @@ fn placeto_learns_from_how_episodes_differ() {
 #[test]
 fn what_is_untrained_stays_so() {
     for kind in Kind::ALL {
-        let (mut most, mut plans) = (0, 0);
+        let (mut largest, mut plans) = (0, 0);
         for number in 0..6 {
             let problem = step(number, 14, 3);
             let solution = solve(&Learned::untrained(name(kind), "a test", kind), &problem, FEW, 1);
@@ -298,13 +298,13 @@ fn what_is_untrained_stays_so() {
             let statistic = |wanted: &str| {
                 solution.statistics.iter().find(|(name, _)| *name == wanted).map(|pair| pair.1)
             };
-            most = most.max(statistic("simulations").expect("they are counted"));
+            largest = largest.max(statistic("simulations").expect("they are counted"));
             assert_eq!(statistic("steps"), Some(0), "{kind:?} {number}");
             plans += usize::from(solution.plan.is_some());
         }
         assert!(plans > 1, "{kind:?}");
         // The limit was reached, not the bound, so a step could have been taken.
-        assert_eq!(most, 60, "{kind:?}");
+        assert_eq!(largest, 60, "{kind:?}");
     }
 }
 
@@ -352,17 +352,18 @@ fn files_that_are_no_such_system_are_refused() {
         let descent = Descent::new(agent.weights(), kind.adam()).expect("moments");
         agent.to_bytes(&descent, serde_json::Value::Null).expect("bytes")
     });
-    let of = |bytes: &[u8], kind| Learned::of_file("a test", "a test", kind, Mode::Greedy, bytes.to_vec());
-    assert!(of(&gdp, Kind::Gdp).is_ok());
-    assert!(matches!(of(&hdp, Kind::Gdp), Err(CheckpointError::OtherSystem { .. })));
-    assert!(matches!(of(&gdp[..gdp.len() - 1], Kind::Gdp), Err(CheckpointError::Unreadable(_))));
-    assert!(matches!(of(b"", Kind::Gdp), Err(CheckpointError::Unreadable(_))));
+    let learned =
+        |bytes: &[u8], kind| Learned::of_file("a test", "a test", kind, Mode::Greedy, bytes.to_vec());
+    assert!(learned(&gdp, Kind::Gdp).is_ok());
+    assert!(matches!(learned(&hdp, Kind::Gdp), Err(CheckpointError::OtherSystem { .. })));
+    assert!(matches!(learned(&gdp[..gdp.len() - 1], Kind::Gdp), Err(CheckpointError::Unreadable(_))));
+    assert!(matches!(learned(b"", Kind::Gdp), Err(CheckpointError::Unreadable(_))));
     let mut broken = gdp.clone();
     let end = broken.len();
     broken[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
-    assert!(matches!(of(&broken, Kind::Gdp), Err(CheckpointError::NotFinite(_))));
+    assert!(matches!(learned(&broken, Kind::Gdp), Err(CheckpointError::NotFinite(_))));
     // A system for two devices has no solution for three, and says why.
-    let played = of(&gdp, Kind::Gdp).expect("it is one");
+    let played = learned(&gdp, Kind::Gdp).expect("it is one");
     let solution = solve(&played, &slow_links(6, 3), FEW, 1);
     assert!(solution.plan.is_none() && solution.reason.is_some_and(|why| why.contains("at most 2 devices")));
 }

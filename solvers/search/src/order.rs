@@ -254,10 +254,10 @@ mod tests {
         let mut rng = seed::stream(number, 11);
         let count = rng.random_range(1..25);
         let mut builder = GraphBuilder::new("random");
-        for at in 0..count {
+        for index in 0..count {
             builder.operator(OperatorDocument {
                 seconds: [("acc".to_string(), 1.0)].into(),
-                ..OperatorDocument::named(format!("o{at}"))
+                ..OperatorDocument::named(format!("o{index}"))
             });
         }
         for from in 0..count {
@@ -294,7 +294,7 @@ mod tests {
             for rule in PLAIN {
                 let order = rule.order(&problem, &units);
                 let mut place = Keyed::filled(usize::MAX, units.len());
-                order.iter().enumerate().for_each(|(at, &unit)| place[unit] = at);
+                order.iter().enumerate().for_each(|(position, &unit)| place[unit] = position);
                 assert_eq!(order.len(), units.len(), "{number} {}", rule.name());
                 let before = |unit: UnitId, from: &UnitId| place[*from] < place[unit];
                 let ordered =
@@ -310,13 +310,13 @@ mod tests {
         const LEAVES: usize = 20_000;
         let mut builder = GraphBuilder::new("star");
         let seconds: std::collections::BTreeMap<String, f64> = [("acc".to_string(), 1.0)].into();
-        for at in 0..LEAVES {
-            let name = format!("leaf{at}");
+        for index in 0..LEAVES {
+            let name = format!("leaf{index}");
             builder.operator(OperatorDocument { seconds: seconds.clone(), ..OperatorDocument::named(name) });
         }
         builder.operator(OperatorDocument { seconds: seconds.clone(), ..OperatorDocument::named("hub") });
-        for at in 0..LEAVES {
-            let (producer, consumers) = (format!("leaf{at}"), vec!["hub".to_owned()]);
+        for index in 0..LEAVES {
+            let (producer, consumers) = (format!("leaf{index}"), vec!["hub".to_owned()]);
             let seconds = seconds.clone();
             builder.timed_tensor(TensorDocument { name: None, producer, consumers, bytes: 0.0, seconds });
         }

@@ -109,9 +109,9 @@ fn merged_classes(problem: &Problem) -> Vec<(ClassId, ClassId)> {
 fn biconnected_components(nodes: usize, edges: &[(u32, u32)]) -> Vec<Vec<u32>> {
     const UNSEEN: u32 = u32::MAX;
     let mut adjacent: Keyed<u32, Vec<(u32, u32)>> = Keyed::filled(Vec::new(), nodes);
-    for (at, &(from, to)) in (0..).zip(edges) {
-        adjacent[from].push((to, at));
-        adjacent[to].push((from, at));
+    for (edge, &(from, to)) in (0..).zip(edges) {
+        adjacent[from].push((to, edge));
+        adjacent[to].push((from, edge));
     }
     let mut entry = Keyed::filled(UNSEEN, nodes);
     let mut low = entry.clone();

@@ -123,7 +123,7 @@ mod tests {
         let above = |load: f64| load * (1.0 + 4.0 * f64::EPSILON);
         let seen = [[0.5, 1.2], [0.6, 1.2], [0.6, 1.0], [0.7, 1.0], [0.8, 0.9]];
         let placements = seen.map(|seen| (seen, seen.map(above)));
-        let (value, at) = swept(f64::INFINITY, &placements).expect("a placement");
-        assert!((value - 1.6).abs() < 1e-12 && at == 2, "{value} {at}");
+        let (value, index) = swept(f64::INFINITY, &placements).expect("a placement");
+        assert!((value - 1.6).abs() < 1e-12 && index == 2, "{value} {index}");
     }
 }

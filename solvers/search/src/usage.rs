@@ -18,19 +18,19 @@ pub struct UsageSpace {
 
 impl UsageSpace {
     /// Space for a problem with `units` units; a pool never needs more devices than units times replicas.
-    /// `None` if the space is larger than `most`.
-    pub fn new(problem: &Problem, units: usize, most: usize) -> Option<UsageSpace> {
-        UsageSpace::with_limits(problem, needed(problem, units), most)
+    /// `None` if the space is larger than `limit`.
+    pub fn new(problem: &Problem, units: usize, limit: usize) -> Option<UsageSpace> {
+        UsageSpace::with_limits(problem, needed(problem, units), limit)
     }
 
-    /// The space of [`UsageSpace::new`], or, if that is larger than `most`, the largest space with a common
+    /// The space of [`UsageSpace::new`], or, if that is larger than `limit`, the largest space with a common
     /// limit on the devices of every pool, at least 1. `None` if one device of each pool already exceeds
-    /// `most`.
-    pub fn fitting(problem: &Problem, units: usize, most: usize) -> Option<UsageSpace> {
+    /// `limit`.
+    pub fn fitting(problem: &Problem, units: usize, limit: usize) -> Option<UsageSpace> {
         let limits = needed(problem, units);
         let cut_to = |devices: u32| {
             let limits = limits.iter().map(|&limit| limit.min(devices)).collect();
-            UsageSpace::with_limits(problem, limits, most)
+            UsageSpace::with_limits(problem, limits, limit)
         };
         let all = limits.iter().copied().max().unwrap_or(0).max(1);
         if let Some(space) = cut_to(all) {
@@ -49,13 +49,13 @@ impl UsageSpace {
         Some(space)
     }
 
-    fn with_limits(problem: &Problem, limits: Vec<u32>, most: usize) -> Option<UsageSpace> {
+    fn with_limits(problem: &Problem, limits: Vec<u32>, max_states: usize) -> Option<UsageSpace> {
         let stage_levels = stage_levels(problem, &limits);
         let mut strides = Vec::with_capacity(limits.len());
-        let mut len = Some(stage_levels).filter(|&len| len <= most)?;
+        let mut len = Some(stage_levels).filter(|&len| len <= max_states)?;
         for &limit in limits.iter().rev() {
             strides.push(len);
-            len = len.checked_mul(limit as usize + 1).filter(|&len| len <= most)?;
+            len = len.checked_mul(limit as usize + 1).filter(|&len| len <= max_states)?;
         }
         strides.reverse();
         let max_replicas = problem.objective().rules().max_replicas;
@@ -126,8 +126,8 @@ impl UsageSpace {
 
 /// Number of devices of each pool that a plan can use.
 fn needed(problem: &Problem, units: usize) -> Vec<u32> {
-    let most = u64::from(problem.objective().rules().max_replicas) * units as u64;
-    problem.pools().iter().map(|pool| u64::from(pool.count()).min(most) as u32).collect()
+    let limit = u64::from(problem.objective().rules().max_replicas) * units as u64;
+    problem.pools().iter().map(|pool| u64::from(pool.count()).min(limit) as u32).collect()
 }
 
 /// Number of values of the coordinate that counts stages; 1 if the devices in use determine it.

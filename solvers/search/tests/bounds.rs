@@ -47,14 +47,14 @@ fn no_bound_passes_the_best_placement() {
             let problem = problem(number, size, split, number % 4 != 0);
             let Some(optimum) = brute_force::optimum(&problem) else { continue };
             let mut cheaper = 0.0;
-            for (at, bound) in BOUNDS.iter().enumerate().filter(|(_, bound)| bound.applies(&problem)) {
+            for (index, bound) in BOUNDS.iter().enumerate().filter(|(_, bound)| bound.applies(&problem)) {
                 let value = bound.compute(&problem).expect("a feasible problem has bounds").value;
                 // There may be no value without any time.
                 let early = bound.before(&problem, &stopped).map_or(0.0, |bound| bound.value);
                 assert!(early <= value, "{number} {split:?}: {} says {early} > {value}", bound.name());
                 assert!(value <= optimum, "{number} {split:?}: {} says {value} > {optimum}", bound.name());
-                attacked[at][rule] += 1;
-                last += u32::from(at + 1 == BOUNDS.len() && value > cheaper * (1.0 + 1e-6));
+                attacked[index][rule] += 1;
+                last += u32::from(index + 1 == BOUNDS.len() && value > cheaper * (1.0 + 1e-6));
                 cheaper = value.max(cheaper);
                 reached += u32::from(optimum > 0.0 && value >= optimum * (1.0 - 1e-6));
             }
@@ -69,13 +69,13 @@ fn anchored(problem: &Problem, units: &Units) -> Option<f64> {
     let mut least = Keyed::filled(f64::INFINITY, units.len());
     for (pool, spec) in problem.pools().iter().enumerate() {
         let replicas = f64::from(problem.objective().rules().max_replicas.min(spec.count()));
-        let mut meter = StageLoad::new(units, problem.objective(), pool);
+        let mut stage_load = StageLoad::new(units, problem.objective(), pool);
         for set in 1..1u32 << units.len() {
             let holds = |unit: &UnitId| set >> unit.0 & 1 == 1;
-            meter.clear();
-            units.ids().filter(holds).for_each(|unit| meter.add(unit));
-            if meter.supported() {
-                let load = (0..units.passes()).map(|pass| meter.load(pass, 1)).sum::<f64>() / replicas;
+            stage_load.clear();
+            units.ids().filter(holds).for_each(|unit| stage_load.add(unit));
+            if stage_load.supported() {
+                let load = (0..units.passes()).map(|pass| stage_load.load(pass, 1)).sum::<f64>() / replicas;
                 units.ids().filter(holds).for_each(|unit| least[unit] = least[unit].min(load));
             }
         }
@@ -121,9 +121,9 @@ fn every_bound_passes_all_cheaper_ones_somewhere() {
     for number in 0..800 {
         let problem = problem(number, Size { operators: 12, devices: 4, groups: false }, Split::Free, false);
         let mut cheaper = 0.0;
-        for (at, bound) in BOUNDS.iter().enumerate().filter(|(_, bound)| bound.applies(&problem)) {
+        for (index, bound) in BOUNDS.iter().enumerate().filter(|(_, bound)| bound.applies(&problem)) {
             let value = bound.compute(&problem).map_or(0.0, |bound| bound.value);
-            stronger[at] += u32::from(value > cheaper * (1.0 + 1e-6));
+            stronger[index] += u32::from(value > cheaper * (1.0 + 1e-6));
             cheaper = value.max(cheaper);
         }
     }

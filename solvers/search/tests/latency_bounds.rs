@@ -64,14 +64,14 @@ pub(crate) fn optimum(problem: &Problem) -> Option<Option<f64>> {
     let mut choice = vec![0usize; count];
     let mut best: Option<f64> = None;
     loop {
-        let (devices, calls) = choice.iter().map(|&at| sites[at]).unzip();
+        let (devices, calls) = choice.iter().map(|&site| sites[site]).unzip();
         let evaluation = evaluate(problem, &Placement::with_calls(devices, calls));
         if evaluation.is_feasible() && best.is_none_or(|best| evaluation.value < best) {
             best = Some(evaluation.value);
         }
-        let Some(at) = choice.iter().position(|&site| site + 1 < sites.len()) else { return Some(best) };
-        choice[at] += 1;
-        choice[..at].fill(0);
+        let Some(place) = choice.iter().position(|&site| site + 1 < sites.len()) else { return Some(best) };
+        choice[place] += 1;
+        choice[..place].fill(0);
     }
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn optimum(problem: &Problem) -> Option<Option<f64>> {
 fn no_bound_passes_the_best_placement() {
     let (mut attacked, mut reached, mut planned, mut sparing, mut stronger) = ([0; 2], 0, 0, 0, 0);
     for number in 0..2500 {
-        for (at, calls) in [(0, 1), (1, 2)] {
+        for (case, calls) in [(0, 1), (1, 2)] {
             let problem = problem(number, 3 + number as usize % 4, 2 + (number / 4) as u32 % 3, calls);
             let Some(Some(optimum)) = optimum(&problem) else { continue };
             let path = CriticalPath.compute(&problem).expect("a feasible problem has bounds").value;
@@ -102,7 +102,7 @@ fn no_bound_passes_the_best_placement() {
                 assert!(less <= full * (1.0 + 1e-8), "{number} {calls} {effort:?}: {less} > {full}");
                 sparing += u32::from(0.0 < less && less < full * (1.0 - 1e-6));
             }
-            attacked[at] += 1;
+            attacked[case] += 1;
             reached += u32::from(full >= optimum * (1.0 - 1e-6));
         }
     }
@@ -204,8 +204,11 @@ impl<'p> Definition<'p> {
         }
         let members: Vec<OpId> = graph.operators().filter(holds).collect();
         let bytes = |op: &OpId| {
-            let of = graph.operator(*op);
-            of.parameter_bytes + of.optimizer_bytes + of.workspace_bytes + of.activation_bytes
+            let operator = graph.operator(*op);
+            operator.parameter_bytes
+                + operator.optimizer_bytes
+                + operator.workspace_bytes
+                + operator.activation_bytes
         };
         if !tolerance::fits(members.iter().map(bytes).sum(), spec.memory) {
             return None;
@@ -285,21 +288,21 @@ fn chain(number: u64) -> Problem {
     let mut rng = seed::stream(0xCAB1E, number);
     let count = rng.random_range(3..=6);
     let mut builder = GraphBuilder::new("chain");
-    for at in 0..count {
+    for index in 0..count {
         let own = f64::from(rng.random_range(1..=8));
         let cpu = own * f64::from(rng.random_range(2..=6));
         builder.operator(OperatorDocument {
             seconds: BTreeMap::from([("acc".to_owned(), own), ("cpu".to_owned(), cpu)]),
             parameter_bytes: f64::from(rng.random_range(1..=3)),
-            ..OperatorDocument::named(format!("o{at}"))
+            ..OperatorDocument::named(format!("o{index}"))
         });
     }
-    for at in 0..count - 1 {
-        let further = (at + 2..count).filter(|_| rng.random_bool(0.15)).collect::<Vec<_>>();
-        let consumers = [at + 1].into_iter().chain(further);
+    for index in 0..count - 1 {
+        let further = (index + 2..count).filter(|_| rng.random_bool(0.15)).collect::<Vec<_>>();
+        let consumers = [index + 1].into_iter().chain(further);
         builder.timed_tensor(TensorDocument {
             name: None,
-            producer: format!("o{at}"),
+            producer: format!("o{index}"),
             consumers: consumers.map(|to| format!("o{to}")).collect(),
             bytes: 0.0,
             seconds: BTreeMap::from([("acc".to_owned(), f64::from(rng.random_range(0..=6)))]),

@@ -57,31 +57,36 @@ fn close(a: f64, b: f64) -> bool {
 }
 
 /// Compares every value of the state with `evaluate` on its placement.
-fn check_state(at: &Assignment<'_>, number: u64) {
-    let evaluation = evaluate(at.problem(), &at.placement());
-    let passes = at.units().passes();
-    assert!(close(at.value(), evaluation.value), "{number}: {} {}", at.value(), evaluation.value);
-    let mut used = Keyed::filled(false, at.devices());
+fn check_state(assignment: &Assignment<'_>, number: u64) {
+    let evaluation = evaluate(assignment.problem(), &assignment.placement());
+    let passes = assignment.units().passes();
+    assert!(
+        close(assignment.value(), evaluation.value),
+        "{number}: {} {}",
+        assignment.value(),
+        evaluation.value
+    );
+    let mut used = Keyed::filled(false, assignment.devices());
     for load in &evaluation.devices {
         let device = load.device;
         used[device] = true;
         for pass in 0..passes {
-            assert!(close(at.load(device, pass), load.pass_loads[pass]), "{number}");
+            assert!(close(assignment.load(device, pass), load.pass_loads[pass]), "{number}");
         }
         // For graphs of version 2, the sums are bounds.
-        let (least, needed) = (at.least_bytes(device), load.memory_bytes);
+        let (least, needed) = (assignment.least_bytes(device), load.memory_bytes);
         assert!(least <= needed * (1.0 + 1e-9), "{number}: {least} {needed}");
-        assert!(!at.units().bytes_are_sums() || close(least, needed), "{number}: {least} {needed}");
-        assert_eq!(at.fits(device), tolerance::fits(needed, at.memory(device)), "{number}");
+        assert!(!assignment.units().bytes_are_sums() || close(least, needed), "{number}: {least} {needed}");
+        assert_eq!(assignment.fits(device), tolerance::fits(needed, assignment.memory(device)), "{number}");
     }
     for device in used.ids().filter(|&device| !used[device]) {
-        assert!((0..passes).all(|pass| close(at.load(device, pass), 0.0)), "{number}");
-        assert!(close(at.least_bytes(device), 0.0), "{number}");
+        assert!((0..passes).all(|pass| close(assignment.load(device, pass), 0.0)), "{number}");
+        assert!(close(assignment.least_bytes(device), 0.0), "{number}");
     }
     for (group, uplink) in (0..).map(GroupId).zip(&evaluation.uplinks) {
-        assert!((0..passes).all(|pass| close(at.uplink(group, pass), uplink[pass])), "{number}");
+        assert!((0..passes).all(|pass| close(assignment.uplink(group, pass), uplink[pass])), "{number}");
     }
-    assert_eq!(at.supported() && at.all_fit(), evaluation.is_feasible(), "{number}");
+    assert_eq!(assignment.supported() && assignment.all_fit(), evaluation.is_feasible(), "{number}");
 }
 
 #[test]
@@ -106,31 +111,32 @@ fn the_state_is_what_evaluate_says_after_any_moves() {
             problem.pools().iter().any(|pool| pool.group.is_some()),
         ));
         let start = (0..units.len()).map(|_| DeviceId::new(rng.random_range(0..devices))).collect();
-        let mut at = Assignment::new(&problem, &units, start);
-        check_state(&at, number);
+        let mut assignment = Assignment::new(&problem, &units, start);
+        check_state(&assignment, number);
         for step in 0..2000 {
             let unit = UnitId::new(rng.random_range(0..units.len()));
-            let from = at.device_of(unit);
+            let from = assignment.device_of(unit);
             let to = DeviceId::new(rng.random_range(0..devices));
             if to == from {
                 continue;
             }
-            let delta = at.delta(unit, to);
+            let delta = assignment.delta(unit, to);
             let foreseen: Vec<f64> = [(from, delta.from), (to, delta.to)]
                 .iter()
-                .flat_map(|(device, change)| (0..2).map(|pass| at.load_after(*device, pass, change)))
+                .flat_map(|(device, change)| (0..2).map(|pass| assignment.load_after(*device, pass, change)))
                 .collect();
-            at.apply(unit, to);
-            let seen = [from, to].map(|device| [at.load(device, 0), at.load(device, 1)]).concat();
+            assignment.apply(unit, to);
+            let seen =
+                [from, to].map(|device| [assignment.load(device, 0), assignment.load(device, 1)]).concat();
             assert!(
                 foreseen.iter().zip(&seen).all(|(&a, &b)| close(a, b)),
                 "{number}: {foreseen:?} {seen:?}"
             );
             if step % 50 == 0 {
-                check_state(&at, number);
+                check_state(&assignment, number);
             }
         }
-        check_state(&at, number);
+        check_state(&assignment, number);
     }
     // Three modes of communication, two of training, with and without hosts and groups.
     assert!(modes.len() >= 20, "only {} kinds of problem", modes.len());
@@ -148,9 +154,11 @@ fn optimum(problem: &Problem) -> Option<f64> {
         if evaluation.is_feasible() && best.is_none_or(|best| evaluation.value < best) {
             best = Some(evaluation.value);
         }
-        let Some(at) = choice.iter().position(|device| device.index() + 1 < devices) else { return best };
-        choice.as_mut_slice()[at].0 += 1;
-        choice.as_mut_slice()[..at].fill(DeviceId(0));
+        let Some(position) = choice.iter().position(|device| device.index() + 1 < devices) else {
+            return best;
+        };
+        choice.as_mut_slice()[position].0 += 1;
+        choice.as_mut_slice()[..position].fill(DeviceId(0));
     }
 }
 
@@ -216,10 +224,10 @@ fn never_worse_than_the_contiguous_seed() {
 fn the_same_whatever_the_threads() {
     for number in 0..15 {
         let problem = large(number);
-        let one = solve(&problem, 1, UNLIMITED, &mut Silent);
+        let solution = solve(&problem, 1, UNLIMITED, &mut Silent);
         for threads in [1, 2] {
             let again = solve(&problem, threads, UNLIMITED, &mut Silent);
-            assert_eq!(one, again, "{number} with {threads} threads");
+            assert_eq!(solution, again, "{number} with {threads} threads");
         }
     }
 }

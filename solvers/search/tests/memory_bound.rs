@@ -77,11 +77,11 @@ fn memory_bounds_no_latency_beyond_the_best_placement() {
 /// Experts of given bytes, 1 ms each on a card and 10 ms on a host, beside cards of some memory.
 fn experts(bytes: &[f64], cards: u32, memory: f64, objective: impl Into<Objective>) -> f64 {
     let mut builder = GraphBuilder::new("experts");
-    for (at, &bytes) in bytes.iter().enumerate() {
+    for (index, &bytes) in bytes.iter().enumerate() {
         builder.operator(OperatorDocument {
             seconds: [("card".into(), 0.001), ("cpu".into(), 0.01)].into(),
             parameter_bytes: bytes,
-            ..OperatorDocument::named(format!("expert{at}"))
+            ..OperatorDocument::named(format!("expert{index}"))
         });
     }
     let kind = |name: &str, count, memory_bytes| KindDocument {
@@ -115,13 +115,13 @@ fn experts_beyond_a_card_run_on_the_host() {
     let reaches = |value: f64, expected: f64| {
         assert!(value <= expected && value >= expected * (1.0 - 2e-9), "{value} of {expected}");
     };
-    let one = [1.0; 8];
+    let weights = [1.0; 8];
     for memory in [4.0, 4.5, 4.999] {
-        reaches(experts(&one, 1, memory, makespan()), 0.04);
-        reaches(experts(&one, 1, memory, Throughput { split: Split::Free, ..Default::default() }), 0.04);
-        reaches(experts(&one, 1, memory, Throughput::default()), 0.04);
+        reaches(experts(&weights, 1, memory, makespan()), 0.04);
+        reaches(experts(&weights, 1, memory, Throughput { split: Split::Free, ..Default::default() }), 0.04);
+        reaches(experts(&weights, 1, memory, Throughput::default()), 0.04);
         // A host runs them side by side, but one of them has to be there.
-        reaches(experts(&one, 1, memory, Objective::Latency { calls: 1 }), 0.01);
+        reaches(experts(&weights, 1, memory, Objective::Latency { calls: 1 }), 0.01);
     }
     // Two cards of three, and twelve: each loses a fraction that a sum of bytes would use.
     reaches(experts(&[1.0; 12], 2, 3.7, makespan()), 0.06);

@@ -233,7 +233,7 @@ impl<'r> Tree<'r> {
             &open.allowed,
             Effort { iterations, patience, stop },
             |choice| {
-                seen.add(offsets.iter().zip(choice).map(|(first, at)| (first + at) as usize));
+                seen.add(offsets.iter().zip(choice).map(|(first, strategy)| (first + strategy) as usize));
                 let cost = network.cost(choice);
                 state.set(choice);
                 let fits = state.fits();
@@ -288,8 +288,8 @@ impl<'r> Tree<'r> {
         let range = |node: usize| offsets[node] as usize..offsets[node + 1] as usize;
         let mut best: Option<(f64, usize, usize)> = None;
         for node in 0..network.nodes.len() {
-            let left = || range(node).filter(|&at| allowed[at]);
-            let Some(most) = left().rev().max_by(|&a, &b| seen[a].total_cmp(&seen[b])) else {
+            let left = || range(node).filter(|&index| allowed[index]);
+            let Some(chosen) = left().rev().max_by(|&a, &b| seen[a].total_cmp(&seen[b])) else {
                 return Branches::None;
             };
             if left().nth(1).is_none() {
@@ -298,15 +298,15 @@ impl<'r> Tree<'r> {
             // A node whose strategy changes from choice to choice, and many others with it; failing that, one whose
             // usage may matter.
             let total: f64 = seen[range(node)].iter().sum();
-            let ambiguity = 1.0 - seen[most] / total.max(1.0);
+            let ambiguity = 1.0 - seen[chosen] / total.max(1.0);
             let usage = if network.nodes[node].parts.is_empty() { 0.0 } else { 1e-6 };
             let score = ambiguity * (1.0 + self.adjacent.of(node).len() as f64) + usage;
             if best.is_none_or(|best| score > best.0) {
-                best = Some((score, node, most));
+                best = Some((score, node, chosen));
             }
         }
-        let Some((_, node, most)) = best else {
-            let strategy = |node| range(node).position(|at| allowed[at]).unwrap_or(0) as u32;
+        let Some((_, node, chosen)) = best else {
+            let strategy = |node| range(node).position(|index| allowed[index]).unwrap_or(0) as u32;
             return Branches::Decided((0..network.nodes.len()).map(strategy).collect());
         };
         let multipliers = match stores {
@@ -315,8 +315,8 @@ impl<'r> Tree<'r> {
         };
         let child = |takes: bool| {
             let mut allowed = allowed.clone();
-            for at in range(node) {
-                allowed[at] &= (at == most) == takes;
+            for index in range(node) {
+                allowed[index] &= (index == chosen) == takes;
             }
             OpenNode {
                 bound,
@@ -346,8 +346,8 @@ impl Seen {
     }
 
     fn add(&mut self, choice: impl Iterator<Item = usize>) {
-        for at in choice {
-            self.weights[at] += self.weight;
+        for index in choice {
+            self.weights[index] += self.weight;
         }
         self.weight *= GROWTH;
         if self.weight > LARGEST_WEIGHT {

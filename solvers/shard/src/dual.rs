@@ -145,11 +145,11 @@ impl<'r> Dual<'r> {
         });
         let made = Multipliers { prices: prices.collect(), messages: messages.into_iter().collect() };
         // Multipliers beyond the costs prove nothing, and lose digits.
-        let most = self.reduced.forbidden;
+        let limit = self.reduced.forbidden;
         let is_sound = made.messages.len() == self.message_count
-            && made.messages.iter().all(|message| message.abs() <= most)
+            && made.messages.iter().all(|message| message.abs() <= limit)
             && made.prices.iter().all(|price| {
-                (price.point as usize) < self.excess.len() && (0.0..=most).contains(&price.price)
+                (price.point as usize) < self.excess.len() && (0.0..=limit).contains(&price.price)
             });
         is_sound.then_some(made)
     }
@@ -191,8 +191,8 @@ impl<'r> Dual<'r> {
             before[price.point as usize + 1] += price.price;
             constant -= price.price * (network.limit - network.base[price.point as usize]);
         }
-        for at in 1..=points {
-            before[at] += before[at - 1];
+        for point in 1..=points {
+            before[point] += before[point - 1];
         }
         self.costs.clear();
         for node in &network.nodes {
@@ -219,21 +219,21 @@ impl<'r> Dual<'r> {
         let mut bound = self.price(multipliers, allowed);
         bound += self.elimination.run(&mut self.costs, self.reduced.forbidden);
         let messages = &mut multipliers.messages;
-        for at in 0..self.links.len() {
-            self.send(at, true, messages);
+        for position in 0..self.links.len() {
+            self.send(position, true, messages);
         }
-        for at in (0..self.links.len()).rev() {
-            bound += self.send(at, false, messages);
+        for position in (0..self.links.len()).rev() {
+            bound += self.send(position, false, messages);
         }
         self.suggest(messages);
         bound
     }
 
     /// Sends messages from a node to its later or its earlier neighbours, and returns what they leave for the bound.
-    fn send(&mut self, at: usize, is_forward: bool, messages: &mut [f64]) -> f64 {
+    fn send(&mut self, position: usize, is_forward: bool, messages: &mut [f64]) -> f64 {
         let Dual { elimination, links, spare: [sums, sent], costs, .. } = self;
-        let node = elimination.core[at];
-        let [earlier, later] = &links[at];
+        let node = elimination.core[position];
+        let [earlier, later] = &links[position];
         belief(sums, &costs[elimination.range(node)], earlier.iter().chain(later), messages);
         let mut bound = least(sums).1;
         sums.iter_mut().for_each(|sum| *sum -= bound);
@@ -342,12 +342,12 @@ impl<'r> Dual<'r> {
                     rises.push(least_of_row);
                 }
                 bound += least_of_edge;
-                for at in 0..range.len() {
-                    rises[range.start + at] += rises[first + at] - least_of_edge;
+                for index in 0..range.len() {
+                    rises[range.start + index] += rises[first + index] - least_of_edge;
                 }
                 rises.truncate(first);
-                for (at, sent) in others.zip(sent.iter()) {
-                    rises[at] += sent - least_of_edge;
+                for (index, sent) in others.zip(sent.iter()) {
+                    rises[index] += sent - least_of_edge;
                 }
             }
         }
@@ -358,7 +358,7 @@ impl<'r> Dual<'r> {
     /// that grow while the direction stays the same (Riedmiller and Braun, "A direct adaptive method for faster
     /// backpropagation learning", 1993).
     fn rprop_step(&mut self, multipliers: &mut Multipliers, unit: f64) {
-        let most = self.reduced.forbidden;
+        let limit = self.reduced.forbidden;
         for price in &mut multipliers.prices {
             let excess = self.excess[price.point as usize];
             if excess * price.excess > 0.0 {
@@ -367,7 +367,7 @@ impl<'r> Dual<'r> {
                 price.step = (price.step * 0.5).max(STEPS[0] * unit);
             }
             price.excess = excess;
-            price.price = (price.price + price.step * excess.signum()).clamp(0.0, most);
+            price.price = (price.price + price.step * excess.signum()).clamp(0.0, limit);
         }
     }
 
@@ -382,11 +382,11 @@ impl<'r> Dual<'r> {
             .filter(|&(price, excess)| moves(price, excess))
             .map(|(_, excess)| (excess * limit).powi(2))
             .sum();
-        let most = self.reduced.forbidden;
+        let largest = self.reduced.forbidden;
         if square > 0.0 {
             for price in &mut multipliers.prices {
                 let excess = self.excess[price.point as usize] * limit;
-                price.price = (price.price + target_gap / square * excess).clamp(0.0, most);
+                price.price = (price.price + target_gap / square * excess).clamp(0.0, largest);
             }
         }
     }

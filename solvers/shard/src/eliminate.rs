@@ -56,17 +56,17 @@ impl Elimination {
         let mut is_gone = vec![false; count];
         let mut steps = Vec::new();
         let mut size = 0;
-        for most in [1, 2] {
+        for max_degree in [1, 2] {
             let mut waiting: Vec<u32> = (0..count as u32).rev().collect();
             while let Some(node) = waiting.pop() {
-                if is_gone[node as usize] || adjacent[node as usize].len() > most {
+                if is_gone[node as usize] || adjacent[node as usize].len() > max_degree {
                     continue;
                 }
                 let mut found = adjacent[node as usize].iter().map(|(&other, &edge)| (other, edge));
                 let neighbours = [found.next(), found.next()];
                 let mut between = u32::MAX;
-                if let [Some((one, _)), Some((other, _))] = neighbours {
-                    let [first, second] = [one.min(other), one.max(other)];
+                if let [Some((left, _)), Some((right, _))] = neighbours {
+                    let [first, second] = [left.min(right), left.max(right)];
                     let pairs = network.count(first as usize) * network.count(second as usize);
                     if pairs.saturating_mul(network.count(node as usize)) > MAX_TRIPLES {
                         continue;
@@ -132,8 +132,8 @@ impl Elimination {
         let Edge { ends, matrix, table } = &self.edges[edge as usize];
         let is_first = ends[0] == node;
         match (table, matrix) {
-            (Some(at), _) => {
-                &self.tables[usize::from(!is_first)][*at..][..self.count(ends[0]) * self.count(ends[1])]
+            (Some(offset), _) => {
+                &self.tables[usize::from(!is_first)][*offset..][..self.count(ends[0]) * self.count(ends[1])]
             }
             (None, Some(matrix)) => {
                 if is_first {
@@ -150,20 +150,20 @@ impl Elimination {
     /// neighbour. Each of O(steps) takes as many additions as its nodes have pairs or triples of strategies.
     pub(crate) fn run(&mut self, costs: &mut [f64], forbidden: f64) -> f64 {
         for edge in &self.edges {
-            let Some(at) = edge.table else { continue };
+            let Some(offset) = edge.table else { continue };
             let size = self.count(edge.ends[0]) * self.count(edge.ends[1]);
             match &edge.matrix {
                 Some(matrix) => {
-                    self.tables[0][at..at + size].copy_from_slice(&matrix.by_first);
-                    self.tables[1][at..at + size].copy_from_slice(&matrix.by_second);
+                    self.tables[0][offset..offset + size].copy_from_slice(&matrix.by_first);
+                    self.tables[1][offset..offset + size].copy_from_slice(&matrix.by_second);
                 }
-                None => self.tables.iter_mut().for_each(|table| table[at..at + size].fill(0.0)),
+                None => self.tables.iter_mut().for_each(|table| table[offset..offset + size].fill(0.0)),
             }
         }
         let mut sum = 0.0;
         let mut spare = std::mem::take(&mut self.spare);
-        for at in 0..self.steps.len() {
-            let Step { node, neighbours, between } = self.steps[at];
+        for index in 0..self.steps.len() {
+            let Step { node, neighbours, between } = self.steps[index];
             let range = self.range(node);
             match neighbours {
                 [Some((other, edge)), None] => {
@@ -175,14 +175,14 @@ impl Elimination {
                     }
                     costs[self.range(other)].iter_mut().zip(&spare).for_each(|(sum, cost)| *sum += cost);
                 }
-                [Some((one, to_one)), Some((other, to_other))] => {
-                    let (inner, columns) = (range.len(), self.count(other));
-                    let size = self.count(one) * columns;
+                [Some((first, to_one)), Some((second, to_other))] => {
+                    let (inner, columns) = (range.len(), self.count(second));
+                    let size = self.count(first) * columns;
                     spare.clear();
                     spare.resize(size, f64::INFINITY);
                     let from_node = self.rows(to_other, node);
                     for (least, pairs) in
-                        spare.chunks_exact_mut(columns).zip(self.rows(to_one, one).chunks_exact(inner))
+                        spare.chunks_exact_mut(columns).zip(self.rows(to_one, first).chunks_exact(inner))
                     {
                         for ((row, pair), cost) in
                             from_node.chunks_exact(columns).zip(pairs).zip(&costs[range.clone()])
@@ -192,10 +192,10 @@ impl Elimination {
                     }
                     let Edge { ends, table, .. } = &self.edges[between as usize];
                     let (start, rows) =
-                        (table.expect("an edge between neighbours has a table"), self.count(one));
+                        (table.expect("an edge between neighbours has a table"), self.count(first));
                     let [by_one, by_other] = &mut self.tables;
                     let [by_one, by_other] =
-                        if ends[0] == one { [by_one, by_other] } else { [by_other, by_one] };
+                        if ends[0] == first { [by_one, by_other] } else { [by_other, by_one] };
                     for (row, least) in spare.chunks_exact(columns).enumerate() {
                         for (column, &cost) in least.iter().enumerate() {
                             let cost = cost.min(forbidden);
@@ -239,9 +239,9 @@ pub(crate) fn lower(least: &mut [f64], row: &[f64], cost: f64) {
 #[inline]
 pub(crate) fn least(entries: &[f64]) -> (usize, f64) {
     let mut best = (0, f64::INFINITY);
-    for (at, &entry) in entries.iter().enumerate() {
+    for (index, &entry) in entries.iter().enumerate() {
         if entry < best.1 {
-            best = (at, entry);
+            best = (index, entry);
         }
     }
     best

@@ -55,7 +55,7 @@ impl<'n> State<'n> {
         self.change(node, to);
         // Parts of a node may overlap, so a point is checked after all of them have changed.
         let fits = self.network.nodes[node].parts.iter().all(|part| {
-            let [first, last] = part.span.map(|at| at as usize);
+            let [first, last] = part.span.map(|point| point as usize);
             part.usage[to] <= part.usage[from]
                 || self.usage[first..last].iter().all(|&usage| usage <= self.network.limit)
         });
@@ -69,7 +69,7 @@ impl<'n> State<'n> {
         let from = self.choice[node] as usize;
         for part in &self.network.nodes[node].parts {
             let more = part.usage[to] - part.usage[from];
-            let [first, last] = part.span.map(|at| at as usize);
+            let [first, last] = part.span.map(|point| point as usize);
             if more != 0.0 {
                 self.usage[first..last].iter_mut().for_each(|usage| *usage += more);
             }
@@ -89,7 +89,7 @@ impl<'n> State<'n> {
                 .iter()
                 .map(|usage| usage - self.network.limit)
                 .enumerate()
-                .fold((0, 0.0), |worst, at| if at.1 > worst.1 { at } else { worst });
+                .fold((0, 0.0), |worst, point| if point.1 > worst.1 { point } else { worst });
             if excess <= 0.0 {
                 return true;
             }

@@ -137,7 +137,7 @@ impl Network {
 
     /// The cost of a choice. If it is not allowed, that is infinite, or in a reduced network more than any plan costs.
     pub(crate) fn cost(&self, choice: &[u32]) -> f64 {
-        let nodes = self.nodes.iter().zip(choice).map(|(node, &at)| node.cost[at as usize]);
+        let nodes = self.nodes.iter().zip(choice).map(|(node, &strategy)| node.cost[strategy as usize]);
         let edges = self.edges.iter().map(|edge| {
             let [first, second] = edge.ends.map(|node| choice[node as usize] as usize);
             edge.matrix.by_first[first * edge.matrix.columns + second]
@@ -149,9 +149,9 @@ impl Network {
     pub(crate) fn usage(&self, choice: &[u32], usage: &mut Vec<f64>) {
         usage.clear();
         usage.resize(self.base.len() + 1, 0.0);
-        for (node, &at) in self.nodes.iter().zip(choice) {
+        for (node, &strategy) in self.nodes.iter().zip(choice) {
             for part in &node.parts {
-                let amount = part.usage[at as usize];
+                let amount = part.usage[strategy as usize];
                 usage[part.span[0] as usize] += amount;
                 usage[part.span[1] as usize] -= amount;
             }
@@ -181,10 +181,10 @@ pub(crate) struct Adjacency(Vec<Vec<(u32, u32)>>);
 impl Adjacency {
     pub(crate) fn new(network: &Network) -> Adjacency {
         let mut adjacent = vec![Vec::new(); network.nodes.len()];
-        for (at, edge) in network.edges.iter().enumerate() {
+        for (index, edge) in network.edges.iter().enumerate() {
             let [first, second] = edge.ends;
-            adjacent[first as usize].push((second, at as u32));
-            adjacent[second as usize].push((first, at as u32));
+            adjacent[first as usize].push((second, index as u32));
+            adjacent[second as usize].push((first, index as u32));
         }
         Adjacency(adjacent)
     }

@@ -114,7 +114,9 @@ impl Problem {
             .iter()
             .position(|&value| value < 0)
         {
-            Some(at) => Err(ProblemError::Range { place: place(at), value: values[at], range: "0 or more" }),
+            Some(index) => {
+                Err(ProblemError::Range { place: place(index), value: values[index], range: "0 or more" })
+            }
             None => Ok(()),
         };
         length("problem.nodes.intervals".into(), nodes.intervals.len(), count)?;
@@ -132,8 +134,8 @@ impl Problem {
                 return Err(ProblemError::NoStrategy { node });
             }
             length(format!("problem.nodes.usages[{node}]"), nodes.usages[node].len(), strategies.len())?;
-            natural(&|at| format!("problem.nodes.costs[{node}][{at}]"), strategies)?;
-            natural(&|at| format!("problem.nodes.usages[{node}][{at}]"), &nodes.usages[node])?;
+            natural(&|strategy| format!("problem.nodes.costs[{node}][{strategy}]"), strategies)?;
+            natural(&|strategy| format!("problem.nodes.usages[{node}][{strategy}]"), &nodes.usages[node])?;
             let [start, end] = nodes.intervals[node];
             if end < start {
                 return Err(ProblemError::Interval { node, start, end });
@@ -147,12 +149,12 @@ impl Problem {
             }
             let entries = nodes.costs[first].len() * nodes.costs[second].len();
             length(format!("problem.edges.costs[{edge}]"), edges.costs[edge].len(), entries)?;
-            natural(&|at| format!("problem.edges.costs[{edge}][{at}]"), &edges.costs[edge])?;
+            natural(&|index| format!("problem.edges.costs[{edge}][{index}]"), &edges.costs[edge])?;
             costs += allowed_most(&edges.costs[edge]);
         }
-        for (what, total, most) in [("costs", costs, LARGEST_COST), ("usages", usages, LARGEST_USAGE)] {
-            if total > most {
-                return Err(ProblemError::Total { what, total, most });
+        for (what, total, limit) in [("costs", costs, LARGEST_COST), ("usages", usages, LARGEST_USAGE)] {
+            if total > limit {
+                return Err(ProblemError::Total { what, total, most: limit });
             }
         }
         Ok(Problem(document))
@@ -176,7 +178,7 @@ impl Problem {
     pub fn evaluate(&self, strategies: &[u32]) -> (Option<i64>, i64) {
         let StrategyProblemDocument { nodes, edges, .. } = &self.0;
         assert_eq!(strategies.len(), self.node_count(), "a strategy for every node");
-        let of_nodes = nodes.costs.iter().zip(strategies).map(|(costs, &at)| costs[at as usize]);
+        let of_nodes = nodes.costs.iter().zip(strategies).map(|(costs, &strategy)| costs[strategy as usize]);
         let of_edges = edges.nodes.iter().zip(&edges.costs).map(|(&[first, second], costs)| {
             let columns = nodes.costs[second].len();
             costs[strategies[first] as usize * columns + strategies[second] as usize]

@@ -47,9 +47,10 @@ impl Reduced {
         // The strategies of a node are those of its original, which decides the strategies of what was merged into it.
         let strategy = |&original: &u32| match &self.origins[original as usize] {
             Origin::Fixed(_) => None,
-            Origin::Node(_, mapped) => {
-                mapped.iter().position(|&other| other == strategies[original as usize]).map(|at| at as u32)
-            }
+            Origin::Node(_, mapped) => mapped
+                .iter()
+                .position(|&other| other == strategies[original as usize])
+                .map(|index| index as u32),
         };
         let choice: Vec<u32> = self.originals.iter().map(strategy).collect::<Option<_>>()?;
         (self.lift(&choice) == strategies).then_some(choice)
@@ -111,10 +112,14 @@ impl Work {
     }
 
     /// The cost of strategies of one end of an edge and of the other.
-    fn pair(&self, edge: u32, node: u32, at: usize, other_at: usize) -> f64 {
+    fn pair(&self, edge: u32, node: u32, strategy: usize, other_at: usize) -> f64 {
         let ([first, second], costs) = &self.edges[edge as usize];
         let columns = self.count(*second);
-        if *first == node { costs[at * columns + other_at] } else { costs[other_at * columns + at] }
+        if *first == node {
+            costs[strategy * columns + other_at]
+        } else {
+            costs[other_at * columns + strategy]
+        }
     }
 
     fn enqueue(&mut self, edge: u32) {
@@ -131,8 +136,8 @@ impl Work {
             Some(&edge) => {
                 let (known, costs) = &mut self.edges[edge as usize];
                 for (row, column) in pairs {
-                    let at = if *known == ends { row * columns + column } else { column * rows + row };
-                    costs[at] += cost(row, column);
+                    let index = if *known == ends { row * columns + column } else { column * rows + row };
+                    costs[index] += cost(row, column);
                 }
                 edge
             }
@@ -180,12 +185,12 @@ impl Work {
 
     fn remove_unmatched(&mut self, edge: u32, node: u32, other: u32) {
         let mut is_changed = false;
-        for at in 0..self.count(node) {
+        for strategy in 0..self.count(node) {
             let matches = |other_at| {
-                self.is_allowed(other, other_at) && self.pair(edge, node, at, other_at).is_finite()
+                self.is_allowed(other, other_at) && self.pair(edge, node, strategy, other_at).is_finite()
             };
-            if self.is_allowed(node, at) && !(0..self.count(other)).any(matches) {
-                self.cost[node as usize][at] = f64::INFINITY;
+            if self.is_allowed(node, strategy) && !(0..self.count(other)).any(matches) {
+                self.cost[node as usize][strategy] = f64::INFINITY;
                 is_changed = true;
             }
         }
@@ -198,12 +203,12 @@ impl Work {
 
     /// The strategy of the other node by strategy of a node, if every allowed one allows only one.
     fn partners(&self, edge: u32, node: u32, other: u32) -> Option<Vec<usize>> {
-        let partner = |at| {
-            if !self.is_allowed(node, at) {
+        let partner = |strategy| {
+            if !self.is_allowed(node, strategy) {
                 return Some(0);
             }
             let matches = |&other_at: &usize| {
-                self.is_allowed(other, other_at) && self.pair(edge, node, at, other_at).is_finite()
+                self.is_allowed(other, other_at) && self.pair(edge, node, strategy, other_at).is_finite()
             };
             let mut matching = (0..self.count(other)).filter(matches);
             let partner = matching.next()?;
@@ -221,11 +226,14 @@ impl Work {
     /// Merges a node into one that decides its strategy.
     fn merge(&mut self, edge: u32, node: u32, other: u32, partner: &[usize]) {
         self.merged.push([node, other]);
-        for (at, &other_at) in
-            partner.iter().enumerate().filter(|&(at, _)| self.is_allowed(node, at)).collect::<Vec<_>>()
+        for (strategy, &other_at) in partner
+            .iter()
+            .enumerate()
+            .filter(|&(strategy, _)| self.is_allowed(node, strategy))
+            .collect::<Vec<_>>()
         {
-            self.cost[node as usize][at] +=
-                self.pair(edge, node, at, other_at) + self.cost[other as usize][other_at];
+            self.cost[node as usize][strategy] +=
+                self.pair(edge, node, strategy, other_at) + self.cost[other as usize][other_at];
         }
         self.edges[edge as usize].1.clear();
         self.adjacent[node as usize].remove(&other);
@@ -236,13 +244,14 @@ impl Work {
             let (ends, costs) = &mut self.edges[moved as usize];
             let (ends, costs) = (*ends, std::mem::take(costs));
             let width = self.count(third);
-            self.add([node, third], |at, third_at| match ends[0] == other {
-                true => costs[partner[at] * width + third_at],
-                false => costs[third_at * columns + partner[at]],
+            self.add([node, third], |strategy, third_at| match ends[0] == other {
+                true => costs[partner[strategy] * width + third_at],
+                false => costs[third_at * columns + partner[strategy]],
             });
         }
         for (member, strategies) in std::mem::take(&mut self.members[other as usize]) {
-            self.members[node as usize].push((member, partner.iter().map(|&at| strategies[at]).collect()));
+            self.members[node as usize]
+                .push((member, partner.iter().map(|&strategy| strategies[strategy]).collect()));
         }
     }
 
@@ -251,7 +260,7 @@ impl Work {
         let kept: Vec<Vec<usize>> = (0..count as u32)
             .map(|node| match self.members[node as usize].is_empty() {
                 true => Vec::new(),
-                false => (0..self.count(node)).filter(|&at| self.is_allowed(node, at)).collect(),
+                false => (0..self.count(node)).filter(|&strategy| self.is_allowed(node, strategy)).collect(),
             })
             .collect();
         if (0..count).any(|node| !self.members[node].is_empty() && kept[node].is_empty()) {
@@ -270,20 +279,20 @@ impl Work {
         for node in 0..count {
             match kept[node][..] {
                 [] => {}
-                [at] => {
-                    reduced.network.constant += self.cost[node][at];
+                [strategy] => {
+                    reduced.network.constant += self.cost[node][strategy];
                     for (member, strategies) in &self.members[node] {
-                        reduced.origins[*member as usize] = Origin::Fixed(strategies[at]);
+                        reduced.origins[*member as usize] = Origin::Fixed(strategies[strategy]);
                     }
                 }
                 _ => {
                     let new = reduced.network.nodes.len() as u32;
                     number[node] = Some(new);
                     for (member, strategies) in &self.members[node] {
-                        let strategies = kept[node].iter().map(|&at| strategies[at]).collect();
+                        let strategies = kept[node].iter().map(|&index| strategies[index]).collect();
                         reduced.origins[*member as usize] = Origin::Node(new, strategies);
                     }
-                    let cost = kept[node].iter().map(|&at| self.cost[node][at]).collect();
+                    let cost = kept[node].iter().map(|&index| self.cost[node][index]).collect();
                     reduced.network.nodes.push(Node { cost, parts: std::mem::take(&mut parts[node]) });
                     reduced.originals.push(node as u32);
                 }
@@ -293,24 +302,24 @@ impl Work {
         for (ends, costs) in self.edges.iter().filter(|(_, costs)| !costs.is_empty()) {
             let columns = self.cost[ends[1] as usize].len();
             let [first, second] = ends.map(|node| &kept[node as usize]);
-            let cost = |at: usize, other_at: usize| costs[at * columns + other_at];
+            let cost = |row: usize, other_at: usize| costs[row * columns + other_at];
             match ends.map(|node| number[node as usize]) {
                 [None, None] => reduced.network.constant += cost(first[0], second[0]),
                 [None, Some(node)] => {
-                    let added = second.iter().map(|&at| cost(first[0], at));
+                    let added = second.iter().map(|&column| cost(first[0], column));
                     add(&mut reduced.network.nodes[node as usize].cost, added);
                 }
                 [Some(node), None] => {
-                    let added = first.iter().map(|&at| cost(at, second[0]));
+                    let added = first.iter().map(|&row| cost(row, second[0]));
                     add(&mut reduced.network.nodes[node as usize].cost, added);
                 }
-                [Some(one), Some(other)] if one < other => {
-                    let by_first = first.iter().flat_map(|&at| second.iter().map(move |&to| cost(at, to)));
-                    edges.push(([one, other], by_first.collect::<Vec<f64>>()));
+                [Some(left), Some(right)] if left < right => {
+                    let by_first = first.iter().flat_map(|&row| second.iter().map(move |&to| cost(row, to)));
+                    edges.push(([left, right], by_first.collect::<Vec<f64>>()));
                 }
-                [Some(one), Some(other)] => {
-                    let by_first = second.iter().flat_map(|&to| first.iter().map(move |&at| cost(at, to)));
-                    edges.push(([other, one], by_first.collect::<Vec<f64>>()));
+                [Some(left), Some(right)] => {
+                    let by_first = second.iter().flat_map(|&to| first.iter().map(move |&row| cost(row, to)));
+                    edges.push(([right, left], by_first.collect::<Vec<f64>>()));
                 }
             }
         }
@@ -321,7 +330,7 @@ impl Work {
     /// The points at which the allowed strategies may exceed the limit; `None` if the least usage exceeds it.
     fn points(&self, network: &Network, kept: &[Vec<usize>]) -> Option<Kept> {
         let points = network.base.len();
-        let (mut least, mut most) = (vec![0.0; points + 1], vec![0.0; points + 1]);
+        let (mut least, mut largest) = (vec![0.0; points + 1], vec![0.0; points + 1]);
         let mut parts: Vec<Vec<Part>> = vec![Vec::new(); kept.len()];
         for (node, kept) in kept.iter().enumerate() {
             // Parts with the same points are one.
@@ -329,19 +338,19 @@ impl Work {
             for (member, strategies) in &self.members[node] {
                 for part in &network.nodes[*member as usize].parts {
                     let sum = by_span.entry(part.span).or_insert_with(|| vec![0.0; kept.len()]);
-                    for (sum, &at) in sum.iter_mut().zip(kept) {
-                        *sum += part.usage[strategies[at] as usize];
+                    for (sum, &strategy) in sum.iter_mut().zip(kept) {
+                        *sum += part.usage[strategies[strategy] as usize];
                     }
                 }
             }
             for (span, mut usage) in by_span {
                 let low = usage.iter().copied().fold(f64::INFINITY, f64::min);
                 let high = usage.iter().copied().fold(0.0, f64::max);
-                let [first, last] = span.map(|at| at as usize);
+                let [first, last] = span.map(|point| point as usize);
                 least[first] += low;
                 least[last] -= low;
-                most[first] += high - low;
-                most[last] -= high - low;
+                largest[first] += high - low;
+                largest[last] -= high - low;
                 if high > low {
                     usage.iter_mut().for_each(|usage| *usage -= low);
                     parts[node].push(Part { span, usage });
@@ -349,11 +358,11 @@ impl Work {
             }
         }
         let (mut low, mut high) = (0.0, 0.0);
-        let (mut at, mut base, mut numbers) = (Vec::with_capacity(points + 1), Vec::new(), Vec::new());
+        let (mut position, mut base, mut numbers) = (Vec::with_capacity(points + 1), Vec::new(), Vec::new());
         for point in 0..points {
             low += least[point];
-            high += most[point];
-            at.push(base.len() as u32);
+            high += largest[point];
+            position.push(base.len() as u32);
             let fixed = network.base[point] + low;
             if fixed > network.limit {
                 return None;
@@ -363,10 +372,10 @@ impl Work {
                 numbers.push(point as u32);
             }
         }
-        at.push(base.len() as u32);
+        position.push(base.len() as u32);
         for parts in &mut parts {
             for part in parts.iter_mut() {
-                part.span = part.span.map(|point| at[point as usize]);
+                part.span = part.span.map(|point| position[point as usize]);
             }
             parts.retain(|part| part.span[0] < part.span[1]);
         }
@@ -400,9 +409,10 @@ impl Reduced {
                 None
             })
             .collect();
-        let most = |costs: &[f64]| costs.iter().copied().filter(|cost| cost.is_finite()).fold(0.0, f64::max);
-        let of_nodes: f64 = network.nodes.iter().map(|node| most(&node.cost)).sum();
-        let of_edges: f64 = edges.iter().map(|(_, _, costs)| most(costs)).sum();
+        let largest =
+            |costs: &[f64]| costs.iter().copied().filter(|cost| cost.is_finite()).fold(0.0, f64::max);
+        let of_nodes: f64 = network.nodes.iter().map(|node| largest(&node.cost)).sum();
+        let of_edges: f64 = edges.iter().map(|(_, _, costs)| largest(costs)).sum();
         // Twice the cost of any plan, so that rounding cannot confuse the two.
         self.forbidden = 2.0 * (network.constant + of_nodes + of_edges) + 1.0;
         let mut matrices = Matrices::default();

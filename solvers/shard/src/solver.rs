@@ -202,7 +202,7 @@ fn first_plan(
 fn known(problem: &Problem, reduced: &Reduced, strategies: &[u32], stop: &Stop) -> Option<Plan> {
     let counts = problem.document().nodes.costs.iter().map(Vec::len);
     let is_sound = strategies.len() == problem.node_count()
-        && strategies.iter().zip(counts).all(|(&at, count)| (at as usize) < count);
+        && strategies.iter().zip(counts).all(|(&strategy, count)| (strategy as usize) < count);
     if !is_sound || problem.cost(strategies).is_none() {
         return None;
     }
@@ -219,10 +219,10 @@ fn from_certificate(
     certificate: &StrategyCertificateDocument,
 ) -> Option<Multipliers> {
     let points = &dual.reduced().points;
-    let at: FxHashMap<i64, u32> =
-        points.iter().enumerate().map(|(at, &point)| (times[point as usize], at as u32)).collect();
+    let by_time: FxHashMap<i64, u32> =
+        points.iter().enumerate().map(|(index, &point)| (times[point as usize], index as u32)).collect();
     let prices: Option<Vec<(u32, f64)>> =
-        certificate.prices.iter().map(|&(time, price)| Some((*at.get(&time)?, price))).collect();
+        certificate.prices.iter().map(|&(time, price)| Some((*by_time.get(&time)?, price))).collect();
     let originals = &dual.reduced().originals;
     let order = dual.elimination().core.iter().map(|&node| originals[node as usize]);
     let messages = certificate.messages.iter().flatten().flatten().copied();

@@ -78,18 +78,18 @@ fn solutions_are_those_of_exhaustion_and_certificates_are_replayed() {
 fn a_solve_depends_on_neither_threads_nor_its_start() {
     for number in 0..200 {
         let problem = random::problem(number);
-        let one = solved(&problem, Request::default(), 1);
+        let single = solved(&problem, Request::default(), 1);
         let two = solved(&problem, Request::default(), 2);
-        assert_eq!((&one.strategies, one.tree_nodes), (&two.strategies, two.tree_nodes), "{number}");
+        assert_eq!((&single.strategies, single.tree_nodes), (&two.strategies, two.tree_nodes), "{number}");
         let request = Request {
-            strategies: one.strategies.as_deref(),
-            certificate: one.certificate.as_ref(),
+            strategies: single.strategies.as_deref(),
+            certificate: single.certificate.as_ref(),
             root_only: false,
         };
         let again = solved(&problem, request, 1);
-        assert_eq!((again.cost, again.bound), (one.cost, one.bound), "{number}");
+        assert_eq!((again.cost, again.bound), (single.cost, single.bound), "{number}");
         let nonsense = Request { strategies: Some(&[9, 9]), certificate: None, root_only: false };
-        assert_eq!(solved(&problem, nonsense, 1).cost, one.cost, "{number}");
+        assert_eq!(solved(&problem, nonsense, 1).cost, single.cost, "{number}");
     }
 }
 

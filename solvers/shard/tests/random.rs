@@ -34,8 +34,8 @@ pub(crate) fn problem(number: u64) -> Problem {
     let nodes = if is_dense { rng.random_range(4..8usize) } else { rng.random_range(1..8usize) };
     let fewest = if is_dense { 2 } else { 1 };
     let counts: Vec<usize> = (0..nodes).map(|_| rng.random_range(fewest..5)).collect();
-    let list = |rng: &mut dyn Rng, count: usize, most: i64| -> Vec<i64> {
-        (0..count).map(|_| rng.random_range(0..=most)).collect()
+    let list = |rng: &mut dyn Rng, count: usize, limit: i64| -> Vec<i64> {
+        (0..count).map(|_| rng.random_range(0..=limit)).collect()
     };
     let mut document = StrategyProblemDocument {
         name: format!("random {number}"),
@@ -66,10 +66,10 @@ pub(crate) fn problem(number: u64) -> Problem {
             }
         }
     }
-    let most: i64 =
+    let largest: i64 =
         document.nodes.usages.iter().map(|usages| usages.iter().max().copied().unwrap_or(0)).sum();
     if rng.random_bool(0.9) {
-        document.usage_limit = Some(rng.random_range(most / 3..=most));
+        document.usage_limit = Some(rng.random_range(largest / 3..=largest));
     }
     Problem::new(document).expect("random problems are sound")
 }
@@ -82,8 +82,10 @@ pub(crate) fn optimum(problem: &Problem) -> Option<i64> {
     loop {
         let cost = problem.cost(&strategies);
         best = best.into_iter().chain(cost).min();
-        let Some(at) = (0..counts.len()).find(|&at| strategies[at] + 1 < counts[at]) else { return best };
-        strategies[..at].fill(0);
-        strategies[at] += 1;
+        let Some(position) = (0..counts.len()).find(|&index| strategies[index] + 1 < counts[index]) else {
+            return best;
+        };
+        strategies[..position].fill(0);
+        strategies[position] += 1;
     }
 }

@@ -61,8 +61,8 @@ struct Layout {
 
 impl Layout {
     fn draw(rng: &mut ChaCha8Rng, proportions: &Proportions) -> Layout {
-        let [least, most] = proportions.devices;
-        let devices = rng.random_range(least..=most) as u32;
+        let [least, largest] = proportions.devices;
+        let devices = rng.random_range(least..=largest) as u32;
         if proportions.alike {
             return Layout { counts: [devices, 0], is_mixed: false, is_grouped: false, has_host: false };
         }
@@ -145,12 +145,12 @@ fn set_links(
     let second = if rng.random_bool(0.5) { 1.0 } else { log_uniform(rng, 0.25, 4.0) };
     let uplinks = [0; 2].map(|_| bandwidth * log_uniform(rng, 0.1, 2.0));
     let accelerators = cluster.kinds.iter_mut().filter(|kind| !kind.host);
-    for ((at, kind), times) in accelerators.enumerate().zip([1.0, second]) {
+    for ((index, kind), times) in accelerators.enumerate().zip([1.0, second]) {
         kind.link = Some(LinkDocument { latency_s, bandwidth: bandwidth * times });
         if layout.is_grouped {
-            let name = format!("rack{at}");
+            let name = format!("rack{index}");
             kind.group = Some(name.clone());
-            let uplink = LinkDocument { latency_s, bandwidth: uplinks[at] };
+            let uplink = LinkDocument { latency_s, bandwidth: uplinks[index] };
             cluster.groups.push(GroupDocument { name, uplink });
         }
     }
@@ -190,7 +190,7 @@ fn set_memory(rng: &mut ChaCha8Rng, staying: f64, cluster: &mut ClusterDocument,
 /// Bytes of persistent state under any placement: parameters and optimiser state, and for throughput also workspace and
 /// activations.
 pub fn staying_bytes(graph: &Graph, objective: ObjectiveKind) -> f64 {
-    let of = |op| {
+    let bytes_of = |op| {
         let operator = graph.operator(op);
         let stays = operator.parameter_bytes + operator.optimizer_bytes;
         match objective {
@@ -198,7 +198,7 @@ pub fn staying_bytes(graph: &Graph, objective: ObjectiveKind) -> f64 {
             ObjectiveKind::Latency | ObjectiveKind::Makespan => stays,
         }
     };
-    graph.operators().map(of).sum()
+    graph.operators().map(bytes_of).sum()
 }
 
 /// A copy of a cluster with its limited memories multiplied by `times`, but increased by at least `least` bytes per

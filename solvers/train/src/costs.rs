@@ -55,7 +55,7 @@ impl Pricing {
             if rng.random_bool(0.25) { NEARLY_NONE } else { rng.random_range(DEVIATIONS[0]..DEVIATIONS[1]) }
         };
         let measured = rng.random_bool(0.4);
-        let slowness = SLOWNESS.map(|[least, most]| log_uniform(rng, least, most));
+        let slowness = SLOWNESS.map(|[least, largest]| log_uniform(rng, least, largest));
         Pricing {
             seconds: log_uniform(rng, SECONDS[0], SECONDS[1]),
             seconds_deviation: deviation(rng),
@@ -76,7 +76,7 @@ impl Pricing {
 pub(super) fn document(rng: &mut ChaCha8Rng, name: &str, shape: &Shape, is_training: bool) -> GraphDocument {
     let pricing = Pricing::draw(rng);
     let operators: Vec<OperatorDocument> =
-        (0..).zip(&shape.roles).map(|(at, &role)| operator(rng, at, role, &pricing)).collect();
+        (0..).zip(&shape.roles).map(|(index, &role)| operator(rng, index, role, &pricing)).collect();
     let mut bytes = Vec::with_capacity(operators.len());
     for (operator, &role) in operators.iter().zip(&shape.roles) {
         let mut size = pricing.tensor_bytes * log_normal(rng, pricing.tensor_deviation);
@@ -98,8 +98,8 @@ pub(super) fn document(rng: &mut ChaCha8Rng, name: &str, shape: &Shape, is_train
     document
 }
 
-fn operator(rng: &mut ChaCha8Rng, at: usize, role: Role, pricing: &Pricing) -> OperatorDocument {
-    let mut operator = OperatorDocument::named(format!("{}{at}", role.kind()));
+fn operator(rng: &mut ChaCha8Rng, index: usize, role: Role, pricing: &Pricing) -> OperatorDocument {
+    let mut operator = OperatorDocument::named(format!("{}{index}", role.kind()));
     operator.kind = Some(role.kind().into());
     let weight = match (pricing.by_role, role) {
         (_, Role::Input) => 0.0,
@@ -158,18 +158,18 @@ fn tensors(
     pricing: &Pricing,
 ) -> Vec<TensorDocument> {
     let mut tensors = Vec::new();
-    for (at, readers) in shape.readers.iter().enumerate().filter(|(_, readers)| !readers.is_empty()) {
-        let of = |readers: &[usize], bytes: f64| {
+    for (index, readers) in shape.readers.iter().enumerate().filter(|(_, readers)| !readers.is_empty()) {
+        let tensor = |readers: &[usize], bytes: f64| {
             let consumers = readers.iter().map(|&reader| operators[reader].name.clone()).collect();
-            TensorDocument::new(&operators[at].name, consumers, bytes)
+            TensorDocument::new(&operators[index].name, consumers, bytes)
         };
         if pricing.per_reader {
             for reader in readers {
                 let share = log_normal(rng, pricing.tensor_deviation);
-                tensors.push(of(std::slice::from_ref(reader), bytes[at] * share));
+                tensors.push(tensor(std::slice::from_ref(reader), bytes[index] * share));
             }
         } else {
-            tensors.push(of(readers, bytes[at]));
+            tensors.push(tensor(readers, bytes[index]));
         }
     }
     tensors

@@ -6,14 +6,14 @@ use rand_chacha::ChaCha8Rng;
 /// Normal samples are clamped to this many standard deviations, so that no single operator outweighs a whole graph.
 const MAX_DEVIATIONS: f64 = 4.0;
 
-/// A log-uniform sample between `least` and `most`, both positive.
-pub(super) fn log_uniform(rng: &mut ChaCha8Rng, least: f64, most: f64) -> f64 {
-    (least.ln() + (most.ln() - least.ln()) * rng.random_range(0.0..=1.0f64)).exp()
+/// A log-uniform sample between `least` and `largest`, both positive.
+pub(super) fn log_uniform(rng: &mut ChaCha8Rng, least: f64, largest: f64) -> f64 {
+    (least.ln() + (largest.ln() - least.ln()) * rng.random_range(0.0..=1.0f64)).exp()
 }
 
-/// A log-uniform integer between `least`, at least 1, and `most`, both inclusive.
-pub(super) fn log_uniform_count(rng: &mut ChaCha8Rng, least: usize, most: usize) -> usize {
-    (log_uniform(rng, least as f64, most as f64).round() as usize).clamp(least, most)
+/// A log-uniform integer between `least`, at least 1, and `largest`, both inclusive.
+pub(super) fn log_uniform_count(rng: &mut ChaCha8Rng, least: usize, largest: usize) -> usize {
+    (log_uniform(rng, least as f64, largest as f64).round() as usize).clamp(least, largest)
 }
 
 /// A log-normal sample of median 1.

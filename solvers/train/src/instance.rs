@@ -45,9 +45,10 @@ pub fn instance(recipe: &Recipe, index: u64) -> Instance {
     let mut rng = seed::stream(document.seed, index);
     let family = one_of(&mut rng, recipe.families());
     let objective = one_of(&mut rng, &document.objectives).objective();
-    let [least, most] = document.operators;
-    let size = log_uniform_count(&mut rng, least, most);
-    let size = family.nearest(size, [least, most]).expect("every family of a recipe has graphs of its sizes");
+    let [least, largest] = document.operators;
+    let size = log_uniform_count(&mut rng, least, largest);
+    let size =
+        family.nearest(size, [least, largest]).expect("every family of a recipe has graphs of its sizes");
     let name = name(recipe, index);
     let mut graph = family.graph(&mut rng, size);
     graph.name = name.clone();

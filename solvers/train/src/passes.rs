@@ -19,21 +19,25 @@ pub(super) fn backward(document: &mut GraphDocument, shape: &Shape, bytes: &[f64
     let gradients: Vec<Option<OperatorDocument>> =
         document.operators.iter().zip(&shape.roles).map(|(forward, &role)| gradient(forward, role)).collect();
     read_again(document, shape);
-    for (at, forward) in document.operators.iter_mut().enumerate() {
-        forward.colocation = gradients[at].is_some().then(|| forward.name.clone());
-        forward.activation_bytes = bytes[at];
+    for (index, forward) in document.operators.iter_mut().enumerate() {
+        forward.colocation = gradients[index].is_some().then(|| forward.name.clone());
+        forward.activation_bytes = bytes[index];
         forward.optimizer_bytes = pricing.optimizer * forward.parameter_bytes;
     }
-    let name = |at: usize| gradients[at].as_ref().map(|gradient| gradient.name.clone());
-    for (at, readers) in shape.readers.iter().enumerate() {
-        let Some(own) = name(at) else { continue };
+    let name = |index: usize| gradients[index].as_ref().map(|gradient| gradient.name.clone());
+    for (index, readers) in shape.readers.iter().enumerate() {
+        let Some(own) = name(index) else { continue };
         if readers.is_empty() {
-            document.tensors.push(TensorDocument::new(&document.operators[at].name, vec![own], bytes[at]));
+            document.tensors.push(TensorDocument::new(
+                &document.operators[index].name,
+                vec![own],
+                bytes[index],
+            ));
             continue;
         }
         for reader in readers {
             let from = name(*reader).expect("what reads is no input, so it has a gradient");
-            document.tensors.push(TensorDocument::new(&from, vec![own.clone()], bytes[at]));
+            document.tensors.push(TensorDocument::new(&from, vec![own.clone()], bytes[index]));
         }
     }
     document.operators.extend(gradients.into_iter().flatten());

@@ -203,7 +203,7 @@ impl Recipe {
     /// # Errors
     /// The first mistake.
     pub fn new(mut document: RecipeDocument) -> Result<Recipe, RecipeError> {
-        let counts = |[least, most]: [usize; 2]| [least as f64, most as f64];
+        let counts = |[least, largest]: [usize; 2]| [least as f64, largest as f64];
         check_range("operators", counts(document.operators), counts([FEWEST, MOST]))?;
         check_range("devices", counts(document.devices), counts(DEVICES))?;
         let proportions = document.proportions();
@@ -212,12 +212,12 @@ impl Recipe {
         if document.objectives.is_empty() {
             return Err(RecipeError::Empty { field: "objectives" });
         }
-        let [least, most] = document.operators;
-        let has_graphs = |family: &Family| family.nearest(least, [least, most]).is_some();
+        let [least, largest] = document.operators;
+        let has_graphs = |family: &Family| family.nearest(least, [least, largest]).is_some();
         let Some(names) = &document.families else {
             let except = std::mem::take(&mut document.except);
-            for (at, name) in except.iter().enumerate() {
-                known("except", name, at)?;
+            for (index, name) in except.iter().enumerate() {
+                known("except", name, index)?;
             }
             let is_asked =
                 |family: &&Family| has_graphs(family) && except.iter().all(|name| name != family.name);
@@ -233,10 +233,10 @@ impl Recipe {
             return Err(RecipeError::Empty { field: "families" });
         }
         let mut families = Vec::with_capacity(names.len());
-        for (at, name) in names.iter().enumerate() {
-            let found = known("families", name, at)?;
+        for (index, name) in names.iter().enumerate() {
+            let found = known("families", name, index)?;
             if !has_graphs(found) {
-                return Err(RecipeError::NoGraphs { name: name.clone(), at, least, most });
+                return Err(RecipeError::NoGraphs { name: name.clone(), at: index, least, most: largest });
             }
             families.push(found);
         }
@@ -266,18 +266,18 @@ impl Recipe {
     }
 }
 
-fn known(field: &'static str, name: &str, at: usize) -> Result<&'static Family, RecipeError> {
-    family(name).ok_or_else(|| RecipeError::UnknownFamily { field, name: name.into(), at })
+fn known(field: &'static str, name: &str, index: usize) -> Result<&'static Family, RecipeError> {
+    family(name).ok_or_else(|| RecipeError::UnknownFamily { field, name: name.into(), at: index })
 }
 
 fn check_range(
     field: &'static str,
-    [least, most]: [f64; 2],
+    [least, largest]: [f64; 2],
     [lowest, highest]: [f64; 2],
 ) -> Result<(), RecipeError> {
-    match lowest <= least && least <= most && most <= highest {
+    match lowest <= least && least <= largest && largest <= highest {
         true => Ok(()),
-        false => Err(RecipeError::Range { field, least, most, lowest, highest }),
+        false => Err(RecipeError::Range { field, least, most: largest, lowest, highest }),
     }
 }
 
@@ -324,8 +324,8 @@ mod tests {
             ("\"makespan\"", "", "D005", "objectives"),
         ];
         for (from, to, code, place) in cases {
-            let (found, at, help) = wrong(from, to);
-            assert_eq!((found, at.as_str()), (code, place), "{to}");
+            let (found, found_at, help) = wrong(from, to);
+            assert_eq!((found, found_at.as_str()), (code, place), "{to}");
             assert!(!help.is_empty());
         }
         assert!(wrong("\"bert\"", "\"berd\"").2.contains("bert"));

@@ -84,7 +84,7 @@ impl<'a> Boundaries<'a> {
                 Some(Boundary { stage, before, after, moved: losses.len(), median_loss, largest_loss })
             })
             .collect();
-        moved.sort_by(|one, other| other.moved.cmp(&one.moved).then(one.stage.cmp(&other.stage)));
+        moved.sort_by(|left, right| right.moved.cmp(&left.moved).then(left.stage.cmp(&right.stage)));
         moved.truncate(KEPT);
         moved
     }
@@ -102,7 +102,7 @@ impl<'a> Boundaries<'a> {
                 graph.consumers(tensor).iter().copied().find(|&to| graph.is_forward(to) && !is_before(to))?;
             Some((graph.bytes(tensor), from, to))
         });
-        let largest = across.max_by(|one, other| one.0.total_cmp(&other.0));
+        let largest = across.max_by(|left, right| left.0.total_cmp(&right.0));
         let name = |op: OpId| graph.operator(op).name.clone();
         match largest {
             Some((_, from, to)) => [name(from), name(to)],
@@ -121,9 +121,9 @@ fn prefixes(decisive: &[OpId], placement: &Placement) -> Vec<(usize, Vec<u64>)> 
     let mut count = 0;
     let mut prefixes = Vec::new();
     for (stage, device) in placement.used().into_iter().enumerate() {
-        for (at, &op) in decisive.iter().enumerate() {
+        for (index, &op) in decisive.iter().enumerate() {
             if placement.device_of(op) == device {
-                bits::insert(&mut set, at);
+                bits::insert(&mut set, index);
                 count += 1;
             }
         }

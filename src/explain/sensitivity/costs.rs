@@ -149,7 +149,7 @@ fn longest_kinds(problem: &Problem, sources: &Sources) -> Vec<SourceId> {
         seconds[sources.of(op)] += times.reduce(f64::min).unwrap_or(0.0);
     }
     let mut kinds: Vec<SourceId> = seconds.ids().filter(|&source| seconds[source] > 0.0).collect();
-    kinds.sort_by(|&one, &other| seconds[other].total_cmp(&seconds[one]).then(one.cmp(&other)));
+    kinds.sort_by(|&left, &right| seconds[right].total_cmp(&seconds[left]).then(left.cmp(&right)));
     kinds.truncate(KINDS);
     kinds
 }

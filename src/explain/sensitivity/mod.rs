@@ -164,12 +164,13 @@ pub fn sensitivity(
     plans.extend((0..DRAWS).map(|draw| Costs::Drawn { deviation, seed: effort.seed, draw }));
     let least = result.nominal_loss.max(effort.gap).max(2.0 * tolerance::OPTIMAL_RELATIVE);
     let mut drawn: Vec<Sample> = Vec::new();
-    for (at, costs) in plans.iter().enumerate() {
+    for (index, costs) in plans.iter().enumerate() {
         if context.stop().reason().is_some() {
-            result.missing = Some(format!("{at} of {} changed problems were tried in the time", plans.len()));
+            result.missing =
+                Some(format!("{index} of {} changed problems were tried in the time", plans.len()));
             break;
         }
-        let share = 1.0 / (plans.len() - at) as f64;
+        let share = 1.0 / (plans.len() - index) as f64;
         let sample = sample(&costs.apply(problem, &sources), placement, &mut context.time_slice(share))?;
         result.samples += 1;
         result.solved += usize::from(sample.is_optimal);
@@ -179,7 +180,7 @@ pub fn sensitivity(
         let is_better = loss > least;
         result.better += usize::from(is_better);
         boundaries.compare(sample.better.as_ref().filter(|_| is_better), loss);
-        if at < cases {
+        if index < cases {
             let Sample { value, best, bound, .. } = sample;
             let costs = costs.describe(&sources);
             result.cases.push(Case { costs, value_s: value, best_s: best, bound_s: bound, loss });
@@ -222,7 +223,7 @@ fn summary(drawn: &[Sample], least: f64) -> Option<Drawn> {
         better: losses.iter().filter(|&&loss| loss > least).count(),
         median_loss: median(&losses)?,
         largest_loss: *losses.last()?,
-        largest_possible_loss: possible.reduce(|one, other| Some(one?.max(other?)))?,
+        largest_possible_loss: possible.reduce(|left, right| Some(left?.max(right?)))?,
     })
 }
 

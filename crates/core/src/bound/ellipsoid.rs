@@ -45,8 +45,8 @@ pub(super) fn shrink(
 /// The direction back to the simplex of shares whose last is what remains of 1, from a point outside it.
 pub(super) fn into_simplex(shares: &[f64]) -> Option<Vec<f64>> {
     let mut cut = vec![0.0; shares.len()];
-    if let Some(at) = shares.iter().position(|&share| share < 0.0) {
-        cut[at] = 1.0;
+    if let Some(negative) = shares.iter().position(|&share| share < 0.0) {
+        cut[negative] = 1.0;
     } else if 1.0 - shares.iter().sum::<f64>() < 0.0 {
         cut.fill(-1.0);
     } else {

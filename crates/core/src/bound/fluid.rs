@@ -66,7 +66,7 @@ pub(super) fn priced(
         ObjectiveKind::Makespan => divided_quickly(&columns, stop)?,
         _ => divided_before(&columns, stop)?,
     };
-    let price = |column: &Option<usize>| column.map_or(0.0, |at| shares[at] / columns[at].devices);
+    let price = |column: &Option<usize>| column.map_or(0.0, |index| shares[index] / columns[index].devices);
     Some((value, column_of_kind.iter().map(price).collect()))
 }
 
@@ -122,12 +122,12 @@ fn distinct_columns(problem: &Problem, table: &[Vec<Option<f64>>]) -> (Vec<Optio
         }
         let seconds: Vec<Option<f64>> = table.iter().map(|row| row[kind]).collect();
         let known = columns.iter().position(|column| column.seconds == seconds);
-        let at = known.unwrap_or_else(|| {
+        let index = known.unwrap_or_else(|| {
             columns.push(Column { devices: 0.0, seconds });
             columns.len() - 1
         });
-        columns[at].devices += f64::from(count);
-        column_of_kind.push(Some(at));
+        columns[index].devices += f64::from(count);
+        column_of_kind.push(Some(index));
     }
     (column_of_kind, columns)
 }
@@ -191,9 +191,9 @@ impl Game<'_> {
     }
 
     /// Mirror ascent over the simplex of shares (Beck and Teboulle 2003), starting from shares by speed. Returns the
-    /// best point visited. The number of rounds is such that they visit `most` entries, within limits.
-    fn ascend(&self, most: usize, limits: std::ops::RangeInclusive<usize>) -> Option<(f64, Vec<f64>)> {
-        let rounds = (most / self.entries().max(1)).clamp(*limits.start(), *limits.end());
+    /// best point visited. The number of rounds is such that they visit `max_entries` entries, within limits.
+    fn ascend(&self, max_entries: usize, limits: std::ops::RangeInclusive<usize>) -> Option<(f64, Vec<f64>)> {
+        let rounds = (max_entries / self.entries().max(1)).clamp(*limits.start(), *limits.end());
         let speeds = self.speeds();
         let mut shares: Vec<f64> =
             self.columns.iter().zip(speeds).map(|(column, speed)| column.devices * speed).collect();

@@ -26,11 +26,11 @@ pub(super) fn check_colocation(problem: &Problem, placement: &Placement, violati
 }
 
 pub(super) fn check_replicas(problem: &Problem, devices: &[DeviceLoad], violations: &mut Vec<Violation>) {
-    let most = problem.objective().rules().max_replicas;
+    let max_replicas = problem.objective().rules().max_replicas;
     for &DeviceLoad { device, replicas, .. } in devices {
-        if replicas == 0 || replicas > most {
+        if replicas == 0 || replicas > max_replicas {
             let device = problem.cluster().device_name(device);
-            violations.push(Violation::Replicas { device, replicas, most });
+            violations.push(Violation::Replicas { device, replicas, most: max_replicas });
         }
     }
 }

@@ -74,19 +74,19 @@ impl<'a> Calls<'a> {
     /// Schedules the calls and the operators on hosts. Returns the value; `None` if there is a cycle.
     fn schedule(&self, timeline: &mut Timeline) -> Option<f64> {
         let mut calls: Vec<Call> = Vec::with_capacity(self.numbers.len());
-        for (at, &(slot, _)) in self.numbers.enumerate() {
-            let same = at.checked_sub(1).filter(|&before| self.numbers[before].0 == slot);
+        for (index, &(slot, _)) in self.numbers.enumerate() {
+            let same = index.checked_sub(1).filter(|&before| self.numbers[before].0 == slot);
             calls.push(Call { pool: self.pool_of(slot) as u32, after: same });
         }
         let sites = self.problem.graph().operators().map(|op| match self.slot_of(op) {
-            at if self.is_host(at) => Site::Host(self.pool_of(at) as u32),
-            at => {
-                let found = self.numbers.binary_search(&(at, self.placement.call_of(op)));
+            slot if self.is_host(slot) => Site::Host(self.pool_of(slot) as u32),
+            slot => {
+                let found = self.numbers.binary_search(&(slot, self.placement.call_of(op)));
                 Site::Call(found.expect("every call is listed") as u32)
             }
         });
         let sites: Vec<Site> = sites.collect();
-        let mut pools: Vec<usize> = (0..self.used.len()).map(|at| self.pool_of(at)).collect();
+        let mut pools: Vec<usize> = (0..self.used.len()).map(|slot| self.pool_of(slot)).collect();
         pools.sort_unstable();
         pools.dedup();
         timeline.schedule(&Offload::of_pools(self.problem, &pools), &sites, &calls)
@@ -98,29 +98,29 @@ impl<'a> Calls<'a> {
         let mut devices: Vec<DeviceLoad> =
             self.used.iter().map(|&device| DeviceLoad::new(self.placement, device)).collect();
         for op in graph.operators() {
-            let at = self.slot_of(op);
-            match self.problem.seconds(op, self.pool_of(at)) {
-                Some(seconds) => devices[at].sums[0].compute += seconds,
+            let slot = self.slot_of(op);
+            match self.problem.seconds(op, self.pool_of(slot)) {
+                Some(seconds) => devices[slot].sums[0].compute += seconds,
                 None => violations.push(Violation::Unsupported {
                     operator: graph.operator(op).name.clone(),
-                    device: cluster.device_name(self.used[at]),
+                    device: cluster.device_name(self.used[slot]),
                 }),
             }
         }
-        for (&(at, _), sums) in self.numbers.iter().zip(timeline.calls()) {
-            devices[at].sums[0].sent += sums.sent;
-            devices[at].sums[0].received += sums.received;
+        for (&(slot, _), sums) in self.numbers.iter().zip(timeline.calls()) {
+            devices[slot].sums[0].sent += sums.sent;
+            devices[slot].sums[0].received += sums.received;
         }
         let bytes = super::device_bytes(self.problem, self.used.len(), |op| self.slot_of(op));
-        for (at, device) in devices.iter_mut().enumerate() {
-            device.memory_bytes = bytes[at].total(1);
+        for (slot, device) in devices.iter_mut().enumerate() {
+            device.memory_bytes = bytes[slot].total(1);
             let PassSums { compute, sent, received, .. } = device.sums[0];
             device.pass_loads[0] = compute + sent + received;
             check_memory(self.problem, device, violations);
-            let (calls, most) = (self.count(at), self.problem.objective().calls());
-            if calls > most {
+            let (calls, limit) = (self.count(slot), self.problem.objective().calls());
+            if calls > limit {
                 let device = cluster.device_name(device.device);
-                violations.push(Violation::Calls { device, calls, most });
+                violations.push(Violation::Calls { device, calls, most: limit });
             }
         }
         devices
@@ -143,8 +143,8 @@ impl<'a> Calls<'a> {
 
     /// Times of the calls, by start.
     fn times(&self, timeline: &Timeline) -> Vec<CallTimes> {
-        let timed = self.numbers.iter().zip(timeline.calls()).map(|(&(at, call), sums)| CallTimes {
-            device: self.used[at],
+        let timed = self.numbers.iter().zip(timeline.calls()).map(|(&(slot, call), sums)| CallTimes {
+            device: self.used[slot],
             call,
             start: sums.start,
             finish: sums.finish(),

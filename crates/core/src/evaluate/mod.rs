@@ -237,8 +237,8 @@ const UNUSED: usize = usize::MAX;
 /// Index of each device among the devices in use, or [`UNUSED`].
 fn slots(problem: &Problem, used: &[DeviceId]) -> Keyed<DeviceId, usize> {
     let mut slot = Keyed::filled(UNUSED, problem.cluster().device_count());
-    for (at, &device) in used.iter().enumerate() {
-        slot[device] = at;
+    for (index, &device) in used.iter().enumerate() {
+        slot[device] = index;
     }
     slot
 }

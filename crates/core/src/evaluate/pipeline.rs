@@ -43,11 +43,11 @@ pub fn pipeline(
     let mut stages = Vec::new();
     let parts = chunks_of(problem, placement, &units, chunks as usize)?;
     let mut on_devices: Vec<OnDevice> = vec![OnDevice::default(); used.len()];
-    for (at, part) in parts.iter().enumerate() {
-        on_devices[at % used.len()].count_readers(&units, part);
+    for (part_index, part) in parts.iter().enumerate() {
+        on_devices[part_index % used.len()].count_readers(&units, part);
     }
-    for (at, part) in parts.iter().enumerate() {
-        let (device, on_device) = (used[at % used.len()], &mut on_devices[at % used.len()]);
+    for (part_index, part) in parts.iter().enumerate() {
+        let (device, on_device) = (used[part_index % used.len()], &mut on_devices[part_index % used.len()]);
         let (pool, replicas) = (problem.pool_of(device), placement.replicas(device));
         stages.push(stage(problem, &units, part, pool, replicas, on_device)?);
     }
@@ -88,20 +88,20 @@ fn chunks_of(
         let pool = problem.pool_of(device);
         let seconds = |unit: UnitId| units.seconds(unit, pool).unwrap_or(0.0);
         let total: f64 = own.iter().map(|&unit| seconds(unit)).sum();
-        let (mut from, mut at, mut before) = (0, 0, 0.0);
+        let (mut from, mut next_unit, mut before) = (0, 0, 0.0);
         for chunk in 1..=chunks {
             let share = total * chunk as f64 / chunks as f64;
             // Each chunk takes at least one unit and leaves at least one for each later chunk.
-            let most = own.len() - (chunks - chunk);
-            while at < most {
-                let next = before + seconds(own[at]);
-                if chunk < chunks && at > from && next - share > share - before {
+            let limit = own.len() - (chunks - chunk);
+            while next_unit < limit {
+                let next = before + seconds(own[next_unit]);
+                if chunk < chunks && next_unit > from && next - share > share - before {
                     break;
                 }
-                (before, at) = (next, at + 1);
+                (before, next_unit) = (next, next_unit + 1);
             }
-            all.push(own[from..at].to_vec());
-            from = at;
+            all.push(own[from..next_unit].to_vec());
+            from = next_unit;
         }
     }
     Ok(all)
@@ -161,11 +161,11 @@ fn stage(
     on_device: &mut OnDevice,
 ) -> Result<Stage, ScheduleError> {
     let (graph, spec) = (problem.graph(), &problem.pools()[pool]);
-    let mut meter = StageLoad::new(units, problem.objective(), pool);
+    let mut load = StageLoad::new(units, problem.objective(), pool);
     let mut stage = Stage::default();
     let mut deferred = 0.0;
     for &unit in part {
-        meter.add(unit);
+        load.add(unit);
         for &op in units.members(unit) {
             let document = graph.operator(op);
             let Some(seconds) = problem.seconds(op, pool) else {
@@ -181,7 +181,7 @@ fn stage(
         }
     }
     if !units.bytes_are_sums() {
-        let bytes = meter.memory().bytes();
+        let bytes = load.memory().bytes();
         stage.fixed_bytes = bytes.fixed;
         stage.activation_bytes = bytes.activations + bytes.stash;
         // A running microbatch has more than its stash, or never holds all of it at once.
@@ -191,8 +191,8 @@ fn stage(
     }
     let held = on_device.parameters(units, part);
     stage.fixed_bytes -= held.bytes;
-    let synchronised = spec.synchronisation(meter.parameter_bytes() - held.synchronised, replicas);
-    let mut sums = [meter.sums(0), meter.sums(1)];
+    let synchronised = spec.synchronisation(load.parameter_bytes() - held.synchronised, replicas);
+    let mut sums = [load.sums(0), load.sums(1)];
     sums[1].synchronised = on_device.gradients(units, part, pool);
     stage.times = StageTimes::new(problem.objective(), &sums, deferred, replicas, synchronised);
     Ok(stage)

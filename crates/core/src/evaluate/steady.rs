@@ -151,8 +151,8 @@ pub fn steady(problem: &Problem, placement: &Placement) -> Result<SteadyState, N
     }
     let mut evaluation = evaluate(problem, placement);
     let is_unsupported = |violation: &Violation| matches!(violation, Violation::Unsupported { .. });
-    if let Some(at) = evaluation.violations.iter().position(is_unsupported) {
-        return Err(NoSteadyState::Unsupported(evaluation.violations.swap_remove(at)));
+    if let Some(index) = evaluation.violations.iter().position(is_unsupported) {
+        return Err(NoSteadyState::Unsupported(evaluation.violations.swap_remove(index)));
     }
     if !evaluation.devices.iter().all(|load| load.load().is_finite()) {
         return Err(NoSteadyState::NotFinite);

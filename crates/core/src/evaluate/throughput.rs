@@ -29,9 +29,9 @@ pub(super) fn evaluate(problem: &Problem, placement: &Placement) -> Evaluation {
     add_gradients(problem, slot_of, &mut devices, &mut uplinks);
     let bytes = super::device_bytes(problem, used.len(), slot_of);
     let stages = used.len() as u32;
-    for (at, device) in devices.iter_mut().enumerate() {
-        device.memory_bytes = bytes[at].total(objective.in_flight_of(stages - at as u32, stages));
-        combine(problem, device, bytes[at].synchronised, deferred[at]);
+    for (index, device) in devices.iter_mut().enumerate() {
+        device.memory_bytes = bytes[index].total(objective.in_flight_of(stages - index as u32, stages));
+        combine(problem, device, bytes[index].synchronised, deferred[index]);
         check_memory(problem, device, &mut violations);
     }
 
@@ -62,19 +62,19 @@ fn add_compute(
     let separate = problem.objective().passes() == 2;
     let mut deferred = vec![0.0; devices.len()];
     for op in graph.operators() {
-        let at = slot_of(op);
+        let slot = slot_of(op);
         let document = graph.operator(op);
         let pass = usize::from(separate && document.pass != Pass::Forward);
-        match problem.seconds(op, problem.pool_of(devices[at].device)) {
+        match problem.seconds(op, problem.pool_of(devices[slot].device)) {
             Some(seconds) => {
-                devices[at].sums[pass].compute += seconds;
+                devices[slot].sums[pass].compute += seconds;
                 if problem.is_deferred(op) {
-                    deferred[at] += seconds;
+                    deferred[slot] += seconds;
                 }
             }
             None => violations.push(Violation::Unsupported {
                 operator: document.name.clone(),
-                device: problem.cluster().device_name(devices[at].device),
+                device: problem.cluster().device_name(devices[slot].device),
             }),
         }
     }
@@ -98,10 +98,10 @@ fn add_transfers(
         }
         let producer = slot_of(graph.producer(tensor));
         let pass = usize::from(separate && !graph.is_forward(graph.producer(tensor)));
-        for &at in &places {
-            let seconds = problem.costs().transfer(tensor, cluster.kind_of(devices[at].device));
-            let sums = &mut devices[at].sums[pass];
-            if at == producer { sums.sent += seconds } else { sums.received += seconds }
+        for &slot in &places {
+            let seconds = problem.costs().transfer(tensor, cluster.kind_of(devices[slot].device));
+            let sums = &mut devices[slot].sums[pass];
+            if slot == producer { sums.sent += seconds } else { sums.received += seconds }
         }
         for group in crossed(problem, devices, &places) {
             uplinks[group][pass] += problem.costs().uplink(tensor, group);
@@ -124,9 +124,9 @@ fn add_gradients(
         if places.len() < 2 {
             continue;
         }
-        for &at in &places {
-            let seconds = problem.costs().gradient(parameter, cluster.kind_of(devices[at].device));
-            devices[at].sums[pass].synchronised += seconds;
+        for &slot in &places {
+            let seconds = problem.costs().gradient(parameter, cluster.kind_of(devices[slot].device));
+            devices[slot].sums[pass].synchronised += seconds;
         }
         for group in crossed(problem, devices, &places) {
             uplinks[group][pass] += problem.costs().gradient_uplink(parameter, group);
@@ -192,7 +192,7 @@ pub(super) fn crossed(
     places: &[usize],
 ) -> impl Iterator<Item = usize> {
     let group_of =
-        |&at: &usize| problem.cluster().group_of_kind(problem.cluster().kind_of(devices[at].device));
+        |&slot: &usize| problem.cluster().group_of_kind(problem.cluster().kind_of(devices[slot].device));
     let mut groups: Vec<usize> = places.iter().filter_map(group_of).collect();
     groups.sort_unstable();
     let is_inside = groups.len() == places.len() && groups.first() == groups.last();

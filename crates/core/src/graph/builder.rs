@@ -332,7 +332,10 @@ pub(super) fn build(document: Arc<GraphDocument>) -> Result<Graph, GraphError> {
         classes: Csr::from_pairs(class_count, &members),
         topological: Vec::new(),
         has_backward: document.operators.iter().any(|operator| operator.pass == Pass::Backward),
-        parameters: Csr::from_pairs(count, &readers.iter().map(|&(at, op)| (op, at)).collect::<Vec<_>>()),
+        parameters: Csr::from_pairs(
+            count,
+            &readers.iter().map(|&(parameter, op)| (op, parameter)).collect::<Vec<_>>(),
+        ),
         readers: Csr::from_pairs(document.parameters.len(), &readers),
         document,
     };
@@ -351,15 +354,15 @@ fn check_size(what: &'static str, count: usize) -> Result<(), GraphError> {
 fn check_operators(document: &GraphDocument) -> Result<FxHashMap<&str, OpId>, GraphError> {
     let mut names = FxHashMap::default();
     names.reserve(document.operators.len());
-    for (at, operator) in document.operators.iter().enumerate() {
+    for (index, operator) in document.operators.iter().enumerate() {
         if operator.name.is_empty() {
-            return Err(GraphError::EmptyName { at });
+            return Err(GraphError::EmptyName { at: index });
         }
-        if let Some(first) = names.insert(operator.name.as_str(), OpId::new(at)) {
+        if let Some(first) = names.insert(operator.name.as_str(), OpId::new(index)) {
             return Err(GraphError::DuplicateOperator {
                 name: operator.name.clone(),
                 first: first.index(),
-                second: at,
+                second: index,
             });
         }
         let fields = [
@@ -376,7 +379,7 @@ fn check_operators(document: &GraphDocument) -> Result<FxHashMap<&str, OpId>, Gr
             fields.into_iter().map(|(field, value)| (field.to_owned(), value)).chain(measured)
         {
             check_number(value, &field, || {
-                (format!("operator `{}`", operator.name), format!("operators[{at}]"))
+                (format!("operator `{}`", operator.name), format!("operators[{index}]"))
             })?;
         }
         for (kernel, document) in operator.kernels.iter().enumerate() {
@@ -384,7 +387,7 @@ fn check_operators(document: &GraphDocument) -> Result<FxHashMap<&str, OpId>, Gr
                 if !(value.is_finite() && value > 0.0) {
                     return Err(GraphError::BadDimension {
                         operator: operator.name.clone(),
-                        path: format!("operators[{at}].kernels[{kernel}].{field}"),
+                        path: format!("operators[{index}].kernels[{kernel}].{field}"),
                         field,
                         value,
                     });
@@ -410,28 +413,33 @@ fn resolve_pins(document: &GraphDocument, names: &FxHashMap<&str, OpId>) -> Resu
     let mut pins: Vec<(TensorId, OpId)> = Vec::with_capacity(total);
     // The tensor that last named an operator, to find repetitions without sorting.
     let mut seen: Keyed<OpId, usize> = Keyed::filled(usize::MAX, document.operators.len());
-    for (at, tensor) in document.tensors.iter().enumerate() {
+    for (index, tensor) in document.tensors.iter().enumerate() {
         let mut producer = None;
         let measured = tensor.seconds.iter().map(|(class, &value)| (format!("seconds.{class}"), value));
         for (field, value) in std::iter::once(("bytes".to_owned(), tensor.bytes)).chain(measured) {
             check_number(value, &field, || {
-                (format!("the tensor of `{}`", tensor.producer), format!("tensors[{at}]"))
+                (format!("the tensor of `{}`", tensor.producer), format!("tensors[{index}]"))
             })?;
         }
         let roles = std::iter::once(("producer", &tensor.producer))
             .chain(tensor.consumers.iter().map(|name| ("consumer", name)));
         for (position, (role, name)) in roles.enumerate() {
             let path = || match position {
-                0 => format!("tensors[{at}].producer"),
-                _ => format!("tensors[{at}].consumers[{}]", position - 1),
+                0 => format!("tensors[{index}].producer"),
+                _ => format!("tensors[{index}].consumers[{}]", position - 1),
             };
             let Some(&op) = names.get(name.as_str()) else {
-                return Err(GraphError::UnknownOperator { at, path: path(), role, name: name.clone() });
+                return Err(GraphError::UnknownOperator {
+                    at: index,
+                    path: path(),
+                    role,
+                    name: name.clone(),
+                });
             };
-            if std::mem::replace(&mut seen[op], at) == at {
-                return Err(GraphError::RepeatedPin { at, path: path(), name: name.clone() });
+            if std::mem::replace(&mut seen[op], index) == index {
+                return Err(GraphError::RepeatedPin { at: index, path: path(), name: name.clone() });
             }
-            pins.push((TensorId::new(at), op));
+            pins.push((TensorId::new(index), op));
             let producer = *producer.get_or_insert(op);
             if document.operators[op.index()].pass == crate::document::Pass::Forward
                 && document.operators[producer.index()].pass != crate::document::Pass::Forward
@@ -455,25 +463,25 @@ fn resolve_readers(
     check_size("readers", document.parameters.iter().map(|parameter| parameter.readers.len()).sum())?;
     let mut pairs = Vec::new();
     let mut seen: Keyed<OpId, usize> = Keyed::filled(usize::MAX, document.operators.len());
-    for (at, parameter) in document.parameters.iter().enumerate() {
+    for (index, parameter) in document.parameters.iter().enumerate() {
         for (field, value) in [("bytes", parameter.bytes), ("optimizer_bytes", parameter.optimizer_bytes)] {
             check_number(value, field, || {
-                (format!("the parameter `{}`", parameter.name), format!("parameters[{at}]"))
+                (format!("the parameter `{}`", parameter.name), format!("parameters[{index}]"))
             })?;
         }
         if parameter.readers.is_empty() {
-            return Err(GraphError::NoReader { at, name: parameter.name.clone() });
+            return Err(GraphError::NoReader { at: index, name: parameter.name.clone() });
         }
         for (position, reader) in parameter.readers.iter().enumerate() {
-            let path = || format!("parameters[{at}].readers[{position}]");
+            let path = || format!("parameters[{index}].readers[{position}]");
             let (name, reader_name) = (|| parameter.name.clone(), || reader.clone());
             let Some(&op) = names.get(reader.as_str()) else {
                 return Err(GraphError::UnknownReader { name: name(), path: path(), reader: reader_name() });
             };
-            if std::mem::replace(&mut seen[op], at) == at {
+            if std::mem::replace(&mut seen[op], index) == index {
                 return Err(GraphError::RepeatedReader { name: name(), path: path(), reader: reader_name() });
             }
-            pairs.push((at as u32, op));
+            pairs.push((index as u32, op));
         }
     }
     Ok(pairs)
@@ -487,9 +495,9 @@ fn colocation_classes(
 ) -> (Keyed<OpId, ClassId>, Vec<(ClassId, OpId)>) {
     let mut joined: UnionFind<u32> = UnionFind::new(document.operators.len());
     let mut by_name: FxHashMap<&str, u32> = FxHashMap::default();
-    for (at, operator) in (0..).zip(&document.operators) {
+    for (index, operator) in (0..).zip(&document.operators) {
         if let Some(name) = operator.colocation.as_deref() {
-            joined.union(*by_name.entry(name).or_insert(at), at);
+            joined.union(*by_name.entry(name).or_insert(index), index);
         }
     }
     for pair in readers.windows(2).filter(|pair| pair[0].0 == pair[1].0) {

@@ -62,8 +62,8 @@ pub fn iteration(schedule: Schedule, stages: &[StageTimes], microbatches: u32) -
         Schedule::GPipe => {
             let again = f64::from(microbatches.saturating_sub(1));
             let shop = |seconds: &dyn Fn(&StageTimes) -> f64| {
-                let most = stages.iter().map(seconds).fold(0.0, f64::max);
-                stages.iter().map(seconds).sum::<f64>() + again * most
+                let slowest = stages.iter().map(seconds).fold(0.0, f64::max);
+                stages.iter().map(seconds).sum::<f64>() + again * slowest
             };
             shop(&|stage| stage.forward) + shop(&|stage| stage.backward + stage.weight)
         }
@@ -82,17 +82,17 @@ fn slots(stages: &[StageTimes], microbatches: u32, is_split: bool) -> f64 {
     let is_due = |slot: u64, behind: u64| slot >= behind && slot - behind < microbatches;
     for slot in 0..(microbatches + count).saturating_sub(1) {
         let mut arrived = 0.0f64;
-        for (at, times) in stages.iter().enumerate() {
-            let free = &mut free[at];
+        for (stage, times) in stages.iter().enumerate() {
+            let free = &mut free[stage];
             if is_due(slot, 0) {
                 arrived = free.max(arrived) + times.forward;
                 *free = arrived;
             }
-            if is_due(slot, count - 1 - at as u64) {
+            if is_due(slot, count - 1 - stage as u64) {
                 let whole = if is_split { times.backward } else { times.backward + times.weight };
                 // The entry of the next stage is still that of the previous slot.
-                *free = free.max(ended[at + 1]) + whole;
-                ended[at] = *free;
+                *free = free.max(ended[stage + 1]) + whole;
+                ended[stage] = *free;
             }
             if is_split && is_due(slot, count - 1) {
                 *free += times.weight;

@@ -97,10 +97,10 @@ impl Modulo {
     }
 
     fn push(&mut self, lane: usize, seconds: f64, is_last: bool) -> u32 {
-        let of = &mut self.lanes[lane];
-        let number = self.tasks.push(Task { lane, offset: of.seconds, seconds, is_last, start: None });
-        of.seconds += seconds;
-        of.tasks.push(number);
+        let own = &mut self.lanes[lane];
+        let number = self.tasks.push(Task { lane, offset: own.seconds, seconds, is_last, start: None });
+        own.seconds += seconds;
+        own.tasks.push(number);
         number
     }
 

@@ -92,7 +92,8 @@ fn slots(stage: u32, devices: u32, microbatches: u32, is_split: bool) -> Vec<Tas
     let mut tasks = Vec::with_capacity(behind.len() * microbatches as usize);
     for slot in 0..microbatches + devices - 1 {
         for &(work, behind) in behind {
-            if let Some(microbatch) = slot.checked_sub(behind).filter(|&at| at < microbatches) {
+            if let Some(microbatch) = slot.checked_sub(behind).filter(|&microbatch| microbatch < microbatches)
+            {
                 tasks.push(Task { work, stage, microbatch });
             }
         }
@@ -103,19 +104,19 @@ fn slots(stage: u32, devices: u32, microbatches: u32, is_split: bool) -> Vec<Tas
 fn interleaved(device: u32, devices: u32, chunks: u32, microbatches: u32) -> Vec<Task> {
     let round = devices * chunks;
     let total = microbatches * chunks;
-    let task = |work, at: u32| {
-        let chunk = at % round / devices;
+    let task = |work, position: u32| {
+        let chunk = position % round / devices;
         let chunk = if work == Work::Forward { chunk } else { chunks - 1 - chunk };
-        let (stage, microbatch) = (chunk * devices + device, at / round * devices + at % devices);
+        let (stage, microbatch) = (chunk * devices + device, position / round * devices + position % devices);
         Task { work, stage, microbatch }
     };
     let first = (2 * (devices - 1 - device) + (chunks - 1) * devices).min(total);
-    let mut tasks: Vec<Task> = (0..first).map(|at| task(Work::Forward, at)).collect();
-    for at in 0..total {
-        if first + at < total {
-            tasks.push(task(Work::Forward, first + at));
+    let mut tasks: Vec<Task> = (0..first).map(|position| task(Work::Forward, position)).collect();
+    for position in 0..total {
+        if first + position < total {
+            tasks.push(task(Work::Forward, first + position));
         }
-        tasks.push(task(Work::Backward, at));
+        tasks.push(task(Work::Backward, position));
     }
     tasks
 }

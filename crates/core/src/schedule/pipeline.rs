@@ -111,9 +111,9 @@ impl Pipeline {
         }
         let is_split = self.schedule == Schedule::ZeroBubble;
         for order in orders {
-            for (at, &task) in order.iter().enumerate() {
+            for (position, &task) in order.iter().enumerate() {
                 let own = number[place(task)];
-                if let Some(&next) = order.get(at + 1) {
+                if let Some(&next) = order.get(position + 1) {
                     flow.tensor(own, 0.0, [number[place(next)]]);
                 }
                 let same = |work| number[place(Task { work, ..task })];
@@ -173,15 +173,15 @@ impl Pipeline {
 
     fn most_in_flight(&self, order: &[Task]) -> u32 {
         let last = if self.schedule == Schedule::ZeroBubble { Work::Weight } else { Work::Backward };
-        let (mut held, mut most) = (0u32, 0);
+        let (mut held, mut peak) = (0u32, 0);
         for task in order {
             if task.work == Work::Forward {
                 held += 1;
-                most = most.max(held);
+                peak = peak.max(held);
             } else if task.work == last {
                 held -= 1;
             }
         }
-        most
+        peak
     }
 }

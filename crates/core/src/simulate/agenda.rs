@@ -114,7 +114,7 @@ mod tests {
                     let least = all.iter().copied().min();
                     prop_assert_eq!(agenda.peek(), least);
                     prop_assert_eq!(agenda.pop(), least);
-                    all.iter().position(|&item| Some(item) == least).map(|at| all.swap_remove(at));
+                    all.iter().position(|&item| Some(item) == least).map(|index| all.swap_remove(index));
                 }
                 prop_assert_eq!(agenda.is_empty(), all.is_empty());
             }

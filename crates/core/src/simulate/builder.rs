@@ -149,8 +149,8 @@ impl FlowBuilder {
     /// Returns the flow without validating its contents, which is the caller's responsibility.
     pub(super) fn finish_checked(mut self) -> Flow {
         self.end_tables();
-        let most = self.flow.operator_count().max(self.flow.transfer_count());
-        assert!(most <= MOST, "more operators or transfers than events can number");
+        let largest = self.flow.operator_count().max(self.flow.transfer_count());
+        assert!(largest <= MOST, "more operators or transfers than events can number");
         self.index()
     }
 
@@ -175,13 +175,13 @@ impl FlowBuilder {
         flow.holds.extend(flow.copies.windows(2).map(|two| two[1].first_reader - two[0].first_reader));
         let tensors = u32::first(flow.tensors.len() - 1);
         flow.events = operators as u32;
-        for at in tensors.clone() {
-            let tensor = flow.tensors[at];
+        for index in tensors.clone() {
+            let tensor = flow.tensors[index];
             let transfers = tensor.transfers[1] - tensor.transfers[0];
             flow.events += transfers;
-            flow.holds[tensor.home] += flow.holds_at_home(at, transfers);
+            flow.holds[tensor.home] += flow.holds_at_home(index, transfers);
         }
-        let made = tensors.zip(&flow.tensors).map(|(at, tensor)| (tensor.producer, at));
+        let made = tensors.zip(&flow.tensors).map(|(index, tensor)| (tensor.producer, index));
         flow.outputs.refill(operators, made);
         let copies = (0..).zip(flow.copies.windows(2));
         let read = copies.flat_map(|(copy, two)| {
@@ -207,38 +207,38 @@ impl FlowBuilder {
             }
         }
         let mut sums = [0.0; 2];
-        let mut figure = |what: &'static str, at: usize, value: f64, sum: usize| {
+        let mut figure = |what: &'static str, index: usize, value: f64, sum: usize| {
             if !(value.is_finite() && value >= 0.0) {
-                return Err(FlowError::BadNumber { what, at, value });
+                return Err(FlowError::BadNumber { what, at: index, value });
             }
             sums[sum] += value;
             match sums[sum] > LARGEST_SUM {
-                true => Err(FlowError::Overflow { what, at }),
+                true => Err(FlowError::Overflow { what, at: index }),
                 false => Ok(()),
             }
         };
-        for (at, Task { operator, .. }) in flow.tasks.iter().enumerate() {
-            figure("seconds of operator", at, operator.seconds, 0)?;
-            figure("pause of operator", at, operator.pause, 0)?;
-            figure("fixed bytes of operator", at, operator.fixed_bytes.abs(), 1)?;
-            figure("workspace of operator", at, operator.workspace_bytes, 1)?;
-            known("device of operator", at, operator.device, flow.fixed.len())?;
+        for (index, Task { operator, .. }) in flow.tasks.iter().enumerate() {
+            figure("seconds of operator", index, operator.seconds, 0)?;
+            figure("pause of operator", index, operator.pause, 0)?;
+            figure("fixed bytes of operator", index, operator.fixed_bytes.abs(), 1)?;
+            figure("workspace of operator", index, operator.workspace_bytes, 1)?;
+            known("device of operator", index, operator.device, flow.fixed.len())?;
         }
-        for (at, transfer) in flow.transfers.iter().enumerate() {
-            figure("seconds of transfer", at, transfer.seconds, 0)?;
-            figure("gap of transfer", at, transfer.gap, 0)?;
+        for (index, transfer) in flow.transfers.iter().enumerate() {
+            figure("seconds of transfer", index, transfer.seconds, 0)?;
+            figure("gap of transfer", index, transfer.gap, 0)?;
             for &port in flow.ports.range(transfer.ports) {
-                known("port of transfer", at, port, flow.port_count())?;
+                known("port of transfer", index, port, flow.port_count())?;
             }
         }
-        for (at, two) in flow.copies.windows(2).enumerate() {
+        for (index, two) in flow.copies.windows(2).enumerate() {
             let copy = &two[0];
-            figure("bytes of copy", at, copy.bytes, 1)?;
-            known("device of copy", at, copy.device, flow.fixed.len())?;
+            figure("bytes of copy", index, copy.bytes, 1)?;
+            known("device of copy", index, copy.device, flow.fixed.len())?;
             for &reader in flow.readers.range([copy.first_reader, two[1].first_reader]) {
-                known("reader of copy", at, reader, flow.operator_count())?;
+                known("reader of copy", index, reader, flow.operator_count())?;
                 if flow.tasks[reader].operator.device != copy.device {
-                    return Err(FlowError::Elsewhere { reader, copy: at });
+                    return Err(FlowError::Elsewhere { reader, copy: index });
                 }
             }
         }

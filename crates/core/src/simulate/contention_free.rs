@@ -50,13 +50,13 @@ impl ContentionFree<'_> {
             count("columns of a matrix", row.len(), devices)?;
         }
         let mut flow = FlowBuilder::new(Rules::CONTENTION_FREE, devices as u32, 0, false);
-        for (at, (&device, &seconds)) in self.placement.iter().zip(self.seconds).enumerate() {
-            known("device of operator", at, device, devices)?;
+        for (operator, (&device, &seconds)) in self.placement.iter().zip(self.seconds).enumerate() {
+            known("device of operator", operator, device, devices)?;
             flow.operator(Operator { device, seconds, ..Operator::default() });
         }
-        for (at, &(from, to, bytes)) in self.edges.iter().enumerate() {
+        for (edge, &(from, to, bytes)) in self.edges.iter().enumerate() {
             for index in [from, to] {
-                known("end of edge", at, index, operators)?;
+                known("end of edge", edge, index, operators)?;
             }
             let [home, there] = [from, to].map(|op| self.placement[op as usize]);
             flow.tensor(from, bytes, (home == there).then_some(to));

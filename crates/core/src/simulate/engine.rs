@@ -374,8 +374,8 @@ impl<'a, const IN_TURN: bool> Run<'a, IN_TURN> {
             return;
         }
         self.woken.sort_unstable();
-        for at in 0..self.woken.len() {
-            self.ready(self.woken[at], Some(by));
+        for index in 0..self.woken.len() {
+            self.ready(self.woken[index], Some(by));
         }
         self.woken.clear();
     }

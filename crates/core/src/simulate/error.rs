@@ -82,10 +82,10 @@ pub(super) fn count(what: &'static str, found: usize, expected: usize) -> Result
 }
 
 /// Checks that an index is below the number of valid ones.
-pub(super) fn known(what: &'static str, at: usize, index: u32, count: usize) -> Result<(), FlowError> {
+pub(super) fn known(what: &'static str, item: usize, index: u32, count: usize) -> Result<(), FlowError> {
     match (index as usize) < count {
         true => Ok(()),
-        false => Err(FlowError::Unknown { what, at, index, count }),
+        false => Err(FlowError::Unknown { what, at: item, index, count }),
     }
 }
 

@@ -66,13 +66,13 @@ impl OutBus<'_> {
         let mut edges: Vec<Vec<(u32, u32)>> = vec![Vec::new(); operators];
         // Indices of the edges; sorting makes edges of the same pair adjacent.
         let mut order: Vec<usize> = (0..self.edges.len()).collect();
-        for (at, &(from, to, _)) in self.edges.iter().enumerate() {
+        for (edge, &(from, to, _)) in self.edges.iter().enumerate() {
             for index in [from, to] {
-                known("end of edge", at, index, operators)?;
+                known("end of edge", edge, index, operators)?;
             }
         }
-        let pair = |at: usize| (self.edges[at].0, self.edges[at].1);
-        order.sort_by_key(|&at| (pair(at), at));
+        let pair = |edge: usize| (self.edges[edge].0, self.edges[edge].1);
+        order.sort_by_key(|&edge| (pair(edge), edge));
         let same: Vec<(usize, usize)> =
             order.chunk_by(|&a, &b| pair(a) == pair(b)).map(|same| (same[0], same[same.len() - 1])).collect();
         let mut kept = vec![None; self.edges.len()];
@@ -94,11 +94,11 @@ impl OutBus<'_> {
             edges.iter().partition(|edge| self.placement[edge.0 as usize] == home);
         for (_, output) in leave.into_iter().chain(stay) {
             known("output read of operator", op, output, seen.len())?;
-            let at = output as usize;
-            if std::mem::replace(&mut seen[at], true) {
+            let place = output as usize;
+            if std::mem::replace(&mut seen[place], true) {
                 continue;
             }
-            let bytes = self.output_bytes[op][at];
+            let bytes = self.output_bytes[op][place];
             let mut readers: Vec<(u32, u32)> = edges
                 .iter()
                 .filter(|edge| edge.1 == output)

@@ -59,8 +59,8 @@ impl Stretch {
     /// Reads the part of a table that corresponds to the window.
     fn read<T: Copy>(&self, table: &[T]) {
         let length = table.len() as u64;
-        let at = |event: u64| (length * event.min(self.of) / self.of) as usize;
-        let part = &table[at(self.first)..at(self.first + u64::from(STRETCH))];
+        let entry = |event: u64| (length * event.min(self.of) / self.of) as usize;
+        let part = &table[entry(self.first)..entry(self.first + u64::from(STRETCH))];
         for item in part.iter().step_by((LINE / size_of::<T>()).max(1)) {
             black_box(*item);
         }

@@ -103,7 +103,7 @@ mod tests {
                 } else {
                     let lowest = all.iter().copied().min();
                     prop_assert_eq!(queue.pop(), lowest);
-                    all.iter().position(|&key| Some(key) == lowest).map(|at| all.swap_remove(at));
+                    all.iter().position(|&key| Some(key) == lowest).map(|index| all.swap_remove(index));
                 }
                 prop_assert_eq!(queue.first(), all.iter().copied().min());
             }

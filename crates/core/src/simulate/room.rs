@@ -46,9 +46,9 @@ impl Flow {
     /// has the same readers. Takes O(room + readers log inputs of a reader).
     pub(super) fn replace(&mut self, tensor: u32, by: &FlowBuilder) {
         let by = &by.flow;
-        let [about, next] = [tensor, tensor + 1].map(|at| self.tensors[at]);
+        let [about, next] = [tensor, tensor + 1].map(|index| self.tensors[index]);
         let first_transfer = about.transfers[0];
-        let [first_reader, last_reader] = [about, next].map(|at| self.copies[at.home].first_reader);
+        let [first_reader, last_reader] = [about, next].map(|range| self.copies[range.home].first_reader);
         self.readers.range_mut([first_reader, last_reader]).copy_from_slice(&by.readers);
 
         let written = by.copies.iter().map(|copy| {
@@ -66,13 +66,13 @@ impl Flow {
             *copy = by;
         }
         for copy in about.home..next.home {
-            let readers = [copy, copy + 1].map(|at| self.copies[at].first_reader);
+            let readers = [copy, copy + 1].map(|index| self.copies[index].first_reader);
             self.holds[copy] = readers[1] - readers[0];
             for &reader in self.readers.range(readers) {
                 // Inputs are sorted by tensor.
                 let inputs = self.inputs.row_mut(reader);
-                let at = inputs.partition_point(|&input| input < about.home);
-                inputs[at] = copy;
+                let place = inputs.partition_point(|&input| input < about.home);
+                inputs[place] = copy;
             }
         }
         let transfers = by.transfers.next_id();
@@ -100,7 +100,7 @@ impl Flow {
 
     /// Range of the transfers reserved for a tensor of a flow with room.
     fn room_of(&self, tensor: u32) -> [u32; 2] {
-        [tensor, tensor + 1].map(|at| self.tensors[at].transfers[0])
+        [tensor, tensor + 1].map(|index| self.tensors[index].transfers[0])
     }
 
     /// Range of a tensor's reserved transfers that are not in use.

@@ -77,9 +77,9 @@ fn no_bound_passes_the_best_placement() {
         }
         attacked += 1;
         let mut strongest = 0.0f64;
-        for (at, value) in values(number, &problem, optimum).into_iter().enumerate() {
-            reached[at] += u32::from(value >= optimum * (1.0 - 1e-6));
-            passed[at] += u32::from(value > strongest * (1.0 + 1e-6));
+        for (index, value) in values(number, &problem, optimum).into_iter().enumerate() {
+            reached[index] += u32::from(value >= optimum * (1.0 - 1e-6));
+            passed[index] += u32::from(value > strongest * (1.0 + 1e-6));
             strongest = strongest.max(value);
         }
     }
@@ -109,8 +109,8 @@ fn sample(number: u64, problem: &Problem, reach: &Reach<'_>) -> Placement {
         })
         .collect();
     let mut priority: Vec<OpId> = graph.operators().collect();
-    for at in 1..priority.len() {
-        priority.swap(at, rng.random_range(0..=at));
+    for index in 1..priority.len() {
+        priority.swap(index, rng.random_range(0..=index));
     }
     Placement::with_priority(graph.operators().map(|op| of_class[graph.class_of(op)]).collect(), priority)
 }
@@ -126,8 +126,8 @@ fn heads_and_tails_hold_in_larger_graphs() {
         let mut template = Template::new(&problem);
         let mut best = f64::INFINITY;
         let mut flow = Flow::default();
-        for at in 0..SAMPLES {
-            let placement = sample(number * SAMPLES + at, &problem, &reach);
+        for index in 0..SAMPLES {
+            let placement = sample(number * SAMPLES + index, &problem, &reach);
             flow = template.flow_of(&placement, flow);
             let timeline = simulator.run(&flow);
             if exhaustive::fits_everywhere(&problem, timeline) {

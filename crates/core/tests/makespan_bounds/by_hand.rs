@@ -38,12 +38,12 @@ impl Small {
 
     fn on(self, count: u32) -> Problem {
         let mut builder = GraphBuilder::new("small");
-        for (at, (seconds, class)) in self.operators.iter().enumerate() {
+        for (index, (seconds, class)) in self.operators.iter().enumerate() {
             builder.operator(OperatorDocument {
                 seconds: [("acc".into(), *seconds)].into(),
                 colocation: class.map(Into::into),
                 parameter_bytes: self.parameters,
-                ..OperatorDocument::named(format!("o{at}"))
+                ..OperatorDocument::named(format!("o{index}"))
             });
         }
         for (from, to, bytes) in &self.tensors {
@@ -99,7 +99,7 @@ fn a_chain_is_its_own_path() {
 #[test]
 fn what_is_too_far_is_on_one_device() {
     let branches: Vec<(usize, Vec<usize>, f64)> =
-        (0..4).flat_map(|at| [(1 + at, vec![5 + at], 100.0), (5 + at, vec![9], 100.0)]).collect();
+        (0..4).flat_map(|index| [(1 + index, vec![5 + index], 100.0), (5 + index, vec![9], 100.0)]).collect();
     let mut small =
         Small::new(&[1.0, 2.0, 2.0, 2.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0], &[(0, &[1, 2, 3, 4], 100.0)]);
     small.tensors.extend(branches);
@@ -124,7 +124,7 @@ fn work_between_heads_and_tails() {
     let middle: Vec<usize> = (1..=8).collect();
     let mut small = Small::new(&[1.0; 10], &[]);
     small.tensors.push((0, middle.clone(), 1.0));
-    small.tensors.extend(middle.iter().map(|&at| (at, vec![9], 0.0)));
+    small.tensors.extend(middle.iter().map(|&operator| (operator, vec![9], 0.0)));
     let problem = small.on(2);
     // Ten seconds of work on two devices, one of which can start at 2 and must end 1 before the end.
     assert_eq!(value(&Energetic, &problem), round_down(6.5));

@@ -10,11 +10,11 @@ use super::heterogeneous;
 fn heft_takes_no_less_than_the_bounds() {
     let Some(tasks) = heterogeneous::tasks() else { return };
     let mut ratios = 0.0;
-    for (at, task) in tasks.iter().enumerate() {
+    for (index, task) in tasks.iter().enumerate() {
         let problem = task.problem();
         for bound in CLOSED_FORMS {
             let value = bound.compute(&problem).expect("every task can run").value;
-            assert!(value <= task.heft_makespan, "task {at}: {} says {value}", bound.name());
+            assert!(value <= task.heft_makespan, "task {index}: {} says {value}", bound.name());
         }
         ratios += task.heft_makespan / strongest(&problem).value;
     }

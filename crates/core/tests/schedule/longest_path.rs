@@ -19,11 +19,11 @@ fn ends(pipeline: &Pipeline) -> BTreeMap<Task, f64> {
     let last = pipeline.stages.len() as u32 - 1;
     loop {
         let mut moved = false;
-        for (device, at) in &mut waiting {
-            let Some(&task) = orders[*device].get(*at) else { continue };
+        for (device, done) in &mut waiting {
+            let Some(&task) = orders[*device].get(*done) else { continue };
             let mut needs = Vec::new();
-            if *at > 0 {
-                needs.push(orders[*device][*at - 1]);
+            if *done > 0 {
+                needs.push(orders[*device][*done - 1]);
             }
             match task.work {
                 Work::Forward if task.stage > 0 => needs.push(Task { stage: task.stage - 1, ..task }),
@@ -48,12 +48,12 @@ fn ends(pipeline: &Pipeline) -> BTreeMap<Task, f64> {
                 Work::Weight => times.weight,
             };
             ends.insert(task, ready.into_iter().fold(0.0, f64::max) + seconds);
-            *at += 1;
+            *done += 1;
             moved = true;
         }
         if !moved {
             assert!(
-                waiting.iter().all(|&(device, at)| at == orders[device].len()),
+                waiting.iter().all(|&(device, done)| done == orders[device].len()),
                 "the orders wait for each other"
             );
             return ends;

@@ -18,9 +18,10 @@ use stagewright_core::problem::Problem;
 fn problem(readers: &[&str], objective: Objective) -> Problem {
     let mut builder = GraphBuilder::new("step");
     let of_pass = [(Pass::Forward, 2.0), (Pass::Backward, 3.0), (Pass::Update, 8.0)];
-    for (name, at, stage) in [("f0", 0, "0"), ("f1", 0, "1"), ("b1", 1, "1"), ("b0", 1, "0"), ("u1", 2, "1")]
+    for (name, index, stage) in
+        [("f0", 0, "0"), ("f1", 0, "1"), ("b1", 1, "1"), ("b0", 1, "0"), ("u1", 2, "1")]
     {
-        let (pass, seconds) = of_pass[at];
+        let (pass, seconds) = of_pass[index];
         builder.operator(OperatorDocument {
             pass,
             colocation: Some(stage.to_owned()),
@@ -165,13 +166,13 @@ fn a_stage_that_never_holds_its_whole_stash_is_simulated() {
 /// Four layers, of which interleaved 1F1B runs the first and the third on one device, with a parameter that some read.
 fn interleaved(readers: &[&str]) -> (Problem, Placement) {
     let mut builder = GraphBuilder::new("step");
-    for at in 0..4 {
+    for index in 0..4 {
         for (letter, pass) in [("f", Pass::Forward), ("b", Pass::Backward)] {
             builder.operator(OperatorDocument {
                 pass,
-                colocation: Some(at.to_string()),
+                colocation: Some(index.to_string()),
                 seconds: BTreeMap::from([("gpu".to_owned(), 1.0)]),
-                ..OperatorDocument::named(format!("{letter}{at}"))
+                ..OperatorDocument::named(format!("{letter}{index}"))
             });
         }
     }

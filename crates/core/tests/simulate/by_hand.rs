@@ -159,7 +159,10 @@ fn a_tensor_goes_once_to_each_device_that_reads_it() {
     assert_eq!(transfers(&timeline), [[1.0, 3.0], [3.0, 5.0]]);
     // Both readers on device 1 are ready at 3, the lower index first; the one at home need not wait.
     assert_eq!(operators(&timeline)[b..], [[3.0, 4.0], [4.0, 5.0], [5.0, 6.0], [1.0, 2.0]]);
-    assert_eq!((0..2).map(|at| flow.destinations(at).collect()).collect::<Vec<Vec<_>>>(), [[1], [2]]);
+    assert_eq!(
+        (0..2).map(|transfer| flow.destinations(transfer).collect()).collect::<Vec<Vec<_>>>(),
+        [[1], [2]]
+    );
     assert_eq!([flow.tensor_of(1), flow.producer_of(1)], [0, 0]);
 }
 

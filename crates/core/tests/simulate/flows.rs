@@ -12,8 +12,8 @@ use super::step::{Step, Tensor, Transfer};
 
 const INSTANCES: u64 = 3000;
 
-fn operators(rng: &mut ChaCha8Rng, devices: u32, pauses: bool, most: usize) -> Vec<Operator> {
-    let count = rng.random_range(1..=most);
+fn operators(rng: &mut ChaCha8Rng, devices: u32, pauses: bool, limit: usize) -> Vec<Operator> {
+    let count = rng.random_range(1..=limit);
     let mut operator = || {
         let seconds = f64::from(rng.random_range(0..4u8));
         Operator {

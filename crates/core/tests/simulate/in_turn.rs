@@ -43,13 +43,13 @@ impl Device {
         if self.is_busy || self.queue.is_empty() {
             return None;
         }
-        let rank = |at: &usize| {
-            let op = self.queue[*at];
+        let rank = |index: &usize| {
+            let op = self.queue[*index];
             if state.step.has_priority { (state.step.operators[op].rank, op) } else { (0, 0) }
         };
-        let at = (0..self.queue.len()).min_by_key(rank)?;
+        let index = (0..self.queue.len()).min_by_key(rank)?;
         self.is_busy = true;
-        Some(self.queue.remove(at))
+        Some(self.queue.remove(index))
     }
 }
 
@@ -99,21 +99,21 @@ pub(super) fn run(state: &mut State<'_>) {
                 events.schedule(now, Event::Sends(op));
             }
             Event::Sends(op) => {
-                for at in 0..state.transfers.len() {
-                    let (tensor, transfer) = state.transfers[at];
+                for index in 0..state.transfers.len() {
+                    let (tensor, transfer) = state.transfers[index];
                     if tensor.producer as usize == op {
-                        state.moves[at] = Some(state.ran(transfer.seconds, 0.0));
+                        state.moves[index] = Some(state.ran(transfer.seconds, 0.0));
                         state.look_at_memory();
-                        events.schedule(now + transfer.seconds, Event::Arrives(at));
+                        events.schedule(now + transfer.seconds, Event::Arrives(index));
                     }
                 }
             }
-            Event::Arrives(at) => {
-                state.moves[at].as_mut().expect("it has started").has_ended = true;
-                events.schedule(now, Event::IsThere(at));
+            Event::Arrives(index) => {
+                state.moves[index].as_mut().expect("it has started").has_ended = true;
+                events.schedule(now, Event::IsThere(index));
             }
-            Event::IsThere(at) => {
-                for &op in &readers[at] {
+            Event::IsThere(index) => {
+                for &op in &readers[index] {
                     lacks[op as usize] -= 1;
                     if lacks[op as usize] == 0 {
                         events.schedule(now, Event::Asks(op as usize));

@@ -82,8 +82,8 @@ pub(crate) fn model_of(rng: &mut ChaCha8Rng, figures: Figures, count: usize, ten
 fn placement(rng: &mut ChaCha8Rng, count: usize) -> Placement {
     let device_of = (0..count).map(|_| DeviceId(rng.random_range(0..DEVICES))).collect();
     let mut priority: Vec<OpId> = (0..count as u32).map(OpId).collect();
-    for at in 1..count {
-        priority.swap(at, rng.random_range(0..=at));
+    for index in 1..count {
+        priority.swap(index, rng.random_range(0..=index));
     }
     match rng.random_bool(0.5) {
         true => Placement::with_priority(device_of, priority),
@@ -216,17 +216,21 @@ fn the_peak_is_the_most_that_the_timeline_shows_and_nothing_overlaps() {
         let spans = [timeline.operators(), timeline.transfers()];
         for device in 0..DEVICES {
             let starts = spans.iter().flat_map(|spans| spans.iter()).map(|span| span.start);
-            let most = starts.map(|now| bytes_at(&step, spans, device, now)).fold(0.0, f64::max);
+            let highest = starts.map(|now| bytes_at(&step, spans, device, now)).fold(0.0, f64::max);
             let peak = timeline.peak_bytes()[device as usize];
-            assert!((most - peak).abs() <= 1e-9 * most, "instance {number}: {peak}, timeline {most}");
+            assert!(
+                (highest - peak).abs() <= 1e-9 * highest,
+                "instance {number}: {peak}, timeline {highest}"
+            );
         }
         for device in 0..DEVICES {
             let mine = step.operators.iter().zip(spans[0]).filter(|(operator, _)| operator.device == device);
             alone(&mut mine.map(|(_, &span)| span).collect::<Vec<_>>());
         }
         for port in 0..flow.port_count() as u32 {
-            let through = (0..flow.transfer_count()).filter(|&at| flow.ports_of(at as u32).contains(&port));
-            let mut through: Vec<Span> = through.map(|at| spans[1][at]).collect();
+            let through =
+                (0..flow.transfer_count()).filter(|&transfer| flow.ports_of(transfer as u32).contains(&port));
+            let mut through: Vec<Span> = through.map(|transfer| spans[1][transfer]).collect();
             alone(&mut through);
             let busy: f64 = through.iter().map(|span| span.end - span.start).sum();
             assert!((busy - flow.port_seconds()[port as usize]).abs() <= 1e-9 * busy);
@@ -253,11 +257,11 @@ fn a_batch_is_each_alone_whatever_the_threads() {
     let mut rng = seed::stream(13, 0);
     let placements: Vec<Placement> = (0..200).map(|_| placement(&mut rng, model.operators.len())).collect();
     let threads = |count| rayon::ThreadPoolBuilder::new().num_threads(count).build().expect("threads");
-    let [one, three] = [1, 3].map(|count| threads(count).install(|| simulate_all(&problem, &placements)));
-    assert_eq!(one, three);
-    for (outcome, placement) in one.iter().zip(&placements) {
+    let [single, three] = [1, 3].map(|count| threads(count).install(|| simulate_all(&problem, &placements)));
+    assert_eq!(single, three);
+    for (outcome, placement) in single.iter().zip(&placements) {
         let timeline = super::model::run(&Flow::from_placement(&problem, placement));
         assert_eq!((outcome.makespan, &*outcome.peak_bytes), (timeline.makespan(), timeline.peak_bytes()));
     }
-    assert!(one.iter().any(|outcome| outcome != &one[0]), "the placements differ");
+    assert!(single.iter().any(|outcome| outcome != &single[0]), "the placements differ");
 }

@@ -114,8 +114,8 @@ impl State<'_> {
         for (op, ran) in self.operators.iter().enumerate() {
             add(ran, op, End::Operator(op), End::Device(op));
         }
-        for (at, ran) in self.moves.iter().enumerate() {
-            add(ran, self.transfers[at].0.producer as usize, End::Transfer(at), End::Ports(at));
+        for (index, ran) in self.moves.iter().enumerate() {
+            add(ran, self.transfers[index].0.producer as usize, End::Transfer(index), End::Ports(index));
         }
         ends.sort_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
         ends.first().map(|&(time, _, _, end)| (time, end))
@@ -124,7 +124,7 @@ impl State<'_> {
     fn take_effect(&mut self, time: f64, end: End) {
         let ran = match end {
             End::Operator(op) | End::Device(op) => self.operators[op].as_mut(),
-            End::Transfer(at) | End::Ports(at) => self.moves[at].as_mut(),
+            End::Transfer(index) | End::Ports(index) => self.moves[index].as_mut(),
         };
         let ran = ran.expect("what ends has started");
         match end {
@@ -133,9 +133,9 @@ impl State<'_> {
         }
         ran.has_rested |= ran.rested == time;
         if let End::Operator(op) = end {
-            for at in 0..self.transfers.len() {
-                if self.transfers[at].0.producer as usize == op {
-                    self.requested[at] = Some((time, self.count()));
+            for index in 0..self.transfers.len() {
+                if self.transfers[index].0.producer as usize == op {
+                    self.requested[index] = Some((time, self.count()));
                 }
             }
         }
@@ -147,9 +147,9 @@ impl State<'_> {
         let made = &self.step.tensors[tensor];
         let ended = |ran: &Option<Ran>| ran.is_some_and(|ran| ran.has_ended);
         let arrived = |wanted: &dyn Fn(&Transfer) -> bool| {
-            (0..self.transfers.len()).any(|at| {
-                let (of, transfer) = self.transfers[at];
-                std::ptr::eq(of, made) && wanted(transfer) && ended(&self.moves[at])
+            (0..self.transfers.len()).any(|index| {
+                let (tensor, transfer) = self.transfers[index];
+                std::ptr::eq(tensor, made) && wanted(transfer) && ended(&self.moves[index])
             })
         };
         if made.at_home.contains(&reader) {
@@ -221,23 +221,23 @@ impl State<'_> {
     }
 
     fn start_transfer(&mut self) -> bool {
-        let waits = |at: &usize| self.requested[*at].is_some() && self.moves[*at].is_none();
+        let waits = |index: &usize| self.requested[*index].is_some() && self.moves[*index].is_none();
         let waiting: Vec<usize> = (0..self.moves.len()).filter(waits).collect();
-        let first_in_line = waiting.iter().find(|&&at| {
-            self.transfers[at].1.ports.iter().all(|port| {
+        let first_in_line = waiting.iter().find(|&&index| {
+            self.transfers[index].1.ports.iter().all(|port| {
                 let uses = |other: &usize| self.transfers[*other].1.ports.contains(port);
                 let holds = |other: usize| self.moves[other].is_some_and(|ran| !ran.has_rested);
-                let request = |at: usize| (self.requested[at], at);
+                let request = |index: usize| (self.requested[index], index);
                 !(0..self.moves.len()).filter(uses).any(holds)
                     && waiting
                         .iter()
-                        .filter(|&other| uses(other) && *other != at)
-                        .all(|&other| self.precedes(request(at), request(other)))
+                        .filter(|&other| uses(other) && *other != index)
+                        .all(|&other| self.precedes(request(index), request(other)))
             })
         });
-        let Some(&at) = first_in_line else { return false };
-        let about = self.transfers[at].1;
-        self.moves[at] = Some(self.ran(about.seconds, about.gap));
+        let Some(&index) = first_in_line else { return false };
+        let about = self.transfers[index].1;
+        self.moves[index] = Some(self.ran(about.seconds, about.gap));
         self.look_at_memory();
         true
     }
@@ -269,16 +269,16 @@ impl State<'_> {
         for tensor in &self.step.tensors {
             let producer = &self.operators[tensor.producer as usize];
             let sent = (0..self.moves.len())
-                .filter(|&at| std::ptr::eq(self.transfers[at].0, tensor))
-                .all(|at| has_ended(&self.moves[at]));
+                .filter(|&index| std::ptr::eq(self.transfers[index].0, tensor))
+                .all(|index| has_ended(&self.moves[index]));
             let is_done = has_ended(producer) && all_ended(&tensor.at_home) && sent;
             if has_started(producer) && !is_done {
                 bytes[self.step.operators[tensor.producer as usize].device as usize] += tensor.bytes;
             }
         }
-        for (at, (tensor, transfer)) in self.transfers.iter().enumerate() {
+        for (index, (tensor, transfer)) in self.transfers.iter().enumerate() {
             for (device, readers) in &transfer.copies {
-                if has_started(&self.moves[at]) && !all_ended(readers) {
+                if has_started(&self.moves[index]) && !all_ended(readers) {
                     bytes[*device as usize] += tensor.bytes;
                 }
             }

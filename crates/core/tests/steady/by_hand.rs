@@ -26,18 +26,18 @@ fn pipeline(stages: &[(f64, Option<f64>)], seconds: f64, objective: Objective) -
             ..OperatorDocument::named(name)
         });
     };
-    for (at, &(forward, _)) in stages.iter().enumerate() {
-        operator(format!("f{at}"), Pass::Forward, forward, at);
+    for (stage, &(forward, _)) in stages.iter().enumerate() {
+        operator(format!("f{stage}"), Pass::Forward, forward, stage);
     }
-    for (at, &(_, backward)) in stages.iter().enumerate() {
+    for (stage, &(_, backward)) in stages.iter().enumerate() {
         if let Some(backward) = backward {
-            operator(format!("b{at}"), Pass::Backward, backward, at);
+            operator(format!("b{stage}"), Pass::Backward, backward, stage);
         }
     }
-    for (at, &(_, backward)) in stages.iter().enumerate().skip(1) {
-        builder.tensor(&format!("f{}", at - 1), [format!("f{at}").as_str()], seconds);
+    for (stage, &(_, backward)) in stages.iter().enumerate().skip(1) {
+        builder.tensor(&format!("f{}", stage - 1), [format!("f{stage}").as_str()], seconds);
         if backward.is_some() {
-            builder.tensor(&format!("b{at}"), [format!("b{}", at - 1).as_str()], seconds);
+            builder.tensor(&format!("b{stage}"), [format!("b{}", stage - 1).as_str()], seconds);
         }
     }
     if stages.last().is_some_and(|stage| stage.1.is_some()) {
@@ -105,16 +105,16 @@ fn forward_and_backward_passes_alternate_as_under_1f1b() {
 
 #[test]
 fn communication_that_overlaps_keeps_several_batches_on_a_device() {
-    let of = |communication| {
+    let value_of = |communication| {
         let objective = Throughput { communication, ..Throughput::default() };
         state(&pipeline(&[(4.0, None), (3.0, None), (4.0, None)], 2.0, objective.into()), 3, &[])
     };
     // Two seconds to send, on the middle two to receive as well, side by side with the compute.
-    let duplex = of(Communication::Duplex);
+    let duplex = value_of(Communication::Duplex);
     assert_eq!((duplex.period, duplex.latency), (4.0, 4.0 + 2.0 + 2.0 + 3.0 + 2.0 + 2.0 + 4.0));
     assert_eq!(in_flight(&duplex), [2, 2, 2]);
     // The middle has one turn to send: after what it receives for the next batch.
-    let overlap = of(Communication::Overlap);
+    let overlap = value_of(Communication::Overlap);
     assert_eq!((overlap.period, overlap.latency), (4.0, 4.0 + 2.0 + 2.0 + 4.0 + 2.0 + 2.0 + 4.0));
     assert_eq!(overlap.devices[1].load, 4.0);
 }

@@ -124,11 +124,11 @@ impl Rules<'_> {
         for (what, found) in [("period", self.state.period), ("longest load", longest)] {
             assert!((found - value).abs() <= 1e-9 * value, "{}: {what} {found}, value {value}", self.case);
         }
-        for (at, device) in self.state.devices.iter().enumerate() {
+        for (index, device) in self.state.devices.iter().enumerate() {
             let load = match self.problem.objective().rules().training {
-                Training::Combined => self.load(Place::Device(at), None),
+                Training::Combined => self.load(Place::Device(index), None),
                 Training::Separate => {
-                    [0, 1].map(|pass| self.load(Place::Device(at), Some(pass))).iter().sum()
+                    [0, 1].map(|pass| self.load(Place::Device(index), Some(pass))).iter().sum()
                 }
             };
             assert!((load - device.load).abs() <= 1e-9 * value, "{}: {load}, {device:?}", self.case);
@@ -143,7 +143,7 @@ impl Rules<'_> {
             let start = task.start.rem_euclid(period);
             spans.push([start, start + task.seconds]);
         }
-        spans.sort_by(|one, other| one[0].total_cmp(&other[0]));
+        spans.sort_by(|left, right| left[0].total_cmp(&right[0]));
         let next = spans.iter().skip(1).map(|span| span[0]);
         let first = spans.first().map(|span| span[0] + period);
         for (span, next) in spans.iter().zip(next.chain(first)) {
@@ -286,9 +286,9 @@ impl Rules<'_> {
             batches
         };
         assert_eq!(self.state.in_flight, count(&mut self.state.tasks.iter()), "{}", self.case);
-        for (at, device) in self.state.devices.iter().enumerate() {
+        for (index, device) in self.state.devices.iter().enumerate() {
             let is_counted = |task: &&SteadyTask| {
-                task.place == Place::Device(at)
+                task.place == Place::Device(index)
                     && matches!(
                         task.work,
                         SteadyWork::Operator(_) | SteadyWork::Send(_) | SteadyWork::Receive(_)
@@ -350,15 +350,15 @@ fn what_is_no_pipeline_has_no_steady_state() {
         let drawn = problem(number, Size { operators: 6, devices: 4, groups: false });
         let mut rng = seed::stream(0x57EA, number);
         let Some(placement) = placement(&mut rng, &drawn) else { continue };
-        let of = |objective: Objective| {
+        let period_of = |objective: Objective| {
             steady(&drawn.with_objective(objective).expect("a valid objective"), &placement)
         };
         for kind in [ObjectiveKind::Latency, ObjectiveKind::Makespan] {
-            let found = of(kind.into());
+            let found = period_of(kind.into());
             assert_eq!(found, Err(NoSteadyState::OneBatch(kind)));
         }
         let schedule = Throughput { schedule: Schedule::OneFOneB, microbatches: 2, ..Throughput::default() };
-        assert_eq!(of(schedule.into()), Err(NoSteadyState::Iteration));
+        assert_eq!(period_of(schedule.into()), Err(NoSteadyState::Iteration));
         // On no device at all nothing takes a finite time.
         let nowhere = placement.used().into_iter().map(|device| (device, 0)).collect();
         let device_of = drawn.graph().operators().map(|op| placement.device_of(op)).collect();
@@ -368,8 +368,8 @@ fn what_is_no_pipeline_has_no_steady_state() {
             Err(NoSteadyState::NotFinite)
         );
         // Everything on one device, which some operators cannot use.
-        let one = placement.used()[0];
-        let all = Placement::new(vec![one; drawn.graph().operator_count()]);
+        let device = placement.used()[0];
+        let all = Placement::new(vec![device; drawn.graph().operator_count()]);
         let found = steady(&drawn.with_objective(Objective::default()).expect("valid"), &all);
         seen.insert(matches!(found, Err(NoSteadyState::Unsupported(_))));
     }

@@ -205,7 +205,7 @@ impl System<'_> {
         names.extend(entries(&self.folder.join("attention")));
         let rank =
             |name: &String| FRAMEWORKS.iter().position(|known| known == name).unwrap_or(FRAMEWORKS.len());
-        names.sort_by(|one, other| rank(one).cmp(&rank(other)).then_with(|| one.cmp(other)));
+        names.sort_by(|left, right| rank(left).cmp(&rank(right)).then_with(|| left.cmp(right)));
         names.dedup();
         names
     }
@@ -223,8 +223,11 @@ impl System<'_> {
             };
             counts.push(count as f64);
         }
-        let most = counts.iter().copied().fold(0.0, f64::max);
-        Ok(counts.iter().position(|&count| count >= COMPLETE * most).map(|at| frameworks[at].clone()))
+        let largest = counts.iter().copied().fold(0.0, f64::max);
+        Ok(counts
+            .iter()
+            .position(|&count| count >= COMPLETE * largest)
+            .map(|index| frameworks[index].clone()))
     }
 
     fn kernels(&self, table: &Table, framework: &str, into: &mut Imported) -> Result<(), InputError> {
@@ -438,8 +441,8 @@ fn finish(precision: Precision, columns: &Columns, row: usize, dimensions: &[&st
 
 /// Whether dimensions are at least 1, and the seconds after them positive.
 fn usable(values: &[f64]) -> bool {
-    let is_good = |(at, &value): (usize, &f64)| {
-        value.is_finite() && if at + 1 < values.len() { value >= 1.0 } else { value > 0.0 }
+    let is_good = |(column, &value): (usize, &f64)| {
+        value.is_finite() && if column + 1 < values.len() { value >= 1.0 } else { value > 0.0 }
     };
     values.iter().enumerate().all(is_good)
 }
@@ -467,11 +470,11 @@ fn transfer(name: &str) -> Option<TransferKind> {
 
 /// Rows in the order of their dimensions, with the median of the seconds of equal dimensions.
 fn medians(mut rows: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
-    rows.sort_by(|one, other| {
-        let unequal = one.iter().zip(other).map(|(one, other)| one.total_cmp(other));
+    rows.sort_by(|left, right| {
+        let unequal = left.iter().zip(right).map(|(left, right)| left.total_cmp(right));
         unequal.fold(Ordering::Equal, Ordering::then)
     });
-    let equal = |one: &Vec<f64>, other: &Vec<f64>| one[..one.len() - 1] == other[..other.len() - 1];
+    let equal = |left: &Vec<f64>, right: &Vec<f64>| left[..left.len() - 1] == right[..right.len() - 1];
     rows.chunk_by(equal)
         .map(|same| {
             let mut row = same[same.len() / 2].clone();
@@ -487,15 +490,15 @@ fn medians(mut rows: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
 /// The file of the newest version in a folder of versions, with the version.
 fn newest(folder: &Path, file: &str) -> Option<(PathBuf, String)> {
     let versions = entries(folder).into_iter().filter(|version| folder.join(version).join(file).is_file());
-    let version = versions.max_by(|one, other| compare_versions(one, other))?;
+    let version = versions.max_by(|left, right| compare_versions(left, right))?;
     Some((folder.join(&version).join(file), version))
 }
 
 /// Order of versions such as `1.3.0rc20`, `1.3.0` and `1.3.0.post2`: numbers by value, and a release after its
 /// candidates.
-fn compare_versions(one: &str, other: &str) -> Ordering {
-    let (one, other) = (version_key(one), version_key(other));
-    one.cmp(&other)
+fn compare_versions(left: &str, right: &str) -> Ordering {
+    let (left, right) = (version_key(left), version_key(right));
+    left.cmp(&right)
 }
 
 /// Numbers and words of a version; a word before the end of a version ranks below it, except `post`.
@@ -529,7 +532,7 @@ mod tests {
     fn versions_are_in_the_order_of_their_numbers() {
         let mut versions =
             ["1.3.0", "0.5.9", "1.3.0rc20", "0.5.10", "1.3.0rc5", "0.5.6.post2", "2.29.2", "2.27", "0.5.6"];
-        versions.sort_by(|one, other| compare_versions(one, other));
+        versions.sort_by(|left, right| compare_versions(left, right));
         let sorted =
             ["0.5.6", "0.5.6.post2", "0.5.9", "0.5.10", "1.3.0rc5", "1.3.0rc20", "1.3.0", "2.27", "2.29.2"];
         assert_eq!(versions, sorted);

@@ -216,11 +216,12 @@ fn nodes(label: &str, bytes: &[u8]) -> Result<Vec<Node>> {
     let mut frames = Frames { bytes, at: 0 };
     let mut number = 0;
     loop {
-        let at = frames.at;
+        let offset = frames.at;
         let Some(frame) = frames.next() else { break };
-        let frame = frame.map_err(|()| fault(number, format!("the message at byte {at} is cut off")))?;
-        let broken =
-            |error: prost::DecodeError| fault(number, format!("the message at byte {at} is broken: {error}"));
+        let frame = frame.map_err(|()| fault(number, format!("the message at byte {offset} is cut off")))?;
+        let broken = |error: prost::DecodeError| {
+            fault(number, format!("the message at byte {offset} is broken: {error}"))
+        };
         if number == 0 {
             Metadata::decode(frame).map_err(broken)?;
         } else {

@@ -148,7 +148,7 @@ fn decode(bytes: Vec<u8>, columns: &[Column]) -> Result<Columns, Failure> {
         | Column::OptionalNumber(name)
         | Column::Text(name)
         | Column::OptionalText(name)) = column;
-        let Some(at) = names.iter().position(|own| own == name) else {
+        let Some(index) = names.iter().position(|own| own == name) else {
             match column {
                 Column::Number(_) | Column::Text(_) => return Err(Failure::Missing(name)),
                 Column::OptionalNumber(_) | Column::OptionalText(_) => continue,
@@ -159,13 +159,13 @@ fn decode(bytes: Vec<u8>, columns: &[Column]) -> Result<Columns, Failure> {
             true => drop(table.numbers.insert(name, Vec::new())),
             false => drop(table.texts.insert(name, Vec::new())),
         }
-        wanted.push((at, name, is_number));
+        wanted.push((index, name, is_number));
     }
     for row in reader.get_row_iter(None)? {
         let row = row?;
         let fields: Vec<&Field> = row.get_column_iter().map(|(_, field)| field).collect();
-        for &(at, name, is_number) in &wanted {
-            let field = fields.get(at).copied().unwrap_or(&Field::Null);
+        for &(index, name, is_number) in &wanted {
+            let field = fields.get(index).copied().unwrap_or(&Field::Null);
             if is_number {
                 if let Some(values) = table.numbers.get_mut(name) {
                     values.push(number(field));

@@ -67,11 +67,11 @@ pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocum
     let mut kernels = Vec::new();
     let mut transfers = Transfers::default();
     for (number, event) in trace.events.iter().enumerate().filter(|(_, event)| event.is_complete()) {
-        let at = |field: &str| format!("{path}[{number}].{field}");
+        let place = |field: &str| format!("{path}[{number}].{field}");
         match role(event.category()) {
             Some(Role::Device) => {
                 on_gpu = true;
-                let measured = seconds(label, || at("dur"), event.dur.unwrap_or(0.0))?;
+                let measured = seconds(label, || place("dur"), event.dur.unwrap_or(0.0))?;
                 match Collective::of(event) {
                     Some(Collective::Row(transfer, devices, bytes)) => {
                         transfers.add(transfer, devices, false, bytes, measured);
@@ -82,7 +82,7 @@ pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocum
             }
             Some(Role::Host(kind)) => {
                 let Some(start) = event.ts else { continue };
-                let length = seconds(label, || at("dur"), event.dur.unwrap_or(0.0))?;
+                let length = seconds(label, || place("dur"), event.dur.unwrap_or(0.0))?;
                 let call = Call { name: event.name(), kind, start, length, launched: 0.0, parent: None };
                 calls.push(event, call);
             }
@@ -105,8 +105,8 @@ pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocum
     let mut costs = CostsDocument::new("");
     costs.links = transfers.tables(&class, "shortest kernels in a trace of PyTorch's profiler", shortest);
     if !samples.is_empty() {
-        let of = if on_gpu { "kernels" } else { "operators" };
-        let source = format!("trace of PyTorch's profiler, {of}");
+        let what = if on_gpu { "kernels" } else { "operators" };
+        let source = format!("trace of PyTorch's profiler, {what}");
         costs.operators.push(samples.summarise(class, source, options.warm_up));
     }
     Ok(costs)
@@ -240,8 +240,8 @@ impl<'a> Calls<'a> {
             for (_, call) in calls.iter() {
                 let parent = call.parent.map(|parent| &calls[parent].1);
                 let outer = match (call.parent, parent) {
-                    (Some(at), Some(parent)) if is_named(parent) => Some(at),
-                    (Some(at), _) => within[at],
+                    (Some(label), Some(parent)) if is_named(parent) => Some(label),
+                    (Some(label), _) => within[label],
                     _ => None,
                 };
                 within.push(outer);
@@ -381,27 +381,33 @@ mod tests {
 
     #[test]
     fn kernels_count_for_the_calls_that_launch_them() {
-        let pass = |at: f64, micros: f64| {
+        let pass = |start: f64, micros: f64| {
             [
-                event("user_annotation", "up", at, 90.0, ""),
-                event("cpu_op", "aten::linear", at + 1.0, 50.0, r#""External id":1"#),
-                event("cpu_op", "aten::addmm", at + 2.0, 40.0, r#""External id":2"#),
-                event("cuda_runtime", "cudaLaunchKernel", at + 3.0, 5.0, &format!(r#""correlation":{at}"#)),
-                event("cpu_op", "aten::mul", at + 60.0, 5.0, &format!(r#""External id":"m{at}""#)),
-                event("cpu_op", "aten::mul", at + 70.0, 5.0, &format!(r#""External id":"n{at}""#)),
-                event("cpu_op", "aten::view", at + 80.0, 5.0, ""),
-                event("cpu_op", "aten::mul", at + 86.0, 1.0, ""),
-                event("cpu_op", "aten::mul", at + 88.0, 1.0, &format!(r#""External id":"o{at}""#)),
+                event("user_annotation", "up", start, 90.0, ""),
+                event("cpu_op", "aten::linear", start + 1.0, 50.0, r#""External id":1"#),
+                event("cpu_op", "aten::addmm", start + 2.0, 40.0, r#""External id":2"#),
+                event(
+                    "cuda_runtime",
+                    "cudaLaunchKernel",
+                    start + 3.0,
+                    5.0,
+                    &format!(r#""correlation":{start}"#),
+                ),
+                event("cpu_op", "aten::mul", start + 60.0, 5.0, &format!(r#""External id":"m{start}""#)),
+                event("cpu_op", "aten::mul", start + 70.0, 5.0, &format!(r#""External id":"n{start}""#)),
+                event("cpu_op", "aten::view", start + 80.0, 5.0, ""),
+                event("cpu_op", "aten::mul", start + 86.0, 1.0, ""),
+                event("cpu_op", "aten::mul", start + 88.0, 1.0, &format!(r#""External id":"o{start}""#)),
                 event(
                     "kernel",
                     "gemm",
-                    at + 500.0,
+                    start + 500.0,
                     micros,
-                    &format!(r#""correlation":{at},"External id":9"#),
+                    &format!(r#""correlation":{start},"External id":9"#),
                 ),
-                event("kernel", "mul", at + 600.0, 3.0, &format!(r#""External id":"m{at}""#)),
-                event("kernel", "mul", at + 600.0, 4.0, &format!(r#""External id":"n{at}""#)),
-                event("kernel", "mul", at + 600.0, 5.0, &format!(r#""External id":"o{at}""#)),
+                event("kernel", "mul", start + 600.0, 3.0, &format!(r#""External id":"m{start}""#)),
+                event("kernel", "mul", start + 600.0, 4.0, &format!(r#""External id":"n{start}""#)),
+                event("kernel", "mul", start + 600.0, 5.0, &format!(r#""External id":"o{start}""#)),
             ]
         };
         let costs = gpu(&[pass(1000.0, 90.0), pass(2000.0, 20.0), pass(3000.0, 30.0)].concat());

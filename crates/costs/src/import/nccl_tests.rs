@@ -65,7 +65,7 @@ pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocum
     let mut has_rows = false;
     for (number, line) in text.lines().enumerate() {
         let content = without_prefix(line);
-        let at = |column: usize| At::Line {
+        let place = |column: usize| At::Line {
             line: u32::try_from(number + 1).unwrap_or(u32::MAX),
             column: u32::try_from(column).unwrap_or(u32::MAX),
         };
@@ -85,7 +85,7 @@ pub fn import(label: &str, bytes: &[u8], options: &Options) -> Result<CostsDocum
         } else if let Some(columns) = Columns::of(content) {
             run.columns = Some(columns);
         } else if let Some(columns) = &run.columns
-            && let Some(row) = columns.row(label, line, content, &at)?
+            && let Some(row) = columns.row(label, line, content, &place)?
         {
             has_rows = true;
             run.rows.push(row);
@@ -182,12 +182,18 @@ impl Columns {
     }
 
     /// The row on a line; `None` if the line does not begin with a number.
-    fn row(&self, label: &str, line: &str, content: &str, at: &dyn Fn(usize) -> At) -> Result<Option<Row>> {
+    fn row(
+        &self,
+        label: &str,
+        line: &str,
+        content: &str,
+        place: &dyn Fn(usize) -> At,
+    ) -> Result<Option<Row>> {
         let words: Vec<&str> = content.split_whitespace().collect();
         let Some(bytes) = words.first().and_then(|word| word.parse::<u64>().ok()) else { return Ok(None) };
         let column = |word: &str| {
             let offset = (word.as_ptr() as usize).wrapping_sub(line.as_ptr() as usize);
-            at(1 + line.get(..offset).unwrap_or_default().chars().count())
+            place(1 + line.get(..offset).unwrap_or_default().chars().count())
         };
         let fault = |place: At, message: String| {
             let help = "a row has a size, a time and bandwidths in the columns that the head of the table names: check \
@@ -196,7 +202,7 @@ impl Columns {
         };
         if words.len() < self.count {
             let message = format!("the row has {} columns, the table {}", words.len(), self.count);
-            return Err(fault(at(1 + line.trim_end().chars().count()), message));
+            return Err(fault(place(1 + line.trim_end().chars().count()), message));
         }
         let number = |place: usize| {
             let word = words[place];

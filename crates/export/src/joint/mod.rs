@@ -104,8 +104,8 @@ mod tests {
         let check = |change: fn(&mut super::JointPlanDocument), place: &str| {
             let mut plan = good();
             change(&mut plan);
-            let (code, at, _) = refused(&plan, "fsdp2");
-            assert_eq!((code, at.as_deref()), ("E029", Some(place)));
+            let (code, place_of_error, _) = refused(&plan, "fsdp2");
+            assert_eq!((code, place_of_error.as_deref()), ("E029", Some(place)));
         };
         check(|plan| plan.objective.global_batch = 12, "execution");
         check(|plan| plan.stages[0].data = 4, "stages[0].data");
@@ -125,8 +125,8 @@ mod tests {
             |mut plan: super::JointPlanDocument, change: fn(&mut super::JointPlanDocument), place: &str| {
                 change(&mut plan);
                 for target in JOINT_TARGETS {
-                    let (code, at, _) = refused(&plan, target.name);
-                    assert_eq!((code, at.as_deref()), ("E029", Some(place)));
+                    let (code, place_of_error, _) = refused(&plan, target.name);
+                    assert_eq!((code, place_of_error.as_deref()), ("E029", Some(place)));
                 }
             };
         let good = || interleaved(&["E 0", "1", "2", "3 H"], 2);

@@ -143,7 +143,7 @@ impl<'a> Joint<'a> {
         self.stages
             .iter()
             .enumerate()
-            .flat_map(|(at, stage)| stage.layers.iter().map(move |layer| (at, layer)))
+            .flat_map(|(index, stage)| stage.layers.iter().map(move |layer| (index, layer)))
     }
 }
 
@@ -169,17 +169,17 @@ impl<'a> Stage<'a> {
             return inconsistent(format!("stage {number} has no layers"), format!("stages[{stage}].layers"));
         }
         let mut layers = Vec::with_capacity(read.layers.len());
-        for ((at, layer), number) in read.layers.iter().enumerate().zip(numbers) {
-            let at = format!("stages[{stage}].layers[{at}]");
+        for ((index, layer), number) in read.layers.iter().enumerate().zip(numbers) {
+            let place = format!("stages[{stage}].layers[{index}]");
             let Some(recompute) = Recompute::of(&layer.configuration) else {
                 let why = format!(
                     "`{}` has the configuration `{}`, and a plan for an iteration only `none`, `selective` or `full`",
                     shown(&layer.layer),
                     shown(&layer.configuration)
                 );
-                return inconsistent(why, at);
+                return inconsistent(why, place);
             };
-            layers.push(Layer { name: &layer.layer, number, recompute, at });
+            layers.push(Layer { name: &layer.layer, number, recompute, at: place });
         }
         Ok(Stage { kind: read.kind.as_deref(), tensor: read.tensor, layers })
     }
@@ -237,8 +237,8 @@ fn devices(execution: &JointExecutionDocument, stages: &[JointStageDocument]) ->
                 );
                 return inconsistent(why, "execution.microbatches".into());
             }
-            for (at, stage) in stages.iter().enumerate().skip(devices) {
-                let first = &stages[at % devices];
+            for (index, stage) in stages.iter().enumerate().skip(devices) {
+                let first = &stages[index % devices];
                 let field = match (stage.kind == first.kind, stage.tensor == first.tensor) {
                     (false, _) => "kind",
                     (_, false) => "tensor",
@@ -246,16 +246,16 @@ fn devices(execution: &JointExecutionDocument, stages: &[JointStageDocument]) ->
                 };
                 let why = format!(
                     "stages {} and {} are on one device, and differ in `{field}`",
-                    at % devices + 1,
-                    at + 1
+                    index % devices + 1,
+                    index + 1
                 );
-                return inconsistent(why, format!("stages[{at}].{field}"));
+                return inconsistent(why, format!("stages[{index}].{field}"));
             }
             Ok(devices)
         }
     }
 }
 
-fn inconsistent<T>(why: String, at: String) -> Result<T> {
-    Err(JointError::Inconsistent { why, at }.into())
+fn inconsistent<T>(why: String, place: String) -> Result<T> {
+    Err(JointError::Inconsistent { why, at: place }.into())
 }

@@ -44,30 +44,31 @@ impl Recomputation {
         if stack().all(|(_, layer)| layer.recompute == Recompute::Full) {
             return Ok(Recomputation::All);
         }
-        let mut most = 0;
+        let mut largest = 0;
         for stage in &plan.stages {
-            most = most.max(stage.layers.iter().filter(|layer| layer.recompute == Recompute::Full).count());
+            largest =
+                largest.max(stage.layers.iter().filter(|layer| layer.recompute == Recompute::Full).count());
         }
-        if most == 0 {
+        if largest == 0 {
             return Ok(Recomputation::None);
         }
-        for (at, stage) in plan.stages.iter().enumerate() {
+        for (index, stage) in plan.stages.iter().enumerate() {
             let numbered = stage.layers.iter().filter(|layer| layer.number.is_some());
             let full = numbered.clone().filter(|layer| layer.recompute == Recompute::Full).count();
             let ahead = numbered.clone().take_while(|layer| layer.recompute == Recompute::Full).count();
             let Some(next) = numbered.clone().nth(ahead) else { continue };
             if full > ahead {
                 let rule = "Megatron recomputes the first layers of a stage, and a later layer of this one is `full`";
-                return Err(refuse(at, next, rule.into(), FIRST));
+                return Err(refuse(index, next, rule.into(), FIRST));
             }
-            if ahead < most {
+            if ahead < largest {
                 let rule = format!(
-                    "Megatron recomputes equally many first layers in every stage: {most} in another stage, {ahead} in this"
+                    "Megatron recomputes equally many first layers in every stage: {largest} in another stage, {ahead} in this"
                 );
-                return Err(refuse(at, next, rule, ALIKE));
+                return Err(refuse(index, next, rule, ALIKE));
             }
         }
-        Ok(Recomputation::First(most))
+        Ok(Recomputation::First(largest))
     }
 }
 
@@ -149,12 +150,12 @@ mod tests {
     #[test]
     fn other_recomputation_is_refused_with_the_stage() {
         let refusal = |stages: &[&str]| {
-            let (code, at, message) = refused(&plan(stages), "megatron-lm");
+            let (code, place, message) = refused(&plan(stages), "megatron-lm");
             assert_eq!(code, "E025");
-            (at.unwrap_or_default(), message)
+            (place.unwrap_or_default(), message)
         };
-        let (at, message) = refusal(&["E 0f 1f", "2f 3 H"]);
-        assert_eq!(at, "stages[1].layers[1]");
+        let (place, message) = refusal(&["E 0f 1f", "2f 3 H"]);
+        assert_eq!(place, "stages[1].layers[1]");
         assert_eq!(
             message,
             "`decoder.layer.3` of stage 2 has recomputation `none`, but Megatron recomputes equally many first layers \
@@ -169,7 +170,7 @@ mod tests {
     fn layers_alike_have_one_configuration() {
         let document = plan(&["E 0s 1s H"]);
         assert_eq!(of_all(&Joint::read(&document).unwrap(), "torchtitan"), Ok(Recompute::Selective));
-        let (code, at, _) = refused(&plan(&["E 0s 1", "2 H"]), "torchtitan");
-        assert_eq!((code, at.as_deref()), ("E025", Some("stages[0].layers[2]")));
+        let (code, place, _) = refused(&plan(&["E 0s 1", "2 H"]), "torchtitan");
+        assert_eq!((code, place.as_deref()), ("E025", Some("stages[0].layers[2]")));
     }
 }

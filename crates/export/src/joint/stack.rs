@@ -105,17 +105,17 @@ mod tests {
     #[test]
     fn models_that_are_no_stack_are_refused() {
         let refusal = |stages: &[&str]| {
-            let (code, at, message) = refused(&plan(stages), "megatron-lm");
-            (code, at.unwrap_or_default(), message)
+            let (code, place, message) = refused(&plan(stages), "megatron-lm");
+            (code, place.unwrap_or_default(), message)
         };
         assert_eq!(refusal(&["E", "H"]).0, "E014");
         assert_eq!(refusal(&["E 0 2 H"]).0, "E014");
         assert_eq!(refusal(&["E 1 0 H"]).0, "E014");
-        let (code, at, message) = refusal(&["E 0", "E 1 H"]);
-        assert_eq!((code, at.as_str()), ("E014", ""));
+        let (code, place, message) = refusal(&["E 0", "E 1 H"]);
+        assert_eq!((code, place.as_str()), ("E014", ""));
         assert!(message.ends_with("`embeddings` is between layers of the stack"), "{message}");
-        let (code, at, message) = refusal(&["E 0 1 H", "H"]);
-        assert_eq!((code, at.as_str()), ("E015", "stages[0].layers[3]"));
+        let (code, place, message) = refusal(&["E 0 1 H", "H"]);
+        assert_eq!((code, place.as_str()), ("E015", "stages[0].layers[3]"));
         assert!(
             message.starts_with("`head` is on gpu-a, stage 1 of 2, but layers after the stack"),
             "{message}"

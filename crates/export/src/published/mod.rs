@@ -70,7 +70,9 @@ impl Published {
         };
         match self.rows.iter().filter_map(fits).max_by_key(|&(length, _)| length) {
             Some((_, row)) => Some(row),
-            None => self.base.and_then(|(at, base)| base.row(path).map(|row| Row { at, ..row })),
+            None => {
+                self.base.and_then(|(version, base)| base.row(path).map(|row| Row { at: version, ..row }))
+            }
         }
     }
 }

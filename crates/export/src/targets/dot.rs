@@ -31,10 +31,10 @@ fn write(placed: &Placed) -> Result<Export> {
             text.push_str(&format!("  subgraph cluster_{number} {{\n    label={};\n", quoted(layer)));
         }
         let indent = if inside { "    " } else { "  " };
-        for &at in operators {
-            let operator = &placed.operators[at];
+        for &index in operators {
+            let operator = &placed.operators[index];
             text.push_str(&format!(
-                "{indent}n{at} [label={}, fillcolor=\"{}\", class=\"d{}\"];\n",
+                "{indent}n{index} [label={}, fillcolor=\"{}\", class=\"d{}\"];\n",
                 quoted(operator.name),
                 drawing.colours[operator.device],
                 operator.device

@@ -38,12 +38,12 @@ impl Drawing {
         let paths: Vec<Cow<str>> = placed.operators.iter().map(path).collect();
         let mut layers: Vec<(String, Vec<usize>)> = Vec::new();
         let mut index: BTreeMap<&str, usize> = BTreeMap::new();
-        for (at, found) in layers_of(&paths).iter().enumerate() {
+        for (operator, found) in layers_of(&paths).iter().enumerate() {
             let place = *index.entry(found.path).or_insert_with(|| {
                 layers.push((found.path.to_owned(), Vec::new()));
                 layers.len() - 1
             });
-            layers[place].1.push(at);
+            layers[place].1.push(operator);
         }
         for (layer, operators) in &mut layers {
             if matches!(operators[..], [only] if placed.operators[only].name == *layer) {

@@ -38,10 +38,10 @@ fn write(placed: &Placed) -> Result<Export> {
             text.push_str(&format!("  subgraph layer{number}[\"{}\"]\n", escaped(layer)));
         }
         let indent = if inside { "    " } else { "  " };
-        for &at in operators {
-            let operator = &placed.operators[at];
+        for &index in operators {
+            let operator = &placed.operators[index];
             text.push_str(&format!(
-                "{indent}n{at}[\"{}\"]:::device{}\n",
+                "{indent}n{index}[\"{}\"]:::device{}\n",
                 escaped(operator.name),
                 operator.device
             ));

@@ -116,7 +116,7 @@ fn names(placed: &Placed) -> Result<Vec<String>> {
     let numbers = placed.numbers();
     let is_npu = |device: usize| placed.devices[device].document.kind.eq_ignore_ascii_case("npu");
     let mut gpus: Vec<usize> =
-        (0..numbers.len()).filter(|&at| numbers[at].is_some() && !is_npu(at)).collect();
+        (0..numbers.len()).filter(|&index| numbers[index].is_some() && !is_npu(index)).collect();
     gpus.sort_by_key(|&device| numbers[device]);
     let names: Vec<String> = (0..numbers.len())
         .map(|device| match gpus.iter().position(|&gpu| gpu == device) {

@@ -67,20 +67,20 @@ fn write(placed: &Placed) -> Result<Export> {
     placed.homes()?;
     let paths = Paths::new(placed)?;
     let program: Vec<usize> = (0..placed.operators.len())
-        .filter(|&at| placed.operators[at].is_forward() && !placed.is_input(at))
+        .filter(|&operator| placed.operators[operator].is_forward() && !placed.is_input(operator))
         .collect();
     check_order(placed, &pipeline, &program)?;
     let spans = spans(&program, &paths);
     let mut cuts: Vec<&str> = Vec::new();
     for (place, pair) in program.windows(2).enumerate() {
-        let (before, at) = (pair[0], pair[1]);
-        if pipeline.stage(placed, before) == pipeline.stage(placed, at) {
+        let (before, operator) = (pair[0], pair[1]);
+        if pipeline.stage(placed, before) == pipeline.stage(placed, operator) {
             continue;
         }
         let begins =
             |part: &&str| spans.get(part).is_some_and(|span| span.first == place + 1 && span.is_one_call());
         // An operator outside of all modules does not begin one.
-        let own = (!paths.is_bare(at)).then(|| parts(paths.first(at)));
+        let own = (!paths.is_bare(operator)).then(|| parts(paths.first(operator)));
         match own.into_iter().flatten().find(begins) {
             Some(module) => {
                 addressable(RUNTIME, module)?;
@@ -88,9 +88,9 @@ fn write(placed: &Placed) -> Result<Export> {
             }
             None => {
                 return Err(ExportError::Cut {
-                    layer: paths.first(at).to_owned(),
+                    layer: paths.first(operator).to_owned(),
                     left: Box::new(placed.sited(&placed.operators[before])),
-                    right: Box::new(placed.sited(&placed.operators[at])),
+                    right: Box::new(placed.sited(&placed.operators[operator])),
                 });
             }
         }
@@ -110,15 +110,15 @@ fn write(placed: &Placed) -> Result<Export> {
 fn check_order(placed: &Placed, pipeline: &Pipeline, program: &[usize]) -> Result<()> {
     let mut counts = vec![0; pipeline.stages()];
     let mut latest = 0;
-    for &at in program {
-        let stage = pipeline.stage(placed, at);
+    for &operator in program {
+        let stage = pipeline.stage(placed, operator);
         if stage < latest {
             let rule = (
                 "the program runs it after operators of a later stage",
                 "with --pins, pin it to the stage of the operators that run right before it, or export to \
                  accelerate, which has no order",
             );
-            return Err(pipeline.misplaced(placed, at, rule));
+            return Err(pipeline.misplaced(placed, operator, rule));
         }
         latest = stage;
         counts[stage] += 1;
@@ -150,8 +150,8 @@ impl Span {
 /// The spans of all modules.
 fn spans<'a>(program: &[usize], paths: &'a Paths) -> BTreeMap<&'a str, Span> {
     let mut spans: BTreeMap<&str, Span> = BTreeMap::new();
-    for (place, &at) in program.iter().enumerate().filter(|&(_, &at)| !paths.is_bare(at)) {
-        for part in parts(paths.first(at)) {
+    for (place, &operator) in program.iter().enumerate().filter(|&(_, &operator)| !paths.is_bare(operator)) {
+        for part in parts(paths.first(operator)) {
             let span = spans.entry(part).or_insert(Span { first: place, last: place, count: 0 });
             span.last = place;
             span.count += 1;

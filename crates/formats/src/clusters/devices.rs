@@ -190,12 +190,12 @@ impl Device {
 
     /// Fits at a precision.
     fn fits_at(&self, precision: Precision) -> impl Iterator<Item = KernelFitDocument> {
-        let of = |precision: Precision| self.fits.iter().filter(move |fit| fit.precision == precision);
+        let fits_at = |precision: Precision| self.fits.iter().filter(move |fit| fit.precision == precision);
         let same_rate = match precision {
-            Precision::Fp16 if of(precision).next().is_none() => Precision::Bf16,
+            Precision::Fp16 if fits_at(precision).next().is_none() => Precision::Bf16,
             own => own,
         };
-        of(same_rate).map(move |fit| KernelFitDocument { precision, ..fit.clone() })
+        fits_at(same_rate).map(move |fit| KernelFitDocument { precision, ..fit.clone() })
     }
 
     /// Compute class with the peak of `precision` for every operator; `None` if the device has no such peak.
@@ -222,8 +222,8 @@ static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
     let File { estimates, links, devices } =
         toml::from_str(text).unwrap_or_else(|error| panic!("data/clusters/devices.toml: {error}"));
     let resolve = |(name, entry): (String, Entry)| {
-        let missing = |what: &str, of: &str| -> ! {
-            panic!("data/clusters/devices.toml: device `{name}` has no {what} `{of}`")
+        let missing = |what: &str, item: &str| -> ! {
+            panic!("data/clusters/devices.toml: device `{name}` has no {what} `{item}`")
         };
         let find_link = |(called, link): (&String, &String)| {
             let link = links.get(link).unwrap_or_else(|| missing("link", link));

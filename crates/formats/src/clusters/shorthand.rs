@@ -47,8 +47,8 @@ pub fn shorthand(text: &str) -> Result<ClusterDocument, NameError> {
     }
     check_bridges(&terms)?;
     let mut cluster = ClusterDocument::new(text.clone());
-    for (at, Term { count, device, precision, link }) in terms.iter().enumerate() {
-        let class = class_name(&terms, at);
+    for (index, Term { count, device, precision, link }) in terms.iter().enumerate() {
+        let class = class_name(&terms, index);
         let figures = precision.map_or_else(|| device.all_peaks(), |precision| device.class(precision));
         if let Some(document) = figures {
             cluster.classes.insert(class.clone(), document);
@@ -63,7 +63,7 @@ pub fn shorthand(text: &str) -> Result<ClusterDocument, NameError> {
                 .filter(|server| *count > server.devices && *link == device.default_link)
                 .map(|server| server.document()),
             link: link.as_ref().and_then(|link| device.links.get(link)).map(|link| link.document()),
-            ..KindDocument::named(kind_name(&terms, at), *count)
+            ..KindDocument::named(kind_name(&terms, index), *count)
         });
     }
     Ok(cluster)
@@ -82,20 +82,20 @@ fn check_bridges(terms: &[Term]) -> Result<(), NameError> {
 }
 
 /// Name of a term's kind: its role, with a letter if several terms share it. Devices are `gpu3`, or `gpu-b3`.
-fn kind_name(terms: &[Term], at: usize) -> String {
-    let role = terms[at].device.role;
+fn kind_name(terms: &[Term], index: usize) -> String {
+    let role = terms[index].device.role;
     let of_role = |terms: &[Term]| terms.iter().filter(|term| term.device.role == role).count();
     if of_role(terms) == 1 {
         return role.name().into();
     }
-    let letter = char::from(b'a' + of_role(&terms[..at]) as u8);
+    let letter = char::from(b'a' + of_role(&terms[..index]) as u8);
     format!("{}-{letter}", role.name())
 }
 
 /// Name of a term's class. It contains the default precision only if another term has the same device with
 /// all its peaks.
-fn class_name(terms: &[Term], at: usize) -> String {
-    let Term { device, precision, .. } = &terms[at];
+fn class_name(terms: &[Term], index: usize) -> String {
+    let Term { device, precision, .. } = &terms[index];
     let is_open = |other: &Term| other.device.name == device.name && other.precision.is_none();
     match precision {
         None => device.name.clone(),
@@ -146,8 +146,8 @@ fn term(text: &str, whole: &str) -> Result<Term, NameError> {
     Ok(Term { count, device, precision, link })
 }
 
-fn split_last(text: &str, at: char) -> (&str, Option<&str>) {
-    text.rsplit_once(at).map_or((text, None), |(before, after)| (before, Some(after)))
+fn split_last(text: &str, separator: char) -> (&str, Option<&str>) {
+    text.rsplit_once(separator).map_or((text, None), |(before, after)| (before, Some(after)))
 }
 
 fn parse_count(term: &str, digits: &str) -> Result<u32, NameError> {

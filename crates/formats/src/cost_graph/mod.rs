@@ -206,8 +206,8 @@ fn amount(label: &str, reader: &Reader<'_>, value: &str) -> Result<f64> {
 fn readers(label: &str, text: &str, nodes: &[Node<'_>]) -> Result<Readers> {
     let places = Reader::new(label, text);
     let mut by_id: FxHashMap<i64, usize> = FxHashMap::default();
-    for (at, node) in nodes.iter().enumerate() {
-        if let Some(first) = by_id.insert(node.id, at) {
+    for (index, node) in nodes.iter().enumerate() {
+        if let Some(first) = by_id.insert(node.id, index) {
             let message = format!("the id {} is already used by `{}`", node.id, nodes[first].name);
             let help = "dump the graph of one partition, inside which ids are unique, or give every node a unique id";
             return Err(InputError::new("M001", label, places.place(node.place), message, help));
@@ -248,9 +248,9 @@ fn passes(nodes: &[Node<'_>], readers: &Readers) -> Vec<Pass> {
     let mut passes: Vec<Pass> = nodes.iter().map(|node| names::role(&node.name).0).collect();
     let mut successors: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
     readers.iter().for_each(|(producer, _, readers)| successors[producer].extend(readers));
-    let mut queue: Vec<usize> = (0..nodes.len()).filter(|&at| passes[at] != Pass::Forward).collect();
-    while let Some(at) = queue.pop() {
-        for &reader in &successors[at] {
+    let mut queue: Vec<usize> = (0..nodes.len()).filter(|&index| passes[index] != Pass::Forward).collect();
+    while let Some(index) = queue.pop() {
+        for &reader in &successors[index] {
             if passes[reader] == Pass::Forward {
                 passes[reader] = Pass::Backward;
                 queue.push(reader);

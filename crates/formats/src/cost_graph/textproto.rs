@@ -137,16 +137,16 @@ impl<'a> Reader<'a> {
         let start = self.at;
         let bytes = self.text.as_bytes();
         let quote = bytes[start];
-        let mut at = start + 1;
+        let mut position = start + 1;
         loop {
-            match bytes.get(at) {
-                Some(b'\\') => at += 2,
+            match bytes.get(position) {
+                Some(b'\\') => position += 2,
                 Some(&byte) if byte == quote => break,
                 None | Some(b'\n') => return Err(self.fault(start, "a string does not end on its line")),
-                Some(_) => at += 1,
+                Some(_) => position += 1,
             }
         }
-        self.at = at + 1;
+        self.at = position + 1;
         Ok(&self.text[start..self.at])
     }
 

@@ -50,14 +50,18 @@ struct Net {
 impl Net {
     /// Returns `None` if the graph is invalid, which the core reports.
     fn from_graph(graph: &GraphDocument) -> Option<Net> {
-        let names: BTreeMap<&str, usize> =
-            graph.operators.iter().enumerate().map(|(at, operator)| (operator.name.as_str(), at)).collect();
+        let names: BTreeMap<&str, usize> = graph
+            .operators
+            .iter()
+            .enumerate()
+            .map(|(index, operator)| (operator.name.as_str(), index))
+            .collect();
         let count = graph.operators.len();
         let mut makes = vec![Vec::new(); count];
         let mut readers = Vec::with_capacity(graph.tensors.len());
         let mut awaited = vec![0_usize; count];
-        for (at, tensor) in graph.tensors.iter().enumerate() {
-            makes[*names.get(tensor.producer.as_str())?].push(at);
+        for (index, tensor) in graph.tensors.iter().enumerate() {
+            makes[*names.get(tensor.producer.as_str())?].push(index);
             let by: Vec<usize> = tensor
                 .consumers
                 .iter()
@@ -66,11 +70,11 @@ impl Net {
             by.iter().for_each(|&reader| awaited[reader] += 1);
             readers.push(by);
         }
-        let mut order: Vec<usize> = (0..count).filter(|&at| awaited[at] == 0).collect();
+        let mut order: Vec<usize> = (0..count).filter(|&index| awaited[index] == 0).collect();
         let mut next = 0;
-        while let Some(&at) = order.get(next) {
+        while let Some(&index) = order.get(next) {
             next += 1;
-            for &reader in makes[at].iter().flat_map(|&tensor: &usize| &readers[tensor]) {
+            for &reader in makes[index].iter().flat_map(|&tensor: &usize| &readers[tensor]) {
                 awaited[reader] -= 1;
                 if awaited[reader] == 0 {
                     order.push(reader);
@@ -198,9 +202,9 @@ pub fn colocate(graph: &mut GraphDocument, pairs: impl Iterator<Item = (usize, u
     let count = graph.operators.len();
     let mut classes = UnionFind::<usize>::new(count);
     let mut named: BTreeMap<String, usize> = BTreeMap::new();
-    for (at, operator) in graph.operators.iter().enumerate() {
+    for (index, operator) in graph.operators.iter().enumerate() {
         if let Some(name) = &operator.colocation {
-            classes.union(at, *named.entry(name.clone()).or_insert(at));
+            classes.union(index, *named.entry(name.clone()).or_insert(index));
         }
     }
     let mut is_member = vec![false; count];
@@ -209,16 +213,16 @@ pub fn colocate(graph: &mut GraphDocument, pairs: impl Iterator<Item = (usize, u
         (is_member[a], is_member[b]) = (true, true);
     }
     let mut called: BTreeMap<usize, String> = BTreeMap::new();
-    for at in 0..count {
-        if let Some(name) = &graph.operators[at].colocation {
-            called.entry(classes.find(at)).or_insert_with(|| name.clone());
+    for index in 0..count {
+        if let Some(name) = &graph.operators[index].colocation {
+            called.entry(classes.find(index)).or_insert_with(|| name.clone());
         }
     }
-    for at in (0..count).filter(|&at| is_member[at]) {
-        called.entry(classes.find(at)).or_insert_with(|| graph.operators[at].name.clone());
+    for index in (0..count).filter(|&index| is_member[index]) {
+        called.entry(classes.find(index)).or_insert_with(|| graph.operators[index].name.clone());
     }
-    for at in 0..count {
-        graph.operators[at].colocation = called.get(&classes.find(at)).cloned();
+    for index in 0..count {
+        graph.operators[index].colocation = called.get(&classes.find(index)).cloned();
     }
 }
 

@@ -66,12 +66,12 @@ enum Trips {
 }
 
 impl<'a> Walk<'a> {
-    /// Handles a node with a body; `at` are its inputs.
+    /// Handles a node with a body; `inputs` are its inputs.
     pub(super) fn with_body(
         &mut self,
         path: &str,
         node: &'a NodeProto,
-        at: Vec<Option<usize>>,
+        inputs: Vec<Option<usize>>,
     ) -> Result<()> {
         if self.scopes.len() > DEEPEST {
             let help = "check the program that wrote it";
@@ -79,9 +79,9 @@ impl<'a> Walk<'a> {
             return Err(InputError::at_path("M011", self.label, path, message, help));
         }
         match node.op_type() {
-            "If" => self.branches(path, node, at),
-            "Loop" => self.looped(path, node, at),
-            "Scan" => self.scanned(path, node, at),
+            "If" => self.branches(path, node, inputs),
+            "Loop" => self.looped(path, node, inputs),
+            "Scan" => self.scanned(path, node, inputs),
             kind => {
                 let help = "remove the bodies from the model, or cut it before the node: a plan needs the cost of \
                             every node";
@@ -107,8 +107,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn branches(&mut self, path: &str, node: &'a NodeProto, at: Vec<Option<usize>>) -> Result<()> {
-        let condition = at.first().copied().flatten();
+    fn branches(&mut self, path: &str, node: &'a NodeProto, inputs: Vec<Option<usize>>) -> Result<()> {
+        let condition = inputs.first().copied().flatten();
         if let Some(number) = self.number(condition) {
             let name = if number == 0.0 { "else_branch" } else { "then_branch" };
             let graph = self.graph_of(path, node, name)?;
@@ -138,12 +138,12 @@ impl<'a> Walk<'a> {
             return Ok(());
         };
         let outputs = branch.outputs.iter().map(|&value| self.without_content(value)).collect();
-        self.operator(path, node, at, branch, 1, outputs)
+        self.operator(path, node, inputs, branch, 1, outputs)
     }
 
-    fn looped(&mut self, path: &str, node: &'a NodeProto, at: Vec<Option<usize>>) -> Result<()> {
+    fn looped(&mut self, path: &str, node: &'a NodeProto, actual: Vec<Option<usize>>) -> Result<()> {
         let graph = self.graph_of(path, node, "body")?;
-        let (most, condition) = (at.first().copied().flatten(), at.get(1).copied().flatten());
+        let (limit, condition) = (actual.first().copied().flatten(), actual.get(1).copied().flatten());
         let begins = match condition {
             None => Some(1.0),
             condition => self.number(condition),
@@ -151,7 +151,7 @@ impl<'a> Walk<'a> {
         let flag = Value::new(DataType::Bool as i32, Vec::new());
         let counter = Value::new(DataType::Int64 as i32, Vec::new());
         let mut inputs = vec![counter, flag.with(begins.map(|begins| vec![begins]))];
-        let carried = at.get(2..).unwrap_or_default();
+        let carried = actual.get(2..).unwrap_or_default();
         if carried.len() + 2 != graph.input.len() || carried.len() + 1 > graph.output.len() {
             let why =
                 format!("it carries {} values, but its body has {} inputs", carried.len(), graph.input.len());
@@ -165,9 +165,9 @@ impl<'a> Walk<'a> {
         }
         let body = self.body(&format!("{path}.body"), graph, inputs)?;
         let goes_on = self.number(body.outputs.first().copied());
-        let trips = match self.trips(most, begins, goes_on) {
+        let trips = match self.trips(limit, begins, goes_on) {
             Trips::Known(trips) => trips,
-            open => return Err(self.open(path, most, &open)),
+            open => return Err(self.open(path, limit, &open)),
         };
         let mut outputs = Vec::with_capacity(body.outputs.len());
         for (place, &made) in body.outputs.iter().enumerate().skip(1) {
@@ -179,12 +179,12 @@ impl<'a> Walk<'a> {
             let value = self.without_content(made);
             outputs.push(self.carried(path, &graph.output[place], before, value, trips)?);
         }
-        self.operator(path, node, at, body, trips, outputs)
+        self.operator(path, node, actual, body, trips, outputs)
     }
 
-    fn scanned(&mut self, path: &str, node: &'a NodeProto, at: Vec<Option<usize>>) -> Result<()> {
+    fn scanned(&mut self, path: &str, node: &'a NodeProto, actual: Vec<Option<usize>>) -> Result<()> {
         let graph = self.graph_of(path, node, "body")?;
-        let call = self.call(node, &at);
+        let call = self.call(node, &actual);
         if call.opset < 9 {
             let help = format!(
                 "convert the model with: python3 -c \"import onnx, onnx.version_converter as v; \
@@ -195,22 +195,22 @@ impl<'a> Walk<'a> {
             return Err(InputError::at_path("M011", self.label, path, message, help));
         }
         let scans = call.size("num_scan_inputs").and_then(|count| usize::try_from(count).ok());
-        let states = scans.and_then(|scans| at.len().checked_sub(scans).filter(|_| scans > 0));
+        let states = scans.and_then(|scans| actual.len().checked_sub(scans).filter(|_| scans > 0));
         let axes = |name: &str| call.ints(name).map_or_else(Vec::new, <[i64]>::to_vec);
         let (input_axes, output_axes) = (axes("scan_input_axes"), axes("scan_output_axes"));
         let Some(states) =
-            states.filter(|&states| states <= graph.output.len() && at.len() == graph.input.len())
+            states.filter(|&states| states <= graph.output.len() && actual.len() == graph.input.len())
         else {
             let why = format!(
                 "{} inputs, {scans:?} of them scanned, for a body with {} inputs",
-                at.len(),
+                actual.len(),
                 graph.input.len()
             );
             return Err(self.contradiction(path, &why));
         };
-        let mut inputs = Vec::with_capacity(at.len());
+        let mut inputs = Vec::with_capacity(actual.len());
         let mut trips = None;
-        for (place, value) in at.iter().enumerate() {
+        for (place, value) in actual.iter().enumerate() {
             let Some(value) = value.map(|value| self.without_content(value)) else {
                 return Err(self.contradiction(path, "an input is missing"));
             };
@@ -250,13 +250,15 @@ impl<'a> Walk<'a> {
                 None => return Err(self.contradiction(path, &format!("output {place} has no axis {axis}"))),
             }
         }
-        self.operator(path, node, at, body, trips, outputs)
+        self.operator(path, node, actual, body, trips, outputs)
     }
 
-    /// Number of trips of a loop: `most`, if its condition is true before the first trip and after each.
-    fn trips(&self, most: Option<usize>, begins: Option<f64>, goes_on: Option<f64>) -> Trips {
-        let count =
-            self.number(most).filter(|count| *count <= LARGEST_DIM as f64).map(|count| count.max(0.0) as u64);
+    /// Number of trips of a loop: `limit`, if its condition is true before the first trip and after each.
+    fn trips(&self, limit: Option<usize>, begins: Option<f64>, goes_on: Option<f64>) -> Trips {
+        let count = self
+            .number(limit)
+            .filter(|count| *count <= LARGEST_DIM as f64)
+            .map(|count| count.max(0.0) as u64);
         match (begins, goes_on, count) {
             (Some(0.0), _, _) => Trips::Known(0),
             (Some(_), Some(0.0), count) => Trips::Known(count.unwrap_or(1).min(1)),
@@ -268,8 +270,8 @@ impl<'a> Walk<'a> {
     }
 
     /// Error of a loop with an unknown trip count, with a hint for making it known.
-    fn open(&self, path: &str, most: Option<usize>, trips: &Trips) -> InputError {
-        let input = most.and_then(|most| self.input_behind(most));
+    fn open(&self, path: &str, limit: Option<usize>, trips: &Trips) -> InputError {
+        let input = limit.and_then(|limit| self.input_behind(limit));
         let (why, help) = match (trips, input) {
             (Trips::Conditional, _) => (
                 "its loop condition depends on data",
@@ -412,9 +414,15 @@ impl<'a> Walk<'a> {
                 None if is_named_anew(operator.node.op_type()) => 0.0,
                 None => 1.0,
             };
-            let of = |value: usize| precision(values[value].value.elem);
-            let own =
-                || operator.inputs.iter().flatten().chain(&operator.outputs).find_map(|&value| of(value));
+            let precision_of = |value: usize| precision(values[value].value.elem);
+            let own = || {
+                operator
+                    .inputs
+                    .iter()
+                    .flatten()
+                    .chain(&operator.outputs)
+                    .find_map(|&value| precision_of(value))
+            };
             if let Some(precision) = inner.map_or_else(own, |body| body.precision) {
                 *walked.precisions.entry(precision).or_default() += operator.flop.unwrap_or(0.0);
             }
@@ -460,10 +468,10 @@ impl<'a> Walk<'a> {
         if !is_amount(flop) || !is_amount(bytes_moved) {
             return Err(self.unbounded(path));
         }
-        let most = body.precisions.iter().max_by(|a, b| a.1.total_cmp(b.1));
+        let main = body.precisions.iter().max_by(|a, b| a.1.total_cmp(b.1));
         let summary = Body {
             launches: times * body.launches,
-            precision: most.map(|(&precision, _)| precision),
+            precision: main.map(|(&precision, _)| precision),
             workspace: if trips == 0 { 0.0 } else { body.workspace },
         };
         let operator = self.walked.operators.len();

@@ -39,31 +39,31 @@ impl<'a> Call<'a> {
     }
 
     /// A required input.
-    pub(super) fn input(&self, at: usize) -> Inferred<&'a Value> {
-        match self.optional(at) {
+    pub(super) fn input(&self, index: usize) -> Inferred<&'a Value> {
+        match self.optional(index) {
             Some(value) => Ok(value),
-            None => contradiction(format!("input {at} is missing")),
+            None => contradiction(format!("input {index} is missing")),
         }
     }
 
-    pub(super) fn optional(&self, at: usize) -> Option<&'a Value> {
-        self.inputs.get(at).copied().flatten()
+    pub(super) fn optional(&self, index: usize) -> Option<&'a Value> {
+        self.inputs.get(index).copied().flatten()
     }
 
     /// Content of an input.
-    pub(super) fn content(&self, at: usize) -> Inferred<&'a [f64]> {
-        match self.input(at)?.content.as_deref() {
+    pub(super) fn content(&self, index: usize) -> Inferred<&'a [f64]> {
+        match self.input(index)?.content.as_deref() {
             Some(content) => Ok(content),
             None => {
-                unknown(format!("it depends on the content of input {at}, which is not a small constant"))
+                unknown(format!("it depends on the content of input {index}, which is not a small constant"))
             }
         }
     }
 
     /// Content of an input if given, else the numbers of an attribute, if any.
-    pub(super) fn list(&self, at: usize, attribute: &str) -> Inferred<Option<Vec<i64>>> {
-        match self.optional(at) {
-            Some(_) => Ok(Some(self.content(at)?.iter().map(|&number| number as i64).collect())),
+    pub(super) fn list(&self, index: usize, attribute: &str) -> Inferred<Option<Vec<i64>>> {
+        match self.optional(index) {
+            Some(_) => Ok(Some(self.content(index)?.iter().map(|&number| number as i64).collect())),
             None => Ok(self.ints(attribute).map(<[i64]>::to_vec)),
         }
     }

@@ -9,7 +9,7 @@ use super::work::{convolution, elements, per_element, product};
 
 /// FLOP of a node; `None` if the operator is unknown, which leaves its price to its bytes.
 pub(super) fn flop(call: &Call<'_>, outputs: &[&Value]) -> Option<f64> {
-    let input = |at: usize| call.optional(at).map_or(0.0, |value| elements(&value.dims));
+    let input = |index: usize| call.optional(index).map_or(0.0, |value| elements(&value.dims));
     let output = outputs.first().map_or(0.0, |value| elements(&value.dims));
     Some(match call.kind() {
         kind @ ("Conv" | "ConvInteger" | "QLinearConv" | "ConvTranspose" | "FusedConv" | "NhwcFusedConv") => {
@@ -169,11 +169,11 @@ fn inner_product(call: &Call<'_>, output: f64) -> Option<f64> {
     let a = call.optional(0)?;
     let from_end = if call.flag("transA", false) && a.rank() > 1 { 2 } else { 1 };
     // With `transBatchA` the rows are along the first axis.
-    let at = match from_end == 2 && a.rank() > 2 && call.flag("transBatchA", false) {
+    let axis = match from_end == 2 && a.rank() > 2 && call.flag("transBatchA", false) {
         true => 0,
         false => a.rank().checked_sub(from_end)?,
     };
-    Some(product(output, *a.dims.get(at)?))
+    Some(product(output, *a.dims.get(axis)?))
 }
 
 /// FLOP per element of the activation fused into a product; 0 without one.
@@ -185,10 +185,10 @@ fn activation(call: &Call<'_>) -> f64 {
 /// Bytes of inputs that are not read: rows of tables that no index selects, and experts that no token can
 /// choose.
 pub(super) fn unread(call: &Call<'_>) -> f64 {
-    let bytes = |at: usize| call.optional(at).and_then(Value::bytes).unwrap_or(0.0);
+    let bytes = |index: usize| call.optional(index).and_then(Value::bytes).unwrap_or(0.0);
     // Unread bytes of a table with `rows` rows read; rows are read whole.
-    let rows_of = |at: usize, rows: f64| match call.optional(at).and_then(|table| table.dims.first()) {
-        Some(&all) if all > 0 => bytes(at) * (1.0 - rows / all as f64).max(0.0),
+    let rows_of = |index: usize, rows: f64| match call.optional(index).and_then(|table| table.dims.first()) {
+        Some(&all) if all > 0 => bytes(index) * (1.0 - rows / all as f64).max(0.0),
         _ => 0.0,
     };
     match call.kind() {

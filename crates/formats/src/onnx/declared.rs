@@ -116,8 +116,8 @@ impl<'a> Declared<'a> {
         }
         let mut values = FxHashMap::default();
         let mut known = Vec::with_capacity(inputs.len());
-        for (at, input) in inputs {
-            let value = self::input(label, at, input, &bound, options)?;
+        for (index, input) in inputs {
+            let value = self::input(label, index, input, &bound, options)?;
             values.insert(input.name(), value.clone());
             known.push((input.name(), value));
         }
@@ -179,12 +179,12 @@ fn names<'a>(graph: &'a GraphProto, known: &mut BTreeSet<&'a str>) {
 /// Reads an input, all of whose dimensions must be known.
 fn input(
     label: &str,
-    at: usize,
+    index: usize,
     input: &ValueInfoProto,
     bound: &FxHashMap<String, u64>,
     options: &ImportOptions,
 ) -> Result<Value> {
-    let path = format!("graph.input[{at}] (`{}`)", input.name());
+    let path = format!("graph.input[{index}] (`{}`)", input.name());
     let Some((elem, shape)) = tensor(input).filter(|(_, shape)| shape.len() <= LARGEST_RANK) else {
         let help = "export the model with a tensor of a known shape for every input";
         let message = "the input has no shape, or is not a tensor";

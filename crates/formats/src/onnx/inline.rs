@@ -35,8 +35,8 @@ const OPSET: &str = "stagewright.opset";
 /// Domain, name and overload, which identify a function.
 type Identity = (String, String, String);
 
-fn identity(of: &str, name: &str, overload: &str) -> Identity {
-    (domain(of).to_owned(), name.to_owned(), overload.to_owned())
+fn identity(domain_name: &str, name: &str, overload: &str) -> Identity {
+    (domain(domain_name).to_owned(), name.to_owned(), overload.to_owned())
 }
 
 /// Version of the operator set of an inlined node, if its function imports another one than the model.
@@ -97,7 +97,7 @@ pub(super) fn inline(label: &str, model: &mut ModelProto) -> Result<()> {
     }
     let mut functions: FxHashMap<Identity, Rc<Function>> = FxHashMap::default();
     let mut overloads: FxHashMap<(String, String), Vec<String>> = FxHashMap::default();
-    for (at, mut function) in std::mem::take(&mut model.functions).into_iter().enumerate() {
+    for (index, mut function) in std::mem::take(&mut model.functions).into_iter().enumerate() {
         function.doc_string = None;
         clean(&mut function.node);
         clean_attributes(&mut function.attribute_proto);
@@ -115,7 +115,7 @@ pub(super) fn inline(label: &str, model: &mut ModelProto) -> Result<()> {
             let message =
                 format!("two functions are `{}` of the domain `{}`, overload `{}`", key.1, key.0, key.2);
             let help = "give each its own overload";
-            return Err(InputError::at_path("M001", label, format!("functions[{at}]"), message, help));
+            return Err(InputError::at_path("M001", label, format!("functions[{index}]"), message, help));
         }
         functions.insert(key, Rc::new(function));
     }
@@ -222,8 +222,8 @@ struct Copy<'a> {
 impl<'a> Copy<'a> {
     fn new(call: &'a NodeProto, function: &'a Function, number: usize) -> Copy<'a> {
         let proto = &function.proto;
-        let actual = |at: usize| call.input.get(at).map_or("", String::as_str);
-        let inputs = proto.input.iter().enumerate().map(|(at, name)| (name.as_str(), actual(at)));
+        let actual = |index: usize| call.input.get(index).map_or("", String::as_str);
+        let inputs = proto.input.iter().enumerate().map(|(index, name)| (name.as_str(), actual(index)));
         let (given, omitted): (Vec<_>, Vec<_>) = inputs.partition(|(_, actual)| !actual.is_empty());
         let mut names: FxHashMap<&str, &str> = given.into_iter().collect();
         for (formal, actual) in proto.output.iter().zip(&call.output).filter(|(_, actual)| !actual.is_empty())

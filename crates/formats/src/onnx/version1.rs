@@ -17,7 +17,7 @@ use crate::readers::Readers;
 
 pub(super) fn document(name: &str, walked: &Walked<'_>) -> GraphDocument {
     let written =
-        walked.operators.iter().enumerate().map(|(at, operator)| (node_name(operator.node), at as i64));
+        walked.operators.iter().enumerate().map(|(index, operator)| (node_name(operator.node), index as i64));
     let names = names::unique(written);
     let mut operators: Vec<OperatorDocument> = walked
         .operators

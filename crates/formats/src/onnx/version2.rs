@@ -94,7 +94,7 @@ pub(super) fn document(name: &str, walked: &Walked<'_>, options: &ImportOptions)
     let beside = draft.beside();
     fusion::colocate(&mut graph, beside.into_iter());
     if fuses {
-        let roles: Vec<Role> = (0..walked.operators.len()).map(|at| draft.role(at)).collect();
+        let roles: Vec<Role> = (0..walked.operators.len()).map(|index| draft.role(index)).collect();
         fusion::fuse(&mut graph, &roles, |_, _| true);
     }
     graph
@@ -114,7 +114,7 @@ pub(super) fn operator_names(walked: &Walked<'_>) -> Vec<String> {
         .operators
         .iter()
         .enumerate()
-        .map(|(at, operator)| (super::node_name(operator.node), at as i64));
+        .map(|(index, operator)| (super::node_name(operator.node), index as i64));
     names::unique(written)
 }
 
@@ -198,43 +198,43 @@ impl Draft<'_, '_> {
     }
 
     fn operators(&self) -> Vec<OperatorDocument> {
-        let each = |(at, operator): (usize, &Operator<'_>)| {
-            let free = self.views.is_free[at] || self.views.picks[at];
+        let each = |(index, operator): (usize, &Operator<'_>)| {
+            let free = self.views.is_free[index] || self.views.picks[index];
             OperatorDocument {
                 kind: Some(operator.node.op_type().to_owned()),
-                layer: super::scope(operator.node).or_else(|| names::layer(&self.names[at])),
+                layer: super::scope(operator.node).or_else(|| names::layer(&self.names[index])),
                 flop: if free { Some(0.0) } else { operator.flop },
-                bytes_moved: Some(if free { 0.0 } else { self.moved(at) }),
+                bytes_moved: Some(if free { 0.0 } else { self.moved(index) }),
                 kernels: if free { Vec::new() } else { operator.kernels.clone() },
-                precision: self.precision(at),
+                precision: self.precision(index),
                 launches: match &operator.body {
                     Some(body) => Some(body.launches),
                     None => free.then_some(0.0),
                 },
                 workspace_bytes: operator.body.as_ref().map_or(0.0, |body| body.workspace),
-                ..OperatorDocument::named(self.names[at].clone())
+                ..OperatorDocument::named(self.names[index].clone())
             }
         };
         self.walked.operators.iter().enumerate().map(each).collect()
     }
 
     /// Bytes that an operator reads and writes.
-    fn moved(&self, at: usize) -> f64 {
-        if self.appends[at] {
-            return 2.0 * self.appended(at);
+    fn moved(&self, index: usize) -> f64 {
+        if self.appends[index] {
+            return 2.0 * self.appended(index);
         }
-        let operator = &self.walked.operators[at];
+        let operator = &self.walked.operators[index];
         if operator.body.is_some() {
             return operator.bytes_moved;
         }
         let inputs: Vec<f64> = operator.reads.iter().map(|&value| self.read_bytes(value)).collect();
         let bytes = |&value: &usize| self.walked.values[value].value.bytes().unwrap_or(0.0);
         let mut outputs: Vec<f64> = operator.outputs.iter().map(bytes).collect();
-        let caches = self.attention_caches(at);
+        let caches = self.attention_caches(index);
         if !caches.is_empty() {
             for (bytes, value) in outputs.iter_mut().zip(&operator.outputs) {
                 if let Some(cache) = caches.iter().find(|cache| cache.made == *value) {
-                    *bytes = self.new_bytes(at, cache);
+                    *bytes = self.new_bytes(index, cache);
                 }
             }
         }
@@ -242,8 +242,8 @@ impl Draft<'_, '_> {
     }
 
     /// Caches that a fused attention appends to.
-    fn attention_caches(&self, at: usize) -> Vec<Appended> {
-        let operator = &self.walked.operators[at];
+    fn attention_caches(&self, index: usize) -> Vec<Appended> {
+        let operator = &self.walked.operators[index];
         let places: &[(usize, usize)] = match operator.node.op_type() {
             "GroupQueryAttention" | "SparseAttention" => &[(3, 1), (4, 2)],
             "MultiHeadAttention" => &[(6, 1), (7, 2)],
@@ -267,7 +267,7 @@ impl Draft<'_, '_> {
 
     /// Bytes of the new tokens in a cache: its growth or, in a buffer of fixed length, the bytes of as many
     /// tokens as there are queries.
-    fn new_bytes(&self, at: usize, cache: &Appended) -> f64 {
+    fn new_bytes(&self, index: usize, cache: &Appended) -> f64 {
         let made = self.walked.values[cache.made].value.bytes().unwrap_or(0.0);
         let longer = made - self.read_bytes(cache.past);
         if longer > 0.0 {
@@ -275,17 +275,17 @@ impl Draft<'_, '_> {
         }
         let tokens = |value: usize| {
             let dims = &self.walked.values[value].value.dims;
-            dims.len().checked_sub(2).map_or(1.0, |at| dims[at] as f64)
+            dims.len().checked_sub(2).map_or(1.0, |axis| dims[axis] as f64)
         };
-        let queries = self.walked.operators[at].inputs.first().copied().flatten().map_or(1.0, tokens);
+        let queries = self.walked.operators[index].inputs.first().copied().flatten().map_or(1.0, tokens);
         made * (queries / tokens(cache.made).max(1.0)).min(1.0)
     }
 
     /// Compute precision of an operator: 8-bit integers if all factors of a product are, else the precision
     /// of the first input that has one, else of an output.
-    fn precision(&self, at: usize) -> Option<Precision> {
-        let operator = &self.walked.operators[at];
-        let of = |value: usize| value::precision(self.walked.values[value].value.elem);
+    fn precision(&self, index: usize) -> Option<Precision> {
+        let operator = &self.walked.operators[index];
+        let precision_of = |value: usize| value::precision(self.walked.values[value].value.elem);
         if let Some(body) = &operator.body {
             return body.precision;
         }
@@ -304,14 +304,14 @@ impl Draft<'_, '_> {
                         Origin::Constant { root } => root,
                         _ => seen,
                     };
-                    of(from)
+                    precision_of(from)
                 })
                 .collect();
             if factors.len() == 2 && factors.iter().all(|factor| *factor == Some(Precision::Int8)) {
                 return Some(Precision::Int8);
             }
         }
-        operator.inputs.iter().flatten().chain(&operator.outputs).find_map(|&value| of(value))
+        operator.inputs.iter().flatten().chain(&operator.outputs).find_map(|&value| precision_of(value))
     }
 
     /// Parameters of the model; weights with one reader are added to it.
@@ -321,11 +321,11 @@ impl Draft<'_, '_> {
         let mut seen: FxHashSet<(Held, usize)> = FxHashSet::default();
         let mut hold = |held: Held, reader: usize, make: &dyn Fn() -> Holding| {
             if seen.insert((held, reader)) {
-                let at = *index.entry(held).or_insert_with(|| {
+                let place = *index.entry(held).or_insert_with(|| {
                     holdings.push(make());
                     holdings.len() - 1
                 });
-                holdings[at].readers.push(reader);
+                holdings[place].readers.push(reader);
             }
         };
         let caches = self.cache_bytes();
@@ -421,14 +421,14 @@ impl Draft<'_, '_> {
                 add(value, entry.value.bytes().unwrap_or(0.0));
             }
         }
-        for at in 0..self.walked.operators.len() {
-            let operator = &self.walked.operators[at];
+        for index in 0..self.walked.operators.len() {
+            let operator = &self.walked.operators[index];
             // Others write into the existing buffer.
-            let grows = self.appends[at] && operator.node.op_type() == "Concat";
+            let grows = self.appends[index] && operator.node.op_type() == "Concat";
             if let (true, Some(Some(past))) = (grows, operator.inputs.first()) {
-                add(self.views.seen[*past], self.appended(at));
+                add(self.views.seen[*past], self.appended(index));
             }
-            for Appended { made, past } in self.attention_caches(at) {
+            for Appended { made, past } in self.attention_caches(index) {
                 let made = self.walked.values[made].value.bytes().unwrap_or(0.0);
                 add(past, (made - self.read_bytes(past)).max(0.0));
             }
@@ -502,13 +502,15 @@ impl Draft<'_, '_> {
             }
         }
         // In reverse order: a view of a view is where its reader is.
-        for (at, operator) in self.walked.operators.iter().enumerate().rev() {
-            let (true, Some(&output)) = (self.views.is_free[at], operator.outputs.first()) else { continue };
+        for (index, operator) in self.walked.operators.iter().enumerate().rev() {
+            let (true, Some(&output)) = (self.views.is_free[index], operator.outputs.first()) else {
+                continue;
+            };
             match self.walked.values[self.views.seen[output]].origin {
-                Origin::Operator(producer) => pairs.push((producer, at)),
+                Origin::Operator(producer) => pairs.push((producer, index)),
                 _ => {
                     let Some(&reader) = first_reader.get(&output) else { continue };
-                    pairs.push((reader, at));
+                    pairs.push((reader, index));
                     if let Some(Some(input)) = operator.inputs.first() {
                         first_reader.entry(*input).or_insert(reader);
                     }
@@ -519,13 +521,13 @@ impl Draft<'_, '_> {
     }
 
     /// Fusion role of an operator.
-    fn role(&self, at: usize) -> Role {
-        let operator = &self.walked.operators[at];
+    fn role(&self, index: usize) -> Role {
+        let operator = &self.walked.operators[index];
         let kind = operator.node.op_type();
-        if self.views.is_free[at] {
+        if self.views.is_free[index] {
             return Role::Free;
         }
-        if operator.flop.is_none() || self.views.picks[at] {
+        if operator.flop.is_none() || self.views.picks[index] {
             return Role::Apart;
         }
         match role(kind) {

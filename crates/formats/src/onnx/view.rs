@@ -45,7 +45,7 @@ impl Views {
         let mut picks = vec![false; walked.operators.len()];
         // Per value, whether a product made it, perhaps through views without other readers.
         let mut of_product = vec![false; walked.values.len()];
-        for (at, operator) in walked.operators.iter().enumerate() {
+        for (index, operator) in walked.operators.iter().enumerate() {
             let (Some(Some(input)), Some(&output)) =
                 (operator.inputs.first().copied(), operator.outputs.first())
             else {
@@ -60,12 +60,12 @@ impl Views {
                     _ => false,
                 };
             if free {
-                is_free[at] = true;
+                is_free[index] = true;
                 seen[output] = seen[input];
                 of_product[output] = alone;
             }
             of_product[output] |= is_product(operator);
-            picks[at] = !free && by_products[output] && gathers_weights(walked, operator);
+            picks[index] = !free && by_products[output] && gathers_weights(walked, operator);
         }
         for value in 0..seen.len() {
             is_output[seen[value]] |= is_output[value];

@@ -183,16 +183,16 @@ impl<'a> Walk<'a> {
         let given: FxHashSet<&str> =
             self.scopes.last().into_iter().flat_map(|scope| scope.names.keys().copied()).collect();
         let others = |(_, tensor): &(usize, &TensorProto)| !given.contains(tensor.name());
-        for (at, tensor) in graph.initializer.iter().enumerate().filter(others) {
-            let path = format!("{path}.initializer[{at}]");
+        for (index, tensor) in graph.initializer.iter().enumerate().filter(others) {
+            let path = format!("{path}.initializer[{index}]");
             let Some(value) = of_tensor(tensor) else {
                 let message = format!("`{}` has the shape {:?}", tensor.name(), tensor.dims);
                 return Err(InputError::at_path("M009", self.label, path, message, "correct the shape"));
             };
             self.stored(&path, tensor.name(), value, Some(tensor), false)?;
         }
-        for (at, tensor) in graph.sparse_initializer.iter().enumerate() {
-            let path = format!("{path}.sparse_initializer[{at}]");
+        for (index, tensor) in graph.sparse_initializer.iter().enumerate() {
+            let path = format!("{path}.sparse_initializer[{index}]");
             let values = tensor.values.as_ref();
             // Only the values are stored; the shape is that of the tensor they are scattered over.
             let dims = super::value::dims(tensor.dims.iter().copied());
@@ -204,8 +204,8 @@ impl<'a> Walk<'a> {
                 self.stored(&path, values.name(), Value::new(values.data_type(), dims), None, false)?;
             }
         }
-        for (at, node) in graph.node.iter().enumerate() {
-            let path = format!("{path}.node[{at}] ({} `{}`)", node.op_type(), super::node_name(node));
+        for (index, node) in graph.node.iter().enumerate() {
+            let path = format!("{path}.node[{index}] ({} `{}`)", node.op_type(), super::node_name(node));
             self.node(path, node)?;
         }
         Ok(())
@@ -223,18 +223,18 @@ impl<'a> Walk<'a> {
     }
 
     /// A node with the values of its inputs.
-    pub(super) fn call(&self, node: &'a NodeProto, at: &[Option<usize>]) -> Call<'_> {
+    pub(super) fn call(&self, node: &'a NodeProto, inputs: &[Option<usize>]) -> Call<'_> {
         let of_model = || self.versions.get(domain(node.domain())).copied();
         let opset = inline::own_opset(node).or_else(of_model).unwrap_or(1);
         let entries = &self.walked.values;
-        let inputs = at.iter().map(|value| value.map(|value| &entries[value].value)).collect();
+        let inputs = inputs.iter().map(|value| value.map(|value| &entries[value].value)).collect();
         Call { node, inputs, opset }
     }
 
     fn node(&mut self, path: String, node: &'a NodeProto) -> Result<()> {
-        let mut at = Vec::with_capacity(node.input.len());
+        let mut inputs = Vec::with_capacity(node.input.len());
         for name in &node.input {
-            at.push(match (name.as_str(), self.find(name)) {
+            inputs.push(match (name.as_str(), self.find(name)) {
                 ("", _) => None,
                 (_, Some(value)) => Some(value),
                 (name, None) => {
@@ -246,20 +246,20 @@ impl<'a> Walk<'a> {
             });
         }
         if node.attribute.iter().any(|attribute| attribute.g.is_some() || !attribute.graphs.is_empty()) {
-            return self.with_body(&path, node, at);
+            return self.with_body(&path, node, inputs);
         }
-        let call = self.call(node, &at);
+        let call = self.call(node, &inputs);
         let mut outputs = self.outputs(&path, node, &call)?;
         for (_, value) in &mut outputs {
             value.elem = cast(value.elem, self.precision);
         }
-        for (place, value) in at.iter_mut().enumerate() {
+        for (place, value) in inputs.iter_mut().enumerate() {
             *value = value.filter(|_| !reads_type_alone(node, place));
         }
-        let reads = at.iter().copied().flatten();
+        let reads = inputs.iter().copied().flatten();
         if self.folds(node, reads.clone()) {
             let opset = call.opset;
-            return self.fold(&path, node, opset, &at, outputs);
+            return self.fold(&path, node, opset, &inputs, outputs);
         }
         let mut seen = FxHashSet::default();
         let distinct: Vec<usize> = reads.filter(|&value| seen.insert(value)).collect();
@@ -281,7 +281,7 @@ impl<'a> Walk<'a> {
         let made: Vec<usize> = (self.walked.values.len()..).take(outputs.len()).collect();
         self.walked.operators.push(Operator {
             node,
-            inputs: at,
+            inputs,
             reads: distinct,
             outputs: made,
             flop,
@@ -367,7 +367,7 @@ impl<'a> Walk<'a> {
         path: &str,
         node: &'a NodeProto,
         opset: i64,
-        at: &[Option<usize>],
+        inputs: &[Option<usize>],
         outputs: Vec<(&'a str, Value)>,
     ) -> Result<()> {
         if node.op_type() == "Constant" {
@@ -377,7 +377,7 @@ impl<'a> Walk<'a> {
             }
             return Ok(());
         }
-        let first = at.first().copied().flatten().map(|value| self.walked.values[value].origin);
+        let first = inputs.first().copied().flatten().map(|value| self.walked.values[value].origin);
         let root = match first {
             Some(Origin::Constant { root }) if is_view(node.op_type()) => Some(root),
             _ => None,
@@ -385,11 +385,12 @@ impl<'a> Walk<'a> {
         if let Some(root) = root {
             self.walked.values[root].is_quantized |= node.op_type() == "DequantizeLinear";
         }
-        let weights = if root.is_some() { Rc::default() } else { self.weights_of(at) };
+        let weights = if root.is_some() { Rc::default() } else { self.weights_of(inputs) };
         // Shapes and sizes may be those of a value that is not a constant.
-        let inputs: Option<Vec<Option<usize>>> = self
-            .all_constant(at.iter().copied().flatten())
-            .then(|| at.iter().map(|value| value.map(|value| self.walked.values[value].number)).collect());
+        let inputs: Option<Vec<Option<usize>>> =
+            self.all_constant(inputs.iter().copied().flatten()).then(|| {
+                inputs.iter().map(|value| value.map(|value| self.walked.values[value].number)).collect()
+            });
         let places = node.output.iter().enumerate().filter(|(_, name)| !name.is_empty());
         for ((place, _), (name, value)) in places.zip(outputs) {
             let computed = |inputs| Identity::computed(node, opset, place, &value, inputs, &weights);
@@ -414,9 +415,9 @@ impl<'a> Walk<'a> {
         path: &str,
         name: &'a str,
         value: Value,
-        of: &[Option<usize>],
+        inputs: &[Option<usize>],
     ) -> Result<()> {
-        let weights = self.weights_of(of);
+        let weights = self.weights_of(inputs);
         let root = self.walked.values.len();
         self.add(path, name, value, Origin::Constant { root })?;
         self.walked.values[root].weights = weights;

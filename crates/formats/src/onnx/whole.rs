@@ -60,12 +60,12 @@ impl Whole {
             .operators
             .iter()
             .enumerate()
-            .map(|(at, operator)| (std::ptr::from_ref(operator.node), at))
+            .map(|(index, operator)| (std::ptr::from_ref(operator.node), index))
             .collect();
         let is_free = free(&walked, options);
         let found = graph.node.iter().map(|node| by_node.get(&std::ptr::from_ref(node)).copied());
-        let views = found.clone().map(|at| at.is_some_and(|at| is_free[at])).collect();
-        let operators = found.map(|at| at.map(|at| names[at].clone())).collect();
+        let views = found.clone().map(|index| index.is_some_and(|index| is_free[index])).collect();
+        let operators = found.map(|index| index.map(|index| names[index].clone())).collect();
         Ok(Whole { operators, views, count: names.len(), types, model })
     }
 }

@@ -5,7 +5,7 @@ use crate::work::{convolution, elements, per_element, product};
 
 /// FLOP of a layer; `None` if its type is unknown.
 pub(super) fn flop(layer: &Layer<'_>) -> Option<f64> {
-    let input = |at: usize| layer.inputs.get(at);
+    let input = |index: usize| layer.inputs.get(index);
     let output = layer.outputs.first().map_or(0.0, Port::elements);
     let flag = |name: &str| {
         children(layer.node, "data")
@@ -45,10 +45,10 @@ pub(super) fn flop(layer: &Layer<'_>) -> Option<f64> {
         // Every weight is multiplied once per step of each sample.
         kind @ ("LSTMSequence" | "GRUSequence" | "RNNSequence" | "LSTMCell" | "GRUCell" | "RNNCell") => {
             // Data and hidden state come first, then the cell of an LSTM and the lengths of sequences.
-            let at = 2 + usize::from(kind.starts_with("LSTM")) + usize::from(kind.ends_with("Sequence"));
+            let index = 2 + usize::from(kind.starts_with("LSTM")) + usize::from(kind.ends_with("Sequence"));
             let data = &input(0)?.dims;
             let rows = elements(data.split_last()?.1);
-            product(rows * (input(at)?.elements() + input(at + 1)?.elements()), 1)
+            product(rows * (input(index)?.elements() + input(index + 1)?.elements()), 1)
         }
         "MaxPool" | "AvgPool" => {
             let kernel = children(layer.node, "data").find_map(|data| data.attribute("kernel"))?;

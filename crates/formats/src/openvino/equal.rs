@@ -25,20 +25,21 @@ pub(super) fn firsts(net: &Net<'_>, computed: &[bool]) -> Vec<usize> {
     let mut known: Vec<usize> = (0..net.layers.len()).collect();
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); net.layers.len()];
     let mut open = vec![0_usize; net.layers.len()];
-    for (at, layer) in net.layers.iter().enumerate().filter(|&(at, _)| !computed[at]) {
+    for (index, layer) in net.layers.iter().enumerate().filter(|&(index, _)| !computed[index]) {
         for &(source, _) in sources(layer).iter().flatten() {
-            readers[source].push(at);
-            open[at] += 1;
+            readers[source].push(index);
+            open[index] += 1;
         }
     }
     let mut found: FxHashMap<Identity<'_>, usize> = FxHashMap::default();
     // Inputs come before their readers; what is part of a cycle is equal to nothing.
-    let mut ready: Vec<usize> = (0..open.len()).rev().filter(|&at| !computed[at] && open[at] == 0).collect();
-    while let Some(at) = ready.pop() {
-        if let Some(identity) = identity(&net.layers[at], &known) {
-            known[at] = *found.entry(identity).or_insert(at);
+    let mut ready: Vec<usize> =
+        (0..open.len()).rev().filter(|&index| !computed[index] && open[index] == 0).collect();
+    while let Some(index) = ready.pop() {
+        if let Some(identity) = identity(&net.layers[index], &known) {
+            known[index] = *found.entry(identity).or_insert(index);
         }
-        for &reader in &readers[at] {
+        for &reader in &readers[index] {
             open[reader] -= 1;
             if open[reader] == 0 {
                 ready.push(reader);
@@ -105,10 +106,11 @@ mod tests {
             let id = self.0;
             self.0 += 1;
             let mut ports = String::new();
-            for (at, (source, precision, dims)) in inputs.iter().enumerate() {
-                ports += &port(at, precision, dims);
-                self.2 +=
-                    &format!(r#"<edge from-layer="{source}" from-port="9" to-layer="{id}" to-port="{at}"/>"#);
+            for (index, (source, precision, dims)) in inputs.iter().enumerate() {
+                ports += &port(index, precision, dims);
+                self.2 += &format!(
+                    r#"<edge from-layer="{source}" from-port="9" to-layer="{id}" to-port="{index}"/>"#
+                );
             }
             self.1 += &format!(
                 r#"<layer id="{id}" name="{kind} {id}" type="{kind}"><data {data}/>

@@ -52,18 +52,18 @@ pub(super) fn detect(bytes: &[u8], _json: &Sniff) -> bool {
 
 pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Result<Imported> {
     let text = text(label, bytes)?;
-    let malformed = |message: String, at: At| {
+    let malformed = |message: String, place: At| {
         let help = "give the .xml of an OpenVINO model; check that it is complete";
-        InputError::new("M006", label, at, message, help)
+        InputError::new("M006", label, place, message, help)
     };
-    check_elements(text).map_err(|(at, what)| malformed(what.into(), end_of(&text[..at])))?;
+    check_elements(text).map_err(|(offset, what)| malformed(what.into(), end_of(&text[..offset])))?;
     let parsing = ParsingOptions { nodes_limit: MAX_ELEMENTS, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text, parsing).map_err(|error| {
-        let at = match error {
+        let place = match error {
             roxmltree::Error::UnclosedRootNode | roxmltree::Error::UnexpectedEndOfStream => end_of(text),
             _ => At::Line { line: error.pos().row, column: error.pos().col },
         };
-        malformed(error.to_string(), at)
+        malformed(error.to_string(), place)
     })?;
     let root = document.root_element();
     if !root.has_tag_name("net") {
@@ -87,13 +87,13 @@ pub(super) fn import(label: &str, bytes: &[u8], options: &ImportOptions) -> Resu
 /// reason. The parser compares every attribute of an element with every other, and readers of nested elements
 /// may recurse; this check does neither.
 fn check_elements(text: &str) -> Result<(), (usize, &'static str)> {
-    let (mut at, mut depth) = (0, 0_usize);
+    let (mut offset, mut depth) = (0, 0_usize);
     // The parser reports whatever is left unclosed.
     let after = |from: usize, end: &str| text[from..].find(end).map_or(text.len(), |found| from + found);
-    while let Some(found) = text[at..].find('<') {
-        let start = at + found;
+    while let Some(found) = text[offset..].find('<') {
+        let start = offset + found;
         let rest = &text[start..];
-        at = if rest.starts_with("<!--") {
+        offset = if rest.starts_with("<!--") {
             after(start + 4, "-->")
         } else if rest.starts_with("<![CDATA[") {
             after(start, "]]>")
@@ -133,17 +133,17 @@ impl Net<'_> {
     /// `is_fixed`.
     fn computed(&self, is_fixed: impl Fn(&Layer<'_>) -> bool) -> Vec<bool> {
         let mut successors: Vec<Vec<usize>> = vec![Vec::new(); self.layers.len()];
-        for (at, layer) in self.layers.iter().enumerate() {
-            layer.sources.iter().flatten().for_each(|&(source, _)| successors[source].push(at));
+        for (index, layer) in self.layers.iter().enumerate() {
+            layer.sources.iter().flatten().for_each(|&(source, _)| successors[source].push(index));
         }
         let mut computed: Vec<bool> = self
             .layers
             .iter()
             .map(|layer| !is_fixed(layer) && layer.sources.iter().flatten().next().is_none())
             .collect();
-        let mut queue: VecDeque<usize> = (0..computed.len()).filter(|&at| computed[at]).collect();
-        while let Some(at) = queue.pop_front() {
-            for &reader in &successors[at] {
+        let mut queue: VecDeque<usize> = (0..computed.len()).filter(|&index| computed[index]).collect();
+        while let Some(index) = queue.pop_front() {
+            for &reader in &successors[index] {
                 if !is_fixed(&self.layers[reader]) && !std::mem::replace(&mut computed[reader], true) {
                     queue.push_back(reader);
                 }
@@ -177,25 +177,25 @@ impl Net<'_> {
     /// If no layer depends on a parameter.
     fn placed(&self, computed: &[bool]) -> Result<(Vec<usize>, Vec<String>)> {
         let placed: Vec<usize> = (0..self.layers.len())
-            .filter(|&at| computed[at] && !matches!(self.layers[at].kind, "Parameter" | "Result"))
+            .filter(|&index| computed[index] && !matches!(self.layers[index].kind, "Parameter" | "Result"))
             .collect();
         if placed.is_empty() {
             let message = "no layer depends on a parameter: there is nothing to place";
             let help = "check that the model is whole";
             return Err(InputError::new("M004", self.label, At::Whole, message, help));
         }
-        let names = names::unique(placed.iter().map(|&at| (self.layers[at].name, at as i64)));
+        let names = names::unique(placed.iter().map(|&index| (self.layers[index].name, index as i64)));
         Ok((placed, names))
     }
 
     /// FLOP of a layer; `None` if its type is unknown.
-    fn flop(&self, at: usize) -> Result<Option<f64>> {
-        let flop = cost::flop(&self.layers[at]);
+    fn flop(&self, index: usize) -> Result<Option<f64>> {
+        let flop = cost::flop(&self.layers[index]);
         if flop.is_some_and(|flop| !is_amount(flop)) {
             let help = "check the attributes of the layer";
             return Err(self.fault(
                 "M009",
-                self.layers[at].node,
+                self.layers[index].node,
                 "the work of the layer is not finite",
                 help,
             ));

@@ -79,8 +79,8 @@ impl<'a> Net<'a> {
         help: impl Into<String>,
     ) -> InputError {
         let position = self.document.text_pos_at(node.range().start);
-        let at = At::Line { line: clamp(position.row as usize), column: clamp(position.col as usize) };
-        InputError::new(code, self.label, at, message, help)
+        let place = At::Line { line: clamp(position.row as usize), column: clamp(position.col as usize) };
+        InputError::new(code, self.label, place, message, help)
     }
 
     fn number<T: std::str::FromStr>(&self, node: Node<'_, '_>, attribute: &str) -> Result<T> {
@@ -161,9 +161,9 @@ impl<'a> Net<'a> {
 
     pub(super) fn read_edges(&mut self, root: Node<'a, 'a>) -> Result<()> {
         let mut by_id: FxHashMap<u64, usize> = FxHashMap::default();
-        for (at, layer) in self.layers.iter().enumerate() {
+        for (index, layer) in self.layers.iter().enumerate() {
             let id = self.number(layer.node, "id")?;
-            if let Some(first) = by_id.insert(id, at) {
+            if let Some(first) = by_id.insert(id, index) {
                 let message =
                     format!("the id {id} is already used by the layer `{}`", self.layers[first].name);
                 return Err(self.fault("M001", layer.node, message, "give every layer a unique id"));
@@ -171,16 +171,17 @@ impl<'a> Net<'a> {
         }
         for edge in children(root, "edges").flat_map(|edges| children(edges, "edge")) {
             let end = |layer: &str, port: &str, outputs: bool| {
-                let at = by_id.get(&self.number(edge, layer)?).copied();
+                let index = by_id.get(&self.number(edge, layer)?).copied();
                 let port: u32 = self.number(edge, port)?;
-                let ports =
-                    |at: usize| if outputs { &self.layers[at].outputs } else { &self.layers[at].inputs };
-                at.and_then(|at| Some((at, ports(at).iter().position(|other| other.id == port)?))).ok_or_else(
-                    || {
+                let ports = |index: usize| {
+                    if outputs { &self.layers[index].outputs } else { &self.layers[index].inputs }
+                };
+                index
+                    .and_then(|index| Some((index, ports(index).iter().position(|other| other.id == port)?)))
+                    .ok_or_else(|| {
                         let message = format!("no layer has `{layer}` and its port");
                         self.fault("M002", edge, message, "add the layer or remove the edge")
-                    },
-                )
+                    })
             };
             let from = end("from-layer", "from-port", true)?;
             let to = end("to-layer", "to-port", false)?;
@@ -231,9 +232,10 @@ fn layout<'a>(parameter: Node<'a, 'a>) -> Option<&'a str> {
 /// The dimension that a layout calls `N`; `...` stands for any number of dimensions.
 fn samples(layout: &str, rank: usize) -> Option<usize> {
     let names: Vec<&str> = layout.trim_matches(['[', ']']).split(',').map(str::trim).collect();
-    let at = names.iter().position(|&name| name == "N")?;
-    let at = if names[..at].contains(&"...") { rank.checked_sub(names.len() - at)? } else { at };
-    (at < rank).then_some(at)
+    let position = names.iter().position(|&name| name == "N")?;
+    let position =
+        if names[..position].contains(&"...") { rank.checked_sub(names.len() - position)? } else { position };
+    (position < rank).then_some(position)
 }
 
 /// Child elements with a name.

@@ -13,21 +13,22 @@ use crate::readers::Readers;
 pub(super) fn document(net: &Net<'_>, name: &str) -> Result<GraphDocument> {
     let computed = net.computed(|layer| layer.kind == "Const");
     let (placed, names) = net.placed(&computed)?;
-    let place: FxHashMap<usize, usize> = placed.iter().enumerate().map(|(place, &at)| (at, place)).collect();
+    let place: FxHashMap<usize, usize> =
+        placed.iter().enumerate().map(|(place, &layer)| (layer, place)).collect();
     let mut operators = Vec::with_capacity(placed.len());
-    for (&at, name) in placed.iter().zip(&names) {
+    for (&index, name) in placed.iter().zip(&names) {
         operators.push(OperatorDocument {
-            kind: Some(net.layers[at].kind.to_owned()),
+            kind: Some(net.layers[index].kind.to_owned()),
             layer: names::layer(name),
-            flop: net.flop(at)?,
-            bytes_moved: Some(cost::bytes_moved(&net.layers[at])),
+            flop: net.flop(index)?,
+            bytes_moved: Some(cost::bytes_moved(&net.layers[index])),
             ..OperatorDocument::named(name.clone())
         });
     }
     let mut readers = Readers::default();
     let mut uses = Vec::new();
-    for (reader, &at) in placed.iter().enumerate() {
-        let layer = &net.layers[at];
+    for (reader, &index) in placed.iter().enumerate() {
+        let layer = &net.layers[index];
         for (input, &source) in layer.sources.iter().enumerate() {
             let Some(source) = source else { continue };
             if let Some(&producer) = place.get(&source.0) {

@@ -57,7 +57,7 @@ struct Draft<'a> {
 pub(super) fn document(net: &Net<'_>, name: &str, fuses: Fusion) -> Result<GraphDocument> {
     let computed = net.computed(|layer| matches!(layer.kind, "Const" | "ShapeOf"));
     let (placed, names) = net.placed(&computed)?;
-    let place = placed.iter().enumerate().map(|(place, &at)| (at, place)).collect();
+    let place = placed.iter().enumerate().map(|(place, &layer)| (layer, place)).collect();
     let firsts = equal::firsts(net, &computed);
     let mut draft = Draft { net, placed, names, place, computed, firsts, constants: BTreeMap::new() };
     draft.find_constants();
@@ -73,7 +73,7 @@ pub(super) fn document(net: &Net<'_>, name: &str, fuses: Fusion) -> Result<Graph
     fusion::colocate(&mut graph, draft.beside().into_iter());
     if fuses == Fusion::On {
         let roles: Vec<Role> =
-            (0..draft.placed.len()).map(|at| draft.role(at, &graph.operators[at])).collect();
+            (0..draft.placed.len()).map(|index| draft.role(index, &graph.operators[index])).collect();
         fusion::fuse(&mut graph, &roles, |_, _| true);
     }
     Ok(graph)
@@ -111,7 +111,7 @@ impl Draft<'_> {
 
     /// Resolves every constant that an operator reads.
     fn find_constants(&mut self) {
-        let read = self.placed.iter().flat_map(|&at| self.net.layers[at].sources.iter().flatten());
+        let read = self.placed.iter().flat_map(|&index| self.net.layers[index].sources.iter().flatten());
         let read: BTreeSet<Value> = read.map(|&source| self.seen(source)).collect();
         let fixed = read.into_iter().filter(|value| !self.computed[value.0]);
         self.constants = fixed.map(|value| (value, self.constant(value))).collect();
@@ -154,10 +154,10 @@ impl Draft<'_> {
 
     fn operators(&self) -> Result<Vec<OperatorDocument>> {
         let mut operators = Vec::with_capacity(self.placed.len());
-        for (&at, name) in self.placed.iter().zip(&self.names) {
-            let layer = &self.net.layers[at];
-            let is_free = self.is_free(at);
-            let flop = self.net.flop(at)?;
+        for (&index, name) in self.placed.iter().zip(&self.names) {
+            let layer = &self.net.layers[index];
+            let is_free = self.is_free(index);
+            let flop = self.net.flop(index)?;
             let inputs: Vec<f64> = layer
                 .sources
                 .iter()
@@ -183,8 +183,8 @@ impl Draft<'_> {
     /// constants larger than a kernel argument, are parameters of all their readers.
     fn parameters(&self, operators: &mut [OperatorDocument]) -> Vec<ParameterDocument> {
         let mut holdings: BTreeMap<(Value, bool), Holding> = BTreeMap::new();
-        for (reader, &at) in self.placed.iter().enumerate().filter(|&(_, &at)| !self.is_free(at)) {
-            let layer = &self.net.layers[at];
+        for (reader, &index) in self.placed.iter().enumerate().filter(|&(_, &index)| !self.is_free(index)) {
+            let layer = &self.net.layers[index];
             for (input, source) in layer.sources.iter().enumerate() {
                 let Some(value) = source.map(|source| self.seen(source)) else { continue };
                 let Some(constant) = self.constants.get(&value) else { continue };
@@ -224,7 +224,8 @@ impl Draft<'_> {
                 }),
             }
         }
-        let unique = names::unique(parameters.iter().zip(0..).map(|(shared, at)| (shared.name.as_str(), at)));
+        let unique =
+            names::unique(parameters.iter().zip(0..).map(|(shared, number)| (shared.name.as_str(), number)));
         for (shared, name) in parameters.iter_mut().zip(unique) {
             shared.name = name;
         }
@@ -233,11 +234,11 @@ impl Draft<'_> {
 
     fn tensors(&self) -> Vec<TensorDocument> {
         let (mut readers, mut views, mut outputs) = (Readers::default(), Readers::default(), BTreeSet::new());
-        for (reader, &at) in self.placed.iter().enumerate() {
-            for (input, source) in self.net.layers[at].sources.iter().enumerate() {
+        for (reader, &index) in self.placed.iter().enumerate() {
+            for (input, source) in self.net.layers[index].sources.iter().enumerate() {
                 let Some((layer, output)) = source.map(|source| self.seen(source)) else { continue };
                 let Some(&producer) = self.place.get(&layer) else { continue };
-                match self.is_free(at) && input == 0 {
+                match self.is_free(index) && input == 0 {
                     true => views.add(producer, output, reader),
                     false => readers.add(producer, output, reader),
                 }
@@ -264,13 +265,13 @@ impl Draft<'_> {
     fn beside(&self) -> Vec<(usize, usize)> {
         let mut pairs = Vec::new();
         let mut first_reader: FxHashMap<Value, usize> = FxHashMap::default();
-        for (reader, &at) in self.placed.iter().enumerate().filter(|&(_, &at)| !self.is_free(at)) {
-            for source in self.net.layers[at].sources.iter().flatten() {
+        for (reader, &index) in self.placed.iter().enumerate().filter(|&(_, &index)| !self.is_free(index)) {
+            for source in self.net.layers[index].sources.iter().flatten() {
                 first_reader.entry(self.seen(*source)).or_insert(reader);
             }
         }
-        for (view, &at) in self.placed.iter().enumerate().filter(|&(_, &at)| self.is_free(at)) {
-            let seen = self.seen((at, 0));
+        for (view, &index) in self.placed.iter().enumerate().filter(|&(_, &index)| self.is_free(index)) {
+            let seen = self.seen((index, 0));
             let with = self.place.get(&seen.0).or_else(|| first_reader.get(&seen));
             pairs.extend(with.map(|&with| (with, view)));
         }
@@ -278,9 +279,9 @@ impl Draft<'_> {
     }
 
     /// Fusion role of an operator.
-    fn role(&self, at: usize, operator: &OperatorDocument) -> Role {
-        let layer = &self.net.layers[self.placed[at]];
-        if self.is_free(self.placed[at]) {
+    fn role(&self, index: usize, operator: &OperatorDocument) -> Role {
+        let layer = &self.net.layers[self.placed[index]];
+        if self.is_free(self.placed[index]) {
             return Role::Free;
         }
         if operator.flop.is_none() {

@@ -108,7 +108,7 @@ impl Classes {
     fn new(nodes: &[Node]) -> Self {
         let mut by_color = BTreeMap::new();
         let mut first = Vec::new();
-        let of = nodes
+        let class_of = nodes
             .iter()
             .enumerate()
             .map(|(v, node)| {
@@ -120,7 +120,7 @@ impl Classes {
                 class
             })
             .collect();
-        Classes { of, first }
+        Classes { of: class_of, first }
     }
 }
 

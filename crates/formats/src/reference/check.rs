@@ -78,11 +78,11 @@ fn check_edges(label: &str, file: &ModelFile, by_id: &BTreeMap<i64, usize>) -> R
     let mut pairs = Vec::with_capacity(file.edges.len());
     let mut first_cost: Vec<Option<(usize, f64)>> = vec![None; file.nodes.len()];
     for (i, edge) in file.edges.iter().enumerate() {
-        let at = |field: &str| format!("edges[{i}].{field}");
+        let path = |field: &str| format!("edges[{i}].{field}");
         let end = |field: &str, id: i64| {
             by_id.get(&id).copied().ok_or_else(|| {
                 let message = format!("no node has the id {id}");
-                InputError::at_path("R002", label, at(field), message, "add the node or remove the edge")
+                InputError::at_path("R002", label, path(field), message, "add the node or remove the edge")
             })
         };
         let Edge { source_id, dest_id, cost, size } = *edge;
@@ -91,15 +91,15 @@ fn check_edges(label: &str, file: &ModelFile, by_id: &BTreeMap<i64, usize>) -> R
             let message = format!("the edge joins the node {source_id} to itself");
             return Err(InputError::at_path("R003", label, format!("edges[{i}]"), message, "remove it"));
         }
-        not_negative(label, &at("cost"), cost)?;
-        not_negative(label, &at("size"), size.unwrap_or(0.0))?;
+        not_negative(label, &path("cost"), cost)?;
+        not_negative(label, &path("size"), size.unwrap_or(0.0))?;
         let (first, expected) = *first_cost[source].get_or_insert((i, cost));
         if (cost - expected).abs() > SAME_COST_MS {
             let message =
                 format!("the cost {cost} differs from {expected} of edges[{first}] out of node {source_id}");
             let help = "make the costs equal, or give each tensor its own node: a node sends one tensor, to every \
                         reader at the same cost";
-            return Err(InputError::at_path("R004", label, at("cost"), message, help));
+            return Err(InputError::at_path("R004", label, path("cost"), message, help));
         }
         if file.nodes[source].is_backward_node && !file.nodes[dest].is_backward_node {
             let message =
@@ -150,13 +150,14 @@ fn cycle(nodes: usize, edges: &[(usize, usize)]) -> Option<Vec<usize>> {
     // Every node has a successor within the component, so the walk must return to a node that it visited.
     let mut place_on_way = vec![usize::MAX; nodes];
     let mut way = Vec::new();
-    let mut at = knot.iter().map(|v| v.index()).min()?;
-    while place_on_way[at] == usize::MAX {
-        place_on_way[at] = way.len();
-        way.push(at);
-        at = graph.neighbors(NodeIndex::new(at)).map(NodeIndex::index).filter(|&v| within[v]).min()?;
+    let mut current = knot.iter().map(|v| v.index()).min()?;
+    while place_on_way[current] == usize::MAX {
+        place_on_way[current] = way.len();
+        way.push(current);
+        current =
+            graph.neighbors(NodeIndex::new(current)).map(NodeIndex::index).filter(|&v| within[v]).min()?;
     }
-    Some(way.split_off(place_on_way[at]))
+    Some(way.split_off(place_on_way[current]))
 }
 
 /// Formats ids for an error: the first few, then the number of the others.

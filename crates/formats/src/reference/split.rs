@@ -68,23 +68,23 @@ pub(crate) fn import(label: &str, text: &str, model: &Imported) -> Result<PlanDo
                 return Err(InputError::at_path("S003", label, format!("{field}[{number}]"), message, help));
             }
             for (i, &id) in machine.nodes.iter().enumerate() {
-                let at = format!("{field}[{number}].nodes[{i}]");
+                let path = format!("{field}[{number}].nodes[{i}]");
                 let Some(&operator) = ids.by_id.get(&id) else {
                     let message = format!("the model has no node with the id {id}");
                     return Err(InputError::at_path(
                         "S001",
                         label,
-                        at,
+                        path,
                         message,
                         "give the split of this model",
                     ));
                 };
                 if let Some(before) = place_of.get(&id) {
                     let message = format!("the node {id} is already at {before}");
-                    return Err(InputError::at_path("S002", label, at, message, "keep one of the two"));
+                    return Err(InputError::at_path("S002", label, path, message, "keep one of the two"));
                 }
                 device_of[operator] = Some(devices.len());
-                place_of.insert(id, at);
+                place_of.insert(id, path);
             }
             devices.push((kind, number));
         }
@@ -124,13 +124,13 @@ fn extend(
         match color.and_then(|color| devices_of_color.get(&color)).map(Vec::as_slice) {
             None | Some([]) => stranded.push(id),
             Some([device]) => device_of[operator] = Some(*device),
-            Some([one, other, ..]) => {
+            Some([first, second, ..]) => {
                 let name = |device: usize| format!("{}{}", devices[device].0, devices[device].1);
                 let message = format!(
                     "the node {id} is omitted, but its colour class {} is on both {} and {}",
                     color.unwrap_or_default(),
-                    name(*one),
-                    name(*other)
+                    name(*first),
+                    name(*second)
                 );
                 let help = "list the node, or keep its colour class on one device";
                 return Err(InputError::new("S005", label, At::Whole, message, help));

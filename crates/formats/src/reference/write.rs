@@ -81,27 +81,30 @@ fn kinds<'a>(
     label: &str,
     cluster: &'a ClusterDocument,
 ) -> Result<(Option<&'a KindDocument>, Option<&'a KindDocument>)> {
-    let of = |host: bool| cluster.kinds.iter().filter(move |kind| kind.host == host);
-    if of(false).count() > 1 || of(true).count() > 1 || !cluster.groups.is_empty() || cluster.matrix.is_some()
+    let kinds_of = |host: bool| cluster.kinds.iter().filter(move |kind| kind.host == host);
+    if kinds_of(false).count() > 1
+        || kinds_of(true).count() > 1
+        || !cluster.groups.is_empty()
+        || cluster.matrix.is_some()
     {
         let message = "the cluster has more than one kind of accelerator and one kind of host";
         let help = "write for a cluster without groups and matrix, with one kind of each";
         return Err(InputError::at_path("R012", label, "cluster", message, help));
     }
-    let host = of(true).next();
+    let host = kinds_of(true).next();
     if host.is_some_and(|kind| kind.memory_bytes.is_some()) {
-        let at = cluster.kinds.iter().position(|kind| kind.host).unwrap_or_default();
+        let index = cluster.kinds.iter().position(|kind| kind.host).unwrap_or_default();
         let message = "the memory of the host is limited, which the format cannot express";
         let help = "write for a host without `memory_bytes`";
         return Err(InputError::at_path(
             "R012",
             label,
-            format!("cluster.kinds[{at}].memory_bytes"),
+            format!("cluster.kinds[{index}].memory_bytes"),
             message,
             help,
         ));
     }
-    Ok((of(false).next(), host))
+    Ok((kinds_of(false).next(), host))
 }
 
 /// Bytes of a device that a plan may use, where they are limited.

@@ -107,9 +107,12 @@ pub(super) fn curve(rows: &[&Row], solver: &str, effort: EffortMeasure) -> Vec<(
     if from <= 0.0 {
         return Vec::new();
     }
-    let point = |at: usize| {
+    let point = |index: usize| {
         // Exact at the end, which rounding could miss.
-        let x = if at == POINTS { to } else { from * (to / from).powf(at as f64 / POINTS as f64) };
+        let x = match index {
+            POINTS => to,
+            _ => from * (to / from).powf(index as f64 / POINTS as f64),
+        };
         let over = |row: &&Row| ratio(effort.value_by(x, row)?, *best.get(&ground(row))?);
         let logs: Vec<f64> = own.iter().filter_map(over).map(f64::ln).collect();
         (!logs.is_empty()).then(|| (x, (logs.iter().sum::<f64>() / logs.len() as f64).exp()))

@@ -53,8 +53,9 @@ pub(super) fn run(arguments: &MergeArguments) -> Result<Exit> {
 impl Bench {
     /// The error for a journal without a case of this suite and build.
     fn foreign(&self, label: &str, keys: &[&Vec<String>]) -> CliError {
-        let is_other_build =
-            |key: &&Vec<String>| key.get(Case::PROGRAM).is_none_or(|of| of != self.journal.program());
+        let is_other_build = |key: &&Vec<String>| {
+            key.get(Case::PROGRAM).is_none_or(|program| program != self.journal.program())
+        };
         let (cause, help) = if keys.iter().all(is_other_build) {
             ("another build of the program wrote the journal", "merge with the program that ran the shards")
         } else {

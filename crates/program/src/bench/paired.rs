@@ -94,7 +94,7 @@ fn signed_ranks(differences: &[f64]) -> Option<f64> {
 /// The table of every objective, as Markdown.
 pub(super) fn markdown(pairs: &[Paired], looked_at: &str) -> String {
     let mut text = String::new();
-    for group in pairs.chunk_by(|one, other| one.objective == other.objective) {
+    for group in pairs.chunk_by(|left, right| left.objective == right.objective) {
         let objective = &group[0].objective;
         let (title, looked_at) = (title_of(objective), text::markdown(looked_at));
         text.push_str(&format!(

@@ -82,7 +82,8 @@ impl Bench {
     /// The error for a request of another build, suite or input.
     fn other(&self, request: &Request) -> CliError {
         let own = self.cases.get(request.case).map(|case| (case, self.key(case)));
-        let differs = |at: usize| own.as_ref().is_some_and(|(_, key)| key.get(at) != request.key.get(at));
+        let differs =
+            |index: usize| own.as_ref().is_some_and(|(_, key)| key.get(index) != request.key.get(index));
         let (place, cause) = match &own {
             Some(_) if differs(Case::PROGRAM) => (None, "the node has another build of the program"),
             Some((case, _)) if differs(Case::INPUT) => (Some(&case.input), "the node has another input"),

@@ -238,9 +238,9 @@ impl Suite {
         if let Some(unknown) = reaches.into_iter().find(|name| !self.solvers.contains(name)) {
             return Some(format!("convergence reaches `{unknown}`, which is not one of the solvers"));
         }
-        let commands = self.exec.iter().enumerate().find_map(|(at, exec)| {
+        let commands = self.exec.iter().enumerate().find_map(|(index, exec)| {
             let name = &exec.name;
-            let is_twice = self.exec[..at].iter().any(|other| other.name == *name);
+            let is_twice = self.exec[..index].iter().any(|other| other.name == *name);
             let is_unused = !self.solvers.iter().any(|solver| solver.strip_prefix(PREFIX) == Some(name));
             let mistakes = [
                 (is_twice, "is defined twice"),
@@ -256,9 +256,9 @@ impl Suite {
         if let Some(mistake) = commands.or(unknown) {
             return Some(mistake);
         }
-        self.variants.iter().enumerate().find_map(|(at, variant)| {
+        self.variants.iter().enumerate().find_map(|(index, variant)| {
             let name = &variant.name;
-            let is_twice = self.variants[..at].iter().any(|other| other.name == *name);
+            let is_twice = self.variants[..index].iter().any(|other| other.name == *name);
             let twice = is_twice.then(|| format!("the variant `{name}` is defined twice"));
             let is_unused = !self.solvers.contains(name);
             let unused = is_unused.then(|| format!("the variant `{name}` is not one of the solvers"));

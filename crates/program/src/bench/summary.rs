@@ -101,8 +101,9 @@ pub(super) fn summaries(rows: &[Row]) -> Vec<Summary> {
     }
     let summary = |(objective, solver): (&str, &str)| {
         let rows = || rows.iter().filter(move |row| row.objective == objective && row.solver == solver);
-        let over = |of: &BTreeMap<Ground<'_>, f64>| -> Vec<(String, f64)> {
-            let over = |row: &Row| Some((row.files[0].clone(), ratio(row.value_s?, *of.get(&ground(row))?)?));
+        let over = |best: &BTreeMap<Ground<'_>, f64>| -> Vec<(String, f64)> {
+            let over =
+                |row: &Row| Some((row.files[0].clone(), ratio(row.value_s?, *best.get(&ground(row))?)?));
             rows().filter_map(over).collect()
         };
         let over_best = over(&best);
@@ -192,7 +193,7 @@ pub(super) fn mean(ratios: &[(String, f64)]) -> Option<Mean> {
     let mut means: Vec<f64> = (0..DRAWS)
         .map(|_| {
             let drawn = (0..inputs.len()).map(|_| inputs[draws.random_range(0..inputs.len())]);
-            let (sum, count) = drawn.fold((0.0, 0.0), |all, one| (all.0 + one.0, all.1 + one.1));
+            let (sum, count) = drawn.fold((0.0, 0.0), |all, input| (all.0 + input.0, all.1 + input.1));
             (sum / count).exp()
         })
         .collect();
@@ -204,7 +205,7 @@ pub(super) fn mean(ratios: &[(String, f64)]) -> Option<Mean> {
 /// The table of every objective, as Markdown.
 pub(super) fn markdown(summaries: &[Summary]) -> String {
     let mut text = String::new();
-    for group in summaries.chunk_by(|one, other| one.objective == other.objective) {
+    for group in summaries.chunk_by(|left, right| left.objective == right.objective) {
         let objective = &group[0].objective;
         let title = title_of(objective);
         text.push_str(&format!(

@@ -152,9 +152,9 @@ impl Row {
 }
 
 /// Strongest bound proved for this contender's problem or for the same problem with a looser split rule.
-fn strongest(of: &Contender, all: &[Contender], proved: &[(ObjectiveDocument, f64)]) -> Option<f64> {
+fn strongest(contender: &Contender, all: &[Contender], proved: &[(ObjectiveDocument, f64)]) -> Option<f64> {
     let holds = |other: &ObjectiveDocument| {
-        let own = &of.plan.objective;
+        let own = &contender.plan.objective;
         let same = other.kind == own.kind
             && other.communication == own.communication
             && other.training == own.training

@@ -86,7 +86,7 @@ pub fn models(comparisons: &[Comparison]) -> Grid {
     for comparison in comparisons {
         let best = comparison.best();
         let cells = names.iter().map(|name| {
-            let Some(row) = row_of(comparison, name).map(|at| &comparison.rows[at]) else {
+            let Some(row) = row_of(comparison, name).map(|index| &comparison.rows[index]) else {
                 return String::new();
             };
             match row.value_s {

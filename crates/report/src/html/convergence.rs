@@ -72,7 +72,7 @@ fn thinned(moments: &[Moment], end: f64) -> Vec<Moment> {
         return moments.to_vec();
     }
     let part = |moment: &Moment| (moment.elapsed / end * MOST as f64).floor();
-    let parts = moments.chunk_by(|one, other| part(one) == part(other));
+    let parts = moments.chunk_by(|left, right| part(left) == part(right));
     // The start is as informative as the end.
     let mut kept: Vec<Moment> =
         moments.first().into_iter().chain(parts.filter_map(<[Moment]>::last)).copied().collect();
@@ -109,7 +109,7 @@ impl Frame {
 fn table(values: &[Moment], bounds: &[Moment]) -> String {
     let mut rows: Vec<(Moment, &str)> = values.iter().map(|&moment| (moment, "value")).collect();
     rows.extend(bounds.iter().map(|&moment| (moment, "bound")));
-    rows.sort_by(|(one, _), (other, _)| one.elapsed.total_cmp(&other.elapsed));
+    rows.sort_by(|(left, _), (right, _)| left.elapsed.total_cmp(&right.elapsed));
     let mut text = String::from(
         "<details class=\"all\"><summary>All moments as a table</summary>\n\
          <div class=\"scroll tall\" role=\"region\" tabindex=\"0\" aria-label=\"Values and bounds by time\">\n\

@@ -19,8 +19,8 @@ const HATCHINGS: usize = 5;
 
 /// CSS classes for the colour of a device, by its index among the devices in use. After all combinations they
 /// repeat, and only names distinguish the devices.
-pub(super) fn colour(at: usize) -> String {
-    format!("d{} h{}", at % COLOURS, at / COLOURS % HATCHINGS)
+pub(super) fn colour(index: usize) -> String {
+    format!("d{} h{}", index % COLOURS, index / COLOURS % HATCHINGS)
 }
 
 /// Devices section; `None` without a plan.
@@ -52,8 +52,8 @@ pub(super) fn section(page: &Page) -> Option<Section> {
          <div class=\"scroll tall\" role=\"region\" tabindex=\"0\" aria-label=\"Bars of all devices\">\n\
          <ul class=\"devices\">\n",
     );
-    for (at, device) in devices.iter().enumerate() {
-        row(&mut markup, page, at, device, whole, is_sum, of_step);
+    for (index, device) in devices.iter().enumerate() {
+        row(&mut markup, page, index, device, whole, is_sum, of_step);
     }
     markup.push_str("</ul>\n</div>\n");
     markup.push_str(&figures(page, of_step));
@@ -64,7 +64,7 @@ pub(super) fn section(page: &Page) -> Option<Section> {
 fn row(
     markup: &mut String,
     page: &Page,
-    at: usize,
+    index: usize,
     device: &DeviceDocument,
     whole: f64,
     is_sum: bool,
@@ -72,7 +72,7 @@ fn row(
 ) {
     let long = |part: f64, whole: f64| 1000.0 * share(part, whole);
     let (compute, communication) = (long(device.compute_s, whole), long(device.communication_s, whole));
-    let colour = colour(at);
+    let colour = colour(index);
     let work = if is_sum {
         format!(
             "<rect class=\"solid\" width=\"{compute:.1}\" height=\"10\"/>\
@@ -90,7 +90,7 @@ fn row(
         // A device without memory has none free.
         if limit > 0.0 { long(device.memory_bytes, limit) } else { 1000.0 }
     });
-    let of = limit.map_or_else(|| "unlimited".into(), units::bytes);
+    let limit_text = limit.map_or_else(|| "unlimited".into(), units::bytes);
     let name = escape(&visible(&replicated(&device.name, device.replicas)));
     let load = if of_step { device.compute_s } else { device.load_s };
     let over = if fits { "" } else { " <b>does not fit</b>" };
@@ -102,8 +102,8 @@ fn row(
          aria-label=\"compute {}, communication {}\">{work}</svg>\
          <span class=\"figure\">{}</span>\
          <svg class=\"bar memory\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" role=\"img\" \
-         aria-label=\"memory {} of {of}\"><rect width=\"{held:.1}\" height=\"10\"/></svg>\
-         <span class=\"figure\">{} <small>of {of}</small>{over}</span></li>",
+         aria-label=\"memory {} of {limit_text}\"><rect width=\"{held:.1}\" height=\"10\"/></svg>\
+         <span class=\"figure\">{} <small>of {limit_text}</small>{over}</span></li>",
         units::seconds(device.compute_s),
         units::seconds(device.communication_s),
         markup::seconds(load),
@@ -130,12 +130,12 @@ fn figures(page: &Page, of_step: bool) -> String {
             Some(whole) => markup::percent(share(device.compute_s, whole)),
             None => markup::seconds(device.load_s),
         };
-        let of = limit(device, page.problem.cluster().document());
-        let of = of.map_or_else(|| "unlimited".into(), markup::bytes);
+        let limit = limit(device, page.problem.cluster().document());
+        let limit = limit.map_or_else(|| "unlimited".into(), markup::bytes);
         let _ = writeln!(
             text,
             "<tr><th scope=\"row\"><bdi>{}</bdi></th><td class=\"word\"><bdi>{}</bdi></td><td>{first}</td><td>{}</td>\
-             <td>{}</td><td>{}</td><td>{of}</td><td>{}</td></tr>",
+             <td>{}</td><td>{}</td><td>{limit}</td><td>{}</td></tr>",
             escape(&visible(&replicated(&device.name, device.replicas))),
             escape(&visible(&device.kind)),
             markup::seconds(device.compute_s),

@@ -75,8 +75,8 @@ pub(super) fn table(
     }
     text.push_str("</tr></thead><tbody>\n");
     for row in rows {
-        for (at, (cell, &(_, is_word))) in row.iter().zip(columns).enumerate() {
-            let _ = match at {
+        for (column, (cell, &(_, is_word))) in row.iter().zip(columns).enumerate() {
+            let _ = match column {
                 0 => write!(text, "<tr><th scope=\"row\">{cell}</th>"),
                 _ => write!(text, "<td{}>{cell}</td>", class(is_word)),
             };
@@ -93,8 +93,8 @@ pub(super) fn table(
 pub(super) fn count(value: usize) -> String {
     let digits = value.to_string();
     let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) && digits.len() > 4 {
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) && digits.len() > 4 {
             text.push('\u{202f}');
         }
         text.push(digit);

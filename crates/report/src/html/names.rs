@@ -22,7 +22,7 @@ pub(super) fn visible(name: &str) -> String {
 /// Start of the last part of a name: after its last separator that is not its last character.
 pub(super) fn last_part(name: &str) -> usize {
     let Some((end, _)) = name.char_indices().next_back() else { return 0 };
-    name[..end].rfind(is_separator).map_or(0, |at| at + 1)
+    name[..end].rfind(is_separator).map_or(0, |separator| separator + 1)
 }
 
 /// Start of the title of an operator: its last part, and the part before it if the last is a number, as in `layer.3`.

@@ -131,10 +131,10 @@ fn timeline(page: &RunPage) -> Section {
 fn scene(page: &RunPage) -> Option<Scene> {
     let mut devices = Vec::new();
     let mut lanes = Vec::new();
-    for (at, device) in page.plan.devices.iter().enumerate() {
-        devices.push(Device { name: visible(&device.name), colour: Some(colour(at)) });
+    for (index, device) in page.plan.devices.iter().enumerate() {
+        devices.push(Device { name: visible(&device.name), colour: Some(colour(index)) });
         for (activity, name, pass) in ROWS {
-            let own = page.spans.iter().filter(|span| (span.device, span.activity) == (at, activity));
+            let own = page.spans.iter().filter(|span| (span.device, span.activity) == (index, activity));
             let activities: Vec<Activity> = own
                 .map(|span| Activity {
                     span: Span { start: span.start_s, end: span.end_s },
@@ -144,7 +144,7 @@ fn scene(page: &RunPage) -> Option<Scene> {
                 })
                 .collect();
             if !activities.is_empty() {
-                lanes.push(Lane { device: Some(at as u32), name: name.into(), activities, mixed: None });
+                lanes.push(Lane { device: Some(index as u32), name: name.into(), activities, mixed: None });
             }
         }
     }

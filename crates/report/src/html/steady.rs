@@ -80,10 +80,10 @@ pub(super) fn data(steady: &Steady, tables: &mut Tables) -> Option<TimelineData>
         let (operator, pass) = what(steady, task, tables);
         let row = match (task.place, task.work) {
             (Place::Uplink(group), _) => &mut doing.uplinks[group],
-            (Place::Device(at), SteadyWork::Operator(_)) => &mut doing.computes[at],
-            (Place::Device(at), SteadyWork::Send(_)) => &mut doing.sends[at],
-            (Place::Device(at), SteadyWork::Synchronise) => &mut doing.synchronises[at],
-            (Place::Device(at), _) => &mut doing.receives[at],
+            (Place::Device(device), SteadyWork::Operator(_)) => &mut doing.computes[device],
+            (Place::Device(device), SteadyWork::Send(_)) => &mut doing.sends[device],
+            (Place::Device(device), SteadyWork::Synchronise) => &mut doing.synchronises[device],
+            (Place::Device(device), _) => &mut doing.receives[device],
         };
         let (start, batch) = task.within(state.period);
         let end = start + task.seconds;

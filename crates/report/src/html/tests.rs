@@ -27,9 +27,9 @@ fn graph(operators: &[(String, Option<String>)]) -> Graph {
 
 /// A chain of operators with their layers and with seconds by position.
 fn timed(operators: &[(String, Option<String>)], seconds: impl Fn(usize) -> f64) -> Graph {
-    let document = |(at, (name, layer)): (usize, &(String, Option<String>))| OperatorDocument {
+    let document = |(index, (name, layer)): (usize, &(String, Option<String>))| OperatorDocument {
         layer: layer.clone(),
-        seconds: BTreeMap::from([("acc".to_owned(), seconds(at))]),
+        seconds: BTreeMap::from([("acc".to_owned(), seconds(index))]),
         ..OperatorDocument::named(name.clone())
     };
     let tensor = |pair: &[(String, Option<String>)]| TensorDocument {
@@ -178,10 +178,10 @@ fn names_are_visible_and_short() {
 /// Names of the groups of an operator, outermost first.
 fn path_of(groups: &Groups, op: u32) -> String {
     let mut names = Vec::new();
-    let mut at = groups.group_of[OpId(op)];
-    while at != 0 {
-        names.push(groups.groups[at].name.clone());
-        at = groups.groups[at].parent;
+    let mut group = groups.group_of[OpId(op)];
+    while group != 0 {
+        names.push(groups.groups[group].name.clone());
+        group = groups.groups[group].parent;
     }
     names.reverse();
     names.join(" > ")
@@ -194,8 +194,8 @@ fn largest(groups: &Groups) -> usize {
     for &group in &groups.group_of {
         members[group] += 1;
     }
-    for (at, group) in groups.groups.enumerate().skip(1) {
-        assert!(group.parent < at, "group {at} is before its parent");
+    for (id, group) in groups.groups.enumerate().skip(1) {
+        assert!(group.parent < id, "group {id} is before its parent");
         members[group.parent] += 1;
     }
     assert!(members.iter().all(|&members| members > 0), "a group without members");
@@ -238,19 +238,19 @@ fn groups_come_from_layers_then_names_then_order() {
     let paths: Vec<String> = (0..5).map(|op| path_of(&groups, op)).collect();
     assert_eq!(paths, ["", "layer.0", "layer.0", "head", "head"]);
 
-    let by_name: Vec<String> = (0..90).map(|at| format!("block{}/op{at}", at / 30)).collect();
+    let by_name: Vec<String> = (0..90).map(|index| format!("block{}/op{index}", index / 30)).collect();
     let groups = Groups::new(&graph(&named(by_name)));
     assert_eq!(path_of(&groups, 0), "block0");
     assert_eq!(path_of(&groups, 89), "block2");
 
     // Runs in chain order, nested if there are very many operators.
-    let groups = Groups::new(&graph(&named((0..400).map(|at| format!("op{at}")))));
+    let groups = Groups::new(&graph(&named((0..400).map(|index| format!("op{index}")))));
     assert_eq!(path_of(&groups, 0), "op0 … op133");
     assert_eq!(path_of(&groups, 399), "op267 … op399");
-    let groups = Groups::new(&graph(&named((0..22_501).map(|at| format!("op{at}")))));
+    let groups = Groups::new(&graph(&named((0..22_501).map(|index| format!("op{index}")))));
     assert_eq!(path_of(&groups, 0), "op0 … op11250 > op0 … op148");
     assert_eq!(path_of(&groups, 22_500), "op11251 … op22500 > op22351 … op22500");
-    let groups = Groups::new(&graph(&named((0..300).map(|at| format!("layers.{at}")))));
+    let groups = Groups::new(&graph(&named((0..300).map(|index| format!("layers.{index}")))));
     assert_eq!(path_of(&groups, 0), "layers.0 … layers.149");
     assert!(largest(&groups) <= MOST);
 }
@@ -262,12 +262,12 @@ type Family = dyn Fn(usize) -> (String, Option<String>);
 fn no_group_is_large_whatever_the_names() {
     let deep = "a.".repeat(2000);
     let families: [Box<Family>; 6] = [
-        Box::new(|at| (format!("op{at}"), Some(format!("layer{at}")))),
-        Box::new(|at| (format!("{}.x{at}", at % 7), Some("one".into()))),
-        Box::new(move |at| (format!("{deep}{at}"), None)),
-        Box::new(|at| (format!("scope{}/op{at}", at % 300), None)),
-        Box::new(|at| (format!("..//{at}"), Some("...".into()))),
-        Box::new(|at| (at.to_string(), Some(format!("3.{}.1", at % 5)))),
+        Box::new(|index| (format!("op{index}"), Some(format!("layer{index}")))),
+        Box::new(|index| (format!("{}.x{index}", index % 7), Some("one".into()))),
+        Box::new(move |index| (format!("{deep}{index}"), None)),
+        Box::new(|index| (format!("scope{}/op{index}", index % 300), None)),
+        Box::new(|index| (format!("..//{index}"), Some("...".into()))),
+        Box::new(|index| (index.to_string(), Some(format!("3.{}.1", index % 5)))),
     ];
     for (number, family) in families.iter().enumerate() {
         for count in [1, 2, 49, 151, 1500] {
@@ -279,7 +279,7 @@ fn no_group_is_large_whatever_the_names() {
 
 #[test]
 fn the_data_hold_every_operator_and_edge() {
-    let operators = named((0..300).map(|at| format!("op{at}")));
+    let operators = named((0..300).map(|index| format!("op{index}")));
     let data = data(&page_of(&operators, 3));
     let columns = &data["graph"]["operators"];
     for column in ["group", "stem", "name", "kind", "pass", "device", "seconds", "bytes", "readers"] {
@@ -294,7 +294,7 @@ fn the_data_hold_every_operator_and_edge() {
 #[test]
 fn the_timelines_cover_what_is_busy() {
     let count = 30_000;
-    let data = data(&page_of(&named((0..count).map(|at| format!("op{at}"))), 2));
+    let data = data(&page_of(&named((0..count).map(|index| format!("op{index}"))), 2));
     for (name, cut) in [("timeline", 0), ("steady", 1)] {
         let timeline = &data[name];
         let ticks = timeline["ticks"].as_u64().expect("ticks");
@@ -304,7 +304,7 @@ fn the_timelines_cover_what_is_busy() {
                 row[name].as_array().expect("a column").iter().filter_map(serde_json::Value::as_u64).collect()
             };
             let (starts, long, counts) = (column("start"), column("ticks"), column("count"));
-            assert!(starts.is_sorted_by(|one, other| one < other), "two spans begin in one tick");
+            assert!(starts.is_sorted_by(|left, right| left < right), "two spans begin in one tick");
             assert!(starts.len() as u64 <= ticks);
             for (start, long) in starts.iter().zip(&long) {
                 assert!(start + long <= ticks + 1, "{start} + {long} of {ticks}");
@@ -323,7 +323,7 @@ fn the_timelines_cover_what_is_busy() {
 #[test]
 fn the_full_pipeline_is_beside_the_step() {
     // Five seconds and a transfer on the first device; a transfer and four seconds on the second.
-    let page = page_of(&named((0..9).map(|at| format!("op{at}"))), 2);
+    let page = page_of(&named((0..9).map(|index| format!("op{index}"))), 2);
     let lead = "One period of the full pipeline: 6.0000 s, the value of the plan. It works on 2 batches at once, each of \
                 which takes 11.000 s from beginning to end.";
     assert!(page.contains(lead), "{page}");
@@ -351,12 +351,12 @@ fn why_there_is_no_steady_state_is_escaped() {
 fn what_is_long_enough_to_be_seen_names_its_span() {
     // Long operators after short ones, so that they begin in the same tick, at every distance from its edge.
     let count = 600;
-    let seconds = |at: usize| match at % 3 {
-        0 => 1e-6 * (1 + at % 7) as f64,
-        1 => 1e-4 * (1 + at % 5) as f64,
-        _ => 1e-3 * (1 + at % 11) as f64,
+    let seconds = |index: usize| match index % 3 {
+        0 => 1e-6 * (1 + index % 7) as f64,
+        1 => 1e-4 * (1 + index % 5) as f64,
+        _ => 1e-3 * (1 + index % 11) as f64,
     };
-    let names = named((0..count).map(|at| format!("op{at}")));
+    let names = named((0..count).map(|index| format!("op{index}")));
     let data = data(&page_of_graph(timed(&names, seconds), 1));
     let numbers = |row: &serde_json::Value, column: &str| -> Vec<usize> {
         let column = row[column].as_array().expect("a column").iter();
@@ -366,10 +366,10 @@ fn what_is_long_enough_to_be_seen_names_its_span() {
     let scale = ticks / (0..count).map(seconds).sum::<f64>();
     let row = &data["timeline"]["rows"][0];
     let [operators, counts] = ["operator", "count"].map(|column| numbers(row, column));
-    let long: Vec<usize> = (0..count).filter(|&at| seconds(at) * scale > 2.000_001).collect();
+    let long: Vec<usize> = (0..count).filter(|&index| seconds(index) * scale > 2.000_001).collect();
     assert!(long.len() > count / 4, "{} operators are long", long.len());
-    for at in long {
-        assert!(operators.contains(&at), "op{at} of {} ticks names no span", seconds(at) * scale);
+    for index in long {
+        assert!(operators.contains(&index), "op{index} of {} ticks names no span", seconds(index) * scale);
     }
     assert!(counts.iter().any(|&count| count > 1), "nothing was merged");
     assert_eq!(counts.iter().sum::<usize>(), count);
@@ -407,10 +407,10 @@ fn what_has_no_plan_has_a_page() {
 #[test]
 fn a_chart_has_no_more_points_than_it_can_show() {
     let mut convergence = Convergence::default();
-    for at in 0..100_000 {
-        let at = f64::from(at);
-        convergence.value(at * 1e-5, 3e5 - at);
-        convergence.bound(at * 1e-5, at);
+    for index in 0..100_000 {
+        let step = f64::from(index);
+        convergence.value(step * 1e-5, 3e5 - step);
+        convergence.bound(step * 1e-5, step);
     }
     let problem = problem(&named(["a".into()]), 1);
     let solution = Solution::without_plan(

@@ -277,7 +277,7 @@ fn doing(step: &Step, tables: &Tables) -> Doing {
 /// Merges the activities of a row into spans.
 fn merged(mut activities: Vec<Activity>, mixed: Option<u8>, scale: f64, seconds: &mut Figures) -> Spans {
     activities.retain(|activity| activity.span.start < activity.span.end);
-    activities.sort_by(|one, other| one.span.start.total_cmp(&other.span.start));
+    activities.sort_by(|left, right| left.span.start.total_cmp(&right.span.start));
     let mut spans = Spans::default();
     let mut open: Option<Merged> = None;
     let tick = |moment: f64| (moment * scale).floor() as u32;

@@ -71,11 +71,11 @@ impl CriticalPath {
         self.steps.iter().filter(|step| step.part == part).map(PathStep::seconds).sum()
     }
 
-    /// The `most` longest activities, longest first.
-    pub fn longest(&self, most: usize) -> Vec<PathStep> {
+    /// The `limit` longest activities, longest first.
+    pub fn longest(&self, limit: usize) -> Vec<PathStep> {
         let mut longest = self.steps.clone();
-        longest.sort_by(|one, other| other.seconds().total_cmp(&one.seconds()));
-        longest.truncate(most);
+        longest.sort_by(|left, right| right.seconds().total_cmp(&left.seconds()));
+        longest.truncate(limit);
         longest
     }
 }

@@ -102,7 +102,7 @@ impl<'a> StepDocument<'a> {
                 .collect(),
             transfers: (0..)
                 .zip(spans.transfers())
-                .map(|(at, &span)| transfer(step, names, at, span))
+                .map(|(number, &span)| transfer(step, names, number, span))
                 .collect(),
             steady: steady.document(),
         }
@@ -112,7 +112,7 @@ impl<'a> StepDocument<'a> {
 fn of_path<'a>(step: &'a Step, names: &'a DeviceNames, stretch: &PathStep) -> Stretch<'a> {
     let what = match stretch.activity {
         Activity::Operator(op) => What::Operator(operator(step, names, op, stretch.span)),
-        Activity::Transfer(at) => What::Transfer(transfer(step, names, at, stretch.span)),
+        Activity::Transfer(number) => What::Transfer(transfer(step, names, number, stretch.span)),
     };
     Stretch { part: stretch.part.name(), what }
 }
@@ -122,9 +122,9 @@ fn operator<'a>(step: &'a Step, names: &'a DeviceNames, op: u32, span: Span) -> 
     Operator { operator: step.operator(op), device, start_s: span.start, end_s: span.end }
 }
 
-fn transfer<'a>(step: &Step, names: &'a DeviceNames, at: u32, span: Span) -> Transfer<'a> {
-    let [from, to] = step.ends_of(at).map(|device| names.get(device));
-    Transfer { tensor: step.tensor(at), from, to, start_s: span.start, end_s: span.end }
+fn transfer<'a>(step: &Step, names: &'a DeviceNames, number: u32, span: Span) -> Transfer<'a> {
+    let [from, to] = step.ends_of(number).map(|device| names.get(device));
+    Transfer { tensor: step.tensor(number), from, to, start_s: span.start, end_s: span.end }
 }
 
 fn is_zero(seconds: &f64) -> bool {

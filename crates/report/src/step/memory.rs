@@ -37,9 +37,9 @@ impl Step<'_> {
         self.intervals(&mut hold);
         let mut levels = Vec::with_capacity(changes.len());
         for (changes, mut bytes) in changes.iter_mut().zip(self.flow.fixed_bytes().iter().copied()) {
-            changes.sort_by(|one, other| one[0].total_cmp(&other[0]));
+            changes.sort_by(|left, right| left[0].total_cmp(&right[0]));
             let mut of_device = vec![Level { from: 0.0, bytes }];
-            for at_once in changes.chunk_by(|one, other| one[0] == other[0]) {
+            for at_once in changes.chunk_by(|left, right| left[0] == right[0]) {
                 bytes += at_once.iter().map(|change| change[1]).sum::<f64>();
                 let level = Level { from: at_once[0][0], bytes };
                 match of_device.last_mut() {
@@ -69,13 +69,13 @@ impl Step<'_> {
             for &reader in graph.consumers(tensor) {
                 read.push((self.placement.device_of(reader), operators[reader.index()].end));
             }
-            read.sort_by(|one, other| one.0.cmp(&other.0).then(other.1.total_cmp(&one.1)));
+            read.sort_by(|left, right| left.0.cmp(&right.0).then(right.1.total_cmp(&left.1)));
             read.dedup_by_key(|(device, _)| *device);
             let until = |device: DeviceId| {
-                read.binary_search_by_key(&device, |(device, _)| *device).map_or(0.0, |at| read[at].1)
+                read.binary_search_by_key(&device, |(device, _)| *device).map_or(0.0, |index| read[index].1)
             };
             let mut end = made.end.max(until(home));
-            let is_of_tensor = |&(at, _): &(u32, &Span)| TensorId(self.flow.tensor_of(at)) == tensor;
+            let is_of_tensor = |&(number, _): &(u32, &Span)| TensorId(self.flow.tensor_of(number)) == tensor;
             while let Some((transfer, moved)) = transfers.next_if(is_of_tensor) {
                 end = end.max(moved.end);
                 let [_, to] = self.ends_of(transfer);

@@ -156,8 +156,8 @@ impl<'p> Step<'p> {
     pub fn uplinks(&self) -> Vec<UplinkFigures> {
         let ports = Ports::new(self.problem);
         let groups = self.problem.cluster().document().groups.iter().enumerate();
-        let figures = groups.map(|(at, group)| {
-            let busy = self.carried(ports.uplink(at));
+        let figures = groups.map(|(id, group)| {
+            let busy = self.carried(ports.uplink(id));
             let utilisation = self.timeline.utilisation(busy).min(1.0);
             UplinkFigures { group: group.name.clone(), busy, utilisation }
         });

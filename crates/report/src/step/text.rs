@@ -103,7 +103,9 @@ fn longest(step: &Step, path: &CriticalPath) -> Grid {
         let device = |device| name(&step.problem.cluster().device_name(device));
         let (what, place) = match stretch.activity {
             Activity::Operator(op) => (name(step.operator(op)), device(step.device_of(op))),
-            Activity::Transfer(at) => (name(&step.tensor(at)), step.ends_of(at).map(device).join(" to ")),
+            Activity::Transfer(number) => {
+                (name(&step.tensor(number)), step.ends_of(number).map(device).join(" to "))
+            }
         };
         grid.row([
             what,

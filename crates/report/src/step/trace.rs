@@ -249,11 +249,13 @@ impl Trace<'_> {
     fn memory(&mut self) -> io::Result<()> {
         for (device, levels) in self.step.problem.cluster().devices().zip(self.step.levels()) {
             let Some(process) = self.rows.process_of[device] else { continue };
-            let at = |level: &Level| nanoseconds(level.from);
-            for level in levels.chunk_by(|one, other| at(one) == at(other)).filter_map(<[Level]>::last) {
+            let moment = |level: &Level| nanoseconds(level.from);
+            for level in
+                levels.chunk_by(|left, right| moment(left) == moment(right)).filter_map(<[Level]>::last)
+            {
                 // Sums and differences of bytes leave rounding errors.
                 let args = json!({"bytes": level.bytes.max(0.0).round()});
-                let ts = Some(at(level) / 1e3);
+                let ts = Some(moment(level) / 1e3);
                 let (cat, tid, dur, id) = (None, None, None, None);
                 self.write(&Event { name: "memory", ph: "C", cat, pid: process, tid, ts, dur, id, args })?;
             }

@@ -76,11 +76,11 @@ pub(crate) fn check(
         claims.refute(NominalWorstCase, message);
     }
     let nominal = plan.objective.value_s.filter(|_| claims.is_feasible());
-    let of = claimed.nominal_best_s;
-    if of < 0.0 {
-        claims.refute(NominalWorstCase, format!("the nominally best plan has a value of {of:?} s"));
-    } else if let Some(value) = nominal.filter(|&value| !at_most(of, value)) {
-        let message = format!("the nominally best plan has a value of {of:?} s, and this plan {value:?} s");
+    let best = claimed.nominal_best_s;
+    if best < 0.0 {
+        claims.refute(NominalWorstCase, format!("the nominally best plan has a value of {best:?} s"));
+    } else if let Some(value) = nominal.filter(|&value| !at_most(best, value)) {
+        let message = format!("the nominally best plan has a value of {best:?} s, and this plan {value:?} s");
         claims.refute(NominalWorstCase, message);
     }
     let expected = tolerance::gap(worst_s, bound_s);

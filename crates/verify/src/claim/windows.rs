@@ -94,9 +94,9 @@ pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>, limits: &Limits
     }
     // The windows outside the set in which an operator of the path runs, by its class.
     let mut own_outside: Vec<Vec<usize>> = vec![Vec::new(); classes.len()];
-    for (at, &operator) in path.iter().enumerate() {
-        if !is_inside[2 * at + 1] {
-            own_outside[problem.graph.class_of[operator]].push(2 * at + 1);
+    for (position, &operator) in path.iter().enumerate() {
+        if !is_inside[2 * position + 1] {
+            own_outside[problem.graph.class_of[operator]].push(2 * position + 1);
         }
     }
     for (class, members) in classes.iter().enumerate() {
@@ -162,7 +162,7 @@ fn path_of(problem: &Problem, names: &[String]) -> Result<Vec<usize>, String> {
 /// The windows, or why the operators are not on a path.
 fn cut(problem: &Problem, path: &[usize], least: &[f64]) -> Result<Cut, String> {
     let place: FxHashMap<usize, usize> =
-        path.iter().enumerate().map(|(at, &operator)| (operator, at)).collect();
+        path.iter().enumerate().map(|(position, &operator)| (operator, position)).collect();
     let operators = least.len();
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); operators];
     for (from, to) in problem.graph.tensors.iter().flat_map(Tensor::arcs) {
@@ -174,9 +174,9 @@ fn cut(problem: &Problem, path: &[usize], least: &[f64]) -> Result<Cut, String> 
     for &operator in &problem.graph.order {
         let (window, ready) = since[operator];
         let after = match place.get(&operator) {
-            Some(&at) => {
-                if window != 2 * at {
-                    return Err(format!("operator {at} of its path does not follow the one before it"));
+            Some(&position) => {
+                if window != 2 * position {
+                    return Err(format!("operator {position} of its path does not follow the one before it"));
                 }
                 lengths[window] = lengths[window].max(ready);
                 lengths[window + 1] = least[operator];
@@ -198,12 +198,12 @@ fn cut(problem: &Problem, path: &[usize], least: &[f64]) -> Result<Cut, String> 
     let mut range: Vec<[usize; 2]> = since.iter().map(|&(window, _)| [window, 2 * path.len()]).collect();
     for &operator in problem.graph.order.iter().rev() {
         for &reader in &readers[operator] {
-            let last = place.get(&reader).map_or(range[reader][1], |&at| 2 * at);
+            let last = place.get(&reader).map_or(range[reader][1], |&position| 2 * position);
             range[operator][1] = range[operator][1].min(last);
         }
     }
-    for (at, &operator) in path.iter().enumerate() {
-        range[operator] = [2 * at + 1; 2];
+    for (position, &operator) in path.iter().enumerate() {
+        range[operator] = [2 * position + 1; 2];
     }
     Ok(Cut { lengths, range })
 }

@@ -30,7 +30,12 @@ pub(crate) struct Steps {
 
 /// Reads the calls and reports violations. Returns `None` if an operator is not in exactly one step, so that
 /// the plan has no value. O(operators + calls).
-pub(crate) fn check(problem: &Problem, placed: &Placed, most: u32, findings: &mut Findings) -> Option<Steps> {
+pub(crate) fn check(
+    problem: &Problem,
+    placed: &Placed,
+    max_calls: u32,
+    findings: &mut Findings,
+) -> Option<Steps> {
     let mut reader = Reader {
         problem,
         placed,
@@ -43,7 +48,7 @@ pub(crate) fn check(problem: &Problem, placed: &Placed, most: u32, findings: &mu
         if problem.cluster.kinds[device.kind].document.host {
             reader.host(position);
         } else {
-            reader.accelerator(position, most);
+            reader.accelerator(position, max_calls);
         }
     }
     let Reader { list, step_of, sound, .. } = reader;
@@ -87,15 +92,15 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn accelerator(&mut self, position: usize, most: u32) {
+    fn accelerator(&mut self, position: usize, max_calls: u32) {
         let (problem, placed) = (self.problem, self.placed);
         let device = &placed.devices[position];
         let name = &device.document.name;
         let calls = device.document.calls.as_deref().unwrap_or_default();
         let subject = || Subject::Device(name.clone());
-        if calls.len() as u64 > u64::from(most) {
+        if calls.len() as u64 > u64::from(max_calls) {
             self.report(subject(), || {
-                format!("device {name:?} has {} calls, but at most {most} are allowed", calls.len())
+                format!("device {name:?} has {} calls, but at most {max_calls} are allowed", calls.len())
             });
         }
         if calls.is_empty() {

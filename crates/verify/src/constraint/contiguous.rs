@@ -98,7 +98,7 @@ fn some_order_exists(problem: &Problem, placed: &Placed, binds: &[Bind], finding
     let Some(&first) = cycle.first() else { return };
     findings.push(ViolationKind::Order, Subject::Device(placed.name(first).to_owned()), || {
         let steps = cycle.iter().zip(cycle.iter().cycle().skip(1)).map(|(&before, &after)| {
-            let because = pairs.binary_search(&(before, after)).map(|at| arcs[at].2);
+            let because = pairs.binary_search(&(before, after)).map(|index| arcs[index].2);
             let tensor = because.map_or(String::new(), |tensor| problem.graph.tensors[tensor].label());
             format!("{:?} before {:?} ({tensor})", placed.name(before), placed.name(after))
         });

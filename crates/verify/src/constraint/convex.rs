@@ -72,7 +72,8 @@ fn way_back(placed: &Placed, before: &[Vec<usize>], left: &[u64], end: usize, ho
 fn report(problem: &Problem, placed: &Placed, device: usize, path: &[usize], findings: &mut Findings) {
     let name = placed.name(device);
     findings.push(ViolationKind::Order, Subject::Device(name.to_owned()), || {
-        let operator = |at: Option<&usize>| at.map_or("", |&at| problem.graph.operators[at].name.as_str());
+        let operator =
+            |index: Option<&usize>| index.map_or("", |&index| problem.graph.operators[index].name.as_str());
         format!(
             "a path leaves device {name:?} after {:?} for {:?} and comes back at {:?}",
             operator(path.last()),

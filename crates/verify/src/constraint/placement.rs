@@ -162,12 +162,14 @@ fn operators_placed_once(
 }
 
 fn replicas_in_range(problem: &Problem, devices: &[DraftDevice], report: &mut Reporter) {
-    let most = problem.rules.max_replicas;
+    let max_replicas = problem.rules.max_replicas;
     for device in devices {
         let DeviceDocument { name, replicas, .. } = device.document;
-        if *replicas == 0 || *replicas > most {
+        if *replicas == 0 || *replicas > max_replicas {
             report.push(Subject::Device(name.clone()), || {
-                format!("the stage on device {name:?} has {replicas} replicas, but must have 1 to {most}")
+                format!(
+                    "the stage on device {name:?} has {replicas} replicas, but must have 1 to {max_replicas}"
+                )
             });
         }
     }

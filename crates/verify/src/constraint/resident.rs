@@ -72,7 +72,7 @@ impl Resident {
         order.sort_by_key(|&operator| graph.work_place[operator]);
         let place = |operator: usize| {
             let found = order.binary_search_by_key(&graph.work_place[operator], |&it| graph.work_place[it]);
-            found.ok().filter(|&at| order[at] == operator)
+            found.ok().filter(|&position| order[position] == operator)
         };
         let touched: BTreeSet<usize> =
             order.iter().flat_map(|&operator| &graph.tensors_of[operator]).copied().collect();
@@ -95,10 +95,10 @@ impl Resident {
             }
         }
         let mut held = 0.0;
-        for (at, &operator) in order.iter().enumerate() {
-            held += arrives[at].iter().sum::<f64>();
+        for (position, &operator) in order.iter().enumerate() {
+            held += arrives[position].iter().sum::<f64>();
             self.running = self.running.max(held + graph.operators[operator].workspace_bytes);
-            held -= leaves[at].iter().sum::<f64>();
+            held -= leaves[position].iter().sum::<f64>();
         }
     }
 }

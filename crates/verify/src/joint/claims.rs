@@ -65,8 +65,8 @@ fn stated_figures(plan: &JointPlanDocument, figures: &Figures, violations: &mut 
         }
     };
     compare(None, "value_s", plan.objective.value_s, figures.value);
-    for (at, (stage, found)) in plan.stages.iter().zip(&figures.stages).enumerate() {
-        let stage_at = Some(at);
+    for (index, (stage, found)) in plan.stages.iter().zip(&figures.stages).enumerate() {
+        let stage_at = Some(index);
         compare(stage_at, "seconds", Some(stage.seconds), found.seconds);
         compare(stage_at, "memory_bytes", Some(stage.memory_bytes), found.memory_bytes);
         for (name, stated, found) in [
@@ -82,10 +82,10 @@ fn stated_figures(plan: &JointPlanDocument, figures: &Figures, violations: &mut 
             }
         }
     }
-    for (at, (stage, found)) in plan.stages.iter().zip(&figures.stages).enumerate() {
+    for (index, (stage, found)) in plan.stages.iter().zip(&figures.stages).enumerate() {
         if u64::from(stage.in_flight) != found.in_flight {
             let (stated, found) = (stage.in_flight.to_string(), found.in_flight.to_string());
-            violations.push(JointViolation::Figure { stage: Some(at), name: "in_flight", stated, found });
+            violations.push(JointViolation::Figure { stage: Some(index), name: "in_flight", stated, found });
         }
     }
 }
@@ -97,13 +97,13 @@ fn verdict(
     violations: &mut Vec<JointViolation>,
 ) -> JointVerdict {
     let Some(stated) = plan.bound.value_s else { return JointVerdict::NoClaim };
-    let most = match value {
+    let limit = match value {
         _ if !stated.is_finite() => None,
         Some(value) if stated > value * (1.0 + tolerance::VALUE_RELATIVE) => Some(value),
         _ if is_proven => return JointVerdict::Verified,
         _ => return JointVerdict::NotVerified,
     };
-    violations.push(JointViolation::Bound { stated, most });
+    violations.push(JointViolation::Bound { stated, most: limit });
     JointVerdict::Refuted
 }
 

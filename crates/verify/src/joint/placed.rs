@@ -20,12 +20,12 @@ pub(super) fn layers<'a>(
     violations: &mut Vec<JointViolation>,
 ) -> BTreeMap<&'a str, Placed<'a>> {
     let mut placed = BTreeMap::new();
-    for (at, stage) in plan.stages.iter().enumerate() {
+    for (index, stage) in plan.stages.iter().enumerate() {
         if stage.layers.is_empty() {
-            violations.push(JointViolation::Stages { why: format!("stage {at} has no layers") });
+            violations.push(JointViolation::Stages { why: format!("stage {index} has no layers") });
         }
         for layer in &stage.layers {
-            let here = Placed { stage: at, configuration: layer.configuration.as_str() };
+            let here = Placed { stage: index, configuration: layer.configuration.as_str() };
             if placed.insert(layer.layer.as_str(), here).is_some() {
                 let (layer, why) = (layer.layer.clone(), "is in the plan more than once");
                 violations.push(JointViolation::Layer { layer, why });

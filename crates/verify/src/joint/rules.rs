@@ -82,12 +82,12 @@ pub(super) fn check(plan: &JointPlanDocument, violations: &mut Vec<JointViolatio
             _ => Ok(()),
         },
     );
-    for (at, stage) in plan.stages.iter().enumerate() {
+    for (index, stage) in plan.stages.iter().enumerate() {
         for (parallelism, name, found) in
             [(Parallelism::Tp, "tensor", stage.tensor), (Parallelism::Dp, "data", stage.data)]
         {
             let found = u64::from(found);
-            degree(Some(at), name, found, allowed.degree(parallelism, 1, found));
+            degree(Some(index), name, found, allowed.degree(parallelism, 1, found));
         }
     }
 }

@@ -172,8 +172,8 @@ impl fmt::Display for JointViolation {
             JointViolation::Figure { stage, name, stated, found } => {
                 write!(f, "the plan states {name} {stated}{}, but it is {found}", of_stage(*stage))
             }
-            JointViolation::Bound { stated, most: Some(most) } => {
-                write!(f, "the bound is {stated:?} s, but the plan itself takes {most:?} s")
+            JointViolation::Bound { stated, most: Some(limit) } => {
+                write!(f, "the bound is {stated:?} s, but the plan itself takes {limit:?} s")
             }
             JointViolation::Bound { stated, most: None } => write!(f, "the bound is {stated:?}"),
             JointViolation::Status { why } => f.write_str(why),

@@ -153,13 +153,13 @@ fn class_figures(name: &str, class: &ClassDocument) -> Result<(), CheckError> {
         share(efficiency, || format!("efficiency of class {name:?}"))?;
     }
     for fit in &class.fits {
-        let of = |field: &str| format!("{field} of a fit of class {name:?}");
-        rate(fit.flops, || of("flops"))?;
-        rate(fit.bandwidth, || of("bandwidth"))?;
-        amount(fit.sharpness - 1.0, || of("sharpness, less 1,"))?;
-        amount(fit.launch_s, || of("launch_s"))?;
-        amount(fit.step_s, || of("step_s"))?;
-        amount(fit.cache_bytes, || of("cache_bytes"))?;
+        let name_of = |field: &str| format!("{field} of a fit of class {name:?}");
+        rate(fit.flops, || name_of("flops"))?;
+        rate(fit.bandwidth, || name_of("bandwidth"))?;
+        amount(fit.sharpness - 1.0, || name_of("sharpness, less 1,"))?;
+        amount(fit.launch_s, || name_of("launch_s"))?;
+        amount(fit.step_s, || name_of("step_s"))?;
+        amount(fit.cache_bytes, || name_of("cache_bytes"))?;
     }
     amount(class.launch_overhead_s, || format!("launch_overhead_s of class {name:?}"))
 }

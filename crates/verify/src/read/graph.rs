@@ -312,8 +312,8 @@ fn colocation_classes(
         .flat_map(|members| members.windows(2).flat_map(|two| [(two[0], two[1]), (two[1], two[0])]))
         .collect();
     let mut neighbours: Vec<Vec<usize>> = vec![Vec::new(); operators.len()];
-    for (one, other) in arcs {
-        neighbours[one].push(other);
+    for (left, right) in arcs {
+        neighbours[left].push(right);
     }
     let mut classes: Vec<Vec<usize>> = Vec::new();
     let mut class_of = vec![usize::MAX; operators.len()];

@@ -118,9 +118,9 @@ impl<'a> Problem<'a> {
 /// unlimited.
 pub(crate) fn usable_memory(kind: &KindDocument, is_version_2: bool) -> Option<f64> {
     let memory = kind.memory_bytes?;
-    let most = (memory - 2f64.powi(28)).max(0.0) / 4.0;
+    let limit = (memory - 2f64.powi(28)).max(0.0) / 4.0;
     let by_default =
-        if kind.host || !is_version_2 { 0.0 } else { (0.06 * memory).max(2f64.powi(30)).min(most) };
+        if kind.host || !is_version_2 { 0.0 } else { (0.06 * memory).max(2f64.powi(30)).min(limit) };
     Some((memory - kind.reserve_bytes.unwrap_or(by_default)).max(0.0))
 }
 

@@ -136,7 +136,7 @@ fn nothing_of_pipelines(rule: &'static str, objective: &ObjectiveDocument) -> Re
         (objective.communication == Communication::Serial, "serial communication"),
         (objective.training == Training::Combined, "combined training"),
         (objective.schedule == Schedule::None, "no schedule"),
-        (objective.max_replicas.is_none_or(|most| most <= 1), "a max_replicas of 1"),
+        (objective.max_replicas.is_none_or(|limit| limit <= 1), "a max_replicas of 1"),
     ];
     match needs.into_iter().find(|(met, _)| !met) {
         Some((_, needs)) => Err(CheckError::Rule { rule, needs }),

@@ -39,22 +39,22 @@ pub(super) fn seconds(schedule: Schedule, times: &[Times], microbatches: u32) ->
     let mut moved = true;
     while std::mem::take(&mut moved) {
         // Visits the stages first to last, then last to first, so that both passes advance far in one round.
-        for at in (0..count).chain((0..count).rev()) {
-            while let Some(work) = next(schedule, &states[at].done, [at, count], microbatches) {
+        for stage in (0..count).chain((0..count).rev()) {
+            while let Some(work) = next(schedule, &states[stage].done, [stage, count], microbatches) {
                 let arrived = match work {
-                    0 if at > 0 => states[at].activations.pop_front(),
-                    1 if at + 1 < count => states[at].gradients.pop_front(),
+                    0 if stage > 0 => states[stage].activations.pop_front(),
+                    1 if stage + 1 < count => states[stage].gradients.pop_front(),
                     _ => Some(0.0),
                 };
                 let Some(arrived) = arrived else { break };
-                let state = &mut states[at];
-                let seconds = [times[at].forward, times[at].backward, times[at].weight][work];
+                let state = &mut states[stage];
+                let seconds = [times[stage].forward, times[stage].backward, times[stage].weight][work];
                 state.free = state.free.max(arrived) + seconds;
                 state.done[work] += 1;
                 let ended = state.free;
                 match work {
-                    0 if at + 1 < count => states[at + 1].activations.push_back(ended),
-                    1 if at > 0 => states[at - 1].gradients.push_back(ended),
+                    0 if stage + 1 < count => states[stage + 1].activations.push_back(ended),
+                    1 if stage > 0 => states[stage - 1].gradients.push_back(ended),
                     _ => {}
                 }
                 moved = true;
@@ -65,9 +65,9 @@ pub(super) fn seconds(schedule: Schedule, times: &[Times], microbatches: u32) ->
 }
 
 /// Next pass of a stage: 0 forward, 1 backward, 2 weight gradient; `None` if it is done.
-fn next(schedule: Schedule, done: &[u32; 3], [at, count]: [usize; 2], microbatches: u32) -> Option<usize> {
+fn next(schedule: Schedule, done: &[u32; 3], [stage, count]: [usize; 2], microbatches: u32) -> Option<usize> {
     let [forward, backward, weight] = *done;
-    let (ahead, behind) = ((count - 1 - at) as u64, at as u64);
+    let (ahead, behind) = ((count - 1 - stage) as u64, stage as u64);
     let held = u64::from(forward - backward);
     let is_split = schedule == Schedule::ZeroBubble;
     if is_split && weight < backward && (u64::from(backward - weight) > behind || backward == microbatches) {

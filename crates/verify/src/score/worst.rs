@@ -67,7 +67,8 @@ impl<'a> Worst<'a> {
             }
             stages.push(Stage { kinds, sums: sums[0] + sums[1], replicas, replicated });
         }
-        let uplinks = uplink::loads(problem, placed).into_iter().map(|[one, other]| one + other).collect();
+        let uplinks =
+            uplink::loads(problem, placed).into_iter().map(|[sent, received]| sent + received).collect();
         Ok(Some(Worst { communication: problem.rules.communication, stages, uplinks }))
     }
 
@@ -119,7 +120,7 @@ impl<'a> Stage<'a> {
         let mut sources: Vec<(f64, Option<&str>)> =
             self.kinds.iter().map(|(&kind, seconds)| (seconds / replicas, Some(kind))).collect();
         sources.push((with_compute, None));
-        sources.sort_by(|one, other| other.0.total_cmp(&one.0));
+        sources.sort_by(|left, right| right.0.total_cmp(&left.0));
         let mut largest = Scenario::default();
         for (_, source) in sources.into_iter().take(budget as usize) {
             match source {

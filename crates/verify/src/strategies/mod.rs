@@ -148,8 +148,8 @@ impl fmt::Display for StrategyViolation {
             StrategyViolation::Figure { name, stated, found } => {
                 write!(f, "the plan states {name} {stated}, but it is {found}")
             }
-            StrategyViolation::Bound { stated, most: Some(most), by } => {
-                write!(f, "the bound is {stated}, but {by} shows that it is {most} at most")
+            StrategyViolation::Bound { stated, most: Some(limit), by } => {
+                write!(f, "the bound is {stated}, but {by} shows that it is {limit} at most")
             }
             StrategyViolation::Bound { stated, most: None, by } => {
                 write!(f, "the bound is {stated}, but its certificate is malformed: {by}")
@@ -278,11 +278,12 @@ fn validate_problem(problem: &StrategyProblemDocument) -> Result<(), CheckError>
             return number(format!("a cost or usage of node {node}"), value as f64, "0 or more");
         }
     }
-    let most = |values: &[i64]| {
+    let largest = |values: &[i64]| {
         i128::from(values.iter().copied().filter(|&value| value < FORBIDDEN_COST).max().unwrap_or(0))
     };
-    let costs: i128 = problem.nodes.costs.iter().chain(&problem.edges.costs).map(|costs| most(costs)).sum();
-    let usages: i128 = problem.nodes.usages.iter().map(|usages| most(usages)).sum();
+    let costs: i128 =
+        problem.nodes.costs.iter().chain(&problem.edges.costs).map(|costs| largest(costs)).sum();
+    let usages: i128 = problem.nodes.usages.iter().map(|usages| largest(usages)).sum();
     if costs.max(usages) > LARGEST_TOTAL {
         return number("the sum of the costs or usages".into(), costs.max(usages) as f64, "2^62 at most");
     }

@@ -26,7 +26,7 @@ pub(super) fn bound(
 ) -> Replayed<f64> {
     let cutoff = certificate.cutoff.unwrap_or(FORBIDDEN_COST).min(FORBIDDEN_COST);
     // Costs are not negative, so a plan with a cost from the cutoff on costs as much.
-    let most = if cutoff < FORBIDDEN_COST { cutoff as f64 } else { f64::INFINITY };
+    let limit = if cutoff < FORBIDDEN_COST { cutoff as f64 } else { f64::INFINITY };
     let mut model = Model::new(problem, cutoff, &certificate.prices)?;
     let everything = model.edges.keys().copied().collect();
     model.remove_unmatched(everything);
@@ -35,14 +35,14 @@ pub(super) fn bound(
     }
     if model.costs.iter().any(|costs| !costs.is_empty() && costs.iter().all(|cost| cost.is_infinite())) {
         // No choice is allowed.
-        return Ok(most);
+        return Ok(limit);
     }
     model.fold_decided();
     model.drop_separable();
     for &node in &certificate.eliminated {
         model.eliminate(node as usize)?;
     }
-    Ok(model.messages(certificate)?.min(most))
+    Ok(model.messages(certificate)?.min(limit))
 }
 
 /// Relative error of one operation.
@@ -59,7 +59,7 @@ fn largest(entries: &[f64]) -> f64 {
 }
 
 fn allowed(costs: &[f64]) -> impl Iterator<Item = usize> + Clone {
-    (0..costs.len()).filter(|&at| costs[at].is_finite())
+    (0..costs.len()).filter(|&strategy| costs[strategy].is_finite())
 }
 
 fn least(costs: impl IntoIterator<Item = f64>) -> f64 {
@@ -92,7 +92,8 @@ impl Model {
             sum += std::mem::replace(price, sum);
         }
         before.push((i64::MAX, sum));
-        let until = |time: i64| before[before.partition_point(|&(at, _)| at < time).min(before.len() - 1)].1;
+        let until =
+            |time: i64| before[before.partition_point(|&(known, _)| known < time).min(before.len() - 1)].1;
         let mut most_priced = 0.0f64;
         let mut costs: Vec<Vec<f64>> = Vec::with_capacity(count);
         for node in 0..count {
@@ -129,17 +130,17 @@ impl Model {
         };
         for (&[first, second], costs) in problem.edges.nodes.iter().zip(&problem.edges.costs) {
             let columns = model.costs[second].len();
-            model.add(first, second, |at, to| cost(costs[at * columns + to]));
+            model.add(first, second, |from, to| cost(costs[from * columns + to]));
         }
         Ok(model)
     }
 
     /// The cost of a pair of strategies of neighbours.
-    fn pair(&self, node: usize, at: usize, other: usize, to: usize) -> f64 {
-        if node < other {
-            self.edges[&(node, other)][at * self.costs[other].len() + to]
+    fn pair(&self, node: usize, from: usize, neighbour: usize, to: usize) -> f64 {
+        if node < neighbour {
+            self.edges[&(node, neighbour)][from * self.costs[neighbour].len() + to]
         } else {
-            self.edges[&(other, node)][to * self.costs[node].len() + at]
+            self.edges[&(neighbour, node)][to * self.costs[node].len() + from]
         }
     }
 
@@ -148,9 +149,9 @@ impl Model {
         let (first, second) = (node.min(other), node.max(other));
         let (rows, columns) = (self.costs[first].len(), self.costs[second].len());
         let sums = self.edges.entry((first, second)).or_insert_with(|| vec![0.0; rows * columns]);
-        for at in 0..rows {
+        for from in 0..rows {
             for to in 0..columns {
-                sums[at * columns + to] += if node == first { cost(at, to) } else { cost(to, at) };
+                sums[from * columns + to] += if node == first { cost(from, to) } else { cost(to, from) };
             }
         }
         self.neighbours[first].insert(second);
@@ -171,12 +172,13 @@ impl Model {
             }
             for (node, other) in [(first, second), (second, first)] {
                 let unmatched: Vec<usize> = allowed(&self.costs[node])
-                    .filter(|&at| {
-                        allowed(&self.costs[other]).all(|to| self.pair(node, at, other, to).is_infinite())
+                    .filter(|&strategy| {
+                        allowed(&self.costs[other])
+                            .all(|to| self.pair(node, strategy, other, to).is_infinite())
                     })
                     .collect();
-                for &at in &unmatched {
-                    self.costs[node][at] = f64::INFINITY;
+                for &strategy in &unmatched {
+                    self.costs[node][strategy] = f64::INFINITY;
                 }
                 if !unmatched.is_empty() {
                     waiting
@@ -192,20 +194,20 @@ impl Model {
             return Err(format!("node {merged} is merged into {kept}, which is no neighbour"));
         }
         let mut partner = vec![None; self.costs[kept].len()];
-        for at in allowed(&self.costs[kept]).collect::<Vec<_>>() {
+        for from in allowed(&self.costs[kept]).collect::<Vec<_>>() {
             let mut matching =
-                allowed(&self.costs[merged]).filter(|&to| self.pair(kept, at, merged, to).is_finite());
-            partner[at] = matching.next();
+                allowed(&self.costs[merged]).filter(|&to| self.pair(kept, from, merged, to).is_finite());
+            partner[from] = matching.next();
             if matching.next().is_some() {
                 return Err(format!(
                     "node {merged} is merged into {kept}, which does not decide its strategy"
                 ));
             }
         }
-        let is_reduced = allowed(&self.costs[kept]).any(|at| partner[at].is_none());
-        for (at, partner) in partner.iter().enumerate() {
-            self.costs[kept][at] += match *partner {
-                Some(to) => self.pair(kept, at, merged, to) + self.costs[merged][to],
+        let is_reduced = allowed(&self.costs[kept]).any(|from| partner[from].is_none());
+        for (from, partner) in partner.iter().enumerate() {
+            self.costs[kept][from] += match *partner {
+                Some(to) => self.pair(kept, from, merged, to) + self.costs[merged][to],
                 None => f64::INFINITY,
             };
         }
@@ -216,15 +218,15 @@ impl Model {
             let costs: Vec<Vec<f64>> = partner
                 .iter()
                 .map(|partner| {
-                    let row = |to: usize| (0..self.costs[near].len()).map(move |at| (to, at));
+                    let row = |to: usize| (0..self.costs[near].len()).map(move |from| (to, from));
                     match *partner {
-                        Some(to) => row(to).map(|(to, at)| self.pair(merged, to, near, at)).collect(),
+                        Some(to) => row(to).map(|(to, from)| self.pair(merged, to, near, from)).collect(),
                         None => vec![0.0; self.costs[near].len()],
                     }
                 })
                 .collect();
             self.remove_edge(merged, near);
-            self.add(kept, near, |at, to| costs[at][to]);
+            self.add(kept, near, |from, to| costs[from][to]);
             changed.push_back((kept.min(near), kept.max(near)));
         }
         self.costs[merged].clear();
@@ -244,15 +246,15 @@ impl Model {
     fn fold_decided(&mut self) {
         for node in 0..self.costs.len() {
             let strategies: Vec<usize> = allowed(&self.costs[node]).take(2).collect();
-            let [at] = strategies[..] else { continue };
+            let [only] = strategies[..] else { continue };
             for near in self.neighbours[node].clone() {
                 for to in 0..self.costs[near].len() {
-                    self.costs[near][to] += self.pair(node, at, near, to);
+                    self.costs[near][to] += self.pair(node, only, near, to);
                 }
                 self.round(near);
                 self.remove_edge(node, near);
             }
-            self.constant += self.costs[node][at];
+            self.constant += self.costs[node][only];
             self.costs[node].clear();
         }
     }
@@ -262,19 +264,19 @@ impl Model {
         for (first, second) in self.edges.keys().copied().collect::<Vec<_>>() {
             let rows: Vec<usize> = allowed(&self.costs[first]).collect();
             let columns: Vec<usize> = allowed(&self.costs[second]).collect();
-            let pair = |at: usize, to: usize| self.pair(first, rows[at], second, columns[to]);
-            let is_separable = (0..rows.len()).all(|at| {
+            let pair = |row: usize, to: usize| self.pair(first, rows[row], second, columns[to]);
+            let is_separable = (0..rows.len()).all(|row| {
                 (0..columns.len()).all(|to| {
-                    let cost = pair(at, to);
+                    let cost = pair(row, to);
                     // Differences of integers are exact where their sums need not be.
-                    cost.is_finite() && cost - pair(at, 0) == pair(0, to) - pair(0, 0)
+                    cost.is_finite() && cost - pair(row, 0) == pair(0, to) - pair(0, 0)
                 })
             });
             if is_separable {
-                let of_rows: Vec<f64> = (0..rows.len()).map(|at| pair(at, 0)).collect();
+                let of_rows: Vec<f64> = (0..rows.len()).map(|row| pair(row, 0)).collect();
                 let of_columns: Vec<f64> = (0..columns.len()).map(|to| pair(0, to) - pair(0, 0)).collect();
-                for (&at, cost) in rows.iter().zip(of_rows) {
-                    self.costs[first][at] += cost;
+                for (&row, cost) in rows.iter().zip(of_rows) {
+                    self.costs[first][row] += cost;
                 }
                 for (&to, cost) in columns.iter().zip(of_columns) {
                     self.costs[second][to] += cost;
@@ -292,38 +294,39 @@ impl Model {
             return Err(format!("node {node} is eliminated, but not there"));
         }
         let own: Vec<(usize, f64)> =
-            allowed(&self.costs[node]).map(|at| (at, self.costs[node][at])).collect();
+            allowed(&self.costs[node]).map(|strategy| (strategy, self.costs[node][strategy])).collect();
         let near: Vec<usize> = self.neighbours[node].iter().copied().collect();
         match near[..] {
             [] => self.constant += least(own.iter().map(|&(_, cost)| cost)),
-            [one] => {
-                for to in allowed(&self.costs[one]).collect::<Vec<_>>() {
-                    self.costs[one][to] +=
-                        least(own.iter().map(|&(at, cost)| cost + self.pair(node, at, one, to)));
+            [neighbour] => {
+                for to in allowed(&self.costs[neighbour]).collect::<Vec<_>>() {
+                    self.costs[neighbour][to] += least(
+                        own.iter().map(|&(strategy, cost)| cost + self.pair(node, strategy, neighbour, to)),
+                    );
                 }
-                self.round(one);
-                self.remove_edge(node, one);
+                self.round(neighbour);
+                self.remove_edge(node, neighbour);
             }
-            [one, other] => {
+            [left, right] => {
                 let triples =
-                    own.len() * allowed(&self.costs[one]).count() * allowed(&self.costs[other]).count();
+                    own.len() * allowed(&self.costs[left]).count() * allowed(&self.costs[right]).count();
                 if triples > MAX_TRIPLES {
                     return Err(format!(
                         "the elimination of node {node} has {triples} triples of strategies"
                     ));
                 }
-                let mut table = vec![vec![0.0; self.costs[other].len()]; self.costs[one].len()];
-                for at in allowed(&self.costs[one]) {
-                    for to in allowed(&self.costs[other]) {
-                        table[at][to] = least(own.iter().map(|&(mid, cost)| {
-                            cost + self.pair(node, mid, one, at) + self.pair(node, mid, other, to)
+                let mut table = vec![vec![0.0; self.costs[right].len()]; self.costs[left].len()];
+                for from in allowed(&self.costs[left]) {
+                    for to in allowed(&self.costs[right]) {
+                        table[from][to] = least(own.iter().map(|&(mid, cost)| {
+                            cost + self.pair(node, mid, left, from) + self.pair(node, mid, right, to)
                         }));
                     }
                 }
-                self.remove_edge(node, one);
-                self.remove_edge(node, other);
-                self.add(one, other, |at, to| table[at][to]);
-                let sums = &self.edges[&(one.min(other), one.max(other))];
+                self.remove_edge(node, left);
+                self.remove_edge(node, right);
+                self.add(left, right, |from, to| table[from][to]);
+                let sums = &self.edges[&(left.min(right), left.max(right))];
                 self.error += 4.0 * ROUNDING * largest(sums);
             }
             _ => return Err(format!("node {node} is eliminated with {} neighbours", near.len())),
@@ -335,8 +338,8 @@ impl Model {
     /// The sum of the least costs of the nodes and edges that are left, after the messages.
     fn messages(&self, certificate: &StrategyCertificateDocument) -> Replayed<f64> {
         let mut position: BTreeMap<usize, usize> = BTreeMap::new();
-        for (at, &node) in certificate.order.iter().enumerate() {
-            if position.insert(node as usize, at).is_some() {
+        for (index, &node) in certificate.order.iter().enumerate() {
+            if position.insert(node as usize, index).is_some() {
                 return Err(format!("node {node} is twice in the order"));
             }
         }
@@ -349,19 +352,21 @@ impl Model {
             .edges
             .keys()
             .map(|&(first, second)| {
-                let (one, other) = (position[&first], position[&second]);
-                (one.min(other), one.max(other))
+                let (left, right) = (position[&first], position[&second]);
+                (left.min(right), left.max(right))
             })
             .collect();
         edges.sort_unstable();
         if edges.len() != certificate.messages.len() {
             return Err(format!("{} messages for {} edges", certificate.messages.len(), edges.len()));
         }
-        let node = |at: usize| certificate.order[at] as usize;
+        let node = |index: usize| certificate.order[index] as usize;
         let strategies: Vec<Vec<usize>> =
-            (0..position.len()).map(|at| allowed(&self.costs[node(at)]).collect()).collect();
+            (0..position.len()).map(|index| allowed(&self.costs[node(index)]).collect()).collect();
         let mut beliefs: Vec<Vec<f64>> = (0..position.len())
-            .map(|at| strategies[at].iter().map(|&strategy| self.costs[node(at)][strategy]).collect())
+            .map(|index| {
+                strategies[index].iter().map(|&strategy| self.costs[node(index)][strategy]).collect()
+            })
             .collect();
         let mut degrees = vec![[0usize; 2]; position.len()];
         // Of the terms of every node.
@@ -379,15 +384,15 @@ impl Model {
             magnitudes[later] += largest(&messages[1]);
         }
         // A node keeps its costs, apart from equal shares for the edges to earlier nodes.
-        let share = |at: usize| 1.0 / degrees[at][0].max(degrees[at][1]).max(1) as f64;
+        let share = |index: usize| 1.0 / degrees[index][0].max(degrees[index][1]).max(1) as f64;
         let mut sum = self.constant;
-        for (at, belief) in beliefs.iter().enumerate() {
-            sum += (1.0 - share(at) * degrees[at][0] as f64) * least(belief.iter().copied());
+        for (index, belief) in beliefs.iter().enumerate() {
+            sum += (1.0 - share(index) * degrees[index][0] as f64) * least(belief.iter().copied());
         }
         for (&(earlier, later), [to_earlier, to_later]) in edges.iter().zip(&certificate.messages) {
             let mut low = f64::INFINITY;
-            for (at, &strategy) in strategies[later].iter().enumerate() {
-                let own = share(later) * beliefs[later][at] - to_later[at];
+            for (index, &strategy) in strategies[later].iter().enumerate() {
+                let own = share(later) * beliefs[later][index] - to_later[index];
                 for (to, &other) in strategies[earlier].iter().enumerate() {
                     low = low
                         .min(own + self.pair(node(later), strategy, node(earlier), other) - to_earlier[to]);
@@ -396,8 +401,8 @@ impl Model {
             sum += low;
         }
         // A sum errs by its number of terms times their magnitude, in the node and in each of its edges.
-        let terms = |at: usize| (2 * (degrees[at][0] + degrees[at][1]) + 8) as f64;
-        let of_nodes: f64 = (0..position.len()).map(|at| terms(at) * magnitudes[at]).sum();
+        let terms = |index: usize| (2 * (degrees[index][0] + degrees[index][1]) + 8) as f64;
+        let of_nodes: f64 = (0..position.len()).map(|index| terms(index) * magnitudes[index]).sum();
         let of_sum = (position.len() + edges.len()) as f64 * sum.abs();
         let proved = sum - self.error - 2.0 * ROUNDING * (of_nodes + of_sum);
         if proved.is_finite() { Ok(proved) } else { Err("its sums are not finite".into()) }

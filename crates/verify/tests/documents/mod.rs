@@ -125,13 +125,13 @@ pub(crate) fn placement(devices: &[(&str, &str, &[&str])]) -> PlanDocument {
     }))
 }
 
-/// A plan for latency without claims, with at most `most` calls for each accelerator, from the name and kind of each
+/// A plan for latency without claims, with at most `max_calls` calls for each accelerator, from the name and kind of each
 /// device and the operators of its calls in order. A device of kind `host` makes no calls and runs all its listed
 /// operators.
-pub(crate) fn offload(most: u32, devices: &[(&str, &str, &[&[&str]])]) -> PlanDocument {
+pub(crate) fn offload(max_calls: u32, devices: &[(&str, &str, &[&[&str]])]) -> PlanDocument {
     let mut plan = placement(&[]);
     plan.objective.kind = ObjectiveKind::Latency;
-    plan.objective.calls = Some(most);
+    plan.objective.calls = Some(max_calls);
     for &(name, kind, calls) in devices {
         let ops = calls.concat();
         let calls = (kind != "host").then_some(calls);

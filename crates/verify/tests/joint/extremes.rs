@@ -14,7 +14,9 @@ fn numbers() -> [Value; 6] {
 /// Paths of everything in a document.
 fn pointers(document: &Value) -> Vec<String> {
     let children: Vec<(String, &Value)> = match document {
-        Value::Array(all) => all.iter().enumerate().map(|(at, value)| (at.to_string(), value)).collect(),
+        Value::Array(all) => {
+            all.iter().enumerate().map(|(index, value)| (index.to_string(), value)).collect()
+        }
         Value::Object(all) => all.iter().map(|(name, value)| (name.clone(), value)).collect(),
         _ => Vec::new(),
     };

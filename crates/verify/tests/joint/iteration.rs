@@ -83,8 +83,8 @@ pub(super) fn split() -> Value {
     // Update all-gathers of as many bytes of parameters, (0.5 + 4) / 4 and (0.5 + 2) / 4.
     // States 30 + 30 / 2 + 70 / 2, activations (16 + 56) / 4, workspace 56 / 4.
     let figures = [1.0, 29.5, 7.5, 13.25, 112.0, 80.0, 18.0];
-    let one = stage(2, 2, figures, &[["block.0", "none"], ["block.1", "none"]]);
-    let mut plan = super::plan("iteration", 2, &["tp", "dp", "zero"], 42.75, json!([one]));
+    let only = stage(2, 2, figures, &[["block.0", "none"], ["block.1", "none"]]);
+    let mut plan = super::plan("iteration", 2, &["tp", "dp", "zero"], 42.75, json!([only]));
     plan["execution"] = json!({"microbatch": 1, "microbatches": 1, "data": 2, "expert": 1, "zero": 2});
     plan
 }

@@ -60,8 +60,8 @@ fn an_attention_runs_in_one_kernel() {
     // Forward 10 + (20 − 6) + (16 − 6) + 3. Backward 5 + (22 − 12) + (14 − 6) + 9, and the 14 of the scores.
     // Of the activations, 2 + 4 + 4 bytes are in memory, and 4 of the gradients at a time.
     let figures = [1.0, 83.0, 37.0, 0.0, 8.0 + 10.0 + 4.0, 8.0, 10.0];
-    let one = stage(1, 1, figures, &[["block.0", "none"]]);
-    let mut plan = super::plan("iteration", 1, &[], 83.0, json!([one]));
+    let only = stage(1, 1, figures, &[["block.0", "none"]]);
+    let mut plan = super::plan("iteration", 1, &[], 83.0, json!([only]));
     plan["execution"] = json!({"microbatch": 1, "microbatches": 1, "data": 1, "expert": 1, "zero": 0});
     sound(graph, moving(), plan);
 }
@@ -105,8 +105,8 @@ fn experts_are_divided_among_copies() {
     // Forward 1 + 2 + 2 + 3 + 6, backward 1 + 4 + 4 + 6, updates (10 + 10) / 2.
     // States (12 + 12 + 24) / 2, activations 16, workspace 4.
     let figures = [1.0, 29.0, 14.0, 10.0, 44.0, 24.0, 16.0];
-    let one = stage(2, 1, figures, &[["block.0", "none"]]);
-    let mut plan = super::plan("iteration", 2, &["dp", "ep"], 39.0, json!([one]));
+    let only = stage(2, 1, figures, &[["block.0", "none"]]);
+    let mut plan = super::plan("iteration", 2, &["dp", "ep"], 39.0, json!([only]));
     plan["execution"] = json!({"microbatch": 1, "microbatches": 1, "data": 2, "expert": 2, "zero": 0});
     sound(graph, moving(), plan);
 }
@@ -150,8 +150,8 @@ fn a_dispatch_may_have_more_experts_than_outputs() {
     // Forward 1 + 2 + 2 + 3 + 24, backward 1 + 4 + 24, the update 10 / 4.
     // States (24 + 12 + 24) / 4, activations 8, workspace 4.
     let figures = [1.0, 61.0, 32.0, 2.5, 27.0, 15.0, 8.0];
-    let one = stage(4, 1, figures, &[["block.0", "none"]]);
-    let mut plan = super::plan("iteration", 4, &["dp", "ep"], 63.5, json!([one]));
+    let only = stage(4, 1, figures, &[["block.0", "none"]]);
+    let mut plan = super::plan("iteration", 4, &["dp", "ep"], 63.5, json!([only]));
     plan["execution"] = json!({"microbatch": 1, "microbatches": 1, "data": 4, "expert": 4, "zero": 0});
     sound(grouped(4), moving(), plan.clone());
     let wrong = check(grouped(6), moving(), plan).expect("documents");
@@ -181,8 +181,8 @@ fn an_update_without_a_colocation_is_whole_on_every_device() {
     // As in `split`, but gradients of 40 and 20 bytes are reduced and scattered, 2 + 20 / 2 and 2 + 10 / 2, and updates are
     // divided by the two copies alone, (0.5 + 4) / 2 and (0.5 + 2) / 2. States 30 + 60 / 2 + 140 / 2.
     let figures = [1.0, 37.0, 7.5, 15.0, 162.0, 130.0, 18.0];
-    let one = stage(2, 2, figures, &[["block.0", "none"], ["block.1", "none"]]);
-    let mut plan = super::plan("iteration", 2, &["tp", "dp", "zero"], 52.0, json!([one]));
+    let only = stage(2, 2, figures, &[["block.0", "none"], ["block.1", "none"]]);
+    let mut plan = super::plan("iteration", 2, &["tp", "dp", "zero"], 52.0, json!([only]));
     plan["execution"] = json!({"microbatch": 1, "microbatches": 1, "data": 2, "expert": 1, "zero": 2});
     sound(graph, cluster(), plan);
 }

@@ -57,10 +57,10 @@ impl Case {
         let mut cluster = schedules::cluster();
         let kind = cluster["kinds"][0].clone();
         let all: Vec<Value> = (0..kinds)
-            .map(|at| {
+            .map(|index| {
                 let mut kind = kind.clone();
-                kind["name"] = json!(["acc", "other", "third"][at]);
-                kind["class"] = json!(["gpu", "slow", "gpu"][at]);
+                kind["name"] = json!(["acc", "other", "third"][index]);
+                kind["class"] = json!(["gpu", "slow", "gpu"][index]);
                 kind["count"] = json!(if kinds == 1 { 4 } else { 2 });
                 kind["memory_bytes"] = json!(60.0 + draws.amount(0, 160));
                 let link = |draws: &mut Draws| json!({"latency_s": draws.amount(0, 2), "bandwidth": draws.amount(2, 20)});

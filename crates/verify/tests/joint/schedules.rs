@@ -17,28 +17,28 @@ pub(super) fn graph(rows: &[[f64; 4]]) -> Value {
                "colocation": format!("block.{layer}"), "bytes_moved": moved})
     };
     let tensor = |producer: String, consumers: Vec<String>, bytes: f64| json!({"producer": producer, "consumers": consumers, "bytes": bytes});
-    let named = |at: usize, what: &str| format!("block.{at}.{what}");
+    let named = |layer: usize, what: &str| format!("block.{layer}.{what}");
     let last = rows.len() - 1;
     let (mut operators, mut tensors) = (Vec::new(), Vec::new());
-    for (at, &[product, gradient, weight, bytes]) in rows.iter().enumerate() {
-        let mut linear = operator(named(at, "linear"), "linear", "forward", at, product);
+    for (layer, &[product, gradient, weight, bytes]) in rows.iter().enumerate() {
+        let mut linear = operator(named(layer, "linear"), "linear", "forward", layer, product);
         linear["parameter_bytes"] = json!(10);
-        let mut update = operator(named(at, "update"), "adam", "update", at, 1.0);
+        let mut update = operator(named(layer, "update"), "adam", "update", layer, 1.0);
         update["optimizer_bytes"] = json!(20);
-        operators.extend([linear, operator(named(at, "weight"), "", "backward", at, weight), update]);
-        tensors.push(tensor(named(at, "weight"), vec![named(at, "update")], 10.0));
-        let readers = match at == last {
+        operators.extend([linear, operator(named(layer, "weight"), "", "backward", layer, weight), update]);
+        tensors.push(tensor(named(layer, "weight"), vec![named(layer, "update")], 10.0));
+        let readers = match layer == last {
             true => ["loss", "loss.grad"].map(str::to_owned),
-            false => [named(at + 1, "linear"), named(at + 1, "weight")],
+            false => [named(layer + 1, "linear"), named(layer + 1, "weight")],
         };
-        tensors.push(tensor(named(at, "linear"), readers.to_vec(), bytes));
+        tensors.push(tensor(named(layer, "linear"), readers.to_vec(), bytes));
         // The first product has no gradient of its input.
-        let mut readers = vec![named(at, "weight")];
-        if at > 0 {
-            operators.push(operator(named(at, "grad"), "", "backward", at, gradient));
-            readers.push(named(at, "grad"));
+        let mut readers = vec![named(layer, "weight")];
+        if layer > 0 {
+            operators.push(operator(named(layer, "grad"), "", "backward", layer, gradient));
+            readers.push(named(layer, "grad"));
         }
-        let from = if at == last { "loss.grad".to_owned() } else { named(at + 1, "grad") };
+        let from = if layer == last { "loss.grad".to_owned() } else { named(layer + 1, "grad") };
         tensors.push(tensor(from, readers, bytes));
     }
     operators.push(operator("loss".into(), "loss", "forward", last, 1.0));
@@ -82,7 +82,8 @@ pub(super) fn zero_bubble() -> Value {
 
 /// Four stages on two devices, two microbatches.
 pub(super) fn interleaved() -> Value {
-    let one = |at: usize, figures: [f64; 7]| stage(1, 1, figures, &[[&format!("block.{at}"), "none"]]);
+    let one_layer =
+        |layer: usize, figures: [f64; 7]| stage(1, 1, figures, &[[&format!("block.{layer}"), "none"]]);
     // A transfer takes 2. States 40 for each stage, activations 0, 4, 4 and 8, workspaces 4, 8, 8 and 8.
     // Device 0 keeps two microbatches of both stages, device 1 two of the first and one of the second.
     plan(
@@ -90,10 +91,10 @@ pub(super) fn interleaved() -> Value {
         2,
         34.0,
         json!([
-            one(0, [2.0, 4.0, 1.0, 1.0, 96.0, 40.0, 0.0]),
-            one(1, [2.0, 7.0, 3.0, 1.0, 104.0, 40.0, 8.0]),
-            one(2, [2.0, 7.0, 3.0, 1.0, 96.0, 40.0, 8.0]),
-            one(3, [1.0, 7.0, 4.0, 1.0, 104.0, 40.0, 8.0]),
+            one_layer(0, [2.0, 4.0, 1.0, 1.0, 96.0, 40.0, 0.0]),
+            one_layer(1, [2.0, 7.0, 3.0, 1.0, 104.0, 40.0, 8.0]),
+            one_layer(2, [2.0, 7.0, 3.0, 1.0, 96.0, 40.0, 8.0]),
+            one_layer(3, [1.0, 7.0, 4.0, 1.0, 104.0, 40.0, 8.0]),
         ]),
     )
     // Device 0: F0 0–1, F0 –2, F2 4–7, F2 –10, B2 14–18, B2 21–25, B0 –28, B0 29–32;
@@ -207,8 +208,8 @@ fn interleaved_stages_are_on_one_kind() {
     other["name"] = json!("other");
     cluster["kinds"].as_array_mut().expect("kinds").push(other);
     let mut plan = interleaved();
-    for at in [1, 3] {
-        plan["stages"][at]["kind"] = json!("other");
+    for index in [1, 3] {
+        plan["stages"][index]["kind"] = json!("other");
     }
     assert_eq!(kinds(&check(four(), cluster, plan).expect("documents")), ["stages"]);
 }

@@ -56,8 +56,8 @@ impl Lstm {
     }
 
     /// Records one step.
-    pub(crate) fn step(&mut self, tape: &mut Tape, at: usize, x: Tensor) -> Tensor {
-        tape.under(format!("step{at}"), |tape| self.gates(tape, x))
+    pub(crate) fn step(&mut self, tape: &mut Tape, index: usize, x: Tensor) -> Tensor {
+        tape.under(format!("step{index}"), |tape| self.gates(tape, x))
     }
 
     fn gates(&mut self, tape: &mut Tape, x: Tensor) -> Tensor {
@@ -89,8 +89,8 @@ impl Lstm {
 pub(crate) fn unroll(tape: &mut Tape, mut layer: Lstm, steps: &[Tensor], backwards: bool) -> Vec<Tensor> {
     let mut outputs = steps.to_vec();
     for count in 0..steps.len() {
-        let at = if backwards { steps.len() - 1 - count } else { count };
-        outputs[at] = layer.step(tape, at, steps[at]);
+        let index = if backwards { steps.len() - 1 - count } else { count };
+        outputs[index] = layer.step(tape, index, steps[index]);
     }
     outputs
 }

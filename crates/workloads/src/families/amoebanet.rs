@@ -126,16 +126,16 @@ impl Cell {
             state.before
         };
         let mut states = vec![first, second];
-        for (at, pair) in self.pairs.iter().enumerate() {
+        for (index, pair) in self.pairs.iter().enumerate() {
             let [left, right] = [0, 1].map(|side| {
                 let (from, edge) = pair[side];
                 // Only edges from an input have the stride of the cell.
                 let stride = if from < 2 { self.stride } else { 1 };
-                tape.scope(format!("{at}.{side}"), |tape| edge.record(tape, states[from], stride))
+                tape.scope(format!("{index}.{side}"), |tape| edge.record(tape, states[from], stride))
             });
-            states.push(tape.scope(at, |tape| tape.add("add", left, right)));
+            states.push(tape.scope(index, |tape| tape.add("add", left, right)));
         }
-        let joined: Vec<Tensor> = self.joined.iter().map(|&at| states[at]).collect();
+        let joined: Vec<Tensor> = self.joined.iter().map(|&state| states[state]).collect();
         CellOutputs { now: tape.concat("concat", &joined, 1), before: state.now }
     }
 }

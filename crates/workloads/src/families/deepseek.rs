@@ -210,8 +210,8 @@ mod tests {
         FAMILY.generate(Some(variant), options).unwrap()
     }
 
-    fn sum(graph: &GraphDocument, of: impl Fn(&OperatorDocument) -> f64) -> f64 {
-        graph.operators.iter().map(of).sum()
+    fn sum(graph: &GraphDocument, figure: impl Fn(&OperatorDocument) -> f64) -> f64 {
+        graph.operators.iter().map(figure).sum()
     }
 
     fn operator<'a>(graph: &'a GraphDocument, name: &str) -> &'a OperatorDocument {

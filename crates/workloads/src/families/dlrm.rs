@@ -59,9 +59,9 @@ fn record(tape: &mut Tape, dlrm: &Dlrm, sizes: &Sizes) -> Result<(), WorkloadErr
         x = tape.scope(format!("bottom.{layer}"), |tape| rectified(tape, x, out));
     }
     let mut vectors = vec![x];
-    for (at, &rows) in dlrm.tables.iter().enumerate() {
-        let indices = tape.indices(&format!("category{at}"), [batch, 1]);
-        vectors.push(tape.scope(format!("table.{at}"), |tape| {
+    for (index, &rows) in dlrm.tables.iter().enumerate() {
+        let indices = tape.indices(&format!("category{index}"), [batch, 1]);
+        vectors.push(tape.scope(format!("table.{index}"), |tape| {
             tape.embedding("lookup", indices, rows, [batch, dlrm.width]).0
         }));
     }

@@ -67,7 +67,9 @@ fn encode(tape: &mut Tape, source: Vec<Tensor>, batch: u64, hidden: u64, layers:
     let backwards = run(tape, "encoder.layer.0.backwards".into(), &source, hidden, true);
     let both: Vec<Tensor> = tape.scope("encoder.layer.0.concat", |tape| {
         let pairs = forwards.iter().zip(&backwards).enumerate();
-        pairs.map(|(at, (&one, &other))| tape.concat(&format!("step{at}"), &[one, other], 1)).collect()
+        pairs
+            .map(|(step, (&first, &second))| tape.concat(&format!("step{step}"), &[first, second], 1))
+            .collect()
     });
     let mut steps = run(tape, "encoder.layer.1".into(), &both, 2 * hidden, false);
     for layer in 2..layers {
@@ -91,7 +93,7 @@ fn decode(tape: &mut Tape, target: Vec<Tensor>, memory: Tensor, layers: u64) -> 
                 .iter()
                 .zip(&contexts)
                 .enumerate()
-                .map(|(at, (&x, &context))| tape.concat(&format!("step{at}.concat"), &[x, context], 1))
+                .map(|(step, (&x, &context))| tape.concat(&format!("step{step}.concat"), &[x, context], 1))
                 .collect();
             let lstm = Lstm::new(tape, batch, 2 * hidden, hidden, Biases::Two);
             unroll(tape, lstm, &inputs, false)
@@ -104,7 +106,7 @@ fn decode(tape: &mut Tape, target: Vec<Tensor>, memory: Tensor, layers: u64) -> 
 fn residual(tape: &mut Tape, layer: &str, next: &[Tensor], steps: &[Tensor]) -> Vec<Tensor> {
     tape.scope(layer, |tape| {
         let pairs = next.iter().zip(steps).enumerate();
-        pairs.map(|(at, (&next, &x))| tape.add(&format!("step{at}.residual"), next, x)).collect()
+        pairs.map(|(step, (&next, &x))| tape.add(&format!("step{step}.residual"), next, x)).collect()
     })
 }
 
@@ -121,8 +123,8 @@ fn attend(tape: &mut Tape, queries: &[Tensor], memory: Tensor) -> Vec<Tensor> {
     queries
         .iter()
         .enumerate()
-        .map(|(at, &query)| {
-            tape.under(format!("step{at}"), |tape| {
+        .map(|(step, &query)| {
+            tape.under(format!("step{step}"), |tape| {
                 let query = tape.contract("query", query, weights, hidden, [batch, hidden]);
                 let sum = tape.add("sum", biased, query);
                 let energy = tape.activate("tanh", sum, Activation::Tanh);

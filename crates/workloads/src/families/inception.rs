@@ -82,7 +82,7 @@ fn chain(tape: &mut Tape, name: &str, x: Tensor, units: &[(u64, Window)]) -> Ten
     units
         .iter()
         .enumerate()
-        .fold(x, |x, (at, &(out, window))| unit(tape, &format!("{name}.{at}"), x, out, window))
+        .fold(x, |x, (index, &(out, window))| unit(tape, &format!("{name}.{index}"), x, out, window))
 }
 
 /// Average pooling that preserves the size, then a unit.

@@ -111,12 +111,12 @@ fn adjust(tape: &mut Tape, state: CellOutputs, width: u64) -> Tensor {
 /// ReLU, separable convolution and normalisation, twice; the first has the stride.
 fn separable(tape: &mut Tape, name: &str, x: Tensor, width: u64, side: u64, stride: u64) -> Tensor {
     tape.scope(name, |tape| {
-        [stride, 1].into_iter().enumerate().fold(x, |x, (at, stride)| {
-            let x = tape.relu(&format!("relu{at}"), x);
+        [stride, 1].into_iter().enumerate().fold(x, |x, (index, stride)| {
+            let x = tape.relu(&format!("relu{index}"), x);
             let depthwise = Conv::new(x.dim(1), Window::square(side).stride(stride).same()).groups(x.dim(1));
-            let x = tape.conv(&format!("depthwise{at}"), x, depthwise);
-            let x = tape.conv(&format!("pointwise{at}"), x, Conv::new(width, Window::square(1)));
-            tape.batch_norm(&format!("norm{at}"), x)
+            let x = tape.conv(&format!("depthwise{index}"), x, depthwise);
+            let x = tape.conv(&format!("pointwise{index}"), x, Conv::new(width, Window::square(1)));
+            tape.batch_norm(&format!("norm{index}"), x)
         })
     })
 }

@@ -38,8 +38,8 @@ fn record(tape: &mut Tape, stages: &Stages, sizes: &Sizes) -> Result<(), Workloa
     let batch = sizes.batch(32)?;
     let mut x = tape.input("image", [batch, 3, image, image]);
     for (stage, (&count, channels)) in stages.iter().zip(CHANNELS).enumerate() {
-        for at in 0..count {
-            x = tape.scope(format!("features.{stage}.{at}"), |tape| {
+        for index in 0..count {
+            x = tape.scope(format!("features.{stage}.{index}"), |tape| {
                 let x = tape.conv("conv", x, Conv::new(channels, Window::square(3).pad(1)).bias());
                 tape.relu("relu", x)
             });

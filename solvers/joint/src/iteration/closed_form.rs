@@ -19,8 +19,8 @@ pub(super) fn one_f_one_b(work: f64, slowest: f64, share: f64, devices: u32, mic
 pub(super) fn zero_bubble(work: f64, share: f64, devices: u32, microbatches: u32) -> f64 {
     let (p, m) = (f64::from(devices), f64::from(microbatches));
     // 1 − (1 − share / m)^p, also where share / m is less than the rounding of 1.
-    let most = -(p * (-share / m).ln_1p()).exp_m1();
-    if most > 0.0 { work * share / most } else { work * m / p }
+    let busiest = -(p * (-share / m).ln_1p()).exp_m1();
+    if busiest > 0.0 { work * share / busiest } else { work * m / p }
 }
 
 /// Interleaved 1F1B with v stages a device.
@@ -75,9 +75,9 @@ mod tests {
             let work: f64 = each.iter().map(StageTimes::total).sum();
             let slowest = each.iter().map(StageTimes::total).fold(0.0, f64::max);
             let shares = || each.iter().map(|stage| stage.forward / stage.total());
-            let (least, most) = (shares().fold(1.0, f64::min), shares().fold(0.0, f64::max));
+            let (least, largest) = (shares().fold(1.0, f64::min), shares().fold(0.0, f64::max));
             for (schedule, bound) in [
-                (Schedule::OneFOneB, one_f_one_b(work, slowest, most, devices, microbatches)),
+                (Schedule::OneFOneB, one_f_one_b(work, slowest, largest, devices, microbatches)),
                 (Schedule::ZeroBubble, zero_bubble(work, least, devices, microbatches)),
                 (Schedule::ZeroBubble, zero_bubble(work, 0.0, devices, microbatches)),
             ] {
@@ -102,8 +102,8 @@ mod tests {
                 let bound = zero_bubble(1.0, share, devices, microbatches);
                 // A part of the time is forward passes of the other stages.
                 assert!(bound >= m / p * (1.0 - 1e-12), "{share} {devices} {microbatches}: {bound}");
-                let most = (m / p + share * p) * (1.0 + 1e-12);
-                assert!(bound <= most, "{share} {devices} {microbatches}: {bound}");
+                let limit = (m / p + share * p) * (1.0 + 1e-12);
+                assert!(bound <= limit, "{share} {devices} {microbatches}: {bound}");
             }
         }
     }

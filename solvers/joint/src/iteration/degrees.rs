@@ -166,7 +166,7 @@ impl Problem {
 }
 
 /// The divisors of a number up to a limit.
-fn divisors(number: u64, most: u64) -> Vec<u32> {
-    let all = (1..=most.min(number)).filter(|&divisor| number.is_multiple_of(divisor));
+fn divisors(number: u64, limit: u64) -> Vec<u32> {
+    let all = (1..=limit.min(number)).filter(|&divisor| number.is_multiple_of(divisor));
     all.map(|divisor| divisor as u32).collect()
 }

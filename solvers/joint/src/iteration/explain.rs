@@ -30,16 +30,17 @@ impl Space<'_> {
         let mut least: Option<(f64, String)> = None;
         for combination in combinations {
             let costs = self.costs(combination);
-            for (at, pool) in self.pools.iter().enumerate() {
-                let Some(devices) = self.most_devices(combination, at) else { continue };
+            for (kind, pool) in self.pools.iter().enumerate() {
+                let Some(devices) = self.most_devices(combination, kind) else { continue };
                 let memory = |layer: &Layer| {
-                    let costs = &costs[at][&layer.class];
-                    let of = |one: &Configuration| one.activations + one.workspace;
-                    let open = costs.configurations.iter().map(of).fold(f64::INFINITY, f64::min);
+                    let costs = &costs[kind][&layer.class];
+                    let bytes =
+                        |configuration: &Configuration| configuration.activations + configuration.workspace;
+                    let open = costs.configurations.iter().map(bytes).fold(f64::INFINITY, f64::min);
                     costs.state + open
                 };
                 let layers = &self.model.layers;
-                let state: f64 = layers.iter().map(|layer| costs[at][&layer.class].state).sum();
+                let state: f64 = layers.iter().map(|layer| costs[kind][&layer.class].state).sum();
                 let largest = layers.iter().max_by(|a, b| memory(a).total_cmp(&memory(b)));
                 let Some(largest) = largest else { continue };
                 // A device has its share of the states, and room for the largest layer.
@@ -61,15 +62,15 @@ impl Space<'_> {
                         pool.name,
                         gigabytes(pool.capacity),
                         gigabytes(needed),
-                        combination.tensor[at],
+                        combination.tensor[kind],
                     );
                     least = Some((needed, text));
                 }
             }
         }
         let layers = self.model.layers.len();
-        let is_interleaved = |one: &Combination| one.schedule == Schedule::Interleaved;
-        let is_one_stage = combinations.iter().all(|one| one.stages == Some(1));
+        let is_interleaved = |combination: &Combination| combination.schedule == Schedule::Interleaved;
+        let is_one_stage = combinations.iter().all(|combination| combination.stages == Some(1));
         match least {
             Some((_, text)) => text,
             None if combinations.iter().all(is_interleaved) && is_one_stage => {
@@ -108,10 +109,10 @@ impl Space<'_> {
     }
 
     /// Most devices of a pipeline on a kind.
-    fn most_devices(&self, combination: &Combination, at: usize) -> Option<u32> {
+    fn most_devices(&self, combination: &Combination, kind: usize) -> Option<u32> {
         let layers = self.model.layers.len();
-        let most = combination.most_stages(at, self.pools, layers);
-        let mut devices = 1..=most;
+        let limit = combination.most_stages(kind, self.pools, layers);
+        let mut devices = 1..=limit;
         let is_given = |devices: u32| combination.stages.is_none_or(|given| given == devices);
         let is_whole = |devices: u32| {
             combination.schedule != Schedule::Interleaved
@@ -125,7 +126,7 @@ impl Space<'_> {
     /// Times and bytes of stages by part.
     pub(crate) fn parts(&self, combination: &Combination, stages: &[Listed]) -> Vec<JointPartsDocument> {
         let costs = self.costs(combination);
-        let of = |Listed { layers, pool, in_flight, configurations }: &Listed| {
+        let parts_of = |Listed { layers, pool, in_flight, configurations }: &Listed| {
             let mut sum = JointPartsDocument::default();
             for (layer, &wanted) in self.model.layers[layers.clone()].iter().zip(configurations) {
                 let costs = &costs[*pool][&layer.class];
@@ -137,15 +138,17 @@ impl Space<'_> {
                 sum.parameter_bytes += parts.parameter_bytes;
                 sum.gradient_bytes += parts.gradient_bytes;
                 sum.optimizer_bytes += parts.optimizer_bytes;
-                if let Some(one) = costs.configurations.iter().find(|one| one.index as usize == wanted) {
+                if let Some(configuration) =
+                    costs.configurations.iter().find(|configuration| configuration.index as usize == wanted)
+                {
                     let both_passes = parts.compute_s + parts.tensor_s + parts.expert_s + parts.zero_s;
-                    sum.recompute_s += costs.forward + one.behind() - both_passes;
-                    sum.activation_bytes += one.held(*in_flight);
-                    sum.workspace_bytes = sum.workspace_bytes.max(one.workspace);
+                    sum.recompute_s += costs.forward + configuration.behind() - both_passes;
+                    sum.activation_bytes += configuration.held(*in_flight);
+                    sum.workspace_bytes = sum.workspace_bytes.max(configuration.workspace);
                 }
             }
             sum
         };
-        stages.iter().map(of).collect()
+        stages.iter().map(parts_of).collect()
     }
 }

@@ -32,11 +32,11 @@ impl Alike<'_> {
 
     /// The least share of a device that a layer takes, over its configurations.
     fn taken(&self, share: f64, seconds: f64, kept: f64, capacity: f64) -> f64 {
-        let of = self.costs.configurations.iter().map(|one| {
-            let bytes = self.costs.state + kept * one.activations;
-            share * (self.costs.forward + one.behind()) / seconds + (1.0 - share) * bytes / capacity
+        let takes = self.costs.configurations.iter().map(|configuration| {
+            let bytes = self.costs.state + kept * configuration.activations;
+            share * (self.costs.forward + configuration.behind()) / seconds + (1.0 - share) * bytes / capacity
         });
-        of.fold(f64::INFINITY, f64::min)
+        takes.fold(f64::INFINITY, f64::min)
     }
 }
 
@@ -52,17 +52,17 @@ pub(super) struct Fluid<'c> {
 impl Fluid<'_> {
     /// A lower bound on the seconds of the busiest device for a microbatch, between two values.
     /// O(kinds of layers · kinds of devices).
-    pub(super) fn least_seconds(&self, mut least: f64, most: f64) -> f64 {
-        if self.is_too_short(most) {
-            return most;
+    pub(super) fn least_seconds(&self, mut least: f64, enough: f64) -> f64 {
+        if self.is_too_short(enough) {
+            return enough;
         }
-        let mut most = most;
+        let mut enough = enough;
         for _ in 0..STEPS {
-            let middle = (least + most) / 2.0;
+            let middle = (least + enough) / 2.0;
             if self.is_too_short(middle) {
                 least = middle;
             } else {
-                most = middle;
+                enough = middle;
             }
         }
         least
@@ -71,29 +71,29 @@ impl Fluid<'_> {
     /// Whether every assignment of the layers keeps some device busy for longer.
     pub(super) fn is_too_short(&self, seconds: f64) -> bool {
         let (numbered, others): (Vec<Alike>, Vec<Alike>) =
-            self.layers.iter().partition(|one| one.is_numbered);
-        let numbered: Vec<Alike> = numbered.into_iter().filter(|one| one.worth() > 0.0).collect();
+            self.layers.iter().partition(|layer| layer.is_numbered);
+        let numbered: Vec<Alike> = numbered.into_iter().filter(|layer| layer.worth() > 0.0).collect();
         // What a layer takes for its worth, and the share at which that is most.
         let rate = |share: f64, kept: f64| {
             let each =
-                numbered.iter().map(|one| one.taken(share, seconds, kept, self.capacity) / one.worth());
+                numbered.iter().map(|layer| layer.taken(share, seconds, kept, self.capacity) / layer.worth());
             each.fold(f64::INFINITY, f64::min)
         };
-        let mut worth: f64 = numbered.iter().map(|one| one.count * one.worth()).sum();
+        let mut worth: f64 = numbered.iter().map(|layer| layer.count * layer.worth()).sum();
         let mut least = vec![f64::INFINITY; others.len()];
         let mut all = 0.0;
         for &(kept, count) in &self.devices {
             let share = greatest(|share| rate(share, kept));
-            let most = 1.0 / rate(share, kept);
-            all += count * most;
-            for (least, one) in least.iter_mut().zip(&others) {
-                *least = least.min(most * one.taken(share, seconds, kept, self.capacity));
+            let fastest = 1.0 / rate(share, kept);
+            all += count * fastest;
+            for (least, layer) in least.iter_mut().zip(&others) {
+                *least = least.min(fastest * layer.taken(share, seconds, kept, self.capacity));
             }
         }
         worth += others
             .iter()
             .zip(least)
-            .map(|(one, least)| one.count * least)
+            .map(|(layer, least)| layer.count * least)
             .filter(|sum| sum.is_finite())
             .sum::<f64>();
         all < worth * (1.0 - 1e-9)
@@ -101,17 +101,17 @@ impl Fluid<'_> {
 }
 
 /// Where a concave function on [0, 1] is greatest, nearly.
-fn greatest(of: impl Fn(f64) -> f64) -> f64 {
+fn greatest(function: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (0.0f64, 1.0f64);
     for _ in 0..STEPS {
         let (first, second) = (low + (high - low) / 3.0, high - (high - low) / 3.0);
-        if of(first) < of(second) { low = first } else { high = second }
+        if function(first) < function(second) { low = first } else { high = second }
     }
     // At the ends one of the two limits does not bind.
     [low, (low + high) / 2.0, high, 0.0, 1.0]
         .into_iter()
         .fold((0.0, f64::NEG_INFINITY), |best, share| {
-            let value = of(share);
+            let value = function(share);
             if value > best.1 { (share, value) } else { best }
         })
         .0

@@ -44,8 +44,8 @@ impl Space<'_> {
         let layers = self.model.layers.len();
         let mut found = Vec::new();
         for pool in 0..self.pools.len() {
-            let most = combination.most_stages(pool, self.pools, layers);
-            let devices = combination.stages.map_or(2..=most, |given| given.max(2)..=given.min(most));
+            let limit = combination.most_stages(pool, self.pools, layers);
+            let devices = combination.stages.map_or(2..=limit, |given| given.max(2)..=given.min(limit));
             if devices.is_empty() {
                 continue;
             }
@@ -100,14 +100,14 @@ struct Whole {
 impl Whole {
     fn new(space: &Space<'_>, combination: &Combination, costs: &Costs, pool: usize) -> Whole {
         let layers = || space.model.layers.iter().map(|layer| &costs[pool][&layer.class]);
-        let seconds = |one: &LayerCosts| one.forward + one.configurations[0].behind();
+        let seconds = |layer: &LayerCosts| layer.forward + layer.configurations[0].behind();
         let degrees = combination.degrees_on(pool);
         let links = [space.pools[pool].network, space.pools[pool].link];
         Whole {
-            state: layers().map(|one| one.state).sum(),
+            state: layers().map(|layer| layer.state).sum(),
             work: layers().map(seconds).sum(),
             longest: layers().map(seconds).fold(0.0, f64::max),
-            update: layers().map(|one| one.update).sum(),
+            update: layers().map(|layer| layer.update).sum(),
             crossing: links.map(|link| {
                 let passes = |layer: usize| -> f64 {
                     [0, 1].iter().map(|&pass| receive(space.model, layer, pass, link, degrees)).sum()
@@ -164,17 +164,17 @@ impl<'s> Search<'s> {
         let orders = orders(Schedule::Interleaved, devices, shape.stages(), timed).ok()?;
         let in_flight = orders.iter().map(|order| {
             let mut counts = vec![0.0; shape.chunks as usize];
-            let mut most: Vec<Vec<f64>> = Vec::new();
+            let mut largest: Vec<Vec<f64>> = Vec::new();
             for task in order {
                 let count = &mut counts[(task.stage / devices) as usize];
                 if task.work == Work::Forward {
                     *count += 1.0;
-                    keep_most(&mut most, &counts);
+                    keep_most(&mut largest, &counts);
                 } else {
                     *count -= 1.0;
                 }
             }
-            most
+            largest
         });
         Some(Search { space, combination, shape, layers, receives, in_flight: in_flight.collect() })
     }
@@ -182,14 +182,14 @@ impl<'s> Search<'s> {
     /// The bound, or a higher one from the memory of the devices; at least the cutoff if no plan is below it.
     fn bound(&self, bound: f64, cutoff: f64) -> f64 {
         let mut layers: Vec<Alike> = Vec::new();
-        let mut at: FxHashMap<usize, usize> = FxHashMap::default();
+        let mut position: FxHashMap<usize, usize> = FxHashMap::default();
         for (layer, &costs) in self.space.model.layers.iter().zip(&self.layers) {
             let next = layers.len();
-            let of = *at.entry(layer.class).or_insert(next);
-            if of == next {
+            let group = *position.entry(layer.class).or_insert(next);
+            if group == next {
                 layers.push(Alike { count: 0.0, is_numbered: layer.is_numbered, costs });
             }
-            layers[of].count += 1.0;
+            layers[group].count += 1.0;
         }
         // Every chunk keeps as many at the time when that with the fewest keeps most.
         let fewest = |counts: &Vec<f64>| counts.iter().copied().fold(f64::INFINITY, f64::min);
@@ -202,10 +202,11 @@ impl<'s> Search<'s> {
             }
         }
         let update: f64 =
-            self.layers.iter().map(|one| one.update).sum::<f64>() / f64::from(self.shape.devices);
+            self.layers.iter().map(|layer| layer.update).sum::<f64>() / f64::from(self.shape.devices);
         let capacity = self.space.pools[self.shape.pool].capacity;
         let m = f64::from(self.combination.microbatches);
-        let work: f64 = self.layers.iter().map(|one| one.forward + one.configurations[0].behind()).sum();
+        let work: f64 =
+            self.layers.iter().map(|layer| layer.forward + layer.configurations[0].behind()).sum();
         let least = work / f64::from(self.shape.devices);
         if capacity <= 0.0 {
             return bound;
@@ -215,11 +216,11 @@ impl<'s> Search<'s> {
             return f64::INFINITY;
         }
         // Without a plan, whatever takes many times as long.
-        let most = if cutoff.is_finite() { (cutoff - update) / m } else { 64.0 * least };
-        if least >= most {
+        let enough = if cutoff.is_finite() { (cutoff - update) / m } else { 64.0 * least };
+        if least >= enough {
             return bound;
         }
-        bound.max(m * fluid.least_seconds(least, most) + update)
+        bound.max(m * fluid.least_seconds(least, enough) + update)
     }
 
     /// A plan below the cutoff, if the search finds one: chunks of balanced work, improved by moving layers from the busiest
@@ -260,7 +261,7 @@ impl<'s> Search<'s> {
 
     /// Ends of chunks whose work is as even as whole layers allow.
     fn balanced(&self) -> Vec<usize> {
-        let seconds = |one: &&LayerCosts| one.forward + one.configurations[0].behind();
+        let seconds = |layer: &&LayerCosts| layer.forward + layer.configurations[0].behind();
         let total: f64 = self.layers.iter().map(seconds).sum();
         let stages = self.shape.stages();
         let (mut ends, mut end, mut done) = (Vec::with_capacity(stages), 0, 0.0);
@@ -287,7 +288,7 @@ impl<'s> Search<'s> {
     fn neighbours(&self, ends: &[usize], stages: Option<&Vec<Placed>>) -> Vec<Vec<usize>> {
         let count = ends.len();
         let devices = self.shape.devices as usize;
-        let size = |at: usize| ends[at] - if at == 0 { 0 } else { ends[at - 1] };
+        let size = |stage: usize| ends[stage] - if stage == 0 { 0 } else { ends[stage - 1] };
         let busiest = stages.map(|stages| {
             let load = |device: usize| -> f64 {
                 let own = stages.iter().skip(device).step_by(devices);
@@ -318,14 +319,15 @@ impl<'s> Search<'s> {
     /// The stages of a partition, with configurations that fit; `None` if there are none.
     fn stages(&self, ends: &[usize]) -> Option<Vec<Placed>> {
         let devices = self.shape.devices as usize;
-        let first = |at: usize| if at == 0 { 0 } else { ends[at - 1] };
+        let first = |stage: usize| if stage == 0 { 0 } else { ends[stage - 1] };
         let mut stages: Vec<Option<Placed>> = vec![None; ends.len()];
         for device in 0..devices {
             let own: Vec<usize> = (device..ends.len()).step_by(devices).collect();
-            let ranges: Vec<(usize, usize)> = own.iter().map(|&at| (first(at), ends[at])).collect();
+            let ranges: Vec<(usize, usize)> = own.iter().map(|&stage| (first(stage), ends[stage])).collect();
             let chosen = self.configurations(device, &ranges)?;
-            for (chunk, (&at, &(first, end))) in own.iter().zip(&ranges).enumerate() {
-                stages[at] = Some(self.placed(device, chunk, (first, end), &chosen, at + 1 < ends.len()));
+            for (chunk, (&stage, &(first, end))) in own.iter().zip(&ranges).enumerate() {
+                stages[stage] =
+                    Some(self.placed(device, chunk, (first, end), &chosen, stage + 1 < ends.len()));
             }
         }
         stages.into_iter().collect()
@@ -340,20 +342,24 @@ impl<'s> Search<'s> {
         has_next: bool,
     ) -> Placed {
         let layers = &self.layers[first..end];
-        let picked =
-            || layers.iter().zip(&chosen.configurations[chunk]).map(|(one, &at)| one.configurations[at]);
-        let backward: f64 = picked().map(|one| one.backward).sum();
+        let picked = || {
+            layers
+                .iter()
+                .zip(&chosen.configurations[chunk])
+                .map(|(layer, &choice)| layer.configurations[choice])
+        };
+        let backward: f64 = picked().map(|configuration| configuration.backward).sum();
         let in_flight = self.in_flight[device].iter().map(|counts| counts[chunk]).fold(0.0, f64::max);
         let costs = StageCosts {
-            forward: layers.iter().map(|one| one.forward).sum(),
+            forward: layers.iter().map(|layer| layer.forward).sum(),
             backward,
             weight: 0.0,
             least_behind: backward,
-            update: layers.iter().map(|one| one.update).sum(),
-            state: layers.iter().map(|one| one.state).sum(),
-            activations: in_flight * picked().map(|one| one.activations).sum::<f64>(),
+            update: layers.iter().map(|layer| layer.update).sum(),
+            state: layers.iter().map(|layer| layer.state).sum(),
+            activations: in_flight * picked().map(|configuration| configuration.activations).sum::<f64>(),
             memory: chosen.memory,
-            configurations: picked().map(|one| one.index).collect(),
+            configurations: picked().map(|configuration| configuration.index).collect(),
         };
         Placed {
             first,
@@ -374,19 +380,21 @@ impl<'s> Search<'s> {
         let layers: Vec<(usize, &LayerCosts)> = ranges
             .iter()
             .enumerate()
-            .flat_map(|(chunk, &(first, end))| self.layers[first..end].iter().map(move |&one| (chunk, one)))
+            .flat_map(|(chunk, &(first, end))| {
+                self.layers[first..end].iter().map(move |&layer| (chunk, layer))
+            })
             .collect();
-        let state: f64 = layers.iter().map(|(_, one)| one.state).sum();
+        let state: f64 = layers.iter().map(|(_, layer)| layer.state).sum();
         let capacity = self.space.pools[self.shape.pool].capacity;
-        let most: Vec<f64> = (0..ranges.len())
+        let peak: Vec<f64> = (0..ranges.len())
             .map(|chunk| in_flight.iter().map(|counts| counts[chunk]).fold(0.0, f64::max))
             .collect();
         let memory = |chosen: &[usize]| {
             let mut bytes = vec![0.0; ranges.len()];
             let mut workspace = 0.0f64;
-            for (&(chunk, one), &at) in layers.iter().zip(chosen) {
-                bytes[chunk] += one.configurations[at].activations;
-                workspace = workspace.max(one.configurations[at].workspace);
+            for (&(chunk, layer), &choice) in layers.iter().zip(chosen) {
+                bytes[chunk] += layer.configurations[choice].activations;
+                workspace = workspace.max(layer.configurations[choice].workspace);
             }
             let held =
                 |counts: &Vec<f64>| counts.iter().zip(&bytes).map(|(count, bytes)| count * bytes).sum();
@@ -394,18 +402,21 @@ impl<'s> Search<'s> {
         };
         // The configuration of least cost for each layer, of those within a workspace if it has one.
         let cheapest = |workspace: f64, cost: &dyn Fn(usize, &Configuration) -> f64| -> Vec<usize> {
-            let of = |&(chunk, one): &(usize, &LayerCosts)| {
-                let costs = one.configurations.iter().map(|one| match one.workspace <= workspace {
-                    true => cost(chunk, one),
-                    false => f64::INFINITY,
+            let best_of = |&(chunk, layer): &(usize, &LayerCosts)| {
+                let costs = layer.configurations.iter().map(|configuration| {
+                    match configuration.workspace <= workspace {
+                        true => cost(chunk, configuration),
+                        false => f64::INFINITY,
+                    }
                 });
-                costs.enumerate().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(at, _)| at)
+                costs.enumerate().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(index, _)| index)
             };
-            layers.iter().map(of).collect()
+            layers.iter().map(best_of).collect()
         };
         let at_price = |price: f64| {
-            cheapest(f64::INFINITY, &|chunk, one| {
-                one.behind() + price * (most[chunk] * one.activations + one.workspace)
+            cheapest(f64::INFINITY, &|chunk, configuration| {
+                configuration.behind()
+                    + price * (peak[chunk] * configuration.activations + configuration.workspace)
             })
         };
         let mut chosen = at_price(0.0);
@@ -419,8 +430,12 @@ impl<'s> Search<'s> {
             }
             if memory(&chosen) > capacity {
                 // Workspaces do not add up over layers: the least activations within each that the largest may have.
-                let caps = layers.iter().flat_map(|(_, one)| &one.configurations).map(|one| one.workspace);
-                let least = |cap: f64| cheapest(cap, &|chunk, one| most[chunk] * one.activations);
+                let caps = layers
+                    .iter()
+                    .flat_map(|(_, layer)| &layer.configurations)
+                    .map(|configuration| configuration.workspace);
+                let least =
+                    |cap: f64| cheapest(cap, &|chunk, configuration| peak[chunk] * configuration.activations);
                 chosen = caps.map(least).find(|chosen| memory(chosen) <= capacity)?;
                 high = 0.0;
             }
@@ -435,13 +450,13 @@ impl<'s> Search<'s> {
                     (high, chosen) = (middle, next);
                 }
             }
-            for at in 0..chosen.len() {
-                for faster in 0..chosen[at] {
-                    let slower = std::mem::replace(&mut chosen[at], faster);
+            for layer in 0..chosen.len() {
+                for faster in 0..chosen[layer] {
+                    let slower = std::mem::replace(&mut chosen[layer], faster);
                     if memory(&chosen) <= capacity {
                         break;
                     }
-                    chosen[at] = slower;
+                    chosen[layer] = slower;
                 }
             }
         }
@@ -475,9 +490,9 @@ impl<'s> Search<'s> {
     }
 
     /// The most of a device, over its stages together.
-    fn longest(&self, stages: &[Placed], of: impl Fn(&Placed) -> f64) -> f64 {
+    fn longest(&self, stages: &[Placed], figure: impl Fn(&Placed) -> f64) -> f64 {
         let devices = self.shape.devices as usize;
-        let sum = |device: usize| stages.iter().skip(device).step_by(devices).map(&of).sum::<f64>();
+        let sum = |device: usize| stages.iter().skip(device).step_by(devices).map(&figure).sum::<f64>();
         (0..devices).map(sum).fold(0.0, f64::max)
     }
 }
@@ -490,10 +505,10 @@ struct Chosen {
 }
 
 /// Adds counts to those that none is above.
-fn keep_most(most: &mut Vec<Vec<f64>>, counts: &[f64]) {
-    let is_below = |one: &[f64], other: &[f64]| one.iter().zip(other).all(|(one, other)| one <= other);
-    if !most.iter().any(|other| is_below(counts, other)) {
-        most.retain(|other| !is_below(other, counts));
-        most.push(counts.to_vec());
+fn keep_most(largest: &mut Vec<Vec<f64>>, counts: &[f64]) {
+    let is_below = |left: &[f64], right: &[f64]| left.iter().zip(right).all(|(left, right)| left <= right);
+    if !largest.iter().any(|other| is_below(counts, other)) {
+        largest.retain(|other| !is_below(other, counts));
+        largest.push(counts.to_vec());
     }
 }

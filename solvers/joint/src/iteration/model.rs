@@ -136,19 +136,19 @@ impl Model {
             let split = usize::from(is_split);
             layer.parameters[expert][split] += document.parameter_bytes;
             layer.states[expert][split] += document.optimizer_bytes;
-            for (at, &(name, class)) in classes.iter().enumerate() {
+            for (block, &(name, class)) in classes.iter().enumerate() {
                 let work = work(&network, operator, name, class)?;
                 match network.pass(operator) {
-                    Pass::Forward => layer.forward[at].push((work, is_product(document))),
-                    Pass::Backward if is_weight_gradient[operator] => layer.weights[at].push(work),
-                    Pass::Backward => layer.backward[at].push(work),
+                    Pass::Forward => layer.forward[block].push((work, is_product(document))),
+                    Pass::Backward if is_weight_gradient[operator] => layer.weights[block].push(work),
+                    Pass::Backward => layer.backward[block].push(work),
                     Pass::Update => {
                         let is_expert = expert == 1;
-                        layer.updates[at].push(Update { work, is_split, is_expert });
+                        layer.updates[block].push(Update { work, is_split, is_expert });
                     }
                 }
                 if network.is_repeated[operator] {
-                    layer.backward[at].push(work);
+                    layer.backward[block].push(work);
                 }
             }
             if network.pass(operator) == Pass::Update {
@@ -192,7 +192,7 @@ fn assign(
 ) -> Result<(Vec<(String, bool)>, Vec<usize>), ModelError> {
     let mut layers: Vec<(String, bool)> = Vec::new();
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut of: Vec<Option<usize>> = vec![None; network.operators()];
+    let mut layer_of: Vec<Option<usize>> = vec![None; network.operators()];
     for &operator in network.forward_order() {
         if network.first[operator] != operator {
             // With the first forward operator that it is colocated with.
@@ -207,7 +207,7 @@ fn assign(
         if layer == next {
             layers.push((name.clone(), *is_numbered));
         }
-        of[operator] = Some(layer);
+        layer_of[operator] = Some(layer);
     }
     if layers.is_empty() {
         // A model without layers is one.
@@ -219,34 +219,35 @@ fn assign(
     // A backward or update operator that is colocated with no forward operator is in its own layer.
     for operator in 0..network.operators() {
         if network.first[operator] == operator && network.pass(operator) != Pass::Forward {
-            of[operator] = names[operator].as_ref().and_then(|(name, _)| by_name.get(name.as_str()).copied());
+            layer_of[operator] =
+                names[operator].as_ref().and_then(|(name, _)| by_name.get(name.as_str()).copied());
         }
     }
-    by_first_reader(network, &mut of);
+    by_first_reader(network, &mut layer_of);
     // An update is with the last that it reads.
     for operator in (0..network.operators()).filter(|&operator| network.pass(operator) != Pass::Forward) {
-        if of[network.first[operator]].is_none() {
+        if layer_of[network.first[operator]].is_none() {
             let read = network.inputs(operator).iter().map(|&tensor| network.producer(tensor));
-            of[operator] = read.filter_map(|from| of[network.first[from]]).max();
+            layer_of[operator] = read.filter_map(|from| layer_of[network.first[from]]).max();
         }
     }
-    let of: Vec<Option<usize>> = network.first.iter().map(|&first| of[first]).collect();
-    let of: Vec<usize> = of.into_iter().map(|layer| layer.unwrap_or(0)).collect();
+    let layer_of: Vec<Option<usize>> = network.first.iter().map(|&first| layer_of[first]).collect();
+    let layer_of: Vec<usize> = layer_of.into_iter().map(|layer| layer.unwrap_or(0)).collect();
     for &operator in network.forward_order() {
         for &tensor in network.inputs(operator) {
             let producer = network.producer(tensor);
-            if of[producer] > of[operator] {
-                let name = |operator: Operator| layers[of[operator]].0.clone();
+            if layer_of[producer] > layer_of[operator] {
+                let name = |operator: Operator| layers[layer_of[operator]].0.clone();
                 return Err(ModelError::Order { from: name(operator), to: name(producer) });
             }
         }
     }
-    Ok((layers, of))
+    Ok((layers, layer_of))
 }
 
 /// Gives every operator without a layer that of its first reader, which may itself get it from a reader. What is colocated
 /// with a forward operator counts as one, by the first of them.
-fn by_first_reader(network: &Network<'_>, of: &mut [Option<usize>]) {
+fn by_first_reader(network: &Network<'_>, layer_of: &mut [Option<usize>]) {
     let places = network.places();
     let mut next: Vec<Option<Operator>> = vec![None; network.operators()];
     for tensor in 0..network.tensors() {
@@ -256,16 +257,16 @@ fn by_first_reader(network: &Network<'_>, of: &mut [Option<usize>]) {
     }
     let mut is_visited = vec![false; network.operators()];
     for start in 0..network.operators() {
-        let (mut path, mut at) = (Vec::new(), Some(network.first[start]));
-        while let Some(operator) = at.filter(|&operator| of[operator].is_none()) {
+        let (mut path, mut current) = (Vec::new(), Some(network.first[start]));
+        while let Some(operator) = current.filter(|&operator| layer_of[operator].is_none()) {
             if std::mem::replace(&mut is_visited[operator], true) {
                 break;
             }
             path.push(operator);
-            at = next[operator].map(|reader| network.first[reader]);
+            current = next[operator].map(|reader| network.first[reader]);
         }
-        let found = at.and_then(|operator| of[operator]);
-        path.into_iter().for_each(|operator| of[operator] = found);
+        let found = current.and_then(|operator| layer_of[operator]);
+        path.into_iter().for_each(|operator| layer_of[operator] = found);
     }
 }
 
@@ -330,7 +331,7 @@ fn exchanges(network: &Network<'_>, is_expert: &[bool], layer_of: &[usize], laye
             let mut outputs = 0;
             for &tensor in network.outputs(operator) {
                 let readers = network.consumers(tensor);
-                outputs += u32::from(readers.iter().any(|&one| network.pass(one) == Pass::Forward));
+                outputs += u32::from(readers.iter().any(|&reader| network.pass(reader) == Pass::Forward));
                 if readers.iter().any(|&reader| is_expert[reader]) {
                     layers[layer_of[operator]].exchanges[0] += network.size(tensor);
                 }
@@ -421,8 +422,8 @@ fn crossing(network: &Network<'_>, layer_of: &[usize], layers: usize) -> [Vec<f6
 /// Numbers the layers by their figures.
 fn classify(layers: &mut [Layer]) {
     let mut classes: FxHashMap<String, usize> = FxHashMap::default();
-    for (at, layer) in layers.iter_mut().enumerate() {
+    for (index, layer) in layers.iter_mut().enumerate() {
         let key = Layer { name: String::new(), ..layer.clone() };
-        layer.class = *classes.entry(format!("{key:?}")).or_insert(at);
+        layer.class = *classes.entry(format!("{key:?}")).or_insert(index);
     }
 }

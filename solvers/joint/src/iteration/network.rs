@@ -43,13 +43,14 @@ impl<'g> Network<'g> {
     /// If names repeat or do not exist, the forward pass has a cycle, or there is no backward pass.
     pub(crate) fn new(graph: &'g GraphDocument) -> Result<Network<'g>, ModelError> {
         let count = graph.operators.len();
-        let mut at: BTreeMap<&str, Operator> = BTreeMap::new();
+        let mut by_name: BTreeMap<&str, Operator> = BTreeMap::new();
         for (index, operator) in graph.operators.iter().enumerate() {
-            if at.insert(&operator.name, index).is_some() {
+            if by_name.insert(&operator.name, index).is_some() {
                 return Err(ModelError::Name { name: operator.name.clone() });
             }
         }
-        let find = |name: &str| at.get(name).copied().ok_or_else(|| ModelError::Name { name: name.into() });
+        let find =
+            |name: &str| by_name.get(name).copied().ok_or_else(|| ModelError::Name { name: name.into() });
         let (mut inputs, mut outputs) = (vec![Vec::new(); count], vec![Vec::new(); count]);
         let (mut producer, mut consumers) = (Vec::new(), Vec::new());
         for (index, tensor) in graph.tensors.iter().enumerate() {
@@ -64,10 +65,10 @@ impl<'g> Network<'g> {
         let mut reads_shared = vec![false; count];
         let mut readers = Vec::with_capacity(graph.parameters.len());
         for parameter in &graph.parameters {
-            let of: Vec<Operator> =
+            let readers_of_it: Vec<Operator> =
                 parameter.readers.iter().map(|name| find(name)).collect::<Result<_, _>>()?;
-            of.iter().for_each(|&reader| reads_shared[reader] = true);
-            readers.push(of);
+            readers_of_it.iter().for_each(|&reader| reads_shared[reader] = true);
+            readers.push(readers_of_it);
         }
         let plain = |operator: &OperatorDocument| {
             let kind = operator.kind.as_deref().unwrap_or_default();
@@ -113,7 +114,8 @@ impl<'g> Network<'g> {
         for &operator in &forward {
             missing[operator] = self.inputs[operator].len();
         }
-        let ready = |missing: &[usize]| forward.iter().copied().filter(|&one| missing[one] == 0).collect();
+        let ready =
+            |missing: &[usize]| forward.iter().copied().filter(|&operator| missing[operator] == 0).collect();
         let mut ready: BTreeSet<Operator> = ready(&missing);
         let mut order = Vec::with_capacity(forward.len());
         while let Some(operator) = ready.pop_first() {
@@ -177,23 +179,28 @@ impl<'g> Network<'g> {
             let leads = |operator: &Operator, is_before: bool| {
                 let mut queue = vec![*operator];
                 let mut seen = Vec::new();
-                while let Some(at) = queue.pop() {
-                    if (is_before && scores.contains(&at)) || (!is_before && contexts.contains(&at)) {
+                while let Some(operator) = queue.pop() {
+                    if (is_before && scores.contains(&operator))
+                        || (!is_before && contexts.contains(&operator))
+                    {
                         return true;
                     }
-                    if seen.contains(&at) || is_product(self.document(at)) {
+                    if seen.contains(&operator) || is_product(self.document(operator)) {
                         continue;
                     }
-                    seen.push(at);
+                    seen.push(operator);
                     match is_before {
-                        true => queue.extend(self.inputs[at].iter().map(|&tensor| self.producer[tensor])),
-                        false => queue.extend(self.readers_of(at)),
+                        true => {
+                            queue.extend(self.inputs[operator].iter().map(|&tensor| self.producer[tensor]))
+                        }
+                        false => queue.extend(self.readers_of(operator)),
                     }
                 }
                 false
             };
-            let mut inner: Vec<Operator> = before.into_iter().filter(|one| leads(one, true)).collect();
-            inner.extend(behind.into_iter().filter(|one| leads(one, false)));
+            let mut inner: Vec<Operator> =
+                before.into_iter().filter(|operator| leads(operator, true)).collect();
+            inner.extend(behind.into_iter().filter(|operator| leads(operator, false)));
             inner.push(softmax);
             scores.iter().chain(&contexts).for_each(|&product| is_side[product] = true);
             kernels.push((inner, scores));
@@ -262,7 +269,7 @@ impl<'g> Network<'g> {
         tensors
             .flat_map(|&tensor| &self.consumers[tensor])
             .copied()
-            .filter(|&one| self.pass(one) == Pass::Forward)
+            .filter(|&reader| self.pass(reader) == Pass::Forward)
     }
 
     /// Whether each operator is a weight gradient: only updates read its results, and a gradient that it reads is read by
@@ -271,16 +278,17 @@ impl<'g> Network<'g> {
         let is_backward = |operator: Operator| self.pass(operator) == Pass::Backward;
         let readers =
             |operator: Operator| self.outputs[operator].iter().flat_map(|&tensor| &self.consumers[tensor]);
-        let goes_on =
-            |operator: Operator| is_backward(operator) && readers(operator).any(|&one| is_backward(one));
+        let goes_on = |operator: Operator| {
+            is_backward(operator) && readers(operator).any(|&reader| is_backward(reader))
+        };
         let ends = |operator: Operator| {
-            is_backward(operator) && readers(operator).all(|&one| self.pass(one) == Pass::Update)
+            is_backward(operator) && readers(operator).all(|&reader| self.pass(reader) == Pass::Update)
         };
         let mut found = vec![false; self.operators()];
         for tensor in 0..self.tensors() {
             let read_by = &self.consumers[tensor];
-            if is_backward(self.producer[tensor]) && read_by.iter().any(|&one| goes_on(one)) {
-                read_by.iter().filter(|&&one| ends(one)).for_each(|&one| found[one] = true);
+            if is_backward(self.producer[tensor]) && read_by.iter().any(|&reader| goes_on(reader)) {
+                read_by.iter().filter(|&&reader| ends(reader)).for_each(|&reader| found[reader] = true);
             }
         }
         found
@@ -377,12 +385,12 @@ impl<'g> Network<'g> {
         for operator in (0..self.operators()).filter(|&operator| self.is_repeated[operator]) {
             let Some(precision) = self.document(operator).precision else { continue };
             let of_head = precision.bytes() * self.samples() * tokens * tokens;
-            let most =
+            let largest =
                 |tensors: &[usize]| tensors.iter().map(|&tensor| self.bytes(tensor)).fold(0.0, f64::max);
-            let queries = most(&self.outputs[operator]) / of_head;
+            let queries = largest(&self.outputs[operator]) / of_head;
             let inputs = &self.inputs[operator];
             let least = inputs.iter().map(|&tensor| self.bytes(tensor)).fold(f64::INFINITY, f64::min);
-            for count in [queries, queries * least / most(inputs)] {
+            for count in [queries, queries * least / largest(inputs)] {
                 if count >= 1.0 && count.fract() == 0.0 && count <= f64::from(u32::MAX) {
                     heads.insert(count as u32);
                 }

@@ -33,10 +33,10 @@ impl Pool {
 }
 
 /// The slower of two links, by bandwidth and by latency.
-pub(crate) fn slower(one: LinkDocument, other: LinkDocument) -> LinkDocument {
+pub(crate) fn slower(first: LinkDocument, second: LinkDocument) -> LinkDocument {
     LinkDocument {
-        latency_s: one.latency_s.max(other.latency_s),
-        bandwidth: one.bandwidth.min(other.bandwidth),
+        latency_s: first.latency_s.max(second.latency_s),
+        bandwidth: first.bandwidth.min(second.bandwidth),
     }
 }
 

@@ -171,15 +171,19 @@ impl<'s> Program<'s> {
         if let Some(&known) = self.stages.get(&key) {
             return known;
         }
-        let fastest = |of: fn(&Configuration) -> f64| -> f64 {
-            self.layers(pool, first, end).map(|layer| of(&layer.configurations[0])).sum()
+        let fastest = |figure: fn(&Configuration) -> f64| -> f64 {
+            self.layers(pool, first, end).map(|layer| figure(&layer.configurations[0])).sum()
         };
         let times = self.stage(pool, first, end, from).map(|stage| Times {
             forward: stage.forward,
             behind: stage.least_behind,
             update: stage.update,
-            backward: if self.is_split() { fastest(|one| one.backward) } else { stage.least_behind },
-            weight: if self.is_split() { fastest(|one| one.weight) } else { 0.0 },
+            backward: if self.is_split() {
+                fastest(|configuration| configuration.backward)
+            } else {
+                stage.least_behind
+            },
+            weight: if self.is_split() { fastest(|configuration| configuration.weight) } else { 0.0 },
         });
         self.stages.insert(key, times);
         times
@@ -209,7 +213,7 @@ impl<'s> Program<'s> {
     pub(super) fn solve(mut self, stop: &Stop) -> Solved {
         let layers = self.space.model.layers.len();
         let pools = self.space.pools.len();
-        let most: Vec<u32> = (0..pools)
+        let limits: Vec<u32> = (0..pools)
             .map(|pool| match self.only {
                 Some(only) if only != pool => 0,
                 _ => self.combination.most_stages(pool, self.space.pools, layers).min(self.most),
@@ -223,7 +227,7 @@ impl<'s> Program<'s> {
                 })
             })
             .collect();
-        let Some(counts) = counts(&most, self.most.min(layers as u32)) else {
+        let Some(counts) = counts(&limits, self.most.min(layers as u32)) else {
             return Solved { bound: f64::INFINITY, pipeline: None, is_stopped: true };
         };
         let mut tables: FxHashMap<Vec<u32>, Table> = FxHashMap::default();
@@ -355,17 +359,17 @@ impl<'s> Program<'s> {
         let m = self.combination.microbatches;
         let depth = ranges.len() as u32;
         let mut stages = Vec::with_capacity(ranges.len());
-        for (at, &(first, end, pool)) in ranges.iter().enumerate() {
-            let from = depth - at as u32;
+        for (stage, &(first, end, pool)) in ranges.iter().enumerate() {
+            let from = depth - stage as u32;
             let costs = self.stage(pool, first, end, from)?;
             let degrees = self.combination.degrees_on(pool);
             let link = |other: Option<&(usize, usize, usize)>| match other {
                 Some(&(_, _, other)) if other != pool => slower(self.link(pool), self.link(other)),
                 _ => self.link(pool),
             };
-            let before = link(at.checked_sub(1).map(|at| &ranges[at]));
+            let before = link(stage.checked_sub(1).map(|previous| &ranges[previous]));
             let received = receive(self.space.model, first, 0, before, degrees);
-            let back = match ranges.get(at + 1) {
+            let back = match ranges.get(stage + 1) {
                 Some(next) => receive(self.space.model, end, 1, link(Some(next)), degrees),
                 None => 0.0,
             };
@@ -383,14 +387,14 @@ impl<'s> Program<'s> {
 /// Maximum number of vectors of counts of a combination.
 const MAX_COUNTS: usize = 1 << 17;
 
-/// Numbers of stages by kind, up to `most` of each and `all` together, the fewest first. `None` if there are too many.
-fn counts(most: &[u32], all: u32) -> Option<Vec<Vec<u32>>> {
+/// Numbers of stages by kind, up to `limit` of each and `all` together, the fewest first. `None` if there are too many.
+fn counts(limits: &[u32], all: u32) -> Option<Vec<Vec<u32>>> {
     let mut counts: Vec<Vec<u32>> = vec![vec![]];
-    for &most in most {
+    for &limit in limits {
         let mut next = Vec::new();
         for counts in counts {
             let left = all - counts.iter().sum::<u32>();
-            for count in 0..=most.min(left) {
+            for count in 0..=limit.min(left) {
                 next.push(counts.iter().copied().chain([count]).collect());
             }
             if next.len() > MAX_COUNTS {

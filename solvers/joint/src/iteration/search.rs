@@ -36,15 +36,15 @@ impl Combination {
     }
 
     /// Maximum number of stages of a pipeline within a server.
-    pub(super) fn most_inside(&self, at: usize, pool: &Pool) -> u32 {
-        (u64::from(pool.server) / (u64::from(self.tensor[at]) * u64::from(self.degrees.data))) as u32
+    pub(super) fn most_inside(&self, kind: usize, pool: &Pool) -> u32 {
+        (u64::from(pool.server) / (u64::from(self.tensor[kind]) * u64::from(self.degrees.data))) as u32
     }
 
     /// Maximum number of stages on a kind, one a device.
     pub(super) fn most_stages(&self, pool: usize, pools: &[Pool], layers: usize) -> u32 {
         let group = u64::from(self.tensor[pool]) * u64::from(self.degrees.data);
-        let most = u64::from(pools[pool].devices) / group;
-        most.min(layers as u64).min(self.stages.unwrap_or(u32::MAX).into()) as u32
+        let limit = u64::from(pools[pool].devices) / group;
+        limit.min(layers as u64).min(self.stages.unwrap_or(u32::MAX).into()) as u32
     }
 }
 
@@ -87,12 +87,12 @@ impl<'m> Space<'m> {
 
     pub(super) fn costs(&self, combination: &Combination) -> Costs {
         let is_split = combination.schedule == Schedule::ZeroBubble;
-        let on = |(at, pool): (usize, &Pool)| {
+        let on = |(kind, pool): (usize, &Pool)| {
             let mut costs = FxHashMap::default();
             for layer in &self.model.layers {
                 costs.entry(layer.class).or_insert_with(|| {
-                    let degrees = combination.degrees_on(at);
-                    LayerCosts::new(self.model, layer, at, pool, degrees, &self.allowed, is_split)
+                    let degrees = combination.degrees_on(kind);
+                    LayerCosts::new(self.model, layer, kind, pool, degrees, &self.allowed, is_split)
                 });
             }
             costs
@@ -178,12 +178,12 @@ impl<'m> Space<'m> {
         let mut best = Solved { bound: f64::INFINITY, pipeline: None, is_stopped: false };
         let mut solve = |only: Option<usize>, is_inside: bool, within: RangeInclusive<u32>| {
             let fewest = *within.start().max(range.start());
-            let most = *within.end().min(range.end());
-            if fewest > most {
+            let last = *within.end().min(range.end());
+            if fewest > last {
                 return;
             }
             let cutoff = best.pipeline.as_ref().map_or(cutoff, |best| best.value);
-            let program = Program::new(self, combination, costs, only, is_inside, fewest..=most, cutoff);
+            let program = Program::new(self, combination, costs, only, is_inside, fewest..=last, cutoff);
             let solved = program.solve(stop);
             best.is_stopped |= solved.is_stopped;
             best.bound = best.bound.min(solved.bound);
@@ -191,13 +191,13 @@ impl<'m> Space<'m> {
                 best.pipeline = solved.pipeline;
             }
         };
-        for (at, pool) in self.pools.iter().enumerate() {
+        for (kind, pool) in self.pools.iter().enumerate() {
             // Transfers between stages stay in a server if all devices are in one.
-            let inside = combination.most_inside(at, pool);
+            let inside = combination.most_inside(kind, pool);
             if inside > 0 {
-                solve(Some(at), true, 1..=inside);
+                solve(Some(kind), true, 1..=inside);
             }
-            solve(Some(at), false, inside + 1..=u32::MAX);
+            solve(Some(kind), false, inside + 1..=u32::MAX);
         }
         if self.pools.len() > 1 {
             solve(None, false, 2..=u32::MAX);
@@ -234,20 +234,22 @@ impl WholeModel {
     fn new(space: &Space<'_>, combination: &Combination, costs: &Costs) -> Option<WholeModel> {
         let layers = &space.model.layers;
         let most_on = |pool: usize| combination.most_stages(pool, space.pools, layers.len());
-        let most: u32 = (0..space.pools.len()).map(most_on).sum();
-        if most == 0 || combination.stages.is_some_and(|stages| stages > most) {
+        let max_stages: u32 = (0..space.pools.len()).map(most_on).sum();
+        if max_stages == 0 || combination.stages.is_some_and(|stages| stages > max_stages) {
             return None;
         }
-        let fastest = |one: &LayerCosts| one.forward + one.configurations[0].behind();
+        let fastest = |layer: &LayerCosts| layer.forward + layer.configurations[0].behind();
         let (mut work, mut update, mut state) = (0.0, 0.0, 0.0);
         let mut share = [1.0f64, 0.0];
-        let least = |of: &mut dyn Iterator<Item = f64>| of.fold(f64::INFINITY, f64::min);
+        let least = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min);
         for layer in layers {
             let each = || costs.iter().map(|costs| &costs[&layer.class]);
             work += least(&mut each().map(fastest));
-            update += least(&mut each().map(|one| one.update));
-            state += least(&mut each().map(|one| one.state));
-            for of_layer in each().map(|one| one.forward / fastest(one)).filter(|share| share.is_finite()) {
+            update += least(&mut each().map(|layer| layer.update));
+            state += least(&mut each().map(|layer| layer.state));
+            for of_layer in
+                each().map(|layer| layer.forward / fastest(layer)).filter(|share| share.is_finite())
+            {
                 share = [share[0].min(of_layer), share[1].max(of_layer)];
             }
         }
@@ -267,7 +269,7 @@ impl WholeModel {
         let weighted: f64 = layers.iter().map(weighted).sum();
         let rate: f64 = (0..space.pools.len()).map(|pool| f64::from(most_on(pool)) / whole[pool]).sum();
         let spread = if weighted.is_finite() && rate.is_finite() { weighted / rate } else { 0.0 };
-        Some(WholeModel { work, share, update, spread, most })
+        Some(WholeModel { work, share, update, spread, most: max_stages })
     }
 
     /// A lower bound on all plans with a number of stages.
@@ -314,17 +316,19 @@ pub(crate) fn search(
     stop: &Stop,
     mut report: impl FnMut(f64, f64),
 ) -> Found {
-    let is_plain = |one: &Combination| one.schedule == Schedule::OneFOneB;
+    let is_plain = |combination: &Combination| combination.schedule == Schedule::OneFOneB;
     let (plain, others): (Vec<Combination>, Vec<Combination>) = combinations.into_iter().partition(is_plain);
-    let Some(first_other) = others.first().map(|one| one.schedule) else {
+    let Some(first_other) = others.first().map(|combination| combination.schedule) else {
         return rounds(space, plain, None, gap, pool, stop, report);
     };
     let is_asked = !plain.is_empty();
     let plain = match is_asked {
         true => plain,
         false => {
-            let alike = others.iter().filter(|one| one.schedule == first_other);
-            alike.map(|one| Combination { schedule: Schedule::OneFOneB, ..one.clone() }).collect()
+            let alike = others.iter().filter(|combination| combination.schedule == first_other);
+            alike
+                .map(|combination| Combination { schedule: Schedule::OneFOneB, ..combination.clone() })
+                .collect()
         }
     };
     let (enough, of_plain) = match is_asked {
@@ -339,7 +343,7 @@ pub(crate) fn search(
     let mut best = plain.best.clone().filter(|_| is_asked);
     if let Some((combination, pipeline)) = plain.best {
         for schedule in [Schedule::Interleaved, Schedule::ZeroBubble] {
-            if others.iter().any(|one| one.schedule == schedule) {
+            if others.iter().any(|combination| combination.schedule == schedule) {
                 let stages = Some(pipeline.stages.len() as u32);
                 let hinted = Combination { schedule, stages, ..combination.clone() };
                 let cutoff = value_of(&best);
@@ -380,46 +384,47 @@ fn rounds(
     mut report: impl FnMut(f64, f64),
 ) -> Found {
     // Without time, no plan takes less than none.
-    let bound = |one: &Combination| if stop.reason().is_some() { 0.0 } else { space.bound(one) };
+    let bound =
+        |combination: &Combination| if stop.reason().is_some() { 0.0 } else { space.bound(combination) };
     let bounds: Vec<f64> = pool.install(|| combinations.par_iter().map(bound).collect());
     let mut open: Vec<(f64, Combination)> = bounds.into_iter().zip(combinations).collect();
     open.retain(|(bound, _)| bound.is_finite());
     open.sort_by(|a, b| a.0.total_cmp(&b.0));
     // Least bound of the combinations that were solved.
     let mut solved_bound = f64::INFINITY;
-    let (mut at, mut is_stopped) = (0, false);
-    while at < open.len() {
+    let (mut next, mut is_stopped) = (0, false);
+    while next < open.len() {
         let value = value_of(&best);
-        let bound = solved_bound.min(open[at].0);
+        let bound = solved_bound.min(open[next].0);
         let is_enough = value.is_finite() && value - bound <= gap * value;
-        if open[at].0 >= value * (1.0 - OPTIMAL_RELATIVE) || is_enough {
+        if open[next].0 >= value * (1.0 - OPTIMAL_RELATIVE) || is_enough {
             break;
         }
         if stop.reason().is_some() {
             is_stopped = true;
             break;
         }
-        let batch = &open[at..(at + BATCH).min(open.len())];
-        let solve = |(of, combination): &(f64, Combination)| match *of < value {
+        let batch = &open[next..(next + BATCH).min(open.len())];
+        let solve = |(least, combination): &(f64, Combination)| match *least < value {
             true => Some(space.solve(combination, value, stop)),
             false => None,
         };
         let solved: Vec<Option<Solved>> = pool.install(|| batch.par_iter().map(solve).collect());
-        for ((of, combination), solved) in batch.iter().zip(solved) {
+        for ((least, combination), solved) in batch.iter().zip(solved) {
             let Some(Solved { bound, pipeline, is_stopped: stopped }) = solved else {
-                solved_bound = solved_bound.min(*of);
+                solved_bound = solved_bound.min(*least);
                 continue;
             };
-            solved_bound = solved_bound.min(if stopped { *of } else { bound.max(*of) });
+            solved_bound = solved_bound.min(if stopped { *least } else { bound.max(*least) });
             is_stopped |= stopped;
             if let Some(pipeline) = pipeline.filter(|pipeline| is_better(pipeline.value, &best)) {
                 best = Some((combination.clone(), pipeline));
             }
         }
-        at += BATCH;
+        next += BATCH;
         let value = value_of(&best);
-        report(value, solved_bound.min(open.get(at).map_or(f64::INFINITY, |next| next.0)).min(value));
+        report(value, solved_bound.min(open.get(next).map_or(f64::INFINITY, |next| next.0)).min(value));
     }
-    let left = open.get(at).map_or(f64::INFINITY, |next| next.0);
+    let left = open.get(next).map_or(f64::INFINITY, |next| next.0);
     Found { best, bound: solved_bound.min(left), is_stopped }
 }

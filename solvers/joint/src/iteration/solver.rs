@@ -117,14 +117,14 @@ impl Problem {
             let layers = self.model.layers.get(first..first + stage.layers.len())?;
             let named = layers.iter().zip(&stage.layers);
             let configurations = named.map(|(layer, listed)| {
-                let at = CONFIGURATIONS.iter().position(|&name| name == listed.configuration);
-                at.filter(|_| layer.name == listed.layer)
+                let index = CONFIGURATIONS.iter().position(|&name| name == listed.configuration);
+                index.filter(|_| layer.name == listed.layer)
             });
             let configurations: Vec<usize> = configurations.collect::<Option<_>>()?;
-            let at = stages.len() as u32;
+            let position = stages.len() as u32;
             let in_flight = match schedule {
                 Schedule::Interleaved => InFlight { whole: stage.in_flight.into(), apart: 0.0 },
-                _ => InFlight::new(at, plan.stages.len() as u32, microbatches),
+                _ => InFlight::new(position, plan.stages.len() as u32, microbatches),
             };
             stages.push(Listed {
                 layers: first..first + stage.layers.len(),
@@ -220,10 +220,11 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
     let Degrees { microbatch, data, expert, zero, .. } = combination.degrees;
     let placed = |stage: &Placed| {
         let layers = &problem.model.layers[stage.first..stage.end];
-        let layers = layers.iter().zip(&stage.costs.configurations).map(|(layer, &at)| JointLayerDocument {
-            layer: layer.name.clone(),
-            configuration: CONFIGURATIONS[at as usize].into(),
-        });
+        let layers =
+            layers.iter().zip(&stage.costs.configurations).map(|(layer, &choice)| JointLayerDocument {
+                layer: layer.name.clone(),
+                configuration: CONFIGURATIONS[choice as usize].into(),
+            });
         JointStageDocument {
             kind: Some(problem.pools[stage.pool].name.clone()),
             data,

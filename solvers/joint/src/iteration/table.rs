@@ -59,10 +59,10 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    /// Microbatches in flight on stage `at` of `depth`, with one stage a device and `microbatches` in a batch.
-    pub(crate) fn new(at: u32, depth: u32, microbatches: u32) -> InFlight {
-        let of = |stages: u32| f64::from(stages.min(microbatches));
-        InFlight { whole: of(depth - at), apart: of(depth) }
+    /// Microbatches in flight on stage `stage` of `depth`, with one stage a device and `microbatches` in a batch.
+    pub(crate) fn new(stage: u32, depth: u32, microbatches: u32) -> InFlight {
+        let in_flight = |stages: u32| f64::from(stages.min(microbatches));
+        InFlight { whole: in_flight(depth - stage), apart: in_flight(depth) }
     }
 }
 
@@ -92,17 +92,17 @@ struct Shares {
 
 impl Shares {
     /// Bytes of a device.
-    fn bytes(&self, of: &Divided, over_copies: bool) -> f64 {
-        self.parts(of)
+    fn bytes(&self, divided: &Divided, over_copies: bool) -> f64 {
+        self.parts(divided)
             .zip(self.copies)
             .map(|(bytes, copies)| if over_copies { bytes / copies } else { bytes })
             .sum()
     }
 
     /// Bytes of a device of what is no expert, and of experts.
-    fn parts(&self, of: &Divided) -> impl Iterator<Item = f64> {
+    fn parts(&self, divided: &Divided) -> impl Iterator<Item = f64> {
         let sums = [0, 1].map(|expert| {
-            let bytes = of[expert][0] + of[expert][1] / self.tensor;
+            let bytes = divided[expert][0] + divided[expert][1] / self.tensor;
             if expert == 1 { bytes / self.expert } else { bytes }
         });
         sums.into_iter()
@@ -143,8 +143,8 @@ impl LayerCosts {
             copies: [f64::from(data), f64::from(data / expert)],
         };
         let copies_link = pool.link_of(u64::from(tensor) * u64::from(data));
-        let over_copies = |of: &Divided, collective: fn(LinkDocument, u32, f64) -> f64| -> f64 {
-            let parts = shares.parts(of).zip([data, data / expert]);
+        let over_copies = |divided: &Divided, collective: fn(LinkDocument, u32, f64) -> f64| -> f64 {
+            let parts = shares.parts(divided).zip([data, data / expert]);
             let moved = parts.filter(|&(bytes, copies)| bytes > 0.0 && copies > 1);
             moved.map(|(bytes, copies)| collective(copies_link, copies, bytes)).sum()
         };
@@ -197,8 +197,8 @@ impl LayerCosts {
             (true, &[given]) => vec![configuration(given)],
             // One that keeps as much as the first, for as long, is no use.
             (true, allowed) => {
-                let is_useful = |&&at: &&usize| at == 0 || kept[at] < kept[0] || is_split;
-                allowed.iter().filter(is_useful).map(|&at| configuration(at)).collect()
+                let is_useful = |&&index: &&usize| index == 0 || kept[index] < kept[0] || is_split;
+                allowed.iter().filter(is_useful).map(|&index| configuration(index)).collect()
             }
         };
         let states = [(&layer.parameters, 3), (&layer.gradients, 2), (&layer.states, 1)]
@@ -269,21 +269,23 @@ pub(crate) fn receive(model: &Model, layer: usize, pass: usize, link: LinkDocume
 pub(crate) fn stage(layers: &[&LayerCosts], capacity: f64, in_flight: InFlight) -> Option<StageCosts> {
     let state: f64 = layers.iter().map(|layer| layer.state).sum();
     let (chosen, is_fastest) = choose(layers, capacity - state, in_flight)?;
-    let picked = || layers.iter().zip(&chosen).map(|(layer, &at)| layer.configurations[at]);
-    let activations: f64 = picked().map(|one| one.held(in_flight)).sum();
+    let picked = || layers.iter().zip(&chosen).map(|(layer, &choice)| layer.configurations[choice]);
+    let activations: f64 = picked().map(|configuration| configuration.held(in_flight)).sum();
     Some(StageCosts {
         forward: layers.iter().map(|layer| layer.forward).sum(),
-        backward: picked().map(|one| one.backward).sum(),
-        weight: picked().map(|one| one.weight).sum(),
+        backward: picked().map(|configuration| configuration.backward).sum(),
+        weight: picked().map(|configuration| configuration.weight).sum(),
         least_behind: match is_fastest {
-            true => picked().map(|one| one.behind()).sum(),
+            true => picked().map(|configuration| configuration.behind()).sum(),
             false => layers.iter().map(|layer| layer.configurations[0].behind()).sum(),
         },
         update: layers.iter().fold(0.0, |sum, layer| sum + layer.update),
         state,
         activations,
-        memory: state + activations + picked().map(|one| one.workspace).fold(0.0, f64::max),
-        configurations: picked().map(|one| one.index).collect(),
+        memory: state
+            + activations
+            + picked().map(|configuration| configuration.workspace).fold(0.0, f64::max),
+        configurations: picked().map(|configuration| configuration.index).collect(),
     })
 }
 
@@ -302,18 +304,18 @@ fn choose(layers: &[&LayerCosts], capacity: f64, in_flight: InFlight) -> Option<
     let candidates: Vec<Vec<Candidate>> = layers
         .iter()
         .map(|layer| {
-            let candidate = |(at, one): (usize, &Configuration)| Candidate {
-                seconds: one.behind(),
-                bytes: one.held(in_flight),
-                workspace: one.workspace,
-                index: at as u32,
+            let candidate = |(index, configuration): (usize, &Configuration)| Candidate {
+                seconds: configuration.behind(),
+                bytes: configuration.held(in_flight),
+                workspace: configuration.workspace,
+                index: index as u32,
             };
             layer.configurations.iter().enumerate().map(candidate).collect()
         })
         .collect();
     match least(&candidates, capacity, f64::NEG_INFINITY, f64::INFINITY) {
         Outcome::Found(choice) => {
-            let chosen = choice.configurations.iter().map(|&at| at as usize).collect();
+            let chosen = choice.configurations.iter().map(|&index| index as usize).collect();
             Some((chosen, choice.is_best))
         }
         Outcome::Above(_) | Outcome::Undecided => None,
@@ -331,41 +333,44 @@ fn alike(
     let is_open = |layer: &&&LayerCosts| layer.configurations.len() > 1;
     let count = layers.iter().filter(is_open).count();
     let others = || layers.iter().filter(|layer| !is_open(layer)).map(|layer| &layer.configurations[0]);
-    let fixed: f64 = others().map(|one| one.held(in_flight)).sum();
-    let other_workspace = others().map(|one| one.workspace).fold(0.0, f64::max);
+    let fixed: f64 = others().map(|configuration| configuration.held(in_flight)).sum();
+    let other_workspace = others().map(|configuration| configuration.workspace).fold(0.0, f64::max);
     let configurations = &first.configurations;
-    let bytes = |at: usize| configurations[at].held(in_flight);
+    let bytes = |index: usize| configurations[index].held(in_flight);
     // Each number of layers with the last configuration is tried; between it and the first there is at most one.
     let (last, between) = (configurations.len() - 1, (configurations.len() > 2).then_some(1));
     let mut best: Option<(f64, usize, usize)> = None;
-    for most in 0..=count {
+    for of_last in 0..=count {
         for some in [false, true] {
             let Some(middle) = between.filter(|_| some).or((!some).then_some(0)) else { continue };
-            let used = [(0, true), (middle, some), (last, most > 0)];
-            let used =
-                used.iter().filter(|(_, is_used)| *is_used).map(|&(at, _)| configurations[at].workspace);
+            let used = [(0, true), (middle, some), (last, of_last > 0)];
+            let used = used
+                .iter()
+                .filter(|(_, is_used)| *is_used)
+                .map(|&(index, _)| configurations[index].workspace);
             let workspace = used.fold(other_workspace, f64::max);
             let needed =
-                fixed + most as f64 * bytes(last) + (count - most) as f64 * bytes(0) + workspace - capacity;
+                fixed + of_last as f64 * bytes(last) + (count - of_last) as f64 * bytes(0) + workspace
+                    - capacity;
             let of_middle = match some {
                 false if needed > 0.0 => continue,
                 false => 0,
                 true if bytes(0) <= bytes(middle) => continue,
                 true => (needed / (bytes(0) - bytes(middle))).ceil().max(1.0) as usize,
             };
-            if of_middle > count - most {
+            if of_middle > count - of_last {
                 continue;
             }
-            let of_first = count - most - of_middle;
-            let seconds = most as f64 * configurations[last].behind()
+            let of_first = count - of_last - of_middle;
+            let seconds = of_last as f64 * configurations[last].behind()
                 + of_middle as f64 * configurations[middle].behind()
                 + of_first as f64 * configurations[0].behind();
             if best.is_none_or(|best| seconds < best.0) {
-                best = Some((seconds, most, of_middle));
+                best = Some((seconds, of_last, of_middle));
             }
         }
     }
-    let (_, most, of_middle) = best?;
+    let (_, of_last, of_middle) = best?;
     let mut seen = 0;
     let position = |layer: &&LayerCosts| {
         if layer.configurations.len() == 1 {
@@ -373,8 +378,8 @@ fn alike(
         }
         seen += 1;
         match seen {
-            seen if seen <= most => last,
-            seen if seen <= most + of_middle => 1,
+            seen if seen <= of_last => last,
+            seen if seen <= of_last + of_middle => 1,
             _ => 0,
         }
     };

@@ -26,12 +26,12 @@ impl Lattice {
         let count = layer_at.len();
         if is_linear {
             let following = (1..=count).map(|next| if next < count { vec![next as u32] } else { vec![] });
-            let needed = (0..count).map(|at| u32::from(at > 0)).collect();
+            let needed = (0..count).map(|position| u32::from(position > 0)).collect();
             return Lattice { layer_at, following: following.collect(), needed };
         }
         let mut position = vec![0u32; count];
-        for (at, &layer) in layer_at.iter().enumerate() {
-            position[layer] = at as u32;
+        for (index, &layer) in layer_at.iter().enumerate() {
+            position[layer] = index as u32;
         }
         let mut following: Vec<Vec<u32>> = Vec::with_capacity(count);
         let mut needed = vec![0; count];
@@ -58,17 +58,17 @@ impl Lattice {
     /// Positions that may join a set, and how many each still needs, for every position.
     pub(crate) fn frontier(&self, set: &[u64]) -> (Vec<u32>, Vec<u32>) {
         let mut missing = self.needed.clone();
-        for at in bits::members(set) {
-            for &next in &self.following[at] {
+        for index in bits::members(set) {
+            for &next in &self.following[index] {
                 missing[next as usize] -= 1;
             }
         }
-        let is_ready = |&at: &u32| missing[at as usize] == 0 && !bits::contains(set, at as usize);
+        let is_ready = |&index: &u32| missing[index as usize] == 0 && !bits::contains(set, index as usize);
         ((0..self.len() as u32).filter(is_ready).collect(), missing)
     }
 
     /// Positions that may follow one.
-    pub(crate) fn following(&self, at: usize) -> &[u32] {
-        &self.following[at]
+    pub(crate) fn following(&self, index: usize) -> &[u32] {
+        &self.following[index]
     }
 }

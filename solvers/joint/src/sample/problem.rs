@@ -184,11 +184,11 @@ impl Problem {
             return Err(ProblemError::NoLayers);
         }
         let all = document.nodes.iter().flat_map(|node| node.configurations.values().map(Vec::len)).sum();
-        for (what, count, most) in
+        for (what, count, limit) in
             [("layers", count, MAX_LAYERS), ("configurations", all, MAX_CONFIGURATIONS)]
         {
-            if count > most {
-                return Err(ProblemError::TooMany { what, count, most });
+            if count > limit {
+                return Err(ProblemError::TooMany { what, count, most: limit });
             }
         }
         let microbatches = document.microbatches.ok_or(ProblemError::NoBatch)?;
@@ -200,9 +200,9 @@ impl Problem {
             let value = document.bandwidth.to_string();
             return Err(ProblemError::Range { place: "bandwidth".into(), value, range: "above 0" });
         }
-        let mut at = FxHashMap::default();
+        let mut by_id = FxHashMap::default();
         for (second, node) in document.nodes.iter().enumerate() {
-            if let Some(first) = at.insert(node.id, second) {
+            if let Some(first) = by_id.insert(node.id, second) {
                 return Err(ProblemError::SameLayer { first, second });
             }
         }
@@ -212,7 +212,7 @@ impl Problem {
         for (index, edge) in document.edges.iter().enumerate() {
             let end = |field: &str, id: i64| {
                 let place = || format!("edges[{index}].{field}");
-                at.get(&id).copied().ok_or_else(|| ProblemError::Unknown { place: place(), id })
+                by_id.get(&id).copied().ok_or_else(|| ProblemError::Unknown { place: place(), id })
             };
             let (source, target) = (end("sourceId", edge.source_id)?, end("destId", edge.dest_id)?);
             amount(format!("edges[{index}].communicationCost"), edge.communication_cost)?;
@@ -257,7 +257,7 @@ impl Problem {
             terms,
         };
         for i in 0..count {
-            let layer = problem.layer(document, i, &at)?;
+            let layer = problem.layer(document, i, &by_id)?;
             problem.layers.push(layer);
         }
         match problem.on_a_cycle() {
@@ -270,27 +270,28 @@ impl Problem {
         &self,
         document: &PiperDocument,
         i: usize,
-        at: &FxHashMap<i64, usize>,
+        by_id: &FxHashMap<i64, usize>,
     ) -> Result<Layer, ProblemError> {
         let mut configurations = vec![Vec::new(); self.degrees.len()];
         for (key, of_degree) in &document.nodes[i].configurations {
             let place = |c: usize| format!("nodes[{i}].TMPCs.{key}[{c}]");
-            let read = |(c, from)| self.configuration(document, i, c as u32, from, &place(c), at);
+            let read = |(c, from)| self.configuration(document, i, c as u32, from, &place(c), by_id);
             let mut read: Vec<Configuration> =
                 of_degree.iter().enumerate().map(read).collect::<Result<_, _>>()?;
             let degree = key.parse().unwrap_or(0);
-            let Ok(of) = self.degrees.binary_search(&degree) else { continue };
+            let Ok(index) = self.degrees.binary_search(&degree) else { continue };
             if self.terms.workspace == RecomputeWorkspace::Max {
-                let least = read.iter().map(|one| one.fixed).fold(f64::INFINITY, f64::min);
-                for one in &mut read {
-                    one.workspace = one.fixed - least;
-                    one.fixed = least;
+                let least =
+                    read.iter().map(|configuration| configuration.fixed).fold(f64::INFINITY, f64::min);
+                for configuration in &mut read {
+                    configuration.workspace = configuration.fixed - least;
+                    configuration.fixed = least;
                 }
             }
             if !self.terms.recompute {
                 read.truncate(1);
             }
-            configurations[of].extend(read);
+            configurations[index].extend(read);
         }
         Ok(Layer { configurations })
     }
@@ -302,7 +303,7 @@ impl Problem {
         index: u32,
         from: &PiperConfigurationDocument,
         place: &str,
-        at: &FxHashMap<i64, usize>,
+        by_id: &FxHashMap<i64, usize>,
     ) -> Result<Configuration, ProblemError> {
         for (field, value) in [
             ("timePerSample", from.time_per_sample),
@@ -316,7 +317,7 @@ impl Problem {
         let seconds = |field: &str, listed: &BTreeMap<i64, f64>, edges: &[usize], end: fn(&Edge) -> usize| {
             for (id, &bytes) in listed {
                 let place = format!("{place}.{field}.{id}");
-                let is_neighbour = at
+                let is_neighbour = by_id
                     .get(id)
                     .is_some_and(|&other| edges.iter().any(|&edge| end(&self.edges[edge]) == other));
                 if !is_neighbour {
@@ -385,8 +386,8 @@ impl Problem {
     }
 }
 
-fn whole(place: &str, value: u32, most: u32, range: &'static str) -> Result<(), ProblemError> {
-    match (1..=most).contains(&value) {
+fn whole(place: &str, value: u32, limit: u32, range: &'static str) -> Result<(), ProblemError> {
+    match (1..=limit).contains(&value) {
         true => Ok(()),
         false => Err(ProblemError::Range { place: place.into(), value: value.to_string(), range }),
     }
@@ -399,7 +400,7 @@ fn amount(place: String, value: f64) -> Result<(), ProblemError> {
     }
 }
 
-/// Divisors of a number up to `most`, ascending.
-fn divisors(number: u32, most: u32) -> Vec<u32> {
-    (1..=most.min(number)).filter(|divisor| number.is_multiple_of(*divisor)).collect()
+/// Divisors of a number up to `limit`, ascending.
+fn divisors(number: u32, limit: u32) -> Vec<u32> {
+    (1..=limit.min(number)).filter(|divisor| number.is_multiple_of(*divisor)).collect()
 }

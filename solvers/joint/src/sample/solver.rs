@@ -94,8 +94,9 @@ impl Search<'_> {
                     u64::from(copies) * u64::from(degree) <= u64::from(problem.devices)
                 });
                 copies.flat_map(move |&copies| {
-                    configurations.iter().map(move |one| {
-                        one.seconds / f64::from(copies) + one.parameters * problem.synchronisation(copies)
+                    configurations.iter().map(move |configuration| {
+                        configuration.seconds / f64::from(copies)
+                            + configuration.parameters * problem.synchronisation(copies)
                     })
                 })
             });
@@ -108,9 +109,10 @@ impl Search<'_> {
     /// A threshold that every stage meets.
     fn largest(&self) -> f64 {
         let of_layer = |layer: &Layer| {
-            let each = layer.configurations.iter().flatten().map(|one| {
-                let transfers: f64 = one.input_seconds.iter().chain(&one.output_seconds).sum();
-                one.seconds + transfers + one.parameters * 4.0 / self.problem.bandwidth
+            let each = layer.configurations.iter().flatten().map(|configuration| {
+                let transfers: f64 =
+                    configuration.input_seconds.iter().chain(&configuration.output_seconds).sum();
+                configuration.seconds + transfers + configuration.parameters * 4.0 / self.problem.bandwidth
             });
             each.fold(0.0, f64::max)
         };
@@ -213,13 +215,13 @@ impl Search<'_> {
             None => Status::Unknown,
         };
         let mut place = vec![0; problem.layers.len()];
-        for (at, layer) in problem.topological_order().into_iter().enumerate() {
-            place[layer] = at;
+        for (position, layer) in problem.topological_order().into_iter().enumerate() {
+            place[layer] = position;
         }
         let planned = |stage: &Planned| {
             let Planned { layers, degrees, in_flight, seconds, configurations } = stage;
-            let index = |(&layer, &at): (&usize, &u32)| {
-                (layer, problem.layers[layer].configurations[degrees.tensor][at as usize].index)
+            let index = |(&layer, &choice): (&usize, &u32)| {
+                (layer, problem.layers[layer].configurations[degrees.tensor][choice as usize].index)
             };
             let mut chosen: Vec<(usize, u32)> = layers.iter().zip(configurations).map(index).collect();
             chosen.sort_by_key(|&(layer, _)| place[layer]);

@@ -28,7 +28,7 @@ pub(crate) struct Degrees {
 
 impl Problem {
     /// Seconds of a configuration of a layer in a stage.
-    fn seconds(&self, stage: Stage<'_>, layer: usize, of: &Configuration, copies: u32) -> f64 {
+    fn seconds(&self, stage: Stage<'_>, layer: usize, configuration: &Configuration, copies: u32) -> f64 {
         let crossing = |edges: &[usize], seconds: &[f64], is_source: bool| -> f64 {
             edges
                 .iter()
@@ -40,20 +40,21 @@ impl Problem {
                 .map(|(_, seconds)| seconds)
                 .sum()
         };
-        let transfers = crossing(&self.inputs[layer], &of.input_seconds, true)
-            + crossing(&self.outputs[layer], &of.output_seconds, false);
-        (of.seconds + transfers) / f64::from(copies) + of.parameters * self.synchronisation(copies)
+        let transfers = crossing(&self.inputs[layer], &configuration.input_seconds, true)
+            + crossing(&self.outputs[layer], &configuration.output_seconds, false);
+        (configuration.seconds + transfers) / f64::from(copies)
+            + configuration.parameters * self.synchronisation(copies)
     }
 
     /// The configurations of every layer of a stage, with the memory of `in_flight` microbatches.
     fn candidates(&self, stage: Stage<'_>, degrees: Degrees, in_flight: u32) -> Vec<Vec<Candidate>> {
         let of_layer = |&layer: &usize| -> Vec<Candidate> {
             let configurations = &self.layers[layer].configurations[degrees.tensor];
-            let candidate = |(at, of): (usize, &Configuration)| Candidate {
-                seconds: self.seconds(stage, layer, of, degrees.copies),
-                bytes: of.activations * f64::from(in_flight) + of.fixed,
-                workspace: of.workspace,
-                index: at as u32,
+            let candidate = |(index, configuration): (usize, &Configuration)| Candidate {
+                seconds: self.seconds(stage, layer, configuration, degrees.copies),
+                bytes: configuration.activations * f64::from(in_flight) + configuration.fixed,
+                workspace: configuration.workspace,
+                index: index as u32,
             };
             configurations.iter().enumerate().map(candidate).collect()
         };
@@ -109,10 +110,12 @@ impl Problem {
             layers
                 .iter()
                 .zip(chosen)
-                .map(|(&layer, &at)| &self.layers[layer].configurations[tensor][at as usize])
+                .map(|(&layer, &choice)| &self.layers[layer].configurations[tensor][choice as usize])
         };
-        let bytes: f64 = chosen().map(|of| of.activations * f64::from(in_flight) + of.fixed).sum();
-        bytes + chosen().map(|of| of.workspace).fold(0.0, f64::max)
+        let bytes: f64 = chosen()
+            .map(|configuration| configuration.activations * f64::from(in_flight) + configuration.fixed)
+            .sum();
+        bytes + chosen().map(|configuration| configuration.workspace).fold(0.0, f64::max)
     }
 }
 
@@ -151,12 +154,12 @@ struct Extreme {
 }
 
 impl Extreme {
-    fn of(one: &Configuration) -> Extreme {
+    fn of(configuration: &Configuration) -> Extreme {
         Extreme {
-            seconds: one.seconds,
-            activations: one.activations,
-            fixed: one.fixed,
-            workspace: one.workspace,
+            seconds: configuration.seconds,
+            activations: configuration.activations,
+            fixed: configuration.fixed,
+            workspace: configuration.workspace,
         }
     }
 
@@ -193,17 +196,20 @@ impl Least {
         let degrees = 0..problem.degrees.len();
         let mut alone = Vec::with_capacity(problem.layers.len());
         let (mut inputs, mut outputs, mut device_seconds) = (Vec::new(), Vec::new(), Vec::new());
-        for (at, layer) in problem.layers.iter().enumerate() {
+        for (index, layer) in problem.layers.iter().enumerate() {
             let each = |figures: &dyn Fn(&[Configuration]) -> Vec<f64>| -> Vec<Vec<f64>> {
                 layer.configurations.iter().map(|configurations| figures(configurations)).collect()
             };
             inputs.push(each(&|configurations| {
-                let of = |input: usize| least(configurations, &|one| one.input_seconds[input]);
-                (0..problem.inputs[at].len()).map(of).collect()
+                let least_input =
+                    |input: usize| least(configurations, &|configuration| configuration.input_seconds[input]);
+                (0..problem.inputs[index].len()).map(least_input).collect()
             }));
             outputs.push(each(&|configurations| {
-                let of = |output: usize| least(configurations, &|one| one.output_seconds[output]);
-                (0..problem.outputs[at].len()).map(of).collect()
+                let least_output = |output: usize| {
+                    least(configurations, &|configuration| configuration.output_seconds[output])
+                };
+                (0..problem.outputs[index].len()).map(least_output).collect()
             }));
             let of_degree = |degree: usize| {
                 let configurations = &layer.configurations[degree];
@@ -217,20 +223,27 @@ impl Least {
                 };
                 Some(Sums {
                     missing: 0,
-                    seconds: least(configurations, &|one| one.seconds),
+                    seconds: least(configurations, &|configuration| configuration.seconds),
                     transfers: 0.0,
                     terms: 0.0,
-                    parameters: least(configurations, &|one| one.parameters),
-                    bytes: least(configurations, &|one| one.activations + one.fixed),
-                    activations: least(configurations, &|one| one.activations),
-                    fixed: least(configurations, &|one| one.fixed),
-                    is_open: configurations.iter().any(|one| {
-                        one.parameters != first.parameters
-                            || one.input_seconds != first.input_seconds
-                            || one.output_seconds != first.output_seconds
+                    parameters: least(configurations, &|configuration| configuration.parameters),
+                    bytes: least(configurations, &|configuration| {
+                        configuration.activations + configuration.fixed
                     }),
-                    fast: extreme(|one| (one.seconds, one.activations + one.fixed + one.workspace)),
-                    small: extreme(|one| (one.activations, one.seconds)),
+                    activations: least(configurations, &|configuration| configuration.activations),
+                    fixed: least(configurations, &|configuration| configuration.fixed),
+                    is_open: configurations.iter().any(|configuration| {
+                        configuration.parameters != first.parameters
+                            || configuration.input_seconds != first.input_seconds
+                            || configuration.output_seconds != first.output_seconds
+                    }),
+                    fast: extreme(|configuration| {
+                        (
+                            configuration.seconds,
+                            configuration.activations + configuration.fixed + configuration.workspace,
+                        )
+                    }),
+                    small: extreme(|configuration| (configuration.activations, configuration.seconds)),
                 })
             };
             let of_layer: Vec<Option<Sums>> = degrees.clone().map(of_degree).collect();
@@ -295,7 +308,7 @@ impl Sums {
     }
 
     /// Whether there is a choice within a time and the memory, where the extremes decide it.
-    pub(crate) fn decide(&self, problem: &Problem, copies: u32, in_flight: u32, most: f64) -> Option<bool> {
+    pub(crate) fn decide(&self, problem: &Problem, copies: u32, in_flight: u32, limit: f64) -> Option<bool> {
         let least = self.activations * f64::from(in_flight) + self.fixed;
         if least * (1.0 - MEMORY_RELATIVE) > problem.capacity() {
             return Some(false);
@@ -304,7 +317,7 @@ impl Sums {
             let sums = Sums { seconds: extreme.seconds, ..*self };
             // An upper bound of the time.
             let error = 2.0 * self.terms * ROUNDING / f64::from(copies);
-            extreme.bytes(in_flight) <= problem.capacity() && sums.seconds(problem, copies).0 + error <= most
+            extreme.bytes(in_flight) <= problem.capacity() && sums.seconds(problem, copies).0 + error <= limit
         };
         // Time and memory are sums in another order than those of a plan, whose configurations are chosen anew.
         (!self.is_open && (fits(&self.fast) || fits(&self.small))).then_some(true)

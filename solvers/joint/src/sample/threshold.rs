@@ -180,8 +180,8 @@ impl<'p> Search<'p> {
         growth.is_inside.clear();
         growth.is_inside.resize(self.lattice.len(), false);
         growth.rest = 0.0;
-        for (at, &layer) in self.lattice.layer_at.iter().enumerate() {
-            if !bits::contains(members, at) {
+        for (position, &layer) in self.lattice.layer_at.iter().enumerate() {
+            if !bits::contains(members, position) {
                 growth.rest += self.least.device_seconds[layer];
             }
         }
@@ -194,45 +194,45 @@ impl<'p> Search<'p> {
 
     /// Adds each of the ready layers to the stage, and then those behind it in the list and those that become ready.
     fn grow(&mut self, ready: &[u32]) {
-        for (i, &at) in ready.iter().enumerate() {
-            let layer = self.lattice.layer_at[at as usize];
+        for (i, &position) in ready.iter().enumerate() {
+            let layer = self.lattice.layer_at[position as usize];
             let rest = self.growth.rest;
-            self.enter(at as usize, layer);
+            self.enter(position as usize, layer);
             if self.evaluate() {
                 let mut next: Vec<u32> = ready[i + 1..].to_vec();
-                let following = self.lattice.following(at as usize);
+                let following = self.lattice.following(position as usize);
                 next.extend(following.iter().filter(|&&next| self.growth.missing[next as usize] == 0));
                 if !next.is_empty() {
                     self.grow(&next);
                 }
             }
-            self.leave(at as usize, layer, rest);
+            self.leave(position as usize, layer, rest);
             if self.is_stopped {
                 return;
             }
         }
     }
 
-    fn enter(&mut self, at: usize, layer: usize) {
+    fn enter(&mut self, position: usize, layer: usize) {
         let Growth { members, is_inside, layers, missing, rest, sums, .. } = &mut self.growth;
-        bits::insert(members, at);
-        let mut of = sums[sums.len() - 1].clone();
-        self.least.add(self.problem, &mut of, layer, is_inside);
-        sums.push(of);
+        bits::insert(members, position);
+        let mut with_layer = sums[sums.len() - 1].clone();
+        self.least.add(self.problem, &mut with_layer, layer, is_inside);
+        sums.push(with_layer);
         is_inside[layer] = true;
         layers.push(layer);
         *rest -= self.least.device_seconds[layer];
-        self.lattice.following(at).iter().for_each(|&next| missing[next as usize] -= 1);
+        self.lattice.following(position).iter().for_each(|&next| missing[next as usize] -= 1);
     }
 
-    fn leave(&mut self, at: usize, layer: usize, rest: f64) {
+    fn leave(&mut self, position: usize, layer: usize, rest: f64) {
         let growth = &mut self.growth;
-        bits::remove(&mut growth.members, at);
+        bits::remove(&mut growth.members, position);
         growth.sums.pop();
         growth.is_inside[layer] = false;
         growth.layers.pop();
         growth.rest = rest;
-        self.lattice.following(at).iter().for_each(|&next| growth.missing[next as usize] += 1);
+        self.lattice.following(position).iter().for_each(|&next| growth.missing[next as usize] += 1);
     }
 
     /// Extends the labels by the stage. Returns whether a larger stage may be possible.
@@ -252,8 +252,8 @@ impl<'p> Search<'p> {
             if sums.is_too_large(problem) {
                 continue;
             }
-            let most = problem.devices / problem.degrees[tensor];
-            let copies = &problem.copies[..problem.copies.partition_point(|&copies| copies <= most)];
+            let max_copies = problem.devices / problem.degrees[tensor];
+            let copies = &problem.copies[..problem.copies.partition_point(|&copies| copies <= max_copies)];
             // The time rises or falls with the copies, so it is least at an end.
             let ends = copies.first().into_iter().chain(copies.last());
             let of_larger = ends.map(|&copies| sums.seconds(problem, copies).1).fold(f64::INFINITY, f64::min);
@@ -311,7 +311,7 @@ impl<'p> Search<'p> {
         let labels = std::mem::take(&mut self.growth.labels);
         // Microbatches in flight that are known to fit, and known not to, by copies.
         let mut known = vec![(0, u32::MAX); usable.len()];
-        for (at, label) in labels.iter().enumerate() {
+        for (index, label) in labels.iter().enumerate() {
             for (&copies, known) in usable.iter().zip(&mut known) {
                 let (all, devices) = (label.copies + copies, label.devices + copies * degree);
                 if all > problem.most_copies() || devices > problem.devices {
@@ -354,7 +354,7 @@ impl<'p> Search<'p> {
                 self.keep(Label {
                     copies: all,
                     devices,
-                    from: (self.growth.from, at as u32),
+                    from: (self.growth.from, index as u32),
                     degrees: Degrees { tensor, copies },
                 });
                 break;
@@ -409,10 +409,10 @@ impl<'p> Search<'p> {
         let Some(mut label) = best else { return Answer::Unknown };
         let mut stages = Vec::new();
         while label.degrees.copies > 0 {
-            let (before, at) = label.from;
+            let (before, index) = label.from;
             let members =
                 bits::difference(&self.sets[set as usize].members, &self.sets[before as usize].members);
-            let layers: Vec<usize> = members.map(|at| self.lattice.layer_at[at]).collect();
+            let layers: Vec<usize> = members.map(|position| self.lattice.layer_at[position]).collect();
             self.growth.is_inside.fill(false);
             layers.iter().for_each(|&layer| self.growth.is_inside[layer] = true);
             let stage = Stage { layers: &layers, is_inside: &self.growth.is_inside };
@@ -431,7 +431,7 @@ impl<'p> Search<'p> {
                 configurations: choice.configurations,
             });
             set = before;
-            label = self.sets[before as usize].labels[at as usize];
+            label = self.sets[before as usize].labels[index as usize];
         }
         stages.reverse();
         Answer::Plan(stages)

@@ -104,10 +104,10 @@ impl Solver for Exact {
             let is_small = (1..=MAX_OPERATORS).contains(&operators)
                 && devices <= MAX_DEVICES
                 && operators * devices * devices <= MAX_NODE_WORK;
-            let most = value(best.as_ref());
-            if Destructive.applies(problem) && !context.is_enough(most, bound.value) {
+            let incumbent = value(best.as_ref());
+            if Destructive.applies(problem) && !context.is_enough(incumbent, bound.value) {
                 let slice = context.time_slice(if is_small { BOUND_SHARE } else { 1.0 });
-                let known = [bound.value, most];
+                let known = [bound.value, incumbent];
                 let found = established_by(&Destructive, problem, slice.stop(), || {
                     Destructive.between(problem, known, slice.stop())
                 });
@@ -118,8 +118,9 @@ impl Solver for Exact {
             let mut statistics = Vec::new();
             if let Some(reach) = reach {
                 let mut tree = Tree::new(instance, evaluator, reach, best, &bound, context.stop().clone());
-                let most = if context.stop().remaining().is_some() { u64::MAX } else { self.untimed_nodes };
-                let outcome = tree.run(most, context);
+                let max_nodes =
+                    if context.stop().remaining().is_some() { u64::MAX } else { self.untimed_nodes };
+                let outcome = tree.run(max_nodes, context);
                 statistics = vec![("nodes", tree.nodes)];
                 best = tree.best;
                 let proved = match outcome {

@@ -73,8 +73,8 @@ impl<'s, 'p> Tree<'s, 'p> {
         let domain = |class: ClassId| {
             let op = graph.class(class)[0];
             (0..devices)
-                .filter(|&at| seconds[op.index() * devices + at].is_finite())
-                .fold(0, |bits, at| bits | 1 << at)
+                .filter(|&device| seconds[op.index() * devices + device].is_finite())
+                .fold(0, |bits, device| bits | 1 << device)
         };
         let root =
             Node { devices: graph.class_ids().map(domain).collect(), orders: Vec::new(), bound: bound.value };
@@ -96,12 +96,14 @@ impl<'s, 'p> Tree<'s, 'p> {
     }
 
     /// Searches depth first until no open node is left, a number of nodes is expanded, or a limit applies.
-    pub(super) fn run(&mut self, most: u64, context: &mut Context<'_>) -> Outcome {
+    pub(super) fn run(&mut self, max_nodes: u64, context: &mut Context<'_>) -> Outcome {
         context.emit(Event::Phase { name: "branch and bound".into() });
         let mut value = self.target();
         while let Some(node) = self.open.pop() {
             let least = self.open.iter().map(|node| node.bound).fold(node.bound, f64::min);
-            if self.nodes == most || self.stop.reason().is_some() || context.gap_reached(self.target(), least)
+            if self.nodes == max_nodes
+                || self.stop.reason().is_some()
+                || context.gap_reached(self.target(), least)
             {
                 self.open.push(node);
                 return Outcome::Open(least.min(self.untried).min(self.target()));
@@ -241,8 +243,8 @@ impl<'s, 'p> Tree<'s, 'p> {
             if node.bound >= target {
                 return None;
             }
-            for (at, &a) in operators.iter().enumerate() {
-                for &b in &operators[at + 1..] {
+            for (index, &a) in operators.iter().enumerate() {
+                for &b in &operators[index + 1..] {
                     if precedence.is_decided(a, b) {
                         continue;
                     }
@@ -389,12 +391,13 @@ impl<'s, 'p> Tree<'s, 'p> {
     /// Whether the step of a placement may depend on the numbers of its devices: some tensor goes to several devices, or
     /// something takes no time, so that what starts at one instant depends on what started before it.
     fn depends_on_numbers(&self, devices: &[usize]) -> bool {
-        let at = |op: OpId| devices[op.index()];
-        let takes_no_time = |op: OpId| self.seconds[op.index() * self.devices + at(op)] <= 0.0;
+        let device_of = |op: OpId| devices[op.index()];
+        let takes_no_time = |op: OpId| self.seconds[op.index() * self.devices + device_of(op)] <= 0.0;
         self.graph.operators().any(takes_no_time)
             || self.graph.tensors().any(|tensor| {
-                let from = at(self.graph.producer(tensor));
-                let mut away = self.graph.consumers(tensor).iter().map(|&op| at(op)).filter(|&to| to != from);
+                let from = device_of(self.graph.producer(tensor));
+                let mut away =
+                    self.graph.consumers(tensor).iter().map(|&op| device_of(op)).filter(|&to| to != from);
                 away.next().is_some_and(|first| {
                     let route =
                         self.instance.fabric().route(tensor, DeviceId::new(from), DeviceId::new(first));
@@ -455,14 +458,14 @@ impl<'s, 'p> Tree<'s, 'p> {
     fn pair_to_decide(&self, node: &Node, settled: &Settled) -> Option<(OpId, OpId)> {
         let mut best: Option<([f64; 2], (OpId, OpId))> = None;
         for (device, operators) in self.decided(node).into_iter().enumerate() {
-            for (at, &a) in operators.iter().enumerate() {
-                for &b in &operators[at + 1..] {
+            for (index, &a) in operators.iter().enumerate() {
+                for &b in &operators[index + 1..] {
                     if settled.precedence.is_decided(a, b) {
                         continue;
                     }
                     let orders = [self.in_order(a, b, device), self.in_order(b, a, device)];
                     let bounds = [orders[0].min(orders[1]), orders[0].max(orders[1])];
-                    if best.is_none_or(|(most, _)| bounds > most) {
+                    if best.is_none_or(|(largest, _)| bounds > largest) {
                         best = Some((bounds, (a, b)));
                     }
                 }

@@ -52,10 +52,10 @@ pub(super) struct Code<'s, 'p> {
 }
 
 impl<'s, 'p> Code<'s, 'p> {
-    /// A code with at most `most` groups, or as few as coarsening reaches.
-    pub(super) fn new(instance: &'s Instance<'p>, most: usize, rng: &mut dyn Rng) -> Code<'s, 'p> {
+    /// A code with at most `max_groups` groups, or as few as coarsening reaches.
+    pub(super) fn new(instance: &'s Instance<'p>, max_groups: usize, rng: &mut dyn Rng) -> Code<'s, 'p> {
         let order = rank::falling(instance, &rank::upward(instance));
-        let level = level_of(instance, most, rng);
+        let level = level_of(instance, max_groups, rng);
         Code { instance, level, places: places(&order), devices: instance.device_count() }
     }
 
@@ -81,7 +81,7 @@ impl<'s, 'p> Code<'s, 'p> {
             let affinities = &keys.affinities[self.row(group)];
             let mut best: Option<(f32, DeviceId)> = None;
             for (device, &affinity) in DeviceId::first(self.devices).zip(affinities) {
-                if self.can(group, device) && best.is_none_or(|(most, _)| affinity > most) {
+                if self.can(group, device) && best.is_none_or(|(strongest, _)| affinity > strongest) {
                     best = Some((affinity, device));
                 }
             }
@@ -171,16 +171,16 @@ impl<'s, 'p> Code<'s, 'p> {
 }
 
 /// A log-uniform number from a range.
-fn between([least, most]: [f64; 2], rng: &mut dyn Rng) -> f64 {
-    least * (most / least).powf(rng.random_range(0.0..1.0))
+fn between([least, largest]: [f64; 2], rng: &mut dyn Rng) -> f64 {
+    least * (largest / least).powf(rng.random_range(0.0..1.0))
 }
 
 /// Position of every operator in an order, from 1 for the first to 0 for the last.
 fn places(order: &[OpId]) -> Vec<f32> {
     let last = order.len().saturating_sub(1).max(1) as f32;
     let mut places = vec![0.0; order.len()];
-    for (at, op) in order.iter().enumerate() {
-        places[op.index()] = 1.0 - at as f32 / last;
+    for (position, op) in order.iter().enumerate() {
+        places[op.index()] = 1.0 - position as f32 / last;
     }
     places
 }

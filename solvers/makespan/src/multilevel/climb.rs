@@ -28,7 +28,7 @@ pub(super) struct Climb<'j, 's, 'p> {
     evaluator: &'j mut Evaluator<'s, 'p>,
     stop: &'j Stop,
     /// The current schedule.
-    pub(super) at: Best,
+    pub(super) current: Best,
     /// Simulation count of the evaluator at which to end.
     until: u64,
     /// Makespan at which to end.
@@ -76,16 +76,16 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
     pub(super) fn new(
         evaluator: &'j mut Evaluator<'s, 'p>,
         stop: &'j Stop,
-        at: Best,
+        current: Best,
         until: u64,
         target: f64,
     ) -> Climb<'j, 's, 'p> {
-        Climb { evaluator, stop, at, until, target, is_settled: false }
+        Climb { evaluator, stop, current, until, target, is_settled: false }
     }
 
     /// Whether the target or a limit is reached.
     pub(super) fn is_over(&self) -> bool {
-        let is_done = self.at.score.fits() && self.at.score.makespan <= self.target;
+        let is_done = self.current.score.fits() && self.current.score.makespan <= self.target;
         is_done || self.evaluator.runs >= self.until || self.stop.reason().is_some()
     }
 
@@ -109,9 +109,10 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
     }
 
     fn take(&mut self, schedule: &Schedule) -> bool {
-        let score = self.evaluator.score_below(schedule, self.limit()).filter(|score| *score < self.at.score);
+        let score =
+            self.evaluator.score_below(schedule, self.limit()).filter(|score| *score < self.current.score);
         if let Some(score) = score {
-            self.at = Best { score, schedule: schedule.clone() };
+            self.current = Best { score, schedule: schedule.clone() };
             self.is_settled = false;
         }
         score.is_some()
@@ -119,8 +120,12 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
 
     /// The makespan below which a schedule that fits is better than the current one.
     fn limit(&self) -> f64 {
-        let Score { makespan, .. } = self.at.score;
-        if self.at.score.fits() { makespan - makespan * tolerance::OPTIMAL_RELATIVE } else { f64::INFINITY }
+        let Score { makespan, .. } = self.current.score;
+        if self.current.score.fits() {
+            makespan - makespan * tolerance::OPTIMAL_RELATIVE
+        } else {
+            f64::INFINITY
+        }
     }
 
     /// Moves clusters of a level until no move helps or the budget is spent.
@@ -132,7 +137,7 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
             let Some(is_better) = self.step(level, &members, &sight, end) else { return };
             if !is_better {
                 // No move helps with these priorities.
-                let device_of = self.at.schedule.device_of.clone();
+                let device_of = self.current.schedule.device_of.clone();
                 let order = assigned::order(self.instance(), &device_of);
                 if !self.take(&Schedule::by_order(device_of, &order)) {
                     return;
@@ -151,12 +156,12 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
             if self.is_over() || self.evaluator.runs >= end {
                 return None;
             }
-            let changes = step.changes(&self.at.schedule, members);
+            let changes = step.changes(&self.current.schedule, members);
             let score = self.evaluator.change(changes.iter().copied(), self.limit());
-            if let Some(score) = score.filter(|score| *score < self.at.score) {
+            if let Some(score) = score.filter(|score| *score < self.current.score) {
                 self.evaluator.keep();
-                self.at.score = score;
-                self.at.schedule.apply(&changes);
+                self.current.score = score;
+                self.current.schedule.apply(&changes);
                 return Some(true);
             }
             self.evaluator.take_back();
@@ -171,11 +176,11 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
         let mut weight = Keyed::filled(0.0f64, level.len());
         let mut waits = Vec::new();
         if !std::mem::replace(&mut self.is_settled, true) {
-            self.evaluator.settle(&self.at.schedule);
+            self.evaluator.settle(&self.current.schedule);
         }
-        let score = self.at.score;
+        let score = self.current.score;
         let (flow, timeline) = self.evaluator.settled();
-        let Schedule { device_of, ranks } = &self.at.schedule;
+        let Schedule { device_of, ranks } = &self.current.schedule;
         let devices = level.devices(instance, device_of);
         if score.fits() {
             let path = timeline.critical_path(flow);
@@ -183,12 +188,12 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
                 |op: OpId, seconds: f64| weight[level.cluster_of(graph.class_of(op))] += seconds;
             // From the last step to the first: a transfer brought its tensor to the activity before it in this list.
             let mut later = None;
-            for (at, step) in path.iter().enumerate() {
+            for (index, step) in path.iter().enumerate() {
                 let seconds = step.span.end - step.span.start;
                 match step.activity {
                     Activity::Operator(op) => {
                         on_path(OpId(op), seconds);
-                        let earlier = path.get(at + 1).map(|step| step.activity);
+                        let earlier = path.get(index + 1).map(|step| step.activity);
                         if let (Cause::Device, Some(Activity::Operator(earlier))) = (step.cause, earlier)
                             && !ranks.is_empty()
                         {
@@ -208,12 +213,14 @@ impl<'j, 's, 'p> Climb<'j, 's, 'p> {
             let is_full = |device: DeviceId| {
                 !tolerance::fits(timeline.peak_bytes()[device.index()], instance.memory(device))
             };
-            for at in level.ids().filter(|&at| is_full(devices[at])) {
-                weight[at] = level.bytes(at);
+            for cluster in level.ids().filter(|&cluster| is_full(devices[cluster])) {
+                weight[cluster] = level.bytes(cluster);
             }
         }
-        let mut clusters: Vec<ClusterId> =
-            level.ids().filter(|&at| weight[at] > 0.0 && !members.row(at).is_empty()).collect();
+        let mut clusters: Vec<ClusterId> = level
+            .ids()
+            .filter(|&cluster| weight[cluster] > 0.0 && !members.row(cluster).is_empty())
+            .collect();
         clusters.sort_by(|&a, &b| weight[b].total_cmp(&weight[a]));
         Sight { clusters, waits, devices, busy: flow.device_seconds().into() }
     }

@@ -103,20 +103,20 @@ pub(super) fn heights(level: &Level, is_late: bool) -> Option<Keyed<ClusterId, u
     let order = level.order()?;
     let mut heights = Keyed::filled(0, level.len());
     if !is_late {
-        for &at in &order {
-            for &(next, _) in level.next(at) {
-                heights[next] = heights[next].max(heights[at] + 1);
+        for &cluster in &order {
+            for &(next, _) in level.next(cluster) {
+                heights[next] = heights[next].max(heights[cluster] + 1);
             }
         }
         return Some(heights);
     }
-    for &at in order.iter().rev() {
-        for &(before, _) in level.previous(at) {
-            heights[before] = heights[before].max(heights[at] + 1);
+    for &cluster in order.iter().rev() {
+        for &(before, _) in level.previous(cluster) {
+            heights[before] = heights[before].max(heights[cluster] + 1);
         }
     }
-    let most = heights.iter().copied().max().unwrap_or(0);
-    heights.iter_mut().for_each(|height| *height = most - *height);
+    let highest = heights.iter().copied().max().unwrap_or(0);
+    heights.iter_mut().for_each(|height| *height = highest - *height);
     Some(heights)
 }
 
@@ -160,22 +160,22 @@ pub(super) fn cluster(
         upper_near: Keyed::filled(NONE, count),
         lower_near: Keyed::filled(NONE, count),
     };
-    for &at in &order {
-        if clustering.cluster_of[at] != NONE {
+    for &cluster in &order {
+        if clustering.cluster_of[cluster] != NONE {
             continue;
         }
         let mut best: Option<(f64, ClusterId)> = None;
-        for &(other, weight) in level.links(at) {
-            let is_together = devices.is_none_or(|devices| devices[at] == devices[other]);
+        for &(other, weight) in level.links(cluster) {
+            let is_together = devices.is_none_or(|devices| devices[cluster] == devices[other]);
             if is_together
-                && best.is_none_or(|(most, _)| weight > most)
-                && clustering.may_join(at, other, limits)
+                && best.is_none_or(|(heaviest, _)| weight > heaviest)
+                && clustering.may_join(cluster, other, limits)
             {
                 best = Some((weight, other));
             }
         }
         if let Some((_, other)) = best {
-            clustering.join(at, other);
+            clustering.join(cluster, other);
         }
     }
     let mut made = clustering.base.len();
@@ -190,63 +190,64 @@ pub(super) fn cluster(
 
 impl Clustering<'_> {
     /// Whether a single cluster may join the cluster of another.
-    fn may_join(&self, at: ClusterId, other: ClusterId, limits: &Limits) -> bool {
+    fn may_join(&self, left: ClusterId, right: ClusterId, limits: &Limits) -> bool {
         let (heights, level, pools) = (self.heights, self.level, self.level.pool_count());
-        if heights[at].abs_diff(heights[other]) > 1 {
+        if heights[left].abs_diff(heights[right]) > 1 {
             return false;
         }
-        let cluster = self.cluster_of[other];
+        let cluster = self.cluster_of[right];
         if cluster == NONE {
-            let base = heights[at].min(heights[other]);
-            let can = |pool| (level.seconds(at, pool) + level.seconds(other, pool)).is_finite();
-            return self.is_acyclic(at, base, NONE)
-                && self.is_acyclic(other, base, NONE)
-                && level.mean(at) + level.mean(other) <= limits.seconds
-                && level.bytes(at) + level.bytes(other) <= limits.bytes
+            let base = heights[left].min(heights[right]);
+            let can = |pool| (level.seconds(left, pool) + level.seconds(right, pool)).is_finite();
+            return self.is_acyclic(left, base, NONE)
+                && self.is_acyclic(right, base, NONE)
+                && level.mean(left) + level.mean(right) <= limits.seconds
+                && level.bytes(left) + level.bytes(right) <= limits.bytes
                 && (0..pools).any(can);
         }
         let base = self.base[cluster];
         let can = |pool: usize| {
-            (level.seconds(at, pool) + self.on_pool[cluster.index() * pools + pool]).is_finite()
+            (level.seconds(left, pool) + self.on_pool[cluster.index() * pools + pool]).is_finite()
         };
-        (heights[at] == base || heights[at] == base + 1)
-            && self.is_acyclic(at, base, cluster)
-            && level.mean(at) + self.seconds[cluster] <= limits.seconds
-            && level.bytes(at) + self.bytes[cluster] <= limits.bytes
+        (heights[left] == base || heights[left] == base + 1)
+            && self.is_acyclic(left, base, cluster)
+            && level.mean(left) + self.seconds[cluster] <= limits.seconds
+            && level.bytes(left) + self.bytes[cluster] <= limits.bytes
             && (0..pools).any(can)
     }
 
     /// Whether a cluster may join a new cluster with a base: no other new cluster of this base is adjacent to it in the
     /// forbidden way.
-    fn is_acyclic(&self, at: ClusterId, base: u32, cluster: ClusterId) -> bool {
-        let near = if self.heights[at] == base { self.upper_near[at] } else { self.lower_near[at] };
+    fn is_acyclic(&self, joining: ClusterId, base: u32, cluster: ClusterId) -> bool {
+        let near =
+            if self.heights[joining] == base { self.upper_near[joining] } else { self.lower_near[joining] };
         near == NONE || near == cluster
     }
 
-    fn join(&mut self, at: ClusterId, other: ClusterId) {
-        if self.cluster_of[other] == NONE {
-            let cluster = self.base.push(self.heights[at].min(self.heights[other]));
+    fn join(&mut self, left: ClusterId, right: ClusterId) {
+        if self.cluster_of[right] == NONE {
+            let cluster = self.base.push(self.heights[left].min(self.heights[right]));
             self.seconds.push(0.0);
             self.bytes.push(0.0);
             self.on_pool.resize(self.on_pool.len() + self.level.pool_count(), 0.0);
-            self.add(other, cluster);
+            self.add(right, cluster);
         }
-        self.add(at, self.cluster_of[other]);
+        self.add(left, self.cluster_of[right]);
     }
 
-    fn add(&mut self, at: ClusterId, cluster: ClusterId) {
+    fn add(&mut self, member: ClusterId, cluster: ClusterId) {
         let (level, pools) = (self.level, self.level.pool_count());
-        self.cluster_of[at] = cluster;
-        self.seconds[cluster] += level.mean(at);
-        self.bytes[cluster] += level.bytes(at);
+        self.cluster_of[member] = cluster;
+        self.seconds[cluster] += level.mean(member);
+        self.bytes[cluster] += level.bytes(member);
         for pool in 0..pools {
-            self.on_pool[cluster.index() * pools + pool] += level.seconds(at, pool);
+            self.on_pool[cluster.index() * pools + pool] += level.seconds(member, pool);
         }
         let base = self.base[cluster];
-        let is_lower = self.heights[at] == base;
+        let is_lower = self.heights[member] == base;
         let (neighbours, height, near) = match is_lower {
-            true => (level.next(at), base + 1, &mut self.lower_near),
-            false => (level.previous(at), base, &mut self.upper_near),
+            true => (level.next(member), base + 1, &mut self.lower_near),
+            false => (level.previous(member), base, &mut self.upper_near),
         };
         for &(neighbour, _) in neighbours {
             let near = &mut near[neighbour];
@@ -291,20 +292,24 @@ mod tests {
             let mut rng = seed::stream(3, number);
             let (count, edges) = graph(&mut rng);
             let weights: Vec<f64> = edges.iter().map(|_| rng.random_range(0.0..1.0)).collect();
-            let mut level = Level::of_graph(count, &edges, |at| weights[at]);
+            let mut level = Level::of_graph(count, &edges, |index| weights[index]);
             let limits = Limits { seconds: f64::from(rng.random_range(2..10)), ..NO_LIMITS };
             for round in 0..8 {
                 let heights = heights(&level, round % 2 == 1).expect("an acyclic level");
-                let raises =
-                    |at: ClusterId| level.next(at).iter().all(|&(next, _)| heights[next] > heights[at]);
+                let raises = |cluster: ClusterId| {
+                    level.next(cluster).iter().all(|&(next, _)| heights[next] > heights[cluster])
+                };
                 assert!(level.ids().all(raises), "{number}: not a level function");
                 let (coarse, count) = cluster(&level, &heights, &limits, None, &mut rng);
                 assert!(coarse.iter().all(|cluster| cluster.index() < count), "{number}");
                 merged += level.len() - count;
                 level = level.contracted(&coarse, count);
                 assert!(level.order().is_some(), "{number}: round {round} made a cycle");
-                assert!(level.ids().all(|at| level.mean(at) <= limits.seconds), "{number}: too heavy");
-                many += usize::from(level.ids().any(|at| level.mean(at) > 2.0));
+                assert!(
+                    level.ids().all(|cluster| level.mean(cluster) <= limits.seconds),
+                    "{number}: too heavy"
+                );
+                many += usize::from(level.ids().any(|cluster| level.mean(cluster) > 2.0));
             }
         }
         assert!(merged > 20_000 && many > 1000, "{merged} merged, {many} with clusters of more than two");
@@ -313,7 +318,7 @@ mod tests {
     #[test]
     fn a_chain_becomes_one_cluster() {
         let edges: Vec<(ClusterId, ClusterId)> =
-            (0..99).map(|at| (ClusterId(at), ClusterId(at + 1))).collect();
+            (0..99).map(|index| (ClusterId(index), ClusterId(index + 1))).collect();
         let mut level = Level::of_graph(100, &edges, |_| 1.0);
         let mut rng = seed::stream(4, 0);
         for round in 0..20 {
@@ -328,7 +333,7 @@ mod tests {
     fn two_edges_that_cross_are_not_both_contracted() {
         // Contracting 0 → 2 and 1 → 3 would put each of the two clusters before the other.
         let edges = [(0, 2), (0, 3), (1, 2), (1, 3)].map(|(from, to)| (ClusterId(from), ClusterId(to)));
-        let level = Level::of_graph(4, &edges, |at| [9.0, 1.0, 1.0, 9.0][at]);
+        let level = Level::of_graph(4, &edges, |index| [9.0, 1.0, 1.0, 9.0][index]);
         for number in 0..20 {
             let heights = heights(&level, false).expect("an acyclic level");
             let (coarse, count) = cluster(&level, &heights, &NO_LIMITS, None, &mut seed::stream(5, number));

@@ -114,9 +114,9 @@ mod tests {
         let mut builder = GraphBuilder::new("training");
         let mut pins = PinsDocument::default();
         for (pass, prefix) in [(Pass::Forward, "f"), (Pass::Backward, "b")] {
-            for at in 0..count {
-                let name = format!("{prefix}{at}");
-                let with = if rng.random_bool(0.2) { rng.random_range(0..count) } else { at };
+            for index in 0..count {
+                let name = format!("{prefix}{index}");
+                let with = if rng.random_bool(0.2) { rng.random_range(0..count) } else { index };
                 if rng.random_bool(0.1) {
                     let device = format!("acc{}", rng.random_range(0..3));
                     pins.0.insert(name.clone(), PinTargets::One(device));

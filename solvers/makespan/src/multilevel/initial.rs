@@ -129,8 +129,8 @@ pub(super) fn grow(
 ) -> Option<Keyed<ClusterId, DeviceId>> {
     let order = level.order()?;
     let mut place: Keyed<ClusterId, u32> = Keyed::filled(0, level.len());
-    for (at, &cluster) in (0..).zip(&order) {
-        place[cluster] = at;
+    for (position, &cluster) in (0..).zip(&order) {
+        place[cluster] = position;
     }
     if let Some(rng) = rng {
         // Breaks ties in random order.
@@ -209,31 +209,31 @@ pub(super) fn earliest_finish(
 ) -> Option<Keyed<ClusterId, DeviceId>> {
     let mut order = level.order()?;
     let mut rank = Keyed::filled(0.0f64, level.len());
-    for &at in order.iter().rev() {
+    for &cluster in order.iter().rev() {
         let after = |&(next, seconds): &(ClusterId, f64)| seconds + rank[next];
-        let after = level.next(at).iter().map(after).fold(0.0, f64::max);
-        rank[at] = level.mean(at) + after;
+        let after = level.next(cluster).iter().map(after).fold(0.0, f64::max);
+        rank[cluster] = level.mean(cluster) + after;
     }
     order.sort_by(|&a, &b| rank[b].total_cmp(&rank[a]));
     let mut filling = Filling::new(instance, level);
     let mut end = Keyed::filled(0.0f64, level.len());
     let mut free = Keyed::filled(0.0f64, instance.device_count());
-    for &at in &order {
+    for &cluster in &order {
         let ready = |device: DeviceId| {
             let arrival = |&(before, seconds): &(ClusterId, f64)| {
                 let is_here = filling.device_of[before] == Some(device);
                 end[before] + if is_here { 0.0 } else { seconds }
             };
-            level.previous(at).iter().map(arrival).fold(0.0, f64::max)
+            level.previous(cluster).iter().map(arrival).fold(0.0, f64::max)
         };
-        let finish = |device: DeviceId| ready(device).max(free[device]) + filling.seconds(at, device);
-        let device = filling.cheapest(at, |device| {
+        let finish = |device: DeviceId| ready(device).max(free[device]) + filling.seconds(cluster, device);
+        let device = filling.cheapest(cluster, |device| {
             let blur = rng.as_mut().map_or(1.0, |rng| rng.random_range(1.0 - BLUR..1.0 + BLUR));
             finish(device) * blur
         })?;
-        end[at] = finish(device);
-        free[device] = end[at];
-        filling.put(at, device);
+        end[cluster] = finish(device);
+        free[device] = end[cluster];
+        filling.put(cluster, device);
     }
     filling.finish()
 }

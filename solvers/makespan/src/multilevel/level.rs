@@ -84,7 +84,7 @@ impl Level {
     pub(super) fn precede(&mut self, edges: &[(ClusterId, ClusterId)]) {
         let between = |from: ClusterId, to: ClusterId| {
             let links = self.links.row(from);
-            links.binary_search_by_key(&to, |link| link.0).map_or(0.0, |at| links[at].1)
+            links.binary_search_by_key(&to, |link| link.0).map_or(0.0, |index| links[index].1)
         };
         let mut edges: Vec<_> = edges.iter().map(|&(from, to)| (from, to, between(from, to))).collect();
         merge_parallel(&mut edges);
@@ -183,9 +183,9 @@ impl Level {
         let mut waits: Keyed<ClusterId, usize> =
             self.ids().map(|cluster| self.previous(cluster).len()).collect();
         let mut order: Vec<ClusterId> = self.ids().filter(|&cluster| waits[cluster] == 0).collect();
-        let mut at = 0;
-        while let Some(&cluster) = order.get(at) {
-            at += 1;
+        let mut next = 0;
+        while let Some(&cluster) = order.get(next) {
+            next += 1;
             for &(next, _) in self.next(cluster) {
                 waits[next] -= 1;
                 if waits[next] == 0 {
@@ -228,7 +228,7 @@ impl Level {
         edges: &[(ClusterId, ClusterId)],
         weight: impl Fn(usize) -> f64,
     ) -> Level {
-        let edges = edges.iter().enumerate().map(|(at, &(from, to))| (from, to, weight(at))).collect();
+        let edges = edges.iter().enumerate().map(|(index, &(from, to))| (from, to, weight(index))).collect();
         let (ones, alone) = (vec![1.0; count], ClusterId::first(count).collect());
         Level::of_edges(1, ones.clone(), ones.clone().into(), ones.into(), edges, alone)
     }

@@ -85,25 +85,26 @@ pub static MULTILEVEL: SearchSolver = SearchSolver {
     run: cycles,
 };
 
-/// The finest level with at most `most` clusters, or else the coarsest level reached: the colocation classes themselves
-/// if they are few enough, otherwise clusters of acyclic heavy-edge matching.
-pub fn level_of(instance: &Instance<'_>, most: usize, rng: &mut dyn Rng) -> Level {
+/// The finest level with at most `max_clusters` clusters, or else the coarsest level reached: the colocation classes
+/// themselves if they are few enough, otherwise clusters of acyclic heavy-edge matching.
+pub fn level_of(instance: &Instance<'_>, max_clusters: usize, rng: &mut dyn Rng) -> Level {
     let finest = Finest::new(instance);
-    let limits = Limits::new(&finest, most);
+    let limits = Limits::new(&finest, max_clusters);
     let mut levels = hierarchy(&finest, &limits, None, rng);
-    let at = levels.iter().position(|level| level.len() <= most).unwrap_or(levels.len() - 1);
-    levels.swap_remove(at)
+    let index = levels.iter().position(|level| level.len() <= max_clusters).unwrap_or(levels.len() - 1);
+    levels.swap_remove(index)
 }
 
 /// The level of [`level_of`], with edges that are a precedence: if classes are on cycles, the finest level is the units
 /// of a contiguous split, which fuse the cycles and mirror backward operators.
-pub fn acyclic_level_of(instance: &Instance<'_>, most: usize, rng: &mut dyn Rng) -> Level {
+pub fn acyclic_level_of(instance: &Instance<'_>, max_clusters: usize, rng: &mut dyn Rng) -> Level {
     let finest = Finest::new(instance);
-    let limits = Limits::new(&finest, most);
+    let limits = Limits::new(&finest, max_clusters);
     let mut levels = hierarchy(&finest, &limits, None, rng);
     let first = usize::from(finest.is_fused());
-    let at = (first..levels.len()).find(|&at| levels[at].len() <= most).unwrap_or(levels.len() - 1);
-    levels.swap_remove(at)
+    let index =
+        (first..levels.len()).find(|&index| levels[index].len() <= max_clusters).unwrap_or(levels.len() - 1);
+    levels.swap_remove(index)
 }
 
 /// A method of initial partitioning, with its level and its seed.
@@ -137,15 +138,15 @@ impl<'s, 'p> Cycles<'s, 'p> {
     /// side by side, and refining the cut makes up for tensors between too small ones.
     fn tasks(&self, levels: &[Level]) -> Vec<Task> {
         let mut tasks = Vec::new();
-        for at in 0..levels.len() {
-            let mut parts = if at + 1 == levels.len() { self.instance.device_count() } else { 0 };
+        for index in 0..levels.len() {
+            let mut parts = if index + 1 == levels.len() { self.instance.device_count() } else { 0 };
             while parts > 0 {
-                tasks.extend((0..GROWN).map(|seed| Task { at, parts: Some(parts), seed }));
+                tasks.extend((0..GROWN).map(|seed| Task { at: index, parts: Some(parts), seed }));
                 parts /= 2;
             }
-            let is_fine = levels[at].len() * FINE >= levels[0].len();
+            let is_fine = levels[index].len() * FINE >= levels[0].len();
             let seeds = if is_fine { SCHEDULED_FINE } else { SCHEDULED };
-            tasks.extend((0..=seeds).map(|seed| Task { at, parts: None, seed }));
+            tasks.extend((0..=seeds).map(|seed| Task { at: index, parts: None, seed }));
         }
         tasks
     }
@@ -179,23 +180,23 @@ impl<'s, 'p> Cycles<'s, 'p> {
         let nothing = Best { score: Score::WORST, schedule: Schedule::without_priority(Vec::new()) };
         let mut climb = Climb::new(evaluator, &self.stop, nothing, u64::MAX, self.target);
         climb.offer(level.project(instance, &partition));
-        Some(climb.at)
+        Some(climb.current)
     }
 
     /// Refines a schedule along levels, coarsest first.
     fn descend(&self, climb: &mut Climb<'_, '_, '_>, levels: &[Level]) {
         let mut left = climb.left();
-        for (at, level) in levels.iter().enumerate().rev() {
+        for (index, level) in levels.iter().enumerate().rev() {
             if climb.is_over() {
                 return;
             }
-            let mut devices = level.devices(self.instance, &climb.at.schedule.device_of);
+            let mut devices = level.devices(self.instance, &climb.current.schedule.device_of);
             let before = devices.clone();
             refinement::refine(self.instance, level, &mut devices);
             if devices != before {
                 climb.offer(level.project(self.instance, &devices));
             }
-            let share = if at == 0 { left } else { left / FOR_LEVEL };
+            let share = if index == 0 { left } else { left / FOR_LEVEL };
             left -= share;
             climb.climb(level, share);
         }
@@ -211,21 +212,21 @@ impl<'s, 'p> Cycles<'s, 'p> {
     ) -> Option<Best> {
         let levels = hierarchy(&self.finest, &self.limits, None, &mut seed::stream(random, 0));
         let tasks = self.tasks(&levels);
-        let partition = |evaluator: &mut Evaluator<'s, 'p>, at: usize| {
-            let task = &tasks[at];
-            let mut rng = seed::stream(random, TASKS + at as u64);
+        let partition = |evaluator: &mut Evaluator<'s, 'p>, index: usize| {
+            let task = &tasks[index];
+            let mut rng = seed::stream(random, TASKS + index as u64);
             Some((self.partition(task, &levels[task.at], evaluator, &mut rng)?, task.at))
         };
         let mut tried = self.parallel(evaluator, pool, tasks.len(), partition);
         tried.sort_by(|a, b| a.0.score.energy().total_cmp(&b.0.score.energy()));
         tried.dedup_by(|a, b| a.0.schedule == b.0.schedule);
         tried.truncate(REFINED);
-        let descent = |evaluator: &mut Evaluator<'s, 'p>, at: usize| {
-            let (start, level): &(Best, usize) = &tried[at];
+        let descent = |evaluator: &mut Evaluator<'s, 'p>, index: usize| {
+            let (start, level): &(Best, usize) = &tried[index];
             let until = evaluator.runs + share;
             let mut climb = Climb::new(evaluator, &self.stop, start.clone(), until, self.target);
             self.descend(&mut climb, &levels[..=*level]);
-            Some(climb.at)
+            Some(climb.current)
         };
         let found = self.parallel(evaluator, pool, tried.len(), descent);
         found.into_iter().reduce(|best, other| if other.score < best.score { other } else { best })
@@ -242,13 +243,13 @@ impl<'s, 'p> Cycles<'s, 'p> {
     ) -> Vec<T> {
         let mut fresh = evaluator.clone();
         fresh.runs = 0;
-        let one = |evaluator: &mut Evaluator<'s, 'p>, at: usize| {
+        let unless_stopped = |evaluator: &mut Evaluator<'s, 'p>, index: usize| {
             evaluator.runs = 0;
-            let found = if self.stop.reason().is_none() { run(evaluator, at) } else { None };
+            let found = if self.stop.reason().is_none() { run(evaluator, index) } else { None };
             (found, evaluator.runs)
         };
         let found: Vec<(Option<T>, u64)> =
-            pool.install(|| (0..tasks).into_par_iter().map_init(|| fresh.clone(), one).collect());
+            pool.install(|| (0..tasks).into_par_iter().map_init(|| fresh.clone(), unless_stopped).collect());
         evaluator.runs += found.iter().map(|(_, runs)| runs).sum::<u64>();
         found.into_iter().filter_map(|(found, _)| found).collect()
     }
@@ -278,7 +279,7 @@ impl<'s, 'p> Cycles<'s, 'p> {
         }
         let mut climb = Climb::new(evaluator, &self.stop, start, evaluator.runs + share, self.target);
         self.descend(&mut climb, levels);
-        climb.at
+        climb.current
     }
 
     /// The devices that can run a cluster; at least one.
@@ -297,8 +298,8 @@ fn cycles<'s, 'p>(search: &mut Search<'s, 'p>, context: &mut Context<'_>) -> Res
     let operators = search.instance.graph().operator_count() as u64;
     let levels = Cycles::new(search.instance, search.goal.target, search.goal.stop.clone());
     let pool = context.pool()?;
-    let most = context.limits.simulations.unwrap_or(u64::MAX);
-    let period = (EFFORT / operators).clamp(SIMULATIONS[0], SIMULATIONS[1]).min(most);
+    let limit = context.limits.simulations.unwrap_or(u64::MAX);
+    let period = (EFFORT / operators).clamp(SIMULATIONS[0], SIMULATIONS[1]).min(limit);
     let mut lineages = [&search.best; CYCLES].map(Best::clone);
     // The better schedule may lead to the worse result, so cycles run from both for a period.
     let mut is_race = false;
@@ -307,33 +308,33 @@ fn cycles<'s, 'p>(search: &mut Search<'s, 'p>, context: &mut Context<'_>) -> Res
         lineages[1] = first.clone();
         search.take(first, context);
     }
-    let mut until = (search.evaluator.runs + period).min(most);
+    let mut until = (search.evaluator.runs + period).min(limit);
     let (mut round, mut idle) = (0, 0);
     while idle < PATIENCE && !search.is_over() {
         if search.evaluator.runs >= until {
-            let is_one_period = context.stop().remaining().is_none() && most == u64::MAX;
-            if is_one_period || search.evaluator.runs >= most {
+            let is_one_period = context.stop().remaining().is_none() && limit == u64::MAX;
+            if is_one_period || search.evaluator.runs >= limit {
                 break;
             }
-            until = (search.evaluator.runs + period).min(most);
+            until = (search.evaluator.runs + period).min(limit);
             is_race = false;
         }
         let share = ((until - search.evaluator.runs) / FOR_DESCENT).max(1);
         if !is_race {
             lineages.fill(search.best.clone());
         }
-        let cycle = |evaluator: &mut Evaluator<'s, 'p>, at: usize| {
-            let number = (CYCLES * round + at + 1) as u64;
+        let cycle = |evaluator: &mut Evaluator<'s, 'p>, index: usize| {
+            let number = (CYCLES * round + index + 1) as u64;
             let mut rng = seed::stream(context.seed, number);
             let is_kicked = !number.is_multiple_of(UNKICKED);
-            Some((at, levels.cycle(evaluator, &lineages[at], share, is_kicked, &mut rng)))
+            Some((index, levels.cycle(evaluator, &lineages[index], share, is_kicked, &mut rng)))
         };
         let found = levels.parallel(&mut search.evaluator, &pool, CYCLES, cycle);
         round += 1;
         idle += CYCLES;
-        for (at, found) in found {
-            if is_better(found.score, lineages[at].score) {
-                lineages[at] = found.clone();
+        for (index, found) in found {
+            if is_better(found.score, lineages[index].score) {
+                lineages[index] = found.clone();
                 idle = 0;
             }
             search.take(found, context);

@@ -100,28 +100,28 @@ impl Partition<'_, '_> {
         let mut heap: BinaryHeap<Move> =
             self.level.ids().filter_map(|cluster| self.best_move(cluster, 0)).collect();
         let mut done: Vec<(ClusterId, DeviceId)> = Vec::new();
-        let (mut gained, mut most, mut until) = (0.0f64, 0.0f64, 0);
+        let (mut gained, mut largest, mut until) = (0.0f64, 0.0f64, 0);
         while let Some(next) = heap.pop() {
-            let at = next.cluster;
-            if has_moved[at] || versions[at] != next.version {
+            let cluster = next.cluster;
+            if has_moved[cluster] || versions[cluster] != next.version {
                 continue;
             }
-            if !self.has_room(at, next.to) {
+            if !self.has_room(cluster, next.to) {
                 // Another device may have room, or this one later; one attempt is enough.
-                has_moved[at] = true;
+                has_moved[cluster] = true;
                 continue;
             }
-            has_moved[at] = true;
-            done.push((at, self.devices[at]));
-            self.shift(at, next.to);
+            has_moved[cluster] = true;
+            done.push((cluster, self.devices[cluster]));
+            self.shift(cluster, next.to);
             gained += next.gain;
-            if gained > most + tolerance::VALUE_RELATIVE * most.abs() {
-                (most, until) = (gained, done.len());
+            if gained > largest + tolerance::VALUE_RELATIVE * largest.abs() {
+                (largest, until) = (gained, done.len());
             } else if done.len() > until + PATIENCE {
                 break;
             }
-            for link in 0..self.level.links(at).len() {
-                let neighbour = self.level.links(at)[link].0;
+            for link in 0..self.level.links(cluster).len() {
+                let neighbour = self.level.links(cluster)[link].0;
                 if !has_moved[neighbour] {
                     versions[neighbour] += 1;
                     heap.extend(self.best_move(neighbour, versions[neighbour]));

@@ -79,10 +79,10 @@ impl<'a> Below<'a> {
         while idle < PATIENCE && !answer.enough(context) && stop.reason().is_none() {
             let (low, high) = (answer.bound.value, answer.plan.value());
             let batch: Vec<Dive> = (0..BATCH)
-                .map(|at| {
-                    let stream = (context.seed, STREAM + dives + at as u64);
+                .map(|index| {
+                    let stream = (context.seed, STREAM + dives + index as u64);
                     let offset: f64 = seed::stream(stream.0, stream.1).random_range(0.0..1.0);
-                    let share = (at as f64 + offset) / BATCH as f64;
+                    let share = (index as f64 + offset) / BATCH as f64;
                     Dive { threshold: (low + share * (high - low)).min(high * (1.0 - JUST_BELOW)), stream }
                 })
                 .collect();
@@ -113,10 +113,10 @@ impl<'a> Below<'a> {
         context.emit(Event::Phase { name: "branch and price".into() });
         let pool = context.pool()?;
         let stop = context.stop().clone();
-        let (mut most, mut nodes, mut failure) = (NODES, 0, None);
-        while most <= MAX_NODES {
+        let (mut max_nodes, mut nodes, mut failure) = (NODES, 0, None);
+        while max_nodes <= MAX_NODES {
             let mut ceiling = answer.plan.value();
-            let (mut threshold, mut limit) = (ceiling * (1.0 - JUST_BELOW), most);
+            let (mut threshold, mut limit) = (ceiling * (1.0 - JUST_BELOW), max_nodes);
             while !answer.enough(context) && stop.reason().is_none() {
                 let quest = Quest { threshold, incumbent: answer.plan.value(), most: limit };
                 let tell = |plan: &Plan| answer.keep(plan.clone(), context);
@@ -134,9 +134,9 @@ impl<'a> Below<'a> {
                 if ceiling - low <= PRECISION * value {
                     break;
                 }
-                (threshold, limit) = (0.5 * (low + ceiling), most / LOWER);
+                (threshold, limit) = (0.5 * (low + ceiling), max_nodes / LOWER);
             }
-            most *= GROWTH;
+            max_nodes *= GROWTH;
         }
         answer.statistics.push(("nodes", nodes));
         if !answer.enough(context) {

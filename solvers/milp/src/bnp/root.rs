@@ -33,8 +33,8 @@ pub(super) fn prepare(
     context: &mut Context<'_>,
 ) -> Option<Preparation> {
     context.emit(Event::Phase { name: "column generation".into() });
-    let most = most_states(units, context.limits.memory);
-    let preparation = Preparation::new(problem, units, most, context.stop());
+    let max_states = most_states(units, context.limits.memory);
+    let preparation = Preparation::new(problem, units, max_states, context.stop());
     answer.reason = match &preparation {
         None => Some("column generation had too little time or memory to start".into()),
         Some(preparation) if preparation.relaxed => {

@@ -135,13 +135,13 @@ fn change_hosts(scope: &Scope<'_>, plan: &mut [SeatId]) {
     let (offload, seats) = (scope.offload, scope.seats);
     let pools = offload.problem().pools();
     for block in scope.blocks.iter() {
-        let at = plan[block.ops[0].index()];
-        if scope.call_at(at).is_some() || block.domain.contains(&at) {
+        let own = plan[block.ops[0].index()];
+        if scope.call_at(own).is_some() || block.domain.contains(&own) {
             continue;
         }
         let class = offload.graph().class(block.class);
         let is_as_good = |&seat: &SeatId| {
-            let [here, there] = [at, seat].map(|seat| seats.pool(seat));
+            let [here, there] = [own, seat].map(|seat| seats.pool(seat));
             pools[there].host
                 && seats.all_fit(pools[there].memory)
                 && class.iter().all(|&op| offload.seconds(op, there) <= offload.seconds(op, here))
@@ -178,8 +178,8 @@ fn start(scope: &Scope<'_>, model: &CallsModel, placement: &Placement) -> Option
             there.iter_mut().zip(&here).for_each(|(there, here)| *there |= here);
         }
     }
-    let follows = |one: CallId, next: CallId| {
-        bits::contains(&waits[nodes.of_call(next.0).index() * words..], one.index())
+    let follows = |call: CallId, next: CallId| {
+        bits::contains(&waits[nodes.of_call(next.0).index() * words..], call.index())
     };
     Some(model.start(&scope.chosen(&plan), follows))
 }

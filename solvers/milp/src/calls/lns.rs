@@ -128,9 +128,9 @@ impl Search<'_> {
         for (found, seats) in better {
             match &best {
                 None => best = Some((found, seats)),
-                Some((known, at)) => {
+                Some((known, earlier)) => {
                     let moved =
-                        (0..plan.len()).map(|op| if seats[op] == plan[op] { at[op] } else { seats[op] });
+                        (0..plan.len()).map(|op| if seats[op] == plan[op] { earlier[op] } else { seats[op] });
                     let both: Vec<SeatId> = moved.collect();
                     if let Some(found) = as_plan(&both).filter(|found| found.value() < known.value()) {
                         best = Some((found, both));

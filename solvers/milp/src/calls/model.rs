@@ -79,8 +79,8 @@ impl CallsModel {
     pub fn start(&self, chosen: &[SeatId], follows: impl Fn(CallId, CallId) -> bool) -> Vec<f64> {
         let mut columns = vec![0.0; self.variables.len()];
         self.choices.write(chosen, &mut columns);
-        for &(one, next, column) in &self.follows {
-            columns[column] = f64::from(u8::from(follows(one, next)));
+        for &(call, next, column) in &self.follows {
+            columns[column] = f64::from(u8::from(follows(call, next)));
         }
         columns
     }

@@ -72,23 +72,23 @@ impl<'a> Timed<'a> {
     /// Schedules a plan; `None` if it has a cycle.
     pub(super) fn new(offload: &'a Offload<'a>, seats: &'a Seats, plan: &'a [SeatId]) -> Option<Timed<'a>> {
         // The k-th call has the k-th seat; calls at the seats of hosts have no operators.
-        let call = |(at, seat): (SeatId, super::seats::Seat)| {
-            let after = seat.call.filter(|&call| call > 0).map(|_| at.0 - 1);
+        let call = |(id, seat): (SeatId, super::seats::Seat)| {
+            let after = seat.call.filter(|&call| call > 0).map(|_| id.0 - 1);
             Call { pool: seat.pool, after }
         };
         let all: Vec<Call> = seats.all().map(call).collect();
-        let site = |&at: &SeatId| match seats.seat(at).call {
-            Some(_) => Site::Call(at.0),
-            None => Site::Host(seats.seat(at).pool),
+        let site = |&seat: &SeatId| match seats.seat(seat).call {
+            Some(_) => Site::Call(seat.0),
+            None => Site::Host(seats.seat(seat).pool),
         };
         let sites: Vec<Site> = plan.iter().map(site).collect();
         let mut timeline = Timeline::new(offload.graph());
         let value = timeline.schedule(offload, &sites, &all)?;
         let mut calls: Vec<SeatId> =
-            plan.iter().copied().filter(|&at| seats.seat(at).call.is_some()).collect();
+            plan.iter().copied().filter(|&seat| seats.seat(seat).call.is_some()).collect();
         calls.sort_unstable();
         calls.dedup();
-        let start = |at: SeatId| timeline.calls()[at.index()].start;
+        let start = |seat: SeatId| timeline.calls()[seat.index()].start;
         calls.sort_by(|&a, &b| start(a).total_cmp(&start(b)).then(a.cmp(&b)));
         Some(Timed { offload, seats, plan, timeline, calls, value })
     }
@@ -99,10 +99,10 @@ impl<'a> Timed<'a> {
         let mut open: Vec<SeatId> = Vec::new();
         let near: Vec<OpId> = match shape {
             Shape::Calls(fewer) => {
-                let most = size.calls - fewer;
-                let last = self.calls.len().saturating_sub(most);
+                let limit = size.calls - fewer;
+                let last = self.calls.len().saturating_sub(limit);
                 let first = rng.random_range(0..=last);
-                open.extend(self.calls.iter().skip(first).take(most));
+                open.extend(self.calls.iter().skip(first).take(limit));
                 let mut near: Vec<OpId> =
                     graph.operators().filter(|op| open.contains(&self.plan[op.index()])).collect();
                 let around =
@@ -117,8 +117,8 @@ impl<'a> Timed<'a> {
                 let from = rng.random_range(0.0..1.0) * (self.value - length);
                 let to = from + length;
                 let calls = self.timeline.calls();
-                let at_work = |at: &&SeatId| {
-                    let call = calls[at.index()];
+                let at_work = |seat: &&SeatId| {
+                    let call = calls[seat.index()];
                     call.start <= to && call.finish() >= from
                 };
                 open.extend(self.calls.iter().filter(at_work));
@@ -157,23 +157,25 @@ impl<'a> Timed<'a> {
     /// are none.
     fn empty(&self, rng: &mut impl Rng) -> Option<SeatId> {
         let used: FxHashSet<SeatId> = self.calls.iter().copied().collect();
-        let idle = |at: SeatId| !used.contains(&at);
+        let idle = |id: SeatId| !used.contains(&id);
         let free: Vec<SeatId> = self
             .seats
             .all()
-            .filter(|&(at, seat)| {
+            .filter(|&(id, seat)| {
                 let first = |call: u32| {
                     // Of identical idle devices, the first.
                     let before =
-                        at.0.checked_sub(1).map(SeatId).filter(|&one| self.seats.seat(one).pool == seat.pool);
+                        id.0.checked_sub(1)
+                            .map(SeatId)
+                            .filter(|&previous| self.seats.seat(previous).pool == seat.pool);
                     match call {
-                        0 => before.is_none_or(|one| !idle(self.seats.beside(one).start)),
-                        _ => before.is_none_or(|one| !idle(one)),
+                        0 => before.is_none_or(|previous| !idle(self.seats.beside(previous).start)),
+                        _ => before.is_none_or(|previous| !idle(previous)),
                     }
                 };
-                idle(at) && seat.call.is_some_and(first)
+                idle(id) && seat.call.is_some_and(first)
             })
-            .map(|(at, _)| at)
+            .map(|(id, _)| id)
             .collect();
         (!free.is_empty()).then(|| free[rng.random_range(0..free.len())])
     }
@@ -182,13 +184,13 @@ impl<'a> Timed<'a> {
     /// at another seat.
     fn classes(&self, near: &[OpId], size: Size, rng: &mut impl Rng) -> Vec<ClassId> {
         let graph = self.offload.graph();
-        let of = |ops: &[OpId]| {
+        let with_classes = |ops: &[OpId]| {
             let mut classes: Vec<ClassId> = ops.iter().map(|&op| graph.class_of(op)).collect();
             classes.sort_unstable();
             classes.dedup();
             classes
         };
-        let all = of(near);
+        let all = with_classes(near);
         if all.len() <= size.classes {
             return all;
         }
@@ -200,7 +202,7 @@ impl<'a> Timed<'a> {
         let border: Vec<OpId> = near.iter().copied().filter(is_at_border).collect();
         let roots = if border.is_empty() { near } else { &border };
         let root = roots[rng.random_range(0..roots.len())];
-        of(&self.nearest(root, size, |op| candidates.contains(&op)))
+        with_classes(&self.nearest(root, size, |op| candidates.contains(&op)))
     }
 
     /// Operators of at most `size.classes` classes, breadth first from `root`.
@@ -209,9 +211,9 @@ impl<'a> Timed<'a> {
         let mut seen: FxHashSet<OpId> = [root].into_iter().collect();
         let mut classes: FxHashSet<ClassId> = [graph.class_of(root)].into_iter().collect();
         let mut queue = vec![root];
-        let mut at = 0;
-        while at < queue.len() {
-            let op = queue[at];
+        let mut next = 0;
+        while next < queue.len() {
+            let op = queue[next];
             for &next in graph.predecessors(op).iter().chain(graph.successors(op)) {
                 let class = graph.class_of(next);
                 let room = classes.len() < size.classes || classes.contains(&class);
@@ -220,7 +222,7 @@ impl<'a> Timed<'a> {
                     queue.push(next);
                 }
             }
-            at += 1;
+            next += 1;
         }
         queue
     }

@@ -40,7 +40,7 @@ impl Nodes {
         }
         let after = (operators..)
             .zip(calls)
-            .filter_map(|(at, call)| Some((NodeId(operators + call.after?), NodeId(at))));
+            .filter_map(|(node, call)| Some((NodeId(operators + call.after?), NodeId(node))));
         edges.extend(after);
         edges.sort_unstable();
         edges.dedup();
@@ -52,15 +52,15 @@ impl Nodes {
         let is_node = |&node: &NodeId| node.0 >= operators || node_of[OpId(node.0)] == node;
         let nodes = NodeId::first(count).filter(is_node);
         let mut order: Vec<NodeId> = nodes.clone().filter(|&node| waiting[node] == 0).collect();
-        let mut at = 0;
-        while at < order.len() {
-            for &to in successors.row(order[at]) {
+        let mut next = 0;
+        while next < order.len() {
+            for &to in successors.row(order[next]) {
                 waiting[to] -= 1;
                 if waiting[to] == 0 {
                     order.push(to);
                 }
             }
-            at += 1;
+            next += 1;
         }
         (order.len() == nodes.count()).then_some(Nodes { node_of, operators, successors, order })
     }

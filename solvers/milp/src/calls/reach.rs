@@ -37,9 +37,9 @@ impl Reach {
         let mut before = vec![0.0f64; own.len()];
         let mut after = vec![0.0f64; own.len()];
         for &op in graph.topological() {
-            let done = |one: &OpId| before[one.index()] + own[one.index()];
+            let done = |member: &OpId| before[member.index()] + own[member.index()];
             before[op.index()] = match scope.outside(op) {
-                Some((_, Moment::Known(at))) => at,
+                Some((_, Moment::Known(start))) => start,
                 _ => graph.predecessors(op).iter().map(done).fold(0.0, f64::max),
             };
         }
@@ -88,9 +88,12 @@ impl Reach {
     /// block without a seat.
     pub fn exclude(&self, scope: &Scope<'_>, high: f64) -> Option<Vec<Vec<SeatId>>> {
         let of_block = |block: &Block| {
-            let most = high * (1.0 + SLACK);
+            let limit = high * (1.0 + SLACK);
             let fits = |seat: SeatId| {
-                block.ops.iter().all(|&op| self.before(op) + scope.seconds(op, seat) + self.after(op) <= most)
+                block
+                    .ops
+                    .iter()
+                    .all(|&op| self.before(op) + scope.seconds(op, seat) + self.after(op) <= limit)
             };
             let kept: Vec<SeatId> = block.domain.iter().copied().filter(|&seat| fits(seat)).collect();
             (!kept.is_empty()).then_some(kept)

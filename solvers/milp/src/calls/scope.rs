@@ -100,13 +100,13 @@ impl<'a> Scope<'a> {
             let capable = domain(offload, seats, class);
             blocks.extend(blocks_of_class(offload, class, |_| capable.clone())?);
         }
-        let calls = seats.all().filter(|(_, seat)| seat.call.is_some()).map(|(at, _)| at).collect();
+        let calls = seats.all().filter(|(_, seat)| seat.call.is_some()).map(|(id, _)| id).collect();
         let mut scope = Scope::of_blocks(offload, seats, blocks, calls);
         let follow =
             |pair: &[SeatId]| (seats.beside(pair[0]).contains(&pair[1])).then_some((pair[0], pair[1]));
         let pairs: Vec<_> = scope.calls.windows(2).filter_map(follow).collect();
         let open = |seat| End::Open(scope.call_at(seat).expect("every call is open"));
-        scope.chain = pairs.into_iter().map(|(one, next)| (open(one), open(next))).collect();
+        scope.chain = pairs.into_iter().map(|(call, next)| (open(call), open(next))).collect();
         Some(scope)
     }
 
@@ -130,8 +130,8 @@ impl<'a> Scope<'a> {
         let mut blocks = Vec::new();
         let mut freed = false;
         for class in graph.class_ids() {
-            let mut at = graph.class(class).iter().map(|op| plan[op.index()]);
-            if free.contains(&class) && at.all(|seat| is_open(seat) || is_host(seat)) {
+            let mut class_seats = graph.class(class).iter().map(|op| plan[op.index()]);
+            if free.contains(&class) && class_seats.all(|seat| is_open(seat) || is_host(seat)) {
                 let capable = domain(offload, seats, class);
                 let domain = |op: OpId| {
                     let here = plan[op.index()];
@@ -158,9 +158,9 @@ impl<'a> Scope<'a> {
         let operators = offload.graph().operator_count();
         let blocks = Keyed::from(blocks);
         let mut block_of = Keyed::filled(NO_BLOCK, operators);
-        for (at, block) in blocks.enumerate() {
+        for (id, block) in blocks.enumerate() {
             for &op in &block.ops {
-                block_of[op] = at;
+                block_of[op] = id;
             }
         }
         Scope {
@@ -184,7 +184,7 @@ impl<'a> Scope<'a> {
             Some(open) => End::Open(open),
             None => End::Closed(timed.nodes.of_call(call)),
         };
-        let follow = |(at, call): (u32, &Call)| Some((end(call.after?), end(at)));
+        let follow = |(node, call): (u32, &Call)| Some((end(call.after?), end(node)));
         self.chain = timed.calls.enumerate().filter_map(follow).collect();
         (self.moments, self.latest_known) = self.moments_of(&timed);
         let graph = self.offload.graph();
@@ -370,8 +370,8 @@ impl<'s> Timed<'s> {
         used.sort_unstable();
         used.dedup();
         let mut calls: Keyed<u32, Call> = Keyed::new();
-        for (at, &seat) in used.enumerate() {
-            let after = at.checked_sub(1).filter(|&one| seats.beside(seat).contains(&used[one]));
+        for (index, &seat) in used.enumerate() {
+            let after = index.checked_sub(1).filter(|&previous| seats.beside(seat).contains(&used[previous]));
             calls.push(Call { pool: seats.seat(seat).pool, after });
         }
         let site = |&seat: &SeatId| match used.binary_search(&seat) {
@@ -427,8 +427,8 @@ fn domain(offload: &Offload<'_>, seats: &Seats, class: ClassId) -> Vec<SeatId> {
     let problem = offload.problem();
     let members = problem.graph().class(class);
     let capable = |pool: usize| members.iter().all(|&op| offload.seconds(op, pool).is_some());
-    let as_fast = |one: usize, other: usize| {
-        members.iter().all(|&op| offload.seconds(op, one) <= offload.seconds(op, other))
+    let as_fast = |pool: usize, than: usize| {
+        members.iter().all(|&op| offload.seconds(op, pool) <= offload.seconds(op, than))
     };
     let pools = problem.pools();
     let needless = |pool: usize| {
@@ -445,6 +445,6 @@ fn domain(offload: &Offload<'_>, seats: &Seats, class: ClassId) -> Vec<SeatId> {
     let kept: Vec<bool> = (0..pools.len()).map(|pool| capable(pool) && !needless(pool)).collect();
     let of_class = seats
         .all()
-        .filter(|&(at, seat)| kept[seats.pool(at)] && (seat.call.is_some() || seats.position(at) <= class.0));
-    of_class.map(|(at, _)| at).collect()
+        .filter(|&(id, seat)| kept[seats.pool(id)] && (seat.call.is_some() || seats.position(id) <= class.0));
+    of_class.map(|(id, _)| id).collect()
 }

@@ -49,17 +49,17 @@ impl Seats {
     /// Lists the seats; `None` if there are too many. O(operators + seats).
     pub fn new(problem: &Problem) -> Option<Seats> {
         let graph = problem.graph();
-        let most = graph.class_count().max(1);
+        let max_devices = graph.class_count().max(1);
         let operators = u32::try_from(graph.operator_count().max(1)).unwrap_or(u32::MAX);
         let numbers = problem.objective().calls().min(operators);
         let all = problem.memory().of_all().total(1);
-        let devices = problem.pools().iter().map(|pool| pool.devices.len().min(most)).sum::<usize>();
+        let devices = problem.pools().iter().map(|pool| pool.devices.len().min(max_devices)).sum::<usize>();
         if devices.saturating_mul(numbers as usize) > MAX_SEATS {
             return None;
         }
         let (mut seats, mut pools) = (Keyed::new(), vec![SeatId(0)]);
         for (pool, spec) in (0..).zip(problem.pools()) {
-            let apart = if spec.host && all <= spec.memory { 1 } else { most };
+            let apart = if spec.host && all <= spec.memory { 1 } else { max_devices };
             for &device in spec.devices.iter().take(apart) {
                 match spec.host {
                     true => seats.extend([Seat { pool, device, call: None }]),
@@ -87,13 +87,13 @@ impl Seats {
     }
 
     /// Seat with an index.
-    pub fn seat(&self, at: SeatId) -> Seat {
-        self.seats[at]
+    pub fn seat(&self, id: SeatId) -> Seat {
+        self.seats[id]
     }
 
     /// Pool of a seat.
-    pub fn pool(&self, at: SeatId) -> usize {
-        self.seat(at).pool as usize
+    pub fn pool(&self, id: SeatId) -> usize {
+        self.seat(id).pool as usize
     }
 
     /// Seats with their indices.
@@ -102,17 +102,17 @@ impl Seats {
     }
 
     /// Seats on the device of a seat.
-    pub fn beside(&self, at: SeatId) -> std::ops::Range<SeatId> {
-        match self.seat(at).call {
-            Some(call) => SeatId(at.0 - call)..SeatId(at.0 - call + self.numbers),
-            None => at..SeatId(at.0 + 1),
+    pub fn beside(&self, id: SeatId) -> std::ops::Range<SeatId> {
+        match self.seat(id).call {
+            Some(call) => SeatId(id.0 - call)..SeatId(id.0 - call + self.numbers),
+            None => id..SeatId(id.0 + 1),
         }
     }
 
     /// Position of the device of a seat in its pool.
-    pub fn position(&self, at: SeatId) -> u32 {
-        let place = at.0 - self.pools[self.pool(at)].0;
-        if self.seat(at).call.is_some() { place / self.numbers } else { place }
+    pub fn position(&self, id: SeatId) -> u32 {
+        let place = id.0 - self.pools[self.pool(id)].0;
+        if self.seat(id).call.is_some() { place / self.numbers } else { place }
     }
 
     /// Seat of each operator of a plan, with devices renumbered: accelerators of a pool in an order in which
@@ -131,8 +131,8 @@ impl Seats {
         numbers.sort_unstable();
         numbers.dedup();
         let mut calls: Keyed<u32, Call> = Keyed::new();
-        for (at, &(device, _)) in numbers.enumerate() {
-            let after = at.checked_sub(1).filter(|&before| numbers[before].0 == device);
+        for (index, &(device, _)) in numbers.enumerate() {
+            let after = index.checked_sub(1).filter(|&before| numbers[before].0 == device);
             calls.push(Call { pool: pool_of(device), after });
         }
         let number =
@@ -164,8 +164,8 @@ impl Seats {
         let place = |op: OpId| {
             let device = placement.device_of(op);
             let pool = problem.pool_of(device);
-            let first = used.partition_point(|at| at.0 < pool);
-            let rank = u32::new(used[first..].iter().position(|at| at.2 == device)?);
+            let first = used.partition_point(|slot| slot.0 < pool);
+            let rank = u32::new(used[first..].iter().position(|slot| slot.2 == device)?);
             let seats = self.pools[pool]..self.pools[pool + 1];
             let seat = SeatId(match number(op) {
                 None => (seats.start.0 + rank).min(seats.end.0 - 1),
@@ -181,8 +181,8 @@ impl Seats {
 
     /// A placement from a seat for every operator.
     pub fn placement(&self, seats: &[SeatId]) -> Placement {
-        let device_of = seats.iter().map(|&at| self.seat(at).device).collect();
-        let call_of = seats.iter().map(|&at| self.seat(at).call.unwrap_or(0)).collect();
+        let device_of = seats.iter().map(|&id| self.seat(id).device).collect();
+        let call_of = seats.iter().map(|&id| self.seat(id).call.unwrap_or(0)).collect();
         Placement::with_calls(device_of, call_of)
     }
 }

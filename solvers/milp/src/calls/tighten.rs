@@ -55,9 +55,9 @@ impl Writer<'_> {
         }
         let operators = self.scope.offload.graph().operator_count();
         if operators * calls.len() * calls.len() <= MAX_PAIR_ROWS {
-            for one in calls.clone() {
+            for call in calls.clone() {
                 for next in calls.clone() {
-                    self.pair(one, next, &waits[one]);
+                    self.pair(call, next, &waits[call]);
                 }
             }
         }
@@ -91,14 +91,14 @@ impl Writer<'_> {
     /// Calls with higher numbers than a call: none of its operators comes after one of theirs.
     fn later(&self, call: CallId) -> Vec<CallId> {
         let seats = self.scope.seats;
-        let at = self.scope.calls[call];
-        let seat = seats.seat(at);
+        let own = self.scope.calls[call];
+        let seat = seats.seat(own);
         let is_later = |&other: &CallId| {
             let there = self.scope.calls[other];
-            match seats.beside(at).contains(&there) {
-                true => there > at,
+            match seats.beside(own).contains(&there) {
+                true => there > own,
                 // The first calls of a pool's devices can be made in the order of the devices.
-                false => seat.call == Some(0) && seats.seat(there).pool == seat.pool && there > at,
+                false => seat.call == Some(0) && seats.seat(there).pool == seat.pool && there > own,
             }
         };
         self.scope.calls.ids().filter(is_later).collect()
@@ -147,15 +147,18 @@ impl Writer<'_> {
         }
     }
 
-    /// Adds the binary of whether call `next` waits for call `one`.
-    fn pair(&mut self, one: CallId, next: CallId, waits: &[Option<Variable>]) {
+    /// Adds the binary of whether call `next` waits for call `call`.
+    fn pair(&mut self, call: CallId, next: CallId, waits: &[Option<Variable>]) {
         let seats = self.scope.seats;
-        let of = |call: CallId| self.scope.calls[call];
-        if one == next || self.later(next).contains(&one) || seats.beside(of(one)).contains(&of(next)) {
+        let seat_of = |call: CallId| self.scope.calls[call];
+        if call == next
+            || self.later(next).contains(&call)
+            || seats.beside(seat_of(call)).contains(&seat_of(next))
+        {
             return;
         }
         let follows = self.add(variable().binary());
-        self.follows.push((one, next, self.last_column()));
+        self.follows.push((call, next, self.last_column()));
         let graph = self.scope.offload.graph();
         for op in graph.operators() {
             let here = self.within(op, next);
@@ -163,7 +166,7 @@ impl Writer<'_> {
                 self.rows.push(constraint!(follows >= waits + here.expression() - 1.0));
             }
         }
-        let (start, finish, high) = (self.start[next], self.finish[one], self.high);
+        let (start, finish, high) = (self.start[next], self.finish[call], self.high);
         self.rows.push(constraint!(start >= finish - high * (1.0 - follows)));
     }
 
@@ -224,9 +227,9 @@ impl Writer<'_> {
             End::Open(call) => Some(calls[call]),
             End::Closed(node) => nodes.get(&node).copied(),
         };
-        for &(one, next) in &scope.chain {
-            if let (Some(one), Some(next)) = (position(one), position(next)) {
-                self.rows.push(constraint!(next >= one + step));
+        for &(call, next) in &scope.chain {
+            if let (Some(call), Some(next)) = (position(call), position(next)) {
+                self.rows.push(constraint!(next >= call + step));
             }
         }
     }

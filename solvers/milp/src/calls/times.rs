@@ -34,7 +34,7 @@ impl Writer<'_> {
                         }
                     }
                 }
-                (None, Some((_, Moment::Known(at)))) => self.scaled(at).into(),
+                (None, Some((_, Moment::Known(start)))) => self.scaled(start).into(),
                 (None, Some((node, Moment::Between(_)))) => self.node(node).into(),
                 _ => continue,
             };
@@ -59,30 +59,30 @@ impl Writer<'_> {
     /// Adds the loads, starts and ends of the open calls, and their order on an accelerator.
     pub(super) fn calls(&mut self) {
         let (scope, value, high) = (self.scope, self.value, self.high);
-        for at in scope.calls.ids() {
-            let (start, finish) = (self.start[at], self.finish[at]);
+        for call in scope.calls.ids() {
+            let (start, finish) = (self.start[call], self.finish[call]);
             let mut load = Expression::from(start);
             for (index, block) in scope.blocks.enumerate() {
-                let here = self.at(index, scope.calls[at]);
+                let here = self.at(index, scope.calls[call]);
                 if !here.is_zero() {
-                    let sum: f64 = block.ops.iter().map(|&op| scope.seconds(op, scope.calls[at])).sum();
+                    let sum: f64 = block.ops.iter().map(|&op| scope.seconds(op, scope.calls[call])).sum();
                     load.add_mul(self.scaled(sum), here.expression());
                 }
             }
             let mut waits: FxHashMap<OpId, Vec<Term>> = FxHashMap::default();
             let mut producers: Vec<OpId> = Vec::new();
             for tensor in self.tensors.iter() {
-                for term in [tensor.received[at], tensor.sent[at]] {
-                    if !term.is_zero() && tensor.cost[at] > 0.0 {
-                        load.add_mul(tensor.cost[at], term.expression());
+                for term in [tensor.received[call], tensor.sent[call]] {
+                    if !term.is_zero() && tensor.cost[call] > 0.0 {
+                        load.add_mul(tensor.cost[call], term.expression());
                     }
                 }
-                if !tensor.received[at].is_zero() {
+                if !tensor.received[call].is_zero() {
                     let terms = waits.entry(tensor.producer).or_default();
                     if terms.is_empty() {
                         producers.push(tensor.producer);
                     }
-                    terms.push(tensor.received[at]);
+                    terms.push(tensor.received[call]);
                 }
             }
             self.rows.push(constraint!(finish == load));
@@ -107,11 +107,11 @@ impl Writer<'_> {
 
     fn in_order(&mut self) {
         let scope = self.scope;
-        for &(one, next) in &scope.chain {
-            let finished: Expression = match one {
+        for &(call, next) in &scope.chain {
+            let finished: Expression = match call {
                 End::Open(call) => self.finish[call].into(),
                 End::Closed(node) => match scope.moment(node) {
-                    Moment::Known(at) => self.scaled(at).into(),
+                    Moment::Known(finish) => self.scaled(finish).into(),
                     Moment::Between(_) => self.node(node).into(),
                     Moment::Last(_) => continue,
                 },

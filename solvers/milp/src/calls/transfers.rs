@@ -141,17 +141,17 @@ impl TensorsOf {
     pub(super) fn new(writer: &Writer<'_>) -> TensorsOf {
         let graph = writer.scope.offload.graph();
         let mut position = vec![0u32; graph.operator_count()];
-        for (at, op) in (0..).zip(graph.topological()) {
-            position[op.index()] = at;
+        for (index, op) in (0..).zip(graph.topological()) {
+            position[op.index()] = index;
         }
-        let mut of =
+        let mut tensors =
             TensorsOf { out: vec![Vec::new(); position.len()], first: vec![Vec::new(); position.len()] };
-        for (at, tensor) in writer.tensors.enumerate() {
-            of.out[tensor.producer.index()].push(at);
+        for (id, tensor) in writer.tensors.enumerate() {
+            tensors.out[tensor.producer.index()].push(id);
             if let Some(first) = tensor.consumers.iter().min_by_key(|op| position[op.index()]) {
-                of.first[first.index()].push(at);
+                tensors.first[first.index()].push(id);
             }
         }
-        of
+        tensors
     }
 }

@@ -134,21 +134,22 @@ impl<'a> Writer<'a> {
     fn colocate(&mut self) {
         let scope = self.scope;
         let mut first: FxHashMap<ClassId, BlockId> = FxHashMap::default();
-        for (at, block) in scope.blocks.enumerate() {
-            let one = *first.entry(block.class).or_insert(at);
-            if one == at {
+        for (id, block) in scope.blocks.enumerate() {
+            let first_block = *first.entry(block.class).or_insert(id);
+            if first_block == id {
                 continue;
             }
             let mut devices: Vec<SeatId> =
                 block.domain.iter().map(|&seat| scope.seats.beside(seat).start).collect();
-            devices.extend(scope.blocks[one].domain.iter().map(|&seat| scope.seats.beside(seat).start));
+            devices
+                .extend(scope.blocks[first_block].domain.iter().map(|&seat| scope.seats.beside(seat).start));
             devices.sort_unstable();
             devices.dedup();
             if devices.len() < 2 {
                 continue;
             }
             for device in devices {
-                let [here, there] = [at, one].map(|block| self.on_device(block, device));
+                let [here, there] = [id, first_block].map(|block| self.on_device(block, device));
                 self.rows.push(constraint!(here == there));
             }
         }
@@ -162,7 +163,7 @@ impl<'a> Writer<'a> {
 
     /// Whether a block has a seat.
     pub(super) fn at(&self, block: BlockId, seat: SeatId) -> Term {
-        let found = self.seats[block].iter().find(|&&(at, _)| at == seat);
+        let found = self.seats[block].iter().find(|&&(own, _)| own == seat);
         found.map_or(Term::Constant(0.0), |&(_, term)| term)
     }
 
@@ -220,10 +221,10 @@ impl<'a> Writer<'a> {
         }
         match variables[..] {
             [] => Term::Constant(0.0),
-            [one] => Term::Variable(one),
+            [variable] => Term::Variable(variable),
             _ => {
                 let any = self.fraction();
-                self.rows.extend(variables.into_iter().map(|one| constraint!(any >= one)));
+                self.rows.extend(variables.into_iter().map(|term| constraint!(any >= term)));
                 Term::Variable(any)
             }
         }
@@ -251,14 +252,14 @@ impl<'a> Writer<'a> {
             let outside: f64 =
                 scope.bytes_outside.as_slice()[beside.start.index()..beside.end.index()].iter().sum();
             let mut sum = Expression::from(outside / scale);
-            for (at, block) in scope.blocks.enumerate() {
+            for (id, block) in scope.blocks.enumerate() {
                 let bytes: f64 = block.ops.iter().map(|&op| problem.graph().least_bytes(op)).sum();
                 if bytes > 0.0 {
-                    sum.add_mul(bytes / scale, self.on_device(at, device));
+                    sum.add_mul(bytes / scale, self.on_device(id, device));
                 }
             }
-            let most = capacity / scale * (1.0 + MEMORY_RELATIVE);
-            self.rows.push(constraint!(sum <= most));
+            let limit = capacity / scale * (1.0 + MEMORY_RELATIVE);
+            self.rows.push(constraint!(sum <= limit));
         }
     }
 }

@@ -134,16 +134,16 @@ struct Extents<'a> {
 
 impl<'a> Extents<'a> {
     fn new(units: usize, shares: &'a [(Column, f64)]) -> Extents<'a> {
-        let mut of = Keyed::filled(Vec::new(), units);
-        for (at, (column, _)) in shares.iter().enumerate() {
-            column.units.iter().for_each(|&unit| of[unit].push(at));
+        let mut columns_of = Keyed::filled(Vec::new(), units);
+        for (index, (column, _)) in shares.iter().enumerate() {
+            column.units.iter().for_each(|&unit| columns_of[unit].push(index));
         }
-        Extents { shares, of }
+        Extents { shares, of: columns_of }
     }
 
     fn together(&self, [u, v]: [UnitId; 2]) -> f64 {
-        let held = self.of[u].iter().filter(|at| self.of[v].binary_search(at).is_ok());
-        held.map(|&at| self.shares[at].1).sum()
+        let held = self.of[u].iter().filter(|index| self.of[v].binary_search(index).is_ok());
+        held.map(|&index| self.shares[index].1).sum()
     }
 
     /// Extent to which each unit is in columns of each kind; empty with a single kind.
@@ -151,7 +151,7 @@ impl<'a> Extents<'a> {
         let mut found = Vec::new();
         for unit in self.of.ids().filter(|_| kinds > 1) {
             let mut extent = vec![0.0; kinds];
-            self.of[unit].iter().for_each(|&at| extent[self.shares[at].0.kind] += self.shares[at].1);
+            self.of[unit].iter().for_each(|&index| extent[self.shares[index].0.kind] += self.shares[index].1);
             let question = |kind| Question::Kind(Bar { kind, unit });
             found.extend(extent.into_iter().enumerate().map(|(kind, extent)| (extent, question(kind))));
         }
@@ -164,14 +164,14 @@ impl<'a> Extents<'a> {
         let mut seen: FxHashSet<(usize, usize)> = FxHashSet::default();
         let mut found = Vec::new();
         for (unit, columns) in self.of.enumerate() {
-            for (place, &one) in columns.iter().enumerate() {
+            for (place, &first) in columns.iter().enumerate() {
                 for &other in &columns[..place] {
-                    if !seen.insert((other, one)) {
+                    if !seen.insert((other, first)) {
                         continue;
                     }
-                    let [one, other] = [one, other].map(|at| &self.shares[at].0);
+                    let [first, second] = [first, other].map(|index| &self.shares[index].0);
                     let only = |a: &Column, b: &Column| a.units.iter().copied().find(|&v| !b.holds(v));
-                    if let Some(v) = only(one, other).or_else(|| only(other, one)) {
+                    if let Some(v) = only(first, second).or_else(|| only(second, first)) {
                         let pair = [unit, v];
                         found.push((self.together(pair), Question::Pair(pair)));
                     }

@@ -27,11 +27,11 @@ impl Cuts {
             if seconds.iter().all(|&seconds| seconds == 0.0) {
                 continue;
             }
-            let at = *at_pins.entry(units.pins(net)).or_insert_with_key(|pins| {
+            let index = *at_pins.entry(units.pins(net)).or_insert_with_key(|pins| {
                 cuts.pins.push(pins.to_vec());
                 cuts.seconds.push(vec![0.0; units.pools()])
             });
-            for (sum, seconds) in cuts.seconds[at].iter_mut().zip(seconds) {
+            for (sum, seconds) in cuts.seconds[index].iter_mut().zip(seconds) {
                 *sum += seconds;
             }
         }

@@ -176,8 +176,8 @@ fn completed(ground: &Ground<'_>, sketch: &[Column]) -> Option<Keyed<UnitId, Dev
         }
     }
     let mut left: Vec<UnitId> = device_of.ids().filter(|&unit| device_of[unit].is_none()).collect();
-    let most = |unit| (0..pools.len()).filter_map(|pool| seconds(unit, pool)).fold(0.0, f64::max);
-    left.sort_by(|&a, &b| most(b).total_cmp(&most(a)));
+    let largest = |unit| (0..pools.len()).filter_map(|pool| seconds(unit, pool)).fold(0.0, f64::max);
+    left.sort_by(|&a, &b| largest(b).total_cmp(&largest(a)));
     for unit in left {
         let places = pools.iter().enumerate().flat_map(|(pool, spec)| {
             let seconds = seconds(unit, pool);

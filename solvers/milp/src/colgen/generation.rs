@@ -220,7 +220,7 @@ impl<'a> Generation<'a> {
 
     /// Columns with a share in the master's last solution, with the share.
     pub fn shares(&self) -> Vec<(&Column, f64)> {
-        self.shares.iter().map(|&(at, share)| (&self.columns[at], share)).collect()
+        self.shares.iter().map(|&(index, share)| (&self.columns[index], share)).collect()
     }
 
     /// Number of rounds of master and pricing so far.
@@ -249,10 +249,10 @@ impl<'a> Generation<'a> {
         let mut master = Master::new(&self.weights, &self.devices, self.coverage)?;
         self.shares.clear();
         let reach = threshold * (1.0 + LOAD_ROUNDING);
-        let within = |at: &usize| self.columns[*at].needs <= reach;
+        let within = |index: &usize| self.columns[*index].needs <= reach;
         let mut joined: Vec<usize> = (0..self.columns.len()).filter(within).collect();
-        for &at in &joined {
-            join(&mut master, self.kinds, &self.columns[at])?;
+        for &index in &joined {
+            join(&mut master, self.kinds, &self.columns[index])?;
         }
         let all: f64 = self.weights.iter().sum();
         let (mut smoothing, mut level) = (0.0, 0);
@@ -279,7 +279,7 @@ impl<'a> Generation<'a> {
             let sum: f64 = prices.units.iter().sum();
             let scale: f64 = prices.units.iter().map(|price| price.abs()).sum();
             let counts = self.devices.iter().map(|&count| f64::from(count));
-            let held: f64 = answer.most.iter().zip(counts).map(|(most, count)| most * count).sum();
+            let held: f64 = answer.most.iter().zip(counts).map(|(limit, count)| limit * count).sum();
             let excess = sum - held;
             if centre.as_ref().is_none_or(|(best, _)| excess > *best) {
                 *centre = Some((excess, prices.clone()));
@@ -288,9 +288,9 @@ impl<'a> Generation<'a> {
                 return Ok(Verdict::Excluded(Prices { units: prices.units, devices: answer.most }));
             }
             if answer.columns > 0 {
-                for at in self.columns.len() - answer.columns..self.columns.len() {
-                    join(&mut master, self.kinds, &self.columns[at])?;
-                    joined.push(at);
+                for index in self.columns.len() - answer.columns..self.columns.len() {
+                    join(&mut master, self.kinds, &self.columns[index])?;
+                    joined.push(index);
                 }
                 smoothing = SMOOTHING;
             } else if !is_own {
@@ -320,14 +320,14 @@ impl<'a> Generation<'a> {
         stop: &Stop,
     ) -> Option<Reply> {
         // Per pool: the maximum price per device; a stage with replicas takes several devices.
-        let mut most = vec![0.0; self.devices.len()];
+        let mut limits = vec![0.0; self.devices.len()];
         let before = self.columns.len();
-        for (at, kind) in self.kinds.iter().enumerate() {
+        for (index, kind) in self.kinds.iter().enumerate() {
             let replicas = f64::from(kind.replicas);
             let goal = prices.devices[kind.pool] * replicas;
             let question = Question { prices: &prices.units, threshold, goal, effort };
-            let answer = self.pricings[at].best(question, &mut self.table, stop)?;
-            most[kind.pool] = f64::max(most[kind.pool], answer.most.max(0.0) / replicas);
+            let answer = self.pricings[index].best(question, &mut self.table, stop)?;
+            limits[kind.pool] = f64::max(limits[kind.pool], answer.most.max(0.0) / replicas);
             for set in answer.columns {
                 let worth: f64 = set.units.iter().map(|&unit| dual.units[unit]).sum();
                 if worth <= dual.devices[kind.pool] * replicas + IMPROVEMENT {
@@ -336,10 +336,10 @@ impl<'a> Generation<'a> {
                 let needs = needs(kind, &set);
                 let mut units = set.units;
                 units.sort_unstable();
-                self.keep(&Column { kind: at, units: units.into(), needs });
+                self.keep(&Column { kind: index, units: units.into(), needs });
             }
         }
-        Some(Reply { most, columns: self.columns.len() - before })
+        Some(Reply { most: limits, columns: self.columns.len() - before })
     }
 }
 

@@ -80,11 +80,12 @@ pub fn kinds(problem: &Problem, units: &Units) -> Vec<Kind> {
     for (pool, spec) in problem.pools().iter().enumerate() {
         let bytes: Keyed<UnitId, f64> = units.ids().map(|unit| units.bytes(unit, 1)).collect();
         let memory_binds = bytes.iter().sum::<f64>() > spec.memory;
-        let most = objective.rules().max_replicas.min(spec.count());
+        let max_replicas = objective.rules().max_replicas.min(spec.count());
         let mut next = 1;
-        while next <= most {
+        while next <= max_replicas {
             let replicas = next;
-            let largest = if replicas < EXACT_REPLICAS { replicas } else { most.min(2 * replicas - 1) };
+            let largest =
+                if replicas < EXACT_REPLICAS { replicas } else { max_replicas.min(2 * replicas - 1) };
             next = largest + 1;
             let share = 1.0 / f64::from(largest);
             let synchronised: Keyed<UnitId, f64> =

@@ -112,8 +112,8 @@ impl Ground<'_> {
                 verdict => whole = verdict == Verdict::Covered,
             }
         }
-        let of = generation.shares().into_iter().map(|(column, share)| (column.clone(), share)).collect();
-        Ok(Relaxed::Open(Shares { of, columns: generation.columns().into(), whole }))
+        let shares = generation.shares().into_iter().map(|(column, share)| (column.clone(), share)).collect();
+        Ok(Relaxed::Open(Shares { of: shares, columns: generation.columns().into(), whole }))
     }
 
     /// Plan of some columns; `None` if they hold a unit twice or not at all, need more devices than exist, or

@@ -53,7 +53,8 @@ pub fn width(order: &[UnitId], cuts: &Cuts) -> f64 {
     let mut change = vec![0i32; order.len() + 1];
     for net in cuts.ids() {
         let places = cuts.pins(net).iter().map(|&unit| place[unit]);
-        let (first, last) = places.fold((usize::MAX, 0), |(low, high), at| (low.min(at), high.max(at)));
+        let (first, last) =
+            places.fold((usize::MAX, 0), |(low, high), place| (low.min(place), high.max(place)));
         change[first] += 1;
         change[last] -= 1;
     }
@@ -79,7 +80,7 @@ fn incidence(units: usize, cuts: &Cuts) -> Keyed<UnitId, Vec<CutId>> {
 /// Units spread over the file, including the first and the last.
 fn starts(units: usize) -> Vec<UnitId> {
     let mut starts: Vec<UnitId> =
-        (0..STARTS).map(|at| UnitId::new(at * units.saturating_sub(1) / (STARTS - 1).max(1))).collect();
+        (0..STARTS).map(|start| UnitId::new(start * units.saturating_sub(1) / (STARTS - 1).max(1))).collect();
     starts.dedup();
     if units == 0 { Vec::new() } else { starts }
 }

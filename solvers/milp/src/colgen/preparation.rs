@@ -25,23 +25,23 @@ pub struct Preparation {
 }
 
 impl Preparation {
-    /// Computes an order, the nets and a state graph of at most `most` states. `None` if even the smallest
+    /// Computes an order, the nets and a state graph of at most `max_states` states. `None` if even the smallest
     /// relaxation has more, or if time runs out.
-    pub fn new(problem: &Problem, units: &Units, most: usize, stop: &Stop) -> Option<Preparation> {
+    pub fn new(problem: &Problem, units: &Units, max_states: usize, stop: &Stop) -> Option<Preparation> {
         let all = Cuts::new(units);
         let order = order::narrow(units.len(), &all, stop);
-        let (states, narrowed) = States::relaxed(&order, &all, units.pools(), most, stop)?;
+        let (states, narrowed) = States::relaxed(&order, &all, units.pools(), max_states, stop)?;
         let relaxed = narrowed.is_some();
         let cuts = narrowed.unwrap_or(all);
-        let plain = States::new(&order, &Cuts::default(), &Rules::default(), units.pools(), most)?;
+        let plain = States::new(&order, &Cuts::default(), &Rules::default(), units.pools(), max_states)?;
         Some(Preparation { kinds: kinds(problem, units), states, plain, relaxed, cuts })
     }
 
-    /// Preparation under rules; `None` if a state graph then has more than `most` states.
-    pub fn under(&self, rules: &Rules, most: usize) -> Option<Preparation> {
+    /// Preparation under rules; `None` if a state graph then has more than `max_states` states.
+    pub fn under(&self, rules: &Rules, max_states: usize) -> Option<Preparation> {
         let graph = |cuts: &Cuts| {
             let pools = self.kinds.iter().map(|kind| kind.pool + 1).max().unwrap_or(0);
-            States::new(self.states.order(), cuts, rules, pools, most)
+            States::new(self.states.order(), cuts, rules, pools, max_states)
         };
         Some(Preparation {
             kinds: rules.narrow(&self.kinds),

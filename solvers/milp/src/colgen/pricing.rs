@@ -152,7 +152,7 @@ impl<'a> Pricing<'a> {
         }
         let scale: f64 = prices.iter().map(|price| price.abs()).sum();
         let slack = scale * (ROUNDING + 2.0 * TABLE_ROUNDING * prices.len() as f64);
-        let mut most = f64::from(table[self.cells]) + slack;
+        let mut bound = f64::from(table[self.cells]) + slack;
         let fits = |set: &Priced| set.profit > goal && set.first <= limits[0] && set.second <= limits[1];
         let mut found: Vec<Priced> = Vec::new();
         for spared in SPARED {
@@ -163,8 +163,8 @@ impl<'a> Pricing<'a> {
         }
         let incumbent = found.iter().map(|set| set.profit).fold(goal, f64::max);
         // Columns within the precision of the incumbent are not searched for.
-        let accepted = incumbent + effort.precision * most.abs();
-        if effort.labels > 0 && most > accepted {
+        let accepted = incumbent + effort.precision * bound.abs();
+        if effort.labels > 0 && bound > accepted {
             // Two resources keep many more labels, and each costs more.
             let two = self.kind.second.is_some() && effort.second;
             let labels = if two { effort.labels / TWO_RESOURCES } else { effort.labels };
@@ -172,7 +172,7 @@ impl<'a> Pricing<'a> {
             let search = Search { prices, limits, goal: accepted - slack, cell, labels, stop };
             match self.labels(&search, table) {
                 Labels::Done { best, sets } => {
-                    most = most.min(best.max(accepted) + ROUNDING * scale);
+                    bound = bound.min(best.max(accepted) + ROUNDING * scale);
                     found.extend(sets.into_iter().filter(fits));
                 }
                 Labels::TooMany => {}
@@ -181,7 +181,7 @@ impl<'a> Pricing<'a> {
         }
         found.sort_by(|a, b| b.profit.total_cmp(&a.profit).then_with(|| a.units.cmp(&b.units)));
         found.dedup_by(|a, b| a.units == b.units);
-        Some(Answer { most, columns: found })
+        Some(Answer { most: bound, columns: found })
     }
 
     /// Number of cells of a decision; more than there are if it cannot fit.
@@ -277,13 +277,13 @@ impl<'a> Pricing<'a> {
         let (mut looked, mut look) = (0, 0);
         for &unit in self.states.order() {
             moves.clear();
-            for (at, &(state, _)) in active.enumerate() {
+            for (index, &(state, _)) in active.enumerate() {
                 let [outside, inside] = self.states.next(state);
                 if outside != FORBIDDEN {
-                    moves.push((outside, at, false));
+                    moves.push((outside, index, false));
                 }
                 if inside != FORBIDDEN && self.kind.allowed[unit] {
-                    moves.push((inside, at, true));
+                    moves.push((inside, index, true));
                 }
             }
             moves.sort_unstable();
@@ -293,8 +293,8 @@ impl<'a> Pricing<'a> {
             for group in moves.chunk_by(|a, b| a.0 == b.0) {
                 let state = group[0].0;
                 gathered.clear();
-                for &(_, at, inside) in group {
-                    let (source, range) = &active[at];
+                for &(_, index, inside) in group {
+                    let (source, range) = &active[index];
                     let cut = self.cut.map_or(0.0, |cut| cut[*source][usize::from(inside)]);
                     let step = step(kind, unit, inside, cut, search.prices);
                     for number in range.clone() {
@@ -329,9 +329,9 @@ impl<'a> Pricing<'a> {
         }
         let mut ends: Vec<usize> = (0..labels.len()).collect();
         ends.sort_by(|&a, &b| labels[b].profit.total_cmp(&labels[a].profit));
-        let best = ends.first().map_or(f64::NEG_INFINITY, |&at| labels[at].profit);
+        let best = ends.first().map_or(f64::NEG_INFINITY, |&label| labels[label].profit);
         ends.truncate(MAX_SETS);
-        let sets = ends.into_iter().map(|at| self.follow(&trail, base + at, search.prices)).collect();
+        let sets = ends.into_iter().map(|label| self.follow(&trail, base + label, search.prices)).collect();
         Labels::Done { best, sets }
     }
 
@@ -390,22 +390,23 @@ fn undominated(gathered: &mut [(Label, u32)], two: bool, labels: &mut Vec<Label>
     gathered.sort_by(|(a, _), (b, _)| {
         a.first.total_cmp(&b.first).then(b.profit.total_cmp(&a.profit)).then(a.second.total_cmp(&b.second))
     });
-    let mut most = f64::NEG_INFINITY;
+    let mut largest = f64::NEG_INFINITY;
     // Kept labels that no other kept one beats in profit and second resource: both ascend.
     let mut skyline: Vec<(f64, f64)> = Vec::new();
     for &(label, parent) in gathered.iter() {
         if two {
-            let at = skyline.partition_point(|&(profit, _)| profit < label.profit);
-            if skyline.get(at).is_some_and(|&(_, second)| second <= label.second) {
+            let position = skyline.partition_point(|&(profit, _)| profit < label.profit);
+            if skyline.get(position).is_some_and(|&(_, second)| second <= label.second) {
                 continue;
             }
-            let from = skyline[..at].partition_point(|&(_, second)| second < label.second);
-            let to = at + usize::from(skyline.get(at).is_some_and(|&(profit, _)| profit == label.profit));
+            let from = skyline[..position].partition_point(|&(_, second)| second < label.second);
+            let to = position
+                + usize::from(skyline.get(position).is_some_and(|&(profit, _)| profit == label.profit));
             skyline.splice(from..to, [(label.profit, label.second)]);
-        } else if label.profit <= most {
+        } else if label.profit <= largest {
             continue;
         }
-        most = most.max(label.profit);
+        largest = largest.max(label.profit);
         labels.push(label);
         trail.push(parent);
     }

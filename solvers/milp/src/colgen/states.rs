@@ -82,9 +82,15 @@ struct DecisionEffects {
 }
 
 impl States {
-    /// Builds the state graph; `None` if it has more than `most` states or needs too many slots. O(states ·
+    /// Builds the state graph; `None` if it has more than `max_states` states or needs too many slots. O(states ·
     /// nets and pairs of a unit).
-    pub fn new(order: &[UnitId], cuts: &Cuts, rules: &Rules, pools: usize, most: usize) -> Option<States> {
+    pub fn new(
+        order: &[UnitId],
+        cuts: &Cuts,
+        rules: &Rules,
+        pools: usize,
+        max_states: usize,
+    ) -> Option<States> {
         let steps = steps(order, cuts, rules)?;
         let (links, link_of) = links(cuts, pools);
         let mut states = States {
@@ -99,7 +105,7 @@ impl States {
         let mut index: FxHashMap<u128, StateId> = FxHashMap::default();
         for step in &steps {
             let begin = states.next.len() + layer.len();
-            if begin > most {
+            if begin > max_states {
                 return None;
             }
             states.first.push(begin);
@@ -133,22 +139,22 @@ impl States {
         Some(states)
     }
 
-    /// State graph with as many of the most expensive nets as `most` states allow, and these nets if any was
-    /// dropped. `None` if time runs out or there are more units than `most`.
+    /// State graph with as many of the most expensive nets as `max_states` states allow, and these nets if any was
+    /// dropped. `None` if time runs out or there are more units than `max_states`.
     pub fn relaxed(
         order: &[UnitId],
         cuts: &Cuts,
         pools: usize,
-        most: usize,
+        max_states: usize,
         stop: &Stop,
     ) -> Option<(States, Option<Cuts>)> {
         let free = Rules::default();
-        if let Some(states) = States::new(order, cuts, &free, pools, most) {
+        if let Some(states) = States::new(order, cuts, &free, pools, max_states) {
             return Some((states, None));
         }
         WIDTHS.iter().take_while(|_| stop.reason().is_none()).find_map(|&width| {
             let narrowed = narrowed(order, cuts, width);
-            let states = States::new(order, &narrowed, &free, pools, most)?;
+            let states = States::new(order, &narrowed, &free, pools, max_states)?;
             Some((states, Some(narrowed)))
         })
     }
@@ -258,9 +264,9 @@ fn partners(order: &[UnitId], rules: &Rules) -> Vec<Vec<(usize, bool)>> {
     let place: Keyed<_, usize> = places(order);
     let mut partners = vec![Vec::new(); order.len()];
     for pair in &rules.pairs {
-        let [one, other] = pair.units.map(|unit| place[unit]);
-        partners[one].push((other, pair.together));
-        partners[other].push((one, pair.together));
+        let [first, second] = pair.units.map(|unit| place[unit]);
+        partners[first].push((second, pair.together));
+        partners[second].push((first, pair.together));
     }
     partners.iter_mut().for_each(|partners| partners.sort_unstable());
     partners

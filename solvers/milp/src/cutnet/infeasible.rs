@@ -124,8 +124,8 @@ impl Packing<'_> {
             let sum: Expression = places.into_iter().sum();
             program.add_constraint(constraint!(sum == 1.0));
         }
-        for (sum, most) in sums {
-            program.add_constraint(constraint!(sum <= most));
+        for (sum, limit) in sums {
+            program.add_constraint(constraint!(sum <= limit));
         }
         let mut model = program.try_into_inner().ok()?;
         model.make_quiet();

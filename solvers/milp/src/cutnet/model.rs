@@ -202,10 +202,10 @@ impl<'a> Writer<'a> {
             places.push(of_unit);
         }
         // Rounding must not exclude the known plan.
-        let most = range.high / unit_seconds * (1.0 + 1e-9);
+        let limit = range.high / unit_seconds * (1.0 + 1e-9);
         let passes = problem.objective().passes();
         let bottleneck: Vec<Variable> =
-            (0..passes).map(|_| variables.add(variable().min(0.0).max(most))).collect();
+            (0..passes).map(|_| variables.add(variable().min(0.0).max(limit))).collect();
         let mut writer = Writer {
             problem,
             units,
@@ -272,7 +272,7 @@ impl<'a> Writer<'a> {
     /// x_ud.
     fn place(&self, unit: UnitId, device: DeviceId) -> Term {
         let (places, domain) = (&self.places[unit], &self.domains[unit]);
-        match places.iter().find(|&&(at, _)| at == device) {
+        match places.iter().find(|&&(own, _)| own == device) {
             Some(&(_, variable)) => Term::Variable(variable),
             None if places.is_empty() && domain[0] == device => Term::Constant(1.0),
             None => Term::Constant(0.0),
@@ -358,10 +358,10 @@ impl<'a> Writer<'a> {
 
     /// 1 if a resource has some of the terms but not all, exact if it is minimised.
     fn cut(&mut self, terms: &[Term]) -> Expression {
-        if let &[Term::Variable(one), Term::Variable(other)] = terms {
+        if let &[Term::Variable(left), Term::Variable(right)] = terms {
             let cut = self.fraction();
-            self.rows.push(constraint!(cut >= one - other));
-            self.rows.push(constraint!(cut >= other - one));
+            self.rows.push(constraint!(cut >= left - right));
+            self.rows.push(constraint!(cut >= right - left));
             return cut.into();
         }
         let (largest, least) = self.spread(terms);
@@ -399,17 +399,17 @@ impl<'a> Writer<'a> {
                     }
                 }
             }
-            let most = self.bottleneck[pass];
+            let limit = self.bottleneck[pass];
             match self.problem.objective().rules().communication {
-                Communication::Serial => self.rows.push(constraint!(compute + sent <= most)),
+                Communication::Serial => self.rows.push(constraint!(compute + sent <= limit)),
                 Communication::Overlap => {
                     for sum in [compute, sent] {
-                        self.rows.push(constraint!(sum + synchronised.clone() <= most));
+                        self.rows.push(constraint!(sum + synchronised.clone() <= limit));
                     }
                 }
                 Communication::Duplex => {
                     for sum in [compute, sent, received] {
-                        self.rows.push(constraint!(sum + synchronised.clone() <= most));
+                        self.rows.push(constraint!(sum + synchronised.clone() <= limit));
                     }
                 }
             }
@@ -454,8 +454,8 @@ impl<'a> Writer<'a> {
                 self.rows.push(constraint!(place <= here));
             }
         }
-        let most = capacity / scale * (1.0 + MEMORY_RELATIVE);
-        self.rows.push(constraint!(sum <= most));
+        let limit = capacity / scale * (1.0 + MEMORY_RELATIVE);
+        self.rows.push(constraint!(sum <= limit));
     }
 
     fn uplink(&mut self, group: usize, nets: &[Net<'a>]) {
@@ -484,8 +484,8 @@ impl<'a> Writer<'a> {
                 }
                 load.add_mul(seconds, self.cut(&terms));
             }
-            let most = self.bottleneck[pass];
-            self.rows.push(constraint!(load <= most));
+            let limit = self.bottleneck[pass];
+            self.rows.push(constraint!(load <= limit));
         }
     }
 

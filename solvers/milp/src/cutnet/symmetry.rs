@@ -28,8 +28,8 @@ pub fn leaders(problem: &Problem, units: &Units) -> Vec<UnitId> {
 pub fn restrict(problem: &Problem, leaders: &[UnitId], domains: &mut Domains) {
     let mut position = Keyed::filled(0, problem.cluster().device_count());
     for pool in problem.pools() {
-        for (at, &device) in pool.devices.iter().enumerate() {
-            position[device] = at;
+        for (index, &device) in pool.devices.iter().enumerate() {
+            position[device] = index;
         }
     }
     for (rank, &leader) in leaders.iter().enumerate() {

@@ -15,9 +15,9 @@ pub(crate) fn resources(units: &Units, kind: &Kind, set: u32) -> [f64; 2] {
         })
         .map(|net| units.transfer(net, kind.pool))
         .sum();
-    let of = |resource: &Resource| {
+    let load = |resource: &Resource| {
         let held = units.ids().filter(|&unit| inside(unit));
         held.map(|unit| resource.units[unit]).sum::<f64>() + resource.cut * cut
     };
-    [of(&kind.first), kind.second.as_ref().map_or(0.0, of)]
+    [load(&kind.first), kind.second.as_ref().map_or(0.0, load)]
 }

@@ -38,10 +38,10 @@ pub(crate) fn optimum(problem: &Problem) -> Option<Option<f64>> {
         if evaluation.is_feasible() && best.is_none_or(|best| evaluation.value < best) {
             best = Some(evaluation.value);
         }
-        let Some(at) = choice.iter().position(|device| device.index() + 1 < devices) else {
+        let Some(position) = choice.iter().position(|device| device.index() + 1 < devices) else {
             return Some(best);
         };
-        choice.as_mut_slice()[at].0 += 1;
-        choice.as_mut_slice()[..at].fill(DeviceId(0));
+        choice.as_mut_slice()[position].0 += 1;
+        choice.as_mut_slice()[..position].fill(DeviceId(0));
     }
 }

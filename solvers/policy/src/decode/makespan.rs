@@ -82,9 +82,9 @@ pub(crate) fn homes(
 /// The index of the largest value; ties go to the first.
 fn largest(values: impl Iterator<Item = f64>) -> usize {
     let mut best = (0, f64::NEG_INFINITY);
-    for (at, value) in values.enumerate() {
+    for (index, value) in values.enumerate() {
         if value > best.1 {
-            best = (at, value);
+            best = (index, value);
         }
     }
     best.0
@@ -100,7 +100,7 @@ fn groups(
 ) -> Vec<usize> {
     let (level, units) = (&subject.level, subject.unit_count());
     let all: f64 = level.ids().map(|unit| level.mean(unit)).sum();
-    let most = MAX_OF_DEVICE * all / subject.instance.device_count().max(1) as f64;
+    let limit = MAX_OF_DEVICE * all / subject.instance.device_count().max(1) as f64;
     let mut holds = |likely: f64| match temperature > 0.0 {
         true => rng.random_bool(likely),
         false => likely > 0.5,
@@ -113,7 +113,7 @@ fn groups(
     for edge in held {
         let (from, to, _) = subject.edges[edge];
         let [a, b] = [from, to].map(|unit| sets.find_mut(unit.index()));
-        if a != b && work[a] + work[b] <= most {
+        if a != b && work[a] + work[b] <= limit {
             sets.union(a, b);
             work[sets.find_mut(a)] = work[a] + work[b];
         }

@@ -28,8 +28,8 @@ pub(crate) fn places(
 /// Position of every unit in an order, from 0 to 1.
 pub(crate) fn of_order(order: &[UnitId]) -> Keyed<UnitId, f64> {
     let mut places = Keyed::filled(0.0, order.len());
-    for (at, &unit) in order.iter().enumerate() {
-        places[unit] = at as f64 / order.len() as f64;
+    for (position, &unit) in order.iter().enumerate() {
+        places[unit] = position as f64 / order.len() as f64;
     }
     places
 }

@@ -95,11 +95,11 @@ impl Input {
 }
 
 /// Rows of features, with row i moved to `to[i]`.
-fn moved(of: &[f32], width: usize, to: &[impl Id]) -> Vec<f32> {
-    let mut moved = vec![0.0; of.len()];
-    for (at, &to) in to.iter().enumerate() {
+fn moved(rows: &[f32], width: usize, to: &[impl Id]) -> Vec<f32> {
+    let mut moved = vec![0.0; rows.len()];
+    for (row, &to) in to.iter().enumerate() {
         let to = to.index() * width;
-        moved[to..to + width].copy_from_slice(&of[at * width..(at + 1) * width]);
+        moved[to..to + width].copy_from_slice(&rows[row * width..(row + 1) * width]);
     }
     moved
 }

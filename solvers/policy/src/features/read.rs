@@ -94,8 +94,8 @@ fn of_units(subject: &Subject<'_, '_>, base: &Base, capable: &[bool], sums: &Sum
             instance.mean_seconds(op) + f64::MIN_POSITIVE;
     }
     let mut rank: Keyed<ClusterId, f64> = Keyed::filled(0.0, units);
-    for (at, &unit) in subject.order.iter().enumerate() {
-        rank[unit] = ratio(at as f64, (units - 1) as f64);
+    for (position, &unit) in subject.order.iter().enumerate() {
+        rank[unit] = ratio(position as f64, (units - 1) as f64);
     }
     let most_busy = base.busy.iter().copied().fold(0.0, f64::max);
     let usual = ratio(sums.work, units as f64);
@@ -186,14 +186,14 @@ fn of_devices(subject: &Subject<'_, '_>, base: &Base, all: &[DeviceId], sums: &S
     let most_busy = base.busy.iter().copied().fold(0.0, f64::max);
     let mut figures = Vec::with_capacity(all.len() * DEVICE);
     for &device in all {
-        let at = problem.pool_of(device);
-        let pool = &problem.pools()[at];
+        let pool_id = problem.pool_of(device);
+        let pool = &problem.pools()[pool_id];
         let memory = instance.memory(device);
         let in_group =
             all.iter().filter(|&&other| problem.pools()[problem.pool_of(other)].group == pool.group);
         figures.extend([
-            log(mean, of_pool[at].0),
-            of_pool[at].1 as f32,
+            log(mean, of_pool[pool_id].0),
+            of_pool[pool_id].1 as f32,
             if memory.is_finite() { log(memory * all.len() as f64, sums.bytes) } else { 0.0 },
             flag(memory.is_finite()),
             flag(pool.host),

@@ -52,8 +52,8 @@ pub fn base_schedule(
         Start::Scheduled => {
             let solvers: [&dyn Solver; 6] =
                 [&HEFT, &HEFT, &PEFT, &CPOP, &SMALL_COMMUNICATION, &EARLIEST_TASK_FIRST];
-            let at = rng.random_range(0..=solvers.len());
-            let solver = solvers.get(at).copied().unwrap_or(&OneDevice);
+            let index = rng.random_range(0..=solvers.len());
+            let solver = solvers.get(index).copied().unwrap_or(&OneDevice);
             if let Some(placement) = placed(solver, instance.problem(), stop)? {
                 return Ok(Schedule::of_placement(instance, &placement));
             }
@@ -106,8 +106,8 @@ fn corrupt(subject: &Subject<'_, '_>, homes: &mut Keyed<ClusterId, DeviceId>, rn
     let stretches = rng.random_range(1..=8);
     for _ in 0..stretches {
         // Lengths are log-uniform.
-        let most = (units as f64 / 5.0).max(1.0);
-        let length = most.powf(rng.random_range(0.0..=1.0)).ceil() as usize;
+        let longest = (units as f64 / 5.0).max(1.0);
+        let length = longest.powf(rng.random_range(0.0..=1.0)).ceil() as usize;
         let first = rng.random_range(0..units);
         let stretch = &subject.order()[first..(first + length).min(units)];
         let capable = capable(subject, stretch[0]);

@@ -97,8 +97,8 @@ impl Descent {
         let Parts([_, mut means, mut squares]) = state;
         let mut moments = BTreeMap::new();
         for (name, var) in weights.vars() {
-            let take = |of: &mut BTreeMap<String, Tensor>| {
-                let moment = of.remove(name).filter(|moment| moment.dims() == var.dims());
+            let take = |moments: &mut BTreeMap<String, Tensor>| {
+                let moment = moments.remove(name).filter(|moment| moment.dims() == var.dims());
                 let moment = moment.ok_or_else(|| WeightsError::Missing(format!("moments of {name}")))?;
                 moment.to_device(var.device()).map_err(WeightsError::from)
             };
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn what_is_stopped_amid_its_parts_changes_nothing() {
         let before = after(|_, _, _| {});
-        for most in 0..3 {
+        for limit in 0..3 {
             let computed = Cell::new(0);
             let found = after(|descent, weights, loss| {
                 computed.set(0);
@@ -198,9 +198,9 @@ mod tests {
                     computed.set(computed.get() + 1);
                     loss(half)
                 });
-                descent.step_in_parts(weights, losses, 0.1, || computed.get() < most).expect("finite");
+                descent.step_in_parts(weights, losses, 0.1, || computed.get() < limit).expect("finite");
             });
-            assert_eq!((computed.get(), &found), (most, &before));
+            assert_eq!((computed.get(), &found), (limit, &before));
         }
     }
 }

@@ -190,11 +190,11 @@ fn pairs(
     if order.len() < 2 {
         return pairs;
     }
-    for (at, &unit) in order.iter().enumerate() {
+    for (position, &unit) in order.iter().enumerate() {
         for number in 0..PAIRS {
             let other = match number % 2 {
                 0 => rng.random_range(0..order.len()),
-                _ => rng.random_range(at.saturating_sub(NEAR)..(at + NEAR + 1).min(order.len())),
+                _ => rng.random_range(position.saturating_sub(NEAR)..(position + NEAR + 1).min(order.len())),
             };
             let other = order[other];
             let [a, b] = [unit, other].map(|unit| places[unit]);

@@ -37,8 +37,10 @@ pub struct Losses {
 pub fn imitation(output: &Output, batch: &Batch, targets: &[&Targets]) -> Result<Losses> {
     let graphs = targets.len().max(1) as f32;
     let column = |numbers: Vec<f32>| column(numbers, batch.dtype, output.value.device());
-    let all = |of: fn(&Targets) -> &[f32], scale: f32| -> Result<Tensor> {
-        column(targets.iter().flat_map(|targets| of(targets).iter().map(|number| number * scale)).collect())
+    let all = |figures: fn(&Targets) -> &[f32], scale: f32| -> Result<Tensor> {
+        column(
+            targets.iter().flat_map(|targets| figures(targets).iter().map(|number| number * scale)).collect(),
+        )
     };
     // Kernels cannot run on empty tensors.
     let together = if batch.from.row_count() == 0 {
@@ -73,8 +75,8 @@ pub fn imitation(output: &Output, batch: &Batch, targets: &[&Targets]) -> Result
 
 /// Log-probabilities of the devices of each unit, p × 1.
 fn log_probabilities(affinity: &Tensor, batch: &Batch) -> Result<Tensor> {
-    let most = batch.unit_of_pair.sum(&batch.pairs_of_unit.max(&affinity.detach())?)?;
-    let shifted = (affinity - most)?;
+    let largest = batch.unit_of_pair.sum(&batch.pairs_of_unit.max(&affinity.detach())?)?;
+    let shifted = (affinity - largest)?;
     let sums = batch.pairs_of_unit.sum(&shifted.exp()?)?.log()?;
     shifted - batch.unit_of_pair.sum(&sums)?
 }
@@ -118,9 +120,9 @@ fn hits(likely: &Tensor, taught: &Tensor, weight: &Tensor, batch: &Batch) -> Res
     for &[units, devices] in &batch.sizes {
         for _ in 0..units {
             let row = pair..pair + devices;
-            let most = row.clone().max_by(|&a, &b| likely[a].total_cmp(&likely[b]).then(b.cmp(&a)));
+            let likeliest = row.clone().max_by(|&a, &b| likely[a].total_cmp(&likely[b]).then(b.cmp(&a)));
             let best = row.map(|pair| taught[pair]).fold(0.0, f64::max);
-            if most.is_some_and(|most| taught[most] >= best) {
+            if likeliest.is_some_and(|likeliest| taught[likeliest] >= best) {
                 hits += weight[unit];
             }
             pair += devices;

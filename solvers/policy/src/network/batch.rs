@@ -82,30 +82,31 @@ impl Batch {
     /// # Errors
     /// If a tensor operation fails.
     pub fn new(inputs: &[&Input], config: &Config, dtype: DType, device: &Device) -> Result<Batch> {
-        let concat = |of: fn(&Input) -> &[f32], width: usize| {
-            let figures: Vec<f32> = inputs.iter().flat_map(|input| of(input).iter().copied()).collect();
+        let concat = |figures_of: fn(&Input) -> &[f32], width: usize| {
+            let figures: Vec<f32> =
+                inputs.iter().flat_map(|input| figures_of(input).iter().copied()).collect();
             let rows = figures.len() / width;
             Tensor::from_vec(figures, (rows, width), &Device::Cpu)?.to_dtype(dtype)?.to_device(device)
         };
-        let mut at = Offsets { units: 0, devices: 0 };
+        let mut offsets = Offsets { units: 0, devices: 0 };
         let (mut from, mut to, mut home) = (Vec::new(), Vec::new(), Vec::new());
         let (mut graph_of_unit, mut graph_of_device) = (Vec::new(), Vec::new());
         let (mut unit_of_pair, mut device_of_pair, mut incapable) = (Vec::new(), Vec::new(), Vec::new());
         for (graph, input) in (0..).zip(inputs) {
-            from.extend(input.edges.iter().map(|edge| at.units + edge.0.0));
-            to.extend(input.edges.iter().map(|edge| at.units + edge.1.0));
-            home.extend(input.home.iter().map(|&home| at.devices + home.0));
+            from.extend(input.edges.iter().map(|edge| offsets.units + edge.0.0));
+            to.extend(input.edges.iter().map(|edge| offsets.units + edge.1.0));
+            home.extend(input.home.iter().map(|&home| offsets.devices + home.0));
             graph_of_unit.extend((0..input.units).map(|_| graph));
             graph_of_device.extend((0..input.devices).map(|_| graph));
-            for unit in (at.units..).take(input.units) {
-                for device in (at.devices..).take(input.devices) {
+            for unit in (offsets.units..).take(input.units) {
+                for device in (offsets.devices..).take(input.devices) {
                     unit_of_pair.push(unit);
                     device_of_pair.push(device);
                 }
             }
             incapable.extend(input.capable.iter().map(|&capable| if capable { 0.0f32 } else { -30.0 }));
-            at.units += u32::new(input.units);
-            at.devices += u32::new(input.devices);
+            offsets.units += u32::new(input.units);
+            offsets.devices += u32::new(input.devices);
         }
         let (units, devices, graphs) = (graph_of_unit.len(), graph_of_device.len(), inputs.len());
         let column = |figures: Vec<f32>| {
@@ -154,15 +155,15 @@ impl Segments {
         let mut graph_of_segment = Vec::new();
         let mut first = 0;
         for (graph, input) in inputs.iter().enumerate() {
-            for (at, &unit) in input.order.iter().enumerate() {
+            for (position, &unit) in input.order.iter().enumerate() {
                 let unit = first + unit.0;
                 slot_of_unit[unit] = u32::new(offsets.len() - 1);
                 // Equal spans of the order, one per summary.
-                let summary = at * summaries / input.units.max(1);
+                let summary = position * summaries / input.units.max(1);
                 summary_of_unit[unit] = u32::new(graph * summaries + summary);
                 indices.push(unit);
                 offsets.push(u32::new(indices.len()));
-                if at % length == 0 {
+                if position % length == 0 {
                     graph_of_segment.push(graph);
                 }
             }
@@ -184,7 +185,7 @@ impl Segments {
             summary_of_key.extend(of_graph.map(u32::new));
         }
         let by_summary: Vec<f32> = counts.iter().map(|&count| one_part_in(count)).collect();
-        let of = |figures: Vec<f32>, shape: &[usize]| {
+        let tensor = |figures: Vec<f32>, shape: &[usize]| {
             Tensor::from_vec(figures, shape, &Device::Cpu)?.to_dtype(dtype)?.to_device(device)
         };
         Ok(Segments {
@@ -192,9 +193,9 @@ impl Segments {
             unit_of_slot: Rows::new(units, offsets, indices).map_err(broken)?,
             slot_of_unit: gather(count * length, slot_of_unit.into_vec())?,
             units_of_summary: segments(inputs.len() * summaries, &summary_of_unit)?,
-            by_summary: of(by_summary, &[inputs.len() * summaries, 1])?,
+            by_summary: tensor(by_summary, &[inputs.len() * summaries, 1])?,
             summary_of_key: gather(inputs.len() * summaries, summary_of_key)?,
-            no_key: of(no_key, &[count, 1, 1, length + summaries])?,
+            no_key: tensor(no_key, &[count, 1, 1, length + summaries])?,
         })
     }
 }

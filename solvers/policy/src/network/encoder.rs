@@ -72,9 +72,9 @@ struct Layer {
 }
 
 impl Layer {
-    fn new(parameters: &mut ParameterBuilder, at: usize, config: &Config) -> Built<Layer> {
+    fn new(parameters: &mut ParameterBuilder, index: usize, config: &Config) -> Built<Layer> {
         let width = config.width;
-        let name = format!("layer.{at}");
+        let name = format!("layer.{index}");
         Ok(Layer {
             forward: Messages::new(parameters, &format!("{name}.forward"), width)?,
             backward: Messages::new(parameters, &format!("{name}.backward"), width)?,
@@ -84,7 +84,7 @@ impl Layer {
             device: Perceptron::new(parameters, &format!("{name}.device"), [2 * width, width, width])?,
             device_norm: Norm::new(parameters, &format!("{name}.device_norm"), width)?,
             // Only every second layer attends.
-            attention: match at % 2 == 1 {
+            attention: match index % 2 == 1 {
                 true => Some(Attention::new(parameters, &format!("{name}.attention"), config)?),
                 false => None,
             },
@@ -125,12 +125,12 @@ pub(crate) struct Encoder {
 impl Encoder {
     pub(crate) fn new(parameters: &mut ParameterBuilder, config: &Config) -> Built<Encoder> {
         let width = config.width;
-        let layer = |parameters: &mut ParameterBuilder, at| Layer::new(parameters, at, config);
+        let layer = |parameters: &mut ParameterBuilder, index| Layer::new(parameters, index, config);
         Ok(Encoder {
             unit: Perceptron::new(parameters, "unit", [UNIT, width, width])?,
             device: Perceptron::new(parameters, "device", [DEVICE, width, width])?,
             graph: Perceptron::new(parameters, "graph", [GRAPH + 2 * width, width, width])?,
-            layers: (0..config.layers).map(|at| layer(parameters, at)).collect::<Built<_>>()?,
+            layers: (0..config.layers).map(|index| layer(parameters, index)).collect::<Built<_>>()?,
             norm: Norm::new(parameters, "norm", width)?,
         })
     }

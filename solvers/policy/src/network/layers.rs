@@ -82,8 +82,8 @@ pub(crate) struct Stack(Vec<Linear>);
 impl Stack {
     /// Layers `name.0`, `name.1` and so on, from each size to the next.
     pub(crate) fn new(parameters: &mut ParameterBuilder, name: &str, sizes: &[usize]) -> Built<Stack> {
-        let layer = |(at, ends): (usize, &[usize])| {
-            Linear::new(parameters, &format!("{name}.{at}"), ends[0], ends[1])
+        let layer = |(index, ends): (usize, &[usize])| {
+            Linear::new(parameters, &format!("{name}.{index}"), ends[0], ends[1])
         };
         Ok(Stack(sizes.windows(2).enumerate().map(layer).collect::<Built<_>>()?))
     }

@@ -116,8 +116,8 @@ impl Network {
     /// # Errors
     /// If a tensor operation fails.
     pub fn frozen(&self) -> Built<Network> {
-        let of = |(name, var): (&String, &candle_core::Var)| (name.clone(), var.as_detached_tensor());
-        let given = Source::Given(self.weights.vars().iter().map(of).collect());
+        let detached = |(name, var): (&String, &candle_core::Var)| (name.clone(), var.as_detached_tensor());
+        let given = Source::Given(self.weights.vars().iter().map(detached).collect());
         Network::build(self.config.clone(), given, true, self.weights.dtype(), self.weights.device())
     }
 

@@ -160,9 +160,9 @@ mod tests {
             Matrix::InPieces { pieces, joined } => {
                 let pieces: Vec<Vec<u32>> = rows_of(pieces);
                 assert!(pieces.iter().all(|piece| !piece.is_empty() && piece.len() <= PIECE));
-                let of =
+                let sums =
                     |row: &Vec<u32>| row.iter().flat_map(|&piece| pieces[piece as usize].clone()).collect();
-                entries(joined).iter().map(of).collect()
+                entries(joined).iter().map(sums).collect()
             }
         }
     }

@@ -134,13 +134,13 @@ impl<R: Rng> Run<'_, R> {
     /// Draws orders between the best one and the guide, in the remaining time.
     fn search(&mut self, context: &mut Context<'_>) -> Result<(), SolveError> {
         context.emit(Event::Phase { name: "search".into() });
-        let most = match context.stop().remaining() {
+        let limit = match context.stop().remaining() {
             Some(_) => usize::MAX,
             None => ORDERS.min(WORK / (self.units.len() * self.units.len())),
         };
         let mut tried = 0;
-        while tried < most && !self.is_over(context) {
-            let count = AT_ONCE.min(most - tried);
+        while tried < limit && !self.is_over(context) {
+            let count = AT_ONCE.min(limit - tried);
             let draw = |number: usize| {
                 let weight = [0.0, 0.1, 0.3, 0.6][number % 4];
                 mixed(self.units, &self.places, &self.guide, weight, NOISE / 4.0, &mut self.rng)
@@ -155,8 +155,8 @@ impl<R: Rng> Run<'_, R> {
     /// Splits orders by the exact program. Returns whether the best plan has improved.
     fn split(&mut self, orders: &[Vec<UnitId>], context: &mut Context<'_>) -> Result<bool, SolveError> {
         let chosen = over_more_orders(self.problem, self.units, self.room, orders, &mut self.best, context)?;
-        if let Some(at) = chosen {
-            self.places = of_order(&orders[at]);
+        if let Some(index) = chosen {
+            self.places = of_order(&orders[index]);
         }
         Ok(chosen.is_some())
     }

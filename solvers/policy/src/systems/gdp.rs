@@ -140,17 +140,17 @@ impl Layer {
 impl Gdp {
     pub(super) fn new(parameters: &mut ParameterBuilder, settings: Settings) -> Built<Gdp> {
         let width = settings.width;
-        let pair = |parameters: &mut ParameterBuilder, at: usize| {
+        let pair = |parameters: &mut ParameterBuilder, index: usize| {
             Ok::<_, WeightsError>([
-                Linear::new(parameters, &format!("embedding.{at}.pool"), width, width)?,
-                Linear::new(parameters, &format!("embedding.{at}.mix"), 2 * width, width)?,
+                Linear::new(parameters, &format!("embedding.{index}.pool"), width, width)?,
+                Linear::new(parameters, &format!("embedding.{index}.mix"), 2 * width, width)?,
             ])
         };
         Ok(Gdp {
             figures: Linear::new(parameters, "figures", FIGURES, width)?,
-            embedding: (0..EMBEDDING).map(|at| pair(parameters, at)).collect::<Built<_>>()?,
+            embedding: (0..EMBEDDING).map(|index| pair(parameters, index)).collect::<Built<_>>()?,
             layers: (0..settings.layers)
-                .map(|at| Layer::new(parameters, &format!("layer.{at}"), width))
+                .map(|index| Layer::new(parameters, &format!("layer.{index}"), width))
                 .collect::<Built<_>>()?,
             norm: Norm::new(parameters, "norm", width)?,
             // Zero, so that all devices are equally likely at first.
@@ -187,9 +187,9 @@ impl Gdp {
         let mut segments = Vec::new();
         for first in (0..units).step_by(SEGMENT) {
             let mut segment = x.narrow(0, first, SEGMENT.min(units - first))?;
-            for (at, layer) in self.layers.iter().enumerate() {
-                let next = layer.forward(&segment, before[at].as_ref(), &conditions[at])?;
-                before[at] = Some(segment.detach());
+            for (index, layer) in self.layers.iter().enumerate() {
+                let next = layer.forward(&segment, before[index].as_ref(), &conditions[index])?;
+                before[index] = Some(segment.detach());
                 segment = next;
             }
             segments.push(segment);
@@ -218,17 +218,17 @@ impl Seen {
             around[from].push(to.0);
             around[to].push(from.0);
         }
-        let most = around.iter().map(Vec::len).max().unwrap_or(0).clamp(1, NEIGHBOURS);
-        let mut neighbours = Vec::with_capacity(units * most);
+        let most_neighbours = around.iter().map(Vec::len).max().unwrap_or(0).clamp(1, NEIGHBOURS);
+        let mut neighbours = Vec::with_capacity(units * most_neighbours);
         let none = u32::new(units);
         for row in around.iter() {
-            neighbours.extend((0..most).map(|at| row.get(at).copied().unwrap_or(none)));
+            neighbours.extend((0..most_neighbours).map(|index| row.get(index).copied().unwrap_or(none)));
         }
         let ids = |ids: Vec<u32>| Tensor::new(ids, &Device::Cpu);
         Ok(Seen {
             figures: reading.figures()?,
             neighbours: ids(neighbours)?,
-            most,
+            most: most_neighbours,
             order: ids(reading.subject.order().iter().map(|unit| unit.0).collect())?,
             places: ids(reading.places().into_vec())?,
             incapable: reading.incapable(devices)?,
@@ -299,7 +299,8 @@ mod tests {
 
     /// Two pairs of equal units and a fifth unlike any other; all are neighbours of each other.
     fn twins() -> Result<Seen> {
-        let row = |at: usize| (0..FIGURES).map(|figure| ((at * 7 + figure * 3) % 5) as f32 / 5.0).collect();
+        let row =
+            |unit: usize| (0..FIGURES).map(|figure| ((unit * 7 + figure * 3) % 5) as f32 / 5.0).collect();
         let figures: Vec<Vec<f32>> = [0, 0, 1, 1, 2].into_iter().map(row).collect();
         let others: Vec<u32> =
             (0..5u32).flat_map(|unit| (0..5).filter(move |&other| other != unit)).collect();
@@ -321,7 +322,8 @@ mod tests {
         let gdp = Gdp::new(&mut parameters, settings).map_err(candle_core::Error::wrap)?;
         let weights = parameters.finish().map_err(candle_core::Error::wrap)?;
         let head = &weights.vars()["head.weight"];
-        let numbers: Vec<f32> = (0..head.elem_count()).map(|at| (at * 7 % 11) as f32 / 5.0 - 1.0).collect();
+        let numbers: Vec<f32> =
+            (0..head.elem_count()).map(|index| (index * 7 % 11) as f32 / 5.0 - 1.0).collect();
         head.set(&Tensor::from_vec(numbers, head.dims(), &Device::Cpu)?)?;
         Ok((gdp, weights))
     }
@@ -348,15 +350,15 @@ mod tests {
             condition.set(&condition.as_tensor().zeros_like()?)?;
         }
         let units = 2 * SEGMENT + 40;
-        let plain: Vec<f32> = (0..units * FIGURES).map(|at| (at * 5 % 7) as f32 / 7.0).collect();
+        let plain: Vec<f32> = (0..units * FIGURES).map(|index| (index * 5 % 7) as f32 / 7.0).collect();
         let changed = |unit: usize| {
             let mut figures = plain.clone();
             figures[unit * FIGURES..][..FIGURES].iter_mut().for_each(|figure| *figure = 1.0 - *figure);
             figures
         };
-        let of = |figures: Vec<f32>| gdp.forward(&apart(units, figures)?)?.to_vec2::<f32>();
-        let before = of(plain.clone())?;
-        let (first, last) = (of(changed(0))?, of(changed(units - 1))?);
+        let forward = |figures: Vec<f32>| gdp.forward(&apart(units, figures)?)?.to_vec2::<f32>();
+        let before = forward(plain.clone())?;
+        let (first, last) = (forward(changed(0))?, forward(changed(units - 1))?);
         let third = 2 * SEGMENT;
         assert!(first[1] != before[1] && first[third - 1] != before[third - 1]);
         assert!(first[third..] == before[third..]);
@@ -368,8 +370,10 @@ mod tests {
     #[test]
     fn what_is_remembered_counts_as_if_it_were_there() -> Result<()> {
         let (gdp, _) = small()?;
-        let x = Tensor::from_vec((0..72).map(|at| (at * 11 % 17) as f32).collect(), (9, 8), &Device::Cpu)?;
-        let condition = Tensor::from_vec((1..9).map(|at| at as f32 / 4.0).collect(), (1, 8), &Device::Cpu)?;
+        let x =
+            Tensor::from_vec((0..72).map(|index| (index * 11 % 17) as f32).collect(), (9, 8), &Device::Cpu)?;
+        let condition =
+            Tensor::from_vec((1..9).map(|index| index as f32 / 4.0).collect(), (1, 8), &Device::Cpu)?;
         let (before, own) = (x.narrow(0, 0, 5)?, x.narrow(0, 5, 4)?);
         let apart = gdp.layers[0].forward(&own, Some(&before), &condition)?.to_vec2::<f32>()?;
         let whole = gdp.layers[0].forward(&x, None, &condition)?.to_vec2::<f32>()?;
@@ -402,11 +406,11 @@ mod tests {
             let slope = gradient.sqr()?.sum_all()?.to_scalar::<f32>()?;
             let step = (&gradient * (2e-3 / f64::from(slope.sqrt())))?;
             let before = var.as_tensor().copy()?.detach();
-            let at = |by: Tensor| {
+            let loss_at = |by: Tensor| {
                 var.set(&by)?;
                 loss()?.to_scalar::<f32>()
             };
-            let change = at((&before + &step)?)? - at((&before - &step)?)?;
+            let change = loss_at((&before + &step)?)? - loss_at((&before - &step)?)?;
             var.set(&before)?;
             let expected = 4e-3 * slope.sqrt();
             assert!((change - expected).abs() < 0.05 * expected, "{name}: {change} for {expected}");

@@ -204,7 +204,7 @@ impl Hdp {
             // Contiguous, as below: a linear layer expects row-major input.
             let read = self.read(&codes.narrow(1, group, 1)?.contiguous()?, &before)?.squeeze(1)?;
             memory = self.decoder.step(&read, &memory)?;
-            let log = self.choose(&memory.hidden.unsqueeze(1)?, &keys, &not_there)?.squeeze(1)?;
+            let log = self.choose(&memory.h.unsqueeze(1)?, &keys, &not_there)?.squeeze(1)?;
             for (homes, row) in homes.iter_mut().zip(probabilities(&log)?) {
                 homes.push(pick(&row, play.is_greedy(), play.rng));
             }
@@ -313,7 +313,7 @@ mod tests {
             let before: Vec<_> = homes.iter().map(before).collect();
             let read = hdp.read(&codes.narrow(1, group, 1)?.contiguous()?, &before)?.squeeze(1)?;
             memory = hdp.decoder.step(&read, &memory)?;
-            let log = hdp.choose(&memory.hidden.unsqueeze(1)?, &keys, not_there)?.squeeze(1)?;
+            let log = hdp.choose(&memory.h.unsqueeze(1)?, &keys, not_there)?.squeeze(1)?;
             let drawn: Vec<DeviceId> = homes.iter().map(|homes| homes.as_slice()[group]).collect();
             sum = (sum + chosen(&log, &drawn)?)?;
         }

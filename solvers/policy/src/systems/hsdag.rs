@@ -149,8 +149,8 @@ fn fractal_dimensions(around: &Keyed<u32, Vec<u32>>) -> Vec<f32> {
         let (mut mass, mut points) = (1.0f64, Vec::new());
         for hop in 1..=HOPS {
             let mut next = Vec::new();
-            for &at in &front {
-                for &other in &around[at] {
+            for &unit in &front {
+                for &other in &around[unit] {
                     if seen[other] != chain {
                         seen[other] = chain;
                         next.push(other);
@@ -165,7 +165,7 @@ fn fractal_dimensions(around: &Keyed<u32, Vec<u32>>) -> Vec<f32> {
             front = next;
         }
         let count = points.len() as f64;
-        let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+        let mean = |coordinate: fn(&(f64, f64)) -> f64| points.iter().map(coordinate).sum::<f64>() / count;
         let (x, y) = (mean(|point| point.0), mean(|point| point.1));
         let both: f64 = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum();
         let own: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
@@ -199,7 +199,7 @@ impl Hsdag {
         Ok(Hsdag {
             figures: Linear::new(parameters, "figures", FIGURES + 1, width)?,
             layers: (0..settings.layers)
-                .map(|at| Linear::new(parameters, &format!("layer.{at}"), width, width))
+                .map(|index| Linear::new(parameters, &format!("layer.{index}"), width, width))
                 .collect::<Built<_>>()?,
             score: Stack::new(parameters, "score", &[width, width, 1])?,
             place: Stack::new(parameters, "place", &[width, width, settings.devices])?,
@@ -272,10 +272,10 @@ impl Hsdag {
             })
             .collect();
         // Chains without edges have score 1: an extra row after the scores.
-        let one = Tensor::ones((1, 1), scores.dtype(), scores.device())?;
+        let unscaled = Tensor::ones((1, 1), scores.dtype(), scores.device())?;
         let none = u32::new(edges);
         let rows: Vec<u32> = best.iter().map(|edge| edge.unwrap_or(none)).collect();
-        let kept = Tensor::cat(&[scores, one], 0)?.index_select(&Tensor::new(rows, &Device::Cpu)?, 0)?;
+        let kept = Tensor::cat(&[scores, unscaled], 0)?.index_select(&Tensor::new(rows, &Device::Cpu)?, 0)?;
         Ok((group_of, kept))
     }
 }
@@ -338,10 +338,10 @@ mod tests {
 
     #[test]
     fn what_fits_counts_by_how_short_it_is_and_what_does_not_counts_nothing() {
-        let of = |lack, makespan, first| reward(Score { lack, makespan }, first);
-        assert_eq!((of(0.0, 2.0, 3.0), of(0.0, 6.0, 3.0)), (1.5, 0.5));
-        assert_eq!((of(0.1, 2.0, 3.0), of(0.1, 0.0, 0.0)), (0.0, 0.0));
-        assert_eq!((of(0.0, 0.0, 0.0), of(0.0, 0.0, 3.0)), (1.0, 1.0));
+        let reward_of = |lack, makespan, first| reward(Score { lack, makespan }, first);
+        assert_eq!((reward_of(0.0, 2.0, 3.0), reward_of(0.0, 6.0, 3.0)), (1.5, 0.5));
+        assert_eq!((reward_of(0.1, 2.0, 3.0), reward_of(0.1, 0.0, 0.0)), (0.0, 0.0));
+        assert_eq!((reward_of(0.0, 0.0, 0.0), reward_of(0.0, 0.0, 3.0)), (1.0, 1.0));
     }
 
     /// Worked by hand, with scores that increase with the first component of the embeddings: every chain keeps its best
@@ -349,14 +349,14 @@ mod tests {
     #[test]
     fn groups_hang_together_by_the_edges_that_chains_keep() -> Result<()> {
         let (hsdag, weights) = small()?;
-        let set = |name: &str, of: &dyn Fn(usize) -> f32| {
+        let set = |name: &str, value: &dyn Fn(usize) -> f32| {
             let var = &weights.vars()[name];
-            let numbers: Vec<f32> = (0..var.elem_count()).map(of).collect();
+            let numbers: Vec<f32> = (0..var.elem_count()).map(value).collect();
             var.set(&Tensor::from_vec(numbers, var.dims(), &Device::Cpu)?)
         };
         // One hidden unit is the first component of the product of both ends, and the score is its sigmoid.
         for name in ["score.0.weight", "score.1.weight"] {
-            set(name, &|at| if at == 0 { 1.0 } else { 0.0 })?;
+            set(name, &|index| if index == 0 { 1.0 } else { 0.0 })?;
         }
         set("score.0.bias", &|_| 0.0)?;
         set("score.1.bias", &|_| 0.0)?;
@@ -373,9 +373,9 @@ mod tests {
             code[chain as usize * 8] = by_unit[unit];
         }
         let (group_of, kept) = hsdag.groups(&Tensor::from_vec(code, (6, 8), &Device::Cpu)?, &seen)?;
-        let of = |unit: u32| group_of[seen.chain_of[ClusterId(unit)]];
-        assert!(of(0) == of(1) && of(1) == of(2) && of(3) == of(4));
-        assert!(of(2) != of(3) && of(5) != of(0) && of(5) != of(3));
+        let group = |unit: u32| group_of[seen.chain_of[ClusterId(unit)]];
+        assert!(group(0) == group(1) && group(1) == group(2) && group(3) == group(4));
+        assert!(group(2) != group(3) && group(5) != group(0) && group(5) != group(3));
         assert_eq!(group_of.iter().max(), Some(&2));
         let kept: Keyed<u32, f32> = kept.flatten_all()?.to_vec1()?.into();
         let sigmoid = |x: f32| 1.0 / (1.0 + (-x).exp());
@@ -425,19 +425,19 @@ mod tests {
             around
         };
         let line: Keyed<u32, Vec<u32>> = (0..41u32)
-            .map(|at| {
-                let near = (0..41).filter(|&other| at.abs_diff(other) == 1).collect();
-                with_self(near, at)
+            .map(|unit| {
+                let near = (0..41).filter(|&other| unit.abs_diff(other) == 1).collect();
+                with_self(near, unit)
             })
             .collect();
         let grid: Keyed<u32, Vec<u32>> = (0..41 * 41u32)
-            .map(|at| {
-                let (x, y) = (at % 41, at / 41);
+            .map(|unit| {
+                let (x, y) = (unit % 41, unit / 41);
                 let near = [(1, 0), (-1, 0), (0, 1), (0, -1)].iter().filter_map(|&(right, down)| {
                     let (x, y) = (x.checked_add_signed(right)?, y.checked_add_signed(down)?);
                     (x < 41 && y < 41).then_some(y * 41 + x)
                 });
-                with_self(near.collect(), at)
+                with_self(near.collect(), unit)
             })
             .collect();
         let middle = fractal_dimensions(&line)[20];

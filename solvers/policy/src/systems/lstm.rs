@@ -6,58 +6,59 @@ use candle_nn::ops::sigmoid;
 use crate::network::layers::Linear;
 use crate::weights::{Built, ParameterBuilder};
 
-/// An LSTM cell. The caller applies the input projection, for all steps in one product if they are known.
+/// An LSTM cell. The caller applies the input projection, for all steps in one product if they are known. Names are those
+/// of the literature: weights W and biases b from the input (`ih`) and from the output before (`hh`), output h, cell state c,
+/// and gates i, f, g (the candidate) and o.
 #[derive(Debug, Clone)]
 pub(super) struct Lstm {
-    input: Linear,
-    hidden: Linear,
+    ih: Linear,
+    hh: Linear,
     width: usize,
 }
 
 /// State of a cell: both b × width.
 #[derive(Debug, Clone)]
 pub(super) struct Memory {
-    pub(super) hidden: Tensor,
-    cell: Tensor,
+    pub(super) h: Tensor,
+    c: Tensor,
 }
 
-/// Activations of a step: forget, input and output gate, candidate, and tanh of the cell state after the step; each
-/// b × width.
+/// Activations of a step: gates, and tanh of the cell state after the step; each b × width.
 #[derive(Debug, Clone)]
 struct Gates {
-    forget: Tensor,
-    input: Tensor,
-    output: Tensor,
-    candidate: Tensor,
-    squashed: Tensor,
+    f: Tensor,
+    i: Tensor,
+    o: Tensor,
+    g: Tensor,
+    tanh_c: Tensor,
 }
 
 impl Gates {
     /// Forward pass of a step from its gate inputs, b × 4 width.
-    fn pass(inputs: &Tensor, memory: &Memory) -> Result<(Gates, Memory)> {
+    fn pass(inputs: &Tensor, before: &Memory) -> Result<(Gates, Memory)> {
         let width = inputs.dim(1)? / 4;
-        let part = |at: usize| inputs.narrow(1, at * width, width);
+        let chunk = |gate: usize| inputs.narrow(1, gate * width, width);
         // The bias of 1 lets the cell remember at first.
-        let (forget, input, output) =
-            (sigmoid(&(part(0)? + 1.0)?)?, sigmoid(&part(1)?)?, sigmoid(&part(2)?)?);
-        let candidate = part(3)?.tanh()?;
-        let cell = ((&forget * &memory.cell)? + (&input * &candidate)?)?;
-        let squashed = cell.tanh()?;
-        let hidden = (&output * &squashed)?;
-        Ok((Gates { forget, input, output, candidate, squashed }, Memory { hidden, cell }))
+        let (f, i, o) = (sigmoid(&(chunk(0)? + 1.0)?)?, sigmoid(&chunk(1)?)?, sigmoid(&chunk(2)?)?);
+        let g = chunk(3)?.tanh()?;
+        let c = ((&f * &before.c)? + (&i * &g)?)?;
+        let tanh_c = c.tanh()?;
+        let h = (&o * &tanh_c)?;
+        Ok((Gates { f, i, o, g, tanh_c }, Memory { h, c }))
     }
 
     /// Backward pass of a step: gradients of the gate inputs, b × 4 width, and of the previous cell state, from those
     /// of the output and of the cell state after the step.
-    fn back(&self, before: &Memory, shown: &Tensor, cell: &Tensor) -> Result<(Tensor, Tensor)> {
-        let rest = |gate: &Tensor| gate.affine(-1.0, 1.0);
-        let flat = |x: &Tensor| x.sqr()?.affine(-1.0, 1.0);
-        let cell = (cell + ((shown * &self.output)? * flat(&self.squashed)?)?)?;
-        let forget = (((&cell * &before.cell)? * &self.forget)? * rest(&self.forget)?)?;
-        let input = (((&cell * &self.candidate)? * &self.input)? * rest(&self.input)?)?;
-        let output = (((shown * &self.squashed)? * &self.output)? * rest(&self.output)?)?;
-        let candidate = ((&cell * &self.input)? * flat(&self.candidate)?)?;
-        Ok((Tensor::cat(&[forget, input, output, candidate], 1)?, (cell * &self.forget)?))
+    fn back(&self, before: &Memory, d_h: &Tensor, d_c: &Tensor) -> Result<(Tensor, Tensor)> {
+        // 1 − y of a sigmoid y, and 1 − y² of a tanh y.
+        let one_minus = |y: &Tensor| y.affine(-1.0, 1.0);
+        let one_minus_square = |y: &Tensor| y.sqr()?.affine(-1.0, 1.0);
+        let d_c = (d_c + ((d_h * &self.o)? * one_minus_square(&self.tanh_c)?)?)?;
+        let d_f = (((&d_c * &before.c)? * &self.f)? * one_minus(&self.f)?)?;
+        let d_i = (((&d_c * &self.g)? * &self.i)? * one_minus(&self.i)?)?;
+        let d_o = (((d_h * &self.tanh_c)? * &self.o)? * one_minus(&self.o)?)?;
+        let d_g = ((&d_c * &self.i)? * one_minus_square(&self.g)?)?;
+        Ok((Tensor::cat(&[d_f, d_i, d_o, d_g], 1)?, (d_c * &self.f)?))
     }
 }
 
@@ -69,8 +70,8 @@ impl Lstm {
         width: usize,
     ) -> Built<Lstm> {
         Ok(Lstm {
-            input: Linear::new(parameters, &format!("{name}.input"), inputs, 4 * width)?,
-            hidden: Linear::new(parameters, &format!("{name}.hidden"), width, 4 * width)?,
+            ih: Linear::new(parameters, &format!("{name}.input"), inputs, 4 * width)?,
+            hh: Linear::new(parameters, &format!("{name}.hidden"), width, 4 * width)?,
             width,
         })
     }
@@ -78,17 +79,17 @@ impl Lstm {
     /// The zero state for a batch of size `batch`, with the type and device of `like`.
     pub(super) fn start(&self, batch: usize, like: &Tensor) -> Result<Memory> {
         let zero = Tensor::zeros((batch, self.width), like.dtype(), like.device())?;
-        Ok(Memory { hidden: zero.clone(), cell: zero })
+        Ok(Memory { h: zero.clone(), c: zero })
     }
 
     /// Input projection: any × inputs to any × 4 width.
     pub(super) fn read(&self, x: &Tensor) -> Result<Tensor> {
-        self.input.forward(x)
+        self.ih.forward(x)
     }
 
     /// Runs one step from projected inputs, b × 4 width, without gradients.
     pub(super) fn step(&self, read: &Tensor, memory: &Memory) -> Result<Memory> {
-        let inputs = (read + self.hidden.forward(&memory.hidden)?)?.detach();
+        let inputs = (read + self.hh.forward(&memory.h)?)?.detach();
         Ok(Gates::pass(&inputs, memory)?.1)
     }
 
@@ -99,25 +100,26 @@ impl Lstm {
     /// one matrix of 4 width × width per step would take most of the time.
     pub(super) fn run(&self, reads: &Tensor, is_reversed: bool) -> Result<Tensor> {
         let (batch, steps, _) = reads.dims3()?;
-        let reads = reads.broadcast_add(self.hidden.bias())?;
-        let (known, across) = (reads.detach(), self.hidden.weight().detach().t()?.contiguous()?);
+        let (w_hh, b_hh) = (self.hh.weight(), self.hh.bias());
+        let reads = reads.broadcast_add(b_hh)?;
+        let (known, w_hh_t) = (reads.detach(), w_hh.detach().t()?.contiguous()?);
         let mut memory = self.start(batch, &known)?;
         let order: Vec<usize> = if is_reversed { (0..steps).rev().collect() } else { (0..steps).collect() };
-        let (mut tape, mut shown) = (Vec::with_capacity(steps), vec![memory.hidden.clone(); steps]);
-        for at in order {
-            let inputs = (known.narrow(1, at, 1)?.squeeze(1)? + memory.hidden.matmul(&across)?)?;
+        let (mut tape, mut outputs) = (Vec::with_capacity(steps), vec![memory.h.clone(); steps]);
+        for step in order {
+            let inputs = (known.narrow(1, step, 1)?.squeeze(1)? + memory.h.matmul(&w_hh_t)?)?;
             let (gates, after) = Gates::pass(&inputs, &memory)?;
-            shown[at] = after.hidden.clone();
-            tape.push(StepRecord { at, gates, before: std::mem::replace(&mut memory, after) });
+            outputs[step] = after.h.clone();
+            tape.push(StepRecord { step, gates, before: std::mem::replace(&mut memory, after) });
         }
-        let shown = Tensor::stack(&shown, 1)?.contiguous()?;
-        reads.apply_op2(self.hidden.weight(), Unrolled { tape, shown })
+        let h = Tensor::stack(&outputs, 1)?.contiguous()?;
+        reads.apply_op2(w_hh, Unrolled { tape, h })
     }
 }
 
 /// Record of a step.
 struct StepRecord {
-    at: usize,
+    step: usize,
     gates: Gates,
     before: Memory,
 }
@@ -127,7 +129,7 @@ struct Unrolled {
     /// Records of the steps, in the order of execution.
     tape: Vec<StepRecord>,
     /// Outputs: b × steps × width.
-    shown: Tensor,
+    h: Tensor,
 }
 
 impl CustomOp2 for Unrolled {
@@ -136,9 +138,9 @@ impl CustomOp2 for Unrolled {
     }
 
     fn cpu_fwd(&self, _: &CpuStorage, _: &Layout, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
-        match &*self.shown.storage_and_layout().0 {
+        match &*self.h.storage_and_layout().0 {
             // The whole buffer: the tensor was just stacked.
-            Storage::Cpu(numbers) => Ok((numbers.clone(), self.shown.shape().clone())),
+            Storage::Cpu(numbers) => Ok((numbers.clone(), self.h.shape().clone())),
             _ => candle_core::bail!("the systems are on the processor"),
         }
     }
@@ -147,26 +149,26 @@ impl CustomOp2 for Unrolled {
     fn bwd(
         &self,
         _: &Tensor,
-        weight: &Tensor,
+        w_hh: &Tensor,
         _: &Tensor,
         gradient: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        let weight = weight.detach();
-        let mut shown = gradient.narrow(1, 0, 1)?.squeeze(1)?.zeros_like()?;
-        let mut cell = shown.clone();
-        let mut at_gates = vec![shown.clone(); self.tape.len()];
-        let mut before = at_gates.clone();
-        for step in self.tape.iter().rev() {
-            let now = (gradient.narrow(1, step.at, 1)?.squeeze(1)? + shown)?;
-            let inputs;
-            (inputs, cell) = step.gates.back(&step.before, &now, &cell)?;
-            shown = inputs.matmul(&weight)?;
-            at_gates[step.at] = inputs;
-            before[step.at] = step.before.hidden.clone();
+        let w_hh = w_hh.detach();
+        let mut d_h = gradient.narrow(1, 0, 1)?.squeeze(1)?.zeros_like()?;
+        let mut d_c = d_h.clone();
+        let mut d_gates = vec![d_h.clone(); self.tape.len()];
+        let mut h_before = d_gates.clone();
+        for StepRecord { step, gates, before } in self.tape.iter().rev() {
+            let d_output = (gradient.narrow(1, *step, 1)?.squeeze(1)? + d_h)?;
+            let d_inputs;
+            (d_inputs, d_c) = gates.back(before, &d_output, &d_c)?;
+            d_h = d_inputs.matmul(&w_hh)?;
+            d_gates[*step] = d_inputs;
+            h_before[*step] = before.h.clone();
         }
-        let (at_gates, before) = (Tensor::stack(&at_gates, 1)?, Tensor::stack(&before, 1)?);
-        let of_weight = at_gates.flatten(0, 1)?.t()?.matmul(&before.flatten(0, 1)?)?;
-        Ok((Some(at_gates), Some(of_weight)))
+        let (d_gates, h_before) = (Tensor::stack(&d_gates, 1)?, Tensor::stack(&h_before, 1)?);
+        let d_w_hh = d_gates.flatten(0, 1)?.t()?.matmul(&h_before.flatten(0, 1)?)?;
+        Ok((Some(d_gates), Some(d_w_hh)))
     }
 }
 
@@ -181,14 +183,14 @@ mod tests {
     fn by_steps(cell: &Lstm, reads: &Tensor, is_reversed: bool) -> Result<Tensor> {
         let (batch, steps, _) = reads.dims3()?;
         let mut memory = cell.start(batch, reads)?;
-        let mut shown = vec![memory.hidden.clone(); steps];
+        let mut outputs = vec![memory.h.clone(); steps];
         for step in 0..steps {
-            let at = if is_reversed { steps - 1 - step } else { step };
-            let inputs = (reads.narrow(1, at, 1)?.squeeze(1)? + cell.hidden.forward(&memory.hidden)?)?;
+            let position = if is_reversed { steps - 1 - step } else { step };
+            let inputs = (reads.narrow(1, position, 1)?.squeeze(1)? + cell.hh.forward(&memory.h)?)?;
             memory = Gates::pass(&inputs, &memory)?.1;
-            shown[at] = memory.hidden.clone();
+            outputs[position] = memory.h.clone();
         }
-        Tensor::stack(&shown, 1)
+        Tensor::stack(&outputs, 1)
     }
 
     #[test]
@@ -202,7 +204,7 @@ mod tests {
             let both = [cell.run(&reads, is_reversed)?, by_steps(&cell, &reads, is_reversed)?];
             let gradients = both
                 .iter()
-                .map(|shown| (shown.sqr()? * &measure)?.sum_all()?.backward())
+                .map(|outputs| (outputs.sqr()? * &measure)?.sum_all()?.backward())
                 .collect::<Result<Vec<_>>>()?;
             let alike = |pair: [&Tensor; 2]| -> Result<()> {
                 let off = (pair[0] - pair[1])?.abs()?.max_all()?.to_scalar::<f64>()?;
@@ -210,11 +212,11 @@ mod tests {
                 Ok(())
             };
             alike([&both[0], &both[1]])?;
-            let of = |tensor: &Tensor| {
+            let gradients_of = |tensor: &Tensor| {
                 gradients.iter().map(|all| all.get(tensor).cloned()).collect::<Option<Vec<_>>>()
             };
-            for tensor in [x.as_tensor(), cell.hidden.weight(), cell.hidden.bias(), cell.input.weight()] {
-                let pair = of(tensor).expect("every parameter is felt");
+            for tensor in [x.as_tensor(), cell.hh.weight(), cell.hh.bias(), cell.ih.weight()] {
+                let pair = gradients_of(tensor).expect("every parameter is felt");
                 assert!(pair[0].abs()?.max_all()?.to_scalar::<f64>()? > 1e-3);
                 alike([&pair[0], &pair[1]])?;
             }

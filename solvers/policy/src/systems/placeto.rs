@@ -192,14 +192,14 @@ impl Placeto {
         let (units, width) = (seen.reading.units(), both.dim(2)?);
         let flat = both.reshape((units * steps, width))?;
         let count = u32::new(steps);
-        let at = |unit: ClusterId, step: u32| unit.0 * count + step;
+        let row = |unit: ClusterId, step: u32| unit.0 * count + step;
         let order = &seen.reading.subject.order()[first..first + steps];
-        let placed: Vec<u32> = (0..).zip(order).map(|(step, &unit)| at(unit, step)).collect();
+        let placed: Vec<u32> = (0..).zip(order).map(|(step, &unit)| row(unit, step)).collect();
         let mut parts = vec![flat.index_select(&Tensor::new(placed, &Device::Cpu)?, 0)?];
         for (set, pool) in self.pools.iter().enumerate() {
             let (mut offsets, mut entries) = (vec![0u32], Vec::new());
             for (step, sets) in (0..).zip(&seen.around.sets[first..first + steps]) {
-                entries.extend(sets[set].iter().map(|&unit| at(unit, step)));
+                entries.extend(sets[set].iter().map(|&unit| row(unit, step)));
                 offsets.push(u32::new(entries.len()));
             }
             let rows = Rows::new(units * steps, offsets, entries).map_err(candle_core::Error::wrap)?;
@@ -226,14 +226,14 @@ impl<'a, 's, 'p> Seen<'a, 's, 'p> {
     fn new(reading: &'a Reading<'s, 'p>, devices: usize) -> Result<Seen<'a, 's, 'p>> {
         let level = reading.subject.level();
         let units = reading.units();
-        let of = |figure: &dyn Fn(ClusterId) -> f64| -> Vec<f32> {
-            let most = level.ids().map(figure).fold(f64::MIN_POSITIVE, f64::max);
-            level.ids().map(|unit| (figure(unit) / most) as f32).collect()
+        let scaled = |figure: &dyn Fn(ClusterId) -> f64| -> Vec<f32> {
+            let largest = level.ids().map(figure).fold(f64::MIN_POSITIVE, f64::max);
+            level.ids().map(|unit| (figure(unit) / largest) as f32).collect()
         };
         let columns = [
-            of(&|unit| level.mean(unit)),
-            of(&|unit| reading.sent[unit.index()]),
-            of(&|unit| level.bytes(unit)),
+            scaled(&|unit| level.mean(unit)),
+            scaled(&|unit| reading.sent[unit.index()]),
+            scaled(&|unit| level.bytes(unit)),
         ];
         let shares = (0..units).map(|unit| columns.each_ref().map(|column| column[unit])).collect();
         let mut hears: [Keyed<ClusterId, f32>; 2] = [0, 1].map(|_| Keyed::filled(0.0, units));
@@ -264,8 +264,8 @@ impl<'a, 's, 'p> Seen<'a, 's, 'p> {
             row[5] = ((starts[unit] - now) / last) as f32;
             row[PLAIN + homes[unit].index()] = 1.0;
         }
-        for (at, &unit) in order.iter().enumerate().take(step + 1) {
-            let is_now = at == step;
+        for (position, &unit) in order.iter().enumerate().take(step + 1) {
+            let is_now = position == step;
             figures[unit.index() * width + if is_now { 4 } else { 3 }] = 1.0;
         }
         figures
@@ -288,8 +288,8 @@ fn advantages(known: &mut Vec<Vec<f64>>, returns: Vec<f64>) -> Vec<f32> {
         known.remove(0);
     }
     let mean = |step: usize| {
-        let of: Vec<f64> = known.iter().filter_map(|episode| episode.get(step).copied()).collect();
-        of.iter().sum::<f64>() / of.len() as f64
+        let rewards: Vec<f64> = known.iter().filter_map(|episode| episode.get(step).copied()).collect();
+        rewards.iter().sum::<f64>() / rewards.len() as f64
     };
     let last = &known[known.len() - 1];
     last.iter().enumerate().map(|(step, found)| (found - mean(step)) as f32).collect()
@@ -356,15 +356,16 @@ mod tests {
         let instance = Instance::new(&problem);
         let reading = Reading::new(&instance, usize::MAX).expect("few edges");
         let around = Around::new(&reading);
-        let of = |unit: u32| {
+        let sets_of = |unit: u32| {
             let order = reading.subject.order();
-            let at = order.iter().position(|&other| other == ClusterId(unit)).expect("it is in the order");
-            around.sets[at].each_ref().map(|set| set.iter().map(|unit| unit.0).collect::<Vec<u32>>())
+            let position =
+                order.iter().position(|&other| other == ClusterId(unit)).expect("it is in the order");
+            around.sets[position].each_ref().map(|set| set.iter().map(|unit| unit.0).collect::<Vec<u32>>())
         };
-        assert_eq!(of(0), [vec![], vec![1, 2, 3, 4], vec![5]]);
-        assert_eq!(of(1), [vec![0], vec![3, 4], vec![2, 5]]);
-        assert_eq!(of(3), [vec![0, 1, 2], vec![4], vec![5]]);
-        assert_eq!(of(5), [vec![], vec![], vec![0, 1, 2, 3, 4]]);
+        assert_eq!(sets_of(0), [vec![], vec![1, 2, 3, 4], vec![5]]);
+        assert_eq!(sets_of(1), [vec![0], vec![3, 4], vec![2, 5]]);
+        assert_eq!(sets_of(3), [vec![0, 1, 2], vec![4], vec![5]]);
+        assert_eq!(sets_of(5), [vec![], vec![], vec![0, 1, 2, 3, 4]]);
     }
 
     /// Batched steps give the same probabilities as the single steps that were sampled from.
@@ -389,9 +390,9 @@ mod tests {
             let all =
                 placeto.forward(&Tensor::cat(&steps[first..end], 1)?, first, &seen)?.to_vec2::<f32>()?;
             for (step, row) in (first..end).zip(&all) {
-                let one = placeto.forward(&steps[step], step, &seen)?.to_vec2::<f32>()?;
+                let alone = placeto.forward(&steps[step], step, &seen)?.to_vec2::<f32>()?;
                 let is_same = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-4;
-                assert!(row.iter().zip(&one[0]).all(is_same), "step {step}: {row:?} {:?}", one[0]);
+                assert!(row.iter().zip(&alone[0]).all(is_same), "step {step}: {row:?} {:?}", alone[0]);
                 assert!(row.iter().any(|log| (log - row[0]).abs() > 1e-4), "devices are alike: {row:?}");
             }
         }

@@ -52,12 +52,13 @@ impl<'s, 'p> Reading<'s, 'p> {
             sent[unit.index()] +=
                 graph.outputs(op).iter().filter(is_elsewhere).map(|&tensor| graph.bytes(tensor)).sum::<f64>();
         }
-        let most = |row: &[f64; KINDS]| (0..KINDS).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap_or(0);
+        let main_kind =
+            |row: &[f64; KINDS]| (0..KINDS).max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap_or(0);
         let ends: Vec<(ClusterId, ClusterId)> =
             subject.edges().iter().map(|&(from, to, _)| (from, to)).collect();
         let reversed = ends.iter().map(|&(from, to)| (to, from)).collect();
         Ok(Reading {
-            kind: seconds.iter().map(most).collect(),
+            kind: seconds.iter().map(main_kind).collect(),
             sent,
             inputs: rows(units, reversed)?,
             outputs: rows(units, ends.clone())?,
@@ -107,7 +108,7 @@ impl<'s, 'p> Reading<'s, 'p> {
         let is_there = |unit, device| {
             device < self.devices() && self.subject.can_run(ClusterId::new(unit), DeviceId::new(device))
         };
-        let add = |at: usize| if is_there(at / devices, at % devices) { 0.0 } else { NOT_ABLE };
+        let add = |index: usize| if is_there(index / devices, index % devices) { 0.0 } else { NOT_ABLE };
         let figures: Vec<f32> = (0..self.units() * devices).map(add).collect();
         Tensor::from_vec(figures, (self.units(), devices), &Device::Cpu)
     }
@@ -147,9 +148,10 @@ pub(super) const FIGURES: usize = KINDS + 6;
 
 /// log(1 + 1000 · share of the largest), scaled to a range from 0 to 1 so that it does not drown the kinds.
 fn log_share(column: &[f64]) -> Vec<f32> {
-    let most = column.iter().copied().fold(0.0, f64::max);
-    let share =
-        |value: &f64| if most > 0.0 { ((1.0 + 1e3 * value / most).ln() / 1001f64.ln()) as f32 } else { 0.0 };
+    let largest = column.iter().copied().fold(0.0, f64::max);
+    let share = |value: &f64| {
+        if largest > 0.0 { ((1.0 + 1e3 * value / largest).ln() / 1001f64.ln()) as f32 } else { 0.0 }
+    };
     column.iter().map(share).collect()
 }
 

@@ -106,9 +106,10 @@ impl Learned {
     ) -> Option<(Option<StopReason>, String)> {
         let (name, devices, units) = (self.name, reading.devices(), reading.units());
         if settings.devices < devices {
-            let most = settings.devices;
-            let why =
-                format!("the checkpoint supports at most {most} devices, but the cluster has {devices}");
+            let max_devices = settings.devices;
+            let why = format!(
+                "the checkpoint supports at most {max_devices} devices, but the cluster has {devices}"
+            );
             return Some((None, why));
         }
         if let Some(mistake) = settings.mistake(self.kind) {
@@ -217,7 +218,7 @@ impl Solver for Learned {
 /// Share of a solve's limit that is used, from 0 to 1: of simulations if these are limited, else of time.
 fn done_of(trials: &Trials<'_, '_, '_>, context: &Context<'_>) -> f64 {
     let share = match (context.limits.simulations, context.limits.time) {
-        (Some(most), _) => trials.played() as f64 / most.max(1) as f64,
+        (Some(limit), _) => trials.played() as f64 / limit.max(1) as f64,
         (None, Some(time)) => context.elapsed().as_secs_f64() / time.as_secs_f64(),
         (None, None) => trials.played() as f64 / PLACEMENTS as f64,
     };
@@ -232,10 +233,10 @@ fn trials<'a, 's, 'p>(
     context: &Context<'_>,
 ) -> Trials<'a, 's, 'p> {
     let gap = context.limits.gap.clamp(2.0 * tolerance::OPTIMAL_RELATIVE, LARGEST_GAP);
-    let most = match (context.limits.simulations, context.limits.time) {
-        (Some(most), _) => most,
+    let limit = match (context.limits.simulations, context.limits.time) {
+        (Some(limit), _) => limit,
         (None, Some(_)) => u64::MAX,
         (None, None) => PLACEMENTS,
     };
-    Trials::new(reading, Evaluator::new(instance), most, bound.value / (1.0 - gap), context.stop().clone())
+    Trials::new(reading, Evaluator::new(instance), limit, bound.value / (1.0 - gap), context.stop().clone())
 }

@@ -14,9 +14,9 @@ pub(super) const DIAMOND: [(usize, usize); 5] = [(0, 1), (0, 2), (1, 3), (2, 3),
 /// A makespan problem with operators of 1 s, 2 s, … and the given edges, on identical devices.
 pub(super) fn graph(operators: usize, edges: &[(usize, usize)], devices: u32) -> Problem {
     let mut graph = GraphBuilder::new("a test");
-    let names: Vec<String> = (0..operators).map(|at| format!("o{at}")).collect();
-    for (at, name) in names.iter().enumerate() {
-        let seconds = [("gpu".to_owned(), 1.0 + at as f64)].into_iter().collect();
+    let names: Vec<String> = (0..operators).map(|index| format!("o{index}")).collect();
+    for (index, name) in names.iter().enumerate() {
+        let seconds = [("gpu".to_owned(), 1.0 + index as f64)].into_iter().collect();
         graph.operator(OperatorDocument { seconds, ..OperatorDocument::named(name) });
     }
     for &(from, to) in edges {

@@ -50,15 +50,15 @@ pub struct News {
 }
 
 impl<'a, 's, 'p> Trials<'a, 's, 'p> {
-    /// Trials of at most `most` placements, until a step takes no more than `target` seconds or `stop` is set.
+    /// Trials of at most `limit` placements, until a step takes no more than `target` seconds or `stop` is set.
     pub fn new(
         reading: &'a Reading<'s, 'p>,
         evaluator: Evaluator<'s, 'p>,
-        most: u64,
+        limit: u64,
         target: f64,
         stop: Stop,
     ) -> Trials<'a, 's, 'p> {
-        Trials { reading, evaluator, best: None, most, played: 0, target, stop, news: Vec::new() }
+        Trials { reading, evaluator, best: None, most: limit, played: 0, target, stop, news: Vec::new() }
     }
 
     /// Simulates a placement of the units; `None` if the trials are over. The first placement is always simulated.
@@ -131,9 +131,9 @@ mod tests {
 
     #[test]
     fn what_is_lacking_counts_up_to_a_bound() {
-        let of = |lack| penalised(Score { lack, makespan: 2.0 });
-        assert_eq!(of(0.0), 2.0);
-        assert!(of(0.0) < of(0.1) && of(0.1) < of(5.0) && of(5.0) < of(10.0));
-        assert_eq!(of(10.0), of(1e12));
+        let penalty = |lack| penalised(Score { lack, makespan: 2.0 });
+        assert_eq!(penalty(0.0), 2.0);
+        assert!(penalty(0.0) < penalty(0.1) && penalty(0.1) < penalty(5.0) && penalty(5.0) < penalty(10.0));
+        assert_eq!(penalty(10.0), penalty(1e12));
     }
 }

@@ -51,7 +51,7 @@ pub(crate) fn empty(kind: ObjectiveKind) -> Problem {
 
 /// A chain of operators of one second each, with transfers of 100 seconds each.
 pub(crate) fn slow_links(operators: usize, devices: u32) -> Problem {
-    let edges = (1..operators).map(|at| (at - 1, at)).collect();
+    let edges = (1..operators).map(|index| (index - 1, index)).collect();
     alike_operators(operators, edges, 100.0, &[("gpu", devices, 1.0)])
 }
 
@@ -82,7 +82,7 @@ fn alike_operators(
     kinds: &[(&str, u32, f64)],
 ) -> Problem {
     let mut graph = GraphBuilder::new("a test");
-    let names: Vec<String> = (0..operators).map(|at| format!("o{at}")).collect();
+    let names: Vec<String> = (0..operators).map(|index| format!("o{index}")).collect();
     for name in &names {
         let seconds = kinds.iter().map(|&(kind, _, seconds)| (kind.to_owned(), seconds)).collect();
         graph.operator(OperatorDocument {
@@ -147,8 +147,8 @@ pub(crate) fn figures(problem: &Problem, number: u64) -> Option<Input> {
 /// A network whose parameters are all random, including those that are initially zero.
 pub(crate) fn random_network(config: Config, seed: u64, dtype: DType, device: &Device) -> Network {
     let network = Network::new(config, seed, dtype, device).expect("a network");
-    for (at, var) in network.weights().vars().values().enumerate() {
-        let mut rng = seed::stream(seed ^ 77, at as u64);
+    for (index, var) in network.weights().vars().values().enumerate() {
+        let mut rng = seed::stream(seed ^ 77, index as u64);
         let numbers: Vec<f64> = (0..var.elem_count()).map(|_| rng.random_range(-0.5..0.5)).collect();
         let noise = Tensor::from_vec(numbers, var.dims(), &Device::Cpu).expect("a tensor");
         let noise = noise.to_dtype(dtype).and_then(|noise| noise.to_device(device)).expect("a tensor");

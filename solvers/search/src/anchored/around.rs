@@ -67,7 +67,7 @@ impl<'a> Around<'a> {
         effort: AnchoredEffort,
         stop: &Stop,
     ) -> Around<'a> {
-        let most = problem.objective().rules().max_replicas;
+        let max_replicas = problem.objective().rules().max_replicas;
         let mut columns: Vec<Column> = Vec::new();
         // Columns by a hash of their costs: comparing all pairs of hundreds of kinds would be quadratic in them.
         let mut by_costs: FxHashMap<u64, Vec<usize>> = FxHashMap::default();
@@ -77,7 +77,7 @@ impl<'a> Around<'a> {
                 columns.clear();
                 break;
             }
-            let (replicas, host) = (f64::from(most.min(spec.count())), spec.host);
+            let (replicas, host) = (f64::from(max_replicas.min(spec.count())), spec.host);
             let alike = |column: &Column| {
                 let other = column.pool;
                 let times = |unit| units.seconds(unit, pool) == units.seconds(unit, other);
@@ -88,8 +88,8 @@ impl<'a> Around<'a> {
             };
             let devices = f64::from(spec.count());
             let candidates = by_costs.entry(costs_hash(units, pool)).or_default();
-            match candidates.iter().copied().find(|&at| alike(&columns[at])) {
-                Some(at) => columns[at].devices += devices,
+            match candidates.iter().copied().find(|&index| alike(&columns[index])) {
+                Some(index) => columns[index].devices += devices,
                 None => {
                     candidates.push(columns.len());
                     let everything = everything(units, pool);
@@ -113,25 +113,25 @@ impl<'a> Around<'a> {
     }
 
     /// Load of a unit alone, divided among the maximum number of replicas; `None` if the column does not support it.
-    pub(super) fn alone(&self, unit: UnitId, at: usize) -> Option<f64> {
-        let (units, Column { pool, replicas, .. }) = (self.units, &self.columns[at]);
+    pub(super) fn alone(&self, unit: UnitId, column: usize) -> Option<f64> {
+        let (units, Column { pool, replicas, .. }) = (self.units, &self.columns[column]);
         let sent: f64 = units.nets_of(unit).iter().map(|&net| units.transfer(net, *pool)).sum();
         Some((units.seconds(unit, *pool)? + sent) / replicas)
     }
 
     /// Seconds of a unit on a column that supports it.
-    pub(super) fn time(&self, unit: UnitId, at: usize) -> f64 {
-        self.units.seconds(unit, self.columns[at].pool).unwrap_or(0.0)
+    pub(super) fn time(&self, unit: UnitId, column: usize) -> f64 {
+        self.units.seconds(unit, self.columns[column].pool).unwrap_or(0.0)
     }
 
     /// The units that a path of weight at most `radius` joins to the anchor: Dijkstra's algorithm over nets, with unit
     /// times as lengths.
-    pub(super) fn neighbourhood(&mut self, anchor: UnitId, at: usize, radius: f64) -> Neighbourhood {
-        let (units, pool) = (self.units, self.columns[at].pool);
+    pub(super) fn neighbourhood(&mut self, anchor: UnitId, column: usize, radius: f64) -> Neighbourhood {
+        let (units, pool) = (self.units, self.columns[column].pool);
         let radius = radius * (1.0 + OPTIMAL_RELATIVE);
         let mut near = Neighbourhood { members: Vec::new(), nets: Vec::new(), truncated: false };
         // Non-negative floats have the order of their bits.
-        let mut heap = BinaryHeap::from([Reverse((self.time(anchor, at).to_bits(), anchor))]);
+        let mut heap = BinaryHeap::from([Reverse((self.time(anchor, column).to_bits(), anchor))]);
         while let Some(Reverse((bits, unit))) = heap.pop() {
             if self.node_of[unit] != ELSEWHERE {
                 continue;
@@ -150,7 +150,7 @@ impl<'a> Around<'a> {
                 self.seen[net] = true;
                 near.nets.push(net);
                 for &pin in units.pins(net) {
-                    let distance = f64::from_bits(bits) + self.time(pin, at);
+                    let distance = f64::from_bits(bits) + self.time(pin, column);
                     let is_new = self.node_of[pin] == ELSEWHERE;
                     if is_new && units.supported(pin, pool) && distance <= radius {
                         heap.push(Reverse((distance.to_bits(), pin)));
@@ -165,8 +165,8 @@ impl<'a> Around<'a> {
 
     /// Minimum of `price` times the seconds plus the transfers of the cut nets, over the sets of a neighbourhood that
     /// contain the anchor. Each time and transfer is capped at `ceiling`.
-    pub(super) fn cut(&mut self, near: &Neighbourhood, at: usize, price: f64, ceiling: f64) -> Cut {
-        let (units, pool) = (self.units, self.columns[at].pool);
+    pub(super) fn cut(&mut self, near: &Neighbourhood, column: usize, price: f64, ceiling: f64) -> Cut {
+        let (units, pool) = (self.units, self.columns[column].pool);
         let time = |unit: UnitId| (price * units.seconds(unit, pool).unwrap_or(0.0)).min(ceiling);
         let transfer = |net: NetId| units.transfer(net, pool).min(ceiling);
         let scale = near.members.iter().map(|&unit| time(unit)).sum::<f64>()

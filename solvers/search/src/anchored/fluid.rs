@@ -81,13 +81,13 @@ impl Bound for AnchoredFluid {
             if around.is_late() {
                 break;
             }
-            let most = STRIDE * bound;
-            let surcharges = Surcharges::new(&mut around, most);
-            if !surcharges.exclude(&around, most) {
-                bound = surcharges.largest_excluded(&around, [bound, most]);
+            let limit = STRIDE * bound;
+            let surcharges = Surcharges::new(&mut around, limit);
+            if !surcharges.exclude(&around, limit) {
+                bound = surcharges.largest_excluded(&around, [bound, limit]);
                 break;
             }
-            bound = most;
+            bound = limit;
         }
         let bound = problem.objective().repetitions() * bound;
         Some(LowerBound { value: round_down(bound), source: self.name(), certificate: None })
@@ -104,21 +104,23 @@ impl Surcharges {
         Surcharges { cuts: vec![Keyed::filled(Vec::new(), around.units.len()); around.columns.len()] }
     }
 
-    /// Surcharges for thresholds up to `most`.
-    fn new(around: &mut Around<'_>, most: f64) -> Surcharges {
+    /// Surcharges for thresholds up to `limit`.
+    fn new(around: &mut Around<'_>, limit: f64) -> Surcharges {
         let mut surcharges = Surcharges::none(around);
-        for at in
-            (0..around.columns.len()).filter(|&at| most > 0.0 && !around.columns[at].host).collect::<Vec<_>>()
+        for column in (0..around.columns.len())
+            .filter(|&column| limit > 0.0 && !around.columns[column].host)
+            .collect::<Vec<_>>()
         {
             // The longest first: they add most to the bound.
             let mut order: Vec<(f64, UnitId)> =
-                around.units.ids().map(|unit| (around.time(unit, at), unit)).collect();
+                around.units.ids().map(|unit| (around.time(unit, column), unit)).collect();
             order.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
             for (_, unit) in order.into_iter().take_while(|&(time, _)| time > 0.0) {
                 if around.is_spent() {
                     break;
                 }
-                surcharges.cuts[at][unit] = cuts(around, unit, at, most * around.columns[at].replicas);
+                surcharges.cuts[column][unit] =
+                    cuts(around, unit, column, limit * around.columns[column].replicas);
             }
         }
         surcharges
@@ -127,14 +129,14 @@ impl Surcharges {
     /// The times with surcharges at a threshold.
     fn columns(&self, around: &Around<'_>, threshold: f64) -> Vec<Column> {
         (0..around.columns.len())
-            .map(|at| {
-                let most = threshold * around.columns[at].replicas;
+            .map(|column| {
+                let limit = threshold * around.columns[column].replicas;
                 let time = |unit: UnitId| {
-                    let own = around.units.seconds(unit, around.columns[at].pool)?;
-                    Some(own * (1.0 + surcharge(&self.cuts[at][unit], most)?))
+                    let own = around.units.seconds(unit, around.columns[column].pool)?;
+                    Some(own * (1.0 + surcharge(&self.cuts[column][unit], limit)?))
                 };
                 let seconds = around.units.ids().map(time).collect();
-                Column { devices: around.columns[at].devices, seconds }
+                Column { devices: around.columns[column].devices, seconds }
             })
             .collect()
     }
@@ -175,12 +177,12 @@ impl Surcharges {
     /// The largest threshold at which some unit has no possible column, or the lower end if there is none.
     fn largest_possible_nowhere(&self, around: &Around<'_>, ends: [f64; 2]) -> f64 {
         let nowhere = |threshold: f64| {
-            let is_out = |unit: UnitId, at: usize| {
-                let most = threshold * around.columns[at].replicas;
-                around.units.seconds(unit, around.columns[at].pool).is_none()
-                    || surcharge(&self.cuts[at][unit], most).is_none()
+            let is_out = |unit: UnitId, column: usize| {
+                let limit = threshold * around.columns[column].replicas;
+                around.units.seconds(unit, around.columns[column].pool).is_none()
+                    || surcharge(&self.cuts[column][unit], limit).is_none()
             };
-            around.units.ids().any(|unit| (0..around.columns.len()).all(|at| is_out(unit, at)))
+            around.units.ids().any(|unit| (0..around.columns.len()).all(|column| is_out(unit, column)))
         };
         last(nowhere, ends, around)
     }
@@ -204,34 +206,34 @@ fn last(holds: impl Fn(f64) -> bool, [mut low, mut high]: [f64; 2], around: &Aro
     low
 }
 
-/// s_uc for M = `most`; `None` if the unit is not possible there.
-fn surcharge(cuts: &[[f64; 2]], most: f64) -> Option<f64> {
+/// s_uc for M = `limit`; `None` if the unit is not possible there.
+fn surcharge(cuts: &[[f64; 2]], limit: f64) -> Option<f64> {
     let mut surcharge = 0.0f64;
     for &[price, least] in cuts {
-        if least > most * (1.0 + OPTIMAL_RELATIVE) {
+        if least > limit * (1.0 + OPTIMAL_RELATIVE) {
             return None;
         }
-        if price < 1.0 && least < most {
-            surcharge = surcharge.max((least - price * most) / (most - least));
+        if price < 1.0 && least < limit {
+            surcharge = surcharge.max((least - price * limit) / (limit - least));
         }
     }
     Some(surcharge)
 }
 
-/// Pairs (λ, a) of a unit, from a bisection for the price at which the cheapest set has the load M = `most`.
-fn cuts(around: &mut Around<'_>, unit: UnitId, at: usize, most: f64) -> Vec<[f64; 2]> {
-    let near = around.neighbourhood(unit, at, most);
+/// Pairs (λ, a) of a unit, from a bisection for the price at which the cheapest set has the load M = `limit`.
+fn cuts(around: &mut Around<'_>, unit: UnitId, column: usize, limit: f64) -> Vec<[f64; 2]> {
+    let near = around.neighbourhood(unit, column, limit);
     let mut found = Vec::with_capacity(PRICES);
     let (mut low, mut high, mut price) = (0.0, 1.0, 1.0);
     while found.len() < PRICES {
         // A ceiling of twice the limit is enough to see that a set does not fit.
-        let cut = around.cut(&near, at, price, 2.0 * most);
+        let cut = around.cut(&near, column, price, 2.0 * limit);
         found.push([price, cut.value]);
-        if cut.value > most * (1.0 + OPTIMAL_RELATIVE) {
+        if cut.value > limit * (1.0 + OPTIMAL_RELATIVE) {
             break;
         }
-        let seconds: f64 = cut.set.iter().map(|&member| around.time(member, at)).sum();
-        if cut.value + (1.0 - price) * seconds > most {
+        let seconds: f64 = cut.set.iter().map(|&member| around.time(member, column)).sum();
+        if cut.value + (1.0 - price) * seconds > limit {
             low = price
         } else {
             high = price

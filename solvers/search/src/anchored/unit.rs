@@ -110,7 +110,7 @@ pub(super) fn largest(around: &mut Around<'_>) -> Option<f64> {
         if around.is_late() {
             return None;
         }
-        let alone = |at| around.alone(unit, at);
+        let alone = |column| around.alone(unit, column);
         let least = (0..around.columns.len()).filter_map(alone).min_by(f64::total_cmp)?;
         order.push((least, unit));
     }
@@ -130,20 +130,20 @@ pub(super) fn largest(around: &mut Around<'_>) -> Option<f64> {
 
 /// Raises the bound by the anchored bound of one unit. Marks the units that can no longer raise it.
 fn raised(around: &mut Around<'_>, unit: UnitId, bound: f64, settled: &mut Keyed<UnitId, bool>) -> f64 {
-    let alone = |at: usize| Some((around.alone(unit, at)?, at));
+    let alone = |column: usize| Some((around.alone(unit, column)?, column));
     let mut columns: Vec<(f64, usize)> = (0..around.columns.len()).filter_map(alone).collect();
     columns.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut least = f64::INFINITY;
     let mut sets = Vec::new();
-    for (alone, at) in columns {
+    for (alone, column) in columns {
         // A column skipped for lack of time may cost nothing.
         if around.is_late() {
             least = 0.0;
             break;
         }
-        let (load, set) = match around.columns[at].host {
+        let (load, set) = match around.columns[column].host {
             true => (alone, Vec::new()),
-            false => anchored(around, unit, at),
+            false => anchored(around, unit, column),
         };
         least = least.min(load);
         sets.push((load, set));
@@ -161,11 +161,11 @@ fn raised(around: &mut Around<'_>, unit: UnitId, bound: f64, settled: &mut Keyed
 }
 
 /// A lower bound on A_c(u) / R_c, with the minimising set if the two are equal up to rounding.
-fn anchored(around: &mut Around<'_>, anchor: UnitId, at: usize) -> (f64, Vec<UnitId>) {
-    let replicas = around.columns[at].replicas;
-    let everything = around.columns[at].everything;
-    let ceiling = around.alone(anchor, at).map_or(everything, |alone| everything.min(alone * replicas));
-    let near = around.neighbourhood(anchor, at, ceiling);
-    let cut = around.cut(&near, at, 1.0, ceiling);
+fn anchored(around: &mut Around<'_>, anchor: UnitId, column: usize) -> (f64, Vec<UnitId>) {
+    let replicas = around.columns[column].replicas;
+    let everything = around.columns[column].everything;
+    let ceiling = around.alone(anchor, column).map_or(everything, |alone| everything.min(alone * replicas));
+    let near = around.neighbourhood(anchor, column, ceiling);
+    let cut = around.cut(&near, column, 1.0, ceiling);
     (cut.value / replicas, if near.truncated { Vec::new() } else { cut.set })
 }

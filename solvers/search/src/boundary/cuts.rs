@@ -164,7 +164,8 @@ impl<'a> BoundaryCuts<'a> {
             self.raise_threshold();
         }
         let shares = self.shares();
-        let evaluate = |at: usize| self.boundary(&shares[at], self.windows[at], self.prices[at], stop);
+        let evaluate =
+            |index: usize| self.boundary(&shares[index], self.windows[index], self.prices[index], stop);
         let Some(found) = (0..self.stages - 1).into_par_iter().map(evaluate).collect::<Option<Vec<_>>>()
         else {
             return false;
@@ -173,15 +174,15 @@ impl<'a> BoundaryCuts<'a> {
         let proved = (self.boundaries.total + 2.0 * sent) / self.stages as f64;
         self.bound = self.bound.max(proved.min(self.threshold));
         let step = STEP / (1.0 + f64::from(self.rounds) / SETTLING).sqrt();
-        for (at, boundary) in found.iter().enumerate() {
+        for (index, boundary) in found.iter().enumerate() {
             for &net in &boundary.crossing {
-                self.scores[at][net] += step;
+                self.scores[index][net] += step;
             }
-            let (lower, upper) = self.windows[at];
-            let missing = missing_weight(boundary.weight, self.windows[at], self.prices[at]);
+            let (lower, upper) = self.windows[index];
+            let missing = missing_weight(boundary.weight, self.windows[index], self.prices[index]);
             let width = (upper - lower).max(0.0) + LEAST_WIDTH * self.threshold;
-            let price = self.prices[at] + PRICE_STEP * step * missing / width;
-            self.prices[at] = price.clamp(-HIGHEST_PRICE, HIGHEST_PRICE);
+            let price = self.prices[index] + PRICE_STEP * step * missing / width;
+            self.prices[index] = price.clamp(-HIGHEST_PRICE, HIGHEST_PRICE);
         }
         self.narrow(&found);
         self.rounds += 1;
@@ -215,14 +216,14 @@ impl<'a> BoundaryCuts<'a> {
     fn narrow(&mut self, found: &[Boundary]) {
         let wide = self.wide_windows();
         let mut before = 0.0;
-        for (at, boundary) in found.iter().enumerate() {
+        for (index, boundary) in found.iter().enumerate() {
             before += boundary.seconds;
-            self.windows[at].1 = self.windows[at].1.min(wide[at].1 - before);
+            self.windows[index].1 = self.windows[index].1.min(wide[index].1 - before);
         }
         let mut after = 0.0;
-        for (at, boundary) in found.iter().enumerate().rev() {
+        for (index, boundary) in found.iter().enumerate().rev() {
             after += boundary.seconds;
-            self.windows[at].0 = self.windows[at].0.max(wide[at].0 + after);
+            self.windows[index].0 = self.windows[index].0.max(wide[index].0 + after);
         }
     }
 
@@ -243,12 +244,13 @@ impl<'a> BoundaryCuts<'a> {
         let boundaries = self.stages - 1;
         let mut shares = vec![vec![0.0; self.seconds.len()]; boundaries];
         for (net, &seconds) in self.seconds.iter().enumerate() {
-            let possible = || (0..boundaries).filter(|&at| self.possible[at][net]);
-            let largest = possible().map(|at| self.scores[at][net]).fold(f64::NEG_INFINITY, f64::max);
-            let part = |at: usize| (self.scores[at][net] - largest).exp();
+            let possible = || (0..boundaries).filter(|&boundary| self.possible[boundary][net]);
+            let largest =
+                possible().map(|boundary| self.scores[boundary][net]).fold(f64::NEG_INFINITY, f64::max);
+            let part = |boundary: usize| (self.scores[boundary][net] - largest).exp();
             let all: f64 = possible().map(part).sum();
             // Rounding lifts the sum of the shares above one by less than the bound is rounded down.
-            possible().for_each(|at| shares[at][net] = seconds * part(at) / all);
+            possible().for_each(|boundary| shares[boundary][net] = seconds * part(boundary) / all);
         }
         shares
     }
@@ -261,7 +263,7 @@ impl<'a> BoundaryCuts<'a> {
         let Boundaries { units, weight, total, nets, .. } = self.boundaries;
         let sides: Keyed<UnitId, Side> = units.ids().map(|unit| self.side(unit, window)).collect();
         let of_side = |side: Side| -> f64 {
-            let on_side = sides.iter().zip(weight.iter()).filter(|&(&at, _)| at == side);
+            let on_side = sides.iter().zip(weight.iter()).filter(|&(&own_side, _)| own_side == side);
             on_side.map(|(_, weight)| weight).sum()
         };
         let (inside, free) = (of_side(Side::Inside), of_side(Side::Free));
@@ -274,15 +276,15 @@ impl<'a> BoundaryCuts<'a> {
         let division = region.divide(stop)?;
         // price · (L − w(I)), where the units are charged for the weight left outside; or |price| · (w(I) − U).
         let constant = if price > 0.0 { window.0 - inside - free } else { inside - window.1 };
-        let crosses = |at: &usize| {
-            let pins = units.pins(nets.representative[*at]);
+        let crosses = |boundary: &usize| {
+            let pins = units.pins(nets.representative[*boundary]);
             pins.iter().any(|&pin| division.is_inside(pin) != division.is_inside(pins[0]))
         };
         let is_inside = |unit: &UnitId| division.is_inside(*unit);
         Some(Boundary {
             seconds: (division.seconds + price.abs() * constant).max(0.0),
             weight: units.ids().filter(is_inside).map(|unit| weight[unit]).sum(),
-            crossing: (0..shares.len()).filter(|&at| shares[at] > 0.0).filter(crosses).collect(),
+            crossing: (0..shares.len()).filter(|&boundary| shares[boundary] > 0.0).filter(crosses).collect(),
         })
     }
 }

@@ -139,7 +139,7 @@ impl Chain<'_> {
             parent: vec![Parent { start: Cut(0), usage: 0, pool: 0, replicas: 0 }; states],
         };
         table.value[0] = 0.0;
-        let mut meters: Vec<StageLoad<'_>> = (0..self.problem.pools().len())
+        let mut pool_loads: Vec<StageLoad<'_>> = (0..self.problem.pools().len())
             .map(|pool| StageLoad::new(self.units, self.problem.objective(), pool))
             .collect();
         let mut open = Open { start: Cut(0), pool: 0, states: Vec::new() };
@@ -147,9 +147,9 @@ impl Chain<'_> {
             if self.stop.reason().is_some() {
                 return None;
             }
-            for (pool, meter) in meters.iter_mut().enumerate() {
+            for (pool, stage_load) in pool_loads.iter_mut().enumerate() {
                 self.open(start, pool, caps[pass], &table, &mut open);
-                if !open.states.is_empty() && !self.grow(&open, meter, pass, caps, &mut table) {
+                if !open.states.is_empty() && !self.grow(&open, stage_load, pass, caps, &mut table) {
                     return None;
                 }
             }
@@ -194,7 +194,7 @@ impl Chain<'_> {
     fn grow(
         &self,
         open: &Open,
-        meter: &mut StageLoad<'_>,
+        stage_load: &mut StageLoad<'_>,
         pass: usize,
         caps: [f64; 2],
         table: &mut Table,
@@ -203,33 +203,34 @@ impl Chain<'_> {
         let objective = self.problem.objective();
         let memory = self.problem.pools()[pool].memory;
         let passes = objective.passes();
-        let most = objective.rules().max_replicas.min(self.problem.pools()[pool].count());
+        let max_replicas = objective.rules().max_replicas.min(self.problem.pools()[pool].count());
         let least_in_flight = objective.in_flight(1);
-        meter.clear();
+        stage_load.clear();
         let from = self.positions[start];
         let mut end = Cut(start.0 + 1);
-        for (at, &unit) in self.order.iter().enumerate().skip(from) {
-            meter.add(unit);
-            let too_long = (0..passes).any(|pass| meter.compute(pass) / f64::from(most) >= caps[pass]);
-            if !meter.supported() || too_long || !meter.memory().may_fit(least_in_flight, memory) {
+        for (position, &unit) in self.order.iter().enumerate().skip(from) {
+            stage_load.add(unit);
+            let too_long =
+                (0..passes).any(|pass| stage_load.compute(pass) / f64::from(max_replicas) >= caps[pass]);
+            if !stage_load.supported() || too_long || !stage_load.memory().may_fit(least_in_flight, memory) {
                 break;
             }
-            if self.positions[end] != at + 1 {
+            if self.positions[end] != position + 1 {
                 continue;
             }
-            for replicas in 1..=most {
+            for replicas in 1..=max_replicas {
                 if self.has_to_stop() {
                     return false;
                 }
-                let loads = loads_of(self.problem, meter, pool, replicas);
+                let loads = loads_of(self.problem, stage_load, pool, replicas);
                 if (0..passes).any(|pass| loads[pass] >= caps[pass]) {
                     continue;
                 }
                 // Memory is computed only for stages below the caps.
-                if !meter.memory().fits(least_in_flight, memory) {
+                if !stage_load.memory().fits(least_in_flight, memory) {
                     break;
                 }
-                self.extend(open, end, replicas, meter, loads[pass], table);
+                self.extend(open, end, replicas, stage_load, loads[pass], table);
             }
             end.0 += 1;
         }
@@ -243,7 +244,7 @@ impl Chain<'_> {
         open: &Open,
         end: Cut,
         replicas: u32,
-        meter: &StageLoad<'_>,
+        stage_load: &StageLoad<'_>,
         load: f64,
         table: &mut Table,
     ) {
@@ -254,7 +255,7 @@ impl Chain<'_> {
         let row = end.index() * width;
         let (value, parent) = (&mut table.value[row..][..width], &mut table.parent[row..][..width]);
         for state in states {
-            if state.left < replicas || by_stage && !meter.memory().fits(state.in_flight, memory) {
+            if state.left < replicas || by_stage && !stage_load.memory().fits(state.in_flight, memory) {
                 continue;
             }
             let after = self.space.after(state.usage, pool, replicas);
@@ -298,20 +299,20 @@ impl Chain<'_> {
 
 /// Load of a stage per pass, divided among its replicas, including synchronisation.
 pub fn stage_loads(problem: &Problem, units: &Units, stage: &StageAssignment) -> [f64; 2] {
-    let mut meter = StageLoad::new(units, problem.objective(), stage.pool);
+    let mut stage_load = StageLoad::new(units, problem.objective(), stage.pool);
     for &unit in &stage.units {
-        meter.add(unit);
+        stage_load.add(unit);
     }
-    loads_of(problem, &meter, stage.pool, stage.replicas)
+    loads_of(problem, &stage_load, stage.pool, stage.replicas)
 }
 
-/// The loads of [`stage_loads`] for the units in a meter.
-fn loads_of(problem: &Problem, meter: &StageLoad<'_>, pool: usize, replicas: u32) -> [f64; 2] {
+/// The loads of [`stage_loads`] for the units of a [`StageLoad`].
+fn loads_of(problem: &Problem, stage_load: &StageLoad<'_>, pool: usize, replicas: u32) -> [f64; 2] {
     let passes = problem.objective().passes();
     let mut loads = [0.0; 2];
     for (pass, load) in loads.iter_mut().enumerate().take(passes) {
-        *load = meter.load(pass, replicas);
+        *load = stage_load.load(pass, replicas);
     }
-    loads[passes - 1] += problem.pools()[pool].synchronisation(meter.parameter_bytes(), replicas);
+    loads[passes - 1] += problem.pools()[pool].synchronisation(stage_load.parameter_bytes(), replicas);
     loads
 }

@@ -15,12 +15,12 @@ const TARGETS: [f64; 5] = [1.05, 1.25, 1.6, 3.0, f64::INFINITY];
 /// The best split that filling finds; `None` if no target leaves room for every unit.
 pub(crate) fn fill(problem: &Problem, units: &Units) -> Option<Plan> {
     let bound = share(problem, units);
-    let mut meters: Vec<StageLoad<'_>> =
+    let mut loads: Vec<StageLoad<'_>> =
         (0..problem.pools().len()).map(|pool| StageLoad::new(units, problem.objective(), pool)).collect();
     // Greater targets make longer stages, so the first split that is one is the best.
     TARGETS.iter().find_map(|multiple| {
         let target = if multiple.is_infinite() { f64::INFINITY } else { multiple * bound };
-        let stages = stages(problem, units, &mut meters, target)?;
+        let stages = stages(problem, units, &mut loads, target)?;
         Plan::try_new(problem, Placement::from_stages(problem, units, &stages)).ok()
     })
 }
@@ -42,7 +42,7 @@ fn share(problem: &Problem, units: &Units) -> f64 {
 fn stages(
     problem: &Problem,
     units: &Units,
-    meters: &mut [StageLoad<'_>],
+    loads: &mut [StageLoad<'_>],
     target: f64,
 ) -> Option<Vec<StageAssignment>> {
     let objective = problem.objective();
@@ -54,17 +54,17 @@ fn stages(
     let mut next = 0;
     for (pool, spec) in problem.pools().iter().enumerate() {
         for _ in 0..spec.count() {
-            let meter = &mut meters[pool];
-            meter.clear();
+            let load = &mut loads[pool];
+            load.clear();
             let first = next;
             let mut marks = Vec::new();
             while next < units.len() {
-                let before = meter.mark();
-                meter.add(order[next]);
-                let compute = (0..objective.passes()).map(|pass| meter.compute(pass)).fold(0.0, f64::max);
+                let before = load.mark();
+                load.add(order[next]);
+                let compute = (0..objective.passes()).map(|pass| load.compute(pass)).fold(0.0, f64::max);
                 let is_full = next > first && compute > target;
-                if is_full || !meter.supported() || !meter.memory().may_fit(in_flight, spec.memory) {
-                    meter.undo(order[next], before);
+                if is_full || !load.supported() || !load.memory().may_fit(in_flight, spec.memory) {
+                    load.undo(order[next], before);
                     break;
                 }
                 marks.push(before);
@@ -72,10 +72,10 @@ fn stages(
             }
             // The sums in `may_fit` bound memory from below: what a stage needs is worked out O(log units) times.
             let mut step = 1;
-            while next > first && !meter.memory().fits(in_flight, spec.memory) {
+            while next > first && !load.memory().fits(in_flight, spec.memory) {
                 for _ in 0..step.min(next - first) {
                     next -= 1;
-                    meter.undo(order[next], marks[next - first]);
+                    load.undo(order[next], marks[next - first]);
                 }
                 step *= 2;
             }

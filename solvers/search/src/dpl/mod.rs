@@ -188,14 +188,14 @@ fn search_orders(
         }
         orders.push(order);
     }
-    if let Some((at, stages)) = chosen.as_ref().filter(|_| coarse) {
+    if let Some((index, stages)) = chosen.as_ref().filter(|_| coarse) {
         context.emit(Event::Phase { name: "positions near the cuts".into() });
-        near_cuts(problem, units, &orders[*at], stages, space, &mut best, context)?;
+        near_cuts(problem, units, &orders[*index], stages, space, &mut best, context)?;
     }
     if effort == OrderEffort::Plain || orders.is_empty() {
         return Ok(best);
     }
-    let mut best_order = orders.swap_remove(chosen.map_or(0, |(at, _)| at));
+    let mut best_order = orders.swap_remove(chosen.map_or(0, |(index, _)| index));
     context.emit(Event::Phase { name: "perturbed orders".into() });
     let count = units.len();
     // A chain has only one order.
@@ -231,14 +231,14 @@ pub fn over_more_orders(
 ) -> Result<Option<usize>> {
     let Some(space) = &room.space else { return Ok(None) };
     let mut chosen = None;
-    for (at, order) in orders.iter().enumerate() {
+    for (index, order) in orders.iter().enumerate() {
         if context.stop().reason().is_some() {
             break;
         }
         let positions = Positions::new(problem, units, order);
         let line = Line { order, positions: &positions, space };
         let Some(stages) = try_line(problem, units, line, best, context)? else { continue };
-        chosen = Some(at);
+        chosen = Some(index);
         if !positions.are_all(order.len()) {
             near_cuts(problem, units, order, &stages, space, best, context)?;
         }
@@ -319,8 +319,8 @@ pub fn is_chain(units: &Units) -> bool {
 fn perturbed(units: &Units, order: &[UnitId], rng: &mut impl Rng) -> Vec<UnitId> {
     let count = order.len();
     let mut priority = Keyed::filled(0.0, count);
-    for (at, &unit) in order.iter().enumerate() {
-        priority[unit] = at as f64;
+    for (position, &unit) in order.iter().enumerate() {
+        priority[unit] = position as f64;
     }
     let reach = (count as f64 / 8.0).max(1.0);
     for _ in 0..rng.random_range(1..=3) {

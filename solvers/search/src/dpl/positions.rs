@@ -44,11 +44,11 @@ impl Positions {
         let mut positions = vec![0];
         let mut weight = 0.0;
         let mut best = 0;
-        for (at, &unit) in order.iter().enumerate() {
+        for (index, &unit) in order.iter().enumerate() {
             // Half by time, half by number, so that units without time are cut as well.
             let share = if total > 0.0 { seconds(unit) / total } else { 0.0 };
             weight += BLOCKS as f64 * 0.5 * (share + 1.0 / order.len() as f64);
-            let position = at + 1;
+            let position = index + 1;
             if best <= *positions.last().unwrap_or(&0) || crossing[position] < crossing[best] {
                 best = position;
             }
@@ -101,7 +101,8 @@ fn crossing(problem: &Problem, units: &Units, order: &[UnitId]) -> Vec<f64> {
     let mut change = vec![0.0; order.len() + 1];
     for net in units.nets().ids() {
         let places = units.pins(net).iter().map(|&unit| place[unit]);
-        let (first, last) = places.fold((usize::MAX, 0), |(first, last), at| (first.min(at), last.max(at)));
+        let (first, last) =
+            places.fold((usize::MAX, 0), |(first, last), place| (first.min(place), last.max(place)));
         let seconds: f64 = (0..problem.pools().len()).map(|pool| units.transfer(net, pool)).sum();
         if first < last {
             change[first + 1] += seconds;
@@ -135,17 +136,17 @@ mod tests {
     fn chain(count: usize, schedule: Schedule) -> Problem {
         let mut rng = seed::stream(count as u64, 3);
         let mut builder = GraphBuilder::new("chain");
-        for at in 0..count {
+        for index in 0..count {
             builder.operator(OperatorDocument {
                 seconds: [("acc".to_string(), rng.random_range(0.0..1.0))].into(),
                 activation_bytes: 1.0,
-                ..OperatorDocument::named(format!("o{at}"))
+                ..OperatorDocument::named(format!("o{index}"))
             });
-            if at > 0 {
+            if index > 0 {
                 builder.timed_tensor(TensorDocument {
                     name: None,
-                    producer: format!("o{}", at - 1),
-                    consumers: vec![format!("o{at}")],
+                    producer: format!("o{}", index - 1),
+                    consumers: vec![format!("o{index}")],
                     bytes: 0.0,
                     seconds: [("acc".to_string(), rng.random_range(0.0..40.0))].into(),
                 });

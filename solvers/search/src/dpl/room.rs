@@ -39,9 +39,9 @@ impl Room {
         let bytes = table_bytes(memory);
         let per_usage = STATE_BYTES * (units.len().min(MOST) as u64 + 1);
         // Usages are numbered with 32 bits.
-        let most = (bytes / per_usage).min(u64::from(u32::MAX)) as usize;
+        let limit = (bytes / per_usage).min(u64::from(u32::MAX)) as usize;
         let size = UsageSpace::size(problem, units.len());
-        let space = UsageSpace::fitting(problem, units.len(), most);
+        let space = UsageSpace::fitting(problem, units.len(), limit);
         let needs = format!(
             "the tables for every use of the devices take {:.1e} bytes, but the memory limit leaves {:.1e}",
             size * per_usage as f64,

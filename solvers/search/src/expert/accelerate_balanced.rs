@@ -36,9 +36,9 @@ fn place(problem: &Problem, _seed: u64) -> Result<Placed, String> {
     let layer = |(segment, &bytes): (&Segment, &f64)| if segment.is_layer { bytes } else { 0.0 };
     let largest_layer = chain.segments().iter().zip(&bytes).map(layer).fold(0.0, f64::max);
     let budget = total / devices.len() as f64 + BUFFER * largest_layer.max(total / leaves(problem) as f64);
-    let memory = |at: usize| problem.pools()[problem.pool_of(devices[at])].memory;
+    let memory = |index: usize| problem.pools()[problem.pool_of(devices[index])].memory;
     let budgets: Vec<f64> = (0..devices.len())
-        .map(|at| if at + 1 < devices.len() { budget.min(memory(at)) } else { memory(at) })
+        .map(|index| if index + 1 < devices.len() { budget.min(memory(index)) } else { memory(index) })
         .collect();
     Ok(chain.place(problem, &devices, &fill(&bytes, &budgets)?))
 }
@@ -52,8 +52,8 @@ fn leaves(problem: &Problem) -> usize {
 /// The device of each module: the next one if the module does not fit, never an earlier one.
 fn fill(bytes: &[f64], budgets: &[f64]) -> Result<Vec<usize>, String> {
     let mut largest_after = vec![0.0; bytes.len()];
-    for at in (1..bytes.len()).rev() {
-        largest_after[at - 1] = bytes[at].max(largest_after[at]);
+    for index in (1..bytes.len()).rev() {
+        largest_after[index - 1] = bytes[index].max(largest_after[index]);
     }
     let (mut device, mut used) = (0, 0.0);
     let mut devices = Vec::with_capacity(bytes.len());

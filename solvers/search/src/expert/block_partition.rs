@@ -26,7 +26,7 @@ pub(super) fn block_partition(weights: &[f64], blocks: usize) -> Vec<usize> {
     let sequence = Sequence { prefix };
 
     // Non-negative floats have the order of their bits.
-    let single = (0..count).map(|at| sequence.sum(at, at + 1)).fold(0.0, f64::max);
+    let single = (0..count).map(|index| sequence.sum(index, index + 1)).fold(0.0, f64::max);
     let (mut low, mut high) = (single.to_bits(), total.to_bits());
     while low < high {
         let middle = low + (high - low) / 2;
@@ -87,7 +87,7 @@ impl Sequence {
             let end = (start + 1..=last)
                 .rev()
                 .filter(|&end| needs[end] <= others)
-                .min_by(|&one, &other| distance(one).total_cmp(&distance(other)))
+                .min_by(|&left, &right| distance(left).total_cmp(&distance(right)))
                 .unwrap_or(last);
             block_of.resize(end, block);
         }
@@ -104,7 +104,7 @@ mod tests {
 
     fn sizes(weights: &[f64], blocks: usize) -> Vec<usize> {
         let block_of = block_partition(weights, blocks);
-        (0..blocks).map(|block| block_of.iter().filter(|&&of| of == block).count()).collect()
+        (0..blocks).map(|block| block_of.iter().filter(|&&own_block| own_block == block).count()).collect()
     }
 
     #[test]
@@ -133,13 +133,13 @@ mod tests {
             assert_eq!(block_of.first().zip(block_of.last()), Some((&0, &(blocks.min(count) - 1))));
             let largest = |block_of: &dyn Fn(usize) -> usize| {
                 let mut sums = vec![0.0; count];
-                (0..count).for_each(|at| sums[block_of(at)] += weights[at]);
+                (0..count).for_each(|index| sums[block_of(index)] += weights[index]);
                 sums.into_iter().fold(0.0, f64::max)
             };
-            let found = largest(&|at| block_of[at]);
+            let found = largest(&|index| block_of[index]);
             let least = (0..1u32 << (count - 1))
                 .filter(|cuts| cuts.count_ones() < blocks as u32)
-                .map(|cuts| largest(&|at| (cuts & ((1 << at) - 1)).count_ones() as usize))
+                .map(|cuts| largest(&|index| (cuts & ((1 << index) - 1)).count_ones() as usize))
                 .fold(f64::INFINITY, f64::min);
             assert_eq!(found, least, "{number}: {weights:?} in {blocks}");
         }

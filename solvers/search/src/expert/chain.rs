@@ -61,11 +61,11 @@ impl Chain {
             Objective::Throughput(_) | Objective::Makespan { .. } => Units::contiguous(problem, &pairs),
         };
         let mut segments: Vec<Segment> = Vec::new();
-        for (at, unit) in units.ids().enumerate() {
+        for (position, unit) in units.ids().enumerate() {
             let is_layer = units.members(unit).iter().any(|&op| layers.of(op).is_some());
             match segments.last_mut() {
-                Some(last) if !is_layer && !last.is_layer => last.units.end = at + 1,
-                _ => segments.push(Segment { is_layer, units: at..at + 1 }),
+                Some(last) if !is_layer && !last.is_layer => last.units.end = position + 1,
+                _ => segments.push(Segment { is_layer, units: position..position + 1 }),
             }
         }
         Ok(Chain { units, segments, layers: layers.count() })
@@ -78,8 +78,9 @@ impl Chain {
 
     /// Weight of each segment, summed over the weights of its units.
     pub(super) fn weights(&self, of_unit: impl Fn(&Units, UnitId) -> f64) -> Vec<f64> {
-        let weight =
-            |segment: &Segment| segment.units.clone().map(|at| of_unit(&self.units, UnitId::new(at))).sum();
+        let weight = |segment: &Segment| {
+            segment.units.clone().map(|position| of_unit(&self.units, UnitId::new(position))).sum()
+        };
         self.segments.iter().map(weight).collect()
     }
 

@@ -34,10 +34,10 @@ fn partition(problem: &Problem, seed: u64) -> Result<Placement, String> {
     let pool = problem.pool_of(devices[0]);
     let nodes = units.ids().map(|unit| units.seconds(unit, pool).unwrap_or(0.0)).collect();
     let mut edges = Vec::new();
-    for (at, net) in units.nets().enumerate() {
-        let from = if net.is_gradient() { units.pins(at)[0] } else { net.producer };
-        let others = units.pins(at).iter().filter(|&&unit| unit != from);
-        edges.extend(others.map(|&to| (from, to, units.transfer(at, pool))));
+    for (index, net) in units.nets().enumerate() {
+        let from = if net.is_gradient() { units.pins(index)[0] } else { net.producer };
+        let others = units.pins(index).iter().filter(|&&unit| unit != from);
+        edges.extend(others.map(|&to| (from, to, units.transfer(index, pool))));
     }
     let part_of = WeightedGraph::new(nodes, &edges).partition(devices.len(), seed)?;
     let graph = problem.graph();

@@ -27,7 +27,7 @@ impl Layers {
         let paths = || graph.operators().map(|op| graph.operator(op).layer.as_deref());
         let inhabited: FxHashSet<&str> = paths().flatten().collect();
         let mut numbers: FxHashMap<&str, usize> = FxHashMap::default();
-        let of = paths()
+        let layer_of = paths()
             .map(|path| {
                 let block = block(path?, |list| !inhabited.contains(list))?;
                 let next = numbers.len();
@@ -39,7 +39,7 @@ impl Layers {
                         such as `encoder.layer.3`"
                 .into());
         }
-        Ok(Layers { of, count: numbers.len() })
+        Ok(Layers { of: layer_of, count: numbers.len() })
     }
 
     /// Number of layers, at least 1.

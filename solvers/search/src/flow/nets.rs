@@ -22,12 +22,12 @@ impl MergedNets {
             let pools = 0..units.pools();
             let seconds = pools.map(|pool| units.transfer(net, pool)).fold(f64::INFINITY, f64::min);
             if seconds > 0.0 && seconds.is_finite() {
-                let at = *place.entry(units.pins(net)).or_insert_with(|| {
+                let index = *place.entry(units.pins(net)).or_insert_with(|| {
                     merged.representative.push(net);
                     merged.seconds.push(0.0);
                     merged.representative.len() - 1
                 });
-                merged.seconds[at] += seconds;
+                merged.seconds[index] += seconds;
             }
         }
         merged
@@ -53,9 +53,9 @@ pub(crate) fn add_net(network: &mut Network, nodes: impl Iterator<Item = NodeId>
         network.arc(first, second, capacity, capacity);
         return;
     }
-    let at = |side: NodeId| nodes.clone().any(|node| node == side);
-    let entry = if at(SOURCE) { SOURCE } else { network.node() };
-    let exit = if at(SINK) { SINK } else { network.node() };
+    let has_pin = |side: NodeId| nodes.clone().any(|node| node == side);
+    let entry = if has_pin(SOURCE) { SOURCE } else { network.node() };
+    let exit = if has_pin(SINK) { SINK } else { network.node() };
     network.arc(entry, exit, capacity, 0);
     for node in nodes.filter(|&node| node > SINK) {
         if entry != SOURCE {
@@ -83,7 +83,7 @@ pub(crate) fn add_ordered_net(
     }
     // A pin before all others is on the source side whenever any of them is, and a pin after all others on the sink
     // side whenever any of them is: the net can then be crossed in one direction only.
-    let before = |one: UnitId, other: UnitId| units.predecessors(other).binary_search(&one).is_ok();
+    let before = |first: UnitId, second: UnitId| units.predecessors(second).binary_search(&first).is_ok();
     let begins = pins[1..].iter().all(|&pin| before(first, pin));
     match pins {
         [_, _] if begins => {

@@ -58,7 +58,7 @@ pub(super) fn fill(problem: &Problem) -> Result<Placement, String> {
     let mut device_of = Keyed::filled(None, problem.graph().operator_count());
     let accelerators = problem.pools().iter().enumerate().filter(|(_, pool)| !pool.host);
     let mut devices: Vec<_> =
-        accelerators.flat_map(|(at, pool)| pool.devices.iter().map(move |&device| (device, at))).collect();
+        accelerators.flat_map(|(id, pool)| pool.devices.iter().map(move |&device| (device, id))).collect();
     devices.sort_unstable();
     let mut devices = devices.into_iter().peekable();
     let (mut bytes, mut empty) = (0.0, true);

@@ -20,13 +20,13 @@ impl Hosts {
         for class in graph.class_ids() {
             let members = graph.class(class);
             let hosts = problem.pools().iter().enumerate().filter(|(_, pool)| pool.host);
-            let capable = hosts.filter_map(|(at, pool)| {
-                let seconds: Option<f64> = members.iter().map(|&op| problem.seconds(op, at)).sum();
-                Some((at, pool.devices[0], seconds?))
+            let capable = hosts.filter_map(|(id, pool)| {
+                let seconds: Option<f64> = members.iter().map(|&op| problem.seconds(op, id)).sum();
+                Some((id, pool.devices[0], seconds?))
             });
-            let Some((at, device, _)) = capable.min_by(|a, b| a.2.total_cmp(&b.2)) else { continue };
+            let Some((id, device, _)) = capable.min_by(|a, b| a.2.total_cmp(&b.2)) else { continue };
             for &op in members {
-                best[op] = problem.seconds(op, at).map(|seconds| (at as u32, device, seconds));
+                best[op] = problem.seconds(op, id).map(|seconds| (id as u32, device, seconds));
             }
         }
         Hosts { best }

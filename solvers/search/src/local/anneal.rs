@@ -74,7 +74,7 @@ pub(super) fn anneal(
         best.steps += 1;
         let shifts = neighbourhood.draw(walk.assignment(), rng);
         // Δ may be at most −T ln u, with u uniform.
-        let most = energy - temperature * (1.0 - rng.random_range(0.0..1.0f64)).ln();
+        let limit = energy - temperature * (1.0 - rng.random_range(0.0..1.0f64)).ln();
         let after = match *shifts {
             [] => continue,
             [(unit, to)] => {
@@ -82,7 +82,7 @@ pub(super) fn anneal(
                     continue;
                 }
                 let after = walk.energy_after(unit, to);
-                if after > most {
+                if after > limit {
                     continue;
                 }
                 walk.shift(shifts.iter().copied());
@@ -98,7 +98,7 @@ pub(super) fn anneal(
                 let mut fit = || {
                     shifts.iter().all(|&(_, to)| last.replace(to) == Some(to) || walk.assignment().fits(to))
                 };
-                if after > most || !fit() {
+                if after > limit || !fit() {
                     walk.shift(undo.iter().copied());
                     continue;
                 }

@@ -36,7 +36,7 @@ impl Lines {
     pub(super) fn new(orders: Vec<Vec<UnitId>>) -> Lines {
         let places = orders.iter().map(|order| {
             let mut place = Keyed::filled(0, order.len());
-            order.iter().enumerate().for_each(|(at, &unit)| place[unit] = at);
+            order.iter().enumerate().for_each(|(position, &unit)| place[unit] = position);
             place
         });
         Lines { places: places.collect(), orders }
@@ -66,33 +66,33 @@ impl<'a> Neighbourhood<'a> {
 
     /// Draws a move: each unit goes to a device other than its own on which it may run. Empty if the drawn
     /// move changes nothing. Requires at least one unit and two devices.
-    pub(super) fn draw(&mut self, at: &Assignment<'_>, rng: &mut impl Rng) -> &[Shift] {
+    pub(super) fn draw(&mut self, assignment: &Assignment<'_>, rng: &mut impl Rng) -> &[Shift] {
         self.shifts.clear();
         let unit = UnitId::new(rng.random_range(0..self.units.len()));
-        let to = self.target(at, unit, rng);
-        if to != at.device_of(unit) {
+        let to = self.target(assignment, unit, rng);
+        if to != assignment.device_of(unit) {
             match rng.random_range(0..16) {
-                0..8 => self.push(at, unit, to),
+                0..8 => self.push(assignment, unit, to),
                 8..10 => {
-                    self.push(at, unit, to);
-                    self.give_back(at, (unit, to), 1, rng);
+                    self.push(assignment, unit, to);
+                    self.give_back(assignment, (unit, to), 1, rng);
                 }
                 10..12 => {
-                    let length = self.length(at, rng);
-                    self.run(at, (unit, to), length, rng);
+                    let length = self.length(assignment, rng);
+                    self.run(assignment, (unit, to), length, rng);
                 }
                 12 => {
-                    let length = self.length(at, rng);
-                    self.stretch(at, (unit, to), length, rng);
+                    let length = self.length(assignment, rng);
+                    self.stretch(assignment, (unit, to), length, rng);
                 }
                 13 => {
-                    let length = self.length(at, rng);
-                    self.piece(at, (unit, to), length, rng);
+                    let length = self.length(assignment, rng);
+                    self.piece(assignment, (unit, to), length, rng);
                 }
                 _ => {
-                    let length = self.length(at, rng);
-                    self.run(at, (unit, to), length, rng);
-                    self.give_back(at, (unit, to), length, rng);
+                    let length = self.length(assignment, rng);
+                    self.run(assignment, (unit, to), length, rng);
+                    self.give_back(assignment, (unit, to), length, rng);
                 }
             }
         }
@@ -100,35 +100,35 @@ impl<'a> Neighbourhood<'a> {
     }
 
     /// A target device: mostly that of a neighbour.
-    fn target(&self, at: &Assignment<'_>, unit: UnitId, rng: &mut impl Rng) -> DeviceId {
+    fn target(&self, assignment: &Assignment<'_>, unit: UnitId, rng: &mut impl Rng) -> DeviceId {
         let nets = self.units.nets_of(unit);
         if nets.is_empty() || rng.random_range(0..8) == 0 {
-            return DeviceId::new(rng.random_range(0..at.devices()));
+            return DeviceId::new(rng.random_range(0..assignment.devices()));
         }
         let pins = self.units.pins(nets[rng.random_range(0..nets.len())]);
-        at.device_of(pins[rng.random_range(0..pins.len())])
+        assignment.device_of(pins[rng.random_range(0..pins.len())])
     }
 
     /// A log-uniform length from 1 to a device's share of the units.
-    fn length(&self, at: &Assignment<'_>, rng: &mut impl Rng) -> usize {
-        let most = (self.units.len() / at.devices()).max(LONGEST_AT_LEAST) as f64;
-        most.powf(rng.random_range(0.0..1.0)).round() as usize
+    fn length(&self, assignment: &Assignment<'_>, rng: &mut impl Rng) -> usize {
+        let longest = (self.units.len() / assignment.devices()).max(LONGEST_AT_LEAST) as f64;
+        longest.powf(rng.random_range(0.0..1.0)).round() as usize
     }
 
-    fn push(&mut self, at: &Assignment<'_>, unit: UnitId, to: DeviceId) {
-        if at.allowed(unit, to) {
+    fn push(&mut self, assignment: &Assignment<'_>, unit: UnitId, to: DeviceId) {
+        if assignment.allowed(unit, to) {
             self.shifts.push((unit, to));
         }
     }
 
     /// Units contiguous in an order and on one device.
-    fn run(&mut self, at: &Assignment<'_>, (unit, to): Shift, length: usize, rng: &mut impl Rng) {
+    fn run(&mut self, assignment: &Assignment<'_>, (unit, to): Shift, length: usize, rng: &mut impl Rng) {
         let line = rng.random_range(0..self.lines.orders.len());
         let place = self.lines.places[line][unit];
         let order = &self.lines.orders[line];
-        let from = at.device_of(unit);
-        let stays = |unit: &&UnitId| at.device_of(**unit) == from;
-        let movable = |unit: &&UnitId| at.allowed(**unit, to);
+        let from = assignment.device_of(unit);
+        let stays = |unit: &&UnitId| assignment.device_of(**unit) == from;
+        let movable = |unit: &&UnitId| assignment.allowed(**unit, to);
         let shift = |&unit: &UnitId| (unit, to);
         if rng.random_bool(0.5) {
             let run = order[place..].iter().take_while(stays).take(length);
@@ -140,20 +140,20 @@ impl<'a> Neighbourhood<'a> {
     }
 
     /// Units contiguous in an order, on any device.
-    fn stretch(&mut self, at: &Assignment<'_>, (unit, to): Shift, length: usize, rng: &mut impl Rng) {
+    fn stretch(&mut self, assignment: &Assignment<'_>, (unit, to): Shift, length: usize, rng: &mut impl Rng) {
         let line = rng.random_range(0..self.lines.orders.len());
         let place = self.lines.places[line][unit];
         let order = &self.lines.orders[line];
         for &unit in order[place..].iter().take(length) {
-            if at.device_of(unit) != to && at.allowed(unit, to) {
+            if assignment.device_of(unit) != to && assignment.allowed(unit, to) {
                 self.shifts.push((unit, to));
             }
         }
     }
 
     /// Units on one device that nets connect to the first.
-    fn piece(&mut self, at: &Assignment<'_>, (unit, to): Shift, length: usize, rng: &mut impl Rng) {
-        let from = at.device_of(unit);
+    fn piece(&mut self, assignment: &Assignment<'_>, (unit, to): Shift, length: usize, rng: &mut impl Rng) {
+        let from = assignment.device_of(unit);
         if self.round == u32::MAX {
             self.taken.fill(0);
             self.round = 0;
@@ -166,14 +166,14 @@ impl<'a> Neighbourhood<'a> {
         while size < length && !fringe.is_empty() {
             let next = fringe.swap_remove(rng.random_range(0..fringe.len()));
             size += 1;
-            self.push(at, next, to);
+            self.push(assignment, next, to);
             for &net in units.nets_of(next) {
                 let pins = units.pins(net);
                 if pins.len() > WIDEST_NET {
                     continue;
                 }
                 for &pin in pins {
-                    if self.taken[pin] != self.round && at.device_of(pin) == from {
+                    if self.taken[pin] != self.round && assignment.device_of(pin) == from {
                         self.taken[pin] = self.round;
                         fringe.push(pin);
                     }
@@ -183,13 +183,19 @@ impl<'a> Neighbourhood<'a> {
     }
 
     /// Moves a run from the target device back to the device that the unit came from.
-    fn give_back(&mut self, at: &Assignment<'_>, (unit, to): Shift, length: usize, rng: &mut impl Rng) {
+    fn give_back(
+        &mut self,
+        assignment: &Assignment<'_>,
+        (unit, to): Shift,
+        length: usize,
+        rng: &mut impl Rng,
+    ) {
         const TRIES: usize = 8;
-        let from = at.device_of(unit);
+        let from = assignment.device_of(unit);
         for _ in 0..TRIES {
             let other = UnitId::new(rng.random_range(0..self.units.len()));
-            if at.device_of(other) == to {
-                return self.run(at, (other, from), length, rng);
+            if assignment.device_of(other) == to {
+                return self.run(assignment, (other, from), length, rng);
             }
         }
     }

@@ -128,13 +128,13 @@ fn spread(problem: &Problem, units: &Units, order: &[UnitId]) -> DeviceOf {
     };
     let share: f64 = units.ids().map(least).sum::<f64>() / accelerators as f64;
     let mut device_of = Keyed::filled(DeviceId(0), units.len());
-    let (mut at, mut work) = (0, 0.0);
+    let (mut next, mut work) = (0, 0.0);
     for &unit in order {
-        if work >= share && at + 1 < accelerators {
-            (at, work) = (at + 1, 0.0);
+        if work >= share && next + 1 < accelerators {
+            (next, work) = (next + 1, 0.0);
         }
         let capable = |device: &&_| units.supported(unit, problem.pool_of(**device));
-        let device = devices[at..].iter().chain(&devices[..at]).find(capable).copied();
+        let device = devices[next..].iter().chain(&devices[..next]).find(capable).copied();
         device_of[unit] = device.unwrap_or(DeviceId(0));
         work += least(unit);
     }
@@ -156,9 +156,9 @@ pub(super) fn repaired<'a>(start: Assignment<'a>, lines: &Lines, stop: &Stop) ->
     let mut walk = Walk::new(start);
     // The last units of a stretch first, so that the rest of it stays whole.
     for &unit in lines.orders()[0].iter().rev() {
-        let at = walk.assignment();
-        let from = at.device_of(unit);
-        if !overfull[from] || at.units().takes_no_memory(unit) {
+        let assignment = walk.assignment();
+        let from = assignment.device_of(unit);
+        if !overfull[from] || assignment.units().takes_no_memory(unit) {
             continue;
         }
         if stop.reason().is_some() {
@@ -166,7 +166,8 @@ pub(super) fn repaired<'a>(start: Assignment<'a>, lines: &Lines, stop: &Stop) ->
         }
         let is_open = |_: &DeviceId| stop.reason().is_none();
         let targets = devices.clone().take_while(is_open);
-        let targets = targets.filter(|&to| to != from && at.allowed(unit, to) && at.has_room(unit, to));
+        let targets =
+            targets.filter(|&to| to != from && assignment.allowed(unit, to) && assignment.has_room(unit, to));
         let best = targets.map(|to| (walk.energy_after(unit, to), to)).min_by(|a, b| a.0.total_cmp(&b.0));
         if let Some((_, to)) = best {
             walk.shift(std::iter::once((unit, to)));

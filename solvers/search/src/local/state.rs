@@ -265,14 +265,14 @@ impl<'a> Assignment<'a> {
     /// Adds the bytes of a unit to a device.
     fn add_bytes(&mut self, unit: UnitId, device: DeviceId) {
         let units = self.units;
-        let [least, most] = &mut self.bytes[device];
+        let [least, largest] = &mut self.bytes[device];
         least.add(units.bytes(unit, 1));
-        most.add(units.most_bytes(unit, 1));
+        largest.add(units.most_bytes(unit, 1));
         for &shared in units.shared_of(unit) {
             if self.shared_on.put(shared, device) == 0 {
                 let bytes = units.shared()[shared].bytes;
                 least.add(bytes);
-                most.add(bytes);
+                largest.add(bytes);
             }
         }
     }
@@ -280,14 +280,14 @@ impl<'a> Assignment<'a> {
     /// Subtracts the bytes of a unit from a device.
     fn take_bytes(&mut self, unit: UnitId, device: DeviceId) {
         let units = self.units;
-        let [least, most] = &mut self.bytes[device];
+        let [least, largest] = &mut self.bytes[device];
         least.add(-units.bytes(unit, 1));
-        most.add(-units.most_bytes(unit, 1));
+        largest.add(-units.most_bytes(unit, 1));
         for &shared in units.shared_of(unit) {
             if self.shared_on.take(shared, device) == 1 {
                 let bytes = units.shared()[shared].bytes;
                 least.add(-bytes);
-                most.add(-bytes);
+                largest.add(-bytes);
             }
         }
     }
@@ -296,22 +296,22 @@ impl<'a> Assignment<'a> {
     /// O(units + pins of the units on the device).
     fn fits_with(&self, device: DeviceId, more: Option<UnitId>) -> bool {
         let (units, memory) = (self.units, self.memory(device));
-        let [mut least, mut most] = self.bytes[device].map(Compensated::value);
+        let [mut least, mut largest] = self.bytes[device].map(Compensated::value);
         if let Some(unit) = more {
             least += units.bytes(unit, 1);
-            most += units.most_bytes(unit, 1);
+            largest += units.most_bytes(unit, 1);
             for &shared in units.shared_of(unit) {
                 if self.shared_on.get(shared, device) == 0 {
                     let bytes = units.shared()[shared].bytes;
                     least += bytes;
-                    most += bytes;
+                    largest += bytes;
                 }
             }
         }
         if units.bytes_are_sums() {
             return tolerance::fits(least, memory);
         }
-        if units.always_fits() || most <= memory {
+        if units.always_fits() || largest <= memory {
             return true;
         }
         let members = units.ids().filter(|&unit| self.device_of[unit] == device);

@@ -67,19 +67,19 @@ impl<'a> Walk<'a> {
 
     /// The energy after moving one unit to a device other than its own.
     pub(super) fn energy_after(&self, unit: UnitId, to: DeviceId) -> f64 {
-        let at = &self.assignment;
-        let from = at.device_of(unit);
-        let delta = at.delta(unit, to);
+        let assignment = &self.assignment;
+        let from = assignment.device_of(unit);
+        let delta = assignment.delta(unit, to);
         let mut sums = self.sums.map(Compensated::value);
         for (pass, sum) in sums.iter_mut().enumerate().take(self.passes) {
             for (device, change) in [(from, &delta.from), (to, &delta.to)] {
-                let load = at.load_after(device, pass, change);
+                let load = assignment.load_after(device, pass, change);
                 *sum += self.term(load) - self.device_terms[device][pass];
             }
-            if at.group(from) != at.group(to) {
+            if assignment.group(from) != assignment.group(to) {
                 for (device, change) in [(from, &delta.from), (to, &delta.to)] {
-                    if let Some(group) = at.group(device) {
-                        let load = at.uplink_after(group, pass, change);
+                    if let Some(group) = assignment.group(device) {
+                        let load = assignment.uplink_after(group, pass, change);
                         *sum += self.term(load) - self.uplink_terms[group][pass];
                     }
                 }

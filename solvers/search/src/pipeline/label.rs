@@ -92,8 +92,8 @@ impl Rule {
     }
 }
 
-/// Whether `one` is at most `other` in every component.
+/// Whether `left` is at most `right` in every component.
 #[inline]
-pub(super) fn dominates(one: &Label, other: &Label) -> bool {
-    one.iter().zip(other).all(|(one, other)| one <= other)
+pub(super) fn dominates(left: &Label, right: &Label) -> bool {
+    left.iter().zip(right).all(|(left, right)| left <= right)
 }

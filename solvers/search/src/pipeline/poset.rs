@@ -45,12 +45,12 @@ impl Poset {
     pub fn of_order(order: &[UnitId], positions: &Positions) -> Poset {
         let count = order.len();
         let mut is_cut = vec![false; count + 1];
-        for &at in positions.list().iter() {
-            is_cut[count - at] = true;
+        for &position in positions.list().iter() {
+            is_cut[count - position] = true;
         }
         Poset {
             unit_at: order.iter().rev().copied().collect(),
-            waits_for: (0..count).map(|at| u32::from(at > 0)).collect(),
+            waits_for: (0..count).map(|index| u32::from(index > 0)).collect(),
             frees: (1..=count)
                 .map(|next| if next < count { vec![Position::new(next)] } else { Vec::new() })
                 .collect(),

@@ -82,9 +82,9 @@ impl<'a> Search<'a> {
         context: &mut Context<'_>,
     ) -> Found {
         let objective = self.problem.objective();
-        let most = (0..self.units.pools()).map(|pool| self.space.limit(pool)).sum::<u32>();
+        let max_devices = (0..self.units.pools()).map(|pool| self.space.limit(pool)).sum::<u32>();
         let counts = match objective.rules().schedule {
-            Schedule::ZeroBubble => (1..=most).take(self.units.len()).map(Some).collect(),
+            Schedule::ZeroBubble => (1..=max_devices).take(self.units.len()).map(Some).collect(),
             _ => vec![None],
         };
         let mut found = Found { stop: None, bound: f64::INFINITY, steps: 0 };
@@ -199,12 +199,15 @@ struct Walk<'w, 'a> {
 impl<'w, 'a> Walk<'w, 'a> {
     fn new(poset: &'w Poset, stage: &'w mut Stage<'a>, set: &[u64], left: Left) -> Walk<'w, 'a> {
         let mut waits = poset.waits_for.clone();
-        for at in bits::members(set) {
-            for &freed in &poset.frees[Position::new(at)] {
+        for index in bits::members(set) {
+            for &freed in &poset.frees[Position::new(index)] {
                 waits[freed] -= 1;
             }
         }
-        let ready = waits.ids().filter(|&at| waits[at] == 0 && !bits::contains(set, at.index())).collect();
+        let ready = waits
+            .ids()
+            .filter(|&position| waits[position] == 0 && !bits::contains(set, position.index()))
+            .collect();
         let path = vec![WalkLevel { ready, next: 0, left }];
         Walk { poset, stage, taken: set.to_vec(), waits, path }
     }
@@ -213,9 +216,9 @@ impl<'w, 'a> Walk<'w, 'a> {
     fn advance(&mut self) -> Option<Position> {
         loop {
             let step = self.path.last_mut()?;
-            if let Some(&at) = step.ready.get(step.next) {
+            if let Some(&position) = step.ready.get(step.next) {
                 step.next += 1;
-                return Some(at);
+                return Some(position);
             }
             self.path.pop();
             // The unit that led here leaves the stage.
@@ -226,12 +229,12 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     /// Adds a position to the stage. Returns the positions that may come next.
-    fn enter(&mut self, at: Position) -> Vec<Position> {
-        self.stage.add(self.poset.unit_at[at]);
-        bits::insert(&mut self.taken, at.index());
+    fn enter(&mut self, position: Position) -> Vec<Position> {
+        self.stage.add(self.poset.unit_at[position]);
+        bits::insert(&mut self.taken, position.index());
         let step = &self.path[self.path.len() - 1];
         let mut ready = step.ready[step.next..].to_vec();
-        for &freed in &self.poset.frees[at] {
+        for &freed in &self.poset.frees[position] {
             self.waits[freed] -= 1;
             if self.waits[freed] == 0 {
                 let place = ready.partition_point(|&other| other < freed);
@@ -242,10 +245,10 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     /// Removes a position from the stage.
-    fn leave(&mut self, at: Position) {
+    fn leave(&mut self, position: Position) {
         self.stage.undo();
-        bits::remove(&mut self.taken, at.index());
-        for &freed in &self.poset.frees[at] {
+        bits::remove(&mut self.taken, position.index());
+        for &freed in &self.poset.frees[position] {
             self.waits[freed] += 1;
         }
     }
@@ -311,10 +314,11 @@ impl Program<'_, '_> {
         context: &mut Context<'_>,
     ) -> Option<StopReason> {
         let ways = self.ways(set, labels, pool);
-        let most = ways.iter().map(|&(usage, _)| self.search.space.most_replicas(usage, pool)).max()?;
+        let max_replicas =
+            ways.iter().map(|&(usage, _)| self.search.space.most_replicas(usage, pool)).max()?;
         let in_flight = ways.iter().map(|&(usage, _)| self.in_flight(usage)).min()?;
         let mut walk = Walk::new(self.poset, stage, &self.sets[set], self.rests[set]);
-        while let Some(at) = walk.advance() {
+        while let Some(position) = walk.advance() {
             self.steps += 1;
             if let Some(stop) = self.has_to_stop(context) {
                 walk.clear();
@@ -322,13 +326,13 @@ impl Program<'_, '_> {
             }
             let units = size + walk.path.len();
             let before = walk.path[walk.path.len() - 1].left;
-            let left = self.without(before, self.poset.unit_at[at], units);
-            let ready = walk.enter(at);
+            let left = self.without(before, self.poset.unit_at[position], units);
+            let ready = walk.enter(position);
             if !walk.stage.supported()
                 || !walk.stage.fits(in_flight)
-                || !self.any_below_cap(&ways, left.rest, walk.stage, most)
+                || !self.any_below_cap(&ways, left.rest, walk.stage, max_replicas)
             {
-                walk.leave(at);
+                walk.leave(position);
                 continue;
             }
             if self.poset.is_state(units) {
@@ -376,8 +380,8 @@ impl Program<'_, '_> {
 
     /// Whether the compute of the stage alone leaves some label below the cap. If not, larger stages do not either: a
     /// unit takes at least as long on the stage as its minimum time in the rest.
-    fn any_below_cap(&self, ways: &[Way], left: Rest, stage: &Stage<'_>, most: u32) -> bool {
-        let (cap, least) = (self.cap(), stage.at_least(most));
+    fn any_below_cap(&self, ways: &[Way], left: Rest, stage: &Stage<'_>, max_replicas: u32) -> bool {
+        let (cap, least) = (self.cap(), stage.at_least(max_replicas));
         ways.iter().any(|(usage, entries)| {
             let behind = self.search.space.stages(*usage);
             entries.iter().any(|&entry| {
@@ -470,10 +474,10 @@ impl Program<'_, '_> {
     /// Scores a complete pipeline by its iteration, and keeps it as a plan if it beats the best.
     fn complete(&mut self, last: Entry, taken: &[u64], context: &mut Context<'_>) {
         let mut times = vec![last.times];
-        let mut at = last.parent;
-        while self.entries[at].parent != NONE {
-            times.push(self.entries[at].times);
-            at = self.entries[at].parent;
+        let mut entry = last.parent;
+        while self.entries[entry].parent != NONE {
+            times.push(self.entries[entry].times);
+            entry = self.entries[entry].parent;
         }
         if iteration(self.rule.schedule, &times, self.rule.microbatches) >= self.cap() {
             return;
@@ -488,7 +492,7 @@ impl Program<'_, '_> {
             let before = &self.entries[entry.parent];
             let inner = &self.sets[before.set];
             let own: Vec<u64> = whole.iter().zip(inner.iter()).map(|(all, inner)| all & !inner).collect();
-            let units = bits::members(&own).map(|at| self.poset.unit_at[Position::new(at)]).collect();
+            let units = bits::members(&own).map(|index| self.poset.unit_at[Position::new(index)]).collect();
             stages.push(StageAssignment { pool: usize::from(entry.pool), replicas: entry.replicas, units });
             whole = inner.to_vec();
             entry = before;
@@ -514,8 +518,8 @@ impl Program<'_, '_> {
     /// The work that a set leaves.
     fn left_by(&self, taken: &[u64]) -> Left {
         let mut left = Left { rest: Rest { forward: 0.0, passes: 0.0 }, work: 0.0 };
-        for (at, &unit) in self.poset.unit_at.enumerate() {
-            if !bits::contains(taken, at.index()) {
+        for (position, &unit) in self.poset.unit_at.enumerate() {
+            if !bits::contains(taken, position.index()) {
                 let Times { least, work, .. } = &self.search.times;
                 left.rest.forward += least[unit].forward;
                 left.rest.passes += least[unit].passes;

@@ -57,7 +57,7 @@ impl Times {
 pub(super) struct Stage<'a> {
     problem: &'a Problem,
     times: &'a Times,
-    meter: StageLoad<'a>,
+    load: StageLoad<'a>,
     pool: usize,
     deferred: f64,
     before: Vec<(UnitId, Mark, f64)>,
@@ -65,37 +65,37 @@ pub(super) struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     pub(super) fn new(problem: &'a Problem, units: &'a Units, times: &'a Times, pool: usize) -> Stage<'a> {
-        let meter = StageLoad::new(units, problem.objective(), pool);
-        Stage { problem, times, meter, pool, deferred: 0.0, before: Vec::new() }
+        let load = StageLoad::new(units, problem.objective(), pool);
+        Stage { problem, times, load, pool, deferred: 0.0, before: Vec::new() }
     }
 
     pub(super) fn add(&mut self, unit: UnitId) {
-        self.before.push((unit, self.meter.mark(), self.deferred));
-        self.meter.add(unit);
+        self.before.push((unit, self.load.mark(), self.deferred));
+        self.load.add(unit);
         self.deferred += self.times.deferred[self.pool][unit];
     }
 
     /// Removes the unit that was added last.
     pub(super) fn undo(&mut self) {
         if let Some((unit, mark, deferred)) = self.before.pop() {
-            self.meter.undo(unit, mark);
+            self.load.undo(unit, mark);
             self.deferred = deferred;
         }
     }
 
     pub(super) fn supported(&self) -> bool {
-        self.meter.supported()
+        self.load.supported()
     }
 
     pub(super) fn fits(&self, in_flight: u32) -> bool {
-        self.meter.memory().fits(in_flight, self.problem.pools()[self.pool].memory)
+        self.load.memory().fits(in_flight, self.problem.pools()[self.pool].memory)
     }
 
     /// Times of the stage on some replicas.
     pub(super) fn on(&self, replicas: u32) -> StageTimes {
         let pool = &self.problem.pools()[self.pool];
-        let synchronised = pool.synchronisation(self.meter.parameter_bytes(), replicas);
-        let sums = [self.meter.sums(0), self.meter.sums(1)];
+        let synchronised = pool.synchronisation(self.load.parameter_bytes(), replicas);
+        let sums = [self.load.sums(0), self.load.sums(1)];
         StageTimes::new(self.objective(), &sums, self.deferred, replicas, synchronised)
     }
 
@@ -103,8 +103,8 @@ impl<'a> Stage<'a> {
     pub(super) fn at_least(&self, replicas: u32) -> StageTimes {
         let share = f64::from(replicas);
         StageTimes {
-            forward: self.meter.compute(0) / share,
-            backward: (self.meter.compute(1) - self.deferred).max(0.0) / share,
+            forward: self.load.compute(0) / share,
+            backward: (self.load.compute(1) - self.deferred).max(0.0) / share,
             weight: self.deferred / share,
         }
     }

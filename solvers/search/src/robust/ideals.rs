@@ -28,7 +28,7 @@ impl Ideals {
     /// first.
     fn new(units: &Units, most_bytes: u64, stop: &Stop) -> Option<Ideals> {
         let words = bits::words(units.len());
-        let most = MOST_IDEALS.min(most_bytes / bytes(units, 1));
+        let limit = MOST_IDEALS.min(most_bytes / bytes(units, 1));
         let mut ideals = Ideals { sets: vec![vec![0; words]], index: FxHashMap::default() };
         ideals.index.insert(ideals.sets[0].clone(), 0);
         let mut looked_at = 0;
@@ -45,7 +45,7 @@ impl Ideals {
                 }
             }
             let has_to_stop = next.is_multiple_of(IDEALS_BETWEEN_CHECKS) && stop.reason().is_some();
-            if ideals.sets.len() as u64 > most || looked_at > MOST_LISTED || has_to_stop {
+            if ideals.sets.len() as u64 > limit || looked_at > MOST_LISTED || has_to_stop {
                 return None;
             }
         }

@@ -27,12 +27,12 @@ impl Program<'_> {
                     continue;
                 }
                 let mut end = start + 1;
-                for (at, &unit) in order.iter().enumerate().skip(cuts[start]) {
+                for (position, &unit) in order.iter().enumerate().skip(cuts[start]) {
                     recurrence.add(unit)?;
                     if recurrence.is_hopeless() {
                         break;
                     }
-                    if cuts[end] == at + 1 {
+                    if cuts[end] == position + 1 {
                         recurrence.end(end)?;
                         end += 1;
                     }

@@ -23,10 +23,10 @@
 
 mod ideals;
 mod line;
-mod meter;
 mod moves;
 mod play;
 mod search;
+mod stage_load;
 mod states;
 
 use stagewright_core::bound::LowerBound;

@@ -12,7 +12,7 @@ use stagewright_core::solver::{Context, Event, Plan, Result, SolveError, Solver,
 use stagewright_core::tolerance;
 use stagewright_core::uncertainty::{Sources, Uncertainty, WorstCase, worst_case};
 
-use super::meter::{Shares, WorstMeter};
+use super::stage_load::{Shares, WorstLoad};
 use super::states::{STATE_BYTES, Stages};
 use super::{RobustPlan, moves, play};
 use crate::dpl::{Positions, is_chain, plan_of, table_bytes};
@@ -159,8 +159,8 @@ pub(super) struct Program<'a> {
 }
 
 impl Program<'_> {
-    pub(super) fn meter(&self, pool: usize) -> WorstMeter<'_> {
-        WorstMeter::new(self.problem, self.units, &self.shares, self.uncertainty, pool)
+    pub(super) fn worst_load(&self, pool: usize) -> WorstLoad<'_> {
+        WorstLoad::new(self.problem, self.units, &self.shares, self.uncertainty, pool)
     }
 
     pub(super) fn most_replicas(&self, pool: usize) -> u32 {

@@ -3,8 +3,8 @@
 use stagewright_core::contraction::UnitId;
 use stagewright_core::placement::StageAssignment;
 
-use super::meter::{Before, WorstMeter};
 use super::search::Program;
+use super::stage_load::{Before, WorstLoad};
 use crate::usage::UsageSpace;
 
 /// Units added and states extended between checks of the clock.
@@ -37,7 +37,7 @@ pub(super) struct Recurrence<'a> {
     value: Vec<f64>,
     last: Vec<Last>,
     /// The stage on each pool, of which one grows at a time.
-    meters: Vec<WorstMeter<'a>>,
+    loads: Vec<WorstLoad<'a>>,
     /// The prefix or ideal where the growing stage starts.
     start: usize,
     /// Pool of the growing stage.
@@ -60,7 +60,7 @@ impl<'a> Recurrence<'a> {
             cap,
             value,
             last: vec![nothing; count * space.len()],
-            meters: (0..program.problem.pools().len()).map(|pool| program.meter(pool)).collect(),
+            loads: (0..program.problem.pools().len()).map(|pool| program.worst_load(pool)).collect(),
             start: 0,
             pool: 0,
             open: Vec::new(),
@@ -79,14 +79,14 @@ impl<'a> Recurrence<'a> {
             return false;
         }
         (self.start, self.pool) = (start, pool);
-        self.meters[pool].clear();
+        self.loads[pool].clear();
         true
     }
 
     /// Adds a unit to the stage. Returns what [`Recurrence::undo`] needs, or `None` if the solve has to stop.
     pub(super) fn add(&mut self, unit: UnitId) -> Option<Before> {
         self.count(UNIT)?;
-        Some(self.meters[self.pool].add(unit))
+        Some(self.loads[self.pool].add(unit))
     }
 
     /// Counts work, and checks the clock from time to time. `None` if the solve has to stop.
@@ -101,21 +101,21 @@ impl<'a> Recurrence<'a> {
 
     /// Removes the unit that was added last.
     pub(super) fn undo(&mut self, unit: UnitId, before: Before) {
-        self.meters[self.pool].undo(unit, before);
+        self.loads[self.pool].undo(unit, before);
     }
 
     /// Whether no larger stage is below the cap.
     pub(super) fn is_hopeless(&self) -> bool {
-        self.meters[self.pool].is_hopeless(self.cap, self.program.most_replicas(self.pool))
+        self.loads[self.pool].is_hopeless(self.cap, self.program.most_replicas(self.pool))
     }
 
     /// Ends the stage at `end`, with every number of replicas that is below the cap. `None` if the solve has to stop.
     pub(super) fn end(&mut self, end: usize) -> Option<()> {
         let (space, pool, row) = (self.space, self.pool, end * self.space.len());
         for replicas in 1..=self.program.most_replicas(pool) {
-            let load = self.meters[pool].worst(replicas);
+            let load = self.loads[pool].worst(replicas);
             if load < self.cap {
-                if !self.meters[pool].fits() {
+                if !self.loads[pool].fits() {
                     return Some(());
                 }
                 self.count(self.open.len())?;

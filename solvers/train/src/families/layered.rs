@@ -21,8 +21,8 @@ pub(super) fn shape(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let mut layers: Vec<std::ops::Range<usize>> = Vec::new();
     while shape.len() < operators {
         let first = shape.len();
-        let most = ((2.0 * width).round() as usize).max(2) - 1;
-        let count = rng.random_range(1..=most).min(operators - first);
+        let limit = ((2.0 * width).round() as usize).max(2) - 1;
+        let count = rng.random_range(1..=limit).min(operators - first);
         for _ in 0..count {
             let reads = reads(rng, &layers, degree);
             shape.add_any(rng, &reads);

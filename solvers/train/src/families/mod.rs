@@ -61,14 +61,14 @@ impl Family {
     }
 
     /// The number of operators within a range that is nearest to `operators`; `None` if the family has no graph there.
-    pub fn nearest(&self, operators: usize, [least, most]: [usize; 2]) -> Option<usize> {
-        let [least, most] = [least.max(FEWEST), most.min(MOST)];
-        if least > most {
+    pub fn nearest(&self, operators: usize, [least, largest]: [usize; 2]) -> Option<usize> {
+        let [least, largest] = [least.max(FEWEST), largest.min(MOST)];
+        if least > largest {
             return None;
         }
         match self.source {
-            Source::Shape(_) => Some(operators.clamp(least, most)),
-            Source::Model(ladder) => ladder.nearest(self.is_training, operators, [least, most]),
+            Source::Shape(_) => Some(operators.clamp(least, largest)),
+            Source::Model(ladder) => ladder.nearest(self.is_training, operators, [least, largest]),
         }
     }
 
@@ -166,8 +166,8 @@ mod tests {
 
     fn is_connected(shape: &Shape) -> bool {
         let mut parts = UnionFind::new(shape.len());
-        let joined = |(at, readers): (usize, &Vec<usize>)| {
-            readers.iter().filter(|&&reader| parts.union(at, reader)).count()
+        let joined = |(operator, readers): (usize, &Vec<usize>)| {
+            readers.iter().filter(|&&reader| parts.union(operator, reader)).count()
         };
         shape.readers.iter().enumerate().map(joined).sum::<usize>() + 1 == shape.len()
     }
@@ -192,18 +192,18 @@ mod tests {
             let last = shape.len() + 1;
             let mut edges: std::collections::BTreeSet<(usize, usize)> = Default::default();
             edges.insert((0, 1));
-            for (at, readers) in shape.readers.iter().enumerate() {
-                edges.extend(readers.iter().map(|&reader| (at + 1, reader + 1)));
+            for (operator, readers) in shape.readers.iter().enumerate() {
+                edges.extend(readers.iter().map(|&reader| (operator + 1, reader + 1)));
                 if readers.is_empty() {
-                    edges.insert((at + 1, last));
+                    edges.insert((operator + 1, last));
                 }
             }
-            while let Some(at) = (1..last).find(|&at| {
-                edges.iter().filter(|edge| edge.0 == at).count() == 1
-                    && edges.iter().filter(|edge| edge.1 == at).count() == 1
+            while let Some(node) = (1..last).find(|&node| {
+                edges.iter().filter(|edge| edge.0 == node).count() == 1
+                    && edges.iter().filter(|edge| edge.1 == node).count() == 1
             }) {
-                let out = *edges.iter().find(|edge| edge.0 == at).expect("there is one");
-                let into = *edges.iter().find(|edge| edge.1 == at).expect("there is one");
+                let out = *edges.iter().find(|edge| edge.0 == node).expect("there is one");
+                let into = *edges.iter().find(|edge| edge.1 == node).expect("there is one");
                 edges.remove(&out);
                 edges.remove(&into);
                 edges.insert((into.0, out.1));

@@ -34,8 +34,8 @@ fn part(rng: &mut ChaCha8Rng, shape: &mut Shape, operators: usize, reads: &[usiz
     let mut sides = rng.random_range(2..=4).min(left);
     let mut ends = Vec::with_capacity(sides);
     while sides > 0 {
-        let most = left - (sides - 1);
-        let count = if sides == 1 { left } else { share(rng, 2 * left / sides).clamp(1, most) };
+        let limit = left - (sides - 1);
+        let count = if sides == 1 { left } else { share(rng, 2 * left / sides).clamp(1, limit) };
         ends.push(part(rng, shape, count, &[fork], series));
         left -= count;
         sides -= 1;
@@ -43,7 +43,7 @@ fn part(rng: &mut ChaCha8Rng, shape: &mut Shape, operators: usize, reads: &[usiz
     shape.add(Role::Combine, &ends)
 }
 
-/// Between a fifth and four fifths of `of`, at least 1 and less than `of` if that is at least 2.
-fn share(rng: &mut ChaCha8Rng, of: usize) -> usize {
-    ((of as f64 * rng.random_range(0.2..0.8)).round() as usize).clamp(1, of.saturating_sub(1).max(1))
+/// Between a fifth and four fifths of `total`, at least 1 and less than `total` if that is at least 2.
+fn share(rng: &mut ChaCha8Rng, total: usize) -> usize {
+    ((total as f64 * rng.random_range(0.2..0.8)).round() as usize).clamp(1, total.saturating_sub(1).max(1))
 }

@@ -87,13 +87,13 @@ impl Shape {
 
     /// Adds an operator that reads the outputs of others, and returns its index.
     pub(super) fn add(&mut self, role: Role, reads: &[usize]) -> usize {
-        let at = self.len();
+        let index = self.len();
         self.roles.push(role);
         self.readers.push(Vec::new());
         for &from in reads {
-            self.join(from, at);
+            self.join(from, index);
         }
-        at
+        index
     }
 
     /// Adds operators in series, the first of which reads the given outputs; returns the last.

@@ -10,8 +10,8 @@ use super::shape::Shape;
 pub(super) fn out_tree(rng: &mut ChaCha8Rng, operators: usize) -> Shape {
     let recent = rng.random_range(1..=8) * (operators / 40 + 1);
     let mut shape = Shape::default();
-    for at in 0..operators {
-        let parent = (at > 0).then(|| rng.random_range(at.saturating_sub(recent)..at));
+    for index in 0..operators {
+        let parent = (index > 0).then(|| rng.random_range(index.saturating_sub(recent)..index));
         shape.add_any(rng, parent.as_slice());
     }
     shape

@@ -71,11 +71,13 @@ impl Line {
     }
 
     /// The number of operators within a range that is nearest to `target`, if any.
-    fn nearest(&self, target: usize, [least, most]: [usize; 2]) -> Option<usize> {
-        let at = self.steps_for(target.clamp(least, most));
-        let steps = [at.saturating_sub(1), at, (at + 1).min(self.steps)];
-        let inside =
-            steps.map(|steps| self.operators(steps)).into_iter().filter(|size| (least..=most).contains(size));
+    fn nearest(&self, target: usize, [least, largest]: [usize; 2]) -> Option<usize> {
+        let nearest = self.steps_for(target.clamp(least, largest));
+        let steps = [nearest.saturating_sub(1), nearest, (nearest + 1).min(self.steps)];
+        let inside = steps
+            .map(|steps| self.operators(steps))
+            .into_iter()
+            .filter(|size| (least..=largest).contains(size));
         inside.min_by(|&a, &b| apart(a, target).total_cmp(&apart(b, target)))
     }
 
@@ -146,7 +148,7 @@ impl Ladder {
     /// Numbers of operators, computed once by generating the two smallest graphs of every rung.
     fn lines(&self, is_training: bool) -> &[Line] {
         self.lines[usize::from(is_training)].get_or_init(|| {
-            let of = |rung: &Rung| {
+            let lines_of = |rung: &Rung| {
                 [Granularity::Operator, Granularity::Layer].map(|granularity| {
                     let mut line = Line { rung: *rung, granularity, first: 0, per_step: 0, steps: 0 };
                     let count = |line: &Line, steps: usize| {
@@ -169,7 +171,7 @@ impl Ladder {
                     line
                 })
             };
-            self.rungs.iter().flat_map(of).collect()
+            self.rungs.iter().flat_map(lines_of).collect()
         })
     }
 }
@@ -178,13 +180,13 @@ const fn fixed(variant: &'static str) -> Rung {
     Rung { variant, scale: None, given: &[] }
 }
 
-const fn layers(variant: &'static str, least: u64, step: u64, most: u64) -> Rung {
-    Rung { variant, scale: Some(Scale { size: Size::Layers, least, step, most }), given: &[] }
+const fn layers(variant: &'static str, least: u64, step: u64, largest: u64) -> Rung {
+    Rung { variant, scale: Some(Scale { size: Size::Layers, least, step, most: largest }), given: &[] }
 }
 
-/// A model with `given` sizes, unrolled over up to `most` steps.
-const fn unrolled(variant: &'static str, given: &'static [(Size, u64)], most: u64) -> Rung {
-    Rung { variant, scale: Some(Scale { size: Size::Sequence, least: 2, step: 1, most }), given }
+/// A model with `given` sizes, unrolled over up to `largest` steps.
+const fn unrolled(variant: &'static str, given: &'static [(Size, u64)], largest: u64) -> Rung {
+    Rung { variant, scale: Some(Scale { size: Size::Sequence, least: 2, step: 1, most: largest }), given }
 }
 
 const TEXTS: (Size, &[u64]) = (Size::Sequence, &[64, 128, 256, 512, 1024]);

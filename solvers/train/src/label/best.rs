@@ -36,16 +36,16 @@ impl<'p> Best<'p> {
     pub(super) fn take_plan(&mut self, plan: Plan) {
         let devices = renamed(self.problem, &plan.placement);
         let value = plan.value();
-        if let Some(at) = self.plans.iter().position(|(known, _)| *known == devices) {
-            if self.plans[at].1.value <= value {
+        if let Some(index) = self.plans.iter().position(|(known, _)| *known == devices) {
+            if self.plans[index].1.value <= value {
                 return;
             }
-            self.plans.remove(at);
+            self.plans.remove(index);
         }
-        let at = self.plans.partition_point(|(_, known)| known.value <= value);
-        self.plans.insert(at, (devices, Labelled { value, placement: plan.placement }));
-        let most = self.plans[0].1.value * (1.0 + WORSE);
-        self.plans.retain(|(_, known)| known.value <= most);
+        let index = self.plans.partition_point(|(_, known)| known.value <= value);
+        self.plans.insert(index, (devices, Labelled { value, placement: plan.placement }));
+        let limit = self.plans[0].1.value * (1.0 + WORSE);
+        self.plans.retain(|(_, known)| known.value <= limit);
         self.plans.truncate(MAX_PLANS);
     }
 

@@ -58,7 +58,9 @@ impl LabelEffort {
     fn share(self, share: f64) -> LabelEffort {
         match self {
             LabelEffort::Seconds(seconds) => LabelEffort::Seconds(seconds * share),
-            LabelEffort::Simulations(most) => LabelEffort::Simulations(((most as f64 * share) as u64).max(1)),
+            LabelEffort::Simulations(count) => {
+                LabelEffort::Simulations(((count as f64 * share) as u64).max(1))
+            }
         }
     }
 
@@ -69,7 +71,7 @@ impl LabelEffort {
                 let times = problem.graph().operator_count() as f64 / SMALL as f64;
                 (Some(Duration::from_secs_f64(seconds * times.max(1.0))), None)
             }
-            LabelEffort::Simulations(most) => (None, Some(most)),
+            LabelEffort::Simulations(count) => (None, Some(count)),
         };
         Limits { time, memory: Some(MEMORY), gap: 0.0, simulations }
     }
@@ -77,7 +79,7 @@ impl LabelEffort {
     pub(super) fn check(self) -> Result<(), LabelError> {
         let is_valid = match self {
             LabelEffort::Seconds(seconds) => seconds > 0.0 && seconds <= LabelEffort::MOST_SECONDS,
-            LabelEffort::Simulations(most) => (1..=LabelEffort::MOST_SIMULATIONS).contains(&most),
+            LabelEffort::Simulations(count) => (1..=LabelEffort::MOST_SIMULATIONS).contains(&count),
         };
         if is_valid { Ok(()) } else { Err(LabelError::Effort(self)) }
     }
@@ -90,8 +92,8 @@ impl fmt::Display for LabelEffort {
             LabelEffort::Seconds(seconds) => {
                 write!(f, "{seconds} s, expected more than 0 and at most {}", LabelEffort::MOST_SECONDS)
             }
-            LabelEffort::Simulations(most) => {
-                write!(f, "{most} simulations, expected 1 to {}", LabelEffort::MOST_SIMULATIONS)
+            LabelEffort::Simulations(count) => {
+                write!(f, "{count} simulations, expected 1 to {}", LabelEffort::MOST_SIMULATIONS)
             }
         }
     }

@@ -202,12 +202,12 @@ fn record(event: &Event) -> Vec<u8> {
 
 /// The events of a file up to the first record that is incomplete or damaged, and the bytes that they take.
 fn read(bytes: &[u8]) -> (Vec<Event>, usize) {
-    let (mut events, mut at) = (Vec::new(), 0);
-    while let Some((event, taken)) = first(&bytes[at..]) {
+    let (mut events, mut offset) = (Vec::new(), 0);
+    while let Some((event, taken)) = first(&bytes[offset..]) {
         events.push(event);
-        at += taken;
+        offset += taken;
     }
-    (events, at)
+    (events, offset)
 }
 
 /// The first event of some bytes, and the bytes of its record.
@@ -250,10 +250,10 @@ mod tests {
             let first = if cut < 40 { 0 } else { 40 };
             assert_eq!(read(&bytes[..cut]).1, first, "{cut}");
         }
-        for at in 0..bytes.len() {
+        for offset in 0..bytes.len() {
             let mut damaged = bytes.clone();
-            damaged[at] ^= 1;
-            assert!(read(&damaged).1 < bytes.len(), "{at}");
+            damaged[offset] ^= 1;
+            assert!(read(&damaged).1 < bytes.len(), "{offset}");
         }
     }
 

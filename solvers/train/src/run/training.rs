@@ -300,8 +300,8 @@ fn batch(document: &RunDocument, Set { recipe, labels }: &Set, step: u64) -> Res
     let mut rng = seed::stream(document.seed ^ (BATCHES << 32), step);
     let chosen: Vec<usize> = (0..document.batch).map(|_| rng.random_range(0..labels.len())).collect();
     let first = step * document.batch as u64;
-    let example = |(at, &number): (usize, &usize)| {
-        let mut rng = seed::stream(document.seed ^ (EXAMPLES << 32), first + at as u64);
+    let example = |(index, &number): (usize, &usize)| {
+        let mut rng = seed::stream(document.seed ^ (EXAMPLES << 32), first + index as u64);
         example_of(recipe, &labels[number], &mut rng)
     };
     chosen.par_iter().enumerate().map(example).collect()

@@ -27,8 +27,8 @@ impl Arcs {
             let number: u32 = ends.push(arc[0].0);
             tensors.extend(arc.iter().map(|&(_, tensor)| (number, tensor)));
         }
-        let end = |at: usize| -> Vec<(OpId, u32)> {
-            ends.enumerate().map(|(arc, ends): (u32, &[OpId; 2])| (ends[at], arc)).collect()
+        let end = |side: usize| -> Vec<(OpId, u32)> {
+            ends.enumerate().map(|(arc, ends): (u32, &[OpId; 2])| (ends[side], arc)).collect()
         };
         let operators = graph.operator_count();
         let out_of = Csr::from_pairs(operators, &end(0));

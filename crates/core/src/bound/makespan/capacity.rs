@@ -55,11 +55,11 @@ impl<'a> Capacity<'a> {
 
     /// The seconds of every colocation class's part in the set above thresholds, by site; empty parts are
     /// omitted.
-    fn parts(&self, at: [f64; 2]) -> Vec<f64> {
+    fn parts(&self, thresholds: [f64; 2]) -> Vec<f64> {
         let (graph, sites) = (self.reach.problem.graph(), &self.reach.sites);
         let mut parts = Vec::new();
         for class in self.by_class.chunk_by(|&a, &b| graph.class_of(a) == graph.class_of(b)) {
-            let mut members = class.iter().filter(|&&op| self.holds(op, at)).peekable();
+            let mut members = class.iter().filter(|&&op| self.holds(op, thresholds)).peekable();
             if members.peek().is_none() {
                 continue;
             }
@@ -74,19 +74,19 @@ impl<'a> Capacity<'a> {
         parts
     }
 
-    fn holds(&self, op: OpId, at: [f64; 2]) -> bool {
+    fn holds(&self, op: OpId, thresholds: [f64; 2]) -> bool {
         let sides = [&self.reach.heads, &self.reach.tails];
-        (0..2).all(|side| sides[side].far(&self.reach.sites, op).iter().all(|&end| end >= at[side]))
+        (0..2).all(|side| sides[side].far(&self.reach.sites, op).iter().all(|&end| end >= thresholds[side]))
     }
 
     /// Prices of the fluid bound for the set above thresholds, by site: the price of a second on one device,
     /// with all devices together at 1. `None` for an empty set.
-    pub(super) fn prices(&self, at: [f64; 2], stop: &Stop) -> Option<Vec<f64>> {
-        let parts = self.parts(at);
+    pub(super) fn prices(&self, thresholds: [f64; 2], stop: &Stop) -> Option<Vec<f64>> {
+        let parts = self.parts(thresholds);
         let sites = self.reach.sites.count();
         let columns: Vec<Column> = (0..self.columns.devices.len())
             .map(|column| {
-                let site = self.columns.column_of.iter().position(|&of| of == column).unwrap_or(0);
+                let site = self.columns.column_of.iter().position(|&own| own == column).unwrap_or(0);
                 let seconds =
                     parts.chunks_exact(sites).map(|row| Some(row[site]).filter(|it| it.is_finite()));
                 Column { devices: self.columns.devices[column], seconds: seconds.collect() }
@@ -109,26 +109,27 @@ impl<'a> Capacity<'a> {
     }
 
     /// The bound for the set above thresholds and for prices, before rounding.
-    pub(super) fn value(&self, at: [f64; 2], prices: &[f64]) -> f64 {
+    pub(super) fn value(&self, thresholds: [f64; 2], prices: &[f64]) -> f64 {
         let sites = &self.reach.sites;
-        let work: f64 = self.parts(at).chunks_exact(sites.count()).map(|row| least(row, prices)).sum();
+        let work: f64 =
+            self.parts(thresholds).chunks_exact(sites.count()).map(|row| least(row, prices)).sum();
         if work <= 0.0 {
             return 0.0;
         }
         // One slot per device: head plus tail, up to which T leaves it no time for the set, and its price.
         let mut slots: Vec<(f64, f64)> = Vec::new();
         for site in (0..sites.count()).filter(|&site| prices[site] > 0.0) {
-            let [heads, tails] = [0, 1].map(|side| self.smallest(at, side, site));
+            let [heads, tails] = [0, 1].map(|side| self.smallest(thresholds, side, site));
             slots.extend(heads.iter().zip(&tails).map(|(head, tail)| (head + tail, prices[site])));
         }
         slots.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         // The left side is convex and piecewise linear in T: find the piece where it meets the work.
         let (mut price, mut offset) = (0.0, 0.0);
-        for (at, slot) in slots.iter().enumerate() {
+        for (index, slot) in slots.iter().enumerate() {
             price += slot.1;
             offset += slot.1 * slot.0;
             let value = (work + offset) / price;
-            if slots.get(at + 1).is_none_or(|next| value <= next.0) {
+            if slots.get(index + 1).is_none_or(|next| value <= next.0) {
                 return value;
             }
         }
@@ -136,14 +137,14 @@ impl<'a> Capacity<'a> {
     }
 
     /// The smallest heads (side 0) or tails (side 1) of a set on a site, one per device, ascending.
-    fn smallest(&self, at: [f64; 2], side: usize, site: usize) -> Vec<f64> {
+    fn smallest(&self, thresholds: [f64; 2], side: usize, site: usize) -> Vec<f64> {
         let (sites, ends) = (&self.reach.sites, [&self.reach.heads, &self.reach.tails][side]);
-        let own = || self.by_class.iter().copied().filter(|&op| self.holds(op, at));
+        let own = || self.by_class.iter().copied().filter(|&op| self.holds(op, thresholds));
         let far = |op| ends.far(sites, op)[site];
         let mut smallest: Vec<f64> = Vec::new();
         // Without a threshold on heads the set contains everything that its operators read, since tails only
         // grow in that direction; without one on tails it contains all readers.
-        if at[side] <= 0.0 {
+        if thresholds[side] <= 0.0 {
             smallest.extend(own().map(|op| ends.alone(sites, op)[site].max(far(op))));
         } else {
             smallest.extend(own().map(far));

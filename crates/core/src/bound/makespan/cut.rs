@@ -72,7 +72,7 @@ impl<'p> CutPath<'p> {
         let longest = longest_path(problem, &least);
         let narrow = match most_narrow {
             0 => vec![false; longest.len()],
-            most => narrow(problem, &longest, &least, most),
+            limit => narrow(problem, &longest, &least, limit),
         };
         let cuts =
             spread(&longest, &least).into_iter().zip(&narrow).map(|(spread, &narrow)| spread || narrow);
@@ -84,11 +84,11 @@ impl<'p> CutPath<'p> {
             .map(|((&op, &narrow), _)| (op, narrow))
             .collect();
         let path: Vec<OpId> = cuts.iter().map(|cut| cut.0).collect();
-        let narrow_at = (0..cuts.len()).filter(|&at| cuts[at].1).collect();
+        let narrow_at = (0..cuts.len()).filter(|&cut| cuts[cut].1).collect();
         let (lengths, range) = windows(problem, &path, &least);
         let mut busy = Keyed::filled(Vec::new(), graph.class_count());
-        for (at, &op) in path.iter().enumerate() {
-            busy[graph.class_of(op)].push(2 * at as u32 + 1);
+        for (index, &op) in path.iter().enumerate() {
+            busy[graph.class_of(op)].push(2 * index as u32 + 1);
         }
         let stop = stop.clone();
         Some(CutPath { problem, stop, kinds, seconds, path, lengths, range, busy, narrow_at })
@@ -100,17 +100,18 @@ impl<'p> CutPath<'p> {
         // An operator of the path is confined to its own busy window, which no other operator of its class can use.
         let busy: &[u32] =
             if first == last && first % 2 == 1 { &[] } else { &self.busy[self.problem.graph().class_of(op)] };
-        outside.all(|at| at < first || at > last || busy.binary_search(&at).is_ok())
+        outside.all(|window| window < first || window > last || busy.binary_search(&window).is_ok())
     }
 
     /// Seconds by kind of every class's part that is confined to a set of windows; empty parts are omitted.
     pub(in crate::bound) fn parts(&self, inside: &[bool]) -> Vec<(ClassId, Vec<f64>)> {
         let graph = self.problem.graph();
-        let outside: Vec<u32> = (0..inside.len()).filter(|&at| !inside[at]).map(|at| at as u32).collect();
+        let outside: Vec<u32> =
+            (0..inside.len()).filter(|&window| !inside[window]).map(|window| window as u32).collect();
         let confined = |op: OpId| {
             let [first, last] = self.range[op];
-            let from = outside.partition_point(|&at| at < first);
-            self.is_confined(op, outside[from..].iter().copied().take_while(|&at| at <= last))
+            let from = outside.partition_point(|&window| window < first);
+            self.is_confined(op, outside[from..].iter().copied().take_while(|&window| window <= last))
         };
         let part = |class| {
             let mut members = graph.class(class).iter().filter(|&&op| confined(op)).peekable();
@@ -154,20 +155,20 @@ impl<'p> CutPath<'p> {
         work: &Keyed<OpId, f64>,
         segments: &[Segment],
     ) -> (Vec<f64>, Vec<bool>) {
-        let mut candidates: Vec<u32> = (0..self.path.len() as u32).map(|at| 2 * at + 1).collect();
-        let length = |at: u32| self.lengths[at as usize];
+        let mut candidates: Vec<u32> = (0..self.path.len() as u32).map(|index| 2 * index + 1).collect();
+        let length = |window: u32| self.lengths[window as usize];
         candidates.sort_by(|&a, &b| length(b).total_cmp(&length(a)));
         candidates.truncate(MAX_HOLES);
         let mut holes: Vec<u32> = Vec::new();
         let mut best = self.runs(work, &holes, segments);
         for hole in candidates {
-            let at = holes.partition_point(|&other| other < hole);
-            holes.insert(at, hole);
+            let place = holes.partition_point(|&other| other < hole);
+            holes.insert(place, hole);
             let found = self.runs(work, &holes, segments);
             if found.0[0] > best.0[0] {
                 best = found;
             } else {
-                holes.remove(at);
+                holes.remove(place);
             }
         }
         best
@@ -184,7 +185,8 @@ impl<'p> CutPath<'p> {
                 confined[first as usize * windows + last as usize] += work;
             }
         }
-        let is_hole: Vec<bool> = (0..windows as u32).map(|at| holes.binary_search(&at).is_ok()).collect();
+        let is_hole: Vec<bool> =
+            (0..windows as u32).map(|window| holes.binary_search(&window).is_ok()).collect();
         let mut beginning: Vec<Vec<Segment>> = vec![Vec::new(); windows];
         for segment in segments {
             beginning[segment.first].push(*segment);
@@ -215,8 +217,8 @@ impl<'p> CutPath<'p> {
         let mut first = 0;
         while first < windows {
             let (end, is_run) = until[first];
-            for at in first..end {
-                inside[at] = is_run && !is_hole[at];
+            for window in first..end {
+                inside[window] = is_run && !is_hole[window];
             }
             first = end;
         }
@@ -255,8 +257,8 @@ fn spread(path: &[OpId], seconds: &Keyed<OpId, f64>) -> Vec<bool> {
     let mut longest: Vec<usize> = (0..path.len()).collect();
     longest.sort_by(|&a, &b| seconds[path[b]].total_cmp(&seconds[path[a]]));
     let mut cuts = vec![false; path.len()];
-    for &at in &longest[..MAX_CUTS / 2] {
-        cuts[at] = true;
+    for &cut in &longest[..MAX_CUTS / 2] {
+        cuts[cut] = true;
     }
     let total: f64 = path.iter().map(|&op| seconds[op]).sum();
     let (mut end, mut next) = (0.0, 0.0);
@@ -270,8 +272,8 @@ fn spread(path: &[OpId], seconds: &Keyed<OpId, f64>) -> Vec<bool> {
     cuts
 }
 
-/// Chooses at most `most` operators of a path that run beside less work than their neighbours on it.
-fn narrow(problem: &Problem, path: &[OpId], seconds: &Keyed<OpId, f64>, most: usize) -> Vec<bool> {
+/// Chooses at most `limit` operators of a path that run beside less work than their neighbours on it.
+fn narrow(problem: &Problem, path: &[OpId], seconds: &Keyed<OpId, f64>, limit: usize) -> Vec<bool> {
     let (_, range) = windows(problem, path, seconds);
     // The work that may run while each operator of the path does, by differences.
     let mut beside = vec![0.0; path.len() + 1];
@@ -288,16 +290,18 @@ fn narrow(problem: &Problem, path: &[OpId], seconds: &Keyed<OpId, f64>, most: us
     }
     let beside = &beside[..path.len()];
     let mut least: Vec<usize> = (0..path.len())
-        .filter(|&at| {
-            let before = at.checked_sub(1).map_or(f64::INFINITY, |before| beside[before]);
-            let after = beside.get(at + 1).copied().unwrap_or(f64::INFINITY);
-            beside[at] <= before && beside[at] <= after && (beside[at] < before || beside[at] < after)
+        .filter(|&index| {
+            let before = index.checked_sub(1).map_or(f64::INFINITY, |before| beside[before]);
+            let after = beside.get(index + 1).copied().unwrap_or(f64::INFINITY);
+            beside[index] <= before
+                && beside[index] <= after
+                && (beside[index] < before || beside[index] < after)
         })
         .collect();
     least.sort_by(|&a, &b| beside[a].total_cmp(&beside[b]));
     let mut narrow = vec![false; path.len()];
-    for &at in least.iter().take(most) {
-        narrow[at] = true;
+    for &index in least.iter().take(limit) {
+        narrow[index] = true;
     }
     narrow
 }
@@ -310,8 +314,8 @@ fn windows(
 ) -> (Vec<f64>, Keyed<OpId, [u32; 2]>) {
     let graph = problem.graph();
     let mut position: Keyed<OpId, Option<u32>> = Keyed::filled(None, seconds.len());
-    for (at, &op) in path.iter().enumerate() {
-        position[op] = Some(at as u32);
+    for (index, &op) in path.iter().enumerate() {
+        position[op] = Some(index as u32);
     }
     let mut lengths = vec![0.0f64; 2 * path.len() + 1];
     let mut range = Keyed::filled([0, 2 * path.len() as u32], seconds.len());
@@ -319,7 +323,7 @@ fn windows(
     let mut ends: Keyed<OpId, f64> = Keyed::filled(0.0, seconds.len());
     for &op in graph.topological() {
         for &input in graph.predecessors(op) {
-            let first = position[input].map_or(range[input][0], |at| 2 * at + 2);
+            let first = position[input].map_or(range[input][0], |index| 2 * index + 2);
             let end = if position[input].is_some() { 0.0 } else { ends[input] };
             if first > range[op][0] {
                 (range[op][0], ends[op]) = (first, end);
@@ -329,8 +333,8 @@ fn windows(
         }
         let free = range[op][0] as usize;
         match position[op] {
-            Some(at) => {
-                lengths[2 * at as usize + 1] = seconds[op];
+            Some(index) => {
+                lengths[2 * index as usize + 1] = seconds[op];
                 lengths[free] = lengths[free].max(ends[op]);
             }
             None => {
@@ -343,12 +347,12 @@ fn windows(
     }
     for &op in graph.topological().iter().rev() {
         for &reader in graph.successors(op) {
-            let last = position[reader].map_or(range[reader][1], |at| 2 * at);
+            let last = position[reader].map_or(range[reader][1], |index| 2 * index);
             range[op][1] = range[op][1].min(last);
         }
     }
-    for (at, &op) in path.iter().enumerate() {
-        range[op] = [2 * at as u32 + 1; 2];
+    for (index, &op) in path.iter().enumerate() {
+        range[op] = [2 * index as u32 + 1; 2];
     }
     (lengths, range)
 }

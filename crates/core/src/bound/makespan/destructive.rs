@@ -70,13 +70,13 @@ impl Destructive {
     /// The bound, given one that is known and the value of a plan, infinite without one: targets are between these. `None`
     /// if no placement is feasible.
     pub fn between(&self, problem: &Problem, known: [f64; 2], stop: &Stop) -> Option<LowerBound> {
-        let [mut value, most] = known;
+        let [mut value, limit] = known;
         let max_work = if stop.remaining().is_some() { MAX_TIMED_WORK } else { MAX_WORK };
         let share = |share: f64| stop.within(stop.remaining().map(|time| time.mul_f64(share)));
         let operators = problem.graph().operator_count();
         let left = if operators <= MAX_OPERATORS { max_work } else { 0 };
         let mut whole = Rounds { left, nodes: FIRST_NODES, step: FIRST_STEP };
-        whole.run(problem, &mut value, most, &share(FIRST_SHARE));
+        whole.run(problem, &mut value, limit, &share(FIRST_SHARE));
         let mut segments = Rounds { left: max_work, nodes: SEGMENT_NODES, step: FIRST_STEP };
         let segments_stop = share(SEGMENTS_SHARE);
         let sum = sum_of_segments(problem, stop, |ends, between, mut seconds| {
@@ -92,11 +92,14 @@ impl Destructive {
             seconds
         })?;
         value = value.max(round_down(sum));
-        while value < round_down(most) && whole.left > 0 && whole.nodes < MAX_NODES && stop.reason().is_none()
+        while value < round_down(limit)
+            && whole.left > 0
+            && whole.nodes < MAX_NODES
+            && stop.reason().is_none()
         {
             whole.nodes *= GROWTH;
             whole.step = (whole.step / 2.0).max(2.0 * LEAST_STEP);
-            whole.run(problem, &mut value, most, stop);
+            whole.run(problem, &mut value, limit, stop);
         }
         // No step of a feasible placement is as long.
         (value <= LARGEST_SUM).then_some(LowerBound { value, source: self.name(), certificate: None })
@@ -114,19 +117,19 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// Raises a lower bound on the step, to at most `most`.
-    fn run(&mut self, problem: &Problem, value: &mut f64, most: f64, stop: &Stop) {
+    /// Raises a lower bound on the step, to at most `limit`.
+    fn run(&mut self, problem: &Problem, value: &mut f64, limit: f64, stop: &Stop) {
         let work = work(problem);
         let mut reached = *value;
         // The least target that was not refuted.
         let (mut least_open, mut step) = (f64::INFINITY, self.step);
         while reached > 0.0
-            && reached < most.min(LARGEST_SUM)
+            && reached < limit.min(LARGEST_SUM)
             && step > LEAST_STEP
             && self.left >= work
             && stop.reason().is_none()
         {
-            let target = (reached * (1.0 + step)).min(most);
+            let target = (reached * (1.0 + step)).min(limit);
             if target < least_open {
                 let max_nodes = self.nodes.min(self.left / work);
                 let mut refutation = Refutation { target, max_nodes, nodes: 0, stop };

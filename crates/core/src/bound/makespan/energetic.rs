@@ -73,17 +73,17 @@ pub(super) fn energy(reach: &Reach<'_>, columns: &Columns, stop: &Stop) -> Optio
     let mut value = capacity.value(everything, &prices);
     for _ in 0..ROUNDS {
         let mut best = everything;
-        let mut most = 0.0;
-        for at in thresholds.candidates(&capacity.least(&prices)) {
+        let mut largest = 0.0;
+        for thresholds in thresholds.candidates(&capacity.least(&prices)) {
             if stop.reason().is_some() {
-                return Some(value.max(most));
+                return Some(value.max(largest));
             }
-            let found = capacity.value(at, &prices);
-            if found > most {
-                (most, best) = (found, at);
+            let found = capacity.value(thresholds, &prices);
+            if found > largest {
+                (largest, best) = (found, thresholds);
             }
         }
-        value = f64::max(value, most);
+        value = f64::max(value, largest);
         if capacity.has_one_price() || best == everything {
             break;
         }
@@ -100,5 +100,5 @@ pub fn energy_at(reach: &Reach<'_>, prices: &[f64]) -> f64 {
     let capacity = Capacity::new(reach, &columns);
     let thresholds = Thresholds::new(reach);
     let candidates = thresholds.candidates(&capacity.least(prices));
-    candidates.into_iter().map(|at| capacity.value(at, prices)).fold(0.0, f64::max)
+    candidates.into_iter().map(|thresholds| capacity.value(thresholds, prices)).fold(0.0, f64::max)
 }

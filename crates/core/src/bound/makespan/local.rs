@@ -86,10 +86,10 @@ pub(super) struct Local {
 }
 
 impl Local {
-    /// Creates the search for `sets` sets, each of at most `most` operators.
-    pub(super) fn new(sets: usize, most: usize) -> Local {
+    /// Creates the search for `sets` sets, each of at most `limit` operators.
+    pub(super) fn new(sets: usize, limit: usize) -> Local {
         Local {
-            most: (MAX_IN_ALL / sets.max(1)).clamp(FEWEST_OPERATORS, MAX_OPERATORS).min(most),
+            most: (MAX_IN_ALL / sets.max(1)).clamp(FEWEST_OPERATORS, MAX_OPERATORS).min(limit),
             heap: BinaryHeap::new(),
             queue: Queue::default(),
             taken: Vec::new(),
@@ -111,7 +111,7 @@ impl Local {
         match **self.sorted {
             [] => 0.0,
             // Its own head already accounts for its inputs.
-            [one] => one.arrival.min(one.head + one.seconds),
+            [job] => job.arrival.min(job.head + job.seconds),
             _ => {
                 let direct = self.of_direct();
                 // If all of them are elsewhere, v starts when the last arrives: no set raises that.
@@ -129,8 +129,8 @@ impl Local {
         self.by_head.sort_unstable_by(|&a, &b| sorted[a].head.total_cmp(&sorted[b].head).then(a.cmp(&b)));
         // The end of the first `count`, and the arrival of the next.
         let end = |count: usize| {
-            let local = self.by_head.iter().filter(|&&at| (at as usize) < count);
-            local.fold(0.0, |end: f64, &at| end.max(sorted[at].head) + sorted[at].seconds)
+            let local = self.by_head.iter().filter(|&&index| (index as usize) < count);
+            local.fold(0.0, |end: f64, &index| end.max(sorted[index].head) + sorted[index].seconds)
         };
         let next = |count: usize| sorted.get(count).map_or(0.0, |next| next.arrival);
         let (mut low, mut high) = (0, sorted.len());

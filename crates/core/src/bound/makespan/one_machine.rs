@@ -155,8 +155,8 @@ impl Queue {
     }
 
     pub(super) fn push(&mut self, head: f64, seconds: f64) {
-        let at = self.jobs.partition_point(|job| job[0] <= head);
-        self.jobs.insert(at, [head, seconds]);
+        let place = self.jobs.partition_point(|job| job[0] <= head);
+        self.jobs.insert(place, [head, seconds]);
         self.at_most = self.at_most.max(head) + seconds;
     }
 

@@ -89,8 +89,9 @@ pub fn tails_before(problem: &Problem, stop: &Stop) -> Vec<f64> {
         let Some(reach) = Reach::before(problem, stop) else {
             return Tails(vec![0.0; graph.operator_count()]);
         };
-        let least =
-            |of: &dyn Fn(usize) -> f64| (0..problem.pools().len()).map(of).fold(f64::INFINITY, f64::min);
+        let least = |seconds_on: &dyn Fn(usize) -> f64| {
+            (0..problem.pools().len()).map(seconds_on).fold(f64::INFINITY, f64::min)
+        };
         let mut tails: Keyed<OpId, f64> =
             graph.operators().map(|op| least(&|pool| reach.tail(op, pool))).collect();
         for (op, seconds) in windows::tails(problem, stop) {
@@ -142,7 +143,7 @@ impl<'p> Reach<'p> {
         problem: &'p Problem,
         arcs: Arcs,
         sites: Sites<'p>,
-        most: usize,
+        limit: usize,
         apart: Vec<bool>,
         stop: &Stop,
     ) -> Option<Reach<'p>> {
@@ -156,7 +157,7 @@ impl<'p> Reach<'p> {
             heads: side(),
             tails: side(),
             operators: graph.topological().to_vec(),
-            most,
+            most: limit,
             apart,
             ends: [None; 2],
             decided: [0, 1].map(|_| Keyed::filled(Vec::new(), graph.operator_count())),

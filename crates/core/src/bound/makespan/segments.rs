@@ -79,11 +79,13 @@ fn segments(
     // The first window of a segment that begins at a mark, and the last of one that ends there.
     let windows = cut.lengths.len();
     let mut marks: Vec<(Option<OpId>, usize, usize)> = vec![(None, 0, 0)];
-    marks.extend(cut.narrow_at.iter().map(|&at| (Some(cut.path[at]), 2 * at + 2, 2 * at)));
+    marks.extend(
+        cut.narrow_at.iter().map(|&cut_index| (Some(cut.path[cut_index]), 2 * cut_index + 2, 2 * cut_index)),
+    );
     marks.push((None, windows, windows - 1));
     // The operators by the first window in which they may run, by their topological position.
     let graph = problem.graph();
-    let by_first = graph.topological().iter().enumerate().map(|(at, &op)| (cut.range[op][0], at as u32));
+    let by_first = graph.topological().iter().enumerate().map(|(rank, &op)| (cut.range[op][0], rank as u32));
     let by_first: Csr<u32> = Csr::from_pairs(windows, &by_first.collect::<Vec<_>>());
     let mut segments = Vec::new();
     let mut left = MAX_OPERATORS / problem.pools().len().max(1);
@@ -96,9 +98,9 @@ fn segments(
                 return Some(segments);
             }
             left -= candidates.len();
-            let op = |&at: &u32| graph.topological()[at as usize];
+            let op = |&rank: &u32| graph.topological()[rank as usize];
             let mut positions: Vec<u32> =
-                candidates.iter().copied().filter(|at| cut.range[op(at)][1] as usize <= last).collect();
+                candidates.iter().copied().filter(|rank| cut.range[op(rank)][1] as usize <= last).collect();
             positions.sort_unstable();
             let between: Vec<OpId> = positions.iter().map(op).collect();
             if !between.is_empty() {

@@ -25,17 +25,17 @@ impl Thresholds {
         let ends: Vec<[f64; 2]> = reach.operators.iter().map(end).collect();
         let falling = [0, 1].map(|side: usize| {
             let mut order: Vec<usize> = (0..ends.len()).collect();
-            let key = |at: usize| (ends[at][side], reach.operators[at]);
+            let key = |index: usize| (ends[index][side], reach.operators[index]);
             order.sort_unstable_by(|&a, &b| key(b).0.total_cmp(&key(a).0).then(key(a).1.cmp(&key(b).1)));
             order
         });
         let grid = [0, 1].map(|side: usize| {
-            let mut values: Vec<f64> = falling[side].iter().rev().map(|&at| ends[at][side]).collect();
+            let mut values: Vec<f64> = falling[side].iter().rev().map(|&index| ends[index][side]).collect();
             values.dedup();
             let mut grid: Vec<f64> = if values.len() <= MAX_THRESHOLDS {
                 values
             } else {
-                (0..MAX_THRESHOLDS).map(|at| values[at * values.len() / MAX_THRESHOLDS]).collect()
+                (0..MAX_THRESHOLDS).map(|index| values[index * values.len() / MAX_THRESHOLDS]).collect()
             };
             if grid.first() != Some(&0.0) {
                 grid.insert(0, 0.0);
@@ -70,17 +70,17 @@ impl Thresholds {
                 }
             }
         }
-        let mut at = best.1;
+        let mut current = best.1;
         for side in [0, 1, 0, 1] {
-            at = self.along(side, at, work);
+            current = self.along(side, current, work);
         }
-        [[0.0; 2], self.along(0, [0.0; 2], work), self.along(1, [0.0; 2], work), at]
+        [[0.0; 2], self.along(0, [0.0; 2], work), self.along(1, [0.0; 2], work), current]
     }
 
     /// The best threshold on heads (side 0) or tails (side 1), with the other one fixed. O(operators).
-    fn along(&self, side: usize, mut at: [f64; 2], work: &[f64]) -> [f64; 2] {
-        let (mut sum, mut most) = (0.0, 0.0);
-        let other = at[1 - side];
+    fn along(&self, side: usize, mut thresholds: [f64; 2], work: &[f64]) -> [f64; 2] {
+        let (mut sum, mut largest) = (0.0, 0.0);
+        let other = thresholds[1 - side];
         for &position in &self.falling[side] {
             let ends = self.ends[position];
             if ends[1 - side] < other {
@@ -88,11 +88,11 @@ impl Thresholds {
             }
             sum += work[position];
             // The sum with this threshold is complete at its last operator, where it is the largest.
-            if sum > 0.0 && ends[side] + sum > most {
-                most = ends[side] + sum;
-                at[side] = ends[side];
+            if sum > 0.0 && ends[side] + sum > largest {
+                largest = ends[side] + sum;
+                thresholds[side] = ends[side];
             }
         }
-        at
+        thresholds
     }
 }

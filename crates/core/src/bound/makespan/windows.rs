@@ -81,7 +81,7 @@ impl Bound for Windows {
         let certificate = (!prices.is_empty()).then(|| Certificate::Windows {
             prices,
             path: cut.path,
-            windows: (0..windows).filter(|&at| inside[at]).map(|at| at as u32).collect(),
+            windows: (0..windows).filter(|&window| inside[window]).map(|window| window as u32).collect(),
             limits: Limits::default(),
         });
         Some(LowerBound { value: round_down(value), source: self.name(), certificate })
@@ -94,7 +94,7 @@ pub(super) fn tails(problem: &Problem, stop: &Stop) -> Vec<(OpId, f64)> {
         let cut = Windows.applies(problem).then(|| CutPath::new(problem, 0, stop))??;
         let prices = cut.prices(&vec![true; cut.lengths.len()])?;
         let (values, _) = cut.choose(&cut.least(&prices), &[]);
-        Some(cut.path.iter().enumerate().map(|(at, &op)| (op, values[2 * at + 2])).collect())
+        Some(cut.path.iter().enumerate().map(|(index, &op)| (op, values[2 * index + 2])).collect())
     };
     values().unwrap_or_default()
 }

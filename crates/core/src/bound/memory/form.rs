@@ -119,9 +119,9 @@ impl Form {
 /// Paths of the graph: the longest for the least seconds, or the slowest where bytes matter, then for the prices.
 fn paths(problem: &Problem, seconds: &Seconds, keep: &mut impl FnMut(Form) -> Option<Prices>) {
     let least: Keyed<OpId, f64> = seconds.rows().map(|row| extreme(row, f64::min)).collect();
-    let most: Keyed<OpId, f64> = seconds.rows().map(|row| extreme(row, f64::max)).collect();
+    let largest: Keyed<OpId, f64> = seconds.rows().map(|row| extreme(row, f64::max)).collect();
     let mut known: Vec<Vec<OpId>> = Vec::new();
-    for mut weights in [least, most] {
+    for mut weights in [least, largest] {
         for _ in 0..ROUNDS {
             let path = longest_path(problem, &weights);
             if known.contains(&path) {
@@ -208,8 +208,8 @@ impl Through {
     pub(super) fn new(problem: &Problem, seconds: &Seconds) -> Through {
         let graph = problem.graph();
         if problem.objective().kind() == ObjectiveKind::Throughput {
-            let most = problem.objective().rules().max_replicas;
-            let replicas = |kind| f64::from(most.min(problem.cluster().kind(kind).count));
+            let max_replicas = problem.objective().rules().max_replicas;
+            let replicas = |kind| f64::from(max_replicas.min(problem.cluster().kind(kind).count));
             let value = |(kind, &seconds): (usize, &Option<f64>)| {
                 seconds.map_or(f64::INFINITY, |seconds| {
                     problem.objective().repetitions() * (seconds / replicas(kind))

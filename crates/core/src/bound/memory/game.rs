@@ -151,13 +151,13 @@ impl Game {
             let finest = game.columns[index].scarce.first().copied();
             game.measure(index, finest);
         }
-        let most = |(row, costs): (&Row, &[Cost])| {
+        let largest = |(row, costs): (&Row, &[Cost])| {
             let able = costs.iter().zip(&game.columns).filter(|(cost, _)| cost[0].is_finite());
             let seconds = able.map(|(cost, column)| cost[0] / column.store.devices + cost[1]);
             row.count * seconds.fold(0.0, f64::max)
         };
-        let most = game.rows.iter().zip(game.costs.chunks_exact(width.max(1))).map(most).sum::<f64>();
-        game.most = most.max(ENOUGH * target);
+        let sum = game.rows.iter().zip(game.costs.chunks_exact(width.max(1))).map(largest).sum::<f64>();
+        game.most = sum.max(ENOUGH * target);
         game
     }
 

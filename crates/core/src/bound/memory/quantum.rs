@@ -48,8 +48,8 @@ impl Store {
     /// have. The finest comes first, if it is one. O(classes · quanta).
     pub(super) fn scarce(&self, classes: impl Iterator<Item = (f64, f64)> + Clone) -> Vec<Quantum> {
         let total: f64 = classes.clone().map(|(bytes, count)| count * bytes).sum();
-        let most = self.memory * (1.0 + MEMORY_RELATIVE);
-        if self.devices == 0.0 || most.is_infinite() || most <= 0.0 || total <= self.memory {
+        let limit = self.memory * (1.0 + MEMORY_RELATIVE);
+        if self.devices == 0.0 || limit.is_infinite() || limit <= 0.0 || total <= self.memory {
             return Vec::new();
         }
         let mut sizes: Vec<(f64, f64)> = classes.clone().filter(|class| class.0 > 0.0).collect();
@@ -59,14 +59,14 @@ impl Store {
             merged.map(|alike| (alike[0].0, alike.iter().map(|class| class.0 * class.1).sum())).collect();
         sizes.sort_by(|a, b| b.1.total_cmp(&a.1));
         // The number of classes of a size that fit into one device.
-        let of_sizes = sizes.iter().take(MAX_SIZES).map(|&(bytes, _)| (most / bytes).floor());
+        let of_sizes = sizes.iter().take(MAX_SIZES).map(|&(bytes, _)| (limit / bytes).floor());
         let mut counts: Vec<f64> = FEW.into_iter().chain(of_sizes).filter(|&count| count >= 1.0).collect();
         counts.sort_unstable_by(f64::total_cmp);
         counts.dedup();
         // One more than `count` of a quantum are just too large.
-        let coarse = counts.into_iter().map(|count| most / (count + 1.0) * (1.0 + OPTIMAL_RELATIVE));
+        let coarse = counts.into_iter().map(|count| limit / (count + 1.0) * (1.0 + OPTIMAL_RELATIVE));
         let all = std::iter::once(self.memory / FINE).chain(coarse);
-        all.map(|bytes| Quantum::new(most, bytes))
+        all.map(|bytes| Quantum::new(limit, bytes))
             .filter(|quantum| {
                 let needed: f64 =
                     classes.clone().map(|(bytes, count)| count * slots(bytes, quantum.bytes)).sum();

@@ -104,15 +104,15 @@ mod tests {
 
     #[test]
     fn pipelines_recomputation_and_split_experts_are_refused() {
-        let (code, at, message) = refused(&plan(&["E 0", "1 H"]), "deepspeed");
-        assert_eq!((code, at.as_deref()), ("E026", Some("stages")));
+        let (code, place, message) = refused(&plan(&["E 0", "1 H"]), "deepspeed");
+        assert_eq!((code, place.as_deref()), ("E026", Some("stages")));
         assert!(
             message.starts_with("the plan has 2 stages, but the configuration of DeepSpeed has none"),
             "{message}"
         );
         assert_eq!(refused(&interleaved(&["E 0", "1", "2", "3 H"], 2), "deepspeed").0, "E026");
-        let (code, at, _) = refused(&plan(&["E 0 1f H"]), "deepspeed");
-        assert_eq!((code, at.as_deref()), ("E025", Some("stages[0].layers[2]")));
+        let (code, place, _) = refused(&plan(&["E 0 1f H"]), "deepspeed");
+        assert_eq!((code, place.as_deref()), ("E025", Some("stages[0].layers[2]")));
         let mut experts = plan(&["E 0 H"]);
         execution(&mut experts).expert = 2;
         assert_eq!(refused(&experts, "deepspeed").0, "E027");

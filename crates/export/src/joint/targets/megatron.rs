@@ -165,8 +165,8 @@ mod tests {
         let mut bubble = plan(&["E 0", "1 H"]);
         execution(&mut bubble).schedule = Schedule::ZeroBubble;
         for target in ["megatron-lm", "megatron-bridge"] {
-            let (code, at, message) = refused(&bubble, target);
-            assert_eq!((code, at.as_deref()), ("E030", Some("execution.schedule")));
+            let (code, place, message) = refused(&bubble, target);
+            assert_eq!((code, place.as_deref()), ("E030", Some("execution.schedule")));
             assert_eq!(
                 message,
                 "the plan has the schedule zero-bubble, but Megatron has only 1F1B and interleaved 1F1B"
@@ -186,8 +186,8 @@ mod tests {
     fn other_degrees_of_a_stage_are_refused() {
         let mut mixed = plan(&["E 0", "1 H"]);
         mixed.stages[1].tensor = 4;
-        let (code, at, message) = refused(&mixed, "megatron-bridge");
-        assert_eq!((code, at.as_deref()), ("E023", Some("stages[1].tensor")));
+        let (code, place, message) = refused(&mixed, "megatron-bridge");
+        assert_eq!((code, place.as_deref()), ("E023", Some("stages[1].tensor")));
         assert_eq!(
             message,
             "stage 2 has tensor parallelism 4 and stage 1 has 2, but Megatron Bridge has one degree for all stages"
@@ -197,8 +197,8 @@ mod tests {
     #[test]
     fn divided_gradients_are_refused_in_a_pipeline() {
         for zero in [2, 3] {
-            let (code, at, _) = refused(&with(plan(&["E 0", "1 H"]), 1, 2, zero), "megatron-lm");
-            assert_eq!((code, at.as_deref()), ("E024", Some("execution.zero")));
+            let (code, place, _) = refused(&with(plan(&["E 0", "1 H"]), 1, 2, zero), "megatron-lm");
+            assert_eq!((code, place.as_deref()), ("E024", Some("execution.zero")));
         }
     }
 }

@@ -286,8 +286,8 @@ def apply_plan(config):
         for layers in [["E 0f", "1f", "2f H"], ["E 0s", "1s", "2s H"], ["E 0", "1", "2f H"]] {
             let mut recomputed = plan(&layers);
             execution(&mut recomputed).schedule = Schedule::ZeroBubble;
-            let (code, at, _) = refused(&recomputed, "torchtitan");
-            assert_eq!((code, at.is_some()), ("E025", true));
+            let (code, place, _) = refused(&recomputed, "torchtitan");
+            assert_eq!((code, place.is_some()), ("E025", true));
         }
     }
 
@@ -317,8 +317,8 @@ def apply_plan(config):
     #[test]
     fn what_torchtitan_does_otherwise_is_refused() {
         for (stages, zero) in [(&["E 0 H"][..], 1), (&["E 0", "1 H"], 2), (&["E 0", "1 H"], 3)] {
-            let (code, at, _) = refused(&with(plan(stages), 1, 2, zero), "torchtitan");
-            assert_eq!((code, at.as_deref()), ("E024", Some("execution.zero")));
+            let (code, place, _) = refused(&with(plan(stages), 1, 2, zero), "torchtitan");
+            assert_eq!((code, place.as_deref()), ("E024", Some("execution.zero")));
         }
         for (tensor, zero) in [(2, 3), (1, 0)] {
             let mut experts = with(plan(&["E 0 H"]), tensor, 2, zero);

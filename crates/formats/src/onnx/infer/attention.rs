@@ -116,8 +116,8 @@ fn fused([batch, queries, keys, heads, kv_heads, head_dim]: [u64; 6], causal: bo
 }
 
 /// The number in an input of one element, if known.
-fn known(call: &Call<'_>, at: usize) -> Option<u64> {
-    match call.optional(at)?.content.as_deref()? {
+fn known(call: &Call<'_>, index: usize) -> Option<u64> {
+    match call.optional(index)?.content.as_deref()? {
         [number] if *number >= 0.0 => Some(*number as u64),
         _ => None,
     }
@@ -211,7 +211,7 @@ fn grouped(call: &Call<'_>) -> Inferred<Attention> {
         None => present,
     };
     let output = vec![batch, queries, call.dim(i128::from(heads) * i128::from(width))?];
-    let made = |at: usize| match call.optional(at) {
+    let made = |index: usize| match call.optional(index) {
         // A quantised cache packs several numbers into an element.
         Some(past) => {
             let &[_, _, _, packed] = of_rank::<4>(past, "past keys or values")?;
@@ -383,8 +383,8 @@ pub(super) fn paged(call: &Call<'_>) -> Inferred {
         }
     };
     let mut outputs = vec![Value::new(query.elem, vec![tokens, hidden])];
-    for at in [3, 4] {
-        if let Some(pages) = call.optional(at) {
+    for index in [3, 4] {
+        if let Some(pages) = call.optional(index) {
             outputs.push(Value::new(pages.elem, pages.dims.clone()));
         }
     }

@@ -55,9 +55,11 @@ pub(super) fn broadcast(call: &Call<'_>) -> Inferred<Value> {
 /// Shape that two shapes broadcast to, by numpy's rules.
 pub(super) fn together(a: &[u64], b: &[u64]) -> Option<Vec<u64>> {
     let rank = a.len().max(b.len());
-    let dim = |dims: &[u64], at: usize| (at + dims.len()).checked_sub(rank).map_or(1, |at| dims[at]);
+    let dim = |dims: &[u64], axis: usize| {
+        (axis + dims.len()).checked_sub(rank).map_or(1, |own_axis| dims[own_axis])
+    };
     (0..rank)
-        .map(|at| match (dim(a, at), dim(b, at)) {
+        .map(|axis| match (dim(a, axis), dim(b, axis)) {
             (a, b) if a == b => Some(a),
             (1, other) | (other, 1) => Some(other),
             _ => None,
@@ -98,11 +100,11 @@ fn content(call: &Call<'_>, inputs: &[&Value], dims: &[u64]) -> Option<Vec<f64>>
         .map(|input| spread(input.content.as_ref()?, &input.dims, dims))
         .collect::<Option<_>>()?;
     let mut row = vec![0.0; spread.len()];
-    let mut at = |i: usize| {
+    let mut read = |i: usize| {
         row.iter_mut().zip(&spread).for_each(|(number, input)| *number = input[i]);
         function(&row)
     };
-    Some((0..elements(dims) as usize).map(&mut at).collect())
+    Some((0..elements(dims) as usize).map(&mut read).collect())
 }
 
 /// Content broadcast to a shape with no more than [`MAX_CONTENT`] elements.

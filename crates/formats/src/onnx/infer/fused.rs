@@ -62,8 +62,8 @@ pub(super) fn quantized_broadcast(call: &Call<'_>) -> Inferred {
     let chosen: &[usize] = if call.kind() == "QLinearWhere" { &[0, 1, 4] } else { &[0, 3] };
     let elem = call.input(chosen[chosen.len() - 1])?.elem;
     let mut dims = Vec::new();
-    for &at in chosen {
-        let other = &call.input(at)?.dims;
+    for &index in chosen {
+        let other = &call.input(index)?.dims;
         dims = match together(&dims, other) {
             Some(dims) => dims,
             None => return contradiction(format!("{dims:?} and {other:?} do not broadcast")),
@@ -78,9 +78,9 @@ pub(super) fn quantized_concat(call: &Call<'_>) -> Inferred {
     let axis = call.axis(call.int("axis").unwrap_or(0), first.rank())?;
     let mut dims = first.dims.clone();
     dims[axis] = 0;
-    for at in (2..call.inputs.len()).step_by(3) {
-        let part = &call.input(at)?.dims;
-        if part.len() != dims.len() || (0..dims.len()).any(|at| at != axis && part[at] != dims[at]) {
+    for index in (2..call.inputs.len()).step_by(3) {
+        let part = &call.input(index)?.dims;
+        if part.len() != dims.len() || (0..dims.len()).any(|dim| dim != axis && part[dim] != dims[dim]) {
             return contradiction(format!("{part:?} cannot be appended to {:?} at axis {axis}", first.dims));
         }
         dims[axis] = call.dim(i128::from(dims[axis]) + i128::from(part[axis]))?;

@@ -30,8 +30,8 @@ pub(super) fn concat(call: &Call<'_>) -> Inferred {
     let mut dims = first.dims.clone();
     dims[axis] = 0;
     for part in &parts {
-        let fits =
-            part.rank() == dims.len() && (0..dims.len()).all(|at| at == axis || part.dims[at] == dims[at]);
+        let fits = part.rank() == dims.len()
+            && (0..dims.len()).all(|dim| dim == axis || part.dims[dim] == dims[dim]);
         if !fits {
             return contradiction(format!(
                 "{:?} cannot be appended to {:?} at axis {axis}",
@@ -93,21 +93,21 @@ pub(super) fn slice(call: &Call<'_>) -> Inferred {
     }
     let mut dims = data.dims.clone();
     let mut content = data.content.clone().filter(|_| data.rank() == 1);
-    for (at, &axis) in axes.iter().enumerate() {
-        let (size, step) = (dims[axis] as i64, steps[at]);
+    for (index, &axis) in axes.iter().enumerate() {
+        let (size, step) = (dims[axis] as i64, steps[index]);
         let clamp = |bound: i64, low: i64, high: i64| {
             (if bound < 0 { bound.saturating_add(size) } else { bound }).clamp(low, high)
         };
         let (start, span) = match step {
             0 => return contradiction("a slice has a step of 0"),
             1.. => {
-                let start = clamp(starts[at], 0, size);
-                (start, clamp(ends[at], 0, size) - start)
+                let start = clamp(starts[index], 0, size);
+                (start, clamp(ends[index], 0, size) - start)
             }
             _ => {
                 // A start before the first element is clamped to it, unless the axis is empty.
-                let start = clamp(starts[at], 0.min(size - 1), size - 1);
-                (start, start - clamp(ends[at], -1, size - 1))
+                let start = clamp(starts[index], 0.min(size - 1), size - 1);
+                (start, start - clamp(ends[index], -1, size - 1))
             }
         };
         let count = (i128::from(span).max(0) + i128::from(step).abs() - 1) / i128::from(step).abs();
@@ -195,8 +195,8 @@ pub(super) fn pad(call: &Call<'_>) -> Inferred {
         return contradiction(format!("{} pads for {} axes", pads.len(), axes.len()));
     }
     let mut dims = data.dims.clone();
-    for (at, &axis) in axes.iter().enumerate() {
-        let (before, after) = (i128::from(pads[at]), i128::from(pads[axes.len() + at]));
+    for (index, &axis) in axes.iter().enumerate() {
+        let (before, after) = (i128::from(pads[index]), i128::from(pads[axes.len() + index]));
         dims[axis] = call.dim(i128::from(dims[axis]) + before + after)?;
     }
     Ok(vec![Value::new(data.elem, dims)])
@@ -214,10 +214,10 @@ pub(super) fn resize(call: &Call<'_>) -> Inferred {
         true => Ok(numbers),
         false => contradiction(format!("{} sizes or scales for {} axes", numbers.len(), axes.len())),
     };
-    let given = |at: usize| call.optional(at).is_some_and(|value| elements(&value.dims) > 0.0);
+    let given = |index: usize| call.optional(index).is_some_and(|value| elements(&value.dims) > 0.0);
     let mut dims = data.dims.clone();
-    if let Some(at) = sizes.filter(|&at| given(at)) {
-        let sizes = each_axis(call.content(at)?.to_vec())?;
+    if let Some(index) = sizes.filter(|&index| given(index)) {
+        let sizes = each_axis(call.content(index)?.to_vec())?;
         // One scale for all axes: the smallest or the largest that the sizes imply.
         let scales = axes.iter().zip(&sizes).map(|(&axis, &size)| size / data.dims[axis] as f64);
         let scale = match call.text("keep_aspect_ratio_policy") {

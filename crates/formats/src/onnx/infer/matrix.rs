@@ -111,8 +111,8 @@ pub(in super::super) fn letters(call: &Call<'_>) -> Inferred<(BTreeMap<char, u64
     let mut dims = BTreeMap::new();
     let mut count: BTreeMap<char, usize> = BTreeMap::new();
     let mut widest = 0;
-    for (at, term) in inputs.split(',').enumerate() {
-        let input = call.input(at)?;
+    for (index, term) in inputs.split(',').enumerate() {
+        let input = call.input(index)?;
         let under_ellipsis = input.rank().saturating_sub(spelt(term, 0)?.len());
         let letters = spelt(term, under_ellipsis)?;
         if letters.len() != input.rank() {

@@ -142,8 +142,8 @@ fn same_twice(call: &Call<'_>) -> Inferred {
 }
 
 /// The shape and content of a value under another element type.
-fn same(of: &Value, elem: i32) -> Inferred {
-    Ok(vec![Value { elem, ..of.clone() }])
+fn same(value: &Value, elem: i32) -> Inferred {
+    Ok(vec![Value { elem, ..value.clone() }])
 }
 
 fn cast(call: &Call<'_>) -> Inferred {
@@ -166,8 +166,8 @@ fn dropout(call: &Call<'_>) -> Inferred {
 fn batch_normalization(call: &Call<'_>) -> Inferred {
     let value = call.input(0)?;
     let mut outputs = vec![Value::new(value.elem, value.dims.clone())];
-    for at in [3, 4, 3, 4] {
-        let statistics = call.input(at)?;
+    for index in [3, 4, 3, 4] {
+        let statistics = call.input(index)?;
         outputs.push(Value::new(statistics.elem, statistics.dims.clone()));
     }
     Ok(outputs)

@@ -8,7 +8,7 @@ const INT64: i32 = DataType::Int64 as i32;
 pub(super) fn shape(call: &Call<'_>) -> Inferred {
     let dims = &call.input(0)?.dims;
     let rank = dims.len() as i64;
-    let clamp = |at: i64| (if at < 0 { at.saturating_add(rank) } else { at }).clamp(0, rank) as usize;
+    let clamp = |axis: i64| (if axis < 0 { axis.saturating_add(rank) } else { axis }).clamp(0, rank) as usize;
     let start = clamp(call.int("start").unwrap_or(0));
     let end = clamp(call.int("end").unwrap_or(rank)).max(start);
     Ok(vec![Value::integers(dims[start..end].iter().map(|&dim| dim as f64).collect())])
@@ -54,9 +54,9 @@ pub(super) fn constant_of_shape(call: &Call<'_>) -> Inferred {
 }
 
 pub(super) fn range(call: &Call<'_>) -> Inferred {
-    let number = |at: usize| match call.content(at)? {
+    let number = |index: usize| match call.content(index)? {
         [number] => Ok(*number),
-        _ => contradiction(format!("input {at} is not a scalar")),
+        _ => contradiction(format!("input {index} is not a scalar")),
     };
     let (start, limit, delta) = (number(0)?, number(1)?, number(2)?);
     let count = ((limit - start) / delta).ceil().max(0.0);
@@ -154,7 +154,7 @@ pub(super) fn unsqueeze(call: &Call<'_>) -> Inferred {
         return contradiction(format!("a shape of too many dimensions, {rank}"));
     }
     let axes = call.axes(&axes, rank)?;
-    if (1..axes.len()).any(|at| axes[..at].contains(&axes[at])) {
+    if (1..axes.len()).any(|index| axes[..index].contains(&axes[index])) {
         return contradiction(format!("an axis occurs twice in {axes:?}"));
     }
     let mut old = data.dims.iter().copied();

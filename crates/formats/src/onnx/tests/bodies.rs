@@ -282,9 +282,9 @@ fn calling() -> Model {
     let mut model = Model::new(17);
     model.input("x", &[Of(2), Of(3)]).weight("v", &[3, 3]);
     model.node("Two", &["x", "v"], &["h"], vec![]).node("Two", &["h", "v"], &["y"], vec![]).output("y");
-    for (at, node) in model.graph().node.iter_mut().enumerate() {
+    for (index, node) in model.graph().node.iter_mut().enumerate() {
         node.domain = Some("local".into());
-        node.name = Some(format!("block.{at}"));
+        node.name = Some(format!("block.{index}"));
     }
     functions(&mut model);
     model
@@ -323,9 +323,9 @@ fn functions_without_end_are_errors() {
         let mut next = two.clone();
         next.name = Some(format!("Two{level}"));
         let called = if level == 1 { "Two".to_owned() } else { format!("Two{}", level - 1) };
-        let calls = (0..40).map(|at| NodeProto {
+        let calls = (0..40).map(|index| NodeProto {
             op_type: Some(called.clone()),
-            output: vec![format!("r{at}")],
+            output: vec![format!("r{index}")],
             ..next.node[0].clone()
         });
         next.node = calls.collect();

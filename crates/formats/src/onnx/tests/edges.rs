@@ -37,10 +37,10 @@ fn a_model_cut_off_anywhere_is_an_error() {
 #[test]
 fn flipped_bits_are_errors_or_other_models_and_no_crash() {
     let bytes = small().bytes();
-    for at in 0..bytes.len() {
+    for offset in 0..bytes.len() {
         for bit in 0..8 {
             let mut bytes = bytes.clone();
-            bytes[at] ^= 1 << bit;
+            bytes[offset] ^= 1 << bit;
             if let Err(error) = import_bytes(&bytes, None) {
                 assert!(error.to_string().starts_with("error["));
             }
@@ -134,8 +134,8 @@ fn a_million_graphs_inside_one_another_are_an_error() {
 fn a_chain_of_a_million_operators_is_a_model() {
     let mut model = Model::new(13);
     model.input("x0", &[Of(4)]);
-    for at in 0..1_000_000 {
-        model.node("Relu", &[&format!("x{at}")], &[&format!("x{}", at + 1)], vec![]);
+    for index in 0..1_000_000 {
+        model.node("Relu", &[&format!("x{index}")], &[&format!("x{}", index + 1)], vec![]);
     }
     let graph = earlier(&model, None);
     assert_eq!(graph.operators.len(), 1_000_000);
@@ -145,8 +145,8 @@ fn a_chain_of_a_million_operators_is_a_model() {
 #[test]
 fn sizes_that_overflow_are_errors() {
     let mut wide = Model::new(13);
-    let most = 1 << 40;
-    wide.input("x", &[Of(most), Of(most), Of(most)]).node("Flatten", &["x"], &["y"], vec![]);
+    let largest = 1 << 40;
+    wide.input("x", &[Of(largest), Of(largest), Of(largest)]).node("Flatten", &["x"], &["y"], vec![]);
     assert_eq!(rejection(&wide).0, "M009");
     let mut split = Model::new(13);
     split.input("x", &[Of(4)]).integers("n", &[i64::MAX]).node("Expand", &["x", "n"], &["y"], vec![]);
@@ -161,8 +161,8 @@ fn sizes_that_overflow_are_errors() {
 #[test]
 fn what_a_node_takes_is_bounded() {
     let chain = |kind: &str, inputs: &[&str], model: &mut Model, count: usize| {
-        for at in 0..count {
-            let (from, to) = (format!("v{at}"), format!("v{}", at + 1));
+        for index in 0..count {
+            let (from, to) = (format!("v{index}"), format!("v{}", index + 1));
             let inputs: Vec<&str> = [from.as_str()].into_iter().chain(inputs.iter().copied()).collect();
             model.node(kind, &inputs, &[&to], vec![]);
         }
@@ -188,7 +188,7 @@ fn what_a_node_takes_is_bounded() {
     let mut wide = Model::new(13);
     wide.input("v0", &[Of(1)]);
     chain("Relu", &[], &mut wide, 300_000);
-    let names: Vec<String> = (0..300_000).map(|at| format!("v{at}")).collect();
+    let names: Vec<String> = (0..300_000).map(|index| format!("v{index}")).collect();
     wide.node("Concat", &names.iter().map(String::as_str).collect::<Vec<_>>(), &["y"], vec![int("axis", 0)]);
     assert_eq!(graph_of(&wide, None).operators.len(), 300_001);
 }
@@ -208,9 +208,9 @@ impl Read for Sparse {
         let mut count = 0;
         for slot in buffer {
             *slot = match self.at {
-                at if at < head => self.head[at as usize],
-                at if at < head + hole => 0,
-                at => match self.tail.get((at - head - hole) as usize) {
+                offset if offset < head => self.head[offset as usize],
+                offset if offset < head + hole => 0,
+                offset => match self.tail.get((offset - head - hole) as usize) {
                     Some(&byte) => byte,
                     None => break,
                 },
@@ -227,7 +227,7 @@ impl Seek for Sparse {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         let length = (self.head.len() + self.tail.len()) as u64 + self.hole;
         let target = match to {
-            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Start(offset) => Some(offset),
             SeekFrom::End(by) => length.checked_add_signed(by),
             SeekFrom::Current(by) => self.at.checked_add_signed(by),
         };

@@ -71,8 +71,8 @@ fn equal_expressions_of_equal_constants_count_once() {
     assert!(!graph.parameters[0].trained);
     // Another input of one makes that one another constant.
     model.weight("other", &[1]);
-    let at = model.graph().node.iter().position(|node| node.output[0] == "bias 3").unwrap();
-    model.graph().node[at].input[0] = "other".into();
+    let index = model.graph().node.iter().position(|node| node.output[0] == "bias 3").unwrap();
+    model.graph().node[index].input[0] = "other".into();
     assert_eq!(held(&model), (2.0 * BYTES, 2));
 }
 
@@ -80,8 +80,8 @@ fn equal_expressions_of_equal_constants_count_once() {
 fn other_attributes_or_operators_make_other_constants() {
     let mut model = Model::new(17);
     model.weight("table", &[64, 64]).integers("flat", &[ELEMENTS]);
-    for (at, upper) in [(0, 1), (1, 1), (2, 0)] {
-        let (half, flat) = (format!("half {at}"), format!("bias {at}"));
+    for (index, upper) in [(0, 1), (1, 1), (2, 0)] {
+        let (half, flat) = (format!("half {index}"), format!("bias {index}"));
         model.node("Trilu", &["table"], &[&half], vec![int("upper", upper)]);
         model.node("Tile", &[&half, "twice"], &[&flat], vec![]);
     }
@@ -212,7 +212,7 @@ fn integers_with_the_same_bytes_count_once() {
 fn a_region_of_an_external_file_is_one_weight() {
     let entry =
         |key: &str, value: &str| StringStringEntryProto { key: Some(key.into()), value: Some(value.into()) };
-    let at = |offset: Option<&str>| {
+    let entries = |offset: Option<&str>| {
         let mut entries = vec![entry("location", "weights.bin")];
         entries.extend(offset.map(|offset| entry("offset", offset)));
         entries
@@ -220,8 +220,8 @@ fn a_region_of_an_external_file_is_one_weight() {
     let parameters = |second: Option<&str>, first: Option<&str>| {
         let mut model = Model::new(17);
         model.weight("a", &[ELEMENTS]).weight("b", &[ELEMENTS]);
-        model.graph().initializer[0].external_data = at(first);
-        model.graph().initializer[1].external_data = at(second);
+        model.graph().initializer[0].external_data = entries(first);
+        model.graph().initializer[1].external_data = entries(second);
         sums(&mut model, &["a", "b"]);
         held(&model)
     };
@@ -232,8 +232,8 @@ fn a_region_of_an_external_file_is_one_weight() {
     let expanded = |second: [i64; 2]| {
         let mut model = Model::new(17);
         model.weight("a", &[1, 64]).weight("b", &second).integers("square", &[64, 64]);
-        model.graph().initializer[0].external_data = at(Some("4096"));
-        model.graph().initializer[1].external_data = at(Some("4096"));
+        model.graph().initializer[0].external_data = entries(Some("4096"));
+        model.graph().initializer[1].external_data = entries(Some("4096"));
         for (row, bias) in [("a", "bias a"), ("b", "bias b")] {
             model.node("Expand", &[row, "square"], &[bias], vec![]);
         }

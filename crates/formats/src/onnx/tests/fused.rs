@@ -33,15 +33,15 @@ fn model(
 ) -> Model {
     let mut model = Model::new(24);
     let mut names = Vec::new();
-    for (at, input) in inputs.iter().enumerate() {
-        let name = if input.is_some() { format!("x{at}") } else { String::new() };
+    for (index, input) in inputs.iter().enumerate() {
+        let name = if input.is_some() { format!("x{index}") } else { String::new() };
         if let Some((elem, shape)) = input {
             model.typed_input(&name, *elem, &dims(shape));
         }
         names.push(name);
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let made: Vec<String> = (0..outputs).map(|at| format!("y{at}")).collect();
+    let made: Vec<String> = (0..outputs).map(|index| format!("y{index}")).collect();
     let made: Vec<&str> = made.iter().map(String::as_str).collect();
     model.node(kind, &names, &made, attributes);
     model.graph().node[0].domain = Some(domain.into());

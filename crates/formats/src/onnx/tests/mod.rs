@@ -45,6 +45,6 @@ fn rejection(model: &Model) -> (&'static str, String) {
     (error.code, error.to_string())
 }
 
-fn total(graph: &GraphDocument, of: impl Fn(&OperatorDocument) -> f64) -> f64 {
-    graph.operators.iter().map(of).sum()
+fn total(graph: &GraphDocument, figure: impl Fn(&OperatorDocument) -> f64) -> f64 {
+    graph.operators.iter().map(figure).sum()
 }

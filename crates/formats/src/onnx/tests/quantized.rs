@@ -15,9 +15,9 @@ use stagewright_core::graph::Graph;
 fn network(is_quantized: bool) -> Model {
     let mut model = Model::new(13);
     model.input("x0", &[Of(8), Of(64), Of(56), Of(56)]);
-    for at in 0..2 {
-        let name = |what: &str| format!("{what}{at}");
-        let (input, made, end) = (format!("x{at}"), name("c"), format!("x{}", at + 1));
+    for index in 0..2 {
+        let name = |what: &str| format!("{what}{index}");
+        let (input, made, end) = (format!("x{index}"), name("c"), format!("x{}", index + 1));
         if !is_quantized {
             model.weight(&name("w"), &[64, 64, 3, 3]).weight(&name("b"), &[64]);
             model.node(

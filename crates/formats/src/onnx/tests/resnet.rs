@@ -42,27 +42,33 @@ fn resnet50() -> Model {
     let stem = relu(&mut model, &stem);
     let attributes = vec![ints("kernel_shape", &[3; 2]), ints("strides", &[2; 2]), ints("pads", &[1; 4])];
     model.node("MaxPool", &[&stem], &["pool"], attributes);
-    let (mut at, mut channels) = ("pool".to_owned(), 64);
+    let (mut current, mut channels) = ("pool".to_owned(), 64);
     for (layer, (blocks, width)) in [(3, 64), (4, 128), (6, 256), (3, 512)].into_iter().enumerate() {
         for block in 0..blocks {
             let name = format!("layer{}.{block}", layer + 1);
             let stride = if block == 0 && layer > 0 { 2 } else { 1 };
-            let a = convolve(&mut model, &format!("{name}.conv1"), &at, [width, channels, 1, 1], 1);
+            let a = convolve(&mut model, &format!("{name}.conv1"), &current, [width, channels, 1, 1], 1);
             let a = relu(&mut model, &a);
             let b = convolve(&mut model, &format!("{name}.conv2"), &a, [width, width, 3, 3], stride);
             let b = relu(&mut model, &b);
             let c = convolve(&mut model, &format!("{name}.conv3"), &b, [4 * width, width, 1, 1], 1);
             let short = match block {
-                0 => convolve(&mut model, &format!("{name}.down"), &at, [4 * width, channels, 1, 1], stride),
-                _ => at.clone(),
+                0 => convolve(
+                    &mut model,
+                    &format!("{name}.down"),
+                    &current,
+                    [4 * width, channels, 1, 1],
+                    stride,
+                ),
+                _ => current.clone(),
             };
             let sum = format!("{name}.sum");
             model.node("Add", &[&c, &short], &[&sum], vec![]);
-            at = relu(&mut model, &sum);
+            current = relu(&mut model, &sum);
             channels = 4 * width;
         }
     }
-    model.node("GlobalAveragePool", &[&at], &["mean"], vec![]);
+    model.node("GlobalAveragePool", &[&current], &["mean"], vec![]);
     model.node("Flatten", &["mean"], &["flat"], vec![]);
     model.weight("fc.weight", &[1000, 2048]).weight("fc.bias", &[1000]);
     model.node("Gemm", &["flat", "fc.weight", "fc.bias"], &["logits"], vec![int("transB", 1)]);
@@ -107,9 +113,9 @@ fn resnet50_is_the_same_by_both_routes() {
 
 #[test]
 fn flop_grow_with_the_batch_and_parameters_do_not() {
-    let (one, four) = (graph_of(&resnet50(), Some(1)), graph_of(&resnet50(), Some(4)));
+    let (single, four) = (graph_of(&resnet50(), Some(1)), graph_of(&resnet50(), Some(4)));
     let flop = |graph: &GraphDocument| total(graph, |operator| operator.flop.unwrap());
-    assert_eq!(flop(&four), 4.0 * flop(&one));
+    assert_eq!(flop(&four), 4.0 * flop(&single));
     assert_eq!(total(&four, |operator| operator.parameter_bytes), 4.0 * PARAMETERS);
 }
 

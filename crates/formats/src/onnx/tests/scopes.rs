@@ -179,15 +179,15 @@ fn an_omitted_input_is_no_value_and_hides_no_value_of_the_body() {
     let own = function("", &["a", "b"], &["r"], nodes);
     assert_eq!(kinds(&model(vec![own], vec![call("", &["x", ""], &["out"])])), ["Relu", "MatMul"]);
     // More inputs than the function has.
-    let one = function("", &["a"], &["r"], vec![node("Relu", &["a"], &["r"])]);
+    let relu = function("", &["a"], &["r"], vec![node("Relu", &["a"], &["r"])]);
     let calls = |inputs: &[&str]| vec![call("", inputs, &["out"])];
-    assert_eq!(rejection(&model(vec![one.clone()], calls(&["x", "y"]))).0, "M009");
-    assert_eq!(kinds(&model(vec![one.clone()], calls(&["x", "", ""]))), ["Relu"]);
+    assert_eq!(rejection(&model(vec![relu.clone()], calls(&["x", "y"]))).0, "M009");
+    assert_eq!(kinds(&model(vec![relu.clone()], calls(&["x", "", ""]))), ["Relu"]);
     // More outputs than the function has.
     let calls = |outputs: &[&str]| vec![call("", &["x"], outputs)];
-    let (code, text) = rejection(&model(vec![one.clone()], calls(&["out", "z"])));
+    let (code, text) = rejection(&model(vec![relu.clone()], calls(&["out", "z"])));
     assert!(code == "M009" && text.contains("2 outputs"), "{text}");
-    assert_eq!(kinds(&model(vec![one], calls(&["out", ""]))), ["Relu"]);
+    assert_eq!(kinds(&model(vec![relu], calls(&["out", ""]))), ["Relu"]);
 }
 
 #[test]

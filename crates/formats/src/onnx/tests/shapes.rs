@@ -14,13 +14,13 @@ fn output(
 ) -> f64 {
     let mut model = Model::new(13);
     let mut names = Vec::new();
-    for (at, dims) in inputs.iter().enumerate() {
-        let name = format!("x{at}");
+    for (index, dims) in inputs.iter().enumerate() {
+        let name = format!("x{index}");
         model.input(&name, &dims.iter().map(|&dim| Of(dim)).collect::<Vec<_>>());
         names.push(name);
     }
-    for (at, values) in constants.iter().enumerate() {
-        let name = format!("c{at}");
+    for (index, values) in constants.iter().enumerate() {
+        let name = format!("c{index}");
         model.integers(&name, values);
         names.push(name);
     }

@@ -189,8 +189,8 @@ fn means(title: &str, group: &[Summary]) -> Drawn {
     let rows = shown.len().max(1) as f64;
     drawn(title, 150, |frame| {
         let mut chart = frame.build_cartesian_2d((1.0..1.02 * largest).log_scale(), 0.0..rows)?;
-        let label = |at: &f64| match shown.get((rows - at - 0.5).round().max(0.0) as usize) {
-            Some((solver, _)) if (at.fract() - 0.5).abs() < 0.01 => visible(solver).into_owned(),
+        let label = |height: &f64| match shown.get((rows - height - 0.5).round().max(0.0) as usize) {
+            Some((solver, _)) if (height.fract() - 0.5).abs() < 0.01 => visible(solver).into_owned(),
             _ => String::new(),
         };
         chart

@@ -125,7 +125,7 @@ fn cluster(host: &Host, class: &str, link: Option<LinkDocument>) -> ClusterDocum
 fn table(measured: &Profile, host: &Host) -> String {
     let mut rows: Vec<(&String, f64)> =
         measured.seconds.iter().map(|(name, &seconds)| (name, seconds)).collect();
-    rows.sort_by(|one, other| other.1.total_cmp(&one.1).then_with(|| one.0.cmp(other.0)));
+    rows.sort_by(|left, right| right.1.total_cmp(&left.1).then_with(|| left.0.cmp(right.0)));
     let mut grid = Grid::of(&[(Column::Names, &["operator"]), (Column::Figures, &["ms", "share", "spread"])]);
     for (name, seconds) in rows.iter().take(SHOWN) {
         let spread = measured.spreads.get(*name).copied().unwrap_or(0.0);

@@ -36,8 +36,8 @@ fn stem(name: &str) -> &str {
 }
 
 /// Whether two layers differ in nothing but the number at the end of the name.
-fn alike(one: &JointLayerDocument, other: &JointLayerDocument) -> bool {
-    one.configuration == other.configuration && stem(&one.layer) == stem(&other.layer)
+fn alike(left: &JointLayerDocument, right: &JointLayerDocument) -> bool {
+    left.configuration == right.configuration && stem(&left.layer) == stem(&right.layer)
 }
 
 fn name(layer: &str) -> String {

@@ -75,8 +75,8 @@ impl Parts {
                 ]
             }
         };
-        let rest = stages.iter().enumerate().map(|(at, stage)| {
-            let sum: f64 = known.iter().map(|part| positive(part.of_stage[at])).sum();
+        let rest = stages.iter().enumerate().map(|(index, stage)| {
+            let sum: f64 = known.iter().map(|part| positive(part.of_stage[index])).sum();
             // Figures that are equal but for rounding leave nothing.
             if stage.memory_bytes - sum > ROUNDING * stage.memory_bytes {
                 stage.memory_bytes - sum
@@ -93,8 +93,8 @@ impl Parts {
         for figure in parts.iter_mut().flat_map(|part| &mut part.of_stage) {
             *figure = positive(*figure);
         }
-        let most = parts.iter().flat_map(|part| &part.of_stage).copied().fold(0.0, f64::max);
-        parts.retain(|part| part.of_stage.iter().any(|&figure| figure > ROUNDING * most));
+        let largest = parts.iter().flat_map(|part| &part.of_stage).copied().fold(0.0, f64::max);
+        parts.retain(|part| part.of_stage.iter().any(|&figure| figure > ROUNDING * largest));
         Parts(parts)
     }
 
@@ -147,12 +147,12 @@ fn positive(figure: f64) -> f64 {
     if figure.is_finite() { figure.max(0.0) } else { 0.0 }
 }
 
-fn of_stages((name, colour, of): OfStage, stages: &[JointStageDocument]) -> Part {
-    Part { name, colour, of_stage: stages.iter().map(of).collect() }
+fn of_stages((name, colour, figure): OfStage, stages: &[JointStageDocument]) -> Part {
+    Part { name, colour, of_stage: stages.iter().map(figure).collect() }
 }
 
-fn of_parts((name, colour, of): OfParts, parts: &[JointPartsDocument], stages: usize) -> Part {
-    let figures = parts.iter().map(of).chain(std::iter::repeat(0.0));
+fn of_parts((name, colour, figure): OfParts, parts: &[JointPartsDocument], stages: usize) -> Part {
+    let figures = parts.iter().map(figure).chain(std::iter::repeat(0.0));
     Part { name, colour, of_stage: figures.take(stages).collect() }
 }
 

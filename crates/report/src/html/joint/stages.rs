@@ -41,13 +41,13 @@ pub(super) fn section(page: &JointPage) -> Option<Section> {
         limits: plan.stages.iter().map(|stage| limit(plan, stage)).collect(),
         devices: pipeline_devices(plan),
     };
-    let of = if plan.execution.is_some() { "Time of a microbatch" } else { "Time per sample" };
+    let what = if plan.execution.is_some() { "Time of a microbatch" } else { "Time per sample" };
     let marked = match stages.limits.iter().any(Option::is_some) {
         true => ", with a mark at what it may use",
         false => "",
     };
     let mut text = format!(
-        "<h2 id=\"stages-title\">Stages</h2>\n<p class=\"lead\">{of} on every stage, relative to the slowest; and memory \
+        "<h2 id=\"stages-title\">Stages</h2>\n<p class=\"lead\">{what} on every stage, relative to the slowest; and memory \
          of one of its devices{marked}.</p>\n\
          {}{}\
          <div class=\"scroll tall\" role=\"region\" tabindex=\"0\" aria-label=\"Bars of all stages\">\n\
@@ -73,15 +73,15 @@ impl Stages<'_> {
         };
         let slowest = finite(&mut self.documents().iter().map(|stage| stage.seconds));
         let in_use = self.documents().iter().map(|stage| stage.memory_bytes);
-        let most = finite(&mut in_use.chain(self.limits.iter().flatten().copied()));
-        for (at, stage) in self.documents().iter().enumerate() {
-            let limit = self.limits[at];
+        let largest = finite(&mut in_use.chain(self.limits.iter().flatten().copied()));
+        for (index, stage) in self.documents().iter().enumerate() {
+            let limit = self.limits[index];
             let fits = limit.is_none_or(|limit| tolerance::fits(stage.memory_bytes, limit));
-            let of = limit.map(|limit| format!(" <small>of {}</small>", units::bytes(limit)));
+            let of_limit = limit.map(|limit| format!(" <small>of {}</small>", units::bytes(limit)));
             // Writing to a string cannot fail, here and below.
             let _ = writeln!(
                 text,
-                "<li><span class=\"stage\">stage {at} <small>{}</small></span>\
+                "<li><span class=\"stage\">stage {index} <small>{}</small></span>\
                  <span class=\"layers\">{} <small>{}</small></span>\
                  <svg class=\"bar\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" role=\"img\" \
                  aria-label=\"time: {}\">{}</svg>\
@@ -89,28 +89,28 @@ impl Stages<'_> {
                  <svg class=\"bar memory\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" role=\"img\" \
                  aria-label=\"memory: {}\">{}{}{}</svg>\
                  <span class=\"figure\">{}{}{}</span></li>",
-                self.place(at, stage),
+                self.place(index, stage),
                 ends(&stage.layers),
                 configurations(stage),
-                self.seconds.words(at, units::seconds),
-                self.seconds.bar(at, slowest, units::seconds),
+                self.seconds.words(index, units::seconds),
+                self.seconds.bar(index, slowest, units::seconds),
                 markup::seconds(stage.seconds),
-                self.bytes.words(at, units::bytes),
-                room(limit.map_or(1.0, |limit| share(limit, most))),
-                self.bytes.bar(at, most, units::bytes),
-                limit.map(|limit| mark(share(limit, most))).unwrap_or_default(),
+                self.bytes.words(index, units::bytes),
+                room(limit.map_or(1.0, |limit| share(limit, largest))),
+                self.bytes.bar(index, largest, units::bytes),
+                limit.map(|limit| mark(share(limit, largest))).unwrap_or_default(),
                 markup::bytes(stage.memory_bytes),
-                of.unwrap_or_default(),
+                of_limit.unwrap_or_default(),
                 if fits { "" } else { " <b>does not fit</b>" },
             );
         }
     }
 
     /// Where a stage is: its device of the pipeline, if that has others, its kind and its degrees.
-    fn place(&self, at: usize, stage: &JointStageDocument) -> String {
+    fn place(&self, index: usize, stage: &JointStageDocument) -> String {
         let mut parts = Vec::new();
         if self.devices < self.documents().len() {
-            parts.push(format!("device {}", at % self.devices));
+            parts.push(format!("device {}", index % self.devices));
         }
         parts.extend(stage.kind.as_ref().map(|kind| format!("<bdi>{}</bdi>", escape(&visible(kind)))));
         parts.push(format!("tp\u{a0}{} ×\u{a0}dp\u{a0}{}", stage.tensor, stage.data));
@@ -122,11 +122,11 @@ impl Stages<'_> {
         let stages = self.documents();
         let mut columns: Vec<(&str, bool, Vec<String>)> = Vec::new();
         let mut add = |name, is_word, cell: &dyn Fn(usize, &JointStageDocument) -> String| {
-            let cells = stages.iter().enumerate().map(|(at, stage)| cell(at, stage));
+            let cells = stages.iter().enumerate().map(|(index, stage)| cell(index, stage));
             columns.push((name, is_word, cells.collect()));
         };
-        add("stage", false, &|at, _| at.to_string());
-        add("device", false, &|at, _| (at % self.devices).to_string());
+        add("stage", false, &|index, _| index.to_string());
+        add("device", false, &|index, _| (index % self.devices).to_string());
         if stages.iter().any(|stage| stage.kind.is_some()) {
             add("kind", true, &|_, stage| {
                 format!("<bdi>{}</bdi>", escape(&visible(stage.kind.as_deref().unwrap_or_default())))
@@ -146,16 +146,16 @@ impl Stages<'_> {
         }
         if self.page.parts.is_some() {
             for Part { name, of_stage, .. } in &self.seconds.0 {
-                add(name, false, &|at, _| markup::seconds(of_stage[at]));
+                add(name, false, &|index, _| markup::seconds(of_stage[index]));
             }
         }
         add("memory", false, &|_, stage| markup::bytes(stage.memory_bytes));
-        add("of", false, &|at, _| self.limits[at].map(markup::bytes).unwrap_or_default());
+        add("of", false, &|index, _| self.limits[index].map(markup::bytes).unwrap_or_default());
         for Part { name, of_stage, .. } in self.bytes.0.iter().filter(|part| part.name != MEMORY) {
-            add(name, false, &|at, _| markup::bytes(of_stage[at]));
+            add(name, false, &|index, _| markup::bytes(of_stage[index]));
         }
         let heads: Vec<(&str, bool)> = columns.iter().map(|&(name, is_word, _)| (name, is_word)).collect();
-        let row = |at: usize| columns.iter().map(|column| column.2[at].clone()).collect();
+        let row = |index: usize| columns.iter().map(|column| column.2[index].clone()).collect();
         table("stage-table", "Figures of all stages", &heads, (0..stages.len()).map(row))
     }
 }
@@ -193,6 +193,6 @@ fn room(limit: f64) -> String {
 /// A mark at the limit of memory, within the bar.
 fn mark(limit: f64) -> String {
     const WIDE: f64 = 6.0;
-    let at = (1000.0 * limit).clamp(WIDE, 1000.0) - WIDE;
-    format!("<rect class=\"limit\" x=\"{at:.1}\" width=\"{WIDE:.1}\" height=\"10\"/>")
+    let x = (1000.0 * limit).clamp(WIDE, 1000.0) - WIDE;
+    format!("<rect class=\"limit\" x=\"{x:.1}\" width=\"{WIDE:.1}\" height=\"10\"/>")
 }

@@ -84,7 +84,7 @@ fn tensor(plan: &JointPlanDocument) -> String {
 /// A number, or the least and the most of several.
 fn range(numbers: impl Iterator<Item = u32> + Clone) -> String {
     match (numbers.clone().min(), numbers.max()) {
-        (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
+        (Some(least), Some(largest)) if least < largest => format!("{least} to {largest}"),
         (least, _) => least.unwrap_or(0).to_string(),
     }
 }

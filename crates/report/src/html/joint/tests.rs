@@ -10,9 +10,9 @@ use crate::joint::JointFigures;
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
 /// A stage of four layers, one of which is recomputed: a second forwards, two backwards, half a second after them.
-fn stage(at: usize) -> JointStageDocument {
+fn stage(index: usize) -> JointStageDocument {
     let layer = |number: usize| JointLayerDocument {
-        layer: format!("decoder.layer.{}", 4 * at + number),
+        layer: format!("decoder.layer.{}", 4 * index + number),
         configuration: if number == 3 { "full" } else { "none" }.into(),
     };
     JointStageDocument {
@@ -264,8 +264,8 @@ fn a_plan_per_sample_has_no_timeline() {
     let mut plan = plan(Schedule::OneFOneB, 2, 1);
     plan.objective.kind = JointObjectiveKind::TimePerSample;
     (plan.execution, plan.cluster) = (None, None);
-    for (at, stage) in plan.stages.iter_mut().enumerate() {
-        let (layers, data) = (std::mem::take(&mut stage.layers), at as u32 + 1);
+    for (index, stage) in plan.stages.iter_mut().enumerate() {
+        let (layers, data) = (std::mem::take(&mut stage.layers), index as u32 + 1);
         *stage = JointStageDocument {
             data,
             tensor: 1,

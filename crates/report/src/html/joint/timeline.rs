@@ -81,8 +81,8 @@ fn refusal(stages: &[JointStageDocument], devices: usize) -> Option<String> {
         [Some(stage.seconds), stage.forward_s, stage.weight_s, stage.update_s].map(|time| time.unwrap_or(0.0))
     };
     let is_time = |seconds: f64| seconds.is_finite() && seconds >= 0.0;
-    if let Some(at) = stages.iter().position(|stage| !times(stage).into_iter().all(is_time)) {
-        return Some(format!("a time of stage {at} is negative or not finite"));
+    if let Some(index) = stages.iter().position(|stage| !times(stage).into_iter().all(is_time)) {
+        return Some(format!("a time of stage {index} is negative or not finite"));
     }
     let too_many =
         || format!("the pipeline has {} devices, and {ROWS} are the most that are drawn", count(devices));

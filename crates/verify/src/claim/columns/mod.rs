@@ -65,17 +65,17 @@ pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>) -> Proof {
 
 /// Whether no set that a stage can hold is worth more than its devices; `None` if the budget is exhausted.
 fn no_set_is_worth_more(problem: &Problem, pools: &Pools, dual: &Dual, budget: &mut Budget) -> Option<bool> {
-    let kind_of = |at: usize| pools.list()[at].kind;
-    let mut used: Vec<usize> = (0..pools.list().len()).filter(|&at| pools.list()[at].count > 0).collect();
-    used.sort_by_key(|&at| kind_of(at));
+    let kind_of = |pool: usize| pools.list()[pool].kind;
+    let mut used: Vec<usize> = (0..pools.list().len()).filter(|&pool| pools.list()[pool].count > 0).collect();
+    used.sort_by_key(|&pool| kind_of(pool));
     for of_kind in used.chunk_by(|&a, &b| kind_of(a) == kind_of(b)) {
         let frontier = Frontier::new(problem, kind_of(of_kind[0]), &dual.place, budget)?;
-        for &at in of_kind {
-            let pool = &pools.list()[at];
+        for &index in of_kind {
+            let pool = &pools.list()[index];
             budget.spend(problem.graph.operators.len() * LOOK_UP)?;
             let load = Load::new(problem, pool, dual);
             for shape in Shape::all(problem.rules.max_replicas.min(pool.count)) {
-                let goal = dual.devices[at].saturating_mul(u64::from(shape.devices));
+                let goal = dual.devices[index].saturating_mul(u64::from(shape.devices));
                 if !holds(&load, shape, &frontier, &dual.worth, goal, budget)? {
                     return Some(false);
                 }

@@ -50,11 +50,11 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Shapes of stages on up to `most` devices.
-    pub(super) fn all(most: u32) -> impl Iterator<Item = Shape> {
+    /// Shapes of stages on up to `limit` devices.
+    pub(super) fn all(limit: u32) -> impl Iterator<Item = Shape> {
         let shape = move |devices: u32| {
             let last = if devices < EXACT_REPLICAS { devices } else { devices.saturating_add(devices - 1) };
-            (devices <= most).then_some(Shape { devices, most: last.min(most) })
+            (devices <= limit).then_some(Shape { devices, most: last.min(limit) })
         };
         std::iter::successors(shape(1), move |before| shape(before.most.checked_add(1)?))
     }
@@ -188,13 +188,13 @@ mod tests {
 
     #[test]
     fn every_number_of_replicas_has_one_shape() {
-        for most in [1, 2, 7, 8, 9, 15, 16, 1000, u32::MAX] {
-            let shapes: Vec<Shape> = Shape::all(most).collect();
+        for limit in [1, 2, 7, 8, 9, 15, 16, 1000, u32::MAX] {
+            let shapes: Vec<Shape> = Shape::all(limit).collect();
             assert_eq!(shapes[0].devices, 1);
-            assert_eq!(shapes[shapes.len() - 1].most, most);
-            assert!(shapes.windows(2).all(|pair| pair[1].devices == pair[0].most + 1), "{most}");
-            assert!(shapes.iter().all(|shape| shape.devices <= shape.most), "{most}");
-            assert!(shapes.len() < 50, "{most}");
+            assert_eq!(shapes[shapes.len() - 1].most, limit);
+            assert!(shapes.windows(2).all(|pair| pair[1].devices == pair[0].most + 1), "{limit}");
+            assert!(shapes.iter().all(|shape| shape.devices <= shape.most), "{limit}");
+            assert!(shapes.len() < 50, "{limit}");
         }
     }
 }

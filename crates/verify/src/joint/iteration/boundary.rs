@@ -36,7 +36,7 @@ pub(super) fn crossings(
             *boundary[direction].get_or_insert(0.0) += bytes;
         }
     };
-    for (at, tensor) in graph.tensors.iter().enumerate() {
+    for (index, tensor) in graph.tensors.iter().enumerate() {
         if model.is_input(tensor.producer) {
             continue;
         }
@@ -60,7 +60,7 @@ pub(super) fn crossings(
             }
             (first, last) = (first.min(to), last.max(to));
         }
-        let bytes = size(graph, at);
+        let bytes = size(graph, index);
         cross(from, first, bytes);
         cross(from, last, bytes);
     }

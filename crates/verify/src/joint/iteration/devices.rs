@@ -41,10 +41,10 @@ impl<'a> Devices<'a> {
 }
 
 /// The link between stages: the slower of the two, by bandwidth and by latency.
-pub(super) fn slower(one: &LinkDocument, other: &LinkDocument) -> LinkDocument {
+pub(super) fn slower(first: &LinkDocument, second: &LinkDocument) -> LinkDocument {
     LinkDocument {
-        latency_s: one.latency_s.max(other.latency_s),
-        bandwidth: one.bandwidth.min(other.bandwidth),
+        latency_s: first.latency_s.max(second.latency_s),
+        bandwidth: first.bandwidth.min(second.bandwidth),
     }
 }
 
@@ -74,14 +74,14 @@ pub(super) fn of_stages<'a>(
     let mut first_of: Vec<Option<u32>> = vec![None; cluster.kinds.len()];
     let mut used: Vec<Vec<(u32, u32)>> = vec![Vec::new(); cluster.kinds.len()];
     let pipeline = rules::pipeline(plan);
-    for (at, stage) in plan.stages.iter().enumerate() {
+    for (index, stage) in plan.stages.iter().enumerate() {
         let Some(kind) = stage.kind.as_ref().and_then(|name| cluster.find_kind(name)) else {
-            violations.push(JointViolation::Kind { stage: at, kind: stage.kind.clone() });
+            violations.push(JointViolation::Kind { stage: index, kind: stage.kind.clone() });
             continue;
         };
         let (tensor, first) = (stage.tensor, *first_of[kind].get_or_insert(stage.tensor));
         // Later stages are on the same devices again.
-        if at < pipeline {
+        if index < pipeline {
             used[kind].push((tensor, stage.data));
         }
         let devices = Devices::new(cluster, kind, u64::from(tensor), u64::from(stage.data));
@@ -90,7 +90,7 @@ pub(super) fn of_stages<'a>(
         let of_server = document.server.map_or(count, |server| server.devices.min(count));
         let mut wrong = |needs| {
             let found = u64::from(tensor);
-            violations.push(JointViolation::Degree { stage: Some(at), name: "tensor", found, needs });
+            violations.push(JointViolation::Degree { stage: Some(index), name: "tensor", found, needs });
         };
         if of_server.checked_rem(tensor).is_none_or(|rest| rest != 0) {
             wrong(format!("a divisor of the {of_server} devices of a server"));

@@ -43,10 +43,10 @@ pub(super) fn check(
     }
 
     require(None, "data", data, at_least_one(data).and(allowed.degree(Parallelism::Dp, 1, data)));
-    for (at, stage) in plan.stages.iter().enumerate() {
+    for (index, stage) in plan.stages.iter().enumerate() {
         if stage.data != execution.data {
             let needs = format!("{data}, as in the execution");
-            require(Some(at), "data", u64::from(stage.data), Err(needs));
+            require(Some(index), "data", u64::from(stage.data), Err(needs));
         }
     }
 

@@ -19,11 +19,12 @@ pub(super) fn heads(graph: &Graph, attention: &Attention, batch: Option<BatchDoc
         let read: Vec<f64> =
             forward_inputs(graph, operator).map(|(_, tensor)| tensor.document.bytes).collect();
         let queries = written / (precision.bytes() * scores);
-        let (least, most) =
+        let (least, largest) =
             (read.iter().copied().fold(f64::INFINITY, f64::min), read.iter().copied().fold(0.0, f64::max));
         let is_whole = |count: &f64| *count >= 1.0 && count.fract() == 0.0 && *count <= 1e9;
-        heads
-            .extend([queries, queries * least / most].into_iter().filter(is_whole).map(|count| count as u64));
+        heads.extend(
+            [queries, queries * least / largest].into_iter().filter(is_whole).map(|count| count as u64),
+        );
     }
     heads
 }

@@ -31,15 +31,15 @@ struct Groups {
 impl Groups {
     fn new(graph: &Graph) -> Self {
         let is_forward = |operator: &usize| graph.pass(*operator) == Pass::Forward;
-        let (mut members, mut of) = (Vec::new(), vec![0; graph.operators.len()]);
+        let (mut members, mut group_of) = (Vec::new(), vec![0; graph.operators.len()]);
         for class in &graph.classes {
             let size = if class.iter().any(is_forward) { class.len() } else { 1 };
             for part in class.chunks(size) {
-                part.iter().for_each(|&operator| of[operator] = members.len());
+                part.iter().for_each(|&operator| group_of[operator] = members.len());
                 members.push(part.to_vec());
             }
         }
-        Groups { members, of }
+        Groups { members, of: group_of }
     }
 }
 

@@ -23,9 +23,9 @@ pub(super) fn of_stages(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
         schedule => sums
             .iter()
             .enumerate()
-            .map(|(at, sums)| {
-                let most = |count: usize| pipeline.microbatches.min(count);
-                let (held, all) = (most(pipeline.devices - at), most(pipeline.devices));
+            .map(|(stage, sums)| {
+                let in_flight = |count: usize| pipeline.microbatches.min(count);
+                let (held, all) = (in_flight(pipeline.devices - stage), in_flight(pipeline.devices));
                 let [until_backward, until_weight] = sums.activations;
                 let activations = held as f64 * until_backward + all as f64 * until_weight;
                 let in_flight = if schedule == Schedule::ZeroBubble { all } else { held };
@@ -40,7 +40,7 @@ fn interleaved(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
     let mut memory = vec![Memory::default(); sums.len()];
     let mut now = vec![0; sums.len()];
     for device in 0..pipeline.devices {
-        let (mut kept, mut most) = (0.0, 0.0f64);
+        let (mut kept, mut largest) = (0.0, 0.0f64);
         for task in pipeline.tasks(device) {
             let bytes: f64 = sums[task.stage].activations.iter().sum();
             let in_flight = &mut now[task.stage];
@@ -57,7 +57,7 @@ fn interleaved(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
             }
             let stage = &mut memory[task.stage];
             stage.in_flight = stage.in_flight.max(*in_flight);
-            most = most.max(kept);
+            largest = largest.max(kept);
         }
         let own = || (device..sums.len()).step_by(pipeline.devices);
         let state: f64 = own().map(|stage| sums[stage].state).sum();
@@ -65,7 +65,7 @@ fn interleaved(sums: &[Sums], pipeline: &Pipeline) -> Vec<Memory> {
         for stage in own() {
             let activations: f64 = sums[stage].activations.iter().sum();
             memory[stage].activations = memory[stage].in_flight as f64 * activations;
-            memory[stage].bytes = state + most + workspace;
+            memory[stage].bytes = state + largest + workspace;
         }
     }
     memory

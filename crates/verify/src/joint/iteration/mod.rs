@@ -100,11 +100,11 @@ fn figures(
     execution::check_schedule(plan, execution, violations);
     let heads = heads::heads(graph, &model.attention, batch);
     for &count in &heads {
-        for (at, devices) in devices.iter().enumerate() {
+        for (index, devices) in devices.iter().enumerate() {
             if devices.tensor == 0 || !count.is_multiple_of(devices.tensor) {
                 let (found, needs) =
                     (devices.tensor, format!("a divisor of the {count} heads of an attention"));
-                violations.push(JointViolation::Degree { stage: Some(at), name: "tensor", found, needs });
+                violations.push(JointViolation::Degree { stage: Some(index), name: "tensor", found, needs });
             }
         }
     }
@@ -124,8 +124,8 @@ fn figures(
     let found =
         Plan { model: &model, pipeline, devices: &devices, layers: &layers, configurations: &configurations };
     let mut figures = found.figures(execution, samples, violations)?;
-    let most = figures.value * (1.0 + tolerance::VALUE_RELATIVE);
-    if let Some(bound) = plan.bound.value_s.filter(|&bound| bound <= most)
+    let limit = figures.value * (1.0 + tolerance::VALUE_RELATIVE);
+    if let Some(bound) = plan.bound.value_s.filter(|&bound| bound <= limit)
         && violations.is_empty()
     {
         let problem = proof::Problem { model: &model, cluster, plan, samples, heads: &heads };
@@ -227,12 +227,12 @@ impl Plan<'_> {
 
         let memory = memory::of_stages(&sums, &self.pipeline);
         // Every device of the pipeline has one of its first stages.
-        for (at, memory) in memory.iter().enumerate().take(self.pipeline.devices) {
-            let kind = self.devices[at].kind.document;
+        for (stage, memory) in memory.iter().enumerate().take(self.pipeline.devices) {
+            let kind = self.devices[stage].kind.document;
             if let Some(limit) = read::usable_memory(kind, self.model.graph.is_version_2)
                 && !tolerance::fits(memory.bytes, limit)
             {
-                violations.push(JointViolation::Memory { stage: at, bytes: memory.bytes, limit });
+                violations.push(JointViolation::Memory { stage, bytes: memory.bytes, limit });
             }
         }
         let figures = sums.iter().zip(&memory).map(|(sums, memory)| JointStageFigures {
@@ -248,8 +248,8 @@ impl Plan<'_> {
         let times: Vec<_> = sums.iter().map(|sums| sums.passes).collect();
         // A device updates the parameters of all its stages.
         let mut updates = vec![0.0; self.pipeline.devices];
-        for (at, sums) in sums.iter().enumerate() {
-            updates[at % self.pipeline.devices] += sums.update;
+        for (stage, sums) in sums.iter().enumerate() {
+            updates[stage % self.pipeline.devices] += sums.update;
         }
         let after = updates.into_iter().fold(0.0, f64::max);
         let value = schedule::seconds(&times, &self.pipeline) + after;
@@ -273,13 +273,15 @@ impl Plan<'_> {
             .all(|devices| devices.kind.document.name == self.devices[0].kind.document.name);
         // Devices of different kinds are in different servers.
         let all = if is_of_one_kind { all.fold(0, u64::saturating_add) } else { u64::MAX };
-        for (at, crossing) in crossings.into_iter().enumerate() {
+        for (boundary, crossing) in crossings.into_iter().enumerate() {
             if crossing.forward.is_none() && crossing.backward.is_none() {
                 continue;
             }
-            let link = |at: usize| self.devices[at].link(all, "transfers between stages");
-            let link = devices::slower(link(at)?, link(at + 1)?);
-            for (reader, pass, bytes) in [(at + 1, 0, crossing.forward), (at, 1, crossing.backward)] {
+            let link = |stage: usize| self.devices[stage].link(all, "transfers between stages");
+            let link = devices::slower(link(boundary)?, link(boundary + 1)?);
+            for (reader, pass, bytes) in
+                [(boundary + 1, 0, crossing.forward), (boundary, 1, crossing.backward)]
+            {
                 if let Some(bytes) = bytes.filter(|&bytes| bytes > 0.0) {
                     sums[reader].passes[pass] +=
                         collective::point_to_point(bytes * stages[reader].share(), &link);

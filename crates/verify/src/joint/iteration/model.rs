@@ -158,8 +158,8 @@ impl<'a> Model<'a> {
 
     fn sort_tensors(&mut self) {
         let graph = self.graph;
-        for (at, tensor) in graph.tensors.iter().enumerate() {
-            if self.attention.is_hidden[at] {
+        for (index, tensor) in graph.tensors.iter().enumerate() {
+            if self.attention.is_hidden[index] {
                 continue;
             }
             let bytes = tensor.document.bytes;
@@ -176,7 +176,7 @@ impl<'a> Model<'a> {
                         self.layers[layer].inputs += bytes;
                     }
                     if self.kinds.is_product[tensor.producer] {
-                        self.layers[home].products += size(graph, at);
+                        self.layers[home].products += size(graph, index);
                     }
                 }
                 Pass::Backward => {

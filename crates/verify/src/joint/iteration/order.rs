@@ -75,8 +75,9 @@ impl Pipeline {
     pub(super) fn next(&self, device: usize, done: [usize; 3]) -> Option<Task> {
         let left = PASSES.into_iter().take(self.sorts()).filter(|&pass| done[pass as usize] < self.count());
         let pass = left.min_by_key(|&pass| done[pass as usize] + self.lag(pass, device))?;
-        let at = done[pass as usize];
-        let (round, within) = (at / (self.devices * self.chunks), at % (self.devices * self.chunks));
+        let position = done[pass as usize];
+        let (round, within) =
+            (position / (self.devices * self.chunks), position % (self.devices * self.chunks));
         let chunk = match pass {
             Pass::Forward => within / self.devices,
             Pass::Backward | Pass::Weight => self.chunks - 1 - within / self.devices,
@@ -122,29 +123,29 @@ mod tests {
 
     #[test]
     fn one_forward_pass_alternates_with_one_backward_pass() {
-        let of = |device| order(Schedule::OneFOneB, [3, 1, 4], device);
-        assert_eq!(of(0), "F0 F1 F2 B0 F3 B1 B2 B3");
-        assert_eq!(of(1), "F0 F1 B0 F2 B1 F3 B2 B3");
-        assert_eq!(of(2), "F0 B0 F1 B1 F2 B2 F3 B3");
+        let order_of = |device| order(Schedule::OneFOneB, [3, 1, 4], device);
+        assert_eq!(order_of(0), "F0 F1 F2 B0 F3 B1 B2 B3");
+        assert_eq!(order_of(1), "F0 F1 B0 F2 B1 F3 B2 B3");
+        assert_eq!(order_of(2), "F0 B0 F1 B1 F2 B2 F3 B3");
         assert_eq!(order(Schedule::OneFOneB, [3, 1, 1], 0), "F0 B0");
     }
 
     #[test]
     fn weight_gradients_lag_by_as_many_microbatches_as_there_are_stages() {
-        let of = |device| order(Schedule::ZeroBubble, [3, 1, 4], device);
-        assert_eq!(of(0), "F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3");
-        assert_eq!(of(1), "F0 F1 B0 F2 B1 W0 F3 B2 W1 B3 W2 W3");
-        assert_eq!(of(2), "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3");
+        let order_of = |device| order(Schedule::ZeroBubble, [3, 1, 4], device);
+        assert_eq!(order_of(0), "F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3");
+        assert_eq!(order_of(1), "F0 F1 B0 F2 B1 W0 F3 B2 W1 B3 W2 W3");
+        assert_eq!(order_of(2), "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 W2 W3");
         assert_eq!(order(Schedule::ZeroBubble, [3, 1, 1], 1), "F0 B0 W0");
     }
 
     #[test]
     fn chunks_take_turns_of_as_many_microbatches_as_there_are_devices() {
-        let of = |device| order(Schedule::Interleaved, [2, 2, 4], device);
+        let order_of = |device| order(Schedule::Interleaved, [2, 2, 4], device);
         // 2 (2 − 1 − 0) + 2 forward passes come first, and 2 on the last device.
         let first = "F0.0 F0.1 F1.0 F1.1 F0.2 B1.0 F0.3 B1.1 F1.2 B0.0 F1.3 B0.1 B1.2 B1.3 B0.2 B0.3";
         let last = "F0.0 F0.1 F1.0 B1.0 F1.1 B1.1 F0.2 B0.0 F0.3 B0.1 F1.2 B1.2 F1.3 B1.3 B0.2 B0.3";
-        assert_eq!((of(0).as_str(), of(1).as_str()), (first, last));
+        assert_eq!((order_of(0).as_str(), order_of(1).as_str()), (first, last));
         // All forward passes come first if there are no more than these.
         assert_eq!(order(Schedule::Interleaved, [2, 2, 2], 0), "F0.0 F0.1 F1.0 F1.1 B1.0 B1.1 B0.0 B0.1");
     }

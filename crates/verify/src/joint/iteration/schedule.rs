@@ -32,20 +32,20 @@ pub(super) fn seconds(times: &[Times], pipeline: &Pipeline) -> f64 {
     let mut ends = vec![Ends::default(); times.len()];
     // A pass that ends can let the devices next to it go on.
     let mut open: Vec<usize> = (0..devices.len()).rev().collect();
-    while let Some(at) = open.pop() {
-        let before = devices[at].done;
-        while let Some(task) = pipeline.next(at, devices[at].done) {
+    while let Some(index) = open.pop() {
+        let before = devices[index].done;
+        while let Some(task) = pipeline.next(index, devices[index].done) {
             let stage = task.stage;
-            let of = |ends: &[f64]| ends.get(task.microbatch).copied();
+            let end_of = |ends: &[f64]| ends.get(task.microbatch).copied();
             let ready = match task.pass {
                 Pass::Forward if stage == 0 => Some(0.0),
-                Pass::Forward => of(&ends[stage - 1].forward),
-                Pass::Backward if stage + 1 == times.len() => of(&ends[stage].forward),
-                Pass::Backward => of(&ends[stage].forward).and(of(&ends[stage + 1].backward)),
-                Pass::Weight => of(&ends[stage].backward),
+                Pass::Forward => end_of(&ends[stage - 1].forward),
+                Pass::Backward if stage + 1 == times.len() => end_of(&ends[stage].forward),
+                Pass::Backward => end_of(&ends[stage].forward).and(end_of(&ends[stage + 1].backward)),
+                Pass::Weight => end_of(&ends[stage].backward),
             };
             let Some(ready) = ready else { break };
-            let device = &mut devices[at];
+            let device = &mut devices[index];
             device.free = device.free.max(ready) + times[stage][task.pass as usize];
             device.done[task.pass as usize] += 1;
             match task.pass {
@@ -54,12 +54,14 @@ pub(super) fn seconds(times: &[Times], pipeline: &Pipeline) -> f64 {
                 Pass::Weight => {}
             }
         }
-        if devices[at].done != before {
+        if devices[index].done != before {
             let count = devices.len();
-            open.extend([(at + count - 1) % count, (at + 1) % count].into_iter().filter(|&next| next != at));
+            open.extend(
+                [(index + count - 1) % count, (index + 1) % count].into_iter().filter(|&next| next != index),
+            );
         }
     }
-    let is_done = |(at, device): (usize, &Device)| pipeline.next(at, device.done).is_none();
+    let is_done = |(index, device): (usize, &Device)| pipeline.next(index, device.done).is_none();
     if !devices.iter().enumerate().all(is_done) {
         return f64::INFINITY;
     }
@@ -82,11 +84,12 @@ mod tests {
     fn equal_stages_take_the_textbook_time() {
         // (m + p − 1) · (f + b).
         let times = [[1.0, 2.0, 0.0]; 3];
-        let one = |stages: usize, microbatches| run(Schedule::OneFOneB, &times[..stages], 1, microbatches);
-        assert_eq!(one(3, 4), 18.0);
-        assert_eq!(one(3, 1), 9.0);
-        assert_eq!(one(1, 5), 15.0);
-        assert_eq!(one(0, 5), 0.0);
+        let seconds =
+            |stages: usize, microbatches| run(Schedule::OneFOneB, &times[..stages], 1, microbatches);
+        assert_eq!(seconds(3, 4), 18.0);
+        assert_eq!(seconds(3, 1), 9.0);
+        assert_eq!(seconds(1, 5), 15.0);
+        assert_eq!(seconds(0, 5), 0.0);
     }
 
     #[test]

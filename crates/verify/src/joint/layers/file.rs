@@ -39,11 +39,11 @@ impl<'a> File<'a> {
         let names = names::layers(nodes);
         let mut index = BTreeMap::new();
         let mut by_degree = Vec::with_capacity(nodes.len());
-        for (at, node) in nodes.iter().enumerate() {
-            if index.insert(node.id, at).is_some() {
+        for (index_of_node, node) in nodes.iter().enumerate() {
+            if index.insert(node.id, index_of_node).is_some() {
                 return Err(CheckError::Duplicate { what: "layer number", name: node.id.to_string() });
             }
-            by_degree.push(degrees(node, &names[at])?);
+            by_degree.push(degrees(node, &names[index_of_node])?);
         }
         let edges = read_edges(document, &index)?;
         let arcs: Vec<(usize, usize)> = edges.keys().copied().collect();

@@ -59,15 +59,15 @@ fn figures(file: &File, plan: &JointPlanDocument, violations: &mut Vec<JointViol
     let takes_largest = plan.objective.recompute_workspace == RecomputeWorkspace::Max;
     let mut later = 0u64;
     let mut figures = Vec::with_capacity(stages.len());
-    for (at, choices) in stages.iter().enumerate().rev() {
-        let data = u64::from(plan.stages[at].data);
+    for (index, choices) in stages.iter().enumerate().rev() {
+        let data = u64::from(plan.stages[index].data);
         later = later.saturating_add(data);
         let in_flight = later.div_ceil(data);
         let found = stage::figures(file, choices, &stage_of, data, in_flight, takes_largest);
         if let Some(limit) = file.memory
             && !tolerance::fits(found.memory_bytes, limit)
         {
-            violations.push(JointViolation::Memory { stage: at, bytes: found.memory_bytes, limit });
+            violations.push(JointViolation::Memory { stage: index, bytes: found.memory_bytes, limit });
         }
         figures.push(found);
     }
@@ -97,9 +97,9 @@ fn choices<'a>(
         let found = names::configurations(all).iter().position(|name| *name == here.configuration);
         let why = match found {
             None => "does not exist at the degree of its stage",
-            Some(at) if at > 0 && !may_recompute => "is not the first, without recompute",
-            Some(at) => {
-                stages[here.stage].push(Choice { layer, chosen: &all[at], all });
+            Some(index) if index > 0 && !may_recompute => "is not the first, without recompute",
+            Some(index) => {
+                stages[here.stage].push(Choice { layer, chosen: &all[index], all });
                 continue;
             }
         };
@@ -117,11 +117,11 @@ fn choices<'a>(
 /// Checks the copies of the stages and the number of their devices.
 fn degrees(file: &File, plan: &JointPlanDocument, violations: &mut Vec<JointViolation>) {
     let batch = plan.objective.global_batch;
-    for (at, stage) in plan.stages.iter().enumerate() {
+    for (index, stage) in plan.stages.iter().enumerate() {
         let found = u64::from(stage.data);
         if !batch.is_multiple_of(found) {
             let needs = format!("a divisor of the {batch} microbatches");
-            violations.push(JointViolation::Degree { stage: Some(at), name: "data", found, needs });
+            violations.push(JointViolation::Degree { stage: Some(index), name: "data", found, needs });
         }
     }
     let copies = rules::devices(plan.stages.iter().map(|stage| (1, stage.data)));

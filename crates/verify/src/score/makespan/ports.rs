@@ -82,21 +82,21 @@ struct Player<'a> {
 impl Player<'_> {
     /// Queues an operator that has become ready.
     fn queue(&mut self, operator: usize) {
-        let at = self.step.device_of[operator];
+        let index = self.step.device_of[operator];
         let turn = match self.precedence {
             Precedence::ByTime => (self.now, operator, operator),
             Precedence::ByRank(ranks) => (Time(0.0), ranks[operator], operator),
         };
-        let device = &mut self.devices[at];
+        let device = &mut self.devices[index];
         device.queue.insert(turn);
         if !device.is_busy {
-            self.to_start.insert(at);
+            self.to_start.insert(index);
         }
     }
 
     fn start_operator(&mut self) -> bool {
-        let Some(at) = self.to_start.pop_first() else { return false };
-        let device = &mut self.devices[at];
+        let Some(index) = self.to_start.pop_first() else { return false };
+        let device = &mut self.devices[index];
         let Some((_, _, operator)) = device.queue.pop_first() else { return false };
         device.is_busy = true;
         self.start(Task::Operator(operator), self.step.seconds[operator]);
@@ -144,10 +144,10 @@ impl Player<'_> {
 
     fn operator_ends(&mut self, operator: usize) {
         let step = self.step;
-        let at = step.device_of[operator];
-        self.devices[at].is_busy = false;
-        if !self.devices[at].queue.is_empty() {
-            self.to_start.insert(at);
+        let index = step.device_of[operator];
+        self.devices[index].is_busy = false;
+        if !self.devices[index].queue.is_empty() {
+            self.to_start.insert(index);
         }
         for &tensor in &step.makes[operator] {
             let made = &step.made[tensor];

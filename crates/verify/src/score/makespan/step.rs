@@ -110,7 +110,7 @@ fn to_each_device(placed: &Placed, tensor: &Tensor) -> Vec<(usize, Vec<usize>)> 
     };
     let mut away: Vec<_> = tensor.consumers.iter().map(seat).filter(|seat| seat.2 != home).collect();
     away.sort_unstable();
-    let by_device = away.chunk_by(|one, other| one.2 == other.2);
+    let by_device = away.chunk_by(|left, right| left.2 == right.2);
     by_device.map(|there| (there[0].2, there.iter().map(|seat| seat.3).collect())).collect()
 }
 

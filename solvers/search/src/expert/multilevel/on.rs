@@ -88,8 +88,8 @@ impl WeightedGraph {
         share: (usize, usize),
         seed: u64,
     ) -> Result<(Vec<UnitId>, Vec<UnitId>), metis::Error> {
-        for (at, &node) in (0..).zip(nodes) {
-            place[node] = at;
+        for (position, &node) in (0..).zip(nodes) {
+            place[node] = position;
         }
         let mut offsets: Vec<Idx> = vec![0];
         let (mut neighbours, mut edge_weights) = (Vec::new(), Vec::new());
@@ -155,10 +155,10 @@ mod tests {
     #[test]
     fn cliques_with_weak_links_are_found() {
         let mut edges = Vec::new();
-        let node = |clique: u32, at: u32| UnitId(5 * (clique % 4) + at);
+        let node = |clique: u32, member: u32| UnitId(5 * (clique % 4) + member);
         for clique in 0..4 {
-            for one in 0..5 {
-                edges.extend((0..one).map(|other| (node(clique, one), node(clique, other), 1.0)));
+            for member in 0..5 {
+                edges.extend((0..member).map(|other| (node(clique, member), node(clique, other), 1.0)));
             }
             edges.push((node(clique, 0), node(clique + 1, 1), 1e-3));
         }
@@ -174,7 +174,7 @@ mod tests {
         let part_of = graph.partition(3, 0).expect("a partition");
         assert_eq!(cut(&graph, &part_of), 2.0);
         for part in 0..3 {
-            assert_eq!(part_of.iter().filter(|&&of| of == part).count(), 4, "{part_of:?}");
+            assert_eq!(part_of.iter().filter(|&&own_part| own_part == part).count(), 4, "{part_of:?}");
         }
     }
 

@@ -79,14 +79,14 @@ impl Costs {
         let host: Keyed<Position, f64> =
             each().map(|unit| host_path(problem, units.members(unit), &hosts, &rank)).collect();
         let mut tail = Keyed::filled(0.0f64, order.len());
-        for at in order.ids().rev() {
-            let own = pools.iter().map(|pool| pool.seconds[at]).fold(host[at], f64::min);
-            let successors = along(units.successors(order[at]));
+        for position in order.ids().rev() {
+            let own = pools.iter().map(|pool| pool.seconds[position]).fold(host[position], f64::min);
+            let successors = along(units.successors(order[position]));
             let after = successors.iter().map(|&next| tail[next]).fold(0.0, f64::max);
-            tail[at] = if own.is_nan() { after } else { own + after };
+            tail[position] = if own.is_nan() { after } else { own + after };
         }
         let is_made = |unit: UnitId, net: NetId| nets[net].producer == unit;
-        let of = |unit: UnitId, made: bool| {
+        let nets_of = |unit: UnitId, made: bool| {
             units.nets_of(unit).iter().copied().filter(|&net| is_made(unit, net) == made).collect()
         };
         Costs {
@@ -94,8 +94,8 @@ impl Costs {
             host,
             bytes: each().map(|unit| units.bytes(unit, 1)).collect(),
             predecessors: each().map(|unit| along(units.predecessors(unit))).collect(),
-            made: each().map(|unit| of(unit, true)).collect(),
-            read: each().map(|unit| of(unit, false)).collect(),
+            made: each().map(|unit| nets_of(unit, true)).collect(),
+            read: each().map(|unit| nets_of(unit, false)).collect(),
             producer: nets.iter().map(|net| position[net.producer]).collect(),
             readers: nets.ids().map(|net| units.pins(net).len() as u32 - 1).collect(),
             tail,

@@ -47,8 +47,8 @@ impl Sets {
     }
 
     fn get(&self, ideal: IdealId) -> &[u64] {
-        let at = ideal.index();
-        &self.bits[at * self.words..(at + 1) * self.words]
+        let index = ideal.index();
+        &self.bits[index * self.words..(index + 1) * self.words]
     }
 }
 
@@ -64,7 +64,7 @@ impl Ideals {
         Ideals {
             sets: None,
             first: u32::first(len + 1).chain([u32::new(len)]).collect(),
-            transitions: u32::first(len).map(|at| (Position(at), IdealId(at + 1))).collect(),
+            transitions: u32::first(len).map(|index| (Position(index), IdealId(index + 1))).collect(),
             sizes: IdealId::first(len + 2).collect(),
             order: order.into(),
         }
@@ -85,7 +85,7 @@ impl Ideals {
         let mut sets = Sets { words, bits: vec![0; words] };
         let (mut first, mut transitions, mut sizes) = (vec![0u32], Vec::new(), vec![IdealId(0)]);
         let mut ready: Vec<Vec<Position>> =
-            vec![order.ids().filter(|&at| predecessors[at].is_empty()).collect()];
+            vec![order.ids().filter(|&position| predecessors[position].is_empty()).collect()];
         // Bytes of `ready` and `next_ready`.
         let mut lists: usize =
             ready.iter().map(|joining| size_of_val(&**joining) + size_of::<Vec<Position>>()).sum();
@@ -94,27 +94,27 @@ impl Ideals {
             sizes.push(IdealId::new(to));
             let mut next: FxHashMap<Box<[u64]>, IdealId> = FxHashMap::default();
             let mut next_ready: Vec<Vec<Position>> = Vec::new();
-            for at in from..to {
-                for &unit in &ready[at - from] {
+            for index in from..to {
+                for &unit in &ready[index - from] {
                     // The joining positions of the ideals of this size and the next are stored for each, and each set
                     // is also a key.
                     let listed = size_of_val(&*sets.bits) + size_of_val(&*transitions) + size_of_val(&*first);
                     let bytes = listed + (words * 8 + KEY_BYTES) * next.len() + lists;
-                    let too_much = memory.is_some_and(|most| bytes as u64 > most);
+                    let too_much = memory.is_some_and(|limit| bytes as u64 > limit);
                     if too_much || (transitions.len() % BETWEEN_CHECKS == 0 && stop.reason().is_some()) {
                         return None;
                     }
-                    let mut set: Box<[u64]> = sets.get(IdealId::new(at)).into();
+                    let mut set: Box<[u64]> = sets.get(IdealId::new(index)).into();
                     bits::insert(&mut set, unit.index());
                     let child = match next.get(&set) {
                         Some(&child) => child,
                         None => {
                             let child = IdealId(u32::try_from(sets.count()).ok()?);
                             sets.bits.extend_from_slice(&set);
-                            let inside = |at: &Position| bits::contains(&set, at.index());
+                            let inside = |position: &Position| bits::contains(&set, position.index());
                             let freed = successors[unit].iter().copied();
                             let freed = freed.filter(|&next| predecessors[next].iter().all(inside));
-                            let mut joining: Vec<Position> = ready[at - from]
+                            let mut joining: Vec<Position> = ready[index - from]
                                 .iter()
                                 .copied()
                                 .filter(|&other| other != unit)
@@ -163,20 +163,20 @@ impl Ideals {
     /// The positions that can join an ideal, ascending, each with the resulting ideal.
     #[inline]
     pub(super) fn transitions(&self, ideal: IdealId) -> &[(Position, IdealId)] {
-        let at = ideal.index();
-        &self.transitions[self.first[at] as usize..self.first[at + 1] as usize]
+        let index = ideal.index();
+        &self.transitions[self.first[index] as usize..self.first[index + 1] as usize]
     }
 
-    fn contains(&self, ideal: IdealId, at: Position) -> bool {
+    fn contains(&self, ideal: IdealId, position: Position) -> bool {
         match &self.sets {
-            Some(sets) => bits::contains(sets.get(ideal), at.index()),
-            None => at.0 < ideal.0,
+            Some(sets) => bits::contains(sets.get(ideal), position.index()),
+            None => position.0 < ideal.0,
         }
     }
 
     /// The positions in an ideal.
     pub(super) fn members(&self, ideal: IdealId) -> impl Iterator<Item = Position> + '_ {
-        self.order.ids().filter(move |&at| self.contains(ideal, at))
+        self.order.ids().filter(move |&position| self.contains(ideal, position))
     }
 
     /// The positions in one ideal and not in a smaller one.
@@ -185,6 +185,6 @@ impl Ideals {
         smaller: IdealId,
         larger: IdealId,
     ) -> impl Iterator<Item = Position> + '_ {
-        self.members(larger).filter(move |&at| !self.contains(smaller, at))
+        self.members(larger).filter(move |&position| !self.contains(smaller, position))
     }
 }

@@ -80,8 +80,8 @@ impl Rows {
         self.rows[ideal].get_or_insert_with(|| vec![UNREACHED; self.width].into())
     }
 
-    fn cell(&self, ideal: IdealId, at: usize) -> Cell {
-        self.row(ideal).map_or(UNREACHED, |row| row[at])
+    fn cell(&self, ideal: IdealId, usage: usize) -> Cell {
+        self.row(ideal).map_or(UNREACHED, |row| row[usage])
     }
 
     /// Takes over the row of an ideal: of equal values the one from the first ideal counts, whoever found it.
@@ -126,13 +126,13 @@ impl Usage {
 }
 
 impl Table {
-    /// Empty rows for up to `most` workers, as many as fit into `memory` bytes; `None` if not even one fits.
-    pub(super) fn new(costs: &Costs, ideals: &Ideals, most: usize, memory: Option<u64>) -> Option<Table> {
+    /// Empty rows for up to `limit` workers, as many as fit into `memory` bytes; `None` if not even one fits.
+    pub(super) fn new(costs: &Costs, ideals: &Ideals, limit: usize, memory: Option<u64>) -> Option<Table> {
         let usage = Usage::new(costs)?;
         let cells = usage.len.checked_mul(ideals.count())?;
         let each = cells.checked_mul(2 * size_of::<Cell>())?.max(1) as u64;
         let fit = memory.unwrap_or(u64::MAX) / each;
-        let workers = most.min(usize::try_from(fit.checked_sub(1)?).unwrap_or(usize::MAX));
+        let workers = limit.min(usize::try_from(fit.checked_sub(1)?).unwrap_or(usize::MAX));
         if workers == 0 {
             return None;
         }
@@ -166,28 +166,28 @@ impl Table {
     /// The blocks of the best plan, if its value is below `below`.
     pub(super) fn read(&self, below: f64) -> Option<Vec<Block>> {
         let Settled { usage, called, hosted } = &self.settled;
-        let cell = |ideal: IdealId, at: usize, on_hosts: bool| {
-            if on_hosts { hosted.cell(ideal, at) } else { called.cell(ideal, at) }
+        let cell = |ideal: IdealId, used: usize, on_hosts: bool| {
+            if on_hosts { hosted.cell(ideal, used) } else { called.cell(ideal, used) }
         };
         let last = IdealId::new(called.rows.len() - 1);
-        let ends = (0..usage.len).flat_map(|at| [(at, false), (at, true)]);
-        let (mut at, mut on_hosts) =
+        let ends = (0..usage.len).flat_map(|used| [(used, false), (used, true)]);
+        let (mut used, mut on_hosts) =
             ends.min_by(|a, b| cell(last, a.0, a.1).value.total_cmp(&cell(last, b.0, b.1).value))?;
         let mut ideal = last;
-        if cell(ideal, at, on_hosts).value >= below {
+        if cell(ideal, used, on_hosts).value >= below {
             return None;
         }
         let mut blocks = Vec::new();
         while ideal != IdealId(0) {
-            let Cell { from, pool, .. } = cell(ideal, at, on_hosts);
+            let Cell { from, pool, .. } = cell(ideal, used, on_hosts);
             let pool = (!on_hosts).then_some(pool);
             blocks.push(Block { from, to: ideal, pool });
             ideal = from;
             match pool {
                 None => on_hosts = false,
                 Some(pool) => {
-                    at -= usage.strides[pool];
-                    on_hosts = cell(ideal, at, true).value < cell(ideal, at, false).value;
+                    used -= usage.strides[pool];
+                    on_hosts = cell(ideal, used, true).value < cell(ideal, used, false).value;
                 }
             }
         }
@@ -216,10 +216,10 @@ impl Settled {
     /// before.
     pub(super) fn before_call(&self, ideal: IdealId, pool: PoolId, below: f64, ways: &mut Vec<(Made, f64)>) {
         ways.clear();
-        for at in 0..self.usage.len {
-            let value = self.called.cell(ideal, at).value.min(self.hosted.cell(ideal, at).value);
-            if value < below && self.usage.has_room(at, pool) {
-                ways.push((Made::new(at + self.usage.strides[pool]), value));
+        for used in 0..self.usage.len {
+            let value = self.called.cell(ideal, used).value.min(self.hosted.cell(ideal, used).value);
+            if value < below && self.usage.has_room(used, pool) {
+                ways.push((Made::new(used + self.usage.strides[pool]), value));
             }
         }
     }
@@ -228,7 +228,7 @@ impl Settled {
     pub(super) fn before_hosts(&self, ideal: IdealId, below: f64, ways: &mut Vec<(Made, f64)>) {
         ways.clear();
         let cells = self.called.row(ideal).unwrap_or_default();
-        let values = (0..).map(Made).zip(cells).map(|(at, cell)| (at, cell.value));
+        let values = (0..).map(Made).zip(cells).map(|(made, cell)| (made, cell.value));
         ways.extend(values.filter(|&(_, value)| value < below));
     }
 }
@@ -249,8 +249,8 @@ impl Pending {
 
 #[inline]
 fn relax(row: &mut [Cell], from: IdealId, pool: PoolId, cost: f64, ways: &[(Made, f64)]) {
-    for &(at, before) in ways {
-        let cell = &mut row[at.index()];
+    for &(made, before) in ways {
+        let cell = &mut row[made.index()];
         if before + cost < cell.value {
             *cell = Cell { value: before + cost, from, pool };
         }

@@ -3,7 +3,7 @@
 use stagewright_core::contraction::{NetId, Units};
 use stagewright_core::ids::Keyed;
 use stagewright_core::stage_load::Compensated;
-use stagewright_core::stage_memory::{Held, StageMemory};
+use stagewright_core::stage_memory::{MemorySums, StageMemory};
 
 use super::Limits;
 use super::costs::{Costs, PoolCosts, PoolId};
@@ -44,7 +44,7 @@ pub(super) struct Walker<'a> {
 /// Memory of the units of a block, with the marks that undo their additions.
 struct Memory<'a> {
     holdings: StageMemory<'a>,
-    marks: Vec<Held>,
+    marks: Vec<MemorySums>,
 }
 
 const NOTHING: Position = Position(u32::MAX);
@@ -118,12 +118,12 @@ impl<'a> Walker<'a> {
         settled.before_hosts(from, below, &mut self.host_ways);
         let mut hosts = (least_called < below).then_some(least_called);
         self.prepare(from);
-        for (at, pool) in self.costs.pools.enumerate() {
-            settled.before_call(from, at, below, &mut self.call_ways);
+        for (pool_id, pool) in self.costs.pools.enumerate() {
+            settled.before_call(from, pool_id, below, &mut self.call_ways);
             self.steps += settled.width();
             let call = (!self.call_ways.is_empty()).then_some(least);
             // The hosts share the walk of the first pool.
-            self.walk(from, at, pool, call, hosts.take(), pending)?;
+            self.walk(from, pool_id, pool, call, hosts.take(), pending)?;
         }
         // Without accelerators they have a walk of their own.
         if self.costs.pools.is_empty() {
@@ -161,7 +161,7 @@ impl<'a> Walker<'a> {
     fn walk(
         &mut self,
         from: IdealId,
-        at: PoolId,
+        pool_id: PoolId,
         pool: &PoolCosts,
         call: Option<f64>,
         hosts: Option<f64>,
@@ -220,7 +220,7 @@ impl<'a> Walker<'a> {
                 && least + sums.load() < below
             {
                 self.steps += self.call_ways.len();
-                pending.call(from, to, at, sums.load(), &self.call_ways);
+                pending.call(from, to, pool_id, sums.load(), &self.call_ways);
             }
             if let (Some(path), Some(least)) = (path, hosts)
                 && least + path < below

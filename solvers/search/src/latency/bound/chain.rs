@@ -80,8 +80,8 @@ impl<'a> Chain<'a> {
     /// F for all available calls; `None` if stopped.
     pub(super) fn levels(&self, stop: &Stop) -> Option<Levels> {
         // No chain has more calls than there are nodes.
-        let most = |calls: u64| calls.min(self.nodes.len() as u64) as usize;
-        let apart: Vec<usize> = self.nodes.accelerators.iter().map(|pool| most(pool.calls)).collect();
+        let limit = |calls: u64| calls.min(self.nodes.len() as u64) as usize;
+        let apart: Vec<usize> = self.nodes.accelerators.iter().map(|pool| limit(pool.calls)).collect();
         let levels = apart.iter().try_fold(1usize, |levels, &calls| levels.checked_mul(calls + 1));
         match levels.filter(|levels| {
             levels.saturating_mul(self.ideals.len() + self.offload.graph().operator_count()) <= MAX_VALUES
@@ -90,23 +90,23 @@ impl<'a> Chain<'a> {
             None => {
                 let all =
                     self.nodes.accelerators.iter().fold(0u64, |sum, pool| sum.saturating_add(pool.calls));
-                self.counted_together(most(all), stop)
+                self.counted_together(limit(all), stop)
             }
         }
     }
 
     /// A level for each number of calls by pool.
-    fn counted_apart(&self, most: &[usize], count: usize, stop: &Stop) -> Option<Levels> {
+    fn counted_apart(&self, limits: &[usize], count: usize, stop: &Stop) -> Option<Levels> {
         let stride = |stride: &mut usize, &calls: &usize| {
             Some((std::mem::replace(stride, *stride * (calls + 1)), calls))
         };
-        let strides: Vec<(usize, usize)> = most.iter().scan(1, stride).collect();
+        let strides: Vec<(usize, usize)> = limits.iter().scan(1, stride).collect();
         let mut levels: Vec<Level> = Vec::with_capacity(count);
-        for at in 0..count {
+        for state in 0..count {
             let mut called = Keyed::filled(f64::INFINITY, self.nodes.len());
             for (pool, &(stride, calls)) in strides.iter().enumerate() {
-                if at / stride % (calls + 1) > 0 {
-                    self.call(pool, &levels[at - stride].after, &mut called);
+                if state / stride % (calls + 1) > 0 {
+                    self.call(pool, &levels[state - stride].after, &mut called);
                 }
             }
             let level = self.level(&called);
@@ -124,9 +124,9 @@ impl<'a> Chain<'a> {
     }
 
     /// A level for each total number of calls, until one more changes nothing.
-    fn counted_together(&self, most: usize, stop: &Stop) -> Option<Levels> {
+    fn counted_together(&self, limit: usize, stop: &Stop) -> Option<Levels> {
         let mut level = self.level(&Keyed::filled(f64::INFINITY, self.nodes.len()));
-        for _ in 0..most {
+        for _ in 0..limit {
             let mut called = Keyed::filled(f64::INFINITY, self.nodes.len());
             (0..self.least.len()).for_each(|pool| self.call(pool, &level.after, &mut called));
             let next = self.level(&called);

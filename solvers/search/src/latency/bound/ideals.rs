@@ -40,9 +40,9 @@ pub(super) struct Cover {
 }
 
 impl Ideals {
-    /// Enumerates the ideals in O(ideals · (nodes + nets) · words); `None` if there are more than `most`, if
+    /// Enumerates the ideals in O(ideals · (nodes + nets) · words); `None` if there are more than `limit`, if
     /// they leave too many nets open, or if stopped.
-    pub(super) fn list(nodes: &Nodes, most: usize, stop: &Stop) -> Option<Ideals> {
+    pub(super) fn list(nodes: &Nodes, limit: usize, stop: &Stop) -> Option<Ideals> {
         let words = nodes.words;
         let mut ideals = Ideals {
             words,
@@ -55,12 +55,12 @@ impl Ideals {
         };
         let mut index: FxHashMap<Box<[u64]>, IdealId> = FxHashMap::default();
         index.insert(vec![0u64; words].into(), IdealId(0));
-        let mut at = 0;
-        while at < ideals.len() {
-            if at % 1024 == 0 && stop.reason().is_some() {
+        let mut next = 0;
+        while next < ideals.len() {
+            if next % 1024 == 0 && stop.reason().is_some() {
                 return None;
             }
-            let from = IdealId::new(at);
+            let from = IdealId::new(next);
             let mut set: Box<[u64]> = ideals.set(from).into();
             for node in nodes.group.ids() {
                 if bits::contains(&set, node.index()) || !bits::within(nodes.before(node), &set) {
@@ -69,7 +69,7 @@ impl Ideals {
                 bits::insert(&mut set, node.index());
                 let ideal = match index.get(&set) {
                     Some(&ideal) => ideal,
-                    None if ideals.len() == most => return None,
+                    None if ideals.len() == limit => return None,
                     None => {
                         ideals.sets.extend_from_slice(&set);
                         let fresh = ideals.parent.push(Cover { node, ideal: from });
@@ -85,7 +85,7 @@ impl Ideals {
             if ideals.open.len() > MAX_OPEN {
                 return None;
             }
-            at += 1;
+            next += 1;
         }
         Some(ideals)
     }
@@ -120,8 +120,8 @@ impl Ideals {
         let set = &self.sets[ideal.index() * self.words..][..self.words];
         if ideal != IdealId(0) {
             let Cover { node, ideal: parent } = self.parent[ideal];
-            for at in row(&self.open_offsets, parent) {
-                let net = self.open[at];
+            for position in row(&self.open_offsets, parent) {
+                let net = self.open[position];
                 let consumers = &nodes.nets[net].consumers;
                 if consumers.iter().any(|&node| !bits::contains(set, node.index())) {
                     self.open.push(net);

@@ -84,7 +84,7 @@ pub(super) fn lightest(
 ) -> Option<Vec<NodeId>> {
     let mut walk = Walk::new(nodes, ideals, accelerator);
     walk.all_above(from);
-    let holding = walk.order.iter().filter(|&&at| bits::contains(ideals.set(at), node.index()));
+    let holding = walk.order.iter().filter(|&&ideal| bits::contains(ideals.set(ideal), node.index()));
     let best = holding.min_by(|&&a, &&b| walk.least[a].total_cmp(&walk.least[b]))?;
     let (below, set) = (ideals.set(from), ideals.set(*best));
     let inside = |&node: &NodeId| bits::contains(set, node.index()) && !bits::contains(below, node.index());
@@ -116,20 +116,20 @@ impl<'a> Walk<'a> {
         self.least[from] = f64::INFINITY;
         let below = self.ideals.set(from);
         let mut next = 0;
-        while let Some(&at) = self.order.get(next) {
+        while let Some(&current) = self.order.get(next) {
             next += 1;
-            for &Cover { node, ideal: to } in self.ideals.covers(at) {
+            for &Cover { node, ideal: to } in self.ideals.covers(current) {
                 if self.seen[to] == from {
                     continue;
                 }
-                let bytes = self.bytes[at] + self.nodes.bytes[node];
+                let bytes = self.bytes[current] + self.nodes.bytes[node];
                 let seconds = self.accelerator.seconds[node];
                 // Lowered, since the bytes may be summed in another order elsewhere.
                 let fits = tolerance::fits(tolerance::round_down(bytes), self.accelerator.memory);
                 if seconds.is_nan() || !fits {
                     continue;
                 }
-                let grown = self.grown[at] + seconds + self.received(below, at, node);
+                let grown = self.grown[current] + seconds + self.received(below, current, node);
                 (self.seen[to], self.grown[to], self.bytes[to]) = (from, grown, bytes);
                 let sent = self
                     .ideals
@@ -143,9 +143,9 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Transfers of the inputs of a node that are produced in `below` and not read by the rest of the ideal `at`.
-    fn received(&self, below: &[u64], at: IdealId, node: NodeId) -> f64 {
-        let inside = self.ideals.set(at);
+    /// Transfers of the inputs of a node that are produced in `below` and not read by the rest of the ideal `ideal`.
+    fn received(&self, below: &[u64], ideal: IdealId, node: NodeId) -> f64 {
+        let inside = self.ideals.set(ideal);
         let fresh = self.nodes.inputs[node].iter().filter(|&&net| {
             let net = &self.nodes.nets[net];
             let here =
@@ -159,9 +159,9 @@ impl<'a> Walk<'a> {
     fn collect(&mut self, entries: &mut Vec<(NodeId, f64)>) {
         let from = self.order[0];
         let mut touched = Vec::new();
-        for &at in self.order.iter().rev() {
-            let mut least = self.least[at];
-            for &Cover { node, ideal } in self.ideals.covers(at) {
+        for &current in self.order.iter().rev() {
+            let mut least = self.least[current];
+            for &Cover { node, ideal } in self.ideals.covers(current) {
                 if self.seen[ideal] != from {
                     continue;
                 }
@@ -173,7 +173,7 @@ impl<'a> Walk<'a> {
                 }
                 *best = best.min(above);
             }
-            self.least[at] = least;
+            self.least[current] = least;
         }
         touched.sort_unstable();
         touched.dedup();

@@ -60,8 +60,8 @@ impl Groups {
                 members.extend(class.iter().map(|&op| vec![op]));
             }
         }
-        let of = Keyed::filled(GroupId(0), graph.operator_count());
-        let mut groups = Groups { of, successors: Keyed::default(), members };
+        let group_of = Keyed::filled(GroupId(0), graph.operator_count());
+        let mut groups = Groups { of: group_of, successors: Keyed::default(), members };
         groups.link(graph);
         let order = groups.topological();
         groups.members = order.iter().map(|&group| std::mem::take(&mut groups.members[group])).collect();
@@ -280,8 +280,8 @@ impl Nodes {
             let (head, tail) = before.split_at_mut((group.index() + 1) * words);
             let own = &head[group.index() * words..];
             for &next in groups.successors(group) {
-                let at = (next.index() - group.index() - 1) * words;
-                let other = &mut tail[at..at + words];
+                let offset = (next.index() - group.index() - 1) * words;
+                let other = &mut tail[offset..offset + words];
                 other.iter_mut().zip(own).for_each(|(into, from)| *into |= from);
                 if node_of[group] != NONE {
                     bits::insert(other, node_of[group].index());

@@ -57,10 +57,10 @@ pub(super) fn anneal(
             continue;
         }
         // The placement of the best state is saved when the walk leaves it.
-        let most = before - temperature * (1.0 - rng.random_range(0.0..1.0f64)).ln();
+        let limit = before - temperature * (1.0 - rng.random_range(0.0..1.0f64)).ln();
         let kept = best_is_here && before <= best;
         let Some(after) = state.shift(drawn.iter().copied(), &mut was) else { continue };
-        if after > most {
+        if after > limit {
             state.restore(&was, before);
             continue;
         }

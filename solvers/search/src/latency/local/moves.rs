@@ -93,19 +93,19 @@ impl Moves {
             Site::Call(_) => true,
             Site::Host(_) => rng.random_range(0..4u32) < HOST_PIECES,
         };
-        let most = match home {
+        let limit = match home {
             Site::Call(_) => usize::MAX,
             Site::Host(_) => rng.random_range(1..=MAX_ON_HOSTS),
         };
         self.push(op);
-        let mut at = 0;
-        while at < self.piece.len() {
-            let member = self.piece[at];
-            at += 1;
+        let mut next = 0;
+        while next < self.piece.len() {
+            let member = self.piece[next];
+            next += 1;
             for &other in graph.class(graph.class_of(member)) {
                 self.push(other);
             }
-            if !along || self.piece.len() >= most {
+            if !along || self.piece.len() >= limit {
                 continue;
             }
             let next = if before { graph.predecessors(member) } else { graph.successors(member) };
@@ -142,18 +142,18 @@ impl Moves {
     /// Exchanges two accelerators, call by call.
     fn exchange(&mut self, state: &SiteAssignment<'_>, op: OpId, rng: &mut impl Rng) {
         let slots = state.slots();
-        let Site::Call(one) = state.site(op) else { return };
-        let one = slots.of_device(one);
+        let Site::Call(own) = state.site(op) else { return };
+        let own = slots.of_device(own);
         let other = slots.of_device(rng.random_range(0..slots.calls.len() as u32));
-        if one == other {
+        if own == other {
             return;
         }
         for op in state.problem().graph().operators() {
             let Site::Call(call) = state.site(op) else { continue };
-            if one.contains(&call) {
-                self.moves.push((op, Site::Call(call - one.start + other.start)));
+            if own.contains(&call) {
+                self.moves.push((op, Site::Call(call - own.start + other.start)));
             } else if other.contains(&call) {
-                self.moves.push((op, Site::Call(call - other.start + one.start)));
+                self.moves.push((op, Site::Call(call - other.start + own.start)));
             }
         }
     }

@@ -25,19 +25,19 @@ impl Slots {
     /// The calls that a search from a placement may make: as many per accelerator as the objective allows, but in total
     /// not many more than could hold an operator each, and never fewer than the placement makes.
     pub(super) fn new(problem: &Problem, start: &Placement) -> Slots {
-        let most = problem.graph().operator_count().max(1);
+        let max_devices = problem.graph().operator_count().max(1);
         let accelerators =
-            problem.pools().iter().filter(|pool| !pool.host).map(|pool| pool.devices.len().min(most));
-        let spread = (2 * most / accelerators.sum::<usize>().max(1)).max(2);
+            problem.pools().iter().filter(|pool| !pool.host).map(|pool| pool.devices.len().min(max_devices));
+        let spread = (2 * max_devices / accelerators.sum::<usize>().max(1)).max(2);
         let made =
             problem.graph().operators().map(|op| start.call_of(op)).max().unwrap_or(0).saturating_add(1);
         let numbers = problem.objective().calls().min(u32::try_from(spread).unwrap_or(u32::MAX).max(made));
         let mut slots =
             Slots { calls: Keyed::default(), seats: Keyed::default(), hosts: Hosts::new(problem) };
         for (pool, spec) in problem.pools().iter().enumerate().filter(|(_, spec)| !spec.host) {
-            for &device in spec.devices.iter().take(most) {
+            for &device in spec.devices.iter().take(max_devices) {
                 for number in 0..numbers {
-                    let before = u32::try_from(slots.calls.len()).ok().and_then(|at| at.checked_sub(1));
+                    let before = u32::try_from(slots.calls.len()).ok().and_then(|index| index.checked_sub(1));
                     slots.calls.push(Call { pool: pool as u32, after: before.filter(|_| number > 0) });
                     slots.seats.push((device, number));
                 }
@@ -104,8 +104,8 @@ impl<'p> SiteAssignment<'p> {
             }
             let first = numbers.partition_point(|number| number.0 < device);
             let number = numbers.binary_search(&(device, placement.call_of(op))).ok()? - first;
-            let at = seats.binary_search_by_key(&(device, number as u32), |seat| (seat.0, seat.1)).ok()?;
-            Some(Site::Call(seats[at].2))
+            let index = seats.binary_search_by_key(&(device, number as u32), |seat| (seat.0, seat.1)).ok()?;
+            Some(Site::Call(seats[index].2))
         };
         let sites: Keyed<OpId, Site> = graph.operators().map(site).collect::<Option<_>>()?;
         let mut state = SiteAssignment {

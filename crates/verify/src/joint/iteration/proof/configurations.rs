@@ -52,8 +52,8 @@ pub(super) fn fastest(
         within(&choices, room - workspace, effort, &mut points)?;
     }
     // Points that another is below say nothing.
-    points.sort_by(|one: &Point, other| {
-        one.both.total_cmp(&other.both).then(one.backward.total_cmp(&other.backward))
+    points.sort_by(|left: &Point, right| {
+        left.both.total_cmp(&right.both).then(left.backward.total_cmp(&right.backward))
     });
     let mut least = f64::INFINITY;
     points.retain(|point| {
@@ -157,7 +157,11 @@ fn counts(count: usize, steps: &[Step], excess: f64) -> Vec<[usize; 2]> {
         ((excess - saved) / step.saved - ROUNDING).ceil().clamp(0.0, 1e9) as usize
     };
     match steps {
-        [only] => Some(needed(0.0, only)).filter(|&of| of <= count).map(|of| [of, 0]).into_iter().collect(),
+        [only] => Some(needed(0.0, only))
+            .filter(|&number| number <= count)
+            .map(|number| [number, 0])
+            .into_iter()
+            .collect(),
         [first, second] => (0..=count)
             .filter_map(|of_second| {
                 let of_first = needed(of_second as f64 * second.saved, first);
@@ -202,8 +206,8 @@ fn slopes(open: &[&Choice], cost: fn(&Step) -> f64) -> Vec<Slope> {
         let count = choice.count as f64;
         let mut steps = choice.steps.clone();
         let ratio = |step: &Step| cost(step) / step.saved;
-        steps.sort_by(|one, other| {
-            ratio(one).total_cmp(&ratio(other)).then(other.saved.total_cmp(&one.saved))
+        steps.sort_by(|left, right| {
+            ratio(left).total_cmp(&ratio(right)).then(right.saved.total_cmp(&left.saved))
         });
         let (mut saved, mut paid) = (0.0, 0.0);
         // Of those behind the first, only what saves more is on the hull; there are at most two.
@@ -214,7 +218,7 @@ fn slopes(open: &[&Choice], cost: fn(&Step) -> f64) -> Vec<Slope> {
             }
         }
     }
-    slopes.sort_by(|one, other| (one.cost / one.saved).total_cmp(&(other.cost / other.saved)));
+    slopes.sort_by(|left, right| (left.cost / left.saved).total_cmp(&(right.cost / right.saved)));
     slopes
 }
 
@@ -230,11 +234,11 @@ struct Search<'c> {
 }
 
 impl Search<'_> {
-    /// The linear relaxation of classes from `at` on, and what it costs in whole layers; infinite if they cannot save the
-    /// excess.
-    fn relax(&self, at: usize, excess: f64) -> [f64; 2] {
+    /// The linear relaxation of classes from `class` on, and what it costs in whole layers; infinite if they cannot save
+    /// the excess.
+    fn relax(&self, class: usize, excess: f64) -> [f64; 2] {
         let (mut left, mut cost) = (excess, 0.0);
-        for slope in &self.slopes[at] {
+        for slope in &self.slopes[class] {
             if left <= 0.0 {
                 break;
             }
@@ -249,29 +253,29 @@ impl Search<'_> {
         if left <= 0.0 { [cost; 2] } else { [f64::INFINITY; 2] }
     }
 
-    fn visit(&mut self, at: usize, excess: f64, paid: f64) {
+    fn visit(&mut self, class: usize, excess: f64, paid: f64) {
         self.nodes += 1;
         if excess <= 0.0 {
             self.best = self.best.min(paid);
             return;
         }
-        if self.nodes > MOST_NODES || paid + self.relax(at, excess)[0] >= self.best {
+        if self.nodes > MOST_NODES || paid + self.relax(class, excess)[0] >= self.best {
             return;
         }
-        let choice = self.open[at];
-        if at + 1 == self.open.len() {
+        let choice = self.open[class];
+        if class + 1 == self.open.len() {
             for counts in counts(choice.count, &choice.steps, excess) {
                 self.best = self.best.min(paid + self.paid(choice, counts));
             }
             return;
         }
-        let most = |step: usize, left: usize| if step < choice.steps.len() { left } else { 0 };
-        for of_second in 0..=most(1, choice.count) {
-            for of_first in 0..=most(0, choice.count - of_second) {
+        let limit = |step: usize, left: usize| if step < choice.steps.len() { left } else { 0 };
+        for of_second in 0..=limit(1, choice.count) {
+            for of_first in 0..=limit(0, choice.count - of_second) {
                 let counts = [of_first, of_second];
                 let saved: f64 =
                     counts.iter().zip(&choice.steps).map(|(&count, step)| count as f64 * step.saved).sum();
-                self.visit(at + 1, excess - saved, paid + self.paid(choice, counts));
+                self.visit(class + 1, excess - saved, paid + self.paid(choice, counts));
                 if saved >= excess {
                     break;
                 }

@@ -75,8 +75,8 @@ impl Fluid {
             return None;
         }
         let (mut classes, mut update) = (Vec::new(), 0.0);
-        let (mut main, mut most) = (0, 0.0);
-        for (at, (class, priced)) in layers.classes.iter().zip(&place.classes).enumerate() {
+        let (mut main, mut largest) = (0, 0.0);
+        for (index, (class, priced)) in layers.classes.iter().zip(&place.classes).enumerate() {
             let priced = priced.as_ref()?;
             let count = class.count as f64;
             let parts = priced.settings.iter().map(|setting| Part {
@@ -86,8 +86,8 @@ impl Fluid {
             });
             classes.push((count, parts.collect()));
             update += count * priced.update;
-            if count * priced.passes() > most {
-                (main, most) = (at, count * priced.passes());
+            if count * priced.passes() > largest {
+                (main, largest) = (index, count * priced.passes());
             }
         }
         let workspaces = &place.classes.get(main)?.as_ref()?.settings;
@@ -106,12 +106,12 @@ impl Fluid {
         effort: &mut Effort,
     ) -> Result<bool, Exhausted> {
         let (p, m) = (devices as f64, f64::from(microbatches));
-        let most = cutoff - self.update / p;
+        let room = cutoff - self.update / p;
         let mut classes = self.classes.clone();
         let parts = &mut classes[self.main].1;
         let least = parts.iter().map(|part| part.seconds).fold(f64::INFINITY, f64::min);
         // The most layers of the class with the most work on a device.
-        let layers = (most / (m * least) + MARGIN).floor();
+        let layers = (room / (m * least) + MARGIN).floor();
         if layers < 1.0 || crossed.is_infinite() {
             return Ok(false);
         }
@@ -127,8 +127,14 @@ impl Fluid {
             })
             .collect();
         let parts: usize = classes.iter().map(|(_, parts)| parts.len()).sum();
-        let search =
-            Search { classes: &classes, main: self.main, devices: &devices, limit: self.limit, most, m };
+        let search = Search {
+            classes: &classes,
+            main: self.main,
+            devices: &devices,
+            limit: self.limit,
+            most: room,
+            m,
+        };
 
         // Golden sections of the prices at which the ramp alone may cost up to 1.
         let ratio = (5f64.sqrt() - 1.0) / 2.0;
@@ -197,7 +203,7 @@ impl Search<'_> {
             [(1.0 - ramp * device.ramp * part.seconds) / seconds, bytes / seconds]
         });
         let lines: Vec<[f64; 2]> = lines.chain([[0.0; 2]]).collect();
-        let at = |[second, fall]: [f64; 2], byte: f64| second - byte * fall;
+        let value = |[second, fall]: [f64; 2], byte: f64| second - byte * fall;
         let mut byte = 0.0;
         let mut top = [0.0; 2];
         for &line in &lines {
@@ -209,12 +215,12 @@ impl Search<'_> {
         while self.limit < self.most * top[1] {
             let flatter = lines.iter().filter(|line| line[1] < top[1]);
             let crossing = |line: &[f64; 2]| (top[0] - line[0]) / (top[1] - line[1]);
-            let Some(&next) = flatter.min_by(|one, other| crossing(one).total_cmp(&crossing(other))) else {
+            let Some(&next) = flatter.min_by(|left, right| crossing(left).total_cmp(&crossing(right))) else {
                 break;
             };
             (byte, top) = (crossing(&next).max(byte), next);
         }
-        let second = lines.iter().map(|&line| at(line, byte)).fold(0.0, f64::max);
+        let second = lines.iter().map(|&line| value(line, byte)).fold(0.0, f64::max);
         Prices { second, byte }
     }
 }

@@ -84,7 +84,7 @@ impl<'a> Layers<'a> {
         }
 
         let mut place = vec![0; order.len()];
-        order.iter().enumerate().for_each(|(at, &layer)| place[layer] = at);
+        order.iter().enumerate().for_each(|(index, &layer)| place[layer] = index);
         let mut violations = Vec::new();
         let between = boundary::crossings(model, &place, order.len(), &mut violations);
         if !violations.is_empty() {

@@ -225,8 +225,8 @@ impl<'a> Proof<'a> {
     ) -> Result<bool, Exhausted> {
         effort.spend((places.len() * self.layers.classes.len()) as u64 * STEPS_OF_COSTS)?;
         let Some(screen) = Screen::new(&self.layers, places, None) else { return Ok(true) };
-        let most = screen.room().min(self.layers.len());
-        let left = self.left(&screen, 2..=most, execution, effort)?;
+        let limit = screen.room().min(self.layers.len());
+        let left = self.left(&screen, 2..=limit, execution, effort)?;
         if left.is_empty() {
             return Ok(true);
         }

@@ -103,7 +103,7 @@ impl Before {
             let after = (0..count).map(|layer| {
                 let here = sides.iter().enumerate();
                 let here = here.filter(|(_, side)| side.sums.workspace[layer] < f64::INFINITY);
-                sum += here.map(|(at, side)| figure(at, side, layer)).fold(f64::INFINITY, f64::min);
+                sum += here.map(|(index, side)| figure(index, side, layer)).fold(f64::INFINITY, f64::min);
                 sum
             });
             std::iter::once(0.0).chain(after).collect::<Vec<_>>()
@@ -115,7 +115,7 @@ impl Before {
                 part(&side.sums.forward, layer) + part(&side.sums.backward, layer)
             }),
             state: sums(&|_, side, layer| part(&side.sums.state, layer)),
-            shared: sums(&|at, side, layer| shares[at] * seconds(side, layer)),
+            shared: sums(&|index, side, layer| shares[index] * seconds(side, layer)),
             shares,
         }
     }
@@ -128,8 +128,8 @@ impl Program<'_> {
     /// Whether no pipeline takes less than the cutoff.
     pub(super) fn excludes_all(&self, effort: &mut Effort) -> Result<bool, Exhausted> {
         let before = Before::new(&self.sides);
-        let [_, most] = self.stages;
-        let rooms: Vec<usize> = self.sides.iter().map(|side| side.place.room.min(most)).collect();
+        let [_, max_stages] = self.stages;
+        let rooms: Vec<usize> = self.sides.iter().map(|side| side.place.room.min(max_stages)).collect();
         let width = self.layers.len() + 1;
         let rows = rooms.iter().try_fold(1usize, |rows, room| rows.checked_mul(room + 1));
         let rows = rows.filter(|&rows| rows <= MOST_ROWS).ok_or(Exhausted)?;
@@ -152,7 +152,7 @@ impl Program<'_> {
                 *used = 0;
             }
             let behind = behind(row, &used, &rooms, &states);
-            if used.iter().sum::<usize>() > most || behind.is_empty() {
+            if used.iter().sum::<usize>() > max_stages || behind.is_empty() {
                 continue;
             }
             let here = Row::new(self, &used, &rooms, &before);
@@ -187,8 +187,8 @@ impl Program<'_> {
             Position::new(self.microbatches, row.from, self.is_zero_bubble.then_some(self.stages[0]));
         let first = if self.is_zero_bubble { &before.forward } else { &before.passes };
         let mut states = vec![UNREACHED; width];
-        for &(at, behind) in behind {
-            let side = &self.sides[at];
+        for &(index, behind) in behind {
+            let side = &self.sides[index];
             let (sums, limit) = (side.sums, side.place.limit);
             for (end, &behind) in behind.iter().enumerate().filter(|(_, behind)| behind.is_reached()) {
                 let mut workspace = 0.0f64;
@@ -223,7 +223,7 @@ impl Program<'_> {
                     if state + kept + workspace <= limit {
                         target.improve(least);
                     } else {
-                        let key = (at, self.layers.interval(start, end), row.from);
+                        let key = (index, self.layers.interval(start, end), row.from);
                         let points = match choices.entry(key) {
                             Entry::Occupied(known) => known.into_mut(),
                             Entry::Vacant(open) => {
@@ -298,9 +298,9 @@ fn behind<'s>(
 ) -> Vec<(usize, &'s [State])> {
     let mut stride = 1;
     let mut behind = Vec::new();
-    for (at, (&used, room)) in used.iter().zip(rooms).enumerate() {
+    for (index, (&used, room)) in used.iter().zip(rooms).enumerate() {
         if used > 0 && !states[row - stride].is_empty() {
-            behind.push((at, states[row - stride].as_slice()));
+            behind.push((index, states[row - stride].as_slice()));
         }
         stride *= room + 1;
     }
@@ -322,21 +322,22 @@ struct Row {
 impl Row {
     /// The row of a number of stages on every kind, `used`, of those that there is room for.
     fn new(program: &Program, used: &[usize], rooms: &[usize], before: &Before) -> Self {
-        let [fewest, most] = program.stages;
+        let [fewest, max_stages] = program.stages;
         let from: usize = used.iter().sum();
         let kinds = used.iter().filter(|&&used| used > 0).count();
         // A pipeline on one kind is excluded with the links of that kind.
         let is_of_kinds = kinds > 1 || program.sides.len() == 1;
-        let stages = most - from;
+        let stages = max_stages - from;
         // The most that stages in front of these may have, of time and of memory.
         let most_of = |figure: &dyn Fn(usize) -> f64| -> f64 {
-            let left = (0..used.len()).flat_map(|at| std::iter::repeat_n(figure(at), rooms[at] - used[at]));
+            let left = (0..used.len())
+                .flat_map(|index| std::iter::repeat_n(figure(index), rooms[index] - used[index]));
             let mut left: Vec<f64> = left.collect();
-            left.sort_by(|one, other| other.total_cmp(one));
+            left.sort_by(|left, right| right.total_cmp(left));
             left.into_iter().take(stages).sum()
         };
-        let share = most_of(&|at| before.shares[at]);
-        let memory = most_of(&|at| program.sides[at].place.limit);
+        let share = most_of(&|index| before.shares[index]);
+        let memory = most_of(&|index| program.sides[index].place.limit);
         let m = f64::from(program.microbatches);
         let fits = |&layers: &usize| {
             m * before.shared[layers] < program.cutoff * share && before.state[layers] <= memory

@@ -114,24 +114,24 @@ mod tests {
     /// The largest bound of the stages of a pipeline.
     fn bound(times: &[Times], microbatches: u32, is_zero_bubble: bool) -> f64 {
         let stages = times.len();
-        let sum = |of: &dyn Fn(&Times) -> f64, range: std::ops::Range<usize>| -> f64 {
-            times[range].iter().map(of).sum()
+        let sum = |figure: &dyn Fn(&Times) -> f64, range: std::ops::Range<usize>| -> f64 {
+            times[range].iter().map(figure).sum()
         };
-        let mut most = 0.0f64;
-        for (at, &[forward, backward, weight]) in times.iter().enumerate() {
-            let position = Position::new(microbatches, stages - at, is_zero_bubble.then_some(stages));
-            let rest = sum(&|times| times[0] + times[1], at + 1..stages);
+        let mut longest = 0.0f64;
+        for (stage, &[forward, backward, weight]) in times.iter().enumerate() {
+            let position = Position::new(microbatches, stages - stage, is_zero_bubble.then_some(stages));
+            let rest = sum(&|times| times[0] + times[1], stage + 1..stages);
             let point = Point { backward, both: backward + weight };
             let ends = position.needs(Fixed { forward, update: 0.0 }, point, rest);
-            let last = if at == 0 { 0.0 } else { times[0][2] };
-            most = most.max(ends.weight + sum(&|times| times[0], 0..at));
-            most = most.max(ends.backward + sum(&|times| times[0] + times[1], 0..at) + last);
+            let last = if stage == 0 { 0.0 } else { times[0][2] };
+            longest = longest.max(ends.weight + sum(&|times| times[0], 0..stage));
+            longest = longest.max(ends.backward + sum(&|times| times[0] + times[1], 0..stage) + last);
             let [both, apart] = position.slope();
             let passes = sum(&|times| times[0] + times[1], 0..stages);
             let slope = passes + both * (forward + backward) + apart * weight;
-            assert!(slope <= most + 1e-9, "{slope} {most}");
+            assert!(slope <= longest + 1e-9, "{slope} {longest}");
         }
-        most
+        longest
     }
 
     #[test]

@@ -66,11 +66,11 @@ impl Screen {
         }
         let (mut passes, mut update, mut bytes, mut shared) = (0.0, 0.0, 0.0, 0.0);
         let mut classes = Vec::new();
-        for (at, class) in layers.classes.iter().enumerate() {
+        for (index, class) in layers.classes.iter().enumerate() {
             let count = class.count as f64;
             let here: Vec<(&Priced, f64)> = kinds
                 .iter()
-                .filter_map(|&(place, share)| Some((place.classes[at].as_ref()?, share)))
+                .filter_map(|&(place, share)| Some((place.classes[index].as_ref()?, share)))
                 .collect();
             let least =
                 |figure: fn(&Priced) -> f64| here.iter().map(|(priced, _)| figure(priced)).reduce(f64::min);
@@ -86,10 +86,10 @@ impl Screen {
         }
         let mut shares: Vec<f64> =
             kinds.iter().flat_map(|&(place, share)| std::iter::repeat_n(share, place.room)).collect();
-        shares.sort_by(|one, other| other.total_cmp(one));
+        shares.sort_by(|left, right| right.total_cmp(left));
         let mut limits: Vec<f64> =
             places.iter().flat_map(|place| std::iter::repeat_n(place.limit, place.room)).collect();
-        limits.sort_by(|one, other| other.total_cmp(one));
+        limits.sort_by(|left, right| right.total_cmp(left));
         let inner = transfers.map(|transfers| &transfers[1..(transfers.len() - 1).max(1)]);
         let boundaries = inner.map_or_else(Vec::new, |inner| {
             let mut seconds: Vec<f64> = inner.iter().map(|[there, back]| there + back).collect();
@@ -156,9 +156,9 @@ impl Screen {
             })
             .sum();
         sum += term([self.shares.last().copied().unwrap_or(0.0) * crossed, 0.0, 0.0]);
-        weights.sort_by(|one, other| other.total_cmp(one));
-        let most: f64 = self.shares.iter().zip(&weights).map(|(share, weight)| share * weight).sum();
-        Ok(passes + sum / most < cutoff)
+        weights.sort_by(|left, right| right.total_cmp(left));
+        let capacity: f64 = self.shares.iter().zip(&weights).map(|(share, weight)| share * weight).sum();
+        Ok(passes + sum / capacity < cutoff)
     }
 
     /// Whether an interleaved pipeline of `devices` devices with `chunks` stages each can take less than `cutoff`.
@@ -171,13 +171,13 @@ impl Screen {
     ) -> bool {
         let (p, v, m) = (devices as f64, chunks as f64, f64::from(microbatches));
         let work = self.passes + self.boundaries(devices * chunks);
-        let most = (cutoff - self.update / p) / m;
-        if !self.fits(devices) || most <= 0.0 || work > p * most {
+        let longest = (cutoff - self.update / p) / m;
+        if !self.fits(devices) || longest <= 0.0 || work > p * longest {
             return false;
         }
         // The last `full` devices have as much as they can, and the one before them the rest.
-        let full = (work / most).floor();
-        let before = most * full * (full - 1.0) / 2.0 + (work - full * most) * full;
+        let full = (work / longest).floor();
+        let before = longest * full * (full - 1.0) / 2.0 + (work - full * longest) * full;
         (m * work + before / v + self.update) / p < cutoff
     }
 }

@@ -60,7 +60,7 @@ impl Space {
         };
 
         let all: u64 = cluster.kinds.iter().map(|kind| u64::from(kind.document.count)).sum();
-        let is_divisor = |whole: u64, of: u64| of > 0 && whole.is_multiple_of(of);
+        let is_divisor = |whole: u64, divisor: u64| divisor > 0 && whole.is_multiple_of(divisor);
         let mut executions = Vec::new();
         for data in degrees(Parallelism::Dp, 1, &|| divisors(batch)) {
             if !is_divisor(batch, data) || data > all {
@@ -135,8 +135,9 @@ fn may_split(kind: &Kind, heads: &[u64], tensor: u64) -> bool {
 
 /// The divisors of a number in ascending order. O(√number).
 fn divisors(number: u64) -> Vec<u64> {
-    let small: Vec<u64> = (1..=number.isqrt()).filter(|&of| number.is_multiple_of(of)).collect();
-    let large = small.iter().rev().map(|&of| number / of).filter(|of| !small.contains(of));
+    let small: Vec<u64> = (1..=number.isqrt()).filter(|&divisor| number.is_multiple_of(divisor)).collect();
+    let large =
+        small.iter().rev().map(|&divisor| number / divisor).filter(|divisor| !small.contains(divisor));
     small.iter().copied().chain(large).collect()
 }
 

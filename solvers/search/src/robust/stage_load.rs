@@ -47,12 +47,12 @@ pub(super) struct Before {
 }
 
 /// The worst load of a growing set of units on one pool.
-pub(super) struct WorstMeter<'a> {
+pub(super) struct WorstLoad<'a> {
     problem: &'a Problem,
     shares: &'a Shares,
     uncertainty: Uncertainty,
     pool: usize,
-    meter: StageLoad<'a>,
+    load: StageLoad<'a>,
     /// Compute of the set by source.
     kinds: Vec<f64>,
     /// Overwritten entries of `kinds`.
@@ -60,7 +60,7 @@ pub(super) struct WorstMeter<'a> {
     scratch: Vec<f64>,
 }
 
-impl<'a> WorstMeter<'a> {
+impl<'a> WorstLoad<'a> {
     /// An empty set on a pool.
     pub(super) fn new(
         problem: &'a Problem,
@@ -69,12 +69,12 @@ impl<'a> WorstMeter<'a> {
         uncertainty: Uncertainty,
         pool: usize,
     ) -> Self {
-        WorstMeter {
+        WorstLoad {
             problem,
             shares,
             uncertainty,
             pool,
-            meter: StageLoad::new(units, problem.objective(), pool),
+            load: StageLoad::new(units, problem.objective(), pool),
             kinds: vec![0.0; shares.kinds],
             log: Vec::new(),
             scratch: Vec::new(),
@@ -83,15 +83,15 @@ impl<'a> WorstMeter<'a> {
 
     /// Empties the set.
     pub(super) fn clear(&mut self) {
-        self.meter.clear();
+        self.load.clear();
         self.kinds.fill(0.0);
         self.log.clear();
     }
 
-    /// Adds a unit that is not in the set. Returns what [`WorstMeter::undo`] needs.
+    /// Adds a unit that is not in the set. Returns what [`WorstLoad::undo`] needs.
     pub(super) fn add(&mut self, unit: UnitId) -> Before {
-        let before = Before { mark: self.meter.mark(), logged: self.log.len() };
-        self.meter.add(unit);
+        let before = Before { mark: self.load.mark(), logged: self.log.len() };
+        self.load.add(unit);
         for &(source, seconds) in &self.shares.of[self.pool][unit] {
             let sum = &mut self.kinds[source.index()];
             self.log.push((source, *sum));
@@ -102,7 +102,7 @@ impl<'a> WorstMeter<'a> {
 
     /// Removes the unit that was added last.
     pub(super) fn undo(&mut self, unit: UnitId, before: Before) {
-        self.meter.undo(unit, before.mark);
+        self.load.undo(unit, before.mark);
         for (source, sum) in self.log.drain(before.logged..).rev() {
             self.kinds[source.index()] = sum;
         }
@@ -111,21 +111,21 @@ impl<'a> WorstMeter<'a> {
     /// Whether no superset is a stage with a worst load below the cap on at most `replicas` devices.
     pub(super) fn is_hopeless(&self, cap: f64, replicas: u32) -> bool {
         let memory = self.problem.pools()[self.pool].memory;
-        !self.meter.supported()
-            || self.meter.compute(0) / f64::from(replicas) >= cap
-            || !self.meter.memory().may_fit(1, memory)
+        !self.load.supported()
+            || self.load.compute(0) / f64::from(replicas) >= cap
+            || !self.load.memory().may_fit(1, memory)
     }
 
     /// Whether the set fits into the memory of a device.
     pub(super) fn fits(&self) -> bool {
-        self.meter.memory().fits(1, self.problem.pools()[self.pool].memory)
+        self.load.memory().fits(1, self.problem.pools()[self.pool].memory)
     }
 
     /// The worst load of the set on some replicas.
     pub(super) fn worst(&mut self, replicas: u32) -> f64 {
         let synchronisation =
-            self.problem.pools()[self.pool].synchronisation(self.meter.parameter_bytes(), replicas);
-        let sums = self.meter.sums(0);
+            self.problem.pools()[self.pool].synchronisation(self.load.parameter_bytes(), replicas);
+        let sums = self.load.sums(0);
         let exposed = Exposed { sums: &sums, kinds: &self.kinds, replicas, synchronisation };
         exposed.worst(&self.problem.objective().rules(), self.uncertainty, &mut self.scratch)
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use flate2::read::MultiGzDecoder;
 use stagewright::clusters;
 use stagewright::core::cluster::Cluster;
-use stagewright::core::document::{ClusterDocument, GraphDocument, PinsDocument, Precision};
+use stagewright::core::document::{ClusterDocument, GraphDocument, Precision};
 use stagewright::core::evaluate::evaluate;
 use stagewright::core::graph::Graph;
 use stagewright::core::objective::Objective;
@@ -134,7 +134,7 @@ impl Row {
 
 fn problem(graph: GraphDocument, cluster: ClusterDocument) -> Option<Problem> {
     let (graph, cluster) = (Graph::from_document(graph).ok()?, Cluster::from_document(cluster).ok()?);
-    Problem::new(graph, cluster, Objective::default(), PinsDocument::default()).ok()
+    Problem::new(graph, cluster, Objective::default()).ok()
 }
 
 fn plan(problem: &Problem) -> Option<(Placement, f64)> {

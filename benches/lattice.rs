@@ -104,6 +104,6 @@ fn parallel_chains(chains: u64, length: u64, number: u64) -> Problem {
         matrix: None,
     };
     let cluster = Cluster::from_document(cluster).expect("a valid cluster");
-    Problem::new(builder.build().expect("a valid graph"), cluster, Objective::default(), Default::default())
+    Problem::new(builder.build().expect("a valid graph"), cluster, Objective::default())
         .expect("a valid problem")
 }

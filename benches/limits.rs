@@ -160,7 +160,7 @@ fn case(number: u64) -> (f64, bool) {
     let (objective_name, objective) = objectives.choose(&mut rng).cloned().expect("objectives");
     let graph = Graph::from_document(graph).expect("a valid graph");
     let cluster = Cluster::from_document(cluster).expect("a valid cluster");
-    let problem = Problem::new(graph, cluster, objective, Default::default()).expect("a valid problem");
+    let problem = Problem::new(graph, cluster, objective).expect("a valid problem");
     let Ok(choice) = portfolio::auto(problem.objective()) else { return (f64::NEG_INFINITY, true) };
     let mut silent = Silent;
     let started = Clocks::now();

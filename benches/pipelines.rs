@@ -23,7 +23,7 @@ use stagewright::core::cluster::{Cluster, DeviceId};
 use stagewright::core::contraction::{UnitId, Units};
 use stagewright::core::document::{
     ClassDocument, ClusterDocument, Communication, CostsDocument, KindDocument, LinkCostsDocument,
-    LinkDocument, OperatorCostsDocument, PinsDocument, Split, TransferKind,
+    LinkDocument, OperatorCostsDocument, Split, TransferKind,
 };
 use stagewright::core::evaluate::evaluate;
 use stagewright::core::graph::Graph;
@@ -196,7 +196,7 @@ impl Model {
         apply(&mut graph, &mut cluster, &costs);
         let graph = Graph::from_document(graph).expect("the importer makes graphs");
         let cluster = Cluster::from_document(cluster).expect("the cluster is complete");
-        Problem::new(graph, cluster, objective, PinsDocument::default()).expect("every operator has seconds")
+        Problem::new(graph, cluster, objective).expect("every operator has seconds")
     }
 
     /// What plans are made for with links as they are, or throttled ones.

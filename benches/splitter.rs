@@ -36,7 +36,7 @@ fn problem(name: &str, bytes: &[u8]) -> Problem {
     let cluster =
         Cluster::from_document(model.graph.cluster.clone().expect("its own cluster")).expect("a cluster");
     let graph = Graph::from_document(model.graph).expect("a graph");
-    Problem::new(graph, cluster, Objective::default(), Default::default()).expect("a problem")
+    Problem::new(graph, cluster, Objective::default()).expect("a problem")
 }
 
 fn solve(problem: &Problem) -> f64 {

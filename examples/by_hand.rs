@@ -11,11 +11,9 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name = |layer: usize| format!("layer{layer}");
     for layer in 0..8 {
         let fast = if layer == 3 { 4e-3 } else { 1e-3 };
-        graph.operator(OperatorDocument {
-            seconds: [("fast".into(), fast), ("slow".into(), 2.0 * fast)].into(),
-            parameter_bytes: 1e9,
-            ..OperatorDocument::named(name(layer))
-        });
+        graph.operator(
+            operator(name(layer)).seconds("fast", fast).seconds("slow", 2.0 * fast).parameters(1e9),
+        );
     }
     for layer in 1..8 {
         graph.tensor(&name(layer - 1), [name(layer).as_str()], 1e6);
@@ -23,15 +21,10 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut cluster = ClusterBuilder::new("two kinds");
     for (kind, count) in [("fast", 2), ("slow", 1)] {
-        cluster.kind(KindDocument {
-            memory_bytes: Some(16e9),
-            link: Some(LinkDocument { latency_s: 1e-5, bandwidth: 1e10 }),
-            ..KindDocument::named(kind, count)
-        });
+        cluster.kind(devices(kind, count).memory(16e9).link(1e10, 1e-5));
     }
 
-    let pins = PinsDocument::default();
-    let problem = Problem::new(graph.build()?, cluster.build()?, Objective::default(), pins)?;
+    let problem = Problem::new(graph.build()?, cluster.build()?, Objective::default())?;
     let solution = solve(&problem, &Options::default())?;
     let plan = solution.plan.ok_or("no placement fits the devices")?;
     println!("a batch every {:.2} ms, at least {:.2} ms", 1e3 * plan.value(), 1e3 * solution.bound.value);

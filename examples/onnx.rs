@@ -18,7 +18,7 @@ pub(crate) fn plan(model: &str, cluster: &str) -> Result<(), Box<dyn std::error:
     let imported = import_model(model, &std::fs::read(model)?, &options)?;
     let graph = Graph::from_document(imported.graph)?;
     let cluster = Cluster::from_document(clusters::find(cluster)?)?;
-    let problem = Problem::new(graph, cluster, Objective::default(), PinsDocument::default())?;
+    let problem = Problem::new(graph, cluster, Objective::default())?;
 
     let solution = solve(&problem, &Options::default().gap(0.01))?;
     let provenance = report::document::Provenance { solver: solution.solver.into(), seconds: 0.0, seed: 0 };

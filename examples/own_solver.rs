@@ -54,7 +54,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let graph = Graph::from_document(document)?;
     let cluster = Cluster::from_document(stagewright::clusters::find("4xa100")?)?;
     let objective = Throughput { split: Split::Free, ..Throughput::default() };
-    let problem = Problem::new(graph, cluster, objective, PinsDocument::default())?;
+    let problem = Problem::new(graph, cluster, objective)?;
     let options = Options::default().time_limit(Some(std::time::Duration::from_secs(2)));
     for options in [options.clone().solver(Fill), options.clone().solver_named("one-device")?, options] {
         let solution = solve(&problem, &options)?;

@@ -11,19 +11,15 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let layers = 40;
     let mut graph = GraphBuilder::new("two branches");
     for index in 0..layers {
-        graph.operator(OperatorDocument {
-            seconds: [("gpu".into(), 1e-3)].into(),
-            ..OperatorDocument::named(format!("layer{index}"))
-        });
+        graph.operator(operator(format!("layer{index}")).seconds("gpu", 1e-3));
     }
     for index in 2..layers {
         graph.tensor(&format!("layer{}", index - 2), [format!("layer{index}").as_str()], 1e6);
     }
     let mut cluster = ClusterBuilder::new("four GPUs");
-    let link = Some(LinkDocument { latency_s: 1e-5, bandwidth: 1e10 });
-    cluster.kind(KindDocument { link, ..KindDocument::named("gpu", 4) });
+    cluster.kind(devices("gpu", 4).link(1e10, 1e-5));
     let objective = Objective::Makespan { execution: Execution::Ports };
-    let problem = Problem::new(graph.build()?, cluster.build()?, objective, PinsDocument::default())?;
+    let problem = Problem::new(graph.build()?, cluster.build()?, objective)?;
 
     let mut rng = seed::stream(1, 0);
     let placements: Vec<Placement> = (0..10_000)

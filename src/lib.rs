@@ -17,7 +17,7 @@
 //! let imported = formats::import_graph("model.json", &bytes, None)?;
 //! let graph = Graph::from_document(imported.graph)?;
 //! let cluster = Cluster::from_document(clusters::find("4xa100")?)?;
-//! let problem = Problem::new(graph, cluster, Objective::default(), PinsDocument::default())?;
+//! let problem = Problem::new(graph, cluster, Objective::default())?;
 //!
 //! let solution = solve(&problem, &Options::default())?;
 //! let plan = solution.plan.as_ref().ok_or("no placement fits")?;

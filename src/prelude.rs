@@ -3,7 +3,7 @@
 pub use stagewright_core::cluster::{Cluster, ClusterBuilder, DeviceId};
 pub use stagewright_core::document::{
     ClassDocument, Communication, Execution, KindDocument, LinkDocument, ObjectiveKind, OperatorDocument,
-    ParameterDocument, Pass, PinsDocument, Schedule, Split, TensorDocument, Training,
+    ParameterDocument, Pass, PinsDocument, Schedule, Split, TensorDocument, Training, devices, operator,
 };
 pub use stagewright_core::evaluate::{Evaluation, evaluate};
 pub use stagewright_core::graph::{Graph, GraphBuilder, OpId};

@@ -155,14 +155,13 @@ pub enum Error {
 ///
 /// let mut graph = GraphBuilder::new("two layers");
 /// for name in ["first", "second"] {
-///     graph.operator(OperatorDocument { seconds: [("gpu".into(), 1e-3)].into(), ..OperatorDocument::named(name) });
+///     graph.operator(operator(name).seconds("gpu", 1e-3));
 /// }
 /// graph.tensor("first", ["second"], 1e6);
 /// let mut cluster = ClusterBuilder::new("two GPUs");
-/// let link = Some(LinkDocument { latency_s: 0.0, bandwidth: 1e10 });
-/// cluster.kind(KindDocument { link, ..KindDocument::named("gpu", 2) });
+/// cluster.kind(devices("gpu", 2).link(1e10, 0.0));
 ///
-/// let problem = Problem::new(graph.build()?, cluster.build()?, Objective::default(), PinsDocument::default())?;
+/// let problem = Problem::new(graph.build()?, cluster.build()?, Objective::default())?;
 /// let solution = solve(&problem, &Options::default())?;
 /// // One layer on each GPU, which also sends or receives a megabyte.
 /// assert_eq!((solution.status, solution.value()), (Status::Optimal, Some(1.1e-3)));

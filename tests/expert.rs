@@ -11,8 +11,7 @@ use stagewright::report::document::{Provenance, plan_document};
 use stagewright::workloads::{Granularity, Optimizer, Options, family};
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClassDocument, ClusterDocument, KindDocument, LinkDocument, PinsDocument, Schedule,
-    Split, Training,
+    CLUSTER_SCHEMA, ClassDocument, ClusterDocument, KindDocument, LinkDocument, Schedule, Split, Training,
 };
 use stagewright_core::graph::Graph;
 use stagewright_core::objective::Throughput;
@@ -86,7 +85,7 @@ fn layered(number: u64) -> Problem {
     let objective =
         Throughput { split, schedule, microbatches, training, is_bottleneck: false, ..given.rules() };
     let graph = Graph::from_document(document).expect("a valid graph");
-    Problem::new(graph, problem.cluster().clone(), objective, problem.pins().clone())
+    Problem::pinned(graph, problem.cluster().clone(), objective, problem.pins().clone())
         .expect("a valid problem")
 }
 
@@ -151,8 +150,7 @@ fn model(name: &str, training: bool, granularity: Granularity, split: Split, acc
     });
     let graph = Graph::from_document(document).expect("a valid graph");
     let objective = Throughput { split, ..Throughput::default() };
-    Problem::new(graph, cluster.expect("a valid cluster"), objective, PinsDocument::default())
-        .expect("a valid problem")
+    Problem::new(graph, cluster.expect("a valid cluster"), objective).expect("a valid problem")
 }
 
 /// Layers on a device, by their numbers below a path such as `decoder.layer`.

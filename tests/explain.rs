@@ -258,7 +258,7 @@ fn an_operator_that_everything_waits_for() {
     });
     let (graph, cluster) = (graph.build().expect("a graph"), cluster.build().expect("a cluster"));
     let objective = Objective::from(ObjectiveKind::Makespan);
-    let problem = Problem::new(graph, cluster, objective, Default::default()).expect("a problem");
+    let problem = Problem::new(graph, cluster, objective).expect("a problem");
     let placement = Placement::new(vec![DeviceId(0); 9]);
     let serial = explain(&problem, &placement).serial.expect("the waist");
     assert_eq!((serial.operators, serial.longest.as_slice()), (1, &["waist".to_string()][..]));

@@ -51,7 +51,7 @@ fn operator<'a>(graph: &'a GraphDocument, name: &str) -> &'a OperatorDocument {
 fn optimum(graph: &GraphDocument, cluster: &ClusterDocument) -> f64 {
     let graph = Graph::from_document(graph.clone()).expect("a graph");
     let cluster = Cluster::from_document(cluster.clone()).expect("a cluster");
-    let problem = Problem::new(graph, cluster, Objective::default(), Default::default()).expect("a problem");
+    let problem = Problem::new(graph, cluster, Objective::default()).expect("a problem");
     let mut silent = Silent;
     let mut context =
         Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut silent);

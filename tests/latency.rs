@@ -12,7 +12,7 @@ use stagewright_core::bound::LowerBound;
 use stagewright_core::calls::assign;
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::contraction::{UnitId, Units};
-use stagewright_core::document::{ClusterDocument, GraphDocument, PinsDocument, PlanDocument};
+use stagewright_core::document::{ClusterDocument, GraphDocument, PlanDocument};
 use stagewright_core::evaluate::{Violation, evaluate};
 use stagewright_core::graph::Graph;
 use stagewright_core::objective::Objective;
@@ -210,8 +210,7 @@ fn problem(graph: serde_json::Value, cluster: serde_json::Value, calls: u32) -> 
     let graph: GraphDocument = serde_json::from_value(graph).expect("a graph");
     let cluster: ClusterDocument = serde_json::from_value(cluster).expect("a cluster");
     let (graph, cluster) = (Graph::from_document(graph), Cluster::from_document(cluster));
-    Problem::new(graph.expect("sound"), cluster.expect("sound"), latency(calls), PinsDocument::default())
-        .expect("a problem")
+    Problem::new(graph.expect("sound"), cluster.expect("sound"), latency(calls)).expect("a problem")
 }
 
 fn chain(rng: &mut impl Rng, calls: u32) -> Problem {

@@ -108,8 +108,7 @@ fn auto_has_a_plan_without_time_whatever_shares_a_tensor_a_parameter_or_a_kind()
         for objective in objectives() {
             let graph = Graph::from_document(graph.clone()).expect("a valid graph");
             let cluster = Cluster::from_document(cluster.clone()).expect("a valid cluster");
-            let problem =
-                Problem::new(graph, cluster, objective, Default::default()).expect("a valid problem");
+            let problem = Problem::new(graph, cluster, objective).expect("a valid problem");
             let auto = portfolio::auto(&objective).expect("auto supports it").solver;
             let solution = without_time(auto, &problem);
             let value = solution.value();
@@ -129,8 +128,8 @@ fn a_schedule_completed_in_a_hurry_uses_every_device() {
     let (_, graph, cluster) = inputs().pop().expect("isolated operators");
     let graph = Graph::from_document(graph).expect("a valid graph");
     let cluster = Cluster::from_document(cluster).expect("a valid cluster");
-    let problem = Problem::new(graph, cluster, Objective::from(ObjectiveKind::Makespan), Default::default())
-        .expect("a valid problem");
+    let problem =
+        Problem::new(graph, cluster, Objective::from(ObjectiveKind::Makespan)).expect("a valid problem");
     let value = without_time(&HEFT, &problem).value().expect("a plan");
     assert!(value <= 1.01 * OPERATORS as f64 / 4.0, "{value}");
 }

@@ -110,7 +110,7 @@ fn without_contention(problem: &Problem, number: u64) -> Problem {
     }
     let graph = Graph::from_document(graph).expect("a sound graph");
     let objective = Objective::Makespan { execution: Execution::ContentionFree };
-    Problem::new(graph, problem.cluster().clone(), objective, problem.pins().clone()).expect("a problem")
+    Problem::pinned(graph, problem.cluster().clone(), objective, problem.pins().clone()).expect("a problem")
 }
 
 #[test]

@@ -112,8 +112,7 @@ fn every_model_divides_among_four_devices() {
     for (row, graph) in models() {
         let graph = Graph::from_document(graph).unwrap_or_else(|error| panic!("{}: {error}", row.file));
         let cluster = Cluster::from_document(cluster.clone()).expect("a sound cluster");
-        let problem =
-            Problem::new(graph, cluster, Objective::default(), Default::default()).expect("a problem");
+        let problem = Problem::new(graph, cluster, Objective::default()).expect("a problem");
         let mut silent = Silent;
         let mut context =
             Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut silent);

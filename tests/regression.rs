@@ -59,7 +59,7 @@ fn tensor(from: &str, to: &str, seconds: f64) -> TensorDocument {
 }
 
 fn problem(graph: Graph, devices_count: u32, objective: Objective) -> Problem {
-    Problem::new(graph, devices(devices_count), objective, PinsDocument::default()).expect("a valid problem")
+    Problem::new(graph, devices(devices_count), objective).expect("a valid problem")
 }
 
 fn solve(solver: &dyn Solver, problem: &Problem) -> Solution {
@@ -123,7 +123,7 @@ fn replicas_stay_where_the_pins_are() {
     let graph = builder.build().expect("a graph");
     let pins = PinsDocument([("a".into(), PinTargets::One("acc0".into()))].into());
     let objective = Throughput { max_replicas: 2, ..Throughput::default() };
-    let problem = Problem::new(graph, devices(2), objective, pins).expect("a valid problem");
+    let problem = Problem::pinned(graph, devices(2), objective, pins).expect("a valid problem");
     let solution = solve(&Dp, &problem);
     assert_eq!((solution.status, solution.value()), (Status::Optimal, Some(4.0)));
     let first = DeviceId(0);
@@ -160,7 +160,7 @@ fn one_device_that_does_not_fit_proves_nothing_for_more() {
         let mut cluster = devices(count).document().clone();
         cluster.kinds[0].memory_bytes = Some(3.0);
         let cluster = Cluster::from_document(cluster).expect("a valid cluster");
-        let problem = Problem::new(graph(), cluster, Objective::default(), PinsDocument::default());
+        let problem = Problem::new(graph(), cluster, Objective::default());
         let problem = problem.expect("a valid problem");
         let solution = solve(&OneDevice, &problem);
         assert_eq!((solution.status, solution.stop), (status, None));
@@ -185,7 +185,7 @@ fn long_chain() -> Problem {
     cluster.kinds.push(KindDocument { name: "other".into(), ..cluster.kinds[0].clone() });
     let cluster = Cluster::from_document(cluster).expect("a valid cluster");
     let graph = builder.build().expect("a graph");
-    Problem::new(graph, cluster, Objective::default(), PinsDocument::default()).expect("a valid problem")
+    Problem::new(graph, cluster, Objective::default()).expect("a valid problem")
 }
 
 /// The number of states was constant, independent of the memory limit.
@@ -280,7 +280,7 @@ fn an_uplink_of_one_pass_and_a_device_of_the_other_do_not_add_up() {
     .expect("a valid cluster");
     let objective = Throughput { schedule: Schedule::GPipe, microbatches: 8, ..Throughput::default() };
     let graph = builder.build().expect("a valid graph");
-    let problem = Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem");
+    let problem = Problem::new(graph, cluster, objective).expect("a valid problem");
     let device_of = [0, 1, 1, 0].map(DeviceId).to_vec();
     let stages = [0, 1].map(DeviceId).to_vec();
     let placement = Placement::with_stages(device_of, stages, Default::default());
@@ -317,7 +317,7 @@ fn a_call_that_sums_of_memory_admit_hides_no_other_chain() {
     let cluster = Cluster::from_document(document.cluster.clone().expect("its cluster")).expect("a cluster");
     let graph = Graph::from_document(document).expect("a graph");
     let objective = Objective::Latency { calls: 1 };
-    let problem = Problem::new(graph, cluster, objective, Default::default()).expect("a problem");
+    let problem = Problem::new(graph, cluster, objective).expect("a problem");
     for solver in [&Dp as &dyn Solver, &Local] {
         let value = solve(solver, &problem).value();
         assert!(value.is_some_and(|value| same(value, 4.0)), "{}: {value:?}", solver.name());

@@ -43,7 +43,7 @@ fn problem(number: u64) -> Problem {
     }
     let graph = Graph::from_document(document).expect("a valid graph");
     let (cluster, pins) = (problem.cluster().clone(), problem.pins().clone());
-    Problem::new(graph, cluster, *problem.objective(), pins).expect("a valid problem")
+    Problem::pinned(graph, cluster, *problem.objective(), pins).expect("a valid problem")
 }
 
 /// The document of a robust plan.

@@ -167,7 +167,8 @@ impl<'a> Probe<'a> {
         change(&mut document);
         let objective = *self.problem.objective();
         let Ok(cluster) = Cluster::from_document(document) else { return Answer::Unknown };
-        let Ok(problem) = Problem::new(self.graph.clone(), cluster, objective, self.problem.pins().clone())
+        let Ok(problem) =
+            Problem::pinned(self.graph.clone(), cluster, objective, self.problem.pins().clone())
         else {
             return Answer::Unknown;
         };

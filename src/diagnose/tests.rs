@@ -44,7 +44,7 @@ fn chain(length: usize, devices: u32, memory: f64, pins: PinsDocument) -> Proble
     };
     let graph = builder.build().expect("a chain is a graph");
     let cluster = Cluster::from_document(cluster).expect("the cluster is one");
-    Problem::new(graph, cluster, Objective::default(), pins).expect("they make a problem")
+    Problem::pinned(graph, cluster, Objective::default(), pins).expect("they make a problem")
 }
 
 fn run(problem: &Problem) -> Vec<Finding> {
@@ -102,7 +102,7 @@ fn with_reserve(problem: &Problem, reserve: Option<f64>) -> Problem {
     let mut cluster = problem.cluster().document().clone();
     cluster.kinds.iter_mut().for_each(|kind| kind.reserve_bytes = reserve);
     let cluster = Cluster::from_document(cluster).expect("the cluster is one");
-    Problem::new(graph, cluster, Objective::default(), PinsDocument::default()).expect("they make a problem")
+    Problem::new(graph, cluster, Objective::default()).expect("they make a problem")
 }
 
 /// The bytes of a device that suffice, and those that do not.
@@ -142,7 +142,7 @@ fn a_small_device_keeps_most_of_its_memory_without_a_reserve_in_the_cluster() {
     problem.schema = GRAPH_SCHEMA_2.into();
     let graph = Graph::from_document(problem).expect("a chain is a graph");
     let cluster = chain(2, 1, 128.0 * 1048576.0, PinsDocument::default()).cluster().clone();
-    let problem = Problem::new(graph, cluster, Objective::default(), PinsDocument::default());
+    let problem = Problem::new(graph, cluster, Objective::default());
     let findings = run(&problem.expect("they make a problem"));
     let expected = Finding::MoreDevices { kind: "acc".into(), count: 2, smallest: true };
     assert!(findings.contains(&expected), "{findings:?}");

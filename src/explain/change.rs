@@ -128,5 +128,5 @@ fn rebuilt(
         None => problem.graph().clone(),
     };
     let cluster = Cluster::from_document(cluster).map_err(|error| error.to_string())?;
-    Problem::new(graph, cluster, objective, problem.pins().clone()).map_err(|error| error.to_string())
+    Problem::pinned(graph, cluster, objective, problem.pins().clone()).map_err(|error| error.to_string())
 }

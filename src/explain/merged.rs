@@ -140,8 +140,7 @@ mod tests {
         let mut cluster = clusters::find("4xa100").expect("a built-in cluster");
         cluster.kinds[0].class = "acc".into();
         let cluster = Cluster::from_document(cluster).expect("a valid cluster");
-        Problem::new(builder.build().expect("a graph"), cluster, Objective::default(), Default::default())
-            .expect("a problem")
+        Problem::new(builder.build().expect("a graph"), cluster, Objective::default()).expect("a problem")
     }
 
     #[test]

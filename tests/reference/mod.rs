@@ -56,7 +56,7 @@ fn problem(model: &Imported) -> Problem {
     let cluster =
         Cluster::from_document(model.graph.cluster.clone().expect("its own cluster")).expect("a cluster");
     let graph = Graph::from_document(model.graph.clone()).expect("a graph");
-    Problem::new(graph, cluster, Objective::default(), Default::default()).expect("a problem")
+    Problem::new(graph, cluster, Objective::default()).expect("a problem")
 }
 
 /// Column of a published table, in seconds by input.

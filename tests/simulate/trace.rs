@@ -7,7 +7,7 @@ use stagewright::report::step::{Step, trace};
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
     CLUSTER_SCHEMA, ClusterDocument, Execution, GroupDocument, KindDocument, LinkDocument, OperatorDocument,
-    PinsDocument, TensorDocument,
+    TensorDocument,
 };
 use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::Objective;
@@ -165,8 +165,7 @@ fn chain(length: usize, name: impl Fn(usize) -> String) -> Problem {
     };
     let objective = Objective::Makespan { execution: Execution::Ports };
     let cluster = Cluster::from_document(cluster).expect("a sound cluster");
-    Problem::new(graph.build().expect("a sound graph"), cluster, objective, PinsDocument::default())
-        .expect("a problem")
+    Problem::new(graph.build().expect("a sound graph"), cluster, objective).expect("a problem")
 }
 
 /// Assigns the operators to the devices round-robin.

@@ -7,7 +7,7 @@ use stagewright::workloads::{
     family,
 };
 use stagewright_core::cluster::Cluster;
-use stagewright_core::document::{GraphDocument, OperatorDocument, Pass, PinsDocument};
+use stagewright_core::document::{GraphDocument, OperatorDocument, Pass};
 use stagewright_core::graph::Graph;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
@@ -50,9 +50,8 @@ fn every_graph_makes_a_problem() {
                     let document = generate(family.name(), variant, &options);
                     let graph = Graph::from_document(document)
                         .unwrap_or_else(|error| panic!("{} {variant}: {error}", family.name()));
-                    let problem =
-                        Problem::new(graph, cluster.clone(), Objective::default(), PinsDocument::default())
-                            .unwrap_or_else(|error| panic!("{} {variant}: {error}", family.name()));
+                    let problem = Problem::new(graph, cluster.clone(), Objective::default())
+                        .unwrap_or_else(|error| panic!("{} {variant}: {error}", family.name()));
                     let unpriced =
                         problem.graph().operators().find(|&op| problem.costs().seconds(op, 0).is_none());
                     assert_eq!(unpriced, None, "{} {variant}", family.name());

@@ -130,7 +130,7 @@ impl Given {
             return Err(Failure::new("Z001", cause).at(&cluster_label).help("give fewer devices"));
         }
         let refused = |error: ProblemError| Failure::problem(label, &error);
-        let problem = problem::Problem::new(graph, cluster, objective, pins.clone().unwrap_or_default())
+        let problem = problem::Problem::pinned(graph, cluster, objective, pins.clone().unwrap_or_default())
             .map_err(refused)?;
         let execution = problem.objective().execution();
         let step = problem.with_objective(Objective::Makespan { execution }).map_err(refused)?;

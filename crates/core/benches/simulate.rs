@@ -21,8 +21,7 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, LinkDocument, OperatorDocument, PinsDocument,
-    TensorDocument,
+    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, LinkDocument, OperatorDocument, TensorDocument,
 };
 use stagewright_core::graph::{GraphBuilder, OpId};
 use stagewright_core::objective::Objective;
@@ -226,6 +225,5 @@ fn problem(operators: usize, devices: u32, rng: &mut ChaCha8Rng) -> Problem {
     };
     let objective = Objective::Makespan { execution: Execution::Ports };
     let cluster = Cluster::from_document(cluster).expect("a sound cluster");
-    Problem::new(builder.build().expect("a sound graph"), cluster, objective, PinsDocument::default())
-        .expect("a sound problem")
+    Problem::new(builder.build().expect("a sound graph"), cluster, objective).expect("a sound problem")
 }

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use crate::document::{
         CLUSTER_SCHEMA, ClusterDocument, GroupDocument, KindDocument, LinkDocument, MatrixDocument,
-        OperatorDocument, PinsDocument, Schedule, TensorDocument,
+        OperatorDocument, Schedule, TensorDocument,
     };
     use crate::graph::GraphBuilder;
     use crate::objective::Throughput;
@@ -160,7 +160,7 @@ mod tests {
             builder.timed_tensor(self.tensor);
             let graph = builder.build().expect("each figure is finite");
             let cluster = Cluster::from_document(self.cluster).expect("each figure is finite");
-            Problem::new(graph, cluster, self.objective, PinsDocument::default())
+            Problem::new(graph, cluster, self.objective)
         }
 
         /// Message of the overflow, if any.

@@ -171,6 +171,18 @@ impl Problem {
         graph: impl Into<Arc<Graph>>,
         cluster: impl Into<Arc<Cluster>>,
         objective: impl Into<Objective>,
+    ) -> Result<Problem, ProblemError> {
+        Problem::pinned(graph, cluster, objective, PinsDocument::default())
+    }
+
+    /// Checks the inputs and derives all tables like [`Problem::new`], with the devices that operators are restricted to.
+    ///
+    /// # Errors
+    /// An invalid combination of inputs. A problem without a solution is not an error.
+    pub fn pinned(
+        graph: impl Into<Arc<Graph>>,
+        cluster: impl Into<Arc<Cluster>>,
+        objective: impl Into<Objective>,
         pins: PinsDocument,
     ) -> Result<Problem, ProblemError> {
         let (graph, cluster) = (graph.into(), cluster.into());
@@ -275,7 +287,7 @@ impl Problem {
     /// # Errors
     /// An invalid combination of inputs. A problem without a solution is not an error.
     pub(crate) fn with_graph(&self, graph: Graph, pins: PinsDocument) -> Result<Problem, ProblemError> {
-        Problem::new(graph, self.cluster.clone(), self.objective, pins)
+        Problem::pinned(graph, self.cluster.clone(), self.objective, pins)
     }
 
     /// The problem with the colocation classes of some pairs of operators merged. The costs stay, also of gradients

@@ -59,8 +59,7 @@ fn convexity_is_that_of_every_device_by_itself() {
         let count = rng.random_range(1..150);
         let graph = graph(count, 1, 0.03, &mut rng);
         let objective = Throughput { split: Split::Convex, ..Throughput::default() };
-        let problem =
-            Problem::new(graph, devices(150, None), objective, Default::default()).expect("a valid problem");
+        let problem = Problem::new(graph, devices(150, None), objective).expect("a valid problem");
         // Mostly devices of their own, so that more than 64 are in use.
         let device_of: Vec<DeviceId> = (0..count)
             .map(|index| DeviceId::new(if rng.random_bool(0.1) { rng.random_range(0..count) } else { index }))
@@ -154,8 +153,7 @@ fn many_kinds() -> Problem {
         matrix: None,
     };
     let cluster = Cluster::from_document(cluster).expect("a valid cluster");
-    Problem::new(graph, cluster, Objective::from(ObjectiveKind::Makespan), Default::default())
-        .expect("a valid problem")
+    Problem::new(graph, cluster, Objective::from(ObjectiveKind::Makespan)).expect("a valid problem")
 }
 
 #[test]

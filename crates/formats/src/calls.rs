@@ -2,7 +2,7 @@
 
 use stagewright_core::calls::assign;
 use stagewright_core::cluster::Cluster;
-use stagewright_core::document::{ClusterDocument, GraphDocument, ObjectiveKind, PinsDocument, PlanDocument};
+use stagewright_core::document::{ClusterDocument, GraphDocument, ObjectiveKind, PlanDocument};
 use stagewright_core::graph::Graph;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
@@ -47,7 +47,7 @@ fn read(
     let graph = Graph::from_document(graph.clone()).ok()?;
     let cluster = Cluster::from_document(cluster.clone()).ok()?;
     let objective = Objective::Latency { calls: plan.objective.calls.unwrap_or(1) };
-    let problem = Problem::new(graph, cluster, objective, PinsDocument::default()).ok()?;
+    let problem = Problem::new(graph, cluster, objective).ok()?;
     let placement = placement(&problem, plan).ok()?;
     Some((problem, placement))
 }

@@ -359,7 +359,7 @@ mod tests {
         }
         let graph = builder.build().expect("a valid graph");
         let objective = Objective::Makespan { execution: Default::default() };
-        Problem::new(graph, devices(4, None), objective, Default::default()).expect("a valid problem")
+        Problem::new(graph, devices(4, None), objective).expect("a valid problem")
     }
 
     fn send(builder: &mut GraphBuilder, producer: String, consumers: Vec<String>) {
@@ -426,7 +426,7 @@ mod tests {
         cluster.kind(KindDocument { link, ..KindDocument::named("acc", 4) });
         let cluster = cluster.build().expect("a cluster");
         let objective = Throughput { max_replicas: 2, ..Throughput::default() };
-        let problem = Problem::new(makespan.graph().clone(), cluster, objective, Default::default());
+        let problem = Problem::new(makespan.graph().clone(), cluster, objective);
         let found = carried(&problem.expect("pipelines"), &small).expect("counterparts");
         assert_eq!([0, 1].map(|device| found.placement.replicas(DeviceId(device))), [2, 1]);
         assert_eq!(found.placement.stages(), [DeviceId(0), DeviceId(1)]);
@@ -487,8 +487,7 @@ mod tests {
         send(&mut builder, cell(0, 0), vec!["loss".into()]);
         let graph = builder.build().expect("a valid graph");
         let objective = Objective::Makespan { execution: Default::default() };
-        let problem =
-            Problem::new(graph, devices(4, None), objective, Default::default()).expect("a problem");
+        let problem = Problem::new(graph, devices(4, None), objective).expect("a problem");
         let found = carried(&problem, &small).expect("a counterpart");
         assert_eq!(found.counterparts, 1);
         assert!(problem.graph().operators().all(|op| found.placement.device_of(op).index() == 2));
@@ -511,8 +510,7 @@ mod tests {
         }
         let graph = builder.build().expect("a valid graph");
         let objective = Objective::Makespan { execution: Default::default() };
-        let problem =
-            Problem::new(graph, devices(4, None), objective, Default::default()).expect("a problem");
+        let problem = Problem::new(graph, devices(4, None), objective).expect("a problem");
         for names in [["a7", "a#"], ["a#", "a7"]] {
             let mut given = plan(1, 1, |_, _| 2);
             given.priority = None;

@@ -9,7 +9,6 @@ use serde::Deserialize;
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
     CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, LinkDocument, MatrixDocument, OperatorDocument,
-    PinsDocument,
 };
 use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::Objective;
@@ -92,8 +91,7 @@ impl Task {
         let execution = Execution::ContentionFree;
         let objective = Objective::Makespan { execution };
         let graph = builder.build().expect("a sound graph");
-        Problem::new(graph, cluster.expect("a sound cluster"), objective, PinsDocument::default())
-            .expect("a sound problem")
+        Problem::new(graph, cluster.expect("a sound cluster"), objective).expect("a sound problem")
     }
 
     /// The longest path with every operator on its fastest device.

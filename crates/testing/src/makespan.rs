@@ -66,7 +66,8 @@ pub fn problem(number: u64, operators: usize) -> Problem {
     let pins = pins(rng, &cluster, operators);
     let execution = if rng.random_bool(0.2) { Execution::ContentionFree } else { Execution::Ports };
     let objective = Objective::Makespan { execution };
-    Problem::new(builder.build().expect("a sound graph"), cluster, objective, pins).expect("a sound problem")
+    Problem::pinned(builder.build().expect("a sound graph"), cluster, objective, pins)
+        .expect("a sound problem")
 }
 
 fn seconds(rng: &mut ChaCha8Rng) -> f64 {

@@ -39,7 +39,7 @@ pub fn problem(number: u64, size: Size) -> Problem {
         graph = of_version_2(&mut rng, &graph);
         cluster = with_reserves(&mut rng, &cluster);
     }
-    Problem::new(graph, cluster, objective, pins).expect("a valid problem")
+    Problem::pinned(graph, cluster, objective, pins).expect("a valid problem")
 }
 
 fn cost(rng: &mut impl Rng) -> f64 {

@@ -41,7 +41,7 @@ pub fn problem(number: u64) -> Problem {
     let objective = Objective::Makespan { execution: Execution::Ports };
     let graph = Graph::from_document(graph).expect("a sound graph");
     let cluster = Cluster::from_document(cluster).expect("a sound cluster");
-    Problem::new(graph, cluster, objective, base.pins().clone()).expect("a problem")
+    Problem::pinned(graph, cluster, objective, base.pins().clone()).expect("a problem")
 }
 
 /// A random placement: mostly of whole classes on devices that can run them, mostly with no priority or a

@@ -8,7 +8,7 @@
 //! be considered.
 
 use stagewright_core::cluster::ClusterBuilder;
-use stagewright_core::document::{Execution, KindDocument, OperatorDocument, PinsDocument, TensorDocument};
+use stagewright_core::document::{Execution, KindDocument, OperatorDocument, TensorDocument};
 use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
@@ -75,6 +75,6 @@ impl TaskGraph {
         cluster.kind(KindDocument::named(CLASS, processors));
         let (graph, cluster) = (graph.build().expect("a task graph"), cluster.build().expect("a cluster"));
         let objective = Objective::Makespan { execution };
-        Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a sound problem")
+        Problem::new(graph, cluster, objective).expect("a sound problem")
     }
 }

@@ -52,7 +52,7 @@ pub fn tight(problem: &Problem, number: u64) -> Problem {
     let graph = Graph::from_document(graph).expect("a valid graph");
     let cluster = Cluster::from_document(cluster).expect("a valid cluster");
     let pins = if rng.random_bool(0.5) { problem.pins().clone() } else { Default::default() };
-    Problem::new(graph, cluster, *problem.objective(), pins).expect("a valid problem")
+    Problem::pinned(graph, cluster, *problem.objective(), pins).expect("a valid problem")
 }
 
 /// Operators beside a slow host, with small tensors: one or two cards, and for some seeds one of another kind, hold part of
@@ -104,6 +104,6 @@ pub fn beside_a_host(number: u64, operators: usize, objective: impl Into<Objecti
         matrix: None,
     });
     let (graph, cluster) = (builder.build().expect("a valid graph"), cluster.expect("a valid cluster"));
-    let problem = Problem::new(graph, cluster, objective, Default::default()).expect("a valid problem");
+    let problem = Problem::new(graph, cluster, objective).expect("a valid problem");
     tight(&problem, number)
 }

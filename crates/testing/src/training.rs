@@ -4,8 +4,8 @@
 use rand::{Rng, RngExt};
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, Communication, KindDocument, OperatorDocument, Pass, PinsDocument,
-    Schedule, TensorDocument,
+    CLUSTER_SCHEMA, ClusterDocument, Communication, KindDocument, OperatorDocument, Pass, Schedule,
+    TensorDocument,
 };
 use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::Throughput;
@@ -85,11 +85,11 @@ pub fn training(number: u64, schedule: Schedule, layers: usize, devices: u32) ->
     let graph = builder.build().expect("a graph");
     let cluster = Cluster::from_document(cluster).expect("a cluster");
     // With two layers no weight gradient branches off, which zero-bubble rejects.
-    match Problem::new(graph.clone(), cluster.clone(), objective, PinsDocument::default()) {
+    match Problem::new(graph.clone(), cluster.clone(), objective) {
         Ok(problem) => problem,
         Err(_) => {
             let objective = Throughput { schedule: Schedule::OneFOneB, ..objective };
-            Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a problem")
+            Problem::new(graph, cluster, objective).expect("a problem")
         }
     }
 }

@@ -95,7 +95,7 @@ fn boundary_cuts_hold() {
         let graph = original.graph().clone();
         let training = if number % 5 == 0 { Training::Separate } else { Training::Combined };
         let objective = Throughput { training, ..Throughput::default() };
-        let Ok(problem) = Problem::new(graph, cluster, objective, Default::default()) else { continue };
+        let Ok(problem) = Problem::new(graph, cluster, objective) else { continue };
         let exact = solve(&Dp, &problem, 1);
         let Some(optimum) = exact.value() else { continue };
         assert_eq!(exact.status, Status::Optimal, "{number}");
@@ -166,7 +166,7 @@ fn tight(number: u64, seconds: f64, mark: f64, communication: Communication) -> 
     let objective = Throughput { communication, ..Throughput::default() };
     let graph = builder.build().expect("a valid graph");
     let cluster = Cluster::from_document(cluster).expect("a valid cluster");
-    Problem::new(graph, cluster, objective, Default::default()).expect("a valid problem")
+    Problem::new(graph, cluster, objective).expect("a valid problem")
 }
 
 /// Without compute, or with a tensor of absurd cost, the rounding error of a running sum would look like a cost.
@@ -218,8 +218,8 @@ fn absurd_costs_cost_no_precision() {
             operator.seconds.values_mut().take(1).for_each(|seconds| *seconds = 1e16);
         }
         let graph = Graph::from_document(document).expect("a valid graph");
-        let problem = Problem::new(graph, plain.cluster().clone(), *plain.objective(), Default::default())
-            .expect("a valid problem");
+        let problem =
+            Problem::new(graph, plain.cluster().clone(), *plain.objective()).expect("a valid problem");
         let optimum = brute_force::optimum(&problem);
         let solution = solve(&Dp, &problem, 1);
         check_consistent(number, &problem, &solution, optimum);

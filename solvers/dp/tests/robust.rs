@@ -34,7 +34,7 @@ fn problem(number: u64, size: Size) -> Option<Problem> {
     }
     let graph = Graph::from_document(document).expect("a valid graph");
     let (cluster, pins) = (problem.cluster().clone(), problem.pins().clone());
-    Some(Problem::new(graph, cluster, *problem.objective(), pins).expect("a valid problem"))
+    Some(Problem::pinned(graph, cluster, *problem.objective(), pins).expect("a valid problem"))
 }
 
 /// The largest value of a placement over all scenarios, each evaluated with its own costs.

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use heterogeneous::Task;
 use stagewright_core::cluster::Cluster;
-use stagewright_core::document::{Execution, GraphDocument, PinsDocument};
+use stagewright_core::document::{Execution, GraphDocument};
 use stagewright_core::graph::Graph;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
@@ -80,7 +80,7 @@ fn native(asked: &Asked, path: &str) {
         Cluster::from_document(document.cluster.clone().expect("a cluster")).expect("a sound cluster");
     let graph = Graph::from_document(document).expect("a sound graph");
     let objective = Objective::Makespan { execution: Execution::Ports };
-    let problem = Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a sound problem");
+    let problem = Problem::new(graph, cluster, objective).expect("a sound problem");
     println!("| {path} | budget, ms | makespan, s | took, ms |");
     println!("| --- | --- | --- | --- |");
     for solver in asked.solvers() {

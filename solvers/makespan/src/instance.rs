@@ -317,8 +317,7 @@ mod tests {
         });
         let objective = Objective::Makespan { execution: Execution::Ports };
         let cluster = Cluster::from_document(cluster).expect("a cluster");
-        Problem::new(builder.build().expect("a graph"), cluster, objective, Default::default())
-            .expect("a problem")
+        Problem::new(builder.build().expect("a graph"), cluster, objective).expect("a problem")
     }
 
     #[test]

@@ -125,7 +125,7 @@ fn the_numbers_of_devices_decide_ties() {
     }
     let (graph, cluster) = (graph.build().expect("a graph"), cluster.build().expect("a cluster"));
     let objective = Objective::from(ObjectiveKind::Makespan);
-    let problem = Problem::new(graph, cluster, objective, Default::default()).expect("a problem");
+    let problem = Problem::new(graph, cluster, objective).expect("a problem");
     let optimum = makespan_optimum::optimum(&problem).expect("a step");
     assert!(tolerance::same(optimum, 11.5), "{optimum}");
     let value = solved_from(&problem, worst(&problem)).value().expect("a plan");
@@ -146,7 +146,7 @@ fn a_start_that_does_not_fit_costs_no_plan() {
     }
     let graph = graph.build().expect("a graph");
     let (cluster, objective) = (devices(2, Some(700.0)), Objective::from(ObjectiveKind::Makespan));
-    let problem = Problem::new(graph, cluster, objective, Default::default()).expect("a problem");
+    let problem = Problem::new(graph, cluster, objective).expect("a problem");
     let all_on_one = Placement::new(vec![DeviceId(0); 1200]);
     let solution = solved_from(&problem, Some(all_on_one));
     let value = solution.value().expect("a plan");

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, OperatorDocument, PinsDocument, TensorDocument,
+    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, OperatorDocument, TensorDocument,
 };
 use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::Objective;
@@ -90,8 +90,7 @@ fn example(execution: Execution) -> Problem {
     };
     let objective = Objective::Makespan { execution };
     let cluster = Cluster::from_document(cluster).expect("a sound cluster");
-    Problem::new(builder.build().expect("a sound graph"), cluster, objective, PinsDocument::default())
-        .expect("a sound problem")
+    Problem::new(builder.build().expect("a sound graph"), cluster, objective).expect("a sound problem")
 }
 
 fn value(solver: &dyn Solver, problem: &Problem) -> f64 {

@@ -9,8 +9,7 @@ use std::time::Duration;
 use random::Size;
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, LinkDocument, OperatorDocument, PinsDocument,
-    TensorDocument,
+    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, LinkDocument, OperatorDocument, TensorDocument,
 };
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::graph::{GraphBuilder, OpId};
@@ -272,7 +271,7 @@ fn where_nothing_can_be_moved_walks_end() {
     let cluster = Cluster::from_document(document).expect("a valid cluster");
     let objective = Objective::Makespan { execution: Execution::Ports };
     let graph = builder.build().expect("a valid graph");
-    let problem = Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem");
+    let problem = Problem::new(graph, cluster, objective).expect("a valid problem");
     for solver in [&ANNEALING as &dyn Solver, &TABU, &ANNEALING_FROM_RANDOM] {
         let solution = solve_as(solver, &problem, 1, UNLIMITED);
         let value = solution.value().expect("a plan");
@@ -343,8 +342,7 @@ fn branches(width: usize, depth: usize, memory_bytes: Option<f64>) -> Problem {
     };
     let objective = Objective::Makespan { execution: Execution::Ports };
     let cluster = Cluster::from_document(cluster).expect("a valid cluster");
-    Problem::new(builder.build().expect("a valid graph"), cluster, objective, PinsDocument::default())
-        .expect("a valid problem")
+    Problem::new(builder.build().expect("a valid graph"), cluster, objective).expect("a valid problem")
 }
 
 #[test]
@@ -449,7 +447,7 @@ fn nothing_or_one_of_anything() {
         let objective = Objective::Makespan { execution: Execution::Ports };
         let cluster = Cluster::from_document(cluster).expect("a valid cluster");
         let graph = builder.build().expect("a valid graph");
-        Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem")
+        Problem::new(graph, cluster, objective).expect("a valid problem")
     };
     for solver in SEARCHES {
         for (count, devices, value) in [(0, 2, 0.0), (1, 1, 2.0), (1, 3, 2.0), (5, 1, 10.0), (6, 3, 4.0)] {

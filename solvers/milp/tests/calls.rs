@@ -111,7 +111,7 @@ fn problem(number: u64) -> Problem {
     }
     let calls = rng.random_range(1..=2);
     let objective = Objective::Latency { calls };
-    Problem::new(graph, cluster, objective, pins).expect("a valid problem")
+    Problem::pinned(graph, cluster, objective, pins).expect("a valid problem")
 }
 
 /// Minimum value over all devices and calls of all operators; `None` if there are too many to try.

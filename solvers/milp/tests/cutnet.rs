@@ -183,8 +183,8 @@ fn absurd_costs_switch_nothing_off() {
             }
         }
         let graph = Graph::from_document(document).expect("a valid graph");
-        let problem = Problem::new(graph, plain.cluster().clone(), *plain.objective(), Default::default())
-            .expect("a valid problem");
+        let problem =
+            Problem::new(graph, plain.cluster().clone(), *plain.objective()).expect("a valid problem");
         let Some(Some(optimum)) = optimum(&problem) else { continue };
         if optimum >= 1e15 {
             continue;
@@ -240,7 +240,7 @@ fn memory_is_as_tight_as_the_evaluation_has_it() {
     let cluster = Cluster::from_document(cluster).expect("a valid cluster");
     let objective = Throughput { split: Split::Free, ..Throughput::default() };
     let graph = builder.build().expect("a valid graph");
-    let problem = Problem::new(graph, cluster, objective, Default::default()).expect("a valid problem");
+    let problem = Problem::new(graph, cluster, objective).expect("a valid problem");
     let optimum = optimum(&problem).flatten().expect("a plan");
     let solution = solve_whole(&Milp, &problem, 1, UNLIMITED);
     assert!(solution.value().is_some_and(|value| (value - optimum).abs() < 1e-9), "{solution:?}");

@@ -5,7 +5,7 @@ use crate::support;
 
 use candle_core::{DType, Device};
 use rand::seq::SliceRandom;
-use stagewright_core::document::{Execution, GraphDocument, OperatorDocument, Pass, PinsDocument};
+use stagewright_core::document::{Execution, GraphDocument, OperatorDocument, Pass};
 use stagewright_core::graph::{Graph, GraphBuilder, OpId};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
@@ -47,7 +47,7 @@ fn training(length: usize) -> Problem {
     let cluster = stagewright_core::cluster::Cluster::from_document(cluster).expect("a valid cluster");
     let objective = Objective::Makespan { execution: Execution::Ports };
     let graph = builder.build().expect("a valid graph");
-    Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem")
+    Problem::new(graph, cluster, objective).expect("a valid problem")
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn the_order_of_a_document_does_not_matter() {
         document.operators.shuffle(&mut rng);
         let graph = Graph::from_document(document).expect("a valid graph");
         let other =
-            Problem::new(graph, problem.cluster().clone(), *problem.objective(), problem.pins().clone())
+            Problem::pinned(graph, problem.cluster().clone(), *problem.objective(), problem.pins().clone())
                 .expect("a valid problem");
         seen += 1;
         for (left, right) in said(&problem).iter().zip(said(&other)) {

@@ -270,8 +270,7 @@ mod tests {
             }
         }
         let graph = builder.build().expect("a valid graph");
-        Problem::new(graph, devices(2, None), Objective::default(), Default::default())
-            .expect("a valid problem")
+        Problem::new(graph, devices(2, None), Objective::default()).expect("a valid problem")
     }
 
     /// Increase of the open transfer time if a unit comes next, computed from scratch.
@@ -321,8 +320,7 @@ mod tests {
             builder.timed_tensor(TensorDocument { name: None, producer, consumers, bytes: 0.0, seconds });
         }
         let graph = builder.build().expect("a valid graph");
-        let problem = Problem::new(graph, devices(2, None), Objective::default(), Default::default())
-            .expect("a valid problem");
+        let problem = Problem::new(graph, devices(2, None), Objective::default()).expect("a valid problem");
         let units = Units::new(&problem);
         let hub = units.ids().max_by_key(|&unit| units.nets_of(unit).len()).expect("units");
         let mut frontier = Frontier::new(&problem, &units);

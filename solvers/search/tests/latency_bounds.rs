@@ -10,8 +10,7 @@ use stagewright_core::bound::{Bound, CriticalPath};
 use stagewright_core::call_timing::Offload;
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, KindDocument, LinkDocument, OperatorDocument, PinsDocument,
-    TensorDocument,
+    CLUSTER_SCHEMA, ClusterDocument, KindDocument, LinkDocument, OperatorDocument, TensorDocument,
 };
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::graph::{GraphBuilder, OpId};
@@ -279,8 +278,7 @@ fn problem_of(builder: GraphBuilder, accelerators: u32, memory: Option<f64>) -> 
         matrix: None,
     };
     let (graph, cluster) = (builder.build().expect("a valid graph"), Cluster::from_document(cluster));
-    Problem::new(graph, cluster.expect("a valid cluster"), latency(1), PinsDocument::default())
-        .expect("a problem")
+    Problem::new(graph, cluster.expect("a valid cluster"), latency(1)).expect("a problem")
 }
 
 /// A chain with skips, on a few accelerators with little memory and a host.

@@ -104,7 +104,7 @@ fn experts(bytes: &[f64], cards: u32, memory: f64, objective: impl Into<Objectiv
         matrix: None,
     });
     let (graph, cluster) = (builder.build().expect("a graph"), cluster.expect("a cluster"));
-    let problem = Problem::new(graph, cluster, objective, Default::default()).expect("a problem");
+    let problem = Problem::new(graph, cluster, objective).expect("a problem");
     assert!(MemoryPrices.applies(&problem));
     MemoryPrices.compute(&problem).expect("a bound").value
 }

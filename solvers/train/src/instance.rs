@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use stagewright_core::cluster::Cluster;
 use stagewright_core::contraction::Units;
-use stagewright_core::document::{ClusterDocument, ObjectiveKind, PinsDocument};
+use stagewright_core::document::{ClusterDocument, ObjectiveKind};
 use stagewright_core::graph::Graph;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
@@ -59,7 +59,7 @@ pub fn instance(recipe: &Recipe, index: u64) -> Instance {
     };
     let problem = |cluster: &ClusterDocument| {
         let cluster = Cluster::from_document(cluster.clone()).expect("drawn clusters are sound");
-        Problem::new(graph.clone(), cluster, objective, PinsDocument::default())
+        Problem::new(graph.clone(), cluster, objective)
             .expect("every kind prices every operator and transfer of the families")
     };
     let least_more = LEAST_MORE * all_bytes(&graph);

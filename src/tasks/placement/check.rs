@@ -85,7 +85,7 @@ fn strongest(documents: &Documents, plan: &PlanDocument, session: &mut Session<'
     let graph = Graph::from_document(documents.model.graph.clone()).ok()?;
     let cluster = Cluster::from_document(documents.cluster.clone()).ok()?;
     let pins = both(&cluster, &plan.pins, &documents.pins.clone().unwrap_or_default());
-    let problem = Problem::new(graph, cluster, objective, pins).ok()?;
+    let problem = Problem::pinned(graph, cluster, objective, pins).ok()?;
     let (bound, is_cut_short) = bounds::strongest_within(&problem, BOUNDS_TIME, &session.options.interrupt);
     if is_cut_short {
         session.note(&format!("note: the bounds were cut short after {} s", BOUNDS_TIME.as_secs()));

@@ -110,7 +110,7 @@ impl Parts {
     pub fn problem(self, objective: Objective) -> Result<Problem> {
         let Parts { label, graph, cluster, pins } = self;
         let names = Pinnable::new(&graph, &cluster, &pins);
-        Problem::new(graph, cluster, objective, pins).map_err(|error| names.refused(&label, &error))
+        Problem::pinned(graph, cluster, objective, pins).map_err(|error| names.refused(&label, &error))
     }
 }
 

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::cluster::ClusterBuilder;
     use crate::document::KindDocument;
-    use crate::document::{OperatorDocument, PinsDocument};
+    use crate::document::OperatorDocument;
     use crate::graph::GraphBuilder;
     use crate::objective::Objective;
 
@@ -169,7 +169,7 @@ mod tests {
         let mut cluster = ClusterBuilder::new("one");
         cluster.kind(KindDocument::named("gpu", 1));
         let (graph, cluster) = (graph.build().expect("a graph"), cluster.build().expect("a cluster"));
-        Problem::new(graph, cluster, Objective::default(), PinsDocument::default()).expect("a problem")
+        Problem::new(graph, cluster, Objective::default()).expect("a problem")
     }
 
     fn stop(limit: Option<Duration>) -> Stop {

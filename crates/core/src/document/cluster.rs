@@ -162,7 +162,33 @@ pub struct ServerDocument {
     pub link: LinkDocument,
 }
 
+/// Devices of a kind and a class of that name, without a memory limit, link or group.
+///
+/// ```
+/// use stagewright_core::document::devices;
+///
+/// let gpus = devices("gpu", 4).memory(16e9).link(1e10, 1e-5);
+/// assert_eq!((gpus.count, gpus.memory_bytes), (4, Some(16e9)));
+/// ```
+pub fn devices(name: impl Into<String>, count: u32) -> KindDocument {
+    KindDocument::named(name, count)
+}
+
 impl KindDocument {
+    /// Bytes of memory of one device.
+    #[must_use]
+    pub fn memory(mut self, bytes: f64) -> Self {
+        self.memory_bytes = Some(bytes);
+        self
+    }
+
+    /// A link of every device, with its bytes per second and the seconds before the first byte.
+    #[must_use]
+    pub fn link(mut self, bandwidth: f64, latency_s: f64) -> Self {
+        self.link = Some(LinkDocument { latency_s, bandwidth });
+        self
+    }
+
     /// Devices of a class with the same name, without a memory limit, link or group; set the other fields as needed.
     pub fn named(name: impl Into<String>, count: u32) -> Self {
         let name = name.into();

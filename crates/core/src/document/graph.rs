@@ -307,10 +307,57 @@ pub struct OperatorDocument {
     pub workspace_bytes: f64,
 }
 
+/// A forward operator with only a name.
+///
+/// ```
+/// use stagewright_core::document::operator;
+///
+/// let convolution = operator("conv1").seconds("gpu", 1e-3).parameters(4e6);
+/// assert_eq!(convolution.parameter_bytes, 4e6);
+/// ```
+pub fn operator(name: impl Into<String>) -> OperatorDocument {
+    OperatorDocument::named(name)
+}
+
 impl OperatorDocument {
     /// Bytes of all four kinds, with the activations of one microbatch.
     pub fn bytes(&self) -> f64 {
         self.parameter_bytes + self.optimizer_bytes + self.workspace_bytes + self.activation_bytes
+    }
+
+    /// Seconds on a device class.
+    #[must_use]
+    pub fn seconds(mut self, class: impl Into<String>, seconds: f64) -> Self {
+        self.seconds.insert(class.into(), seconds);
+        self
+    }
+
+    /// Bytes of parameters.
+    #[must_use]
+    pub fn parameters(mut self, bytes: f64) -> Self {
+        self.parameter_bytes = bytes;
+        self
+    }
+
+    /// Bytes of activations stashed for the backward pass, per microbatch.
+    #[must_use]
+    pub fn activations(mut self, bytes: f64) -> Self {
+        self.activation_bytes = bytes;
+        self
+    }
+
+    /// Forward, backward or update.
+    #[must_use]
+    pub fn pass(mut self, pass: Pass) -> Self {
+        self.pass = pass;
+        self
+    }
+
+    /// Name of the operators that share a device with this one.
+    #[must_use]
+    pub fn colocation(mut self, name: impl Into<String>) -> Self {
+        self.colocation = Some(name.into());
+        self
     }
 
     /// A forward operator with only a name; set the other fields as needed.

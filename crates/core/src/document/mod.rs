@@ -36,7 +36,7 @@ mod strategies;
 pub use bytes::bytes;
 pub use cluster::{
     CLUSTER_SCHEMA, ClassDocument, ClusterDocument, GroupDocument, KernelFitDocument, KindDocument,
-    LinkDocument, MatrixDocument, ServerDocument,
+    LinkDocument, MatrixDocument, ServerDocument, devices,
 };
 pub use costs::{
     COSTS_SCHEMA, CostsDocument, KernelCostsDocument, KernelKind, LinkCostsDocument, OperatorCostsDocument,
@@ -44,7 +44,7 @@ pub use costs::{
 };
 pub use graph::{
     BatchDocument, GRAPH_SCHEMA, GRAPH_SCHEMA_2, GraphDocument, KernelDocument, OperatorDocument,
-    ParameterDocument, Pass, Precision, TensorDocument,
+    ParameterDocument, Pass, Precision, TensorDocument, operator,
 };
 pub use joint::{
     JOINT_PLAN_SCHEMA, JointBoundDocument, JointExecutionDocument, JointLayerDocument,

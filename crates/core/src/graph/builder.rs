@@ -214,12 +214,11 @@ impl GraphError {
 /// Builds a graph step by step; the checks happen in [`GraphBuilder::build`].
 ///
 /// ```
-/// use stagewright_core::document::OperatorDocument;
+/// use stagewright_core::document::operator;
 /// use stagewright_core::graph::GraphBuilder;
 ///
 /// let mut builder = GraphBuilder::new("two");
-/// builder.operator(OperatorDocument { seconds: [("acc".into(), 1.0)].into(), ..OperatorDocument::named("a") });
-/// builder.operator(OperatorDocument { seconds: [("acc".into(), 2.0)].into(), ..OperatorDocument::named("b") });
+/// builder.operator(operator("a").seconds("acc", 1.0)).operator(operator("b").seconds("acc", 2.0));
 /// builder.tensor("a", ["b"], 1e6);
 /// let graph = builder.build()?;
 /// assert_eq!(graph.operator_count(), 2);

@@ -71,7 +71,8 @@ impl Small {
         });
         let objective = Objective::Makespan { execution: self.execution };
         let graph = builder.build().expect("a sound graph");
-        Problem::new(graph, cluster.expect("a sound cluster"), objective, self.pins).expect("a sound problem")
+        Problem::pinned(graph, cluster.expect("a sound cluster"), objective, self.pins)
+            .expect("a sound problem")
     }
 }
 

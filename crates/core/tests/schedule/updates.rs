@@ -37,7 +37,7 @@ fn problem(readers: &[&str], objective: Objective) -> Problem {
         builder.parameter(tied(readers));
     }
     let graph = builder.build().expect("a sound graph");
-    Problem::new(graph, cluster(), objective, Default::default()).expect("a problem")
+    Problem::new(graph, cluster(), objective).expect("a problem")
 }
 
 /// 4 bytes of trained parameters.
@@ -149,7 +149,7 @@ fn a_stage_that_never_holds_its_whole_stash_is_simulated() {
     }
     builder.tensor("g", ["b2"], 4.0).tensor("h", ["b1"], 4.0).version_2();
     let objective = Throughput { schedule: Schedule::GPipe, microbatches: 3, ..Throughput::default() };
-    let problem = Problem::new(builder.build().expect("a graph"), cluster(), objective, Default::default());
+    let problem = Problem::new(builder.build().expect("a graph"), cluster(), objective);
     let problem = problem.expect("a problem");
     let device_of = problem
         .graph()
@@ -183,7 +183,7 @@ fn interleaved(readers: &[&str]) -> (Problem, Placement) {
     }
     builder.parameter(tied(readers));
     let objective = Throughput { schedule: Schedule::OneFOneB, microbatches: 4, ..Throughput::default() };
-    let problem = Problem::new(builder.build().expect("a graph"), cluster(), objective, Default::default());
+    let problem = Problem::new(builder.build().expect("a graph"), cluster(), objective);
     let problem = problem.expect("a problem");
     let device_of = problem.graph().operators().map(|op| {
         DeviceId(u32::from(problem.graph().operator(op).name[1..].parse::<u32>().expect("a number") > 1))

@@ -97,7 +97,7 @@ impl Model {
         };
         let objective = Objective::Makespan { execution };
         let cluster = Cluster::from_document(cluster).expect("a sound cluster");
-        Problem::new(builder.build().expect("a sound graph"), cluster, objective, self.pins.clone())
+        Problem::pinned(builder.build().expect("a sound graph"), cluster, objective, self.pins.clone())
             .expect("a sound problem")
     }
 }

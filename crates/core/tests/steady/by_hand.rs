@@ -64,7 +64,7 @@ fn pipeline(stages: &[(f64, Option<f64>)], seconds: f64, objective: Objective) -
         matrix: None,
     });
     let graph = builder.build().expect("a sound graph");
-    Problem::new(graph, cluster.expect("a sound cluster"), objective, Default::default()).expect("a problem")
+    Problem::new(graph, cluster.expect("a sound cluster"), objective).expect("a problem")
 }
 
 /// Every stage on a device of its own, some of them on two.

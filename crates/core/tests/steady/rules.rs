@@ -32,8 +32,7 @@ fn with_two_groups(problem: &Problem) -> Problem {
         kind.group = Some("away".into());
     }
     let cluster = Cluster::from_document(document).expect("a valid cluster");
-    Problem::new(problem.graph().clone(), cluster, *problem.objective(), Default::default())
-        .expect("a valid problem")
+    Problem::new(problem.graph().clone(), cluster, *problem.objective()).expect("a valid problem")
 }
 
 /// Every operator on a device that can run it, some of them on two; in half of the cases in an order of stages.

@@ -173,7 +173,7 @@ fn problems(parts: &Parts, objective: Objective, entrants: &[Entrant]) -> Result
             objectives.push(entrant.objective);
         }
     }
-    let problem = |objective| Problem::new(graph.clone(), cluster.clone(), objective, pins.clone());
+    let problem = |objective| Problem::pinned(graph.clone(), cluster.clone(), objective, pins.clone());
     objectives
         .into_iter()
         .map(|objective| problem(objective).map_err(|error| CliError::problem(label, &error)))

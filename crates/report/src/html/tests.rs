@@ -77,7 +77,7 @@ fn problem_of(graph: Graph, devices: u32) -> Problem {
         matrix: None,
     });
     let cluster = cluster.expect("a sound cluster");
-    Problem::new(graph, cluster, Objective::default(), Default::default()).expect("a sound problem")
+    Problem::new(graph, cluster, Objective::default()).expect("a sound problem")
 }
 
 fn named(names: impl IntoIterator<Item = String>) -> Vec<(String, Option<String>)> {

@@ -141,7 +141,7 @@ mod tests {
             tensor(format!("f{to}"), format!("b{to}"));
         }
         let objective = ObjectiveKind::Makespan;
-        Problem::new(builder.build().expect("a valid graph"), devices(3, None), objective, pins)
+        Problem::pinned(builder.build().expect("a valid graph"), devices(3, None), objective, pins)
             .expect("a valid problem")
     }
 

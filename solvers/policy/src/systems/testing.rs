@@ -2,7 +2,7 @@
 
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
-    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, LinkDocument, OperatorDocument, PinsDocument,
+    CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, LinkDocument, OperatorDocument,
 };
 use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::Objective;
@@ -44,5 +44,5 @@ pub(super) fn graph(operators: usize, edges: &[(usize, usize)], devices: u32) ->
     let cluster = Cluster::from_document(cluster).expect("a valid cluster");
     let objective = Objective::Makespan { execution: Execution::Ports };
     let graph = graph.build().expect("a valid graph");
-    Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem")
+    Problem::new(graph, cluster, objective).expect("a valid problem")
 }

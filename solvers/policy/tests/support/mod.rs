@@ -10,7 +10,6 @@ use random::Size;
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
     CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, LinkDocument, ObjectiveKind, OperatorDocument,
-    PinsDocument,
 };
 use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::Objective;
@@ -46,7 +45,7 @@ pub(crate) fn empty(kind: ObjectiveKind) -> Problem {
     let cluster = step(1, 2, 2).cluster().document().clone();
     let graph = GraphBuilder::new("nothing").build().expect("a valid graph");
     let cluster = Cluster::from_document(cluster).expect("a valid cluster");
-    Problem::new(graph, cluster, kind, PinsDocument::default()).expect("a valid problem")
+    Problem::new(graph, cluster, kind).expect("a valid problem")
 }
 
 /// A chain of operators of one second each, with transfers of 100 seconds each.
@@ -116,7 +115,7 @@ fn alike_operators(
     let cluster = Cluster::from_document(cluster).expect("a valid cluster");
     let objective = Objective::Makespan { execution: Execution::Ports };
     let graph = graph.build().expect("a valid graph");
-    Problem::new(graph, cluster, objective, PinsDocument::default()).expect("a valid problem")
+    Problem::new(graph, cluster, objective).expect("a valid problem")
 }
 
 /// A random device for each unit among those that can run it.

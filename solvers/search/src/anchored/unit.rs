@@ -72,7 +72,7 @@ use super::{AnchoredEffort, serial_throughput};
 /// #     schema: CLUSTER_SCHEMA.into(), name: String::new(), classes: Default::default(), kinds: vec![kind],
 /// #     groups: Vec::new(), matrix: None,
 /// # }).unwrap();
-/// let problem = Problem::new(builder.build().unwrap(), cluster, Objective::default(), Default::default()).unwrap();
+/// let problem = Problem::new(builder.build().unwrap(), cluster, Objective::default()).unwrap();
 /// let bound = Anchored::default().compute(&problem).unwrap();
 /// assert!((bound.value - 2.0).abs() < 1e-6);
 /// ```

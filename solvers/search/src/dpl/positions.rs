@@ -156,8 +156,7 @@ mod tests {
             Throughput { schedule, microbatches: 4, is_bottleneck: true, ..Throughput::default() };
         let objective = if schedule == Schedule::None { Objective::default() } else { objective.into() };
         let cluster = devices(4, Some(3.0 * count as f64));
-        Problem::new(builder.build().expect("a graph"), cluster, objective, Default::default())
-            .expect("a valid problem")
+        Problem::new(builder.build().expect("a graph"), cluster, objective).expect("a valid problem")
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use stagewright_core::cluster::{Cluster, DeviceId};
 use stagewright_core::document::{
     CLUSTER_SCHEMA, ClusterDocument, GRAPH_SCHEMA, GraphDocument, KindDocument, LinkDocument,
-    OperatorDocument, PinsDocument, Split, TensorDocument,
+    OperatorDocument, Split, TensorDocument,
 };
 use stagewright_core::graph::Graph;
 use stagewright_core::objective::Throughput;
@@ -79,8 +79,7 @@ impl Model {
         });
         let graph = Graph::from_document(self.document.clone()).expect("a valid graph");
         let objective = Throughput { split: self.split, ..Throughput::default() };
-        Problem::new(graph, cluster.expect("a valid cluster"), objective, PinsDocument::default())
-            .expect("a valid problem")
+        Problem::new(graph, cluster.expect("a valid cluster"), objective).expect("a valid problem")
     }
 }
 

@@ -108,8 +108,7 @@ mod tests {
         let cluster = Cluster::from_document(
             serde_json::from_str::<stagewright_core::document::ClusterDocument>(cluster).unwrap(),
         );
-        Problem::new(graph.unwrap(), cluster.unwrap(), Target::Makespan.objective(), PinsDocument::default())
-            .unwrap()
+        Problem::new(graph.unwrap(), cluster.unwrap(), Target::Makespan.objective()).unwrap()
     }
 
     fn placed(devices: [u32; 3]) -> Placement {

@@ -155,7 +155,7 @@ pub(super) fn with_other_costs(problem: &Problem, cluster: &Arc<Cluster>, seed: 
         operator.bytes_moved = operator.bytes_moved.map(|bytes| times * bytes);
     }
     let graph = Graph::from_document(graph).expect("costs were changed by a few percent alone");
-    Problem::new(graph, cluster.clone(), *problem.objective(), problem.pins().clone())
+    Problem::pinned(graph, cluster.clone(), *problem.objective(), problem.pins().clone())
         .expect("costs were changed by a few percent alone")
 }
 

@@ -106,7 +106,6 @@ fn light_models_import_plan_and_check() {
             Graph::from_document(imported.graph.clone()).expect("a graph"),
             Cluster::from_document(cluster.clone()).expect("a cluster"),
             Objective::default(),
-            Default::default(),
         )
         .expect("a problem");
         let mut silent = Silent;

@@ -65,10 +65,10 @@ impl<'g> Network<'g> {
         let mut reads_shared = vec![false; count];
         let mut readers = Vec::with_capacity(graph.parameters.len());
         for parameter in &graph.parameters {
-            let readers_of_it: Vec<Operator> =
+            let own_readers: Vec<Operator> =
                 parameter.readers.iter().map(|name| find(name)).collect::<Result<_, _>>()?;
-            readers_of_it.iter().for_each(|&reader| reads_shared[reader] = true);
-            readers.push(readers_of_it);
+            own_readers.iter().for_each(|&reader| reads_shared[reader] = true);
+            readers.push(own_readers);
         }
         let plain = |operator: &OperatorDocument| {
             let kind = operator.kind.as_deref().unwrap_or_default();

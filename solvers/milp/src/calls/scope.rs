@@ -427,8 +427,8 @@ fn domain(offload: &Offload<'_>, seats: &Seats, class: ClassId) -> Vec<SeatId> {
     let problem = offload.problem();
     let members = problem.graph().class(class);
     let capable = |pool: usize| members.iter().all(|&op| offload.seconds(op, pool).is_some());
-    let as_fast = |pool: usize, than: usize| {
-        members.iter().all(|&op| offload.seconds(op, pool) <= offload.seconds(op, than))
+    let as_fast = |first: usize, second: usize| {
+        members.iter().all(|&op| offload.seconds(op, first) <= offload.seconds(op, second))
     };
     let pools = problem.pools();
     let needless = |pool: usize| {

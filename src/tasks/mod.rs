@@ -79,7 +79,7 @@ pub struct Size {
 }
 
 /// A question that was read and can be answered.
-pub trait Task {
+pub trait Task: Send + Sync {
     /// The kind of the question.
     fn kind(&self) -> Kind;
 

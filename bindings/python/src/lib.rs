@@ -12,6 +12,7 @@ mod placements;
 mod plan;
 mod problem;
 mod solve;
+mod task;
 
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -31,6 +32,8 @@ mod _native {
     use super::problem::Problem;
     #[pymodule_export]
     use super::solve::{plan, solvers};
+    #[pymodule_export]
+    use super::task::{Task, TaskAnswer};
 
     #[pymodule_init]
     fn init(module: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {

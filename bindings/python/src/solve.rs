@@ -135,7 +135,6 @@ pub(crate) fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&Stop) ->
 }
 
 /// What a solve ends with.
-type Ended = (Result<Solution, Error>, Recorder);
 
 /// Solves a problem. Ctrl-C ends the solve with its best plan, a second one raises `KeyboardInterrupt`.
 #[pyfunction]
@@ -160,24 +159,38 @@ pub(crate) fn plan(
     if named.is_some_and(|solver| !solver.capabilities().starts_from_plan) {
         warn(py, &format!("`{}` does not start from a plan, so `start` has no effect", given.solver))?;
     }
-    let interrupt = Arc::new(AtomicBool::new(false));
-    let options = options.interrupt(interrupt.clone());
-    let (send, ended) = channel::<Ended>();
     let of_thread = shared.clone();
-    // A thread of its own: this one checks signals, which Python handles on its main thread.
-    let thread = std::thread::Builder::new().name("stagewright".into()).spawn(move || {
+    let (solution, recorder) = until_interrupted(py, move |interrupt| {
         let mut recorder = Recorder { started: Instant::now(), convergence: Convergence::default() };
-        let solution = solve_observed(&of_thread.problem, &options, &mut recorder);
+        let solution = solve_observed(&of_thread.problem, &options.interrupt(interrupt), &mut recorder);
+        (solution, recorder)
+    })?;
+    let solution = solution.map_err(|error| failed(&error))?;
+    let seconds = recorder.started.elapsed().as_secs_f64();
+    let provenance = Provenance { solver: label, seconds, seed: given.seed };
+    Ok(py.detach(|| Plan::from_solution(shared, &solution, provenance, recorder.convergence)))
+}
+
+/// Does work in a thread of its own, while this one checks signals, which Python handles on its main thread. The first
+/// interrupt sets the flag that the work receives, and its result is returned; a second one raises.
+pub(crate) fn until_interrupted<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce(Arc<AtomicBool>) -> T + Send + 'static,
+) -> Result<T> {
+    let interrupt = Arc::new(AtomicBool::new(false));
+    let flag = interrupt.clone();
+    let (send, ended) = channel::<T>();
+    let thread = std::thread::Builder::new().name("stagewright".into()).spawn(move || {
         // Nobody waits for an answer after a second interrupt.
-        let _unread = send.send((solution, recorder));
+        let _unread = send.send(work(flag));
     });
     thread.map_err(|error| Failure::new("X001", format!("cannot start a thread: {error}")))?;
     let ended = Mutex::new(ended);
     let next = || ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);
     let mut raised: Option<PyErr> = None;
-    let (solution, recorder) = loop {
+    let done = loop {
         match py.detach(next) {
-            Ok(ended) => break ended,
+            Ok(done) => break done,
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(Failure::new("X001", "the solver failed").at("solver").into());
             }
@@ -191,13 +204,7 @@ pub(crate) fn plan(
         }
     };
     // An exception from a signal handler, such as a timeout, is not an interrupt.
-    if let Some(error) = raised {
-        return Err(error.into());
-    }
-    let solution = solution.map_err(|error| failed(&error))?;
-    let seconds = recorder.started.elapsed().as_secs_f64();
-    let provenance = Provenance { solver: label, seconds, seed: given.seed };
-    Ok(py.detach(|| Plan::from_solution(shared, &solution, provenance, recorder.convergence)))
+    raised.map_or(Ok(done), |error| Err(error.into()))
 }
 
 /// The placement of a plan of this problem, or of a sibling of its model. Warns if operators have no counterpart or it is

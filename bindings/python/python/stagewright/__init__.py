@@ -20,8 +20,10 @@ from .models import Graph, Model, cluster, from_torch, from_torch_training, load
 from .plans import Check, Export, Plan, check, plan, solvers
 from .problems import Problem, Steps
 from .program import program
+from .tasks import Answer, Task
 
 __all__ = [
+    "Answer",
     "Check",
     "Export",
     "Graph",
@@ -31,6 +33,7 @@ __all__ = [
     "StagewrightError",
     "StagewrightWarning",
     "Steps",
+    "Task",
     "__version__",
     "check",
     "cluster",

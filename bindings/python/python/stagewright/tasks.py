@@ -1,0 +1,199 @@
+"""Questions of every kind: placements, joint plans and strategy problems."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _native
+from .models import _plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Task:
+    """What is asked about the file of a model.
+
+    A file of strategies (IOPDDL) is a strategy problem. With ``parallel``, the question is a joint plan: stages with degrees of
+    parallelism. Otherwise, it is a device for every operator.
+
+    Args:
+        model: The file, in any format that the program reads.
+        cluster: A name such as ``dgx-a100`` or ``64xh100``, or a file; not for strategy problems.
+        parallel: Kinds of parallelism that a joint plan may use, with or without degrees: ``tp=8,dp,pp,recompute``.
+        global_batch: Samples of a batch over all copies (joint plans).
+        microbatch: Samples of a microbatch; by default any (joint plans).
+        schedule: A pipeline schedule; for a joint plan also a list of those that it may have.
+        objective: ``throughput``, ``latency`` or ``makespan`` (placements).
+        split: ``contiguous``, ``convex`` or ``free`` (placements).
+        microbatches: Number of microbatches of the schedule (placements).
+        max_replicas: Maximum number of devices that a stage may be replicated on (placements).
+        pins: Devices, kinds or classes by operator (placements).
+        costs: Files of measurements that price the model; not for strategy problems.
+        solver: A name of :func:`solvers`, or ``auto`` (placements).
+        options: How the model is read, as the keyword arguments of :func:`load`.
+
+    Raises:
+        StagewrightError: If a file is not valid, or an argument has no effect on the question.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str],
+        cluster: str | os.PathLike[str] | None = None,
+        *,
+        parallel: str | None = None,
+        global_batch: int | None = None,
+        microbatch: int | None = None,
+        schedule: str | Sequence[str] = (),
+        objective: str | None = None,
+        split: str | None = None,
+        microbatches: int | None = None,
+        max_replicas: int | None = None,
+        pins: Mapping[str, str | Sequence[str]] | None = None,
+        costs: Sequence[str | os.PathLike[str]] = (),
+        solver: str = "auto",
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        arguments = {
+            "model": os.fspath(model),
+            "cluster": None if cluster is None else os.fspath(cluster),
+            "parallel": parallel,
+            "global_batch": global_batch,
+            "microbatch": microbatch,
+            "schedule": [schedule] if isinstance(schedule, str) else list(schedule),
+            "objective": objective,
+            "split": split,
+            "microbatches": microbatches,
+            "max_replicas": max_replicas,
+            "pins": None if pins is None else json.dumps(dict(pins), default=_plain),
+            "costs": [os.fspath(path) for path in costs],
+            "solver": solver,
+            "options": dict(options or {}),
+        }
+        self._native = _native.Task(json.dumps(arguments, default=_plain))
+
+    @property
+    def kind(self) -> str:
+        """``placement``, ``joint plan`` or ``strategy problem``."""
+        return self._native.kind
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be known about the model and its prices."""
+        return self._native.notes
+
+    def solve(
+        self,
+        *,
+        time_limit: float | None = 60.0,
+        gap: float = 0.0,
+        seed: int = 0,
+        threads: int | None = None,
+    ) -> Answer:
+        """Finds a plan and a lower bound. At a limit, or after Ctrl-C, the answer is the best so far.
+
+        Args:
+            time_limit: Seconds; ``None`` for no limit.
+            gap: Relative gap at which to stop.
+            seed: Seed of every random choice.
+            threads: Number of threads; by default one per processor.
+        """
+        return Answer(self._native.solve(_limits(time_limit, gap, seed, threads)))
+
+    def bounds(self, *, time_limit: float | None = 60.0, threads: int | None = None) -> dict[str, Any]:
+        """Lower bounds without a plan, as ``bound --json`` of the program prints them."""
+        found: dict[str, Any] = json.loads(self._native.bounds(_limits(time_limit, 0.0, 0, threads)))
+        return found
+
+    def check(self, plan: Answer | Mapping[str, Any]) -> dict[str, Any]:
+        """Checks a plan with code that is independent of the solvers, as ``check --json`` of the program does."""
+        report: dict[str, Any] = json.loads(self._native.check(_text(plan)))
+        return report
+
+    def explain(
+        self, plan: Answer | Mapping[str, Any], *, time_limit: float | None = 60.0, threads: int | None = None
+    ) -> dict[str, Any]:
+        """What determines the value of a plan, and what would change it, as ``explain --json`` of the program."""
+        found: dict[str, Any] = json.loads(self._native.explain(_text(plan), _limits(time_limit, 0.0, 0, threads)))
+        return found
+
+    def compare(self, *, time_limit: float | None = 60.0, threads: int | None = None) -> pd.DataFrame:
+        """The best joint plan beside those of expert rules: ``megatron``, ``fsdp`` and ``data-parallel``.
+
+        Returns:
+            A row for each plan: ``plan``, ``value_s``, ``bound_s``, ``stages`` and the degrees.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(json.loads(self._native.compare(_limits(time_limit, 0.0, 0, threads))))
+
+    def __repr__(self) -> str:
+        return f"<stagewright.Task: {self.kind}>"
+
+
+class Answer:
+    """The plan that answers a :class:`Task`, with a lower bound, or the reason why there is none.
+
+    Values and bounds are in seconds, and costs for a strategy problem.
+    """
+
+    def __init__(self, native: _native.TaskAnswer) -> None:
+        self._native = native
+
+    @property
+    def status(self) -> str:
+        """``optimal``, ``feasible``, ``infeasible`` (proved) or ``unknown``."""
+        return self._native.status
+
+    @property
+    def value(self) -> float | None:
+        """The value; ``None`` without a plan."""
+        return self._native.value
+
+    @property
+    def bound(self) -> float | None:
+        """Lower bound on the value of every plan."""
+        return self._native.bound
+
+    @property
+    def gap(self) -> float | None:
+        """(value − bound) / value."""
+        return self._native.gap
+
+    @property
+    def notes(self) -> list[str]:
+        """What was noted during the solve."""
+        return self._native.notes
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan document, whose ``schema`` says its kind."""
+        document: dict[str, Any] = json.loads(self._native.to_json())
+        return document
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the plan document, which every command of the program reads."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self._native.to_json())
+
+    def save_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes the page of the plan; not for strategy problems."""
+        self._native.save_html(os.fspath(path))
+
+    def __str__(self) -> str:
+        return self._native.text()
+
+    def __repr__(self) -> str:
+        return f"<stagewright.Answer: {self.status}, value {self.value}, bound {self.bound}>"
+
+
+def _limits(time_limit: float | None, gap: float, seed: int, threads: int | None) -> str:
+    arguments = {"time_limit": time_limit, "gap": gap, "seed": seed, "threads": threads}
+    return json.dumps(arguments, default=_plain)
+
+
+def _text(plan: Answer | Mapping[str, Any]) -> str:
+    return plan._native.to_json() if isinstance(plan, Answer) else json.dumps(dict(plan), default=_plain)

@@ -1,0 +1,335 @@
+//! Questions of every kind: placements, joint plans and strategy problems.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use stagewright::core::document::{ModelOptionsDocument, ObjectiveKind, Schedule, Split};
+use stagewright::core::solver::Silent;
+use stagewright::costs::import;
+use stagewright::failure::Failure;
+use stagewright::files::{self, Input};
+use stagewright::formats::import_pins;
+use stagewright::reading::ModelOptions;
+use stagewright::report::convergence::Convergence;
+use stagewright::tasks::joint::rules::Comparison;
+use stagewright::tasks::{
+    self, Answer, Explaining, Kind, ObjectiveOptions, ParallelOptions, PlanFile, Request, Session,
+    SolverChoice,
+};
+use stagewright::{Options, reading};
+
+use crate::failure::{Result, arguments};
+use crate::model::{cluster_of, place};
+use crate::solve::until_interrupted;
+
+/// A model with what is asked about it.
+#[pyclass(frozen, module = "stagewright")]
+pub(crate) struct Task {
+    asked: Arc<Asked>,
+    kind: Kind,
+    notes: Vec<String>,
+}
+
+/// The arguments of a question.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    model: PathBuf,
+    cluster: Option<String>,
+    /// A pins document as JSON.
+    pins: Option<String>,
+    #[serde(default)]
+    costs: Vec<PathBuf>,
+    #[serde(default)]
+    options: Map<String, Value>,
+    objective: Option<ObjectiveKind>,
+    split: Option<Split>,
+    #[serde(default)]
+    schedule: Vec<Schedule>,
+    microbatches: Option<u32>,
+    max_replicas: Option<u32>,
+    parallel: Option<String>,
+    global_batch: Option<u64>,
+    microbatch: Option<u32>,
+    solver: String,
+}
+
+/// The limits of an answer.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Limits {
+    time_limit: Option<f64>,
+    gap: f64,
+    seed: u64,
+    threads: Option<usize>,
+}
+
+impl Limits {
+    fn options(&self) -> Result<Options, Failure> {
+        let time = match self.time_limit {
+            None => None,
+            Some(seconds) => Some(Duration::try_from_secs_f64(seconds).map_err(|_| {
+                Failure::new("U001", format!("{seconds} seconds"))
+                    .at("time_limit")
+                    .help("give a positive number, or None")
+            })?),
+        };
+        let options = Options::default().time_limit(time).gap(self.gap).seed(self.seed);
+        match self.threads {
+            Some(0) => Err(Failure::new("U001", "0 threads").at("threads").help("give at least 1")),
+            Some(threads) => Ok(options.threads(threads)),
+            None => Ok(options),
+        }
+    }
+}
+
+impl Asked {
+    fn request(&self) -> Result<Request, Failure> {
+        reading::refuse_folder(&self.model)?;
+        let given = [
+            ("cluster", self.cluster.is_some()),
+            ("pins", self.pins.is_some()),
+            ("costs", !self.costs.is_empty()),
+            ("objective", self.objective.is_some()),
+            ("split", self.split.is_some()),
+            ("schedule", !self.schedule.is_empty()),
+            ("microbatches", self.microbatches.is_some()),
+            ("max_replicas", self.max_replicas.is_some()),
+            ("parallel", self.parallel.is_some()),
+            ("global_batch", self.global_batch.is_some()),
+            ("microbatch", self.microbatch.is_some()),
+        ];
+        let mut document: ModelOptionsDocument = arguments(&Value::Object(self.options.clone()).to_string())?;
+        document.costs = self.costs.iter().map(|path| path.display().to_string()).collect();
+        let mut costs = Vec::new();
+        for path in &self.costs {
+            let Input { label, bytes } = files::read(path)?;
+            costs.push((label.clone(), import::import(&label, &bytes, &import::Options::default())?));
+        }
+        Ok(Request {
+            model: files::open(&self.model)?,
+            cluster: match &self.cluster {
+                Some(name) => Some((name.clone(), cluster_of(name)?)),
+                None => None,
+            },
+            pins: match &self.pins {
+                Some(text) => Some(import_pins("pins", text.as_bytes())?),
+                None => None,
+            },
+            options: ModelOptions {
+                document,
+                given: self.options.keys().cloned().collect(),
+                place: Arc::new(place),
+            },
+            costs,
+            objective: ObjectiveOptions {
+                objective: self.objective,
+                split: self.split,
+                schedule: self.schedule.clone(),
+                microbatches: self.microbatches,
+                max_replicas: self.max_replicas,
+                ..ObjectiveOptions::default()
+            },
+            parallel: self.parallel.clone().map(|parallel| ParallelOptions {
+                parallel,
+                global_batch: self.global_batch,
+                microbatch: self.microbatch,
+                recompute_workspace: None,
+            }),
+            start: None,
+            solver: match self.solver.as_str() {
+                "auto" => SolverChoice::Auto,
+                name => SolverChoice::Named(name.into()),
+            },
+            given: given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect(),
+            place: Arc::new(place),
+        })
+    }
+
+    /// The kind of the question.
+    fn kind(&self) -> Result<Kind, Failure> {
+        Ok(tasks::kind(&mut files::open(&self.model)?, None, self.parallel.is_some()))
+    }
+}
+
+/// Does something with a session under limits, and returns the notes as well.
+fn within<T>(
+    options: Options,
+    work: impl FnOnce(&mut Session<'_>) -> Result<T, Failure>,
+) -> Result<(T, Vec<String>), Failure> {
+    let mut notes = Vec::new();
+    let note = &mut |line: &str| notes.push(line.to_owned());
+    let mut session = Session { options, observer: &mut Silent, note, with_strongest: true };
+    let done = work(&mut session)?;
+    Ok((done, notes))
+}
+
+#[pymethods]
+impl Task {
+    #[new]
+    fn new(py: Python<'_>, text: &str) -> Result<Task> {
+        Ok(py.detach(|| {
+            let asked: Asked = arguments(text)?;
+            let kind = asked.kind()?;
+            // What cannot be read is refused here, where its arguments are.
+            let (_, notes) = tasks::read(kind, asked.request()?, None)?;
+            Ok::<Task, Failure>(Task { asked: Arc::new(asked), kind, notes })
+        })?)
+    }
+
+    #[getter]
+    fn kind(&self) -> &'static str {
+        self.kind.name()
+    }
+
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+
+    /// Finds a plan and a bound.
+    fn solve(&self, py: Python<'_>, limits: &str) -> Result<TaskAnswer> {
+        let options = arguments::<Limits>(limits)?.options()?;
+        let (asked, kind) = (self.asked.clone(), self.kind);
+        let solved = until_interrupted(py, move |interrupt| {
+            let (task, _) = tasks::read(kind, asked.request()?, None)?;
+            within(options.interrupt(interrupt), |session| task.solve(session))
+        })?;
+        let (answer, notes) = solved?;
+        let cluster = self.asked.cluster.clone();
+        Ok(TaskAnswer { answer: Mutex::new(answer), cluster, notes })
+    }
+
+    /// Bounds without a plan as JSON, as the program's `bound --json` prints them.
+    fn bounds(&self, py: Python<'_>, limits: &str) -> Result<String> {
+        let options = arguments::<Limits>(limits)?.options()?;
+        let (asked, kind) = (self.asked.clone(), self.kind);
+        let found = until_interrupted(py, move |interrupt| {
+            let mut request = asked.request()?;
+            request.solver = SolverChoice::None;
+            let (task, _) = tasks::read(kind, request, None)?;
+            within(options.interrupt(interrupt), |session| task.bounds(session))
+        })?;
+        Ok(found?.0.shown.json().to_owned())
+    }
+
+    /// Verifies a plan; the report as JSON, as the program's `check --json` prints it.
+    fn check(&self, py: Python<'_>, plan: String) -> Result<String> {
+        let asked = self.asked.clone();
+        let kind = self.kind;
+        let checked = until_interrupted(py, move |interrupt| {
+            let file = PlanFile::read(kind, "plan", plan.as_bytes())?;
+            let (task, _) = tasks::read(kind, asked.planned()?, Some(&file))?;
+            let plan = task.plan(file)?;
+            within(Options::default().interrupt(interrupt), |session| task.check(plan, "plan", session))
+        })?;
+        Ok(checked?.0.shown.json().to_owned())
+    }
+
+    /// Explains a plan; the explanation as JSON, as the program's `explain --json` prints it.
+    fn explain(&self, py: Python<'_>, plan: String, limits: &str) -> Result<String> {
+        let options = arguments::<Limits>(limits)?.options()?;
+        let asked = self.asked.clone();
+        let kind = self.kind;
+        let explained = until_interrupted(py, move |interrupt| {
+            let file = PlanFile::read(kind, "plan", plan.as_bytes())?;
+            let (task, _) = tasks::read(kind, asked.planned()?, Some(&file))?;
+            let plan = task.plan(file)?;
+            let how_far = Explaining { what_if: true, costs_off: 0.1 };
+            within(options.interrupt(interrupt), |session| task.explain(plan, "plan", how_far, session))
+        })?;
+        Ok(explained?.0.json().to_owned())
+    }
+
+    /// The best joint plan beside those of expert rules; the rows as JSON, as the program's `compare --json` prints them.
+    fn compare(&self, py: Python<'_>, limits: &str) -> Result<String> {
+        let options = arguments::<Limits>(limits)?.options()?;
+        let asked = self.asked.clone();
+        let compared = until_interrupted(py, move |interrupt| {
+            let request = asked.request()?;
+            within(options.interrupt(interrupt), |session| Comparison::new(request, session)?.json())
+        })?;
+        Ok(compared?.0)
+    }
+}
+
+impl Asked {
+    /// The request for a plan, which states its objective and its parallelism itself.
+    fn planned(&self) -> Result<Request, Failure> {
+        let mut request = self.request()?;
+        request.solver = SolverChoice::None;
+        request.objective = ObjectiveOptions::default();
+        request.parallel = None;
+        request.given.retain(|name| ["cluster", "pins", "costs"].contains(name));
+        Ok(request)
+    }
+}
+
+/// The plan that answers a question.
+#[pyclass(frozen, module = "stagewright")]
+pub(crate) struct TaskAnswer {
+    answer: Mutex<Answer>,
+    cluster: Option<String>,
+    notes: Vec<String>,
+}
+
+impl TaskAnswer {
+    fn with<T>(&self, show: impl FnOnce(&Answer) -> T) -> T {
+        show(&self.answer.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[pymethods]
+impl TaskAnswer {
+    #[getter]
+    fn status(&self) -> &'static str {
+        self.with(|answer| answer.document.status().name())
+    }
+
+    #[getter]
+    fn value(&self) -> Option<f64> {
+        self.with(|answer| answer.document.value())
+    }
+
+    #[getter]
+    fn bound(&self) -> Option<f64> {
+        self.with(|answer| answer.document.bound())
+    }
+
+    #[getter]
+    fn gap(&self) -> Option<f64> {
+        self.with(|answer| answer.document.gap())
+    }
+
+    #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+
+    /// The plan document.
+    fn to_json(&self) -> String {
+        self.with(|answer| answer.document.json())
+    }
+
+    /// The table that the program prints.
+    fn text(&self) -> String {
+        self.with(|answer| answer.text(None))
+    }
+
+    /// Writes the page of the plan.
+    fn save_html(&self, py: Python<'_>, path: PathBuf) -> Result<()> {
+        Ok(py.detach(|| self.with(|answer| page(answer, self.cluster.as_deref(), &path)))?)
+    }
+}
+
+/// Writes the page of a plan to a file.
+fn page(answer: &Answer, cluster: Option<&str>, path: &Path) -> Result<(), Failure> {
+    let mut text = Vec::new();
+    let written = answer.html(cluster, &Convergence::default(), &mut text)?;
+    written.map_err(|error| Failure::new("X001", format!("cannot write the page: {error}")))?;
+    files::replace(path, |file| file.write_all(&text))
+}

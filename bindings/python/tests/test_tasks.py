@@ -1,0 +1,70 @@
+"""Questions of every kind."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import stagewright as sw
+from support import chain, cluster
+
+
+def test_a_joint_plan_is_solved_checked_explained_and_compared(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    graph = tmp_path / "bert.json"
+    sw.workload("bert", "base", layers=4, batch=1, training=True).save(graph)
+    task = sw.Task(graph, "4xa100", parallel="tp,dp,pp,recompute", global_batch=8)
+    assert task.kind == "joint plan"
+    answer = task.solve(time_limit=20, threads=1)
+    assert answer.status in ("optimal", "feasible")
+    assert answer.value is not None and answer.bound is not None and answer.bound <= answer.value
+    assert answer.to_dict()["schema"] == "stagewright.joint-plan/1"
+    assert task.check(answer)["holds"]
+    forged = answer.to_dict()
+    forged["objective"]["value_s"] *= 0.5
+    assert not task.check(forged)["holds"]
+    assert "ms" in str(answer) or " s" in str(answer)
+    answer.save_html(tmp_path / "plan.html")
+    assert "<html" in (tmp_path / "plan.html").read_text(encoding="utf-8")
+    table = task.compare(time_limit=20, threads=1)
+    assert isinstance(table, pandas.DataFrame)
+    assert list(table["plan"]) == ["best", "megatron", "fsdp", "data-parallel"]
+    values = table["value_s"].dropna()
+    assert values.iloc[0] == values.min()
+
+
+def test_a_placement_is_solved_as_by_plan(tmp_path: Path) -> None:
+    model, devices = tmp_path / "chain.json", tmp_path / "cluster.json"
+    chain(6).save(model)
+    devices.write_text(json.dumps(cluster(2)), encoding="utf-8")
+    answer = sw.Task(model, devices).solve(threads=1)
+    plan = sw.plan(sw.Problem(sw.load(model), str(devices)), threads=1)
+    assert (answer.value, answer.status) == (plan.value, plan.status)
+    assert sw.Task(model, devices).bounds()["strongest"]["value_s"] <= answer.value
+    assert sw.Task(model, devices).check(answer)["holds"]
+
+
+def test_a_strategy_problem_is_solved_and_checked() -> None:
+    shared = os.environ.get("STAGEWRIGHT_SHARED")
+    found = sorted(Path(shared).glob("data/iopddl/**/*.json*")) if shared else []
+    if not found:
+        pytest.skip("needs the shared strategy problems")
+    task = sw.Task(min(found, key=lambda path: path.stat().st_size))
+    assert task.kind == "strategy problem"
+    answer = task.solve(time_limit=10, threads=1)
+    assert answer.value is None or task.check(answer)["holds"]
+    with pytest.raises(sw.StagewrightError, match="U008"):
+        task.explain(answer)
+
+
+def test_arguments_without_effect_are_refused(tmp_path: Path) -> None:
+    model = tmp_path / "chain.json"
+    chain(3).save(model)
+    with pytest.raises(sw.StagewrightError, match="U013"):
+        sw.Task(model, "2xa100", global_batch=8)
+    with pytest.raises(sw.StagewrightError, match="U013"):
+        sw.Task(model, "2xa100", parallel="dp", global_batch=8, split="free")
+    with pytest.raises(sw.StagewrightError, match="U001"):
+        sw.Task(model, "2xa100").solve(time_limit=-1)

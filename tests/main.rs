@@ -20,6 +20,7 @@ mod importers;
 mod known_optima;
 mod latency;
 mod limits;
+#[cfg(feature = "onnxruntime")]
 mod machine;
 mod makespan;
 mod malformed;

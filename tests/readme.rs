@@ -11,7 +11,6 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use stagewright::runtime::library;
 
 use super::machine;
 
@@ -92,7 +91,7 @@ fn printed(folder: &Path, arguments: &str, runtime: Option<&Path>) -> Vec<String
     let mut command = Command::new(env!("CARGO_BIN_EXE_stagewright"));
     command.args(arguments.split_whitespace()).current_dir(folder);
     if let Some(runtime) = runtime {
-        command.env(library::VARIABLE, runtime);
+        command.env("ORT_DYLIB_PATH", runtime);
     }
     let run = command.output().expect("the program starts");
     let is_result = matches!(run.status.code(), Some(0 | 1 | 3));

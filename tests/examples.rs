@@ -17,7 +17,8 @@ fn a_graph_is_built_by_hand() {
 
 #[test]
 fn a_model_is_read_from_a_file() {
-    onnx::plan("data/demo/gpt2.onnx", "4xt4:fp32").expect("it ends well");
+    let model = format!("{}/data/demo/gpt2.onnx", crate::ROOT);
+    onnx::plan(&model, "4xt4:fp32").expect("it ends well");
 }
 
 #[test]

@@ -11,7 +11,6 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-
 use super::machine;
 
 struct Shown {

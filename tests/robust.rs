@@ -199,7 +199,7 @@ fn the_makespan_has_no_interval() {
 
 fn run(arguments: &[&str]) -> Output {
     let binary = env!("CARGO_BIN_EXE_stagewright");
-    Command::new(binary).args(arguments).output().expect("the program runs")
+    Command::new(binary).args(arguments).current_dir(crate::ROOT).output().expect("the program runs")
 }
 
 #[test]

@@ -56,7 +56,11 @@ objectives = ["makespan"]
 "#;
 
 fn stagewright(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_stagewright")).args(arguments).output().expect("the program runs")
+    Command::new(env!("CARGO_BIN_EXE_stagewright"))
+        .args(arguments)
+        .current_dir(crate::ROOT)
+        .output()
+        .expect("the program runs")
 }
 
 fn folder() -> tempfile::TempDir {
@@ -85,6 +89,7 @@ fn assert_done(output: &Output) {
 fn kill_three_times(configuration: &str, out: &str) {
     for state in 0..3 {
         let mut child = Command::new(env!("CARGO_BIN_EXE_stagewright"))
+            .current_dir(crate::ROOT)
             .args(["train", configuration, "--out", out, "--threads", "1"])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -410,6 +415,7 @@ fn a_learned_system_that_fits_nowhere_is_kept_all_the_same() {
 fn train_elsewhere(configuration: &str, out: &str, workers: &str) -> Output {
     let driver = Path::new(crate::ROOT).join("tests/driver");
     Command::new(env!("CARGO_BIN_EXE_stagewright"))
+        .current_dir(crate::ROOT)
         .args(["train", configuration, "--out", out, "--threads", "2", "--ray", workers])
         .env("STAGEWRIGHT_PYTHON", "python3")
         .env("PYTHONPATH", driver)
@@ -469,6 +475,7 @@ fn what_a_worker_refuses_is_reported_with_its_cause() {
     let configuration = configured(&folder, &counted);
     let answers = |requests: &str| {
         let mut worker = Command::new(env!("CARGO_BIN_EXE_stagewright"))
+            .current_dir(crate::ROOT)
             .args(["train", &configuration, "--worker"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

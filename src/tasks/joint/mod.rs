@@ -61,7 +61,7 @@ struct Planned {
 
 /// The model of a plan, as it was read.
 enum PlannedModel {
-    Graph { label: String, imported: Imported },
+    Graph { label: String, imported: Box<Imported> },
     Layers { label: String, document: PiperDocument },
 }
 
@@ -183,7 +183,7 @@ impl Planned {
             }
             (_, model) => {
                 let (label, imported) = reading::model(model, &options, &mut notes)?;
-                PlannedModel::Graph { label, imported }
+                PlannedModel::Graph { label, imported: Box::new(imported) }
             }
         };
         let cluster = cluster.map(|(_, cluster)| cluster);

@@ -76,7 +76,7 @@ fn request(given: &[(Parallelism, u32)], global_batch: u64) -> Request {
 /// Solves on two threads; returns the seconds that took, with reading the graph.
 fn solved(graph: &GraphDocument, cluster: &ClusterDocument, request: Request) -> (Solution, f64) {
     let begun = Instant::now();
-    let problem = Problem::pinned(graph, &layer_names(graph), cluster, request);
+    let problem = Problem::new(graph, &layer_names(graph), cluster, request);
     let problem = problem.unwrap_or_else(|error| panic!("{error}"));
     let mut observer = Silent;
     let limits = Limits { time: Some(std::time::Duration::from_secs(60)), ..Limits::default() };

@@ -223,7 +223,7 @@ impl Case {
 
     fn solve(&self) -> Solution {
         let Case { graph, cluster, request } = self;
-        let problem = Problem::pinned(graph, &layer_names(graph), cluster, request.clone());
+        let problem = Problem::new(graph, &layer_names(graph), cluster, request.clone());
         let problem = problem.unwrap_or_else(|error| panic!("{error}"));
         let mut observer = Silent;
         let mut context =

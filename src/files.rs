@@ -25,6 +25,22 @@ pub enum Opened {
     File(String, File),
 }
 
+impl Opened {
+    /// The whole content in memory.
+    ///
+    /// # Errors
+    /// If it cannot be read (I001), or is larger than [`LARGEST`] (I006).
+    pub fn whole(self) -> Result<Input> {
+        match self {
+            Opened::Memory(input) => Ok(input),
+            Opened::File(label, file) => {
+                let bytes = drain(file, &label)?;
+                Ok(Input { label, bytes })
+            }
+        }
+    }
+}
+
 /// Files up to this size in bytes are always read into memory whole.
 pub const HELD: u64 = 16 << 20;
 

@@ -146,6 +146,11 @@ impl<'a> PlanFile<'a> {
         })
     }
 
+    /// Whether the plan needs nothing of its model to be read.
+    pub fn is_whole(&self) -> bool {
+        matches!(self, PlanFile::Whole(..))
+    }
+
     /// Label in errors.
     pub fn label(&self) -> &'a str {
         match self {

@@ -6,9 +6,20 @@ use stagewright_export::{Export, Placed, export_joint_noted, target};
 use stagewright_formats::Imported;
 
 use super::placement::unwritten;
-use super::{Document, PlanFile};
+use super::{Document, Kind, PlanFile};
 use crate::failure::{Failure, Result};
 use crate::reading::Place;
+
+/// Refuses a target that there is none of for plans of a kind.
+///
+/// # Errors
+/// An unknown target (E001).
+pub fn has_target(kind: Kind, to: &str, place: &Place) -> Result<()> {
+    match kind {
+        Kind::Placement => target(to).map(|_| ()).map_err(|error| unwritten(&place("to"), &error)),
+        Kind::Joint | Kind::Strategies => Ok(()),
+    }
+}
 
 /// Writes a plan for a runtime. A plan that has everything that its target needs takes no model and no cluster.
 ///

@@ -20,6 +20,8 @@ mod request;
 pub mod strategies;
 
 use std::io::{Read, Seek};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use stagewright_core::solver::{Context, Observer};
 use stagewright_formats::is_strategies;
@@ -29,11 +31,12 @@ use stagewright_report::units::seconds;
 use crate::failure::Result;
 use crate::files::{Input, Opened};
 use crate::solve::Options;
+use placement::Chosen;
 
 use answer::json;
 pub use answer::{Answer, Bounds, Checked, Shown};
 pub use document::{Document, PlanFile};
-pub use export::export;
+pub use export::{export, has_target};
 pub use options::{OPTIONS, refuse};
 pub use request::{
     ObjectiveOptions, ParallelOptions, Request, SolverChoice, is_same_objective, objective_of,
@@ -129,9 +132,9 @@ pub trait Task: Send + Sync {
         session: &mut Session<'_>,
     ) -> Result<Shown>;
 
-    /// Whether the chosen solver counts its simulations.
-    fn counts_simulations(&self) -> bool {
-        false
+    /// The solver that was chosen; `None` where there is only one.
+    fn chosen(&self) -> Option<&Chosen> {
+        None
     }
 }
 
@@ -152,11 +155,18 @@ pub struct Session<'a> {
     pub observer: &'a mut dyn Observer,
     /// Receives notes while the answer is made, a line each.
     pub note: &'a mut dyn FnMut(&str),
-    /// Whether a check also computes the strongest bound that needs no search, which takes up to a minute.
-    pub with_strongest: bool,
+    /// The interrupt of the strongest bound that needs no search, which a check computes for up to a minute if there is one.
+    pub strongest: Option<&'a dyn Fn() -> Arc<AtomicBool>>,
+    /// Whether the cause of infeasibility is searched for, which takes up to 20 s.
+    pub with_diagnosis: bool,
 }
 
-impl Session<'_> {
+impl<'a> Session<'a> {
+    /// A session that computes no more than is asked for: without the strongest bound in a check, and without a diagnosis.
+    pub fn new(options: Options, observer: &'a mut dyn Observer, note: &'a mut dyn FnMut(&str)) -> Self {
+        Session { options, observer, note, strongest: None, with_diagnosis: false }
+    }
+
     /// Tells a note.
     fn note(&mut self, line: &str) {
         (self.note)(line);
@@ -211,6 +221,6 @@ pub fn read(
             let (task, notes) = joint::Joint::read(request, plan)?;
             (Box::new(task), notes)
         }
-        Kind::Strategies => (Box::new(strategies::Strategies::read(request)?), Vec::new()),
+        Kind::Strategies => (Box::new(strategies::Strategies::read(request, plan.is_some())?), Vec::new()),
     })
 }

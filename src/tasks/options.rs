@@ -23,6 +23,8 @@ pub const OPTIONS: &[(&str, &[Kind])] = &[
     ("global_batch", &[Kind::Joint]),
     ("microbatch", &[Kind::Joint]),
     ("recompute_workspace", &[Kind::Joint]),
+    // Of bounds: a plan takes the name of the only solver of its kind.
+    ("solver", &[Kind::Placement]),
     ("start", &[Kind::Placement, Kind::Strategies]),
     ("simulations", &[Kind::Placement]),
     ("checkpoint", &[Kind::Placement]),

@@ -160,7 +160,7 @@ pub(crate) fn plan(
         warn(py, &format!("`{}` does not start from a plan, so `start` has no effect", given.solver))?;
     }
     let of_thread = shared.clone();
-    let (solution, recorder) = until_interrupted(py, move |interrupt| {
+    let ((solution, recorder), _) = until_interrupted(py, move |interrupt| {
         let mut recorder = Recorder { started: Instant::now(), convergence: Convergence::default() };
         let solution = solve_observed(&of_thread.problem, &options.interrupt(interrupt), &mut recorder);
         (solution, recorder)
@@ -172,11 +172,11 @@ pub(crate) fn plan(
 }
 
 /// Does work in a thread of its own, while this one checks signals, which Python handles on its main thread. The first
-/// interrupt sets the flag that the work receives, and its result is returned; a second one raises.
+/// interrupt sets the flag that the work receives, and its result is returned, with whether there was one; a second raises.
 pub(crate) fn until_interrupted<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce(Arc<AtomicBool>) -> T + Send + 'static,
-) -> Result<T> {
+) -> Result<(T, bool)> {
     let interrupt = Arc::new(AtomicBool::new(false));
     let flag = interrupt.clone();
     let (send, ended) = channel::<T>();
@@ -204,7 +204,7 @@ pub(crate) fn until_interrupted<T: Send + 'static>(
         }
     };
     // An exception from a signal handler, such as a timeout, is not an interrupt.
-    raised.map_or(Ok(done), |error| Err(error.into()))
+    raised.map_or(Ok((done, interrupt.load(Ordering::Relaxed))), |error| Err(error.into()))
 }
 
 /// The placement of a plan of this problem, or of a sibling of its model. Warns if operators have no counterpart or it is

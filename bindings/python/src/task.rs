@@ -1,14 +1,16 @@
 //! Questions of every kind: placements, joint plans and strategy problems.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use stagewright::core::document::{ModelOptionsDocument, ObjectiveKind, Schedule, Split};
-use stagewright::core::solver::Silent;
+use stagewright::core::solver::{Observer, Silent};
 use stagewright::costs::import;
 use stagewright::failure::Failure;
 use stagewright::files::{self, Input};
@@ -24,7 +26,7 @@ use stagewright::{Options, reading};
 
 use crate::failure::{Result, arguments};
 use crate::model::{cluster_of, place};
-use crate::solve::until_interrupted;
+use crate::solve::{interruptible, until_interrupted};
 
 /// A model with what is asked about it.
 #[pyclass(frozen, module = "stagewright")]
@@ -70,6 +72,10 @@ struct Limits {
 
 impl Limits {
     fn options(&self) -> Result<Options, Failure> {
+        if !(0.0..1.0).contains(&self.gap) {
+            let cause = format!("the gap is {}", self.gap);
+            return Err(Failure::new("U001", cause).at("gap").help("give a share such as 0.01"));
+        }
         let time = match self.time_limit {
             None => None,
             Some(seconds) => Some(Duration::try_from_secs_f64(seconds).map_err(|_| {
@@ -163,22 +169,35 @@ fn within<T>(
 ) -> Result<(T, Vec<String>), Failure> {
     let mut notes = Vec::new();
     let note = &mut |line: &str| notes.push(line.to_owned());
-    let mut session = Session { options, observer: &mut Silent, note, with_strongest: true };
-    let done = work(&mut session)?;
+    let observer = &mut Silent;
+    let session = Session::new(options, observer, note);
+    let done = work(&mut Session { with_diagnosis: true, ..session })?;
     Ok((done, notes))
+}
+
+/// Does work that an interrupt ends without a result.
+fn unless_interrupted<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce(Arc<AtomicBool>) -> T + Send + 'static,
+) -> Result<T> {
+    match until_interrupted(py, work)? {
+        (_, true) => Err(PyKeyboardInterrupt::new_err(()).into()),
+        (done, false) => Ok(done),
+    }
 }
 
 #[pymethods]
 impl Task {
     #[new]
     fn new(py: Python<'_>, text: &str) -> Result<Task> {
-        Ok(py.detach(|| {
+        let read = || {
             let asked: Asked = arguments(text)?;
             let kind = asked.kind()?;
             // What cannot be read is refused here, where its arguments are.
             let (_, notes) = tasks::read(kind, asked.request()?, None)?;
             Ok::<Task, Failure>(Task { asked: Arc::new(asked), kind, notes })
-        })?)
+        };
+        Ok(interruptible(py, |_| read())??)
     }
 
     #[getter]
@@ -195,20 +214,20 @@ impl Task {
     fn solve(&self, py: Python<'_>, limits: &str) -> Result<TaskAnswer> {
         let options = arguments::<Limits>(limits)?.options()?;
         let (asked, kind) = (self.asked.clone(), self.kind);
-        let solved = until_interrupted(py, move |interrupt| {
+        let (solved, _) = until_interrupted(py, move |interrupt| {
             let (task, _) = tasks::read(kind, asked.request()?, None)?;
             within(options.interrupt(interrupt), |session| task.solve(session))
         })?;
         let (answer, notes) = solved?;
         let cluster = self.asked.cluster.clone();
-        Ok(TaskAnswer { answer: Mutex::new(answer), cluster, notes })
+        Ok(TaskAnswer { answer, cluster, notes })
     }
 
     /// Bounds without a plan as JSON, as the program's `bound --json` prints them.
     fn bounds(&self, py: Python<'_>, limits: &str) -> Result<String> {
         let options = arguments::<Limits>(limits)?.options()?;
         let (asked, kind) = (self.asked.clone(), self.kind);
-        let found = until_interrupted(py, move |interrupt| {
+        let found = unless_interrupted(py, move |interrupt| {
             let mut request = asked.request()?;
             request.solver = SolverChoice::None;
             let (task, _) = tasks::read(kind, request, None)?;
@@ -221,9 +240,9 @@ impl Task {
     fn check(&self, py: Python<'_>, plan: String) -> Result<String> {
         let asked = self.asked.clone();
         let kind = self.kind;
-        let checked = until_interrupted(py, move |interrupt| {
+        let checked = unless_interrupted(py, move |interrupt| {
             let file = PlanFile::read(kind, "plan", plan.as_bytes())?;
-            let (task, _) = tasks::read(kind, asked.planned()?, Some(&file))?;
+            let (task, _) = tasks::read(kind, asked.planned(&file)?, Some(&file))?;
             let plan = task.plan(file)?;
             within(Options::default().interrupt(interrupt), |session| task.check(plan, "plan", session))
         })?;
@@ -235,9 +254,9 @@ impl Task {
         let options = arguments::<Limits>(limits)?.options()?;
         let asked = self.asked.clone();
         let kind = self.kind;
-        let explained = until_interrupted(py, move |interrupt| {
+        let explained = unless_interrupted(py, move |interrupt| {
             let file = PlanFile::read(kind, "plan", plan.as_bytes())?;
-            let (task, _) = tasks::read(kind, asked.planned()?, Some(&file))?;
+            let (task, _) = tasks::read(kind, asked.planned(&file)?, Some(&file))?;
             let plan = task.plan(file)?;
             let how_far = Explaining { what_if: true, costs_off: 0.1 };
             within(options.interrupt(interrupt), |session| task.explain(plan, "plan", how_far, session))
@@ -247,11 +266,16 @@ impl Task {
 
     /// The best joint plan beside those of expert rules; the rows as JSON, as the program's `compare --json` prints them.
     fn compare(&self, py: Python<'_>, limits: &str) -> Result<String> {
+        if self.kind != Kind::Joint {
+            let cause = format!("expert rules do not apply to a {}", self.kind.name());
+            return Err(Failure::new("U013", cause).at("compare").help("give `parallel`").into());
+        }
         let options = arguments::<Limits>(limits)?.options()?;
         let asked = self.asked.clone();
-        let compared = until_interrupted(py, move |interrupt| {
+        let compared = unless_interrupted(py, move |interrupt| {
             let request = asked.request()?;
-            within(options.interrupt(interrupt), |session| Comparison::new(request, session)?.json())
+            let silent = || -> Box<dyn Observer> { Box::new(Silent) };
+            within(options.interrupt(interrupt), |session| Comparison::new(request, session, &silent)?.json())
         })?;
         Ok(compared?.0)
     }
@@ -259,8 +283,13 @@ impl Task {
 
 impl Asked {
     /// The request for a plan, which states its objective and its parallelism itself.
-    fn planned(&self) -> Result<Request, Failure> {
+    fn planned(&self, plan: &PlanFile<'_>) -> Result<Request, Failure> {
         let mut request = self.request()?;
+        // The options that the plan keeps are the defaults, as for the program.
+        if let Some(Ok(Value::Object(mut kept))) = plan.options().map(serde_json::to_value) {
+            kept.extend(self.options.clone());
+            request.options.document = arguments(&Value::Object(kept).to_string())?;
+        }
         request.solver = SolverChoice::None;
         request.objective = ObjectiveOptions::default();
         request.parallel = None;
@@ -272,37 +301,31 @@ impl Asked {
 /// The plan that answers a question.
 #[pyclass(frozen, module = "stagewright")]
 pub(crate) struct TaskAnswer {
-    answer: Mutex<Answer>,
+    answer: Answer,
     cluster: Option<String>,
     notes: Vec<String>,
-}
-
-impl TaskAnswer {
-    fn with<T>(&self, show: impl FnOnce(&Answer) -> T) -> T {
-        show(&self.answer.lock().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 #[pymethods]
 impl TaskAnswer {
     #[getter]
     fn status(&self) -> &'static str {
-        self.with(|answer| answer.document.status().name())
+        self.answer.document.status().name()
     }
 
     #[getter]
     fn value(&self) -> Option<f64> {
-        self.with(|answer| answer.document.value())
+        self.answer.document.value()
     }
 
     #[getter]
     fn bound(&self) -> Option<f64> {
-        self.with(|answer| answer.document.bound())
+        self.answer.document.bound()
     }
 
     #[getter]
     fn gap(&self) -> Option<f64> {
-        self.with(|answer| answer.document.gap())
+        self.answer.document.gap()
     }
 
     #[getter]
@@ -311,18 +334,18 @@ impl TaskAnswer {
     }
 
     /// The plan document.
-    fn to_json(&self) -> String {
-        self.with(|answer| answer.document.json())
+    fn to_json(&self, py: Python<'_>) -> String {
+        py.detach(|| self.answer.document.json())
     }
 
     /// The table that the program prints.
-    fn text(&self) -> String {
-        self.with(|answer| answer.text(None))
+    fn text(&self, py: Python<'_>) -> String {
+        py.detach(|| self.answer.text(None))
     }
 
     /// Writes the page of the plan.
     fn save_html(&self, py: Python<'_>, path: PathBuf) -> Result<()> {
-        Ok(py.detach(|| self.with(|answer| page(answer, self.cluster.as_deref(), &path)))?)
+        Ok(py.detach(|| page(&self.answer, self.cluster.as_deref(), &path))?)
     }
 }
 

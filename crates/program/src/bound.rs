@@ -7,29 +7,30 @@ use super::error::{CliError, Result};
 use super::exit::Exit;
 use super::progress::Progress;
 use super::resolve::{self, Question};
-use super::{external, output};
+use super::{external, interrupt, output};
 
 pub(crate) fn run(arguments: &BoundArguments, verbose: bool) -> Result<Exit> {
     let options = resolve::solving(&arguments.solve)?.options();
-    let solver = match arguments.solver.as_deref() {
+    let choice = || match arguments.solver.as_deref() {
         Some(name) if name.starts_with(external::PREFIX) => {
-            return Err(CliError::new("U004", "a solver in another program proves no bound")
+            Err(CliError::new("U004", "a solver in another program proves no bound")
                 .at("--solver")
-                .help("leave it out, or name a solver of this program"));
+                .help("leave it out, or name a solver of this program"))
         }
-        Some(name) => resolve::choice(name)?,
-        None => SolverChoice::None,
+        Some(name) => resolve::choice(name),
+        None => Ok(SolverChoice::None),
     };
     let question = Question {
         objective: Some(&arguments.objective),
         parallel: Some(&arguments.parallel),
-        solver: Some(solver),
+        solver: Some(&choice),
+        given: vec![("solver", arguments.solver.is_some())],
         ..Question::default()
     };
     let task = resolve::task(&arguments.model, question)?;
     let mut progress = Progress::new(verbose, task.kind());
     let note = &mut |line: &str| output::note(line);
-    let mut session = Session { options, observer: &mut progress, note, with_strongest: false };
+    let mut session = Session::new(options.interrupt(interrupt::watch()), &mut progress, note);
     let bounds = task.bounds(&mut session)?;
     progress.finish();
     if bounds.is_infeasible {

@@ -12,9 +12,10 @@ use super::{interrupt, output};
 pub(crate) fn run(arguments: &CheckArguments) -> Result<Exit> {
     let question = Question { objective: Some(&arguments.objective), ..Question::default() };
     let (task, plan, label) = resolve::planned_task(&arguments.model, &arguments.plan, question)?;
-    let options = stagewright::Options::default().interrupt(interrupt::watch());
     let note = &mut |line: &str| output::note(line);
-    let mut session = Session { options, observer: &mut Silent, note, with_strongest: true };
+    let observer = &mut Silent;
+    let session = Session::new(stagewright::Options::default(), observer, note);
+    let mut session = Session { strongest: Some(&interrupt::watch), ..session };
     let checked = task.check(plan, &label, &mut session)?;
     output::shown(&checked.shown, arguments.json)?;
     Ok(if checked.holds { Exit::Done } else { Exit::Violation })

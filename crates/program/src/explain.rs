@@ -6,8 +6,8 @@ use stagewright::tasks::{Explaining, Session};
 use super::args::ExplainArguments;
 use super::error::Result;
 use super::exit::Exit;
-use super::output;
 use super::resolve::{self, Question};
+use super::{interrupt, output};
 
 /// Share by which costs are off, unless it is given.
 const COSTS_OFF: &str = "10%";
@@ -22,8 +22,11 @@ pub(crate) fn run(arguments: &ExplainArguments) -> Result<Exit> {
     };
     let (task, plan, label) = resolve::planned_task(&arguments.model, &arguments.plan, question)?;
     let asked = Explaining { what_if: !arguments.no_what_if, costs_off };
+    // What is not searched for is there at once.
+    let options = if asked.what_if { options.interrupt(interrupt::watch()) } else { options };
     let note = &mut |line: &str| output::note(line);
-    let mut session = Session { options, observer: &mut Silent, note, with_strongest: false };
+    let observer = &mut Silent;
+    let mut session = Session::new(options, observer, note);
     output::shown(&task.explain(plan, &label, asked, &mut session)?, arguments.json)?;
     Ok(Exit::Done)
 }

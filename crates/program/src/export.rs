@@ -19,9 +19,13 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Exit> {
     files::outputs(&[("--out", arguments.out.as_deref())])?;
     let (model, cluster) = (arguments.model.as_deref(), arguments.cluster.as_deref());
     at_most_one_standard(&[Some(plan), model, cluster])?;
-    let cluster = cluster.map(|path| resolve::cluster_file(path).map(|(_, cluster)| cluster)).transpose()?;
     let Input { label, bytes } = read(plan)?;
-    let file = PlanFile::read(tasks::kind_of_plan(&bytes), &label, &bytes)?;
+    let kind = tasks::kind_of_plan(&bytes);
+    tasks::has_target(kind, to, &resolve::place())?;
+    let file = PlanFile::read(kind, &label, &bytes)?;
+    // A plan that is read without its model has everything that its targets need.
+    let (model, cluster) = if file.is_whole() { (None, None) } else { (model, cluster) };
+    let cluster = cluster.map(|path| resolve::cluster_file(path).map(|(_, cluster)| cluster)).transpose()?;
     let model = model.map(|path| resolve::model(path, &arguments.import, Kept::of(&file))).transpose()?;
     let export = tasks::export(file, to, model, cluster.as_ref(), &resolve::place())?;
     match &arguments.out {

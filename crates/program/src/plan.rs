@@ -12,7 +12,7 @@ use super::exit::Exit;
 use super::files::{self, Outputs};
 use super::recorder::Recorder;
 use super::resolve::{self, Question};
-use super::{output, policy};
+use super::{interrupt, output, policy};
 
 /// More simulations than a machine plays in its life.
 const MAX_SIMULATIONS: u64 = 1 << 53;
@@ -25,15 +25,17 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
     }
     let options =
         solving.options().simulations(arguments.simulations).robust(resolve::robustness(arguments)?);
-    let task = resolve::task(&arguments.model, question(arguments)?)?;
-    let mut recorder = Recorder::new(verbose, task.kind(), task.counts_simulations());
+    let task = resolve::task(&arguments.model, question(arguments, &|| solver(arguments)))?;
+    if let Some(chosen) = task.chosen().filter(|_| verbose && arguments.solver == "auto") {
+        output::note(&format!("solver: {}", chosen.label));
+    }
+    let counts = task.chosen().is_some_and(|chosen| chosen.solver.capabilities().counts_simulations);
+    let mut recorder = Recorder::new(verbose, task.kind(), counts);
     let note = &mut |line: &str| output::note(line);
-    let mut session = Session { options, observer: &mut recorder, note, with_strongest: false };
+    let session = Session::new(options.interrupt(interrupt::watch()), &mut recorder, note);
+    let mut session = Session { with_diagnosis: true, ..session };
     let answer = task.solve(&mut session)?;
     let convergence = recorder.finish();
-    if verbose && arguments.solver == "auto" {
-        output::note(&format!("solver: {}", answer.document.solver()));
-    }
     // Written after it is printed, so that a full disk does not lose the result.
     print(&answer, arguments, outputs)?;
     answer.hints.iter().for_each(|hint| output::note(hint));
@@ -42,11 +44,14 @@ pub(crate) fn run(arguments: &PlanArguments, verbose: bool) -> Result<Exit> {
 }
 
 /// What the arguments ask.
-pub(crate) fn question(arguments: &PlanArguments) -> Result<Question<'_>> {
-    Ok(Question {
+pub(crate) fn question<'a>(
+    arguments: &'a PlanArguments,
+    solver: &'a dyn Fn() -> Result<SolverChoice>,
+) -> Question<'a> {
+    Question {
         objective: Some(&arguments.objective),
         parallel: Some(&arguments.parallel),
-        solver: Some(solver(arguments)?),
+        solver: Some(solver),
         start: arguments.start.as_deref(),
         given: vec![
             ("robust", arguments.robust.is_some()),
@@ -57,10 +62,11 @@ pub(crate) fn question(arguments: &PlanArguments) -> Result<Question<'_>> {
             ("html", arguments.html.is_some()),
             ("convergence", arguments.convergence.is_some()),
         ],
-    })
+    }
 }
 
-fn solver(arguments: &PlanArguments) -> Result<SolverChoice> {
+/// The solver of the arguments, with the parameters of a checkpoint if one is given.
+pub(crate) fn solver(arguments: &PlanArguments) -> Result<SolverChoice> {
     let choice = resolve::choice(&arguments.solver)?;
     match &arguments.checkpoint {
         Some(path) => policy::of_checkpoint(path, arguments.zero_shot, choice),

@@ -23,7 +23,7 @@ use super::error::{CliError, Result};
 use super::external::{self, External};
 use super::files::{Input, Opened, at_most_one_standard, is_standard, kept, open, read};
 use super::model_options::{Kept, model_options, model_options_around, option};
-use super::{interrupt, measured, output, quantity};
+use super::{measured, output, quantity};
 
 /// Settings of a solve.
 pub(crate) struct Solving {
@@ -38,7 +38,7 @@ pub(crate) struct Solving {
 }
 
 impl Solving {
-    /// The settings as options of the library, ended by the interrupt of the program.
+    /// The settings as options of the library, without an interrupt: before a solve, Ctrl-C ends the program.
     pub(crate) fn options(&self) -> Options {
         let Limits { time, memory, gap, simulations } = self.limits;
         Options::default()
@@ -48,7 +48,6 @@ impl Solving {
             .simulations(simulations)
             .seed(self.seed)
             .threads(self.threads)
-            .interrupt(interrupt::watch())
     }
 }
 
@@ -62,7 +61,7 @@ pub(crate) fn place() -> Place {
 pub(crate) struct Question<'a> {
     pub(crate) objective: Option<&'a ObjectiveArguments>,
     pub(crate) parallel: Option<&'a ParallelArguments>,
-    pub(crate) solver: Option<SolverChoice>,
+    pub(crate) solver: Option<&'a dyn Fn() -> Result<SolverChoice>>,
     pub(crate) start: Option<&'a Path>,
     /// Other options that are given, as in `tasks::OPTIONS`.
     pub(crate) given: Vec<(&'static str, bool)>,
@@ -70,6 +69,7 @@ pub(crate) struct Question<'a> {
 
 /// The request of a command for a model that is open, with the options of a plan as defaults.
 pub(crate) fn request(
+    kind: Kind,
     model: Opened,
     around: &AroundArguments,
     question: Question<'_>,
@@ -83,6 +83,8 @@ pub(crate) fn request(
     given.extend(question.parallel.into_iter().flat_map(ParallelArguments::given));
     given.extend(question.start.map(|_| "start"));
     given.extend(question.given.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name));
+    // Before any other file is read.
+    tasks::refuse(kind, given.iter().copied(), &place())?;
     let pins = match &around.pins {
         Some(path) => {
             let Input { label, bytes } = read(path)?;
@@ -99,14 +101,14 @@ pub(crate) fn request(
         objective,
         parallel,
         start: question.start.map(read).transpose()?,
-        solver: question.solver.unwrap_or(SolverChoice::None),
+        solver: question.solver.map_or(Ok(SolverChoice::None), |solver| solver())?,
         given,
         place: place(),
     })
 }
 
 /// Opens a model. A folder is refused with how to export a graph.
-fn opened(path: &Path) -> Result<Opened> {
+pub(crate) fn opened(path: &Path) -> Result<Opened> {
     reading::refuse_folder(path)?;
     open(path)
 }
@@ -119,7 +121,7 @@ pub(crate) fn task(arguments: &ModelArguments, question: Question<'_>) -> Result
     let mut opened = opened(model)?;
     let is_parallel = question.parallel.is_some_and(|parallel| parallel.parallel.is_some());
     let kind = tasks::kind(&mut opened, None, is_parallel);
-    let (task, notes) = tasks::read(kind, request(opened, around, question, None)?, None)?;
+    let (task, notes) = tasks::read(kind, request(kind, opened, around, question, None)?, None)?;
     notes.iter().for_each(|note| output::note(note));
     Ok(task)
 }
@@ -132,19 +134,21 @@ pub(crate) fn planned_task(
 ) -> Result<(Box<dyn Task>, Document, String)> {
     let ModelArguments { model, around } = arguments;
     at_most_one_standard(&[Some(model), around.cluster.as_deref(), around.pins.as_deref(), Some(plan)])?;
-    planned_input(arguments, &read(plan)?, question)
+    planned_input(arguments, &read(plan)?, question, true)
 }
 
-/// Reads what a plan in memory is a plan of, with the plan and its label.
+/// Reads what a plan in memory is a plan of, with the plan and its label. The plan's options are the defaults if it `keeps_options`.
 pub(crate) fn planned_input(
     ModelArguments { model, around }: &ModelArguments,
     Input { label, bytes }: &Input,
     question: Question<'_>,
+    keeps_options: bool,
 ) -> Result<(Box<dyn Task>, Document, String)> {
     let mut opened = opened(model)?;
     let kind = tasks::kind(&mut opened, Some(bytes), false);
     let file = PlanFile::read(kind, label, bytes)?;
-    let request = request(opened, around, question, Kept::of(&file))?;
+    let kept = Kept::of(&file).filter(|_| keeps_options);
+    let request = request(kind, opened, around, question, kept)?;
     let (task, notes) = tasks::read(kind, request, Some(&file))?;
     notes.iter().for_each(|note| output::note(note));
     let document = task.plan(file)?;
@@ -186,7 +190,8 @@ pub(crate) fn documents_of(
     kept: Option<Kept<'_>>,
 ) -> Result<Documents> {
     at_most_one_standard(&[Some(path), around.cluster.as_deref(), around.pins.as_deref()])?;
-    let (documents, notes) = Documents::read(request(opened(path)?, around, Question::default(), kept)?)?;
+    let (documents, notes) =
+        Documents::read(request(Kind::Placement, opened(path)?, around, Question::default(), kept)?)?;
     output::notes(&notes);
     Ok(documents)
 }

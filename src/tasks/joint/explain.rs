@@ -55,7 +55,7 @@ const SCHEMA: &str = "stagewright.joint-explanation/1";
 /// If the plan has no value, no parts, or is not one of the model and its cluster (U008).
 pub(super) fn explain(
     task: &Joint,
-    plan: JointPlanDocument,
+    mut plan: JointPlanDocument,
     label: &str,
     asked: Explaining,
     session: &mut Session<'_>,
@@ -69,6 +69,8 @@ pub(super) fn explain(
         return Err(nothing("the plan has no value to explain", "`check` lists every violation"));
     };
     let (graph, cluster, notes) = task.priced(imported, cluster)?;
+    // Shares of memory are of the devices that are explained.
+    plan.cluster = Some(cluster.clone());
     notes.iter().for_each(|note| session.note(note));
     let names = layers::layer_names(&graph);
     let request = request_of(&plan.objective);

@@ -176,12 +176,13 @@ impl Planned {
         );
         let Request { model, cluster, options, costs, .. } = request;
         let mut notes = Vec::new();
-        let model = match (is_of_layers, model) {
-            (true, Opened::Memory(Input { label, bytes })) => {
+        let model = match is_of_layers {
+            true => {
+                let Input { label, bytes } = model.whole()?;
                 let document = import_piper(&label, &bytes)?;
                 PlannedModel::Layers { label, document }
             }
-            (_, model) => {
+            false => {
                 let (label, imported) = reading::model(model, &options, &mut notes)?;
                 PlannedModel::Graph { label, imported: Box::new(imported) }
             }

@@ -10,6 +10,7 @@
 
 use serde::Serialize;
 use stagewright_core::document::{JointPlanDocument, Parallelism, Schedule};
+use stagewright_core::solver::Observer;
 use stagewright_report::grid::{Column, Grid};
 use stagewright_report::units::{percent, seconds};
 
@@ -44,7 +45,11 @@ impl Comparison {
     ///
     /// # Errors
     /// A file of Piper, whose stages have no degrees to give (U013), or a defect of the solver.
-    pub fn new(request: Request, session: &mut Session<'_>) -> Result<Comparison> {
+    pub fn new(
+        request: Request,
+        session: &mut Session<'_>,
+        observer: &dyn Fn() -> Box<dyn Observer>,
+    ) -> Result<Comparison> {
         request.refuse_for(Kind::Joint)?;
         let (task, notes) = Joint::read(request, None)?;
         notes.iter().for_each(|note| session.note(note));
@@ -53,16 +58,20 @@ impl Comparison {
                 .at("MODEL")
                 .help("compare a training graph"));
         };
-        let mut rows = vec![row("best", Some(planned(graph, &[], session)?))];
-        rows.push(row("megatron", megatron(graph, session)?));
+        // An observer for each solve: what improves a plan of one rule is no improvement of another's.
+        let solve = |degrees: &Degrees, session: &Session<'_>| {
+            graph.with_degrees(degrees)?.solve(&mut session.options.context(&mut *observer()))
+        };
+        let mut rows = vec![row("best", Some(solve(&[], session)?))];
+        rows.push(row("megatron", megatron(graph, &mut |degrees| solve(degrees, session))?));
         let devices: u32 = graph.cluster.kinds.iter().filter(|kind| !kind.host).map(|kind| kind.count).sum();
         let batch = u32::try_from(graph.objective.global_batch).unwrap_or(u32::MAX);
         let copies = (1..=devices.min(batch)).rev().find(|&copies| batch.is_multiple_of(copies)).unwrap_or(1);
         let alone = [(Parallelism::Tp, Some(1)), (Parallelism::Pp, Some(1)), (Parallelism::Dp, Some(copies))];
         let fsdp = [&alone[..], &[(Parallelism::Zero, Some(3)), (Parallelism::Recompute, None)]].concat();
-        rows.push(row("fsdp", Some(planned(graph, &fsdp, session)?)));
+        rows.push(row("fsdp", Some(solve(&fsdp, session)?)));
         let plain = [&alone[..], &[(Parallelism::Zero, Some(0)), (Parallelism::Recompute, Some(0))]].concat();
-        rows.push(row("data-parallel", Some(planned(graph, &plain, session)?)));
+        rows.push(row("data-parallel", Some(solve(&plain, session)?)));
         Ok(Comparison { rows })
     }
 
@@ -90,17 +99,14 @@ impl Comparison {
     }
 }
 
-/// The best plan with some degrees given.
-fn planned(
-    graph: &Graph,
-    degrees: &[(Parallelism, Option<u32>)],
-    session: &mut Session<'_>,
-) -> Result<JointPlanDocument> {
-    graph.with_degrees(degrees)?.solve(&mut session.context())
-}
+/// Kinds of parallelism with the degrees that a rule gives them; `None` for any.
+type Degrees = [(Parallelism, Option<u32>)];
 
 /// The first plan of Megatron's rule that fits.
-fn megatron(graph: &Graph, session: &mut Session<'_>) -> Result<Option<JointPlanDocument>> {
+fn megatron(
+    graph: &Graph,
+    solve: &mut dyn FnMut(&Degrees) -> Result<JointPlanDocument>,
+) -> Result<Option<JointPlanDocument>> {
     let kinds: Vec<_> = graph.cluster.kinds.iter().filter(|kind| !kind.host).collect();
     // The rule is for one kind.
     let [kind] = kinds[..] else { return Ok(None) };
@@ -120,7 +126,7 @@ fn megatron(graph: &Graph, session: &mut Session<'_>) -> Result<Option<JointPlan
             (Parallelism::Zero, Some(0)),
             (Parallelism::Recompute, Some(2)),
         ];
-        let plan = planned(graph, &given, session)?;
+        let plan = solve(&given)?;
         if !plan.stages.is_empty() {
             return Ok(Some(plan));
         }

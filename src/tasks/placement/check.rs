@@ -1,5 +1,6 @@
 //! The check of a placement: a report for a terminal and as JSON.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -63,7 +64,10 @@ pub(super) fn check(
             .at(format!("{}, {}, {label}", documents.label, documents.cluster_label))
             .help("correct the named document; the plan itself was not checked")
     })?;
-    let strongest = session.with_strongest.then(|| strongest(documents, &plan, session)).flatten();
+    let strongest = match session.strongest {
+        Some(interrupt) => strongest(documents, &plan, &interrupt(), session),
+        None => None,
+    };
     let throughput =
         report.value_s.and_then(|value| throughput(&plan.objective, value, documents.batch(), graph));
     let finding = Finding { plan, report, claimed, strongest, throughput };
@@ -80,13 +84,18 @@ pub(super) fn check(
 
 /// The strongest bound that needs no search, computed again by the code that the solvers use, which is no independent
 /// proof; `None` if none has a value.
-fn strongest(documents: &Documents, plan: &PlanDocument, session: &mut Session<'_>) -> Option<LowerBound> {
+fn strongest(
+    documents: &Documents,
+    plan: &PlanDocument,
+    interrupt: &AtomicBool,
+    session: &mut Session<'_>,
+) -> Option<LowerBound> {
     let objective = Objective::from_document(&plan.objective).ok()?;
     let graph = Graph::from_document(documents.model.graph.clone()).ok()?;
     let cluster = Cluster::from_document(documents.cluster.clone()).ok()?;
     let pins = both(&cluster, &plan.pins, &documents.pins.clone().unwrap_or_default());
     let problem = Problem::pinned(graph, cluster, objective, pins).ok()?;
-    let (bound, is_cut_short) = bounds::strongest_within(&problem, BOUNDS_TIME, &session.options.interrupt);
+    let (bound, is_cut_short) = bounds::strongest_within(&problem, BOUNDS_TIME, interrupt);
     if is_cut_short {
         session.note(&format!("note: the bounds were cut short after {} s", BOUNDS_TIME.as_secs()));
     }

@@ -106,7 +106,9 @@ impl Chosen {
                 let label = format!("{} (auto: {})", choice.solver.name(), choice.rule);
                 Ok(Chosen { solver: Arc::new(choice.solver), label })
             }
-            SolverChoice::Own(solver, label) => Ok(Chosen { solver: solver.clone(), label: label.clone() }),
+            SolverChoice::Own(solver, label) => {
+                Chosen::supporting(solver.clone(), label.clone(), objective, place)
+            }
             SolverChoice::Named(name) => Chosen::named(name, objective, place),
         }
     }
@@ -119,14 +121,22 @@ impl Chosen {
                 .at(place("solver"))
                 .help(format!("{}; auto chooses one", instead(name, known)))
         })?;
-        let Some(what) = solver.unsupported(objective) else {
-            return Ok(Chosen { solver: Arc::new(solver), label: name.into() });
-        };
+        Chosen::supporting(Arc::new(solver), name.into(), objective, place)
+    }
+
+    /// A solver with its label, if it supports the objective.
+    fn supporting(
+        solver: Arc<dyn Solver>,
+        label: String,
+        objective: &Objective,
+        place: &Place,
+    ) -> Result<Chosen> {
+        let Some(what) = solver.unsupported(objective) else { return Ok(Chosen { solver, label }) };
         let help = match registry::supporting(objective).as_slice() {
             [] => "no solver supports it yet".into(),
             supporting => format!("solvers that support it: {}", supporting.join(", ")),
         };
-        let cause = format!("solver `{name}` does not support {what}");
+        let cause = format!("solver `{}` does not support {what}", solver.name());
         Err(Failure::new("U004", cause).at(place("solver")).help(help))
     }
 
@@ -341,7 +351,7 @@ impl Task for Placement {
         };
         let mut document = plan_document(problem, &solution, provenance);
         document.robust = robust;
-        if solution.status == Status::Infeasible {
+        if solution.status == Status::Infeasible && session.with_diagnosis {
             let why = asked.diagnosis(chosen, elapsed, session);
             document.reason = Some(document.reason.into_iter().chain(why).collect::<Vec<_>>().join("\n"));
         }
@@ -415,9 +425,8 @@ impl Task for Placement {
         explain::explain(self, placed(plan)?, label, asked, session)
     }
 
-    fn counts_simulations(&self) -> bool {
-        let chosen = self.asked().ok().and_then(|asked| asked.chosen.as_ref());
-        chosen.is_some_and(|chosen| chosen.solver.capabilities().counts_simulations)
+    fn chosen(&self) -> Option<&Chosen> {
+        self.asked().ok().and_then(|asked| asked.chosen.as_ref())
     }
 }
 

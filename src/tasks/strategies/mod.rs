@@ -22,23 +22,31 @@ use super::{
     SolverChoice, Task, json,
 };
 use crate::failure::{Failure, Result};
-use crate::files::{Input, Opened};
+use crate::files::Input;
 use crate::reading::Place;
 
 /// A strategy problem.
 pub struct Strategies {
     label: String,
-    problem: Problem,
+    question: Question,
     start: Option<StrategyPlanDocument>,
     place: Place,
 }
 
+/// What is known of a problem.
+enum Question {
+    /// A problem to be solved.
+    Asked(Problem),
+    /// The problem of a plan, which the checker reads itself.
+    Planned(Box<StrategyProblemDocument>),
+}
+
 impl Strategies {
-    /// Reads a problem.
+    /// Reads a problem, or with `is_planned` the document of a plan's problem.
     ///
     /// # Errors
     /// Options without effect (U013), or documents that are not valid.
-    pub(super) fn read(request: Request) -> Result<Strategies> {
+    pub(super) fn read(request: Request, is_planned: bool) -> Result<Strategies> {
         let Request { model, options, place, start, solver, .. } = request;
         let is_other = match &solver {
             SolverChoice::None | SolverChoice::Auto => false,
@@ -50,39 +58,42 @@ impl Strategies {
             let cause = format!("{option} does not apply to a {}", Kind::Strategies.name());
             return Err(Failure::new("U013", cause).at(option).help("leave it out"));
         }
-        let Input { label, bytes } = whole(model)?;
-        let problem = Problem::new(import_strategies(&label, &bytes)?).map_err(|error| {
-            Failure::new(error.code(), error.to_string()).at(label.clone()).help(error.help())
-        })?;
+        let Input { label, bytes } = model.whole()?;
+        let document = import_strategies(&label, &bytes)?;
+        let question = match is_planned {
+            true => Question::Planned(Box::new(document)),
+            false => Question::Asked(Problem::new(document).map_err(|error| {
+                Failure::new(error.code(), error.to_string()).at(label.clone()).help(error.help())
+            })?),
+        };
         let start = match start {
             None => None,
             Some(Input { label, bytes }) => Some(import_strategy_plan(&label, &bytes)?),
         };
-        Ok(Strategies { label, problem, start, place })
+        Ok(Strategies { label, question, start, place })
     }
 
     /// Solves the problem; also returns the seconds that took.
     fn solved(&self, request: ShardRequest<'_>, session: &mut Session<'_>) -> Result<(Solution, f64)> {
         let mut context = session.context();
-        let solution = shard::solve(&self.problem, request, &mut context).map_err(|error| {
+        let solution = shard::solve(self.problem()?, request, &mut context).map_err(|error| {
             Failure::new("X001", error.to_string()).at(format!("{} {NAME}", (self.place)("solver")))
         })?;
         let took = context.elapsed().as_secs_f64();
         Ok((solution, took))
     }
 
-    fn document(&self) -> &StrategyProblemDocument {
-        self.problem.document()
+    fn problem(&self) -> Result<&Problem> {
+        match &self.question {
+            Question::Asked(problem) => Ok(problem),
+            Question::Planned(_) => Err(Failure::new("X001", "the problem was read for a plan")),
+        }
     }
-}
 
-/// An input in memory.
-fn whole(opened: Opened) -> Result<Input> {
-    match opened {
-        Opened::Memory(input) => Ok(input),
-        Opened::File(label, file) => {
-            let bytes = crate::files::drain(file, &label)?;
-            Ok(Input { label, bytes })
+    fn document(&self) -> &StrategyProblemDocument {
+        match &self.question {
+            Question::Asked(problem) => problem.document(),
+            Question::Planned(document) => document,
         }
     }
 }
@@ -116,9 +127,10 @@ impl Task for Strategies {
             root_only: false,
         };
         let (solution, took) = self.solved(request, session)?;
-        let document = document(&self.problem, &solution, session.options.seed, took);
+        let problem = self.problem()?;
+        let document = document(problem, &solution, session.options.seed, took);
         let sheet =
-            StrategySheet { nodes: self.problem.node_count(), usage_limit: self.document().usage_limit };
+            StrategySheet { nodes: problem.node_count(), usage_limit: problem.document().usage_limit };
         Ok(Answer::new(Document::Strategies(Box::new(document)), sheet))
     }
 

@@ -32,9 +32,9 @@ class Task:
         microbatches: Number of microbatches of the schedule (placements).
         max_replicas: Maximum number of devices that a stage may be replicated on (placements).
         pins: Devices, kinds or classes by operator (placements).
-        costs: Files of measurements that price the model; not for strategy problems.
+        costs: A file of measurements that price the model, or several; not for strategy problems.
         solver: A name of :func:`solvers`, or ``auto`` (placements).
-        options: How the model is read, as the keyword arguments of :func:`load`.
+        options: How the model is read, by the names in ``model`` of a plan document: ``batch``, ``whole_layers``.
 
     Raises:
         StagewrightError: If a file is not valid, or an argument has no effect on the question.
@@ -54,7 +54,7 @@ class Task:
         microbatches: int | None = None,
         max_replicas: int | None = None,
         pins: Mapping[str, str | Sequence[str]] | None = None,
-        costs: Sequence[str | os.PathLike[str]] = (),
+        costs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
         solver: str = "auto",
         options: Mapping[str, Any] | None = None,
     ) -> None:
@@ -70,7 +70,7 @@ class Task:
             "microbatches": microbatches,
             "max_replicas": max_replicas,
             "pins": None if pins is None else json.dumps(dict(pins), default=_plain),
-            "costs": [os.fspath(path) for path in costs],
+            "costs": [os.fspath(path) for path in ([costs] if isinstance(costs, (str, os.PathLike)) else costs)],
             "solver": solver,
             "options": dict(options or {}),
         }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use stagewright::bounds;
 use stagewright::core::objective::Objective;
 use stagewright::core::problem::Problem;
-use stagewright::core::solver::{BOUNDS_SHARE, Stop};
+use stagewright::core::solver::{BOUNDS_SHARE, Observer, Silent, Stop};
 use stagewright::nearest::instead;
 use stagewright::placement::placement;
 use stagewright::report::comparison::{self, Comparison};
@@ -142,11 +142,13 @@ fn joint(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
         ],
         ..Question::default()
     };
-    let request = resolve::request(files::open(model)?, &arguments.around, question, None)?;
-    let mut progress = Progress::new(verbose, Kind::Joint);
+    files::at_most_one_standard(&[Some(model), arguments.around.cluster.as_deref()])?;
+    let request = resolve::request(Kind::Joint, resolve::opened(model)?, &arguments.around, question, None)?;
     let note = &mut |line: &str| output::note(line);
-    let mut session = Session { options, observer: &mut progress, note, with_strongest: false };
-    let comparison = rules::Comparison::new(request, &mut session)?;
+    let observer = &mut Silent;
+    let mut session = Session::new(options.interrupt(interrupt::watch()), observer, note);
+    let progress = || -> Box<dyn Observer> { Box::new(Progress::new(verbose, Kind::Joint)) };
+    let comparison = rules::Comparison::new(request, &mut session, &progress)?;
     match (arguments.json, arguments.csv, arguments.markdown) {
         (true, _, _) => output::data(&comparison.json()?)?,
         (_, true, _) => output::data(&comparison.csv())?,

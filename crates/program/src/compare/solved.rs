@@ -12,9 +12,9 @@ use stagewright::tasks::Kind;
 use stagewright::tasks::placement::Chosen;
 
 use crate::error::{CliError, Result};
-use crate::external;
 use crate::progress::Progress;
 use crate::resolve::{self, Solving};
+use crate::{external, interrupt};
 
 /// A solver with its own objective.
 pub(super) struct Entrant {
@@ -138,7 +138,8 @@ impl Entrant {
     pub(super) fn solve(&self, problem: &Problem, solving: &Solving, verbose: bool) -> Result<Contender> {
         let started = Instant::now();
         let mut progress = Progress::new(verbose, Kind::Placement);
-        let solution = self.chosen.solve(problem, &solving.options(), &mut progress, &resolve::place())?;
+        let options = solving.options().interrupt(interrupt::watch());
+        let solution = self.chosen.solve(problem, &options, &mut progress, &resolve::place())?;
         let provenance = Provenance {
             solver: self.chosen.label.clone(),
             seconds: started.elapsed().as_secs_f64(),

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use stagewright::bounds;
 use stagewright::core::document::PlanStatus;
 use stagewright::core::solver::{Silent, Stop};
-use stagewright::tasks::{Kind, Session, Size, Task};
+use stagewright::tasks::{Kind, Session, Size, SolverChoice, Task};
 use tempfile::TempDir;
 
 use super::entry::{Entry, Proof};
@@ -65,8 +65,9 @@ impl Subject {
         Ok(Subject { label: place(entry), arguments, _folder: folder })
     }
 
+    /// The question of the instance, without a solver.
     fn task(&self) -> Result<Box<dyn Task>> {
-        resolve::task(&self.arguments.model, plan::question(&self.arguments)?)
+        resolve::task(&self.arguments.model, plan::question(&self.arguments, &|| Ok(SolverChoice::None)))
     }
 
     /// Operators, layers or nodes, and devices.
@@ -76,13 +77,17 @@ impl Subject {
 
     /// Checks a plan.
     pub(super) fn check(&self, plan: &Input) -> Result<Checked> {
-        let objective = Some(&self.arguments.objective);
+        let asked = self.task()?;
+        let is_placement = asked.kind() == Kind::Placement;
+        // A joint plan states its objective and its options itself, and a difference to those of the instance is told below.
+        let objective = Some(&self.arguments.objective).filter(|_| is_placement);
         let question = Question { objective, ..Question::default() };
-        let (task, plan, label) = resolve::planned_input(&self.arguments.model, plan, question)?;
-        let difference = self.task()?.difference(&plan);
+        let (task, plan, label) =
+            resolve::planned_input(&self.arguments.model, plan, question, !is_placement)?;
+        let difference = asked.difference(&plan);
         let note = &mut |line: &str| output::note(line);
-        let options = stagewright::Options::default();
-        let mut session = Session { options, observer: &mut Silent, note, with_strongest: false };
+        let observer = &mut Silent;
+        let mut session = Session::new(stagewright::Options::default(), observer, note);
         let checked = task.check(plan, &label, &mut session)?;
         Ok(Checked {
             value: checked.value,
@@ -95,9 +100,11 @@ impl Subject {
     /// Runs the solver of the proof.
     pub(super) fn solve(&self, interrupt: &Arc<AtomicBool>) -> Result<Solved> {
         let options = resolve::solving(&self.arguments.solve)?.options().interrupt(interrupt.clone());
+        let solver = || plan::solver(&self.arguments);
+        let question = plan::question(&self.arguments, &solver);
+        let task = resolve::task(&self.arguments.model, question)?;
         let note = &mut |line: &str| output::note(line);
-        let mut session = Session { options, observer: &mut Silent, note, with_strongest: false };
-        let document = self.task()?.solve(&mut session)?.document;
+        let document = task.solve(&mut Session::new(options, &mut Silent, note))?.document;
         Ok(Solved {
             is_infeasible: document.status() == PlanStatus::Infeasible,
             value: document.value(),

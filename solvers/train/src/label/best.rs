@@ -89,7 +89,6 @@ pub(super) fn renamed(problem: &Problem, placement: &Placement) -> Vec<DeviceId>
 #[cfg(test)]
 mod tests {
     use stagewright_core::cluster::Cluster;
-    use stagewright_core::document::PinsDocument;
     use stagewright_core::graph::Graph;
 
     use super::super::super::recipe::Target;

@@ -12,7 +12,7 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use stagewright::core::placement::Placement;
-use stagewright::core::solver::{Event, Observer, Solution, Stop};
+use stagewright::core::solver::{Event, Observer, Stop};
 use stagewright::failure::Failure;
 use stagewright::formats::sibling;
 use stagewright::nearest::instead;
@@ -133,8 +133,6 @@ pub(crate) fn interruptible<T: Send>(py: Python<'_>, work: impl FnOnce(&Stop) ->
         (None, None) => Err(Failure::new("X001", "cannot start a thread").into()),
     }
 }
-
-/// What a solve ends with.
 
 /// Solves a problem. Ctrl-C ends the solve with its best plan, a second one raises `KeyboardInterrupt`.
 #[pyfunction]

@@ -38,8 +38,9 @@ pub fn export(
             return export_joint_noted(&plan, to).map_err(|error| unwritten(label, &error));
         }
         PlanFile::Whole(_, plan) => {
-            let cause = format!("no target takes the plan of a {}", plan.kind().name());
-            return Err(Failure::new("E001", cause)
+            let option = place("to");
+            let cause = format!("{option} does not apply to a {}", plan.kind().name());
+            return Err(Failure::new("U013", cause)
                 .at(label)
                 .help("`export --list` shows what each target takes"));
         }

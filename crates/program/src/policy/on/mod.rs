@@ -34,7 +34,7 @@ pub(crate) fn of_checkpoint(path: &Path, is_zero_shot: bool, choice: SolverChoic
     let (name, summary) = match &choice {
         SolverChoice::Named(name) => match registry::named(name) {
             Some(solver) => (solver.name(), solver.summary()),
-            None if name.starts_with(registry::ABLATION) => (name.as_str(), ""),
+            None if name.starts_with(registry::ABLATION) => ("ablation", ""),
             None => return Ok(choice),
         },
         SolverChoice::Own(solver, _) => (solver.name(), solver.summary()),

@@ -56,8 +56,9 @@
 //!
 //! # Features
 //!
-//! All but `cuda` are on by default: `milp` adds integer programs on HiGHS, `policy` the learned policy on candle,
-//! `metis` a baseline, and `cuda` runs the policy on an NVIDIA GPU. Without the first three, a build needs Rust alone.
+//! All but `cuda` are on by default: `milp` adds integer programs on HiGHS, `policy` the learned policy on candle, `metis` a
+//! baseline, `onnxruntime` plans run on this machine, `parquet` measured costs in tables of Parquet, and `cuda` runs the policy
+//! on an NVIDIA GPU. A build without features needs Rust alone.
 
 #[cfg(not(all(feature = "milp", feature = "policy")))]
 mod absent;

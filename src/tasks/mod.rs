@@ -111,7 +111,7 @@ pub trait Task: Send + Sync {
     /// Bounds without a plan; those of a solver as well if one was chosen.
     ///
     /// # Errors
-    /// As for [`Task::solve`].
+    /// Documents that form no valid problem, a solver that does not support it, or a defect.
     fn bounds(&self, session: &mut Session<'_>) -> Result<Bounds>;
 
     /// Verifies a plan with code that is independent of the solvers.

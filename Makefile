@@ -18,10 +18,10 @@ rust:
 setup: rust
 	@data/setup/install-build-tools
 
-# Without HiGHS and candle, which this plan does not need.
+# Without HiGHS and candle, which this plan does not need, and mostly unoptimised.
 demo: rust
-	$(CARGO) build --no-default-features --bin stagewright
-	$(CARGO) run --quiet --no-default-features --bin stagewright -- plan data/models/llama-3.2-1b-step.json.gz --cluster 2xrtx-4090+2xrtx-3090 --whole-layers
+	$(CARGO) build --profile demo --no-default-features --bin stagewright
+	$(CARGO) run --quiet --profile demo --no-default-features --bin stagewright -- plan data/models/llama-3.2-1b-step.json.gz --cluster 2xrtx-4090+2xrtx-3090 --whole-layers
 
 test: setup
 	@data/setup/install-browser
@@ -32,7 +32,7 @@ test: setup
 # The Python package as a wheel in target/wheels: the extension, and the program for the command line.
 wheel: setup
 	python3 -m venv target/maturin
-	target/maturin/bin/pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2'
+	target/maturin/bin/pip install --quiet --disable-pip-version-check 'maturin>=1.16,<2'
 	bindings/python/make-wheel $(CURDIR)/target/maturin/bin/python release
 
 # Evaluations from Python against the loop over the program, as a table. Ten minutes, most of them the build.

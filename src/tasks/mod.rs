@@ -8,13 +8,13 @@
 //!
 //! [`kind`] finds out which kind is meant, [`read`] makes a [`Task`] of it, and the task solves, bounds, checks and explains. A
 //! new kind is a module here with an implementation of [`Task`], a variant of [`Kind`] and of [`Document`], and its column in
-//! [`OPTIONS`].
+//! [`options`].
 
 mod answer;
 mod document;
 mod export;
 pub mod joint;
-mod options;
+pub mod options;
 pub mod placement;
 mod request;
 pub mod strategies;
@@ -37,7 +37,6 @@ use answer::json;
 pub use answer::{Answer, Bounds, Checked, Shown};
 pub use document::{Document, PlanFile};
 pub use export::{export, has_target};
-pub use options::{OPTIONS, refuse};
 pub use request::{
     ObjectiveOptions, ParallelOptions, Request, SolverChoice, is_same_objective, objective_of,
 };

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use serde::Deserialize;
 use stagewright_core::document::{
     ClusterDocument, Communication, CostsDocument, Execution, ObjectiveDocument, ObjectiveKind, PinsDocument,
     RecomputeWorkspace, Schedule, Split, Training,
@@ -36,14 +37,15 @@ pub struct Request {
     pub start: Option<Input>,
     /// Who solves it.
     pub solver: SolverChoice,
-    /// Names of the options that are given besides those of the model, as in [`OPTIONS`](super::OPTIONS).
-    pub given: BTreeSet<&'static str>,
+    /// Names of the options that are given besides those of the model, as in [`options`](super::options).
+    pub given: BTreeSet<String>,
     /// Place of an option in errors and notes.
     pub place: Place,
 }
 
 /// The objective and its rules as options. What is `None` has its default, or for a plan what the plan states.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ObjectiveOptions {
     /// The value to minimise.
     pub objective: Option<ObjectiveKind>,
@@ -66,7 +68,8 @@ pub struct ObjectiveOptions {
 }
 
 /// What a joint plan may use.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ParallelOptions {
     /// Kinds of parallelism separated by commas, each with an optional degree: `tp=8,dp,pp`.
     pub parallel: String,
@@ -165,6 +168,6 @@ impl Request {
     /// # Errors
     /// The first such option (U013).
     pub(super) fn refuse_for(&self, kind: Kind) -> Result<()> {
-        super::refuse(kind, self.given.iter().copied(), &self.place)
+        super::options::refuse(kind, self.given.iter().map(String::as_str), &self.place)
     }
 }

@@ -9,18 +9,18 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use stagewright::core::document::{ModelOptionsDocument, ObjectiveKind, Schedule, Split};
+use stagewright::core::document::ModelOptionsDocument;
 use stagewright::core::solver::{Observer, Silent};
 use stagewright::costs::import;
 use stagewright::failure::Failure;
 use stagewright::files::{self, Input};
 use stagewright::formats::import_pins;
-use stagewright::reading::ModelOptions;
+use stagewright::reading::{ModelOptions, Place};
 use stagewright::report::convergence::Convergence;
 use stagewright::tasks::joint::rules::Comparison;
+use stagewright::tasks::options::{self, Group, read};
 use stagewright::tasks::{
-    self, Answer, Explaining, Kind, ObjectiveOptions, ParallelOptions, PlanFile, Request, Session,
-    SolverChoice,
+    self, Answer, Explaining, Kind, ObjectiveOptions, PlanFile, Request, Session, SolverChoice,
 };
 use stagewright::{Options, reading};
 
@@ -48,15 +48,8 @@ struct Asked {
     costs: Vec<PathBuf>,
     #[serde(default)]
     options: Map<String, Value>,
-    objective: Option<ObjectiveKind>,
-    split: Option<Split>,
-    #[serde(default)]
-    schedule: Vec<Schedule>,
-    microbatches: Option<u32>,
-    max_replicas: Option<u32>,
-    parallel: Option<String>,
-    global_batch: Option<u64>,
-    microbatch: Option<u32>,
+    /// Options of the objective and of joint plans by name.
+    given: Map<String, Value>,
     solver: String,
 }
 
@@ -96,19 +89,6 @@ impl Limits {
 impl Asked {
     fn request(&self) -> Result<Request, Failure> {
         reading::refuse_folder(&self.model)?;
-        let given = [
-            ("cluster", self.cluster.is_some()),
-            ("pins", self.pins.is_some()),
-            ("costs", !self.costs.is_empty()),
-            ("objective", self.objective.is_some()),
-            ("split", self.split.is_some()),
-            ("schedule", !self.schedule.is_empty()),
-            ("microbatches", self.microbatches.is_some()),
-            ("max_replicas", self.max_replicas.is_some()),
-            ("parallel", self.parallel.is_some()),
-            ("global_batch", self.global_batch.is_some()),
-            ("microbatch", self.microbatch.is_some()),
-        ];
         let mut document: ModelOptionsDocument = arguments(&Value::Object(self.options.clone()).to_string())?;
         document.costs = self.costs.iter().map(|path| path.display().to_string()).collect();
         let mut costs = Vec::new();
@@ -116,6 +96,14 @@ impl Asked {
             let Input { label, bytes } = files::read(path)?;
             costs.push((label.clone(), import::import(&label, &bytes, &import::Options::default())?));
         }
+        let inputs = [
+            ("cluster", self.cluster.is_some()),
+            ("pins", self.pins.is_some()),
+            ("costs", !self.costs.is_empty()),
+        ];
+        let inputs = inputs.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name.to_owned());
+        let given = inputs.chain(self.given.keys().cloned()).collect();
+        let place: Place = Arc::new(place);
         Ok(Request {
             model: files::open(&self.model)?,
             cluster: match &self.cluster {
@@ -129,36 +117,39 @@ impl Asked {
             options: ModelOptions {
                 document,
                 given: self.options.keys().cloned().collect(),
-                place: Arc::new(place),
+                place: place.clone(),
             },
             costs,
-            objective: ObjectiveOptions {
-                objective: self.objective,
-                split: self.split,
-                schedule: self.schedule.clone(),
-                microbatches: self.microbatches,
-                max_replicas: self.max_replicas,
-                ..ObjectiveOptions::default()
-            },
-            parallel: self.parallel.clone().map(|parallel| ParallelOptions {
-                parallel,
-                global_batch: self.global_batch,
-                microbatch: self.microbatch,
-                recompute_workspace: None,
-            }),
+            objective: read(self.of(Group::Objective), &place)?,
+            parallel: self.is_joint().then(|| read(self.of(Group::Joint), &place)).transpose()?,
             start: None,
             solver: match self.solver.as_str() {
                 "auto" => SolverChoice::Auto,
                 name => SolverChoice::Named(name.into()),
             },
-            given: given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect(),
-            place: Arc::new(place),
+            given,
+            place,
         })
+    }
+
+    /// Whether a joint plan is asked for.
+    fn is_joint(&self) -> bool {
+        self.given.contains_key("parallel")
+    }
+
+    /// The options of a group.
+    fn of(&self, group: Group) -> Map<String, Value> {
+        let is_of_group = |name: &str| options::option(name).is_some_and(|option| option.group == group);
+        self.given
+            .iter()
+            .filter(|(name, _)| is_of_group(name))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
     }
 
     /// The kind of the question.
     fn kind(&self) -> Result<Kind, Failure> {
-        Ok(tasks::kind(&mut files::open(&self.model)?, None, self.parallel.is_some()))
+        Ok(tasks::kind(&mut files::open(&self.model)?, None, self.is_joint()))
     }
 }
 
@@ -293,7 +284,7 @@ impl Asked {
         request.solver = SolverChoice::None;
         request.objective = ObjectiveOptions::default();
         request.parallel = None;
-        request.given.retain(|name| ["cluster", "pins", "costs"].contains(name));
+        request.given.retain(|name| ["cluster", "pins", "costs"].contains(&name.as_str()));
         Ok(request)
     }
 }

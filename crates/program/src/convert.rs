@@ -42,7 +42,7 @@ fn text(arguments: &ConvertArguments) -> Result<String> {
         let (_, model) = resolve::model(model, &arguments.import, Kept::of(&plan))?;
         return Ok(write_plan(&resolve::placed(plan, &model, None)?));
     }
-    let any = arguments.import.format.is_none();
+    let any = arguments.import.0.text("format").is_none();
     if any && let Some((label, cluster)) = resolve::built_in_cluster(&arguments.input)? {
         return cluster_text(&label, cluster, arguments);
     }

@@ -2,23 +2,16 @@
 //!
 //! A plan depends on how its model was read. So these options are stored in the plan, and are the defaults of every
 //! command that reads it. An option on the command line takes precedence; if the two differ, a note reports it.
-//!
-//! # Adding an option
-//!
-//! Add a field to `ModelOptionsDocument`, omitted from the document if the option is not given, and its lines in
-//! [`typed`] and `reading::import_options`. Storing, merging and the notes use the names of the fields.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use stagewright::core::document::ModelOptionsDocument;
-use stagewright::formats::CostRules;
 use stagewright::reading::ModelOptions;
-use stagewright::tasks::PlanFile;
+use stagewright::tasks::{PlanFile, options};
 
-use super::args::{AroundArguments, ImportArguments};
+use super::args::{AroundArguments, ImportArguments, Surroundings};
 use super::error::{CliError, Result};
 use super::{output, quantity};
 
@@ -36,35 +29,27 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// The options given on the command line.
-fn typed(
-    arguments: &ImportArguments,
-    reserve: Option<&str>,
-    costs: &[PathBuf],
-) -> Result<ModelOptionsDocument> {
-    Ok(ModelOptionsDocument {
-        format: arguments.format.clone(),
-        batch: arguments.batch,
-        whole_layers: arguments.whole_layers,
-        dims: dims(&arguments.dims)?,
-        context: arguments.context,
-        sequences: arguments.sequences,
-        precision: arguments.precision,
-        tied_together: arguments.tied == Some(true),
-        without_fusion: arguments.fusion == Some(false),
-        cost_rules: (arguments.cost_rules == Some(CostRules::One)).then_some(1),
-        time_unit: arguments.time_unit,
-        keep_input_costs: arguments.keep_input_costs,
-        profile_class: arguments.profile_class.clone(),
-        gradients: arguments.gradients,
-        memory_reserve: reserve.map(bytes).transpose()?,
-        costs: costs.iter().map(|path| path.display().to_string()).collect(),
-    })
+/// The options given on the command line, as fields of the document.
+fn typed(import: &ImportArguments, surroundings: Option<&Surroundings>) -> Result<Map<String, Value>> {
+    let mut fields = import.0.values().clone();
+    if let Some(Value::Array(texts)) = fields.get("dims") {
+        fields["dims"] = dims(texts.iter().filter_map(Value::as_str))?;
+    }
+    if let Some(given) = surroundings.map(|surroundings| &surroundings.0) {
+        if let Some(text) = given.text("memory_reserve") {
+            fields.insert("memory_reserve".into(), bytes(text)?.into());
+        }
+        let costs: Vec<_> = given.files("costs").iter().map(|path| path.display().to_string()).collect();
+        if !costs.is_empty() {
+            fields.insert("costs".into(), costs.into());
+        }
+    }
+    Ok(fields)
 }
 
 /// Parses sizes by name from `NAME=N`.
-fn dims(typed: &[String]) -> Result<BTreeMap<String, u64>> {
-    let mut dims = BTreeMap::new();
+fn dims<'a>(typed: impl Iterator<Item = &'a str>) -> Result<Value> {
+    let mut dims: Map<String, Value> = Map::new();
     for text in typed {
         let size = text.rsplit_once('=').and_then(|(name, size)| Some((name, size.parse::<u64>().ok()?)));
         let (name, size) = match size {
@@ -75,13 +60,13 @@ fn dims(typed: &[String]) -> Result<BTreeMap<String, u64>> {
                     .help("write NAME=N, as in --dim sequence_length=128"));
             }
         };
-        if dims.insert(name.to_owned(), size).is_some_and(|other| other != size) {
+        if dims.insert(name.to_owned(), size.into()).is_some_and(|other| other != size) {
             return Err(CliError::new("U001", format!("`{name}` has two sizes"))
                 .at("--dim")
                 .help("give every dimension one size"));
         }
     }
-    Ok(dims)
+    Ok(dims.into())
 }
 
 /// Parses a memory reserve in bytes; `none` means 0.
@@ -96,17 +81,19 @@ fn bytes(text: &str) -> Result<u64> {
 
 /// Merges the options of the command line over those of a plan. A note reports each difference.
 pub(crate) fn model_options(arguments: &ImportArguments, kept: Option<Kept<'_>>) -> Result<ModelOptions> {
-    merged(&typed(arguments, None, &[])?, kept)
+    merged(typed(arguments, None)?, kept)
 }
 
 /// Merges the options of the command line, with the memory reserve and files of measurements, over those of a plan.
 pub(crate) fn model_options_around(around: &AroundArguments, kept: Option<Kept<'_>>) -> Result<ModelOptions> {
-    merged(&typed(&around.import, around.memory_reserve.as_deref(), &around.costs)?, kept)
+    merged(typed(&around.import, Some(&around.surroundings))?, kept)
 }
 
-fn merged(typed: &ModelOptionsDocument, kept: Option<Kept<'_>>) -> Result<ModelOptions> {
-    let typed = fields(typed);
-    let given: BTreeSet<String> = typed.keys().cloned().collect();
+fn merged(typed: Map<String, Value>, kept: Option<Kept<'_>>) -> Result<ModelOptions> {
+    // A switch that is off is the default of every format.
+    let is_on = |value: &Value| *value != Value::Bool(false);
+    let given: BTreeSet<String> =
+        typed.iter().filter(|(_, value)| is_on(value)).map(|(name, _)| name.clone()).collect();
     let mut all = kept.map(|kept| fields(kept.options)).unwrap_or_default();
     let plan = kept.map(|kept| kept.label.to_owned()).unwrap_or_default();
     for (name, value) in typed {
@@ -142,35 +129,23 @@ fn fields(document: &ModelOptionsDocument) -> Map<String, Value> {
 
 /// The command-line option of a field.
 pub(crate) fn option(name: &str) -> String {
-    match name {
-        "dims" => "--dim".to_owned(),
-        "tied_together" => "--tied".to_owned(),
-        "without_fusion" => "--fusion".to_owned(),
-        _ => format!("--{}", name.replace('_', "-")),
+    match options::option(name) {
+        Some(option) => format!("--{}", option.written()),
+        None => format!("--{}", name.replace('_', "-")),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::{Args, Command, FromArgMatches};
+
     use super::*;
 
-    fn nothing() -> ImportArguments {
-        ImportArguments {
-            format: None,
-            batch: None,
-            whole_layers: false,
-            dims: Vec::new(),
-            context: None,
-            sequences: None,
-            precision: None,
-            tied: None,
-            fusion: None,
-            cost_rules: None,
-            time_unit: None,
-            keep_input_costs: false,
-            profile_class: None,
-            gradients: None,
-        }
+    /// The import options of a command line.
+    fn given(words: &[&str]) -> ImportArguments {
+        let command = ImportArguments::augment_args(Command::new("plan").no_binary_name(true));
+        let matches = command.try_get_matches_from(words).expect("arguments");
+        ImportArguments::from_arg_matches(&matches).expect("options")
     }
 
     #[test]
@@ -182,8 +157,7 @@ mod tests {
             ..ModelOptionsDocument::default()
         };
         let kept = Some(Kept { label: "plan.json", options: &kept });
-        let arguments = ImportArguments { batch: Some(16), ..nothing() };
-        let options = model_options(&arguments, kept).expect("options");
+        let options = model_options(&given(&["--batch", "16"]), kept).expect("options");
         assert_eq!(options.document.batch, Some(16));
         assert!(options.document.whole_layers);
         assert_eq!(options.kept().and_then(|kept| kept.memory_reserve), Some(5));
@@ -193,12 +167,24 @@ mod tests {
 
     #[test]
     fn nothing_said_is_nothing_kept() {
-        assert_eq!(model_options(&nothing(), None).expect("options").kept(), None);
-        let said = typed(&nothing(), Some("none"), &[]).expect("options");
-        assert_eq!(
-            merged(&said, None).expect("options").kept().and_then(|kept| kept.memory_reserve),
-            Some(0)
-        );
+        assert_eq!(model_options(&given(&[]), None).expect("options").kept(), None);
+    }
+
+    #[test]
+    fn a_switch_that_is_off_overrides_a_plan() {
+        let kept = ModelOptionsDocument { tied_together: true, ..ModelOptionsDocument::default() };
+        let kept = Some(Kept { label: "plan.json", options: &kept });
+        let options = model_options(&given(&["--tied", "copy"]), kept).expect("options");
+        assert!(!options.document.tied_together && options.given.is_empty());
+    }
+
+    #[test]
+    fn every_dimension_has_one_size() {
+        let sizes = |words| Some(model_options(&given(words), None).ok()?.document.dims);
+        let expected = [("batch".to_owned(), 2), ("past".to_owned(), 8)].into();
+        assert_eq!(sizes(&["--dim", "batch=2", "--dim", "past=8", "--dim", "batch=2"]), Some(expected));
+        assert_eq!(sizes(&["--dim", "batch=2", "--dim", "batch=3"]), None);
+        assert_eq!(sizes(&["--dim", "batch"]), None);
     }
 
     /// Every field is omitted by default, which distinguishes options that were not given.

@@ -130,7 +130,7 @@ fn write(answer: &Answer, convergence: &Convergence, arguments: &PlanArguments) 
         }
     }
     if let Some(path) = &arguments.html {
-        let cluster = arguments.model.around.cluster.as_deref().map(|path| path.display().to_string());
+        let cluster = arguments.model.around.cluster().map(|path| path.display().to_string());
         files::write_fallibly(path, |file| answer.html(cluster.as_deref(), convergence, file))?;
     }
     Ok(())

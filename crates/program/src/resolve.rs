@@ -16,8 +16,8 @@ use stagewright::tasks::{self, Document, Kind, PlanFile, Request, SolverChoice, 
 use stagewright::{Options, clusters};
 
 use super::args::{
-    AroundArguments, ImportArguments, ModelArguments, ObjectiveArguments, ParallelArguments, PlanArguments,
-    SolveArguments,
+    AroundArguments, Given, ImportArguments, ModelArguments, ObjectiveArguments, ParallelArguments,
+    PlanArguments, SolveArguments,
 };
 use super::error::{CliError, Result};
 use super::external::{self, External};
@@ -63,7 +63,7 @@ pub(crate) struct Question<'a> {
     pub(crate) parallel: Option<&'a ParallelArguments>,
     pub(crate) solver: Option<&'a dyn Fn() -> Result<SolverChoice>>,
     pub(crate) start: Option<&'a Path>,
-    /// Other options that are given, as in `tasks::OPTIONS`.
+    /// Other options that are given, as in `tasks::options`.
     pub(crate) given: Vec<(&'static str, bool)>,
 }
 
@@ -76,16 +76,20 @@ pub(crate) fn request(
     kept: Option<Kept<'_>>,
 ) -> Result<Request> {
     let options = model_options_around(around, kept)?;
-    let objective = question.objective.map(ObjectiveArguments::options).unwrap_or_default();
-    let parallel = question.parallel.and_then(ParallelArguments::options);
-    let mut given: BTreeSet<&'static str> = around.given().into_iter().collect();
-    given.extend(question.objective.into_iter().flat_map(ObjectiveArguments::given));
-    given.extend(question.parallel.into_iter().flat_map(ParallelArguments::given));
-    given.extend(question.start.map(|_| "start"));
-    given.extend(question.given.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name));
+    let objective = question.objective.map(ObjectiveArguments::options).transpose()?.unwrap_or_default();
+    let parallel = question.parallel.map(ParallelArguments::options).transpose()?.flatten();
+    let groups = [
+        Some(&around.surroundings.0),
+        question.objective.map(|given| &given.0),
+        question.parallel.map(|given| &given.0),
+    ];
+    let mut given: BTreeSet<String> =
+        groups.into_iter().flatten().flat_map(Given::names).map(str::to_owned).collect();
+    given.extend(question.start.map(|_| "start".to_owned()));
+    given.extend(question.given.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| (*name).to_owned()));
     // Before any other file is read.
-    tasks::refuse(kind, given.iter().copied(), &place())?;
-    let pins = match &around.pins {
+    tasks::options::refuse(kind, given.iter().map(String::as_str), &place())?;
+    let pins = match around.pins() {
         Some(path) => {
             let Input { label, bytes } = read(path)?;
             Some(import_pins(&label, &bytes)?)
@@ -94,7 +98,7 @@ pub(crate) fn request(
     };
     Ok(Request {
         model,
-        cluster: around.cluster.as_deref().map(cluster_file).transpose()?,
+        cluster: around.cluster().map(cluster_file).transpose()?,
         pins,
         costs: measured::documents(&options.document.costs)?,
         options,
@@ -116,10 +120,10 @@ pub(crate) fn opened(path: &Path) -> Result<Opened> {
 /// Reads what a command asks about a model.
 pub(crate) fn task(arguments: &ModelArguments, question: Question<'_>) -> Result<Box<dyn Task>> {
     let ModelArguments { model, around } = arguments;
-    let (cluster, pins) = (around.cluster.as_deref(), around.pins.as_deref());
+    let (cluster, pins) = (around.cluster(), around.pins());
     at_most_one_standard(&[Some(model), cluster, pins, question.start])?;
     let mut opened = opened(model)?;
-    let is_parallel = question.parallel.is_some_and(|parallel| parallel.parallel.is_some());
+    let is_parallel = question.parallel.is_some_and(ParallelArguments::is_given);
     let kind = tasks::kind(&mut opened, None, is_parallel);
     let (task, notes) = tasks::read(kind, request(kind, opened, around, question, None)?, None)?;
     notes.iter().for_each(|note| output::note(note));
@@ -133,7 +137,7 @@ pub(crate) fn planned_task(
     question: Question<'_>,
 ) -> Result<(Box<dyn Task>, Document, String)> {
     let ModelArguments { model, around } = arguments;
-    at_most_one_standard(&[Some(model), around.cluster.as_deref(), around.pins.as_deref(), Some(plan)])?;
+    at_most_one_standard(&[Some(model), around.cluster(), around.pins(), Some(plan)])?;
     planned_input(arguments, &read(plan)?, question, true)
 }
 
@@ -163,7 +167,7 @@ pub(crate) fn documents(arguments: &ModelArguments) -> Result<Documents> {
 /// Reads the files of a placement problem and a plan for it. The plan's options are the defaults.
 pub(crate) fn planned(arguments: &ModelArguments, plan: &Path) -> Result<(Documents, PlanDocument, String)> {
     let ModelArguments { model, around } = arguments;
-    at_most_one_standard(&[Some(model), around.cluster.as_deref(), around.pins.as_deref(), Some(plan)])?;
+    at_most_one_standard(&[Some(model), around.cluster(), around.pins(), Some(plan)])?;
     let Input { label, bytes } = read(plan)?;
     let file = PlanFile::read(Kind::Placement, &label, &bytes)?;
     let documents = documents_of(model, around, Kept::of(&file))?;
@@ -189,7 +193,7 @@ pub(crate) fn documents_of(
     around: &AroundArguments,
     kept: Option<Kept<'_>>,
 ) -> Result<Documents> {
-    at_most_one_standard(&[Some(path), around.cluster.as_deref(), around.pins.as_deref()])?;
+    at_most_one_standard(&[Some(path), around.cluster(), around.pins()])?;
     let (documents, notes) =
         Documents::read(request(Kind::Placement, opened(path)?, around, Question::default(), kept)?)?;
     output::notes(&notes);
@@ -216,7 +220,7 @@ pub(crate) fn opened_model(opened: Opened, options: &ModelOptions) -> Result<(St
 
 /// The objective of the options, over the defaults.
 pub(crate) fn objective(arguments: &ObjectiveArguments) -> Result<Objective> {
-    let (objective, note) = arguments.options().objective(&place())?;
+    let (objective, note) = arguments.options()?.objective(&place())?;
     note.iter().for_each(|note| output::note(note));
     Ok(objective)
 }

@@ -18,6 +18,7 @@ use stagewright_report::joint::JointFigures;
 use super::{bound_document, failed, refused, request_of, status};
 use crate::failure::{Failure, Result};
 use crate::reading::Place;
+use crate::tasks::options::no_effect;
 use crate::tasks::placement::Documents;
 use crate::tasks::{ParallelOptions, Request};
 
@@ -50,9 +51,7 @@ impl Graph {
             return Err(Failure::new("U001", "the size of the batch is not given").at(option).help(help));
         };
         if given.recompute_workspace.is_some() {
-            let option = place("recompute_workspace");
-            let cause = format!("{option} does not apply to a joint plan");
-            return Err(Failure::new("U013", cause).at(option).help("leave it out"));
+            return Err(no_effect("recompute_workspace", "a joint plan", &place));
         }
         let mut schedules = request.objective.schedule.clone();
         schedules.sort_unstable();

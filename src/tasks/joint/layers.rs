@@ -16,6 +16,7 @@ use super::{bound_document, failed, status};
 use crate::failure::{Failure, Result};
 use crate::files::Input;
 use crate::reading::{self, Place};
+use crate::tasks::options::no_effect;
 use crate::tasks::{ParallelOptions, Request};
 
 /// A file of Piper, with the devices of the request.
@@ -68,9 +69,7 @@ impl Layers {
             ),
         ];
         if let Some((name, _, help)) = without.iter().find(|(_, is_given, _)| *is_given) {
-            let option = place(name);
-            let cause = format!("{option} does not apply to a file of Piper");
-            return Err(Failure::new("U013", cause).at(option).help(*help));
+            return Err(no_effect(name, "a file of Piper", place).help(*help));
         }
         if let Some((parallelism, _)) = parallel.iter().find(|(_, degree)| degree.is_some()) {
             let cause = format!(

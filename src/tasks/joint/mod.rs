@@ -27,6 +27,7 @@ use stagewright_report::html::joint::JointPage;
 use stagewright_report::joint::JointFigures;
 
 use super::answer::Sheet;
+use super::options::no_effect;
 use super::{
     Answer, Bounds, Checked, Document, Explaining, Kind, PlanFile, Request, Session, Shown, Size,
     SolverChoice, Task, json,
@@ -81,9 +82,7 @@ impl Joint {
     pub(super) fn read(request: Request, plan: Option<&PlanFile<'_>>) -> Result<(Joint, Vec<String>)> {
         let place = request.place.clone();
         if let SolverChoice::Named(_) | SolverChoice::Own(..) = request.solver {
-            let option = place("solver");
-            let cause = format!("{option} does not apply to a joint plan");
-            return Err(Failure::new("U013", cause).at(option).help("leave it out"));
+            return Err(no_effect("solver", "a joint plan", &place));
         }
         if let Some(plan) = plan {
             let (planned, notes) = Planned::read(request, plan)?;
@@ -166,9 +165,7 @@ impl Joint {
 impl Planned {
     fn read(request: Request, plan: &PlanFile<'_>) -> Result<(Planned, Vec<String>)> {
         if !request.objective.schedule.is_empty() {
-            let option = (request.place)("schedule");
-            let cause = format!("{option} does not apply to a joint plan");
-            return Err(Failure::new("U013", cause).at(option).help("leave it out"));
+            return Err(no_effect("schedule", "a joint plan", &request.place));
         }
         let is_of_layers = matches!(
             plan,

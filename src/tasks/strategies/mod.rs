@@ -17,6 +17,7 @@ use stagewright_shard::{self as shard, NAME, Problem, Request as ShardRequest, S
 use stagewright_verify::{StrategyReport, StrategyVerdict, check_strategies};
 
 use super::answer::Sheet;
+use super::options::no_effect;
 use super::{
     Answer, Bounds, Checked, Document, Explaining, Kind, PlanFile, Request, Session, Shown, Size,
     SolverChoice, Task, json,
@@ -53,10 +54,12 @@ impl Strategies {
             SolverChoice::Named(name) => name != NAME,
             SolverChoice::Own(..) => true,
         };
-        let of_model = options.given.first().map(|name| (options.place)(name));
-        if let Some(option) = is_other.then(|| place("solver")).or(of_model) {
-            let cause = format!("{option} does not apply to a {}", Kind::Strategies.name());
-            return Err(Failure::new("U013", cause).at(option).help("leave it out"));
+        let what = format!("a {}", Kind::Strategies.name());
+        if is_other {
+            return Err(no_effect("solver", &what, &place));
+        }
+        if let Some(name) = options.given.first() {
+            return Err(no_effect(name, &what, &options.place));
         }
         let Input { label, bytes } = model.whole()?;
         let document = import_strategies(&label, &bytes)?;

@@ -26,9 +26,14 @@ class Task:
         parallel: Kinds of parallelism that a joint plan may use, with or without degrees: ``tp=8,dp,pp,recompute``.
         global_batch: Samples of a batch over all copies (joint plans).
         microbatch: Samples of a microbatch; by default any (joint plans).
+        recompute_workspace: ``max`` or ``sum``: memory of recomputed layers of a file of Piper (joint plans).
         schedule: A pipeline schedule; for a joint plan also a list of those that it may have.
         objective: ``throughput``, ``latency`` or ``makespan`` (placements).
         split: ``contiguous``, ``convex`` or ``free`` (placements).
+        communication: ``serial``, ``overlap`` or ``duplex`` (placements).
+        training: ``combined`` or ``separate`` passes of a training step (placements).
+        calls: Maximum number of calls per accelerator, for latency (placements).
+        execution: ``ports`` or ``contention-free``, for the makespan (placements).
         microbatches: Number of microbatches of the schedule (placements).
         max_replicas: Maximum number of devices that a stage may be replicated on (placements).
         pins: Devices, kinds or classes by operator (placements).
@@ -48,9 +53,14 @@ class Task:
         parallel: str | None = None,
         global_batch: int | None = None,
         microbatch: int | None = None,
+        recompute_workspace: str | None = None,
         schedule: str | Sequence[str] = (),
         objective: str | None = None,
         split: str | None = None,
+        communication: str | None = None,
+        training: str | None = None,
+        calls: int | None = None,
+        execution: str | None = None,
         microbatches: int | None = None,
         max_replicas: int | None = None,
         pins: Mapping[str, str | Sequence[str]] | None = None,
@@ -58,19 +68,27 @@ class Task:
         solver: str = "auto",
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        arguments = {
-            "model": os.fspath(model),
-            "cluster": None if cluster is None else os.fspath(cluster),
+        given = {
             "parallel": parallel,
             "global_batch": global_batch,
             "microbatch": microbatch,
-            "schedule": [schedule] if isinstance(schedule, str) else list(schedule),
+            "recompute_workspace": recompute_workspace,
+            "schedule": ([schedule] if isinstance(schedule, str) else list(schedule)) or None,
             "objective": objective,
             "split": split,
+            "communication": communication,
+            "training": training,
+            "calls": calls,
+            "execution": execution,
             "microbatches": microbatches,
             "max_replicas": max_replicas,
+        }
+        arguments = {
+            "model": os.fspath(model),
+            "cluster": None if cluster is None else os.fspath(cluster),
             "pins": None if pins is None else json.dumps(dict(pins), default=_plain),
             "costs": [os.fspath(path) for path in ([costs] if isinstance(costs, (str, os.PathLike)) else costs)],
+            "given": {name: value for name, value in given.items() if value is not None},
             "solver": solver,
             "options": dict(options or {}),
         }

@@ -3,6 +3,7 @@
 
 mod bench;
 mod costs;
+mod given;
 mod instances;
 mod machine;
 mod shared;
@@ -17,6 +18,7 @@ use stagewright::workloads::{CostRules, Granularity, Optimizer, Precision};
 
 pub(crate) use bench::*;
 pub(crate) use costs::*;
+pub(crate) use given::*;
 pub(crate) use instances::*;
 pub(crate) use machine::*;
 pub(crate) use shared::*;

@@ -2,10 +2,7 @@
 
 use super::OptimizationLevel;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use stagewright::core::document::{
-    Communication, Execution, GradientsDocument, ObjectiveKind, Precision, RecomputeWorkspace, Schedule,
-    Split, TimeUnitDocument, Training, TransferKind,
-};
+use stagewright::core::document::{Schedule, TransferKind};
 use stagewright::workloads::{self, CostRules, Granularity, Optimizer};
 
 /// Declares parsers of values by name.
@@ -18,39 +15,16 @@ macro_rules! values {
 }
 
 values! {
-    objective: ObjectiveKind = "throughput" => ObjectiveKind::Throughput, "latency" => ObjectiveKind::Latency,
-        "makespan" => ObjectiveKind::Makespan;
-    split: Split = "contiguous" => Split::Contiguous, "convex" => Split::Convex, "free" => Split::Free;
-    communication: Communication = "serial" => Communication::Serial, "overlap" => Communication::Overlap,
-        "duplex" => Communication::Duplex;
-    training: Training = "combined" => Training::Combined, "separate" => Training::Separate;
-    execution: Execution = "ports" => Execution::Ports, "contention-free" => Execution::ContentionFree;
     schedule: Schedule = "none" => Schedule::None, "gpipe" => Schedule::GPipe, "1f1b" => Schedule::OneFOneB,
         "interleaved" => Schedule::Interleaved, "zero-bubble" => Schedule::ZeroBubble;
-    recompute_workspace: RecomputeWorkspace = "max" => RecomputeWorkspace::Max, "sum" => RecomputeWorkspace::Sum;
-    time_unit: TimeUnitDocument = "s" => TimeUnitDocument::S, "ms" => TimeUnitDocument::Ms,
-        "us" => TimeUnitDocument::Us, "ns" => TimeUnitDocument::Ns;
     cost_rules: CostRules = "1" => CostRules::One, "2" => CostRules::Two;
     optimization: OptimizationLevel = "none" => OptimizationLevel::None, "basic" => OptimizationLevel::Basic,
         "extended" => OptimizationLevel::Extended;
     transfer: TransferKind = "send" => TransferKind::Send, "all-reduce" => TransferKind::AllReduce,
         "all-gather" => TransferKind::AllGather, "reduce-scatter" => TransferKind::ReduceScatter,
         "all-to-all" => TransferKind::AllToAll, "broadcast" => TransferKind::Broadcast;
-    together: bool = "copy" => false, "together" => true;
-    switch: bool = "on" => true, "off" => false;
     exporter: &'static str = "torch" => stagewright::formats::torch::EXPORTER,
         "kernels" => stagewright::formats::torch::KERNELS;
-}
-
-pub(crate) fn gradients() -> impl TypedValueParser<Value = GradientsDocument> {
-    one_of([
-        ("mirrored", "Like the activations, as in the NeurIPS 2020 package", GradientsDocument::Mirrored),
-        (
-            "reversed",
-            "From each reader back along its edge, in the order of a true backward pass",
-            GradientsDocument::Reversed,
-        ),
-    ])
 }
 
 pub(crate) fn optimizer() -> impl TypedValueParser<Value = Optimizer> {
@@ -63,10 +37,6 @@ pub(crate) fn granularity() -> impl TypedValueParser<Value = Granularity> {
 
 pub(crate) fn workload_precision() -> impl TypedValueParser<Value = workloads::Precision> {
     one_of(workloads::Precision::ALL.map(|precision| (precision.name(), "", precision)))
-}
-
-pub(crate) fn precision() -> impl TypedValueParser<Value = Precision> {
-    one_of(Precision::ALL.map(|precision| (precision.name(), "", precision)))
 }
 
 /// Chooses among values, each with its name and its help.

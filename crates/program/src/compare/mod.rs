@@ -41,7 +41,7 @@ struct Comparisons<'a> {
 const SCHEMA: &str = "stagewright.comparison/1";
 
 pub(crate) fn run(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
-    if arguments.parallel.parallel.is_some() {
+    if arguments.parallel.is_given() {
         return joint(arguments, verbose);
     }
     let is_data = arguments.json || arguments.csv || arguments.markdown;
@@ -142,7 +142,7 @@ fn joint(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
         ],
         ..Question::default()
     };
-    files::at_most_one_standard(&[Some(model), arguments.around.cluster.as_deref()])?;
+    files::at_most_one_standard(&[Some(model), arguments.around.cluster()])?;
     let request = resolve::request(Kind::Joint, resolve::opened(model)?, &arguments.around, question, None)?;
     let note = &mut |line: &str| output::note(line);
     let observer = &mut Silent;
@@ -160,7 +160,7 @@ fn joint(arguments: &CompareArguments, verbose: bool) -> Result<Exit> {
 
 /// Rejects more than one input from standard input.
 fn one_standard_input(arguments: &CompareArguments, given: &Given) -> Result<()> {
-    let around = [arguments.around.cluster.as_deref(), arguments.around.pins.as_deref()];
+    let around = [arguments.around.cluster(), arguments.around.pins()];
     let models = arguments.models.iter().map(|model| Some(model.as_path()));
     let paths: Vec<Option<&Path>> = models.chain(around).chain(given.paths().map(Some)).collect();
     files::at_most_one_standard(&paths)
@@ -202,7 +202,7 @@ fn write_page(
     let of_step = step_problem(&problem, &label)?;
     let played = placement.as_step(problem.graph(), objective.kind());
     let step = Step::new(&of_step, &played);
-    let typed = arguments.around.cluster.as_deref().map(|path| path.display().to_string());
+    let typed = arguments.around.cluster().map(|path| path.display().to_string());
     let page = Page {
         model: model_name(&problem, &label),
         cluster: cluster_name(&problem, typed.as_deref()),

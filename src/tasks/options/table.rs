@@ -1,0 +1,409 @@
+//! The records, in the order in which help lists them.
+
+use super::Values::{Choice as Of, Choices, File, Files, Number, Switch, Text, Texts};
+use super::{Choice, Group, Kind, OptionRecord, Values};
+
+const PLACEMENT: &[Kind] = &[Kind::Placement];
+const JOINT: &[Kind] = &[Kind::Joint];
+const EITHER: &[Kind] = &[Kind::Placement, Kind::Joint];
+const STARTED: &[Kind] = &[Kind::Placement, Kind::Strategies];
+
+const fn option(
+    group: Group,
+    name: &'static str,
+    kinds: &'static [Kind],
+    values: Values,
+    help: &'static str,
+) -> OptionRecord {
+    OptionRecord { name, written: None, group, values, help, default: "", kinds, requires: None }
+}
+
+impl OptionRecord {
+    const fn written_as(self, written: &'static str) -> OptionRecord {
+        OptionRecord { written: Some(written), ..self }
+    }
+
+    const fn by_default(self, default: &'static str) -> OptionRecord {
+        OptionRecord { default, ..self }
+    }
+
+    const fn with(self, requires: &'static str) -> OptionRecord {
+        OptionRecord { requires: Some(requires), ..self }
+    }
+}
+
+/// An option of single commands, which say themselves what it means.
+const fn of_command(name: &'static str, kinds: &'static [Kind]) -> OptionRecord {
+    option(Group::Command, name, kinds, Switch, "")
+}
+
+const fn named(name: &'static str) -> Choice {
+    Choice { name, help: "", switch: None }
+}
+
+const fn switch(name: &'static str, value: bool) -> Choice {
+    Choice { name, help: "", switch: Some(value) }
+}
+
+const SCHEDULES: &[Choice] =
+    &[named("none"), named("gpipe"), named("1f1b"), named("interleaved"), named("zero-bubble")];
+const PRECISIONS: &[Choice] = &[
+    named("fp64"),
+    named("fp32"),
+    named("tf32"),
+    named("fp16"),
+    named("bf16"),
+    named("fp8"),
+    named("int8"),
+    named("int4"),
+];
+const GRADIENTS: &[Choice] = &[
+    Choice { name: "mirrored", help: "Like the activations, as in the NeurIPS 2020 package", switch: None },
+    Choice {
+        name: "reversed",
+        help: "From each reader back along its edge, in the order of a true backward pass",
+        switch: None,
+    },
+];
+const U32: u64 = u32::MAX as u64;
+
+/// All options of questions.
+pub const OPTIONS: &[OptionRecord] = &[
+    option(
+        Group::Surroundings,
+        "cluster",
+        EITHER,
+        File("CLUSTER"),
+        "Cluster: a TOML or JSON file, a built-in name such as dgx-a100, or devices such as 8xa100 or \
+         4xv100:fp32+1xepyc-7742. Optional if the model carries its own",
+    ),
+    option(
+        Group::Surroundings,
+        "pins",
+        PLACEMENT,
+        File("FILE"),
+        "Pins file: operators, and the devices, kinds or classes that each may use",
+    ),
+    option(
+        Group::Surroundings,
+        "memory_reserve",
+        EITHER,
+        Text("SIZE"),
+        "Memory to keep free on every device except hosts, instead of the cluster's reserve: 16GiB, none",
+    ),
+    option(
+        Group::Surroundings,
+        "costs",
+        EITHER,
+        Files("FILE"),
+        "Measurements that price the model instead of the roofline, in any format that `costs import` reads; repeat \
+         for several files",
+    ),
+    option(Group::Reading, "format", EITHER, Text("FORMAT"), "Format of the model")
+        .by_default("detected from the file"),
+    option(
+        Group::Reading,
+        "batch",
+        EITHER,
+        Number("N", u64::MAX),
+        "Batch size, if the model leaves it open",
+    ),
+    option(
+        Group::Reading,
+        "dims",
+        EITHER,
+        Texts("NAME=N"),
+        "Size of a dimension that the model only names; repeat for every such name",
+    )
+    .written_as("dim"),
+    option(
+        Group::Reading,
+        "context",
+        EITHER,
+        Number("N", u64::MAX),
+        "Number of tokens in the key-value cache, if the model leaves it open",
+    ),
+    option(
+        Group::Reading,
+        "sequences",
+        EITHER,
+        Number("N", u64::MAX),
+        "Number of sequences with a key-value cache",
+    )
+    .by_default("the batch"),
+    option(
+        Group::Reading,
+        "precision",
+        EITHER,
+        Of(PRECISIONS),
+        "Cast all floating-point numbers to this precision",
+    )
+    .by_default("that of the model"),
+    option(
+        Group::Reading,
+        "tied_together",
+        EITHER,
+        Of(&[switch("copy", false), switch("together", true)]),
+        "Placement of weights that several operators read: a copy on each device, or together with all their readers",
+    )
+    .written_as("tied")
+    .by_default("copy"),
+    option(
+        Group::Reading,
+        "without_fusion",
+        EITHER,
+        Of(&[switch("on", false), switch("off", true)]),
+        "Fuse the operators that runtimes run in one kernel",
+    )
+    .written_as("fusion")
+    .by_default("on"),
+    option(
+        Group::Reading,
+        "whole_layers",
+        EITHER,
+        Switch,
+        "Keep the operators of every layer on one device, as runtimes that divide layers require",
+    ),
+    option(
+        Group::Reading,
+        "time_unit",
+        EITHER,
+        Of(&[named("s"), named("ms"), named("us"), named("ns")]),
+        "Unit of the model's times; required for piper files, which do not state theirs",
+    ),
+    option(
+        Group::Reading,
+        "keep_input_costs",
+        EITHER,
+        Switch,
+        "Keep the profiled times of input nodes, which measure data loading",
+    ),
+    option(Group::Reading, "profile_class", EITHER, Text("CLASS"), "Device class of the profiled times")
+        .by_default("acc"),
+    option(
+        Group::Reading,
+        "gradients",
+        EITHER,
+        Of(GRADIENTS),
+        "Transfer of gradients, if a profile lists only forward edges",
+    )
+    .by_default("mirrored"),
+    option(
+        Group::Objective,
+        "objective",
+        PLACEMENT,
+        Of(&[named("throughput"), named("latency"), named("makespan")]),
+        "Objective to optimise",
+    )
+    .by_default("throughput"),
+    option(
+        Group::Objective,
+        "split",
+        PLACEMENT,
+        Of(&[named("contiguous"), named("convex"), named("free")]),
+        "Sets of operators that may share a device",
+    )
+    .by_default("contiguous"),
+    option(
+        Group::Objective,
+        "communication",
+        PLACEMENT,
+        Of(&[named("serial"), named("overlap"), named("duplex")]),
+        "Overlap of communication with compute",
+    )
+    .by_default("serial"),
+    option(
+        Group::Objective,
+        "training",
+        PLACEMENT,
+        Of(&[named("combined"), named("separate")]),
+        "Scoring of the passes of a training step",
+    )
+    .by_default("combined"),
+    option(
+        Group::Objective,
+        "calls",
+        PLACEMENT,
+        Number("Q", U32),
+        "Maximum number of calls per accelerator, for latency",
+    )
+    .by_default("1"),
+    option(
+        Group::Objective,
+        "execution",
+        PLACEMENT,
+        Of(&[named("ports"), named("contention-free")]),
+        "Execution of a step, for makespan: transfers through ports, or contention-free as in GiPH's simulator",
+    )
+    .by_default("ports"),
+    option(
+        Group::Objective,
+        "schedule",
+        EITHER,
+        Choices(SCHEDULES),
+        "Pipeline schedule: the value is the time of one iteration; also sets the activations in memory. With \
+         --parallel, those that a plan may have, separated by commas: 1f1b, interleaved, zero-bubble",
+    )
+    .by_default("none; 1f1b with --parallel"),
+    option(
+        Group::Objective,
+        "microbatches",
+        PLACEMENT,
+        Number("M", U32),
+        "Number of microbatches of the schedule",
+    ),
+    option(
+        Group::Objective,
+        "max_replicas",
+        PLACEMENT,
+        Number("R", U32),
+        "Maximum number of devices that a stage may be replicated on",
+    )
+    .by_default("1"),
+    option(
+        Group::Joint,
+        "parallel",
+        JOINT,
+        Text("LIST"),
+        "Parallelism that a joint plan may use: tp, dp, pp, ep, zero, recompute, separated by commas. tp=8 gives a \
+         degree, pp=4 the devices of a pipeline (groups of tp devices of one copy), zero=1 a stage, recompute=full a \
+         configuration of all layers of a stack. Without it, every operator runs on one device",
+    ),
+    option(
+        Group::Joint,
+        "global_batch",
+        JOINT,
+        Number("N", u64::MAX),
+        "Samples of a batch over all copies",
+    )
+    .by_default("the microbatches in a file of Piper")
+    .with("parallel"),
+    option(Group::Joint, "microbatch", JOINT, Number("N", U32), "Samples of a microbatch")
+        .by_default("any")
+        .with("parallel"),
+    option(
+        Group::Joint,
+        "recompute_workspace",
+        JOINT,
+        Of(&[named("max"), named("sum")]),
+        "Memory of layers of a piper file that are recomputed: the largest of a stage, or their sum as Piper counts",
+    )
+    .by_default("max")
+    .with("parallel"),
+    // Of bounds: a plan takes the name of the only solver of its kind.
+    of_command("solver", PLACEMENT),
+    of_command("start", STARTED),
+    of_command("simulations", PLACEMENT),
+    of_command("checkpoint", PLACEMENT),
+    of_command("robust", PLACEMENT),
+    of_command("costs_off", PLACEMENT),
+    of_command("dot", PLACEMENT),
+    of_command("trace", PLACEMENT),
+    of_command("html", EITHER),
+    of_command("convergence", PLACEMENT),
+    of_command("solvers", PLACEMENT),
+    of_command("plan", PLACEMENT),
+    of_command("baseline", PLACEMENT),
+];
+
+#[cfg(test)]
+mod tests {
+    use serde::Serialize;
+    use serde_json::{Map, Value, json};
+    use stagewright_core::document::{ModelOptionsDocument, Precision};
+    use stagewright_formats::FORMATS;
+
+    use super::super::{Group, OPTIONS, Values, option, read};
+    use super::PRECISIONS;
+    use crate::tasks::{ObjectiveOptions, ParallelOptions};
+
+    /// Every value of an option, as it is read.
+    fn values(values: Values) -> Vec<Value> {
+        match values {
+            Values::Switch => vec![json!(true)],
+            Values::Number(_, most) => vec![json!(0), json!(most)],
+            Values::Text(_) | Values::File(_) => vec![json!("text")],
+            Values::Texts(_) | Values::Files(_) => vec![json!(["text"])],
+            Values::Choice(choices) => choices
+                .iter()
+                .map(|choice| choice.switch.map_or_else(|| json!(choice.name), Value::Bool))
+                .collect(),
+            Values::Choices(choices) => choices.iter().map(|choice| json!([choice.name])).collect(),
+        }
+    }
+
+    fn reads(group: Group, name: &str, value: Value) -> Result<(), crate::failure::Failure> {
+        let place = &(std::sync::Arc::new(str::to_owned) as crate::reading::Place);
+        let mut given = Map::from_iter([(name.to_owned(), value)]);
+        match group {
+            Group::Surroundings | Group::Reading => read::<ModelOptionsDocument>(given, place).map(|_| ()),
+            Group::Objective => read::<ObjectiveOptions>(given, place).map(|_| ()),
+            Group::Joint => {
+                given.entry("parallel").or_insert_with(|| json!("dp"));
+                read::<ParallelOptions>(given, place).map(|_| ())
+            }
+            Group::Command => Ok(()),
+        }
+    }
+
+    /// Options that the program interprets before they are read: texts with a unit or a name, and paths.
+    const INTERPRETED: [&str; 5] = ["cluster", "pins", "memory_reserve", "costs", "dims"];
+
+    #[test]
+    fn every_value_is_read() {
+        for record in OPTIONS.iter().filter(|record| !INTERPRETED.contains(&record.name)) {
+            for value in values(record.values) {
+                reads(record.group, record.name, value)
+                    .unwrap_or_else(|error| panic!("{}: {error}", record.name));
+            }
+        }
+        assert!(reads(Group::Objective, "split", json!("none")).is_err());
+        assert!(reads(Group::Joint, "microbatch", json!(1_u64 << 32)).is_err());
+    }
+
+    fn fields(structure: impl Serialize) -> Vec<String> {
+        match serde_json::to_value(structure).expect("JSON") {
+            Value::Object(fields) => fields.into_iter().map(|(name, _)| name).collect(),
+            other => panic!("{other}"),
+        }
+    }
+
+    /// The format of a model file has no field that help does not describe.
+    #[test]
+    fn every_field_and_every_option_of_a_format_is_defined() {
+        let named = FORMATS.iter().flat_map(|entry| entry.options.iter().copied());
+        let unknown: Vec<_> = named.filter(|name| option(name).is_none()).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+        let every = ModelOptionsDocument {
+            format: Some(String::new()),
+            batch: Some(1),
+            whole_layers: true,
+            dims: [(String::new(), 1)].into(),
+            context: Some(1),
+            sequences: Some(1),
+            precision: Some(Precision::Fp32),
+            tied_together: true,
+            without_fusion: true,
+            time_unit: Some(stagewright_core::document::TimeUnitDocument::S),
+            keep_input_costs: true,
+            profile_class: Some(String::new()),
+            gradients: Some(stagewright_core::document::GradientsDocument::Mirrored),
+            memory_reserve: Some(1),
+            costs: vec![String::new()],
+            ..ModelOptionsDocument::default()
+        };
+        let unknown: Vec<_> = fields(every).into_iter().filter(|name| option(name).is_none()).collect();
+        assert!(unknown.is_empty(), "{unknown:?}");
+        let names: Vec<_> = Precision::ALL.iter().map(|precision| precision.name()).collect();
+        assert_eq!(PRECISIONS.iter().map(|choice| choice.name).collect::<Vec<_>>(), names);
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = OPTIONS.iter().map(|record| record.name).collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

@@ -94,7 +94,7 @@ fn examples() -> Vec<Example> {
         let Some(input) = figures(&problem, number) else { continue };
         let mut silent = Silent;
         let limits = Limits { time: None, ..Limits::default() };
-        let mut context = Context::new(limits, Default::default(), &mut silent);
+        let mut context = Context::new(limits, &mut silent);
         let Some(plan) = HEFT.solve(&problem, &mut context).expect("a solution").plan else { continue };
         let instance = Instance::new(&problem);
         let subject = Subject::new(&instance, usize::MAX, false);

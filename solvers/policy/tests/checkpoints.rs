@@ -12,7 +12,8 @@ use stagewright_policy::checkpoint::{Card, CheckpointError};
 use stagewright_policy::learn::{AdamConfig, Example, Teacher, TrainError, Trainer, example};
 use stagewright_policy::network::Network;
 use stagewright_policy::subject::Subject;
-use support::{all_of, figures, small, step};
+use stagewright_testing::learning::step;
+use support::{all_of, figures, small};
 
 fn network() -> (Network, Card) {
     (Network::new(small(), 3, DType::F32, &Device::Cpu).expect("a network"), Card::new(small(), 3))

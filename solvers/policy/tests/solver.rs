@@ -15,7 +15,8 @@ use stagewright_makespan::HEFT;
 use stagewright_policy::network::Config;
 use stagewright_policy::{Origin, Parts, Policy};
 use stagewright_search::Dpl;
-use support::{empty, random_network, small, split, step};
+use stagewright_testing::learning::{empty, split, step};
+use support::{random_network, small};
 
 const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };
 const QUICK: Limits =

@@ -1,7 +1,5 @@
 //! The learned systems: their solutions, that they learn, and that they resume exactly.
 
-use crate::support;
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -19,8 +17,10 @@ use stagewright_makespan::instance::Instance;
 use stagewright_makespan::schedule::Evaluator;
 use stagewright_policy::checkpoint::CheckpointError;
 use stagewright_policy::learn::{AdamConfig, Descent, TrainError};
-use stagewright_policy::systems::{Agent, Kind, Learned, Mode, Reading, Settings, Trials};
-use support::{empty, second_is_faster, slow_links, slow_links_between_diamonds, split, step};
+use stagewright_systems::{Agent, Kind, Learned, Mode, Reading, Settings, Trials};
+use stagewright_testing::learning::{empty, split, step};
+
+use crate::support::{second_is_faster, slow_links, slow_links_between_diamonds};
 
 const FEW: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: Some(60) };
 

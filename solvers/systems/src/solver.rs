@@ -11,10 +11,10 @@ use stagewright_core::solver::{
 use stagewright_core::tolerance;
 use stagewright_makespan::instance::Instance;
 use stagewright_makespan::schedule::{Evaluator, solution, solve_instance};
+use stagewright_policy::checkpoint::CheckpointError;
+use stagewright_policy::learn::{Descent, TrainError};
 
-use super::{Agent, Kind, Reading, Settings, Trials};
-use crate::checkpoint::CheckpointError;
-use crate::learn::{Descent, TrainError};
+use crate::{Agent, Kind, Reading, Settings, Trials};
 
 /// Placements of a solve without other limits: as many as in HSDAG's paper.
 const PLACEMENTS: u64 = 500;

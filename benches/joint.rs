@@ -30,7 +30,7 @@ use stagewright_core::document::{
     ClusterDocument, GraphDocument, Parallelism, Pass, PiperDocument, RecomputeWorkspace, Schedule,
 };
 use stagewright_core::memory;
-use stagewright_core::solver::{Context, Limits, Silent};
+use stagewright_core::solver::{Context, Limits, Settings, Silent};
 use stagewright_core::tolerance;
 
 fn main() {
@@ -80,8 +80,7 @@ fn solved(graph: &GraphDocument, cluster: &ClusterDocument, request: Request) ->
     let problem = problem.unwrap_or_else(|error| panic!("{error}"));
     let mut observer = Silent;
     let limits = Limits { time: Some(std::time::Duration::from_secs(60)), ..Limits::default() };
-    let mut context = Context::new(limits, Default::default(), &mut observer);
-    context.threads = 2;
+    let mut context = Context::new(Settings { limits, threads: 2, ..Settings::default() }, &mut observer);
     let solution = solve(&problem, &mut context).unwrap_or_else(|error| panic!("{error}"));
     (solution, begun.elapsed().as_secs_f64())
 }
@@ -279,8 +278,7 @@ fn piper() {
             let begun = Instant::now();
             let problem = sample::Problem::new(&document, terms).expect("a problem");
             let mut observer = Silent;
-            let mut context = Context::new(Limits::default(), Default::default(), &mut observer);
-            context.threads = 2;
+            let mut context = Context::new(Settings { threads: 2, ..Settings::default() }, &mut observer);
             let solution = sample::solve(&problem, &mut context).expect("a solution");
             let seconds = begun.elapsed().as_secs_f64();
             format!("{:.9} s | {:.1} ms", solution.value.expect("a plan"), 1e3 * seconds)

@@ -19,7 +19,7 @@ use stagewright_core::graph::GraphBuilder;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Silent, Solver};
+use stagewright_core::solver::{Context, Limits, Settings, Silent, Solver};
 use stagewright_dp::Dp;
 
 const DEVICES: u32 = 6;
@@ -46,8 +46,8 @@ fn family(chains: u64, length: u64, seeds: std::ops::RangeInclusive<u64>) {
         let problem = parallel_chains(chains, length, number);
         let mut silent = Silent;
         let started = Instant::now();
-        let mut context = Context::new(LIMITS, Default::default(), &mut silent);
-        context.threads = THREADS;
+        let mut context =
+            Context::new(Settings { limits: LIMITS, threads: THREADS, ..Settings::default() }, &mut silent);
         let solution = Dp.solve(&problem, &mut context).expect("a contiguous problem");
         let statistic = |name| {
             solution.statistics.iter().find(|(known, _)| *known == name).map_or(0, |&(_, count)| count)

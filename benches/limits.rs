@@ -165,7 +165,7 @@ fn case(number: u64) -> (f64, bool) {
     let mut silent = Silent;
     let started = Clocks::now();
     let limits = Limits { time: Some(Duration::from_secs_f64(limit)), ..Limits::default() };
-    let mut context = Context::new(limits, Default::default(), &mut silent);
+    let mut context = Context::new(limits, &mut silent);
     let solution = Proving(choice.solver).solve(&problem, &mut context).expect("an answer");
     let provenance = Provenance { solver: choice.solver.name().into(), seconds: limit, seed: 0 };
     std::hint::black_box(write_plan(&plan_document(&problem, &solution, provenance)));

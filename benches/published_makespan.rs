@@ -26,7 +26,7 @@ use stagewright::registry::BOUNDS;
 use stagewright::{portfolio, registry};
 use stagewright_core::document::Execution;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status};
+use stagewright_core::solver::{Context, Limits, Settings, Silent, Solution, Solver, Status};
 use stagewright_core::tolerance;
 use stagewright_testing::heterogeneous;
 use stagewright_testing::kwok_ahmad::{rgbos, rgpos};
@@ -195,7 +195,6 @@ fn solved(name: &str, problem: &Problem, limit: Duration) -> Solution {
     };
     let mut silent = Silent;
     let limits = Limits { time: Some(limit), ..Limits::default() };
-    let mut context = Context::new(limits, Default::default(), &mut silent);
-    context.threads = 1;
+    let mut context = Context::new(Settings { limits, threads: 1, ..Settings::default() }, &mut silent);
     solver.solve(problem, &mut context).expect("a step")
 }

@@ -41,7 +41,7 @@ fn problem(name: &str, bytes: &[u8]) -> Problem {
 
 fn solve(problem: &Problem) -> f64 {
     let mut silent = Silent;
-    let mut context = Context::new(Limits::default(), Default::default(), &mut silent);
+    let mut context = Context::new(Limits::default(), &mut silent);
     Dp.solve(problem, &mut context).expect("a contiguous problem").value().expect("a plan")
 }
 

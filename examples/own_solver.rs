@@ -24,8 +24,7 @@ impl Solver for Fill {
         (objective.kind() != ObjectiveKind::Throughput).then_some("objectives other than throughput")
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        SolveError::check(self, problem)?;
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         let graph = problem.graph();
         let seconds = |op| problem.seconds(op, 0).unwrap_or(0.0);
         let share = graph.operators().map(seconds).sum::<f64>() / problem.cluster().device_count() as f64;

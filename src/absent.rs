@@ -26,10 +26,7 @@ impl Solver for Absent {
         Some(self.why)
     }
 
-    /// # Errors
-    /// Always.
-    fn solve(&self, problem: &Problem, _: &mut Context<'_>) -> Result<Solution, SolveError> {
-        SolveError::check(self, problem)?;
+    fn run(&self, _: &Problem, _: &mut Context<'_>) -> Result<Solution, SolveError> {
         Err(SolveError::Invariant("a solver that is not in this build was called".into()))
     }
 }

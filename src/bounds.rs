@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use stagewright_core::bound::{LowerBound, established, strongest_until};
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Result, Solution, SolveError, Solver, Status, Stop};
+use stagewright_core::solver::{Capabilities, Context, Result, Solution, Solver, Status, Stop};
 
 use crate::registry::BOUNDS;
 
@@ -79,8 +79,7 @@ impl<S: Solver> Solver for Proving<S> {
         self.0.capabilities()
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
-        SolveError::check(self, problem)?;
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         context.bounds = BOUNDS;
         if !self.capabilities().exact {
             context.establish(problem, None, &mut LowerBound::TRIVIAL.clone());

@@ -56,7 +56,7 @@
 //!
 //! # Features
 //!
-//! All but `cuda` are on by default: `milp` adds integer programs on HiGHS, `policy` the learned policy on candle, `metis` a
+//! All but `cuda` are on by default: `milp` adds integer programs on HiGHS, `policy` learned solvers on candle, `metis` a
 //! baseline, `onnxruntime` plans run on this machine, `parquet` measured costs in tables of Parquet, and `cuda` runs the policy
 //! on an NVIDIA GPU. A build without features needs Rust alone.
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Limits, Observer, Silent, Solution, SolveError, Solver};
+use stagewright_core::solver::{Context, Observer, Settings, Silent, Solution, SolveError, Solver};
 use stagewright_core::uncertainty::Uncertainty;
 use thiserror::Error;
 
@@ -17,11 +17,8 @@ use crate::registry;
 /// Options of [`solve`]: by default the solver that `auto` chooses, one minute, 8 GiB, all cores and seed 0.
 #[derive(Clone)]
 pub struct Options {
-    pub(crate) limits: Limits,
-    pub(crate) seed: u64,
-    pub(crate) threads: usize,
+    pub(crate) settings: Settings,
     warm_start: Option<Placement>,
-    pub(crate) interrupt: Arc<AtomicBool>,
     solver: Option<Arc<dyn Solver>>,
     pub(crate) robust: Option<Uncertainty>,
 }
@@ -29,11 +26,11 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            limits: Limits::default(),
-            seed: 0,
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            settings: Settings {
+                threads: std::thread::available_parallelism().map_or(1, usize::from),
+                ..Settings::default()
+            },
             warm_start: None,
-            interrupt: Arc::default(),
             solver: None,
             robust: None,
         }
@@ -44,35 +41,35 @@ impl Options {
     /// Wall-clock time after which the solver returns its best plan and bound; `None` means unlimited.
     #[must_use]
     pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
-        self.limits.time = limit;
+        self.settings.limits.time = limit;
         self
     }
 
     /// Bytes that the solver's own tables may take; `None` means unlimited.
     #[must_use]
     pub fn memory_limit(mut self, bytes: Option<u64>) -> Self {
-        self.limits.memory = bytes;
+        self.settings.limits.memory = bytes;
         self
     }
 
     /// Relative gap between value and bound at which to stop, 0.01 for one percent.
     #[must_use]
     pub fn gap(mut self, gap: f64) -> Self {
-        self.limits.gap = gap;
+        self.settings.limits.gap = gap;
         self
     }
 
     /// Seed of every random choice.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
+        self.settings.seed = seed;
         self
     }
 
     /// Worker threads, at least 1.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = threads.max(1);
+        self.settings.threads = threads.max(1);
         self
     }
 
@@ -86,7 +83,7 @@ impl Options {
     /// A flag that ends the solve when it is set. The best plan and bound so far are returned.
     #[must_use]
     pub fn interrupt(mut self, flag: Arc<AtomicBool>) -> Self {
-        self.interrupt = flag;
+        self.settings.interrupt = flag;
         self
     }
 
@@ -107,15 +104,13 @@ impl Options {
     /// Maximum number of simulations of plans, for solvers that count them; `None` means unlimited.
     #[must_use]
     pub fn simulations(mut self, count: Option<u64>) -> Self {
-        self.limits.simulations = count;
+        self.settings.limits.simulations = count;
         self
     }
 
     /// The context of a solve that starts now.
     pub(crate) fn context<'a>(&self, observer: &'a mut dyn Observer) -> Context<'a> {
-        let mut context = Context::new(self.limits, self.interrupt.clone(), observer);
-        context.seed = self.seed;
-        context.threads = self.threads;
+        let mut context = Context::new(self.settings.clone(), observer);
         context.warm_start.clone_from(&self.warm_start);
         context
     }

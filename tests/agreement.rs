@@ -30,8 +30,7 @@ fn every_plan_passes_the_checker() {
         let problem = stated(problem(number, size));
         for solver in solvers {
             let mut silent = Silent;
-            let mut context =
-                Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut silent);
+            let mut context = Context::new(Limits { time: None, ..Limits::default() }, &mut silent);
             let solution = solver.solve(&problem, &mut context).expect("a contiguous problem");
             let provenance = Provenance { solver: solver.name().into(), seconds: 0.0, seed: 0 };
             let written =
@@ -60,8 +59,7 @@ fn iterations_pass_the_checker() {
         let problem = training::training(number, schedules[index], 7, 5);
         let placement = arbitrary_placement(&problem, &mut seed::stream(0xBEEF, number));
         let mut silent = Silent;
-        let mut context =
-            Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut silent);
+        let mut context = Context::new(Limits { time: None, ..Limits::default() }, &mut silent);
         let planned = Dpl.solve(&problem, &mut context).expect("a contiguous problem");
         let arbitrary = Plan::try_new(&problem, placement).ok();
         let arbitrary = arbitrary.map(|plan| Solution::with_plan("none", plan, LowerBound::TRIVIAL, None));
@@ -146,8 +144,7 @@ fn every_pipedream_split_is_feasible() {
     for number in 0..20_000 {
         let problem = problem(number, Size { operators: 8, devices: 4, groups: false });
         let mut silent = Silent;
-        let mut context =
-            Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut silent);
+        let mut context = Context::new(Limits { time: None, ..Limits::default() }, &mut silent);
         let solution = PipeDream.solve(&problem, &mut context).unwrap_or_else(|e| panic!("{number}: {e}"));
         if let Some(plan) = &solution.plan {
             assert!(evaluate(&problem, &plan.placement).is_feasible(), "{number}");

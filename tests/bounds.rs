@@ -16,7 +16,7 @@ fn solved(solver: &dyn Solver, problem: &Problem) -> Solution {
     // Enough for problems of this size. The answers do not depend on it.
     let limits = Limits { time: Some(Duration::from_secs(600)), simulations: Some(500), ..Limits::default() };
     let mut silent = Silent;
-    let mut context = Context::new(limits, Default::default(), &mut silent);
+    let mut context = Context::new(limits, &mut silent);
     Proving(solver).solve(problem, &mut context).unwrap_or_else(|error| panic!("{}: {error}", solver.name()))
 }
 

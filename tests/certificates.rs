@@ -32,7 +32,7 @@ fn free(number: u64, operators: usize) -> Problem {
 fn solved(problem: &Problem) -> (Solution, PlanDocument) {
     let mut silent = Silent;
     let limits = Limits { time: None, ..Limits::default() };
-    let mut context = Context::new(limits, Default::default(), &mut silent);
+    let mut context = Context::new(limits, &mut silent);
     let solution = Bnp::ALONE.solve(problem, &mut context).expect("a free problem");
     let provenance = Provenance { solver: "bnp".into(), seconds: 0.0, seed: 0 };
     let written = serde_json::to_string(&plan_document(problem, &solution, provenance)).expect("JSON");

@@ -17,7 +17,7 @@ use stagewright_core::graph::Graph;
 use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Plan, Silent, Solution, Solver, Status};
+use stagewright_core::solver::{Context, Plan, Settings, Silent, Solution, Solver, Status};
 use stagewright_search::{
     ACCELERATE_BALANCED, EMBEDDINGS_ON_HOST, EQUAL_LAYERS, EQUAL_PARAMETERS, EQUAL_TIME, GRAPH_PARTITION,
     LAYER_PER_DEVICE,
@@ -36,8 +36,7 @@ const RULES: [&dyn Solver; 7] = [
 
 fn solve(rule: &dyn Solver, problem: &Problem, threads: usize) -> Solution {
     let mut silent = Silent;
-    let mut context = Context::new(Limits::default(), Default::default(), &mut silent);
-    context.threads = threads;
+    let mut context = Context::new(Settings { threads, ..Settings::default() }, &mut silent);
     rule.solve(problem, &mut context).unwrap_or_else(|error| panic!("{}: {error}", rule.name()))
 }
 

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use rand::RngExt;
 use serde_json::Value;
-use stagewright::explain::{Bottleneck, WhatIfEffort, changes, explain, what_if};
+use stagewright::explain::{Bottleneck, changes, explain, what_if};
 use stagewright::report::document::{Provenance, plan_document};
 use stagewright_core::cluster::{ClusterBuilder, DeviceId};
 use stagewright_core::document::{
@@ -26,8 +26,7 @@ const SIZE: Size = Size { operators: 7, devices: 4, groups: true };
 
 fn solve(solver: &dyn Solver, problem: &Problem) -> Solution {
     let mut silent = Silent;
-    let mut context =
-        Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut silent);
+    let mut context = Context::new(Limits { time: None, ..Limits::default() }, &mut silent);
     solver.solve(problem, &mut context).expect("a problem that it takes")
 }
 
@@ -126,17 +125,10 @@ fn changes_are_solved_and_bounded() {
         let value = plan.evaluation.value;
         let provenance = Provenance { solver: "dp".into(), seconds: 0.0, seed: 0 };
         let document = plan_document(&problem, &solution, provenance);
-        let effort = WhatIfEffort {
-            time: None,
-            memory: None,
-            threads: 1,
-            gap: 0.0,
-            seed: 0,
-            interrupt: Default::default(),
-        };
+        let settings = Limits { time: None, memory: None, ..Limits::default() }.into();
         for change in changes(&problem) {
             let Ok(changed) = change.apply(&problem) else { continue };
-            let found = what_if(&change, &changed, &document, &effort).expect("a problem that auto takes");
+            let found = what_if(&change, &changed, &document, &settings).expect("a problem that auto takes");
             let reached = found.value_s.expect("the plan itself");
             assert!(reached <= value * (1.0 + 1e-9), "{number}, {}: {reached} {value}", found.change);
             if let Some(bound) = found.bound_s {

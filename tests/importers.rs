@@ -53,8 +53,7 @@ fn optimum(graph: &GraphDocument, cluster: &ClusterDocument) -> f64 {
     let cluster = Cluster::from_document(cluster.clone()).expect("a cluster");
     let problem = Problem::new(graph, cluster, Objective::default()).expect("a problem");
     let mut silent = Silent;
-    let mut context =
-        Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut silent);
+    let mut context = Context::new(Limits { time: None, ..Limits::default() }, &mut silent);
     let solution = Dp.solve(&problem, &mut context).expect("a contiguous problem");
     assert_eq!(solution.status, Status::Optimal);
     solution.value().expect("a plan")

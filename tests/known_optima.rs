@@ -45,7 +45,7 @@ fn solved(solver: &dyn Solver, problem: &Problem) -> Solution {
     let mut silent = Silent;
     let limits =
         Limits { time: Some(Duration::from_millis(100)), simulations: Some(500), ..Limits::default() };
-    let mut context = Context::new(limits, Default::default(), &mut silent);
+    let mut context = Context::new(limits, &mut silent);
     solver.solve(problem, &mut context).expect("a step")
 }
 

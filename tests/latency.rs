@@ -41,7 +41,7 @@ fn random(number: u64, operators: usize, calls: u32) -> Problem {
 fn solve(solver: &dyn Solver, problem: &Problem) -> Solution {
     let mut silent = Silent;
     let limits = Limits { time: None, ..Limits::default() };
-    let mut context = Context::new(limits, Default::default(), &mut silent);
+    let mut context = Context::new(limits, &mut silent);
     solver.solve(problem, &mut context).unwrap_or_else(|error| panic!("{}: {error}", solver.name()))
 }
 
@@ -192,7 +192,7 @@ fn ideals_that_memory_cannot_hold_lose_no_plan() {
     assert!(Ideals::all(&Units::new(&problem), order, Some(1 << 22), &stop).is_none());
     let mut silent = Silent;
     let limits = Limits { time: None, memory: Some(1 << 24), ..Limits::default() };
-    let mut context = Context::new(limits, Default::default(), &mut silent);
+    let mut context = Context::new(limits, &mut silent);
     let solution = Dp.solve(&problem, &mut context).expect("latency");
     assert_eq!(solution.value(), Some(3.0), "all of it side by side on the host");
 }

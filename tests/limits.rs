@@ -99,7 +99,7 @@ fn objectives() -> Vec<Objective> {
 fn without_time(solver: &dyn Solver, problem: &Problem) -> Solution {
     let limits = Limits { time: Some(Duration::ZERO), ..Limits::default() };
     let mut silent = Silent;
-    solver.solve(problem, &mut Context::new(limits, Default::default(), &mut silent)).expect("an answer")
+    solver.solve(problem, &mut Context::new(limits, &mut silent)).expect("an answer")
 }
 
 #[test]

@@ -250,7 +250,7 @@ fn auto_announces_the_plans_that_it_begins_with() {
         // The second run starts from the answer of the first and tries nothing else.
         for limit in [usize::MAX, 1] {
             let mut announced = Announced(Vec::new());
-            let mut context = Context::new(limits, Default::default(), &mut announced);
+            let mut context = Context::new(limits, &mut announced);
             context.warm_start = warm_start.take();
             let solution = auto.solve(&problem, &mut context).expect("an answer");
             assert_eq!(announced.0.last().copied(), solution.value(), "{number}: {:?}", announced.0);

@@ -114,8 +114,7 @@ fn every_model_divides_among_four_devices() {
         let cluster = Cluster::from_document(cluster.clone()).expect("a sound cluster");
         let problem = Problem::new(graph, cluster, Objective::default()).expect("a problem");
         let mut silent = Silent;
-        let mut context =
-            Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut silent);
+        let mut context = Context::new(Limits { time: None, ..Limits::default() }, &mut silent);
         let solution = Dpl.solve(&problem, &mut context).expect("a contiguous problem");
         let plan = solution.plan.as_ref().unwrap_or_else(|| panic!("{}: {:?}", row.file, solution.reason));
         assert_eq!(plan.evaluation.devices.len(), 4, "{}", row.file);

@@ -69,7 +69,7 @@ fn solve(solver: &dyn Solver, problem: &Problem) -> Solution {
 fn solve_within(solver: &dyn Solver, problem: &Problem, memory: Option<u64>) -> Solution {
     let limits = Limits { time: None, memory, ..Limits::default() };
     let mut silent = Silent;
-    let mut context = Context::new(limits, Default::default(), &mut silent);
+    let mut context = Context::new(limits, &mut silent);
     solver.solve(problem, &mut context).expect("an answer")
 }
 

@@ -52,7 +52,7 @@ fn heard(problems: impl Iterator<Item = Problem>) -> [usize; 2] {
             let mut heard = Heard::default();
             let limits =
                 Limits { time: Some(Duration::from_millis(30)), simulations: Some(60), ..Limits::default() };
-            let solution = solver.solve(&problem, &mut Context::new(limits, Default::default(), &mut heard));
+            let solution = solver.solve(&problem, &mut Context::new(limits, &mut heard));
             let solution = solution.unwrap_or_else(|error| panic!("{number}, {}: {error}", solver.name()));
             let sources = heard.sources.iter().copied().chain([solution.bound.source]);
             for source in sources {

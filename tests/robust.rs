@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use rand::RngExt;
 use serde_json::Value;
-use stagewright::explain::{WhatIfEffort, sensitivity};
+use stagewright::explain::sensitivity;
 use stagewright::report::document::{Provenance, plan_document};
 use stagewright::robust;
 use stagewright_core::cost::Cost;
@@ -14,7 +14,7 @@ use stagewright_core::evaluate::evaluate;
 use stagewright_core::graph::Graph;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Silent, Solver};
+use stagewright_core::solver::{Context, Limits, Settings, Silent, Solver};
 use stagewright_core::uncertainty::Uncertainty;
 use stagewright_dp::Dp;
 use stagewright_testing::random::{self, Size};
@@ -25,8 +25,7 @@ const SIZE: Size = Size { operators: 7, devices: 4, groups: true };
 
 fn with_context<T>(work: impl FnOnce(&mut Context<'_>) -> T) -> T {
     let mut silent = Silent;
-    let mut context =
-        Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut silent);
+    let mut context = Context::new(Limits { time: None, ..Limits::default() }, &mut silent);
     work(&mut context)
 }
 
@@ -120,8 +119,9 @@ fn robust_plans_pass_the_checker_and_wrong_claims_do_not() {
     assert!(plans > 30, "{plans}");
 }
 
-fn effort() -> WhatIfEffort {
-    WhatIfEffort { time: None, memory: None, threads: 1, gap: 0.0, seed: 3, interrupt: Default::default() }
+fn settings() -> Settings {
+    let limits = Limits { time: None, memory: None, ..Limits::default() };
+    Settings { limits, seed: 3, ..Settings::default() }
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn the_interval_has_every_value_and_the_losses_are_those_of_plans() {
         let Some(plan) = with_context(|context| Dp.solve(&problem, context)).expect("contiguous").plan else {
             continue;
         };
-        let found = sensitivity(&problem, &plan.placement, 0.2, None, &effort()).expect("a plan");
+        let found = sensitivity(&problem, &plan.placement, 0.2, None, &settings()).expect("a plan");
         let [low, high] = found.interval_s.expect("values of pipelines grow with every cost");
         let mut rng = seed::stream(0x1F, number);
         for scale in [0.8, 1.2] {
@@ -158,8 +158,7 @@ fn the_interval_has_every_value_and_the_losses_are_those_of_plans() {
         for case in &found.cases {
             assert!(case.best_s <= case.value_s && case.bound_s.is_some_and(|bound| bound <= case.best_s));
         }
-        let again =
-            sensitivity(&problem, &plan.placement, 0.2, None, &WhatIfEffort { threads: 3, ..effort() });
+        let again = sensitivity(&problem, &plan.placement, 0.2, None, &Settings { threads: 3, ..settings() });
         assert_eq!(again.as_ref(), Ok(&found), "{number}");
         compared += 1;
         better += usize::from(found.better > 0);
@@ -177,7 +176,7 @@ fn costs_that_are_not_off_change_nothing() {
             continue;
         };
         let found =
-            sensitivity(&problem, &plan.placement, 0.0, Some(plan.value()), &effort()).expect("a plan");
+            sensitivity(&problem, &plan.placement, 0.0, Some(plan.value()), &settings()).expect("a plan");
         assert_eq!(found.interval_s, Some([plan.value(); 2]), "{number}");
         assert_eq!((found.seen_s, found.better), (Some([plan.value(); 2]), 0), "{number}");
         compared += 1;
@@ -191,8 +190,9 @@ fn the_makespan_has_no_interval() {
     let problem = steps::problem(3);
     let placement = steps::placed(&problem, 3);
     assert_eq!(problem.objective().kind(), ObjectiveKind::Makespan);
-    let effort = WhatIfEffort { time: Some(std::time::Duration::from_millis(200)), ..effort() };
-    let found = sensitivity(&problem, &placement, 0.1, None, &effort).expect("a plan");
+    let limits = Limits { time: Some(std::time::Duration::from_millis(200)), ..settings().limits };
+    let settings = Settings { limits, ..settings() };
+    let found = sensitivity(&problem, &placement, 0.1, None, &settings).expect("a plan");
     assert_eq!(found.interval_s, None);
     assert!(found.seen_s.is_some_and(|[low, high]| low <= high));
 }

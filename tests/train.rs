@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use stagewright::train::Recipe;
 use stagewright::train::system::SystemRunDocument;
 use stagewright_policy::learn::AdamConfig;
-use stagewright_policy::systems::{Agent, Kind};
+use stagewright_systems::{Agent, Kind};
 
 const CONFIGURATION: &str = r#"
 schema = "stagewright.training/1"

@@ -10,7 +10,7 @@ use stagewright_core::document::ClusterDocument;
 use stagewright_core::graph::Graph;
 use stagewright_core::memory::{set_memory, with_reserve};
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Event, Limits, Observer, Status};
+use stagewright_core::solver::{Context, Event, Limits, Observer, Settings, Status};
 
 use super::{DiagnosisEffort, Finding, total_bytes};
 
@@ -180,8 +180,10 @@ impl<'a> Probe<'a> {
         };
         let mut observer = FirstPlan { found: false, interrupt: &self.effort.interrupt };
         // The first plan stops the solve by a separate flag: the user's flag would stop everything.
-        let mut context = Context::new(limits, Arc::new(AtomicBool::new(false)), &mut observer);
-        context.threads = self.effort.threads;
+        let mut context = Context::new(
+            Settings { limits, threads: self.effort.threads, ..Settings::default() },
+            &mut observer,
+        );
         match self.effort.solver.solve(&problem, &mut context) {
             Ok(solution) if solution.plan.is_some() => Answer::Yes,
             Ok(solution) if solution.status == Status::Infeasible => Answer::No,

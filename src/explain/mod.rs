@@ -28,7 +28,7 @@ pub use merged::Merged;
 pub use sensitivity::{Boundary, Case, Drawn, Sensitivity, sensitivity};
 pub use serial::Serial;
 pub use text::text;
-pub use what_if::{WhatIf, WhatIfEffort, as_it_is, what_if};
+pub use what_if::{WhatIf, as_it_is, what_if};
 
 use crate::bounds::by_name;
 

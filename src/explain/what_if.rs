@@ -1,36 +1,15 @@
 //! The effect of a change, by solving the changed problem.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
-
 use serde::Serialize;
 use stagewright_core::document::PlanDocument;
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Limits, Silent, SolveError, Solver, Status};
+use stagewright_core::solver::{Context, Settings, Silent, SolveError, Solver, Status};
 
 use super::Change;
 use crate::bounds::Proving;
 use crate::placement::placement;
 use crate::portfolio;
-
-/// Limits of one what-if.
-#[derive(Debug, Clone)]
-pub struct WhatIfEffort {
-    /// Time; `None` means unlimited.
-    pub time: Option<Duration>,
-    /// Bytes for the solver's tables.
-    pub memory: Option<u64>,
-    /// Worker threads.
-    pub threads: usize,
-    /// Gap at which the solve ends.
-    pub gap: f64,
-    /// Seed.
-    pub seed: u64,
-    /// Flag that ends the solves early.
-    pub interrupt: Arc<AtomicBool>,
-}
 
 /// The effect of a change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -61,7 +40,7 @@ pub fn what_if(
     change: &Change,
     changed: &Problem,
     plan: &PlanDocument,
-    effort: &WhatIfEffort,
+    settings: &Settings,
 ) -> Result<WhatIf, SolveError> {
     let own = placement(changed, plan).ok();
     let kept = own.as_ref().map(|placement| evaluate(changed, placement));
@@ -74,11 +53,8 @@ pub fn what_if(
         is_optimal: false,
     };
     let Ok(choice) = portfolio::auto(changed.objective()) else { return Ok(result) };
-    let limits = Limits { time: effort.time, memory: effort.memory, gap: effort.gap, simulations: None };
     let mut silent = Silent;
-    let mut context = Context::new(limits, effort.interrupt.clone(), &mut silent);
-    context.seed = effort.seed;
-    context.threads = effort.threads;
+    let mut context = Context::new(settings.clone(), &mut silent);
     context.warm_start = own.filter(|_| kept.is_some());
     let solution = Proving(choice.solver).solve(changed, &mut context)?;
     result.value_s = kept.into_iter().chain(solution.value()).reduce(f64::min);

@@ -1,8 +1,8 @@
 //! The learned policy with the shipped network, its ablations, and the learned systems of the literature.
 
 use stagewright_core::solver::Solver;
-use stagewright_policy::systems::{Kind, Learned};
 use stagewright_policy::{Origin, Parts, Policy};
+use stagewright_systems::{Kind, Learned};
 
 /// The policy's name.
 pub const NAME: &str = "policy";

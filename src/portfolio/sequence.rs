@@ -115,8 +115,7 @@ impl Solver for Portfolio {
         Capabilities { exact: true, starts_from_plan: true, ..Capabilities::default() }
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
-        SolveError::check(self, problem)?;
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         let share = self.start_shares[usize::from(is_large(problem))];
         let plan = (self.start)(problem, share, context)?;
         let mut so_far = SoFar { plan, ..SoFar::default() };
@@ -127,7 +126,7 @@ impl Solver for Portfolio {
             context.emit(Event::Phase { name: solver.name().into() });
             let mut part = context.time_slice_without(problem.overhead(), share);
             // A different seed makes the second turn of a solver explore elsewhere.
-            part.seed = part.seed.wrapping_add(stage);
+            part.shift_seed(stage);
             if let Some(plan) = &so_far.plan {
                 part.warm_start = Some(plan.placement.clone());
             }

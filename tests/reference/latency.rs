@@ -7,7 +7,7 @@ use stagewright::formats::import_plan;
 use stagewright::report::document::{Provenance, plan_document};
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::objective::Objective;
-use stagewright_core::solver::{Context, Limits, Silent, Solver};
+use stagewright_core::solver::{Context, Limits, Settings, Silent, Solver};
 use stagewright_dp::Dp;
 use stagewright_search::{LatencyGreedy, Local};
 use stagewright_verify::{ViolationKind, check};
@@ -39,8 +39,9 @@ fn blocks_are_near_the_best_known_and_local_search_reaches_it() {
         for (solver, near) in [(&Dp as &dyn Solver, NEAR), (&Local, 1e-6)] {
             let mut rounds = Rounds(4);
             let limits = Limits { time: None, ..Limits::default() };
-            let mut context = Context::new(limits, Default::default(), &mut rounds);
-            (context.threads, context.warm_start) = (2, warm.take());
+            let mut context =
+                Context::new(Settings { limits, threads: 2, ..Settings::default() }, &mut rounds);
+            context.warm_start = warm.take();
             let solution = solver.solve(&problem, &mut context).expect("latency");
             let value = solution.value().expect("hosts run everything");
             if let Some(known) = best.get(name) {
@@ -72,8 +73,7 @@ fn greedy_has_its_published_value() {
         let model = import(&shared.join(format!("data/msr/latency/{name}.json")));
         let problem = problem(&model).with_objective(latency()).expect("a problem");
         let mut silent = Silent;
-        let mut context =
-            Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut silent);
+        let mut context = Context::new(Limits { time: None, ..Limits::default() }, &mut silent);
         let value = LatencyGreedy.solve(&problem, &mut context).expect("latency").value().expect("a plan");
         assert!((value - expected).abs() <= 0.1 * expected, "{name}: {value}, published {expected}");
         same += u32::from((value - expected).abs() <= PUBLISHED * expected);

@@ -8,7 +8,7 @@ use stagewright_core::document::{
     BoundDocument, DeviceDocument, PLAN_SCHEMA, PlanDocument, PlanStatus, Split,
 };
 use stagewright_core::objective::{Objective, Throughput};
-use stagewright_core::solver::{Context, Limits, Silent, Solver, Status};
+use stagewright_core::solver::{Context, Limits, Settings, Silent, Solver, Status};
 use stagewright_dp::Dp;
 use stagewright_search::{Local, OneDevice, PipeDream};
 #[cfg(feature = "milp")]
@@ -26,8 +26,7 @@ fn contiguous_optima_are_proved_and_pass_the_checker() {
         let model = import(&path);
         let problem = problem(&model);
         let mut silent = Silent;
-        let mut context =
-            Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut silent);
+        let mut context = Context::new(Limits { time: None, ..Limits::default() }, &mut silent);
         let solution = Dp.solve(&problem, &mut context).expect("a contiguous problem");
         assert_eq!(solution.status, Status::Optimal, "{name}");
         if let Some(&optimum) = optima.get(name) {
@@ -54,8 +53,7 @@ fn free_splits_are_near_the_best_known_and_pass_the_checker() {
         let problem = problem(&model).with_objective(objective).expect("a problem");
         let mut rounds = Rounds(6);
         let limits = Limits { time: None, ..Limits::default() };
-        let mut context = Context::new(limits, Default::default(), &mut rounds);
-        context.threads = 2;
+        let mut context = Context::new(Settings { limits, threads: 2, ..Settings::default() }, &mut rounds);
         let solution = Local.solve(&problem, &mut context).expect("a free problem");
         let value = solution.value().expect("a plan");
         for (table, factor) in [(&contiguous, 1.0 + PUBLISHED), (&best, 1.0 + NEAR)] {
@@ -88,8 +86,7 @@ fn column_generation_bounds_free_splits() {
         let problem = problem(&model).with_objective(objective).expect("a problem");
         let mut silent = Silent;
         let limits = Limits { time: Some(std::time::Duration::from_secs(15)), ..Limits::default() };
-        let mut context = Context::new(limits, Default::default(), &mut silent);
-        context.threads = 2;
+        let mut context = Context::new(Settings { limits, threads: 2, ..Settings::default() }, &mut silent);
         let solution = bnp.solve(&problem, &mut context).expect("a free problem");
         let value = solution.value().expect("a plan");
         assert!(solution.bound.value <= value, "{name}");
@@ -184,8 +181,7 @@ fn one_device_has_the_value_of_all_its_work() {
         assert_close(stem(&path), report.value_s.expect("a value"), work);
         // The solver returns the same value if the model fits an accelerator, else the time on the host.
         let mut silent = Silent;
-        let mut context =
-            Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut silent);
+        let mut context = Context::new(Limits { time: None, ..Limits::default() }, &mut silent);
         let solution = OneDevice.solve(&problem(&model), &mut context).expect("a throughput problem");
         let host: f64 = operators.iter().map(|operator| operator.seconds["cpu"]).sum();
         let fits = report.violations.is_empty();
@@ -212,8 +208,7 @@ fn pipedream_has_its_published_value() {
         model.graph.pipedream_skips =
             skips.map(|id| model.graph.operators[ids.by_id[id]].name.clone()).collect();
         let mut silent = Silent;
-        let mut context =
-            Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut silent);
+        let mut context = Context::new(Limits { time: None, ..Limits::default() }, &mut silent);
         let solution = PipeDream.solve(&problem(&model), &mut context).expect("a throughput problem");
         let value = solution.value().expect("a plan");
         if name == "layer_gnmt_inference" {

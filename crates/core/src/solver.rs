@@ -1,11 +1,8 @@
 //! The solver interface: a function from a problem and a context to a solution with its proof status.
 //!
-//! - A solver never reads a file, prints or keeps global state. It reports through an [`Observer`] and is
-//!   stopped through the context's limits, or by the observer.
-//! - Infeasible and out of time are statuses. An `Err` means that the solver does not support the problem, or that
-//!   one of its own invariants is broken.
-//! - The same input, seed and limits other than time give the same placement for any thread count, unless
-//!   [`Capabilities::deterministic_across_threads`] says otherwise.
+//! A solver never reads a file, prints or keeps global state. It reports through an [`Observer`] and is stopped through the
+//! context's limits, or by the observer. Infeasible and out of time are statuses. What a solver must keep about limits,
+//! threads, determinism, events and results is said at [`Solver::run`].
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,27 +20,84 @@ use crate::tolerance;
 
 pub use crate::stop::{Stop, StopReason};
 
-/// A solver.
+/// A solver. Callers call [`Solver::solve`], implementers write [`Solver::run`].
 pub trait Solver: Send + Sync {
-    /// Stable name.
+    /// Stable name: commands, plan documents and [`Solution::solver`] have it, whatever the problem.
     fn name(&self) -> &'static str;
 
-    /// One-line description.
+    /// One-line description, a noun phrase.
     fn summary(&self) -> &'static str;
 
-    /// The feature of an objective that the solver does not support, if any, for display.
+    /// The feature of an objective that the solver does not support, if any: a noun phrase for "solver `x` does not
+    /// support …".
+    ///
+    /// The answer follows from the objective alone and takes no time, because the portfolio asks every solver. A graph or
+    /// a cluster that is too large for the method is not refused here: `run` returns [`Status::Unknown`] with the reason.
     fn unsupported(&self, objective: &Objective) -> Option<&'static str>;
 
-    /// What the solver promises; by default that of a deterministic heuristic.
+    /// What the solver promises for every problem; by default that of a deterministic heuristic.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
 
     /// Solves a problem within the limits.
     ///
+    /// No solver overrides this method, which checks what all of them have in common before it calls [`Solver::run`]. A
+    /// solver that wraps another implements `run` and calls `solve` of the inner one there.
+    ///
     /// # Errors
-    /// A problem outside the capabilities, or a broken invariant.
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError>;
+    /// [`SolveError::Unsupported`] for an objective that the solver does not support, else the errors of `run`.
+    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        match self.unsupported(problem.objective()) {
+            None => self.run(problem, context),
+            Some(what) => Err(SolveError::Unsupported { solver: self.name(), what: what.into() }),
+        }
+    }
+
+    /// Solves a problem whose objective is supported. Only `solve` calls it.
+    ///
+    /// # Limits
+    /// - Time and interrupts: the search polls [`Context::stop`] every few tenths of a second at most, in its workers as
+    ///   well, and ends soon after a reason appears. A solver of one short pass need not poll, but hands the reason to its
+    ///   solution. The first plan may take longer than the limit if without it there would be none.
+    /// - Memory: before the solver's own tables exceed [`Limits::memory`] it does without them or ends
+    ///   ([`StopReason::Memory`]). The problem and the plans are not counted.
+    /// - Gap: the search ends when [`Context::done`] or [`Context::gap_reached`] says so.
+    /// - Simulations: respected by those that promise it ([`Capabilities::counts_simulations`]), ignored by others.
+    ///
+    /// At any limit the answer is the best plan and the best bound so far, never an error.
+    ///
+    /// # Threads
+    /// Work in parallel runs in [`Context::pool`] or [`Context::in_pool`], that is on [`Context::threads`] workers, and has
+    /// ended when `run` returns. Several solves may run at once on one solver, so it keeps nothing between them.
+    ///
+    /// # Determinism
+    /// Equal problems, seeds, start plans and limits other than time lead to equal plans and bounds on any number of
+    /// threads, unless [`Capabilities::deterministic_across_threads`] is false. So the size of a batch does not depend on
+    /// the number of threads, results are merged in the order of their tasks, ties go to the first, and every task has a
+    /// random stream of its own, from [`Context::seed`] and the number of the task (`core::seed`).
+    ///
+    /// # Events
+    /// All events are emitted by the thread that called `run`.
+    /// - [`Event::Incumbent`] for every feasible plan that a search finds better than those before ([`Context::keep`]), none
+    ///   of them better than the plan of the solution. A solver of one short pass may leave its only plan to the solution.
+    /// - [`Event::Bound`] for every stronger bound that holds for the whole problem ([`Context::raise`]).
+    /// - [`Event::Simulations`] before the plans that these simulations found, if the solver counts them.
+    /// - [`Event::Phase`] and [`Event::Progress`] at will.
+    ///
+    /// Other solves within this one get a context from [`Context::time_slice`] if they solve the same problem, from
+    /// [`Context::for_restriction`] if only their plans hold for it, and else from [`Context::for_auxiliary`].
+    ///
+    /// # Returns
+    /// A solution under the solver's own name, made by [`Solution::with_plan`] from a [`Plan`] that was evaluated on this
+    /// problem and a bound that holds for every feasible placement; or by [`Solution::without_plan`] with the reason:
+    /// [`Status::Infeasible`] is a proof, everything else is [`Status::Unknown`]. [`Solution::stop`] has the limit that
+    /// ended the search; it is `None` after a proof, and for a heuristic that came to its end. A solver that starts from a
+    /// given plan ([`Capabilities::starts_from_plan`]) returns none that is worse, if the given one is feasible.
+    ///
+    /// # Errors
+    /// A broken invariant, threads that cannot be started, or an error of a solver called within.
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError>;
 }
 
 impl<S: Solver + ?Sized> Solver for &S {
@@ -63,8 +117,8 @@ impl<S: Solver + ?Sized> Solver for &S {
         (**self).capabilities()
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        (**self).solve(problem, context)
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        (**self).run(problem, context)
     }
 }
 
@@ -110,6 +164,33 @@ impl Default for Limits {
     /// One minute, 8 GiB, no gap.
     fn default() -> Self {
         Limits { time: Some(Duration::from_secs(60)), memory: Some(8 << 30), gap: 0.0, simulations: None }
+    }
+}
+
+/// What a caller asks of a solve, beside the problem.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Limits of the solve.
+    pub limits: Limits,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Worker threads; none counts as one.
+    pub threads: usize,
+    /// Ends the solve when it is set.
+    pub interrupt: Arc<AtomicBool>,
+}
+
+impl Default for Settings {
+    /// The default limits, seed 0, one thread, and no interrupt.
+    fn default() -> Self {
+        Limits::default().into()
+    }
+}
+
+impl From<Limits> for Settings {
+    /// The limits with seed 0, one thread, and no interrupt.
+    fn from(limits: Limits) -> Self {
+        Settings { limits, seed: 0, threads: 1, interrupt: Arc::default() }
     }
 }
 
@@ -173,18 +254,35 @@ pub const BOUNDS_SHARE: f64 = 0.1;
 pub struct Context<'a> {
     /// Limits of the solve.
     pub limits: Limits,
-    /// Seed of every random choice.
-    pub seed: u64,
-    /// Worker threads, at least 1.
-    pub threads: usize,
     /// A placement to start from.
     pub warm_start: Option<Placement>,
     /// The bounds for [`Context::establish`], cheapest first: the closed forms, unless whoever calls the solver has more.
     pub bounds: &'static [&'static dyn Bound],
+    seed: u64,
+    threads: usize,
     stop: Stop,
     observer: &'a mut dyn Observer,
     reports: Reports,
     started: Instant,
+}
+
+/// End of a solve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The plan is proved optimal.
+    Proof,
+    /// A reason ended the solve before a proof.
+    Stop(StopReason),
+}
+
+impl End {
+    /// The reason that ended the solve before a proof, if any.
+    pub fn reason(self) -> Option<StopReason> {
+        match self {
+            End::Proof => None,
+            End::Stop(reason) => Some(reason),
+        }
+    }
 }
 
 /// Sub-solve events that hold for the whole problem and are forwarded.
@@ -196,19 +294,35 @@ enum Reports {
 }
 
 impl<'a> Context<'a> {
-    /// A context whose clock starts now; `interrupt` ends the solve from outside.
-    pub fn new(limits: Limits, interrupt: Arc<AtomicBool>, observer: &'a mut dyn Observer) -> Self {
+    /// A context whose clock starts now.
+    pub fn new(settings: impl Into<Settings>, observer: &'a mut dyn Observer) -> Self {
+        let Settings { limits, seed, threads, interrupt } = settings.into();
         Context {
             limits,
-            seed: 0,
-            threads: 1,
             warm_start: None,
             bounds: &CLOSED_FORMS,
+            seed,
+            threads: threads.max(1),
             stop: Stop::new(limits.time, interrupt),
             observer,
             reports: Reports::All,
             started: Instant::now(),
         }
+    }
+
+    /// Seed of every random choice.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Adds a number to the seed, so that a part of the work explores elsewhere than another.
+    pub fn shift_seed(&mut self, by: u64) {
+        self.seed = self.seed.wrapping_add(by);
+    }
+
+    /// Worker threads, at least 1.
+    pub fn threads(&self) -> usize {
+        self.threads
     }
 
     /// Reports an event; a `Break` from the observer stops the solve.
@@ -248,12 +362,12 @@ impl<'a> Context<'a> {
         if self.gap_reached(value, bound) { Some(StopReason::Gap) } else { self.stop.reason() }
     }
 
-    /// Whether to stop: `Some(None)` with a proof, `Some(Some(reason))` without.
-    pub fn done(&self, best: Option<&Plan>, bound: f64) -> Option<Option<StopReason>> {
+    /// The end of a solve that has this plan and this bound, if it is to end now.
+    pub fn done(&self, best: Option<&Plan>, bound: f64) -> Option<End> {
         match best {
-            Some(plan) if tolerance::gap(plan.value(), bound) == 0.0 => Some(None),
-            Some(plan) => self.end(plan.value(), bound).map(Some),
-            None => self.stop.reason().map(Some),
+            Some(plan) if tolerance::gap(plan.value(), bound) == 0.0 => Some(End::Proof),
+            Some(plan) => self.end(plan.value(), bound).map(End::Stop),
+            None => self.stop.reason().map(End::Stop),
         }
     }
 
@@ -315,10 +429,10 @@ impl<'a> Context<'a> {
     fn same(&mut self) -> Context<'_> {
         Context {
             limits: self.limits,
-            seed: self.seed,
-            threads: self.threads,
             warm_start: self.warm_start.clone(),
             bounds: self.bounds,
+            seed: self.seed,
+            threads: self.threads,
             stop: self.stop.clone(),
             observer: &mut *self.observer,
             reports: self.reports,
@@ -503,16 +617,5 @@ impl SolveError {
     /// A placement that should have been feasible.
     pub fn infeasible(broken: &Violation) -> SolveError {
         SolveError::Invariant(format!("an infeasible placement: {broken}"))
-    }
-
-    /// Checks an objective against a solver's capabilities.
-    ///
-    /// # Errors
-    /// [`SolveError::Unsupported`] if the solver does not support it.
-    pub fn check(solver: &dyn Solver, problem: &Problem) -> Result<(), SolveError> {
-        match solver.unsupported(problem.objective()) {
-            None => Ok(()),
-            Some(what) => Err(SolveError::Unsupported { solver: solver.name(), what: what.into() }),
-        }
     }
 }

@@ -6,4 +6,5 @@ mod makespan_bounds;
 mod oracles;
 mod schedule;
 mod simulate;
+mod solver;
 mod steady;

@@ -4,6 +4,7 @@ pub mod brute_force;
 pub mod devices;
 pub mod heterogeneous;
 pub mod kwok_ahmad;
+pub mod learning;
 pub mod makespan;
 pub mod makespan_optimum;
 pub mod random;

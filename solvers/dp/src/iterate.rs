@@ -109,8 +109,8 @@ impl Answer<'_> {
 
     /// Runs the program over labels, on orders and on all ideals. Returns the stop reason, if any.
     fn labels(&mut self, context: &mut Context<'_>) -> Result<Option<StopReason>> {
-        if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
-            return Ok(stop);
+        if let Some(end) = context.done(self.best.as_ref(), self.bound.value) {
+            return Ok(end.reason());
         }
         let room = Room::new(self.problem, &self.units, context.limits.memory);
         let mut part = context.time_slice(ORDERS_SHARE);
@@ -124,8 +124,8 @@ impl Answer<'_> {
         for (mode, phase) in
             [(SearchMode::Labels, "iterations over all ideals"), (SearchMode::Enumerate, "all iterations")]
         {
-            if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
-                return Ok(stop);
+            if let Some(end) = context.done(self.best.as_ref(), self.bound.value) {
+                return Ok(end.reason());
             }
             context.emit(Event::Phase { name: phase.into() });
             let search = Search::new(self.problem, &self.units, &space);

@@ -45,4 +45,4 @@ mod weight;
 mod window;
 
 pub use max_load_split::MaxLoadSplit;
-pub use solver::Dp;
+pub use solver::{Dp, DpWithin};

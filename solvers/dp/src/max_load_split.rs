@@ -7,7 +7,7 @@ use stagewright_core::calls::assign;
 use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Plan, Result, Solution, SolveError, Solver, Status};
+use stagewright_core::solver::{Context, Plan, Result, Solution, Solver, Status};
 
 use crate::Dp;
 
@@ -28,8 +28,7 @@ impl Solver for MaxLoadSplit {
         (objective.kind() != ObjectiveKind::Latency).then_some("objectives other than latency")
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
-        SolveError::check(self, problem)?;
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         let bound = strongest_before(problem, context.stop());
         let rules = Throughput { split: Split::Contiguous, ..problem.objective().rules() };
         let without =

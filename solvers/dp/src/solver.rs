@@ -65,8 +65,7 @@ impl Solver for Dp {
         Capabilities { exact: true, starts_from_plan: true, ..Capabilities::default() }
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
-        SolveError::check(self, problem)?;
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         if problem.objective().kind() == ObjectiveKind::Latency {
             return latency::solve(self.name(), problem, context);
         }
@@ -77,23 +76,39 @@ impl Solver for Dp {
     }
 }
 
-impl Dp {
-    /// Splits within a number of steps: supersets of ideals that the search examines. Unlike a time limit, it leads to
-    /// the same plan and bound on every machine. Orders and minimum cuts, which take no steps, are tried as long as the
-    /// steps are not used up. The statistic `steps` of the solution has the steps taken, at most a batch more.
-    ///
-    /// # Errors
-    /// If the objective is not the throughput of a contiguous split without a schedule, or an invariant is broken.
-    pub fn solve_within(&self, problem: &Problem, steps: u64, context: &mut Context<'_>) -> Result<Solution> {
-        SolveError::check(self, problem)?;
-        let objective = problem.objective();
-        if objective.kind() != ObjectiveKind::Throughput || objective.times_iteration() {
-            let what = "a number of steps for this objective".into();
-            return Err(SolveError::Unsupported { solver: self.name(), what });
-        }
-        self.split(problem, Some(steps), context)
+/// The exact splitter within a number of steps: supersets of ideals that the search examines. Unlike a time limit, it leads
+/// to the same plan and bound on every machine. Orders and minimum cuts, which take no steps, are tried as long as the steps
+/// are not used up. The statistic `steps` of the solution has the steps taken, at most a batch more.
+#[derive(Debug, Clone, Copy)]
+pub struct DpWithin {
+    /// Limit of the steps.
+    pub steps: u64,
+}
+
+impl Solver for DpWithin {
+    fn name(&self) -> &'static str {
+        Dp.name()
     }
 
+    fn summary(&self) -> &'static str {
+        "the dynamic program over ideals within a number of steps (contiguous throughput)"
+    }
+
+    fn unsupported(&self, objective: &Objective) -> Option<&'static str> {
+        let is_timed = objective.kind() != ObjectiveKind::Throughput || objective.times_iteration();
+        unsupported(objective).or(is_timed.then_some("a number of steps for this objective"))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Dp.capabilities()
+    }
+
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
+        Dp.split(problem, Some(self.steps), context)
+    }
+}
+
+impl Dp {
     fn split(
         &self,
         problem: &Problem,
@@ -169,8 +184,8 @@ impl Search<'_> {
             context.keep(&mut self.best, Some(plan_of(self.problem, self.units, &[])?));
             return Ok(None);
         }
-        if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
-            return Ok(stop);
+        if let Some(end) = context.done(self.best.as_ref(), self.bound.value) {
+            return Ok(end.reason());
         }
         context.emit(Event::Phase { name: "ideals".into() });
         let seed = self.best.as_ref().map(Plan::value);
@@ -195,8 +210,8 @@ impl Search<'_> {
         }
         let uplinks = Uplinks::new(self.problem, self.units, &lattice);
         let Some(uplinks) = uplinks.filter(|_| self.best.is_some()) else { return Ok(None) };
-        if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
-            return Ok(stop);
+        if let Some(end) = context.done(self.best.as_ref(), self.bound.value) {
+            return Ok(end.reason());
         }
         context.emit(Event::Phase { name: "ideals with uplinks".into() });
         recurrence.uplinks = Some(&uplinks);
@@ -225,8 +240,8 @@ impl Search<'_> {
                 // They take less time than the search from here on, and often close the gap.
                 context.emit(Event::Phase { name: "bounds".into() });
                 context.establish(self.problem, self.best.as_ref().map(Plan::value), &mut self.bound);
-                if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
-                    return Ok(stop);
+                if let Some(end) = context.done(self.best.as_ref(), self.bound.value) {
+                    return Ok(end.reason());
                 }
             }
         }
@@ -249,8 +264,8 @@ impl Search<'_> {
         context: &mut Context<'_>,
     ) -> Result<Option<StopReason>> {
         for share in LADDER {
-            if let Some(stop) = context.done(self.best.as_ref(), self.bound.value) {
-                return Ok(stop);
+            if let Some(end) = context.done(self.best.as_ref(), self.bound.value) {
+                return Ok(end.reason());
             }
             let Some(value) = self.best.as_ref().map(Plan::value) else { return Ok(None) };
             let cap =

@@ -12,9 +12,11 @@ use stagewright_core::graph::{Graph, GraphBuilder};
 use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, Stop, StopReason};
+use stagewright_core::solver::{
+    Context, Limits, Settings, Silent, Solution, Solver, Status, Stop, StopReason,
+};
 use stagewright_core::tolerance::same;
-use stagewright_dp::Dp;
+use stagewright_dp::{Dp, DpWithin};
 use stagewright_search::Dpl;
 use stagewright_search::boundary::{Boundaries, BoundaryCuts};
 use stagewright_testing::random::{Size, problem};
@@ -23,8 +25,7 @@ use stagewright_testing::{brute_force, textbook};
 fn solve(solver: &dyn Solver, problem: &Problem, threads: usize) -> Solution {
     let mut silent = Silent;
     let limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };
-    let mut context = Context::new(limits, Default::default(), &mut silent);
-    context.threads = threads;
+    let mut context = Context::new(Settings { limits, threads, ..Settings::default() }, &mut silent);
     solver.solve(problem, &mut context).expect("a problem within the capabilities")
 }
 
@@ -260,7 +261,7 @@ fn a_reached_gap_is_told_with_uplinks_as_well() {
         for gap in [0.1, 0.3, 0.6] {
             let mut silent = Silent;
             let limits = Limits { time: None, memory: None, gap, simulations: None };
-            let mut context = Context::new(limits, Default::default(), &mut silent);
+            let mut context = Context::new(limits, &mut silent);
             let solution = Dp.solve(&problem, &mut context).expect("a problem within the capabilities");
             if solution.status == Status::Feasible {
                 assert_eq!(solution.stop, Some(StopReason::Gap), "{number}");
@@ -308,9 +309,8 @@ fn a_number_of_steps_ends_the_search_at_the_same_place() {
     let within = |problem: &Problem, steps: u64, threads: usize| {
         let mut silent = Silent;
         let limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };
-        let mut context = Context::new(limits, Default::default(), &mut silent);
-        context.threads = threads;
-        Dp.solve_within(problem, steps, &mut context).expect("a problem within the capabilities")
+        let mut context = Context::new(Settings { limits, threads, ..Settings::default() }, &mut silent);
+        DpWithin { steps }.solve(problem, &mut context).expect("a problem within the capabilities")
     };
     let mut unfinished = 0;
     for number in 0..60 {

@@ -20,7 +20,7 @@ const SCHEDULES: [Schedule; 3] = [Schedule::GPipe, Schedule::OneFOneB, Schedule:
 fn solve(solver: &dyn Solver, problem: &Problem) -> Solution {
     let mut silent = Silent;
     let limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };
-    let mut context = Context::new(limits, Default::default(), &mut silent);
+    let mut context = Context::new(limits, &mut silent);
     solver.solve(problem, &mut context).expect("a problem within the capabilities")
 }
 

@@ -10,7 +10,9 @@ use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Result, Silent, Solution, Solver, Status, StopReason};
+use stagewright_core::solver::{
+    Context, Limits, Result, Settings, Silent, Solution, Solver, Status, StopReason,
+};
 use stagewright_core::uncertainty::{SourceId, Sources, Uncertainty, worst_case};
 use stagewright_dp::Dp;
 use stagewright_search::robust::{Robust, solve};
@@ -60,16 +62,15 @@ fn uncertainty(number: u64) -> Uncertainty {
 }
 
 fn robust(problem: &Problem, uncertainty: Uncertainty, solver: &dyn Solver, threads: usize) -> Robust {
-    with_context(Limits::default().memory, |context| {
-        context.threads = threads;
+    with_context(Limits::default().memory, threads, |context| {
         solve(problem, uncertainty, solver, context).expect("a problem with a worst case")
     })
 }
 
-fn with_context<T>(memory: Option<u64>, work: impl FnOnce(&mut Context<'_>) -> T) -> T {
+fn with_context<T>(memory: Option<u64>, threads: usize, work: impl FnOnce(&mut Context<'_>) -> T) -> T {
     let mut silent = Silent;
     let limits = Limits { time: None, memory, ..Limits::default() };
-    work(&mut Context::new(limits, Default::default(), &mut silent))
+    work(&mut Context::new(Settings { limits, threads, ..Settings::default() }, &mut silent))
 }
 
 fn close(left: f64, right: f64) -> bool {
@@ -229,7 +230,7 @@ fn the_nominally_best_plan_is_the_best_of_all_found() {
             continue;
         };
         let baseline =
-            with_context(None, |context| OneDevice.solve(&problem, context)).expect("any objective");
+            with_context(None, 1, |context| OneDevice.solve(&problem, context)).expect("any objective");
         let Some(baseline) = baseline.value() else { continue };
         let found = robust(&problem, uncertainty(number), &OneDevice, 1);
         let (Some(best), Some(nominal), Some(worst)) =
@@ -261,7 +262,7 @@ impl Solver for NoPlan {
         None
     }
 
-    fn solve(&self, _: &Problem, _: &mut Context<'_>) -> Result<Solution> {
+    fn run(&self, _: &Problem, _: &mut Context<'_>) -> Result<Solution> {
         let (bound, stop) = (LowerBound::TRIVIAL, Some(StopReason::Memory));
         let why = "too little memory".into();
         Ok(Solution::without_plan(self.name(), Status::Unknown, bound, stop, why))
@@ -299,7 +300,7 @@ fn the_tables_respect_the_memory_limit() {
             continue;
         };
         let within = |memory| {
-            with_context(Some(memory), |context| solve(&problem, uncertainty(number), &OneDevice, context))
+            with_context(Some(memory), 1, |context| solve(&problem, uncertainty(number), &OneDevice, context))
                 .expect("a problem with a worst case")
         };
         let all = within(8 << 30);

@@ -12,7 +12,7 @@ use stagewright_core::document::{
     ServerDocument, TensorDocument,
 };
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Silent, Status};
+use stagewright_core::solver::{Context, Limits, Settings, Silent, Status};
 use stagewright_joint::iteration::{Problem, Request, Solution, solve};
 use stagewright_verify::{JointVerdict, check_joint};
 
@@ -226,9 +226,14 @@ impl Case {
         let problem = Problem::new(graph, &layer_names(graph), cluster, request.clone());
         let problem = problem.unwrap_or_else(|error| panic!("{error}"));
         let mut observer = Silent;
-        let mut context =
-            Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut observer);
-        context.threads = 1;
+        let mut context = Context::new(
+            Settings {
+                limits: Limits { time: None, ..Limits::default() },
+                threads: 1,
+                ..Settings::default()
+            },
+            &mut observer,
+        );
         solve(&problem, &mut context).expect("a solution")
     }
 

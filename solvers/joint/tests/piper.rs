@@ -3,7 +3,7 @@
 #![expect(clippy::print_stdout, reason = "a skipped test says so")]
 
 use stagewright_core::document::{PiperDocument, RecomputeWorkspace};
-use stagewright_core::solver::{Context, Limits, Silent, Status};
+use stagewright_core::solver::{Context, Limits, Settings, Silent, Status};
 use stagewright_joint::sample::{Problem, Solution, Terms, solve};
 
 pub(crate) const ALL: Terms = Terms {
@@ -18,9 +18,10 @@ pub(crate) const ALL: Terms = Terms {
 pub(crate) fn solved(document: &PiperDocument, terms: Terms) -> Solution {
     let problem = Problem::new(document, terms).unwrap_or_else(|error| panic!("{error}"));
     let mut observer = Silent;
-    let mut context =
-        Context::new(Limits { time: None, ..Limits::default() }, Default::default(), &mut observer);
-    context.threads = 2;
+    let mut context = Context::new(
+        Settings { limits: Limits { time: None, ..Limits::default() }, threads: 2, ..Settings::default() },
+        &mut observer,
+    );
     solve(&problem, &mut context).expect("a solution")
 }
 

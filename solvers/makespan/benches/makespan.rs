@@ -16,8 +16,6 @@
 
 use stagewright_testing::heterogeneous;
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use heterogeneous::Task;
@@ -26,7 +24,7 @@ use stagewright_core::document::{Execution, GraphDocument};
 use stagewright_core::graph::Graph;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Limits, Silent, Solver};
+use stagewright_core::solver::{Context, Limits, Settings, Silent, Solver};
 use stagewright_makespan::SOLVERS;
 
 /// Budgets in milliseconds.
@@ -122,8 +120,7 @@ fn run(solver: &dyn Solver, problem: &Problem, budget: u64) -> (f64, f64) {
     let limits = Limits { time: Some(Duration::from_millis(budget)), ..Limits::default() };
     let mut silent = Silent;
     let begin = Instant::now();
-    let mut context = Context::new(limits, Arc::new(AtomicBool::new(false)), &mut silent);
-    context.threads = THREADS;
+    let mut context = Context::new(Settings { limits, threads: THREADS, ..Settings::default() }, &mut silent);
     let solution = solver.solve(problem, &mut context).expect("a solver that takes the objective");
     (solution.value().unwrap_or(f64::INFINITY), begin.elapsed().as_secs_f64())
 }

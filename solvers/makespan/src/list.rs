@@ -118,8 +118,8 @@ impl Solver for ListScheduler {
         crate::unsupported(objective)
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        solve_instance(self, problem, |instance| {
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        solve_instance(self.name(), problem, |instance| {
             let plan = self.plan_of(instance, context.stop());
             let bound = strongest_before(problem, context.stop());
             let stop = context.stop().reason();

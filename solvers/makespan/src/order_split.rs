@@ -198,8 +198,8 @@ impl Solver for OrderSplit {
         crate::unsupported(objective)
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        solve_instance(self, problem, |instance| {
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        solve_instance(self.name(), problem, |instance| {
             let mut evaluator = Evaluator::without_tails(instance);
             evaluator.find_tails(context.stop());
             let mut best: Option<Best> = None;

@@ -54,7 +54,7 @@ fn drawn(instance: &Instance<'_>, rng: &mut impl Rng) -> Schedule {
 
 /// The first random placement.
 fn start(evaluator: &mut Evaluator<'_, '_>, context: &mut Context<'_>) -> Result<Vec<Best>, SolveError> {
-    let first = drawn(evaluator.instance(), &mut seed::stream(context.seed, PLACEMENTS));
+    let first = drawn(evaluator.instance(), &mut seed::stream(context.seed(), PLACEMENTS));
     Ok(Best::better_of(None, evaluator, first).into_iter().collect())
 }
 
@@ -64,7 +64,7 @@ fn draw(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), So
     let mut number = PLACEMENTS;
     while search.evaluator.runs < limit && !search.is_over() {
         number += 1;
-        let next = drawn(search.instance, &mut seed::stream(context.seed, number));
+        let next = drawn(search.instance, &mut seed::stream(context.seed(), number));
         if let Some(found) = Best::better_of(None, &mut search.evaluator, next) {
             search.take(found, context);
         }

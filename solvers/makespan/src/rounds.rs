@@ -95,7 +95,7 @@ pub(super) fn run(
             break;
         }
         let (began, before_round) = (Instant::now(), runs(&walkers));
-        let (seed, start) = (context.seed, &search.best);
+        let (seed, start) = (context.seed(), &search.best);
         let walk = |(number, walker): (usize, &mut Walker<'_, '_>)| {
             if walker.evaluator.runs >= ground.most_runs {
                 return start.clone();

@@ -8,7 +8,7 @@ use stagewright_core::ids::Id;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::simulate::{Change, Flow, Rerun, Simulator, Template, Timeline};
-use stagewright_core::solver::{Context, Plan, Solution, SolveError, Solver, Status, Stop, StopReason};
+use stagewright_core::solver::{Context, Plan, Solution, SolveError, Status, Stop, StopReason};
 use stagewright_core::tolerance;
 
 use super::instance::Instance;
@@ -246,18 +246,17 @@ impl Best {
 /// Solves the instance of a problem, unless it is evidently infeasible.
 ///
 /// # Errors
-/// If the solver does not support the problem, or `solve` fails.
+/// If `solve` fails.
 pub fn solve_instance<'p>(
-    solver: &dyn Solver,
+    name: &'static str,
     problem: &'p Problem,
     solve: impl FnOnce(&Instance<'p>) -> Result<Solution, SolveError>,
 ) -> Result<Solution, SolveError> {
-    SolveError::check(solver, problem)?;
     let instance = Instance::new(problem);
     match instance.impossible() {
         Some(reason) => {
             let bound = LowerBound::TRIVIAL;
-            Ok(Solution::without_plan(solver.name(), Status::Infeasible, bound, None, reason))
+            Ok(Solution::without_plan(name, Status::Infeasible, bound, None, reason))
         }
         None => solve(&instance),
     }

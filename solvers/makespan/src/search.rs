@@ -119,8 +119,8 @@ impl Solver for SearchSolver {
         }
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        solve_instance(self, problem, |instance| {
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        solve_instance(self.name(), problem, |instance| {
             let mut evaluator = Evaluator::without_tails(instance);
             let starts = (self.begin)(&mut evaluator, context)?;
             let bound = strongest_before(problem, context.stop());

@@ -20,7 +20,7 @@ use stagewright_testing::{makespan, makespan_optimum};
 fn solved_from(problem: &Problem, start: Option<Placement>) -> Solution {
     let mut silent = Silent;
     let limits = Limits { time: None, ..Limits::default() };
-    let mut context = Context::new(limits, Default::default(), &mut silent);
+    let mut context = Context::new(limits, &mut silent);
     context.warm_start = start;
     Exact::UNLIMITED.solve(problem, &mut context).expect("a step")
 }
@@ -98,7 +98,7 @@ fn bounds_and_searches_of_larger_steps() {
         }
         let mut silent = Silent;
         let limits = Limits { time: None, ..Limits::default() };
-        let searched = TABU.solve(&problem, &mut Context::new(limits, Default::default(), &mut silent));
+        let searched = TABU.solve(&problem, &mut Context::new(limits, &mut silent));
         let searched = searched.expect("a step").value().unwrap_or(f64::INFINITY);
         assert!(value <= searched * (1.0 + 1e-9), "{number}: {searched} < {value}");
         proved += 1;

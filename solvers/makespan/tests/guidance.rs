@@ -8,7 +8,7 @@ use stagewright_core::document::Execution;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Silent};
+use stagewright_core::solver::{Context, Limits, Settings, Silent};
 use stagewright_makespan::guidance::Guidance;
 use stagewright_makespan::instance::Instance;
 use stagewright_makespan::schedule::{Best, Evaluator, Schedule};
@@ -32,8 +32,8 @@ fn start(instance: &Instance<'_>) -> Best {
 
 fn walked(instance: &Instance<'_>, start: &Best, guidance: Option<&Guidance>, threads: usize) -> Best {
     let mut silent = Silent;
-    let mut context = Context::new(UNLIMITED, Default::default(), &mut silent);
-    (context.seed, context.threads) = (7, threads);
+    let mut context =
+        Context::new(Settings { limits: UNLIMITED, seed: 7, threads, ..Settings::default() }, &mut silent);
     let bound = strongest(instance.problem());
     anneal(instance, start.clone(), guidance, &bound, &mut context).expect("a walk")
 }

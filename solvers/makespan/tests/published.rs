@@ -6,9 +6,6 @@
 
 use stagewright_testing::heterogeneous;
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use stagewright_core::cluster::Cluster;
 use stagewright_core::document::{
     CLUSTER_SCHEMA, ClusterDocument, Execution, KindDocument, OperatorDocument, TensorDocument,
@@ -100,7 +97,7 @@ fn value(solver: &dyn Solver, problem: &Problem) -> f64 {
 fn value_within(solver: &dyn Solver, problem: &Problem, simulations: Option<u64>) -> f64 {
     let mut silent = Silent;
     let limits = Limits { time: None, simulations, ..Limits::default() };
-    let mut context = Context::new(limits, Arc::new(AtomicBool::new(false)), &mut silent);
+    let mut context = Context::new(limits, &mut silent);
     let solution = solver.solve(problem, &mut context).expect("a problem that it takes");
     solution.value().expect("a plan")
 }

@@ -19,7 +19,7 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{
-    Context, Event, Limits, Observer, Silent, Solution, Solver, Status, StopReason,
+    Context, Event, Limits, Observer, Settings, Silent, Solution, Solver, Status, StopReason,
 };
 use stagewright_core::tolerance::same;
 use stagewright_makespan::SOLVERS;
@@ -45,9 +45,7 @@ fn problem(number: u64, operators: usize, devices: u32) -> Problem {
 
 fn solve_as(solver: &dyn Solver, problem: &Problem, threads: usize, limits: Limits) -> Solution {
     let mut silent = Silent;
-    let mut context = Context::new(limits, Default::default(), &mut silent);
-    context.threads = threads;
-    context.seed = 5;
+    let mut context = Context::new(Settings { limits, threads, seed: 5, ..Settings::default() }, &mut silent);
     let solution = solver.solve(problem, &mut context);
     solution.unwrap_or_else(|error| panic!("{}: {error}", solver.name()))
 }
@@ -210,8 +208,9 @@ fn cycles_beside_a_better_start_are_the_same_whatever_the_threads() {
         let Some(start) = solve_as(&MULTILEVEL, &problem, 1, UNLIMITED).plan else { continue };
         let from_start = |threads| {
             let mut silent = Silent;
-            let mut context = Context::new(UNLIMITED, Default::default(), &mut silent);
-            (context.threads, context.warm_start) = (threads, Some(start.placement.clone()));
+            let mut context =
+                Context::new(Settings { limits: UNLIMITED, threads, ..Settings::default() }, &mut silent);
+            context.warm_start = Some(start.placement.clone());
             MULTILEVEL.solve(&problem, &mut context).expect("a makespan")
         };
         let single = from_start(1);
@@ -368,7 +367,7 @@ fn no_time_ends_with_a_plan_and_loses_no_warm_start() {
         let warm = solve(&PEFT, &problem).plan.expect("a plan");
         let mut silent = Silent;
         let limits = Limits { time: Some(Duration::ZERO), ..UNLIMITED };
-        let mut context = Context::new(limits, Default::default(), &mut silent);
+        let mut context = Context::new(limits, &mut silent);
         context.warm_start = Some(warm.placement.clone());
         let value = solver.solve(&problem, &mut context).expect("an answer").value().expect("a plan");
         assert!(value <= warm.value(), "{}: {value} after {}", solver.name(), warm.value());
@@ -395,7 +394,7 @@ fn what_is_announced_is_answered() {
     let problem = branches(6, 8, None);
     for solver in SEARCHES {
         let mut observer = Impatient { heard: Vec::new() };
-        let mut context = Context::new(UNLIMITED, Default::default(), &mut observer);
+        let mut context = Context::new(UNLIMITED, &mut observer);
         let solution = solver.solve(&problem, &mut context).expect("an answer");
         assert_eq!(solution.stop, Some(StopReason::Interrupted), "{}", solver.name());
         assert_eq!(observer.heard.len(), 2, "{}", solver.name());

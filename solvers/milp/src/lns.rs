@@ -23,9 +23,7 @@ use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{
-    Capabilities, Context, Event, Plan, Result, Solution, SolveError, Solver, Status, Stop,
-};
+use stagewright_core::solver::{Capabilities, Context, Event, Plan, Result, Solution, Solver, Status, Stop};
 use stagewright_search::local::{Polisher, placement};
 
 use crate::adaptive::Adaptive;
@@ -74,8 +72,7 @@ impl Solver for Lns {
         Capabilities { starts_from_plan: true, ..Capabilities::default() }
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
-        SolveError::check(self, problem)?;
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         if problem.objective().kind() == ObjectiveKind::Latency {
             return calls::lns::solve(self.name(), problem, context);
         }
@@ -136,7 +133,7 @@ pub(crate) fn improve(
         scores: Adaptive::new(),
         solved: 0,
     };
-    let mut rng = seed::stream(context.seed, LNS_STREAM);
+    let mut rng = seed::stream(context.seed(), LNS_STREAM);
     let walk = LONGEST_WALK.min(WALK_PER_UNIT * units.len() as u64);
     let (mut idle, mut walks, mut walked) = (0, 0, 0);
     while walks < MAX_WALKS && !search.is_done(bound, context) {
@@ -149,7 +146,7 @@ pub(crate) fn improve(
             continue;
         }
         (idle, walks, walked) = (0, walks + 1, walked + 1);
-        let stream = (context.seed, LNS_STREAM + walked);
+        let stream = (context.seed(), LNS_STREAM + walked);
         let stop = context.stop().clone();
         let found = polisher
             .as_ref()

@@ -6,7 +6,7 @@ use stagewright_core::document::{ObjectiveKind, Split};
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Capabilities, Context, Plan, Result, Solution, SolveError, Solver, Stop};
+use stagewright_core::solver::{Capabilities, Context, Plan, Result, Solution, Solver, Stop};
 use stagewright_search::local::placement;
 
 use crate::calls;
@@ -63,8 +63,7 @@ impl Solver for Milp {
         Capabilities { exact: true, starts_from_plan: true, ..Capabilities::default() }
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
-        SolveError::check(self, problem)?;
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         if problem.objective().kind() == ObjectiveKind::Latency {
             return calls::exact::solve(self.name(), problem, context);
         }

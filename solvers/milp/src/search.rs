@@ -108,7 +108,7 @@ impl<'a> Search<'a> {
             };
             context.emit(Event::Phase { name: format!("integer program, {length}") });
             let nodes_now = if time.is_none() { Some(nodes) } else { None };
-            let effort = RunEffort { time, nodes: nodes_now, gap: context.limits.gap, seed: context.seed };
+            let effort = RunEffort { time, nodes: nodes_now, gap: context.limits.gap, seed: context.seed() };
             let stop = context.stop().clone();
             let guessed = self.plan.is_none();
             let known = Known { plan: self.plan.as_ref(), bound: self.bound.value };

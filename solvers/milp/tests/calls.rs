@@ -16,7 +16,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Plan, Silent, Solution, Solver, Status, Stop};
+use stagewright_core::solver::{Context, Limits, Plan, Settings, Silent, Solution, Solver, Status, Stop};
 use stagewright_milp::calls::model::{CallsModel, Range, Rows};
 use stagewright_milp::calls::reach::Reach;
 use stagewright_milp::calls::scope::Scope;
@@ -144,8 +144,8 @@ fn optimum(problem: &Problem) -> Option<Option<f64>> {
 
 fn run(solver: &dyn Solver, problem: &Problem, threads: usize, start: Option<Placement>) -> Solution {
     let mut silent = Silent;
-    let mut context = Context::new(UNLIMITED, Default::default(), &mut silent);
-    context.threads = threads;
+    let mut context =
+        Context::new(Settings { limits: UNLIMITED, threads, ..Settings::default() }, &mut silent);
     context.warm_start = start;
     solver.solve(problem, &mut context).expect("a problem within the capabilities")
 }

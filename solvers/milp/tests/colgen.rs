@@ -23,7 +23,7 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{
-    Context, Event, Limits, Observer, Plan, Silent, Solution, Solver, Status, Stop,
+    Context, Event, Limits, Observer, Plan, Settings, Silent, Solution, Solver, Status, Stop,
 };
 use stagewright_core::stage_load::StageLoad;
 use stagewright_milp::Bnp;
@@ -64,8 +64,8 @@ fn solve_from(
     limits: Limits,
     observer: &mut dyn Observer,
 ) -> Solution {
-    let mut context = Context::new(limits, Default::default(), observer);
-    (context.threads, context.warm_start) = (threads, start);
+    let mut context = Context::new(Settings { limits, threads, ..Settings::default() }, observer);
+    context.warm_start = start;
     Bnp::ALONE.solve(problem, &mut context).expect("a free problem")
 }
 
@@ -290,7 +290,7 @@ fn a_replicated_contiguous_split_is_not_lost() {
         let objective = Throughput { split: Split::Contiguous, ..problem.objective().rules() };
         let contiguous = problem.with_objective(objective).expect("a valid objective");
         let (mut silent, units) = (Silent, Units::new(&contiguous));
-        let mut context = Context::new(UNLIMITED, Default::default(), &mut silent);
+        let mut context = Context::new(UNLIMITED, &mut silent);
         let Some(seed) =
             best_over_orders(&contiguous, &units, OrderEffort::Plain, &mut context).expect("an answer")
         else {

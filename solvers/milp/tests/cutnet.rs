@@ -16,7 +16,7 @@ use stagewright_core::graph::{Graph, GraphBuilder};
 use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Throughput;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status, Stop};
+use stagewright_core::solver::{Context, Limits, Settings, Silent, Solution, Solver, Status, Stop};
 use stagewright_milp::cutnet::cover::{Cover, covers};
 use stagewright_milp::cutnet::infeasible::irreducible;
 use stagewright_milp::cutnet::model::{CutNetModel, Domains, Minimise, Range, domains};
@@ -63,8 +63,7 @@ fn run(problem: &Problem, units: &Units, domains: &Domains, start: Option<&[Devi
 
 fn solve_whole(solver: &dyn Solver, problem: &Problem, threads: usize, limits: Limits) -> Solution {
     let mut silent = Silent;
-    let mut context = Context::new(limits, Default::default(), &mut silent);
-    context.threads = threads;
+    let mut context = Context::new(Settings { limits, threads, ..Settings::default() }, &mut silent);
     solver.solve(problem, &mut context).expect("a problem within the capabilities")
 }
 
@@ -162,7 +161,7 @@ fn no_time_still_gives_what_there_is() {
         for solver in [&Milp as &dyn Solver, &Lns] {
             let given = solve_whole(solver, &problem, 1, UNLIMITED).plan.map(|plan| plan.placement);
             let mut silent = Silent;
-            let mut context = Context::new(limits, Default::default(), &mut silent);
+            let mut context = Context::new(limits, &mut silent);
             context.warm_start = given.clone();
             let solution = solver.solve(&problem, &mut context).expect("an answer");
             assert_eq!(solution.plan.is_some(), given.is_some(), "{number}: the warm start is lost");

@@ -13,13 +13,11 @@
 //! - [`solver`]: the floor, the network and the search as one solver.
 //! - [`learn`]: examples, losses and optimiser steps.
 //! - [`checkpoint`]: serialised networks.
-//! - [`systems`]: GDP, Placeto, HSDAG and HDP, the learned systems of the literature.
 //!
 //! candle uses as many threads as `RAYON_NUM_THREADS` and `CANDLE_NUM_THREADS` say, whichever pool calls it. If the
 //! former is unset, it counts the cores again for every matrix product, which takes longer than a small product.
 
 pub mod checkpoint;
-mod choices;
 mod decode;
 pub mod features;
 mod guide;
@@ -29,7 +27,6 @@ pub mod predict;
 pub mod rows;
 pub mod solver;
 pub mod subject;
-pub mod systems;
 pub mod weights;
 
 pub use solver::{Origin, Parts, Policy};

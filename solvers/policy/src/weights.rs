@@ -83,7 +83,7 @@ pub(crate) enum Init {
 }
 
 /// Source of the parameters of a network under construction.
-pub(crate) enum Source {
+pub enum Source {
     /// New parameters, each drawn from its own random stream, numbered in the order of requests.
     Seed(u64),
     /// Given parameters.
@@ -91,7 +91,7 @@ pub(crate) enum Source {
 }
 
 /// Supplies the layers of a network with parameters.
-pub(crate) struct ParameterBuilder {
+pub struct ParameterBuilder {
     source: Source,
     weights: Weights,
     is_frozen: bool,
@@ -99,7 +99,7 @@ pub(crate) struct ParameterBuilder {
 
 impl ParameterBuilder {
     /// Frozen parameters take part in no gradient, so inference keeps nothing for one.
-    pub(crate) fn new(source: Source, is_frozen: bool, dtype: DType, device: &Device) -> ParameterBuilder {
+    pub fn new(source: Source, is_frozen: bool, dtype: DType, device: &Device) -> ParameterBuilder {
         let weights = Weights { vars: BTreeMap::new(), dtype, device: device.clone() };
         ParameterBuilder { source, weights, is_frozen }
     }
@@ -134,8 +134,11 @@ impl ParameterBuilder {
         Ok(tensor)
     }
 
-    /// All parameters supplied. Given parameters that no layer requested are an error.
-    pub(crate) fn finish(self) -> Result<Weights, WeightsError> {
+    /// All parameters supplied.
+    ///
+    /// # Errors
+    /// If there are given parameters that no layer requested.
+    pub fn finish(self) -> Result<Weights, WeightsError> {
         if let Source::Given(given) = self.source
             && let Some(name) = given.into_keys().next()
         {

@@ -12,7 +12,8 @@ use stagewright_policy::checkpoint::{Card, CheckpointError};
 use stagewright_policy::learn::{AdamConfig, Example, Teacher, TrainError, Trainer, example};
 use stagewright_policy::network::Network;
 use stagewright_policy::subject::Subject;
-use support::{all_of, figures, small, step};
+use stagewright_testing::learning::step;
+use support::{all_of, figures, small};
 
 fn network() -> (Network, Card) {
     (Network::new(small(), 3, DType::F32, &Device::Cpu).expect("a network"), Card::new(small(), 3))
@@ -94,7 +95,7 @@ fn examples() -> Vec<Example> {
         let Some(input) = figures(&problem, number) else { continue };
         let mut silent = Silent;
         let limits = Limits { time: None, ..Limits::default() };
-        let mut context = Context::new(limits, Default::default(), &mut silent);
+        let mut context = Context::new(limits, &mut silent);
         let Some(plan) = HEFT.solve(&problem, &mut context).expect("a solution").plan else { continue };
         let instance = Instance::new(&problem);
         let subject = Subject::new(&instance, usize::MAX, false);

@@ -10,7 +10,8 @@ use stagewright_core::seed;
 use stagewright_policy::features::Input;
 use stagewright_policy::network::Network;
 use stagewright_policy::predict::Prediction;
-use support::{all_of, figures, random_network, small, step};
+use stagewright_testing::learning::step;
+use support::{all_of, figures, random_network, small};
 
 fn permutation<I: Id>(count: usize, number: u64) -> Keyed<I, I> {
     let mut to: Keyed<I, I> = I::first(count).collect();

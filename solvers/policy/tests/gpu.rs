@@ -8,7 +8,8 @@ use candle_core::{DType, Device};
 use stagewright_policy::features::Input;
 use stagewright_policy::learn::{AdamConfig, Example, Targets, Trainer};
 use stagewright_policy::network::Network;
-use support::{all_of, figures, random_network, small, step};
+use stagewright_testing::learning::step;
+use support::{all_of, figures, random_network, small};
 
 /// Tolerance for sums in another order.
 const CLOSE: f64 = 2e-3;

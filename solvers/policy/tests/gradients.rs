@@ -10,7 +10,8 @@ use stagewright_makespan::ClusterId;
 use stagewright_policy::features::Input;
 use stagewright_policy::learn::{Targets, imitation};
 use stagewright_policy::network::Network;
-use support::{figures, random_network, small, step};
+use stagewright_testing::learning::step;
+use support::{figures, random_network, small};
 
 const STEP: f64 = 1e-5;
 

@@ -8,4 +8,3 @@ mod rows;
 mod solver;
 mod subjects;
 mod support;
-mod systems;

@@ -9,13 +9,14 @@ use candle_core::{DType, Device};
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Limits, Silent, Solution, Solver, Status};
+use stagewright_core::solver::{Context, Limits, Settings, Silent, Solution, Solver, Status};
 use stagewright_core::tolerance::same;
 use stagewright_makespan::HEFT;
 use stagewright_policy::network::Config;
 use stagewright_policy::{Origin, Parts, Policy};
 use stagewright_search::Dpl;
-use support::{empty, random_network, small, split, step};
+use stagewright_testing::learning::{empty, split, step};
+use support::{random_network, small};
 
 const UNLIMITED: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: None };
 const QUICK: Limits =
@@ -28,9 +29,7 @@ fn policy(parts: Parts) -> Policy {
 
 fn solve(solver: &dyn Solver, problem: &Problem, limits: Limits, threads: usize) -> Solution {
     let mut silent = Silent;
-    let mut context = Context::new(limits, Default::default(), &mut silent);
-    context.threads = threads;
-    context.seed = 3;
+    let mut context = Context::new(Settings { limits, threads, seed: 3, ..Settings::default() }, &mut silent);
     solver.solve(problem, &mut context).unwrap_or_else(|error| panic!("{}: {error}", solver.name()))
 }
 
@@ -132,7 +131,7 @@ fn a_network_of_absurd_numbers_is_an_error() {
     }
     let policy = Policy::new("policy", "a test", Origin::Network(Box::new(network)), Parts::ALL);
     let mut silent = Silent;
-    let mut context = Context::new(UNLIMITED, Default::default(), &mut silent);
+    let mut context = Context::new(UNLIMITED, &mut silent);
     let problem = (0..).map(|number| step(number, 12, 3)).find(|problem| {
         let floor = solve(&HEFT, problem, UNLIMITED, 1);
         floor.plan.is_some() && floor.status != Status::Optimal

@@ -16,7 +16,8 @@ use stagewright_makespan::schedule::{Evaluator, Schedule};
 use stagewright_policy::features::input;
 use stagewright_policy::predict::Prediction;
 use stagewright_policy::subject::{Base, Subject};
-use support::{random_network, small, step};
+use stagewright_testing::learning::step;
+use support::{random_network, small};
 
 /// A chain with its backward pass, each backward operator on the device of its forward operator.
 fn training(length: usize) -> Problem {

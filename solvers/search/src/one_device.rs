@@ -10,7 +10,7 @@ use stagewright_core::evaluate::Violation;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Plan, Result, Solution, SolveError, Solver, Status, Stop};
+use stagewright_core::solver::{Context, Plan, Result, Solution, Solver, Status, Stop};
 
 /// Operators on all devices tried up to which it takes milliseconds, so that no limit ends it.
 const QUICK: usize = 1 << 16;
@@ -56,8 +56,7 @@ impl Solver for OneDevice {
         None
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
-        SolveError::check(self, problem)?;
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         let best = OneDevice::plan(problem, context.stop());
         let bound = strongest_before(problem, context.stop());
         let stop = context.stop().reason();

@@ -39,8 +39,7 @@ impl Solver for PipeDream {
         unsupported(objective)
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
-        SolveError::check(self, problem)?;
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         let merged = merged_classes(problem);
         // PipeDream balances the stages regardless of the schedule.
         let objective = problem.objective().bottleneck(problem.cluster().group_count() > 0);

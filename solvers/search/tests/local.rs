@@ -19,7 +19,7 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{
-    Context, Event, Limits, Observer, Plan, Silent, Solution, Solver, Status, Stop, StopReason,
+    Context, Event, Limits, Observer, Plan, Settings, Silent, Solution, Solver, Status, Stop, StopReason,
 };
 use stagewright_core::tolerance::{self, same};
 use stagewright_search::dpl::{OrderEffort, best_over_orders};
@@ -44,9 +44,7 @@ fn large(number: u64) -> Problem {
 }
 
 fn solve(problem: &Problem, threads: usize, limits: Limits, observer: &mut dyn Observer) -> Solution {
-    let mut context = Context::new(limits, Default::default(), observer);
-    context.threads = threads;
-    context.seed = 7;
+    let mut context = Context::new(Settings { limits, threads, seed: 7, ..Settings::default() }, observer);
     Local.solve(problem, &mut context).expect("a free problem")
 }
 
@@ -207,7 +205,7 @@ fn never_worse_than_the_contiguous_seed() {
             Throughput { split: Split::Contiguous, max_replicas: 1, ..problem.objective().rules() };
         let contiguous = problem.with_objective(objective).expect("a valid objective");
         let mut silent = Silent;
-        let mut context = Context::new(UNLIMITED, Default::default(), &mut silent);
+        let mut context = Context::new(UNLIMITED, &mut silent);
         let seed = Dpl.solve(&contiguous, &mut context).expect("a contiguous problem");
         let plain = best_over_orders(&contiguous, &Units::new(&contiguous), OrderEffort::Plain, &mut context)
             .expect("an answer");
@@ -240,7 +238,7 @@ fn no_time_loses_no_warm_start() {
         let Some(best) = solve(&problem, 1, UNLIMITED, &mut Silent).plan else { continue };
         let limits = Limits { time: Some(Duration::ZERO), ..UNLIMITED };
         let mut silent = Silent;
-        let mut context = Context::new(limits, Default::default(), &mut silent);
+        let mut context = Context::new(limits, &mut silent);
         context.warm_start = Some(best.placement.clone());
         let solution = Local.solve(&problem, &mut context).expect("an answer");
         let value = solution.value().expect("the warm start");

@@ -16,7 +16,7 @@
 //! )?;
 //! let problem = Problem::new(document.problem)?;
 //! let mut observer = Silent;
-//! let mut context = Context::new(Limits::default(), Default::default(), &mut observer);
+//! let mut context = Context::new(Limits::default(), &mut observer);
 //! let solution = solve(&problem, Request::default(), &mut context)?;
 //! assert_eq!(solution.strategies, Some(vec![1, 0]));
 //! assert_eq!((solution.cost, solution.bound), (Some(4), Some(4.0)));

@@ -3,7 +3,7 @@
 use stagewright_core::document::{
     PlanStatus, STRATEGY_PLAN_SCHEMA, StrategyBoundDocument, StrategyPlanDocument, StrategyProblemDocument,
 };
-use stagewright_core::solver::{Context, Limits, Silent, Status};
+use stagewright_core::solver::{Context, Limits, Settings, Silent, Status};
 use stagewright_shard::{Problem, Request, Solution, solve};
 use stagewright_verify::{StrategyVerdict, StrategyViolation, check_strategies};
 
@@ -12,8 +12,7 @@ use super::random;
 fn solved(problem: &Problem, request: Request<'_>, threads: usize) -> Solution {
     let mut observer = Silent;
     let limits = Limits { time: None, ..Limits::default() };
-    let mut context = Context::new(limits, Default::default(), &mut observer);
-    context.threads = threads;
+    let mut context = Context::new(Settings { limits, threads, ..Settings::default() }, &mut observer);
     solve(problem, request, &mut context).expect("the solver keeps its invariants")
 }
 

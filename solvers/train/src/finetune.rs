@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{Context, Limits, Plan, Silent, Solver, Status, Stop, thread_pool};
+use stagewright_core::solver::{Context, Limits, Plan, Settings, Silent, Solver, Status, Stop, thread_pool};
 use stagewright_makespan::instance::Instance;
 use stagewright_policy::checkpoint::Card;
 use stagewright_policy::learn::{AdamConfig, Trainer};
@@ -87,8 +87,9 @@ pub fn finetune(
         let left = whole.remaining().unwrap_or_default() / (ROUNDS - round);
         let mut silent = Silent;
         let limits = Limits { time: Some(left.mul_f64(LOOKING)), ..how.limits };
-        let mut context = Context::new(limits, how.interrupt.clone(), &mut silent);
-        (context.seed, context.threads) = (how.seed.wrapping_add(u64::from(round)), how.threads);
+        let (seed, threads) = (how.seed.wrapping_add(u64::from(round)), how.threads);
+        let settings = Settings { limits, seed, threads, interrupt: how.interrupt.clone() };
+        let mut context = Context::new(settings, &mut silent);
         context.warm_start = best.as_ref().map(|plan| plan.placement.clone());
         let origin = Origin::Network(Box::new(trainer.network.clone()));
         let found = Policy::new("policy", "the policy in training", origin, Parts::ALL)

@@ -1,7 +1,6 @@
 //! Instances: the numbered problems of a recipe.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use stagewright_core::cluster::Cluster;
 use stagewright_core::contraction::Units;
@@ -93,7 +92,7 @@ fn all_bytes(graph: &Graph) -> f64 {
 pub(super) fn first_plan(problem: &Problem) -> Result<Option<Plan>, SolveError> {
     let mut silent = Silent;
     let limits = Limits { time: None, memory: Some(MEMORY), gap: 0.0, simulations: None };
-    let mut context = Context::new(limits, Arc::new(AtomicBool::new(false)), &mut silent);
+    let mut context = Context::new(limits, &mut silent);
     if problem.objective().kind() == ObjectiveKind::Makespan {
         let found = HEFT.solve(problem, &mut context)?.plan;
         return Ok(found.or(OneDevice.solve(problem, &mut context)?.plan));

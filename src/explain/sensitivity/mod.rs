@@ -25,7 +25,7 @@ use stagewright_core::document::ObjectiveKind;
 use stagewright_core::evaluate::evaluate;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Limits, Silent, SolveError, Solver, Status};
+use stagewright_core::solver::{Context, Settings, Silent, SolveError, Solver, Status};
 use stagewright_core::tolerance;
 use stagewright_core::uncertainty::Sources;
 
@@ -33,7 +33,6 @@ use boundary::Boundaries;
 pub use boundary::Boundary;
 use costs::{Costs, systematic};
 
-use super::WhatIfEffort;
 use crate::bounds::Proving;
 use crate::portfolio;
 
@@ -130,7 +129,7 @@ pub fn sensitivity(
     placement: &Placement,
     deviation: f64,
     nominal_best: Option<f64>,
-    effort: &WhatIfEffort,
+    settings: &Settings,
 ) -> Result<Sensitivity, SolveError> {
     let value = evaluate(problem, placement).value;
     let is_monotone = problem.objective().kind() != ObjectiveKind::Makespan;
@@ -154,15 +153,13 @@ pub fn sensitivity(
     }
     let mut boundaries = Boundaries::new(problem, placement);
     let mut silent = Silent;
-    let limits = Limits { time: effort.time, memory: effort.memory, gap: effort.gap, simulations: None };
-    let mut context = Context::new(limits, effort.interrupt.clone(), &mut silent);
-    (context.seed, context.threads) = (effort.seed, effort.threads);
+    let mut context = Context::new(settings.clone(), &mut silent);
 
     let sources = Sources::new(problem.graph());
     let mut plans = systematic(problem, &sources, deviation);
     let cases = plans.len();
-    plans.extend((0..DRAWS).map(|draw| Costs::Drawn { deviation, seed: effort.seed, draw }));
-    let least = result.nominal_loss.max(effort.gap).max(2.0 * tolerance::OPTIMAL_RELATIVE);
+    plans.extend((0..DRAWS).map(|draw| Costs::Drawn { deviation, seed: settings.seed, draw }));
+    let least = result.nominal_loss.max(settings.limits.gap).max(2.0 * tolerance::OPTIMAL_RELATIVE);
     let mut drawn: Vec<Sample> = Vec::new();
     for (index, costs) in plans.iter().enumerate() {
         if context.stop().reason().is_some() {

@@ -11,6 +11,7 @@ use stagewright_core::document::{
 };
 use stagewright_core::placement::Placement as Assignment;
 use stagewright_core::problem::Problem;
+use stagewright_core::solver::{Limits, Settings};
 use stagewright_formats::calls::assign_calls;
 use stagewright_formats::placement::placement;
 use stagewright_report::throughput::throughput;
@@ -18,8 +19,7 @@ use stagewright_report::units::percent;
 
 use super::Placement;
 use crate::explain::{
-    Explanation, Sensitivity, WhatIf, WhatIfEffort, as_it_is, changes, explain as explained, sensitivity,
-    text, what_if,
+    Explanation, Sensitivity, WhatIf, as_it_is, changes, explain as explained, sensitivity, text, what_if,
 };
 use crate::failure::{Failure, Result};
 use crate::tasks::{Explaining, Session, Shown, json, objective_of};
@@ -78,7 +78,7 @@ pub(super) fn explain(
     let (what_ifs, sensitivity) = match asked.what_if {
         false => (Vec::new(), None),
         true => {
-            let mut left = session.options.limits.time;
+            let mut left = session.options.settings.limits.time;
             let what_ifs = ask(&problem, &plan, session, &mut left);
             let best = as_it_is(&what_ifs).and_then(|baseline| baseline.value_s);
             (what_ifs, sense(&problem, &placement, asked.costs_off, best, left, session))
@@ -90,17 +90,10 @@ pub(super) fn explain(
     Ok(Shown::new(json(&document)?, move |width| document.text(width)))
 }
 
-/// The limits of a solve, with the time that is left.
-fn effort(session: &Session<'_>, time: Option<Duration>) -> WhatIfEffort {
-    let options = &session.options;
-    WhatIfEffort {
-        time,
-        memory: options.limits.memory,
-        threads: options.threads,
-        gap: options.limits.gap,
-        seed: options.seed,
-        interrupt: options.interrupt.clone(),
-    }
+/// The settings of a solve, with the time that is left.
+fn settings(session: &Session<'_>, time: Option<Duration>) -> Settings {
+    let settings = &session.options.settings;
+    Settings { limits: Limits { time, simulations: None, ..settings.limits }, ..settings.clone() }
 }
 
 /// Solves the problem for costs that are off.
@@ -113,7 +106,7 @@ fn sense(
     session: &mut Session<'_>,
 ) -> Option<Sensitivity> {
     session.note(&format!("what if: costs are off by up to {}", percent(deviation)));
-    match sensitivity(problem, placement, deviation, best, &effort(session, left)) {
+    match sensitivity(problem, placement, deviation, best, &settings(session, left)) {
         Ok(found) => Some(found),
         Err(error) => {
             session.note(&format!("what if: costs are off: {error}"));
@@ -133,7 +126,7 @@ fn ask(
     let changes = changes(problem);
     let mut what_ifs = Vec::new();
     for (index, change) in changes.iter().enumerate() {
-        if session.options.interrupt.load(Ordering::Relaxed) {
+        if session.options.settings.interrupt.load(Ordering::Relaxed) {
             session.note("interrupted: the remaining what-ifs were skipped");
             break;
         }
@@ -145,10 +138,10 @@ fn ask(
             }
         };
         let rest = (2 * changes.len() - index) as u32;
-        let effort = effort(session, left.map(|left| left / rest));
+        let settings = settings(session, left.map(|left| left / rest));
         let started = Instant::now();
         session.note(&format!("what if: {}", change.describe()));
-        match what_if(change, &changed, plan, &effort) {
+        match what_if(change, &changed, plan, &settings) {
             Ok(found) => what_ifs.push(found),
             // An error does not discard the other answers.
             Err(error) => session.note(&format!("what if: {}: {error}", change.describe())),

@@ -216,7 +216,7 @@ impl Placement {
 
     /// Refuses limits and uncertainty that have no effect on the solver or the objective.
     fn suit(&self, options: &Options, chosen: &Chosen) -> Result<()> {
-        if options.limits.simulations.is_some() && !chosen.solver.capabilities().counts_simulations {
+        if options.settings.limits.simulations.is_some() && !chosen.solver.capabilities().counts_simulations {
             let solvers = registry::SOLVERS.iter().map(|entry| entry.solver);
             let counting: Vec<&str> = solvers
                 .filter(|solver| solver.capabilities().counts_simulations)
@@ -262,13 +262,13 @@ impl Asked {
 
     /// Causes of infeasibility, for display.
     fn diagnosis(&self, chosen: &Chosen, spent: Duration, session: &Session<'_>) -> Vec<String> {
-        let limits = session.options.limits;
+        let limits = session.options.settings.limits;
         let effort = DiagnosisEffort {
             solver: chosen.solver.clone(),
             time: limits.time.map_or(DIAGNOSIS, |limit| limit.saturating_sub(spent).min(DIAGNOSIS)),
             memory: limits.memory,
-            threads: session.options.threads,
-            interrupt: session.options.interrupt.clone(),
+            threads: session.options.settings.threads,
+            interrupt: session.options.settings.interrupt.clone(),
             reserve_is_given: self.options.as_ref().is_some_and(|options| options.memory_reserve.is_some()),
         };
         let findings = diagnose(&self.problem, &effort);
@@ -347,7 +347,7 @@ impl Task for Placement {
         let provenance = Provenance {
             solver: chosen.label.clone(),
             seconds: elapsed.as_secs_f64(),
-            seed: session.options.seed,
+            seed: session.options.settings.seed,
         };
         let mut document = plan_document(problem, &solution, provenance);
         document.robust = robust;
@@ -373,7 +373,8 @@ impl Task for Placement {
 
     fn bounds(&self, session: &mut Session<'_>) -> Result<Bounds> {
         let Asked { problem, chosen, .. } = self.asked()?;
-        let stop = Stop::new(session.options.limits.time, session.options.interrupt.clone());
+        let stop =
+            Stop::new(session.options.settings.limits.time, session.options.settings.interrupt.clone());
         let mut bounds: Vec<BoundDocument> = bounds::by_name(problem, &stop)
             .into_iter()
             .map(|(name, found)| BoundDocument {
@@ -386,7 +387,7 @@ impl Task for Placement {
             .collect();
         let mut is_infeasible = false;
         if let Some(chosen) = chosen {
-            let seed = session.options.seed;
+            let seed = session.options.settings.seed;
             let solution = chosen.solve(problem, &session.options, session.observer, &self.place)?;
             is_infeasible = solution.status == Status::Infeasible;
             let provenance = Provenance { solver: chosen.label.clone(), seconds: 0.0, seed };

@@ -131,7 +131,7 @@ impl Task for Strategies {
         };
         let (solution, took) = self.solved(request, session)?;
         let problem = self.problem()?;
-        let document = document(problem, &solution, session.options.seed, took);
+        let document = document(problem, &solution, session.options.settings.seed, took);
         let sheet =
             StrategySheet { nodes: problem.node_count(), usage_limit: problem.document().usage_limit };
         Ok(Answer::new(Document::Strategies(Box::new(document)), sheet))

@@ -137,8 +137,8 @@ fn document(problem: &Problem, context: &Context<'_>) -> ProblemDocument {
         time_limit_s: context.stop().remaining().map(|left| left.as_secs_f64()),
         memory_limit_bytes: context.limits.memory,
         gap: context.limits.gap,
-        seed: context.seed,
-        threads: context.threads,
+        seed: context.seed(),
+        threads: context.threads(),
     }
 }
 
@@ -155,8 +155,7 @@ impl Solver for External {
         None
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        SolveError::check(self, problem)?;
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         let found = self.plan(problem, context);
         let bound = strongest_before(problem, context.stop());
         let stop = context.stop().reason();

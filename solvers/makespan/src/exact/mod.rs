@@ -88,8 +88,8 @@ impl Solver for Exact {
         Capabilities { exact: true, starts_from_plan: true, ..Capabilities::default() }
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
-        solve_instance(self, problem, |instance| {
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
+        solve_instance(self.name(), problem, |instance| {
             let mut bound = strongest_before(problem, context.stop());
             let infeasible = |bound: LowerBound, reason: &str| {
                 Solution::without_plan(self.name(), Status::Infeasible, bound, None, reason.to_string())

@@ -58,7 +58,7 @@ pub static BRKGA: SearchSolver = SearchSolver {
 /// Evolves generations until one of the limits.
 fn evolve(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), SolveError> {
     let (instance, stop) = (search.instance, context.stop().clone());
-    let code = Code::new(instance, MAX_GROUPS, &mut seed::stream(context.seed, 0));
+    let code = Code::new(instance, MAX_GROUPS, &mut seed::stream(context.seed(), 0));
     // Old and new chromosomes are in memory together.
     let room = context.limits.memory.map_or(usize::MAX, |bytes| bytes as usize / (2 * code.bytes()));
     let size = code.groups().clamp(INDIVIDUALS[0], INDIVIDUALS[1]).min(room);
@@ -71,7 +71,7 @@ fn evolve(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), 
     let pool = context.pool()?;
     let mut population = Population::new(search.evaluator.clone(), pool.current_num_threads());
 
-    let mut rng = seed::stream(context.seed, 1);
+    let mut rng = seed::stream(context.seed(), 1);
     let mut fresh: Vec<_> =
         search.starts.iter().map(|start| code.encode(&start.schedule, &mut rng)).collect();
     fresh.truncate(size);
@@ -104,7 +104,7 @@ fn evolve(search: &mut Search<'_, '_>, context: &mut Context<'_>) -> Result<(), 
             break;
         }
         generation += 1;
-        let mut rng = seed::stream(context.seed, 1 + generation);
+        let mut rng = seed::stream(context.seed(), 1 + generation);
         let leader = &individuals[0].keys;
         fresh = (0..mutants).map(|_| code.mutant(leader, &mut rng)).collect();
         for _ in elite + mutants..size {

@@ -303,7 +303,7 @@ fn cycles<'s, 'p>(search: &mut Search<'s, 'p>, context: &mut Context<'_>) -> Res
     let mut lineages = [&search.best; CYCLES].map(Best::clone);
     // The better schedule may lead to the worse result, so cycles run from both for a period.
     let mut is_race = false;
-    if let Some(first) = levels.first(&mut search.evaluator, period / FOR_DESCENT, &pool, context.seed) {
+    if let Some(first) = levels.first(&mut search.evaluator, period / FOR_DESCENT, &pool, context.seed()) {
         is_race = is_better(search.best.score, first.score);
         lineages[1] = first.clone();
         search.take(first, context);
@@ -323,9 +323,10 @@ fn cycles<'s, 'p>(search: &mut Search<'s, 'p>, context: &mut Context<'_>) -> Res
         if !is_race {
             lineages.fill(search.best.clone());
         }
+        let seed = context.seed();
         let cycle = |evaluator: &mut Evaluator<'s, 'p>, index: usize| {
             let number = (CYCLES * round + index + 1) as u64;
-            let mut rng = seed::stream(context.seed, number);
+            let mut rng = seed::stream(seed, number);
             let is_kicked = !number.is_multiple_of(UNKICKED);
             Some((index, levels.cycle(evaluator, &lineages[index], share, is_kicked, &mut rng)))
         };

@@ -80,7 +80,7 @@ impl<'a> Below<'a> {
             let (low, high) = (answer.bound.value, answer.plan.value());
             let batch: Vec<Dive> = (0..BATCH)
                 .map(|index| {
-                    let stream = (context.seed, STREAM + dives + index as u64);
+                    let stream = (context.seed(), STREAM + dives + index as u64);
                     let offset: f64 = seed::stream(stream.0, stream.1).random_range(0.0..1.0);
                     let share = (index as f64 + offset) / BATCH as f64;
                     Dive { threshold: (low + share * (high - low)).min(high * (1.0 - JUST_BELOW)), stream }

@@ -18,9 +18,7 @@ use stagewright_core::document::Split;
 use stagewright_core::objective::{Objective, Throughput};
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{
-    Capabilities, Context, Event, Plan, Result, Solution, SolveError, Solver, Status,
-};
+use stagewright_core::solver::{Capabilities, Context, Event, Plan, Result, Solution, Solver, Status};
 use stagewright_search::Local;
 use stagewright_search::dpl::{OrderEffort, best_over_orders};
 use stagewright_search::local::unsupported_for_free_throughput;
@@ -76,8 +74,7 @@ impl Solver for Bnp {
         Capabilities { exact: true, starts_from_plan: true, ..Capabilities::default() }
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
-        SolveError::check(self, problem)?;
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         let bound = first_bound(problem, context);
         let without =
             |status, stop, why| Ok(Solution::without_plan(self.name(), status, bound.clone(), stop, why));
@@ -185,7 +182,7 @@ impl Answer {
         let mut part = context.time_slice(1.0);
         part.warm_start = Some(self.plan.placement.clone());
         // Other walks than those of the first search.
-        part.seed = part.seed.wrapping_add(1);
+        part.shift_seed(1);
         let statistics = self.search_locally(problem, &mut part)?;
         self.statistics.extend(statistics);
         Ok(())

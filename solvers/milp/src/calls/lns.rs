@@ -83,7 +83,7 @@ impl Search<'_> {
     fn run(&mut self, bound: f64, context: &mut Context<'_>) -> Result<()> {
         context.emit(Event::Phase { name: "large neighbourhoods".into() });
         let pool = context.pool()?;
-        let mut rng = seed::stream(context.seed, STREAM);
+        let mut rng = seed::stream(context.seed(), STREAM);
         let (mut idle, mut walks, mut walked) = (0, 0, 0);
         let is_done = |best: &Plan, context: &Context<'_>| {
             context.stop().reason().is_some() || context.is_enough(best.value(), bound)
@@ -100,7 +100,7 @@ impl Search<'_> {
             (idle, walks, walked) = (0, walks + 1, walked + 1);
             self.size = self.size.grown();
             let mut part = context.time_slice(WALK_SHARE);
-            part.seed = part.seed.wrapping_add(STREAM + walked);
+            part.shift_seed(STREAM + walked);
             let (found, _) = improve(self.problem, self.best.clone(), bound, &mut part)?;
             if self.keep(found, context) {
                 walks = 0;

@@ -1,7 +1,7 @@
 //! Coarse classes of operator kinds.
 
 /// Number of coarse kinds.
-pub(crate) const KINDS: usize = 9;
+pub const KINDS: usize = 9;
 
 /// Substrings to look for, in order; the first match wins.
 const PARTS: [(usize, &[&str]); 8] = [
@@ -20,7 +20,7 @@ const PARTS: [(usize, &[&str]); 8] = [
 
 /// The coarse class of an operator's kind: convolution, attention, lookup, normalisation, reduction, matrix product,
 /// rearrangement, arithmetic, or other.
-pub(crate) fn coarse(kind: Option<&str>) -> usize {
+pub fn coarse(kind: Option<&str>) -> usize {
     let Some(kind) = kind else { return KINDS - 1 };
     let kind = kind.to_ascii_lowercase();
     let found = PARTS.iter().find(|(_, parts)| parts.iter().any(|part| kind.contains(part)));

@@ -4,7 +4,7 @@
 //! twice as fast, look the same to the network. No feature depends on the number of devices or on the order in which
 //! devices or units are listed.
 
-pub(crate) mod kinds;
+pub mod kinds;
 mod read;
 
 use stagewright_core::cluster::DeviceId;

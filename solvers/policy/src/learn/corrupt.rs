@@ -77,7 +77,7 @@ pub fn base_schedule(
 fn placed(solver: &dyn Solver, problem: &Problem, stop: &Stop) -> Result<Option<Placement>, SolveError> {
     let mut observer = Silent;
     let limits = Limits { time: stop.remaining(), ..Limits::default() };
-    let mut context = Context::new(limits, Default::default(), &mut observer);
+    let mut context = Context::new(limits, &mut observer);
     Ok(solver.solve(problem, &mut context)?.plan.map(|plan| plan.placement))
 }
 

@@ -56,7 +56,7 @@ impl Descent {
     ///
     /// # Errors
     /// If a gradient is not finite, in which case nothing changes, or if a loss cannot be computed.
-    pub(crate) fn step_in_parts(
+    pub fn step_in_parts(
         &mut self,
         weights: &Weights,
         mut losses: impl Iterator<Item = candle_core::Result<Tensor>>,
@@ -74,7 +74,7 @@ impl Descent {
     }
 
     /// Parameters and moments by name.
-    pub(crate) fn tensors(&self, weights: &Weights) -> BTreeMap<String, Tensor> {
+    pub fn tensors(&self, weights: &Weights) -> BTreeMap<String, Tensor> {
         let mut tensors = BTreeMap::new();
         for (name, var) in weights.vars() {
             tensors.insert(format!("{}{name}", PARTS[0]), var.as_tensor().clone());
@@ -88,7 +88,10 @@ impl Descent {
     }
 
     /// Restores an optimiser after `steps` steps with the moments of a saved state.
-    pub(crate) fn restore(
+    ///
+    /// # Errors
+    /// If a parameter has no moments of its shape.
+    pub fn restore(
         weights: &Weights,
         config: AdamConfig,
         steps: u64,
@@ -111,11 +114,14 @@ impl Descent {
 }
 
 /// The tensors of a state by prefix.
-pub(crate) struct Parts([BTreeMap<String, Tensor>; 3]);
+pub struct Parts([BTreeMap<String, Tensor>; 3]);
 
 impl Parts {
     /// Splits tensors by the prefix of their names.
-    pub(crate) fn from_tensors(tensors: BTreeMap<String, Tensor>) -> Result<Parts, CheckpointError> {
+    ///
+    /// # Errors
+    /// If a name has no known prefix.
+    pub fn from_tensors(tensors: BTreeMap<String, Tensor>) -> Result<Parts, CheckpointError> {
         let mut parts: [BTreeMap<String, Tensor>; 3] = Default::default();
         for (name, tensor) in tensors {
             let found = PARTS
@@ -135,7 +141,7 @@ impl Parts {
     }
 
     /// Takes out the parameters.
-    pub(crate) fn take_weights(&mut self) -> BTreeMap<String, Tensor> {
+    pub fn take_weights(&mut self) -> BTreeMap<String, Tensor> {
         std::mem::take(&mut self.0[0])
     }
 }

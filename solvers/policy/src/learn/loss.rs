@@ -132,7 +132,11 @@ fn hits(likely: &Tensor, taught: &Tensor, weight: &Tensor, batch: &Batch) -> Res
     Ok(hits)
 }
 
-pub(crate) fn column(numbers: Vec<f32>, dtype: DType, device: &Device) -> Result<Tensor> {
+/// Numbers as a column of a type on a device.
+///
+/// # Errors
+/// If a tensor operation fails.
+pub fn column(numbers: Vec<f32>, dtype: DType, device: &Device) -> Result<Tensor> {
     let rows = numbers.len();
     Tensor::from_vec(numbers, (rows, 1), &Device::Cpu)?.to_dtype(dtype)?.to_device(device)
 }

@@ -11,9 +11,7 @@ mod trainer;
 
 pub use adam::AdamConfig;
 pub use corrupt::{Start, base_schedule};
-pub use descent::Descent;
-pub(crate) use descent::Parts;
+pub use descent::{Descent, Parts};
 pub use example::{Example, Targets, Teacher, example};
-pub(crate) use loss::column;
-pub use loss::{Losses, imitation};
+pub use loss::{Losses, column, imitation};
 pub use trainer::{STATE_SCHEMA, TrainError, Trainer, TrainerState};

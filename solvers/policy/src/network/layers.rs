@@ -1,4 +1,4 @@
-//! Layers used by the encoder and the heads.
+//! Layers of the encoder, of the heads, and of other networks on the same parameters.
 
 use candle_core::{Result, Tensor};
 use candle_nn::Module;
@@ -10,10 +10,14 @@ const EPSILON: f64 = 1e-5;
 
 /// x ↦ xWᵀ + b.
 #[derive(Debug, Clone)]
-pub(crate) struct Linear(candle_nn::Linear);
+pub struct Linear(candle_nn::Linear);
 
 impl Linear {
-    pub(crate) fn new(
+    /// A layer with random weights, of variance 1 / inputs, and no bias.
+    ///
+    /// # Errors
+    /// If a given parameter is missing or has another shape.
+    pub fn new(
         parameters: &mut ParameterBuilder,
         name: &str,
         inputs: usize,
@@ -23,7 +27,10 @@ impl Linear {
     }
 
     /// A layer initialised to zero.
-    pub(crate) fn zero(
+    ///
+    /// # Errors
+    /// If a given parameter is missing or has another shape.
+    pub fn zero(
         parameters: &mut ParameterBuilder,
         name: &str,
         inputs: usize,
@@ -44,17 +51,21 @@ impl Linear {
         Ok(Linear(candle_nn::Linear::new(weight, Some(bias))))
     }
 
-    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
+    /// The outputs of rows of inputs.
+    ///
+    /// # Errors
+    /// If a tensor operation fails.
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.0.forward(x)
     }
 
     /// W, outputs × inputs.
-    pub(crate) fn weight(&self) -> &Tensor {
+    pub fn weight(&self) -> &Tensor {
         self.0.weight()
     }
 
     /// b, one per output.
-    pub(crate) fn bias(&self) -> &Tensor {
+    pub fn bias(&self) -> &Tensor {
         self.0.bias().expect("it is made with one")
     }
 }
@@ -62,35 +73,24 @@ impl Linear {
 /// Layer normalisation over the last dimension, with a scale and no shift: candle's fused version, which has a shift,
 /// does not propagate gradients.
 #[derive(Debug, Clone)]
-pub(crate) struct Norm(candle_nn::LayerNorm);
+pub struct Norm(candle_nn::LayerNorm);
 
 impl Norm {
-    pub(crate) fn new(parameters: &mut ParameterBuilder, name: &str, width: usize) -> Built<Norm> {
+    /// A layer for rows of `width` numbers, of scale one.
+    ///
+    /// # Errors
+    /// If a given parameter is missing or has another shape.
+    pub fn new(parameters: &mut ParameterBuilder, name: &str, width: usize) -> Built<Norm> {
         let scale = parameters.parameter(&format!("{name}.scale"), &[width], Init::Constant(1.0))?;
         Ok(Norm(candle_nn::LayerNorm::new_no_bias(scale, EPSILON)))
     }
 
-    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
+    /// The rows, each with mean zero and variance one before the scale.
+    ///
+    /// # Errors
+    /// If a tensor operation fails.
+    pub fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.0.forward(x)
-    }
-}
-
-/// Linear layers with a ReLU between every two.
-#[derive(Debug, Clone)]
-pub(crate) struct Stack(Vec<Linear>);
-
-impl Stack {
-    /// Layers `name.0`, `name.1` and so on, from each size to the next.
-    pub(crate) fn new(parameters: &mut ParameterBuilder, name: &str, sizes: &[usize]) -> Built<Stack> {
-        let layer = |(index, ends): (usize, &[usize])| {
-            Linear::new(parameters, &format!("{name}.{index}"), ends[0], ends[1])
-        };
-        Ok(Stack(sizes.windows(2).enumerate().map(layer).collect::<Built<_>>()?))
-    }
-
-    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let (first, others) = self.0.split_first().expect("it is made of two sizes or more");
-        others.iter().try_fold(first.forward(x)?, |x, layer| layer.forward(&x.relu()?))
     }
 }
 

@@ -9,7 +9,7 @@ pub(crate) mod attention;
 mod batch;
 mod encoder;
 mod heads;
-pub(crate) mod layers;
+pub mod layers;
 
 use std::collections::BTreeMap;
 

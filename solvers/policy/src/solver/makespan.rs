@@ -102,7 +102,7 @@ pub(super) fn solve(
             context.emit(Event::Phase { name: "search".into() });
             let mut part = context.time_slice(share);
             // Every search has its own random streams, far from those of other seeds.
-            part.seed = part.seed.wrapping_add(number << 32);
+            part.shift_seed(number << 32);
             let from = run.best.clone().unwrap_or_else(|| run.base.clone());
             let found = anneal(instance, from, guide.as_ref(), &bound, &mut part)?;
             is_new |= run.take(Some(found), context);
@@ -178,7 +178,7 @@ impl<'s, 'p> Run<'s, 'p> {
     ) -> Result<Option<Best>, SolveError> {
         let mut evaluators = vec![self.evaluator.clone(); EVALUATORS];
         let before = self.evaluator.runs;
-        let (seed, stop) = ((context.seed, refinement * TASKS), context.stop().clone());
+        let (seed, stop) = ((context.seed(), refinement * TASKS), context.stop().clone());
         let read = (base, &self.base.schedule);
         let found = context
             .in_pool(|| best_of_draws(subject, read, prediction, &mut evaluators, draws, seed, &stop))?;

@@ -112,7 +112,7 @@ impl Policy {
         if context.limits.memory.is_some_and(|memory| bytes > memory as f64) {
             return Some(format!("the network was not run: inference takes {bytes:.1e} bytes of memory"));
         }
-        let seconds = operations / (OPERATIONS_PER_SECOND * context.threads.max(1) as f64);
+        let seconds = operations / (OPERATIONS_PER_SECOND * context.threads() as f64);
         let left = context.stop().remaining()?.as_secs_f64();
         (seconds > MAX_OF_TIME * left).then(|| {
             format!("the network was not run: inference takes about {seconds:.1} s of {left:.1} s left")
@@ -164,15 +164,14 @@ impl Solver for Policy {
     }
 
     /// Without a time limit, stops after about twice as many simulations as the other searches, or as many orders.
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        SolveError::check(self, problem)?;
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
         let network = self.network()?;
         if let Some(network) = network {
             let place = if network.weights().device().is_cuda() { "the GPU" } else { "the CPU" };
             context.emit(Event::Phase { name: format!("the floor; the network is on {place}") });
         }
         match problem.objective().kind() {
-            ObjectiveKind::Makespan => solve_instance(self, problem, |instance| {
+            ObjectiveKind::Makespan => solve_instance(self.name(), problem, |instance| {
                 let bound = strongest_before(problem, context.stop());
                 makespan::solve(self.name, instance, bound, network, self.parts, context)
             }),

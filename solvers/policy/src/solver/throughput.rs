@@ -47,7 +47,7 @@ pub(super) fn solve(
         false => best_over_orders(problem, &units, OrderEffort::Plain, &mut context.for_auxiliary())?,
     };
     let best = base.clone().filter(|_| parts.floor);
-    let rng = seed::stream(context.seed, 0);
+    let rng = seed::stream(context.seed(), 0);
     let places = of_order(&Rule::DepthFirst.order(problem, &units));
     let guide = places.clone();
     let mut run = Run { problem, units: &units, room: &room, bound, best, places, guide, rng, asked: 0 };

@@ -43,7 +43,7 @@ pub fn improve_boundaries(
         refine_boundaries(problem, &boundaries, units, space, best, bound, context)?;
     }
     let Some(plan) = best.as_ref().filter(|plan| is_open(plan, bound, context)) else { return Ok(()) };
-    let (memory, threads) = (context.limits.memory, context.threads);
+    let (memory, threads) = (context.limits.memory, context.threads());
     let mut cuts = match BoundaryCuts::new(problem, &boundaries, plan.value(), memory, threads) {
         Ok(cuts) => cuts,
         Err(NoCuts::DoesNotApply) => return Ok(()),

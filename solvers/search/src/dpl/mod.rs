@@ -27,9 +27,7 @@ use stagewright_core::objective::Objective;
 use stagewright_core::placement::{Placement, StageAssignment};
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
-use stagewright_core::solver::{
-    Capabilities, Context, Event, Plan, Result, Solution, SolveError, Solver, Stop,
-};
+use stagewright_core::solver::{Capabilities, Context, Event, Plan, Result, Solution, Solver, Stop};
 
 pub use boundaries::improve_boundaries;
 pub use chain::{Line, best_stages, stage_loads};
@@ -83,8 +81,7 @@ impl Solver for Dpl {
         Capabilities { starts_from_plan: true, ..Capabilities::default() }
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
-        SolveError::check(self, problem)?;
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         let units = Units::of(problem);
         let mut bound = strongest_before(problem, context.stop());
         let room = Room::new(problem, &units, context.limits.memory);
@@ -201,7 +198,7 @@ fn search_orders(
     // A chain has only one order.
     let rounds =
         if is_chain(units) { 0 } else { PERTURBATIONS.min(PERTURBATION_WORK / (count * count).max(1)) };
-    let mut rng = seed::stream(context.seed, 0);
+    let mut rng = seed::stream(context.seed(), 0);
     for _ in 0..rounds {
         if context.stop().reason().is_some() {
             break;

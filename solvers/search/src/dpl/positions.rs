@@ -183,7 +183,7 @@ mod tests {
             let problem = chain(MOST + 1000, schedule);
             let units = Units::new(&problem);
             let mut silent = Silent;
-            let mut context = Context::new(Limits::default(), Default::default(), &mut silent);
+            let mut context = Context::new(Limits::default(), &mut silent);
             let found = Dpl.solve(&problem, &mut context).expect("a contiguous problem");
             let value = found.value().expect("a plan");
             // A chain has only one order; all of its positions are tried here.

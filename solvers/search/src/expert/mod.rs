@@ -41,7 +41,7 @@ use stagewright_core::evaluate::evaluate;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Plan, Result, Solution, SolveError, Solver, Status};
+use stagewright_core::solver::{Context, Plan, Result, Solution, Solver, Status};
 
 pub use accelerate_balanced::ACCELERATE_BALANCED;
 pub use embeddings_on_host::EMBEDDINGS_ON_HOST;
@@ -75,9 +75,8 @@ impl Solver for ExpertRule {
         (objective.rules().schedule == Schedule::Interleaved).then_some("several stages on a device")
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
-        SolveError::check(self, problem)?;
-        let placed = (self.place)(problem, context.seed).and_then(|Placed { placement, note }| {
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
+        let placed = (self.place)(problem, context.seed()).and_then(|Placed { placement, note }| {
             let placement = assign_if_missing(problem, placement);
             let evaluation = evaluate(problem, &placement);
             match evaluation.violations.as_slice() {

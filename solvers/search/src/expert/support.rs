@@ -96,7 +96,7 @@ pub(super) fn tensor(producer: &str, consumer: &str) -> TensorDocument {
 
 pub(super) fn solve(rule: &dyn Solver, problem: &Problem) -> Solution {
     let mut silent = Silent;
-    let mut context = Context::new(Limits::default(), Default::default(), &mut silent);
+    let mut context = Context::new(Limits::default(), &mut silent);
     rule.solve(problem, &mut context).expect("a throughput problem")
 }
 

@@ -13,7 +13,7 @@ use stagewright_core::ids::Keyed;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Plan, Result, Solution, SolveError, Solver, Status};
+use stagewright_core::solver::{Context, Plan, Result, Solution, Solver, Status};
 use stagewright_core::tolerance;
 
 use super::host::Hosts;
@@ -36,8 +36,7 @@ impl Solver for LatencyGreedy {
         (objective.kind() != ObjectiveKind::Latency).then_some("objectives other than latency")
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
-        SolveError::check(self, problem)?;
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         let plan = fill(problem).and_then(|placement| {
             let broken = |broken| format!("the greedy placement does not fit: {broken}");
             Plan::try_new(problem, placement).map_err(broken)

@@ -32,9 +32,7 @@ use stagewright_core::evaluate::evaluate;
 use stagewright_core::objective::Objective;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{
-    Capabilities, Context, Event, Plan, Result, Solution, SolveError, Solver, Status,
-};
+use stagewright_core::solver::{Capabilities, Context, Event, Plan, Result, Solution, Solver, Status};
 use stagewright_core::tolerance;
 
 pub use polish::{Polisher, polish};
@@ -83,8 +81,7 @@ impl Solver for Local {
         Capabilities { starts_from_plan: true, ..Capabilities::default() }
     }
 
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
-        SolveError::check(self, problem)?;
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution> {
         if problem.objective().kind() == ObjectiveKind::Latency {
             return latency::local::solve(self.name(), problem, context);
         }
@@ -154,7 +151,7 @@ fn starts<'a>(
         starts.extend(feasible(problem, units, &everything_on(problem, pool.devices[0])));
     }
     if !seeded {
-        starts.extend(start::constructed(problem, units, lines, context.seed, stop));
+        starts.extend(start::constructed(problem, units, lines, context.seed(), stop));
     }
     starts
 }

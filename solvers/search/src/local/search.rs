@@ -71,7 +71,7 @@ pub(super) fn search(
     let first = Found { value: start.value(), device_of: start.assigned().clone(), steps: 0 };
     let mut population = vec![first.clone(); TASKS as usize];
     let mut best = first;
-    let (stop, seed) = (context.stop().clone(), context.seed);
+    let (stop, seed) = (context.stop().clone(), context.seed());
     let (mut done, mut improved) = (0, 0);
     for round in 0..ROUNDS {
         if round - improved >= PATIENCE || best.value <= target || stop.reason().is_some() {

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use stagewright_core::document::ObjectiveKind;
 use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
-use stagewright_core::solver::{Context, Limits, Silent, SolveError};
+use stagewright_core::solver::{Context, Limits, Settings, Silent, SolveError};
 use stagewright_core::tolerance;
 use thiserror::Error;
 
@@ -214,9 +214,9 @@ fn within<T>(
     run: impl FnOnce(&mut Context<'_>) -> T,
 ) -> T {
     let mut silent = Silent;
-    let mut context = Context::new(limits, work.interrupt.clone(), &mut silent);
-    context.seed = work.seed.wrapping_add(turn);
-    context.threads = work.threads.max(1);
+    let (seed, threads) = (work.seed.wrapping_add(turn), work.threads);
+    let settings = Settings { limits, seed, threads, interrupt: work.interrupt.clone() };
+    let mut context = Context::new(settings, &mut silent);
     context.warm_start = from;
     run(&mut context)
 }

@@ -18,7 +18,7 @@ use stagewright_core::placement::Placement;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{Limits, Plan, Solution, SolveError, Solver};
-use stagewright_dp::Dp;
+use stagewright_dp::{Dp, DpWithin};
 
 use super::best::Best;
 use super::{LabelEffort, MAX_PLANS, MEMORY, WORSE, Work, within};
@@ -80,7 +80,7 @@ impl Budget {
         let limits = Limits { time, memory: Some(MEMORY), gap: 0.0, simulations: None };
         let found = within(work, turn, limits, from, |context| match time {
             Some(_) => Dp.solve(problem, context),
-            None => Dp.solve_within(problem, part as u64, context),
+            None => DpWithin { steps: part as u64 }.solve(problem, context),
         })?;
         let steps = found.statistics.iter().find(|(name, _)| *name == "steps");
         self.steps += steps.map_or(0, |(_, steps)| *steps);

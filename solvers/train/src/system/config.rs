@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use stagewright_policy::learn::AdamConfig;
-use stagewright_policy::systems::{Kind, Settings};
+use stagewright_systems::{Kind, Settings};
 
 use super::super::recipe::{Recipe, RecipeDocument, Target};
 use super::super::run::{MAX_HELD_OUT, MAX_LEARNED, Result, RunError, SAME_SEED, recipes};

@@ -13,7 +13,7 @@ use stagewright_core::solver::{Stop, thread_pool};
 use stagewright_makespan::instance::Instance;
 use stagewright_makespan::schedule::Evaluator;
 use stagewright_policy::learn::{Descent, TrainError};
-use stagewright_policy::systems::{Agent, Kind, Reading, Trials};
+use stagewright_systems::{Agent, Kind, Reading, Trials};
 
 use super::super::instance::instance;
 use super::super::recipe::Recipe;

@@ -110,7 +110,7 @@ fn light_models_import_plan_and_check() {
         .expect("a problem");
         let mut silent = Silent;
         let limits = Limits { time: Some(Duration::from_secs(600)), ..Limits::default() };
-        let mut context = Context::new(limits, Default::default(), &mut silent);
+        let mut context = Context::new(limits, &mut silent);
         let solution = Dp.solve(&problem, &mut context).expect("a contiguous problem");
         let plan =
             plan_document(&problem, &solution, Provenance { solver: "dp".into(), seconds: 0.0, seed: 0 });

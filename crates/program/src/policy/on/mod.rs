@@ -13,7 +13,7 @@ use std::sync::Arc;
 use stagewright::core::solver::Solver;
 use stagewright::tasks::SolverChoice;
 use stagewright::{learned, registry};
-use stagewright_policy::systems::{Learned, Mode};
+use stagewright_systems::{Learned, Mode};
 
 use crate::error::{CliError, Result};
 use crate::files;

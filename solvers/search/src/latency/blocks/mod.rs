@@ -168,7 +168,7 @@ pub fn over_ideals(
             below: best
                 .as_ref()
                 .map_or(f64::INFINITY, |plan| plan.value() * (1.0 - tolerance::OPTIMAL_RELATIVE)),
-            threads: context.threads,
+            threads: context.threads(),
         };
         match blocks(problem, units, ideals, calls, limits, &context.pool()?) {
             Outcome::Best(placement) => match Plan::try_new(problem, placement) {

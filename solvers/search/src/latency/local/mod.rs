@@ -85,7 +85,7 @@ pub fn improve(problem: &Problem, plan: Plan, target: f64, context: &mut Context
     };
     let mut best: (f64, Placement) = (first.value(), first.placement());
     let mut population = vec![best.clone(); WALKS as usize];
-    let (stop, seed) = (context.stop().clone(), context.seed);
+    let (stop, seed) = (context.stop().clone(), context.seed());
     let pool = context.pool()?;
     let (mut tried, mut improved) = (0, 0);
     for round in 0..ROUNDS {

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use candle_core::{DType, Device, Tensor};
 use rand_chacha::ChaCha8Rng;
+use stagewright_policy::learn::{Descent, TrainError};
+use stagewright_policy::weights::{ParameterBuilder, Source, Weights, WeightsError};
 
-use super::gdp::Gdp;
-use super::hdp::Hdp;
-use super::hsdag::Hsdag;
-use super::placeto::Placeto;
-use super::{Kind, Reading, Settings, Trials};
-use crate::learn::{Descent, TrainError};
-use crate::weights::{ParameterBuilder, Source, Weights, WeightsError};
+use crate::gdp::Gdp;
+use crate::hdp::Hdp;
+use crate::hsdag::Hsdag;
+use crate::placeto::Placeto;
+use crate::{Kind, Reading, Settings, Trials};
 
 /// Purpose of an episode.
-pub(super) enum Purpose<'e> {
+pub(crate) enum Purpose<'e> {
     /// Choices are sampled and learned from, at a learning rate.
     Learn(&'e mut Descent, f64),
     /// Choices are sampled, without learning.
@@ -24,29 +24,29 @@ pub(super) enum Purpose<'e> {
 }
 
 /// Context of an episode.
-pub(super) struct Play<'e, 't, 'a, 's, 'p> {
+pub(crate) struct Play<'e, 't, 'a, 's, 'p> {
     /// Reference values for rewards on this graph, as rows of numbers whose meaning is specific to each system. Empty
     /// in the first episode, and without learning.
-    pub(super) baselines: &'e mut Vec<Vec<f64>>,
-    pub(super) reading: &'a Reading<'s, 'p>,
-    pub(super) trials: &'t mut Trials<'a, 's, 'p>,
-    pub(super) purpose: Purpose<'e>,
-    pub(super) rng: &'e mut ChaCha8Rng,
+    pub(crate) baselines: &'e mut Vec<Vec<f64>>,
+    pub(crate) reading: &'a Reading<'s, 'p>,
+    pub(crate) trials: &'t mut Trials<'a, 's, 'p>,
+    pub(crate) purpose: Purpose<'e>,
+    pub(crate) rng: &'e mut ChaCha8Rng,
 }
 
 impl Play<'_, '_, '_, '_, '_> {
     /// Whether the episode is for learning.
-    pub(super) fn is_to_learn(&self) -> bool {
+    pub(crate) fn is_to_learn(&self) -> bool {
         matches!(self.purpose, Purpose::Learn(..))
     }
 
     /// Whether to learn from the episode: once the trials are over, learning is of no use.
-    pub(super) fn is_learning(&self) -> bool {
+    pub(crate) fn is_learning(&self) -> bool {
         self.is_to_learn() && !self.trials.is_over()
     }
 
     /// The scalar baseline of this graph, initialised to `first`.
-    pub(super) fn baseline(&mut self, first: f64) -> &mut f64 {
+    pub(crate) fn baseline(&mut self, first: f64) -> &mut f64 {
         if self.baselines.is_empty() {
             self.baselines.push(vec![first]);
         }
@@ -54,13 +54,13 @@ impl Play<'_, '_, '_, '_, '_> {
     }
 
     /// Whether the most likely choices are taken.
-    pub(super) fn is_greedy(&self) -> bool {
+    pub(crate) fn is_greedy(&self) -> bool {
         matches!(self.purpose, Purpose::Greedy)
     }
 
     /// Takes one step against the sum of several losses, one in memory at a time, if the episode is for learning. No
     /// step is taken if the trials end before all losses are computed.
-    pub(super) fn learn_in_parts(
+    pub(crate) fn learn_in_parts(
         &mut self,
         weights: &Weights,
         losses: impl Iterator<Item = candle_core::Result<Tensor>>,
@@ -72,7 +72,7 @@ impl Play<'_, '_, '_, '_, '_> {
     }
 
     /// Takes one step against a loss, if the episode is for learning.
-    pub(super) fn learn(&mut self, weights: &Weights, loss: &Tensor) -> Result<(), TrainError> {
+    pub(crate) fn learn(&mut self, weights: &Weights, loss: &Tensor) -> Result<(), TrainError> {
         if let Purpose::Learn(descent, rate) = &mut self.purpose {
             descent.step(weights, loss, *rate)?;
         }
@@ -81,24 +81,24 @@ impl Play<'_, '_, '_, '_, '_> {
 }
 
 /// The end of an episode.
-pub(super) type Played = Result<(), TrainError>;
+pub(crate) type Played = Result<(), TrainError>;
 
 /// The networks of a system.
-pub(super) trait System: Send + Sync {
+pub(crate) trait System: Send + Sync {
     /// Samples placements, simulates them, and learns from the results. If the trials end during an episode, nothing is
     /// learned from it.
     fn episode(&self, weights: &Weights, play: Play<'_, '_, '_, '_, '_>) -> Played;
 }
 
 /// Reference values for rewards, by graph: non-empty rows of numbers.
-pub(super) type Baselines = BTreeMap<u64, Vec<Vec<f64>>>;
+pub(crate) type Baselines = BTreeMap<u64, Vec<Vec<f64>>>;
 
 /// A system with its parameters.
 pub struct Agent {
-    pub(super) kind: Kind,
-    pub(super) settings: Settings,
-    pub(super) weights: Weights,
-    pub(super) baselines: Baselines,
+    pub(crate) kind: Kind,
+    pub(crate) settings: Settings,
+    pub(crate) weights: Weights,
+    pub(crate) baselines: Baselines,
     system: Box<dyn System>,
 }
 

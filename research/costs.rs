@@ -4,9 +4,9 @@
 //! ONNX models are cast to bf16, which the tables have; a native model keeps its precision, and is left out if nothing of it is
 //! in the tables. Plans are contiguous splits by `dpl` on four devices.
 //!
-//!     cargo bench --no-default-features --bench costs -- FOLDER
+//!     cargo bench -p stagewright-research --bench costs -- FOLDER
 
-#![allow(clippy::print_stdout, reason = "a bench prints its table")]
+#![allow(clippy::print_stdout, reason = "an experiment prints its table")]
 
 use std::fs;
 use std::io::Read;
@@ -145,7 +145,7 @@ fn plan(problem: &Problem) -> Option<(Placement, f64)> {
 
 /// The models of `data/models`.
 fn models() -> Vec<(String, GraphDocument)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/models");
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("data/models");
     let mut files: Vec<_> =
         fs::read_dir(folder).expect("the folder is there").flatten().map(|entry| entry.path()).collect();
     files.sort();

@@ -38,15 +38,16 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::ids::{Id, Keyed};
 use stagewright_makespan::ClusterId;
 use stagewright_makespan::schedule::Score;
+use stagewright_policy::network::layers::Linear;
+use stagewright_policy::rows::Rows;
+use stagewright_policy::weights::{Built, ParameterBuilder, Weights};
 
-use super::chains::Chains;
-use super::kind::Settings;
-use super::reading::{FIGURES, Reading};
-use super::system::{Play, Played, System};
+use crate::chains::Chains;
 use crate::choices::{chosen, log_probabilities, pick, probabilities};
-use crate::network::layers::{Linear, Stack};
-use crate::rows::Rows;
-use crate::weights::{Built, ParameterBuilder, Weights};
+use crate::kind::Settings;
+use crate::reading::{FIGURES, Reading};
+use crate::stack::Stack;
+use crate::system::{Play, Played, System};
 
 /// Steps of an episode.
 const STEPS: usize = 20;
@@ -60,13 +61,13 @@ const PER_LAYER: usize = 10;
 const PER_CHAIN: usize = 18;
 const PER_EDGE: usize = 8;
 
-pub(super) fn parameters(settings: &Settings) -> f64 {
+pub(crate) fn parameters(settings: &Settings) -> f64 {
     // The layers, and one matrix each of the scores and the placement.
     (settings.width.pow(2) * (settings.layers + 2)) as f64
 }
 
 /// Numbers kept for the gradient of all steps; without learning, of one step.
-pub(super) fn kept(settings: &Settings, reading: &Reading<'_, '_>, learns: bool) -> f64 {
+pub(crate) fn kept(settings: &Settings, reading: &Reading<'_, '_>, learns: bool) -> f64 {
     let chains = Chains::from_reading(reading);
     let widths = chains.count * (PER_LAYER * settings.layers + PER_CHAIN) + chains.ends.len() * PER_EDGE;
     let steps = if learns { STEPS } else { 1 };
@@ -74,7 +75,7 @@ pub(super) fn kept(settings: &Settings, reading: &Reading<'_, '_>, learns: bool)
 }
 
 /// The HSDAG network.
-pub(super) struct Hsdag {
+pub(crate) struct Hsdag {
     settings: Settings,
     figures: Linear,
     layers: Vec<Linear>,
@@ -194,7 +195,7 @@ struct Drawn {
 }
 
 impl Hsdag {
-    pub(super) fn new(parameters: &mut ParameterBuilder, settings: Settings) -> Built<Hsdag> {
+    pub(crate) fn new(parameters: &mut ParameterBuilder, settings: Settings) -> Built<Hsdag> {
         let width = settings.width;
         Ok(Hsdag {
             figures: Linear::new(parameters, "figures", FIGURES + 1, width)?,
@@ -323,11 +324,11 @@ mod tests {
     use stagewright_makespan::instance::Instance;
     use stagewright_makespan::schedule::Evaluator;
 
-    use super::super::system::Purpose;
-    use super::super::testing::{DIAMOND, graph};
-    use super::super::trials::Trials;
     use super::*;
-    use crate::weights::Source;
+    use crate::system::Purpose;
+    use crate::testing::{DIAMOND, graph};
+    use crate::trials::Trials;
+    use stagewright_policy::weights::Source;
 
     fn small() -> Result<(Hsdag, Weights)> {
         let settings = Settings { devices: 2, width: 8, layers: 2 };

@@ -9,10 +9,10 @@ use stagewright_core::objective::Objective;
 use stagewright_core::problem::Problem;
 
 /// 0 sends to 1 and 2, both send to 3, and 3 sends to 4.
-pub(super) const DIAMOND: [(usize, usize); 5] = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)];
+pub(crate) const DIAMOND: [(usize, usize); 5] = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)];
 
 /// A makespan problem with operators of 1 s, 2 s, … and the given edges, on identical devices.
-pub(super) fn graph(operators: usize, edges: &[(usize, usize)], devices: u32) -> Problem {
+pub(crate) fn graph(operators: usize, edges: &[(usize, usize)], devices: u32) -> Problem {
     let mut graph = GraphBuilder::new("a test");
     let names: Vec<String> = (0..operators).map(|index| format!("o{index}")).collect();
     for (index, name) in names.iter().enumerate() {

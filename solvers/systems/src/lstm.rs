@@ -2,15 +2,14 @@
 
 use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Storage, Tensor};
 use candle_nn::ops::sigmoid;
-
-use crate::network::layers::Linear;
-use crate::weights::{Built, ParameterBuilder};
+use stagewright_policy::network::layers::Linear;
+use stagewright_policy::weights::{Built, ParameterBuilder};
 
 /// An LSTM cell. The caller applies the input projection, for all steps in one product if they are known. Names are those
 /// of the literature: weights W and biases b from the input (`ih`) and from the output before (`hh`), output h, cell state c,
 /// and gates i, f, g (the candidate) and o.
 #[derive(Debug, Clone)]
-pub(super) struct Lstm {
+pub(crate) struct Lstm {
     ih: Linear,
     hh: Linear,
     width: usize,
@@ -18,8 +17,8 @@ pub(super) struct Lstm {
 
 /// State of a cell: both b × width.
 #[derive(Debug, Clone)]
-pub(super) struct Memory {
-    pub(super) h: Tensor,
+pub(crate) struct Memory {
+    pub(crate) h: Tensor,
     c: Tensor,
 }
 
@@ -63,7 +62,7 @@ impl Gates {
 }
 
 impl Lstm {
-    pub(super) fn new(
+    pub(crate) fn new(
         parameters: &mut ParameterBuilder,
         name: &str,
         inputs: usize,
@@ -77,18 +76,18 @@ impl Lstm {
     }
 
     /// The zero state for a batch of size `batch`, with the type and device of `like`.
-    pub(super) fn start(&self, batch: usize, like: &Tensor) -> Result<Memory> {
+    pub(crate) fn start(&self, batch: usize, like: &Tensor) -> Result<Memory> {
         let zero = Tensor::zeros((batch, self.width), like.dtype(), like.device())?;
         Ok(Memory { h: zero.clone(), c: zero })
     }
 
     /// Input projection: any × inputs to any × 4 width.
-    pub(super) fn read(&self, x: &Tensor) -> Result<Tensor> {
+    pub(crate) fn read(&self, x: &Tensor) -> Result<Tensor> {
         self.ih.forward(x)
     }
 
     /// Runs one step from projected inputs, b × 4 width, without gradients.
-    pub(super) fn step(&self, read: &Tensor, memory: &Memory) -> Result<Memory> {
+    pub(crate) fn step(&self, read: &Tensor, memory: &Memory) -> Result<Memory> {
         let inputs = (read + self.hh.forward(&memory.h)?)?.detach();
         Ok(Gates::pass(&inputs, memory)?.1)
     }
@@ -98,7 +97,7 @@ impl Lstm {
     ///
     /// The gradient of the weights is one product over all steps. With single steps in the computation graph, adding up
     /// one matrix of 4 width × width per step would take most of the time.
-    pub(super) fn run(&self, reads: &Tensor, is_reversed: bool) -> Result<Tensor> {
+    pub(crate) fn run(&self, reads: &Tensor, is_reversed: bool) -> Result<Tensor> {
         let (batch, steps, _) = reads.dims3()?;
         let (w_hh, b_hh) = (self.hh.weight(), self.hh.bias());
         let reads = reads.broadcast_add(b_hh)?;
@@ -177,7 +176,7 @@ mod tests {
     use candle_core::{DType, Device, Var};
 
     use super::*;
-    use crate::weights::Source;
+    use stagewright_policy::weights::Source;
 
     /// Outputs of every step, from a computation graph of single steps.
     fn by_steps(cell: &Lstm, reads: &Tensor, is_reversed: bool) -> Result<Tensor> {

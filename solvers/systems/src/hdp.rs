@@ -32,15 +32,16 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::ids::Keyed;
 use stagewright_makespan::ClusterId;
 use stagewright_makespan::schedule::Score;
+use stagewright_policy::network::layers::Linear;
+use stagewright_policy::weights::{Built, ParameterBuilder, Weights};
 
-use super::kind::Settings;
-use super::lstm::{Lstm, Memory};
-use super::reading::{FIGURES, Reading};
-use super::system::{Play, Played, System};
-use super::trials::penalised;
 use crate::choices::{chosen, log_probabilities, pick, probabilities};
-use crate::network::layers::{Linear, Stack};
-use crate::weights::{Built, ParameterBuilder, Weights};
+use crate::kind::Settings;
+use crate::lstm::{Lstm, Memory};
+use crate::reading::{FIGURES, Reading};
+use crate::stack::Stack;
+use crate::system::{Play, Played, System};
+use crate::trials::penalised;
 
 /// Hidden width of the grouper.
 const GROUPER: usize = 64;
@@ -72,7 +73,7 @@ fn groups(devices: usize) -> usize {
     MAX_GROUPS.min(GROUPS_PER_DEVICE * devices)
 }
 
-pub(super) fn parameters(settings: &Settings) -> f64 {
+pub(crate) fn parameters(settings: &Settings) -> f64 {
     let (width, groups) = (settings.width, groups(settings.devices));
     // Two encoders of half the width, the decoder, and the attention.
     (4 * width * (OF_GROUP + groups + width / 2) + 4 * width * (LAST + 2 * width) + 2 * width.pow(2)) as f64
@@ -80,7 +81,7 @@ pub(super) fn parameters(settings: &Settings) -> f64 {
 
 /// Numbers kept for the gradient, and copies of the recurrent parameters in the backward pass through time. Without
 /// learning, attention is computed for one group at a time.
-pub(super) fn kept(settings: &Settings, learns: bool) -> f64 {
+pub(crate) fn kept(settings: &Settings, learns: bool) -> f64 {
     let groups = groups(settings.devices);
     let (at_once, copies) = if learns { (groups, COPIES) } else { (1, 0.0) };
     let codes = groups * (at_once * PER_PAIR + PER_GROUP);
@@ -88,7 +89,7 @@ pub(super) fn kept(settings: &Settings, learns: bool) -> f64 {
 }
 
 /// The HDP network.
-pub(super) struct Hdp {
+pub(crate) struct Hdp {
     settings: Settings,
     groups: usize,
     grouper: Stack,
@@ -106,7 +107,7 @@ pub(super) struct Hdp {
 const OF_GROUP: usize = FIGURES + 1;
 
 impl Hdp {
-    pub(super) fn new(parameters: &mut ParameterBuilder, settings: Settings) -> Built<Hdp> {
+    pub(crate) fn new(parameters: &mut ParameterBuilder, settings: Settings) -> Built<Hdp> {
         let (width, devices) = (settings.width, settings.devices);
         let groups = groups(devices);
         Ok(Hdp {
@@ -295,7 +296,7 @@ mod tests {
     use candle_core::DType;
 
     use super::*;
-    use crate::weights::Source;
+    use stagewright_policy::weights::Source;
 
     /// Joint log-probability of the given devices, computed group by group, as in sampling.
     fn by_steps(

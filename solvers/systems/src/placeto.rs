@@ -28,15 +28,15 @@ use stagewright_core::bits;
 use stagewright_core::cluster::DeviceId;
 use stagewright_core::ids::{Id, Keyed};
 use stagewright_makespan::ClusterId;
+use stagewright_policy::rows::Rows;
+use stagewright_policy::weights::{Built, ParameterBuilder, Weights};
 
-use super::kind::Settings;
-use super::reading::Reading;
-use super::system::{Play, Played, System};
-use super::trials::penalised;
 use crate::choices::{chosen, log_probabilities, pick, probabilities};
-use crate::network::layers::Stack;
-use crate::rows::Rows;
-use crate::weights::{Built, ParameterBuilder, Weights};
+use crate::kind::Settings;
+use crate::reading::Reading;
+use crate::stack::Stack;
+use crate::system::{Play, Played, System};
+use crate::trials::penalised;
 
 /// Features of a group, without its device.
 const PLAIN: usize = 6;
@@ -56,13 +56,13 @@ const SQUARES: usize = 3 + 2 * 4 + 3 * 16 + 2 * 128;
 /// Numbers kept for the gradient per feature and round of messages.
 const PER_FIGURE: usize = 42;
 
-pub(super) fn parameters(settings: &Settings) -> f64 {
+pub(crate) fn parameters(settings: &Settings) -> f64 {
     (SQUARES * width(settings.devices).pow(2)) as f64
 }
 
 /// Numbers kept: the features of every step of an episode, and the activations of the steps whose gradients are
 /// computed at a time; without learning, those of one step.
-pub(super) fn kept(settings: &Settings, units: usize, learns: bool) -> f64 {
+pub(crate) fn kept(settings: &Settings, units: usize, learns: bool) -> f64 {
     let figures = units as f64 * width(settings.devices) as f64;
     let all = if learns { figures * units as f64 } else { figures };
     let at_once = all.min(figures.max(FIGURES_AT_ONCE as f64));
@@ -92,7 +92,7 @@ impl Sum {
 }
 
 /// The Placeto network.
-pub(super) struct Placeto {
+pub(crate) struct Placeto {
     settings: Settings,
     /// Embeds the features of a group before any messages.
     own: Stack,
@@ -148,7 +148,7 @@ impl Around {
 }
 
 impl Placeto {
-    pub(super) fn new(parameters: &mut ParameterBuilder, settings: Settings) -> Built<Placeto> {
+    pub(crate) fn new(parameters: &mut ParameterBuilder, settings: Settings) -> Built<Placeto> {
         let width = width(settings.devices);
         Ok(Placeto {
             own: Stack::new(parameters, "own", &[width; 4])?,
@@ -345,9 +345,9 @@ mod tests {
     use candle_core::DType;
     use stagewright_makespan::instance::Instance;
 
-    use super::super::testing::{DIAMOND, graph};
     use super::*;
-    use crate::weights::Source;
+    use crate::testing::{DIAMOND, graph};
+    use stagewright_policy::weights::Source;
 
     /// Every other group is before, after or parallel to a group.
     #[test]

@@ -33,18 +33,18 @@ use stagewright_core::cluster::DeviceId;
 use stagewright_core::ids::{Id, Keyed};
 use stagewright_makespan::ClusterId;
 use stagewright_makespan::schedule::Score;
+use stagewright_policy::network::layers::{Linear, Norm};
+use stagewright_policy::weights::{Built, ParameterBuilder, Weights, WeightsError};
 
-use super::kind::Settings;
-use super::proximal::{LEAST_DEVIATION, clipped_gain, relative};
-use super::reading::{FIGURES, Reading};
-use super::system::{Play, Played, System};
-use super::trials::penalised;
 use crate::choices::{log_probabilities, pick, probabilities};
-use crate::network::layers::{Linear, Norm};
-use crate::weights::{Built, ParameterBuilder, Weights, WeightsError};
+use crate::kind::Settings;
+use crate::proximal::{LEAST_DEVIATION, clipped_gain, relative};
+use crate::reading::{FIGURES, Reading};
+use crate::system::{Play, Played, System};
+use crate::trials::penalised;
 
 /// Attention heads.
-pub(super) const HEADS: usize = 8;
+pub(crate) const HEADS: usize = 8;
 /// GraphSAGE layers.
 const EMBEDDING: usize = 2;
 /// Units per segment.
@@ -68,12 +68,12 @@ const CODES: usize = 50;
 /// Numbers kept for the gradient per neighbour and embedding layer, in units of width.
 const PER_NEIGHBOUR: usize = 2;
 
-pub(super) fn parameters(settings: &Settings) -> f64 {
+pub(crate) fn parameters(settings: &Settings) -> f64 {
     (settings.width.pow(2) * (LAYER * settings.layers + EMBEDDING_LAYER * EMBEDDING)) as f64
 }
 
 /// Numbers kept for the gradient.
-pub(super) fn kept(settings: &Settings, units: usize) -> f64 {
+pub(crate) fn kept(settings: &Settings, units: usize) -> f64 {
     let scores = HEADS * 2 * SEGMENT.min(units) * PER_SCORE;
     let layers = settings.layers * (scores + CODES * settings.width);
     let embedding = EMBEDDING * NEIGHBOURS * PER_NEIGHBOUR * settings.width;
@@ -81,7 +81,7 @@ pub(super) fn kept(settings: &Settings, units: usize) -> f64 {
 }
 
 /// The GDP network.
-pub(super) struct Gdp {
+pub(crate) struct Gdp {
     settings: Settings,
     figures: Linear,
     embedding: Vec<[Linear; 2]>,
@@ -138,7 +138,7 @@ impl Layer {
 }
 
 impl Gdp {
-    pub(super) fn new(parameters: &mut ParameterBuilder, settings: Settings) -> Built<Gdp> {
+    pub(crate) fn new(parameters: &mut ParameterBuilder, settings: Settings) -> Built<Gdp> {
         let width = settings.width;
         let pair = |parameters: &mut ParameterBuilder, index: usize| {
             Ok::<_, WeightsError>([
@@ -295,7 +295,7 @@ mod tests {
     use candle_core::DType;
 
     use super::*;
-    use crate::weights::Source;
+    use stagewright_policy::weights::Source;
 
     /// Two pairs of equal units and a fifth unlike any other; all are neighbours of each other.
     fn twins() -> Result<Seen> {

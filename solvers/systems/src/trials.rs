@@ -9,13 +9,13 @@ use stagewright_core::solver::Stop;
 use stagewright_makespan::schedule::{Best, Evaluator, Schedule, Score, is_better};
 use stagewright_makespan::{ClusterId, assigned};
 
-use super::Reading;
+use crate::Reading;
 
 /// Largest memory overflow counted, in memories of a device: without a bound, one placement would outweigh all others.
 const MAX_LACK: f64 = 10.0;
 
 /// Step seconds for rewards: penalised for memory overflow as in the searches over schedules, up to a bound.
-pub(super) fn penalised(score: Score) -> f64 {
+pub(crate) fn penalised(score: Score) -> f64 {
     Score { lack: score.lack.min(MAX_LACK), ..score }.energy()
 }
 
@@ -84,7 +84,7 @@ impl<'a, 's, 'p> Trials<'a, 's, 'p> {
     }
 
     /// Mean start time of every unit's operators in the last placement, in seconds.
-    pub(super) fn starts(&self) -> Keyed<ClusterId, f64> {
+    pub(crate) fn starts(&self) -> Keyed<ClusterId, f64> {
         let (reading, (_, timeline)) = (self.reading, self.evaluator.last());
         let graph: &Graph = reading.subject.instance().graph();
         let (mut sum, mut count) = (vec![0.0; reading.units()], vec![0.0f64; reading.units()]);

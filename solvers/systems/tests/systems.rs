@@ -1,7 +1,5 @@
 //! The learned systems: their solutions, that they learn, and that they resume exactly.
 
-use crate::support;
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -12,15 +10,17 @@ use stagewright_core::evaluate::evaluate;
 use stagewright_core::problem::Problem;
 use stagewright_core::seed;
 use stagewright_core::solver::{
-    Context, Limits, Silent, Solution, SolveError, Solver, Status, Stop, StopReason,
+    self, Context, Limits, Silent, Solution, SolveError, Solver, Status, Stop, StopReason,
 };
 use stagewright_core::tolerance::same;
 use stagewright_makespan::instance::Instance;
 use stagewright_makespan::schedule::Evaluator;
 use stagewright_policy::checkpoint::CheckpointError;
 use stagewright_policy::learn::{AdamConfig, Descent, TrainError};
-use stagewright_policy::systems::{Agent, Kind, Learned, Mode, Reading, Settings, Trials};
-use support::{empty, second_is_faster, slow_links, slow_links_between_diamonds, split, step};
+use stagewright_systems::{Agent, Kind, Learned, Mode, Reading, Settings, Trials};
+use stagewright_testing::learning::{empty, split, step};
+
+use crate::support::{second_is_faster, slow_links, slow_links_between_diamonds};
 
 const FEW: Limits = Limits { time: None, memory: None, gap: 0.0, simulations: Some(60) };
 
@@ -39,8 +39,7 @@ fn small(kind: Kind, devices: usize) -> Settings {
 
 fn solve(solver: &dyn Solver, problem: &Problem, limits: Limits, threads: usize) -> Solution {
     let mut silent = Silent;
-    let mut context = Context::new(limits, Default::default(), &mut silent);
-    (context.threads, context.seed) = (threads, 3);
+    let mut context = Context::new(solver::Settings { threads, seed: 3, ..limits.into() }, &mut silent);
     solver.solve(problem, &mut context).unwrap_or_else(|error| panic!("{}: {error}", solver.name()))
 }
 
@@ -136,7 +135,7 @@ fn one_operator_and_one_device_are_enough_and_nothing_is_a_plan() {
         let nothing = empty(ObjectiveKind::Makespan);
         assert_eq!(solve(&learned, &nothing, FEW, 1).plan.map(|plan| plan.value()), Some(0.0), "{kind:?}");
         let mut silent = Silent;
-        let mut context = Context::new(FEW, Default::default(), &mut silent);
+        let mut context = Context::new(FEW, &mut silent);
         let refused = learned.solve(&split(0, 5, 2), &mut context);
         assert!(matches!(refused, Err(SolveError::Unsupported { .. })), "{kind:?}: {refused:?}");
     }
@@ -154,7 +153,7 @@ fn a_limit_and_an_interrupt_end_it_with_a_plan() {
         {
             let mut silent = Silent;
             let interrupt = Arc::new(AtomicBool::new(is_interrupted));
-            let mut context = Context::new(limits, interrupt, &mut silent);
+            let mut context = Context::new(solver::Settings { interrupt, ..limits.into() }, &mut silent);
             let solution = learned.solve(&problem, &mut context).expect("a solution");
             assert!(solution.plan.is_some(), "{kind:?}: {:?}", solution.reason);
             let played = solution.statistics.iter().find(|(name, _)| *name == "simulations");

@@ -8,16 +8,15 @@
 //! group of samples: Kool, van Hoof and Welling, "Buy 4 REINFORCE samples, get a baseline for free!", 2019.
 
 use candle_core::{Result, Tensor};
-
-use crate::learn::column;
-use crate::rows::Rows;
+use stagewright_policy::learn::column;
+use stagewright_policy::rows::Rows;
 
 /// Smallest standard deviation of rewards that is not rounding, as a share of the largest reward.
-pub(super) const LEAST_DEVIATION: f64 = 1e-6;
+pub(crate) const LEAST_DEVIATION: f64 = 1e-6;
 
 /// Standardised rewards: distances from the mean over the standard deviation, or over `least_deviation` if that is
 /// larger.
-pub(super) fn relative(rewards: &[f64], least_deviation: f64) -> Vec<f64> {
+pub(crate) fn relative(rewards: &[f64], least_deviation: f64) -> Vec<f64> {
     let count = rewards.len().max(1) as f64;
     let mean = rewards.iter().sum::<f64>() / count;
     let variance = rewards.iter().map(|reward| (reward - mean).powi(2)).sum::<f64>() / count;
@@ -30,7 +29,7 @@ pub(super) fn relative(rewards: &[f64], least_deviation: f64) -> Vec<f64> {
 ///
 /// # Errors
 /// If a tensor operation fails.
-pub(super) fn clipped_gain(
+pub(crate) fn clipped_gain(
     likely: &Tensor,
     chosen: &[u32],
     old: &[f32],

@@ -3,22 +3,22 @@
 use stagewright_core::ids::Keyed;
 use stagewright_makespan::ClusterId;
 
-use super::reading::Reading;
+use crate::reading::Reading;
 
 /// A partition of the units into chains. A unit joins the chain of its predecessor if it is that unit's only successor
 /// and has no other predecessor.
-pub(super) struct Chains {
+pub(crate) struct Chains {
     /// The chain of every unit; chains are numbered in topological order of their first units.
-    pub(super) chain_of: Keyed<ClusterId, u32>,
+    pub(crate) chain_of: Keyed<ClusterId, u32>,
     /// Number of chains.
-    pub(super) count: usize,
+    pub(crate) count: usize,
     /// Edges between chains, each once.
-    pub(super) ends: Vec<(u32, u32)>,
+    pub(crate) ends: Vec<(u32, u32)>,
 }
 
 impl Chains {
     /// The chains of a reading.
-    pub(super) fn from_reading(reading: &Reading<'_, '_>) -> Chains {
+    pub(crate) fn from_reading(reading: &Reading<'_, '_>) -> Chains {
         Chains::new(reading.subject.order(), &reading.ends)
     }
 

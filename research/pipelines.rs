@@ -7,9 +7,12 @@
 //!
 //! Prints a table for each kind of link; nothing else should run meanwhile.
 //!
-//!     cargo bench --no-default-features --features metis --bench pipelines [-- MODEL…]
+//! The processes run the program, which is built first:
+//!
+//!     cargo build --release --bin stagewright
+//!     cargo bench -p stagewright-research --bench pipelines [-- MODEL…]
 
-#![allow(clippy::print_stdout, reason = "a bench prints its table")]
+#![allow(clippy::print_stdout, reason = "an experiment prints its table")]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -82,8 +85,11 @@ fn main() {
         Ok(library) => library,
         Err(error) => return println!("skipped: {error}; {}", error.help()),
     };
+    // This program is in the folder `deps` beside the other.
+    let program = std::env::current_exe().expect("a path").with_file_name("../stagewright");
+    assert!(program.is_file(), "build {} first", program.display());
     let host = Host {
-        program: env!("CARGO_BIN_EXE_stagewright").into(),
+        program,
         arguments: vec!["worker".into()],
         library,
         optimization: Optimization::Basic,
@@ -130,7 +136,7 @@ struct Model {
 
 impl Model {
     fn new(host: &Host, file: &str, batch: Option<u64>) -> Model {
-        let path: PathBuf = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("data").join(file);
+        let path: PathBuf = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join("data").join(file);
         let mut bytes = Vec::new();
         let opened = File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         match file.ends_with(".gz") {

@@ -5,12 +5,13 @@
 //! - [`Kind::Hsdag`]: learns groups jointly with their placement (Duan et al., NeurIPS 2024).
 //! - [`Kind::Hdp`]: a grouper and a recurrent placer (Mirhoseini et al., ICLR 2018).
 //!
-//! They share their input, units and features ([`Reading`]), the simulation and counting of placements ([`Trials`]),
-//! the sampling of choices (`choices`), and the optimiser ([`Descent`](crate::learn::Descent)). Networks, rewards,
-//! baselines and episodes are specific to each system. Where a paper leaves something open, the module documents the
-//! choice.
+//! They share their input, units and features ([`Reading`]), the simulation and counting of placements ([`Trials`]), the
+//! sampling of choices (`choices`), and, with the policy of `stagewright-policy`, the optimiser
+//! ([`Descent`](stagewright_policy::learn::Descent)), layers, parameters and checkpoints. Networks, rewards, baselines and
+//! episodes are specific to each system. Where a paper leaves something open, the module documents the choice.
 
 mod chains;
+mod choices;
 mod gdp;
 mod hdp;
 mod hsdag;
@@ -20,6 +21,7 @@ mod placeto;
 mod proximal;
 mod reading;
 mod solver;
+mod stack;
 mod state;
 mod system;
 #[cfg(test)]

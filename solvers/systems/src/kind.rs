@@ -1,9 +1,9 @@
 //! The learned systems and their sizes.
 
 use serde::{Deserialize, Serialize};
+use stagewright_policy::learn::AdamConfig;
 
-use super::reading::Reading;
-use crate::learn::AdamConfig;
+use crate::reading::Reading;
 
 /// Bytes per number.
 const BYTES: f64 = 4.0;
@@ -71,10 +71,10 @@ impl Kind {
     pub fn bytes(self, settings: &Settings, reading: &Reading<'_, '_>, learns: bool) -> f64 {
         let kept = match self {
             // A single forward pass keeps its numbers in either case.
-            Kind::Gdp => super::gdp::kept(settings, reading.units()),
-            Kind::Placeto => super::placeto::kept(settings, reading.units(), learns),
-            Kind::Hsdag => super::hsdag::kept(settings, reading, learns),
-            Kind::Hdp => super::hdp::kept(settings, learns),
+            Kind::Gdp => crate::gdp::kept(settings, reading.units()),
+            Kind::Placeto => crate::placeto::kept(settings, reading.units(), learns),
+            Kind::Hsdag => crate::hsdag::kept(settings, reading, learns),
+            Kind::Hdp => crate::hdp::kept(settings, learns),
         };
         BYTES * (PER_PARAMETER * settings.parameters(self) + kept)
     }
@@ -107,7 +107,7 @@ impl Kind {
     }
 }
 
-/// Sizes of a system's networks. Unlike the policy of [`network`](crate::network), all four systems choose among a
+/// Sizes of a system's networks. Unlike the policy of [`network`](stagewright_policy::network), all four systems choose among a
 /// fixed number of devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -131,10 +131,10 @@ impl Settings {
     /// Parameters of the matrices that grow with the sizes.
     fn parameters(&self, kind: Kind) -> f64 {
         match kind {
-            Kind::Gdp => super::gdp::parameters(self),
-            Kind::Placeto => super::placeto::parameters(self),
-            Kind::Hsdag => super::hsdag::parameters(self),
-            Kind::Hdp => super::hdp::parameters(self),
+            Kind::Gdp => crate::gdp::parameters(self),
+            Kind::Placeto => crate::placeto::parameters(self),
+            Kind::Hsdag => crate::hsdag::parameters(self),
+            Kind::Hdp => crate::hdp::parameters(self),
         }
     }
 
@@ -163,7 +163,7 @@ impl Settings {
             return Some(format!("{what} is too large"));
         }
         let parts = match kind {
-            Kind::Gdp => super::gdp::HEADS,
+            Kind::Gdp => crate::gdp::HEADS,
             // Half of the width for each direction.
             Kind::Hdp => 2,
             Kind::Placeto | Kind::Hsdag => 1,

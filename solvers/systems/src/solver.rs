@@ -11,10 +11,10 @@ use stagewright_core::solver::{
 use stagewright_core::tolerance;
 use stagewright_makespan::instance::Instance;
 use stagewright_makespan::schedule::{Evaluator, solution, solve_instance};
+use stagewright_policy::checkpoint::CheckpointError;
+use stagewright_policy::learn::{Descent, TrainError};
 
-use super::{Agent, Kind, Reading, Settings, Trials};
-use crate::checkpoint::CheckpointError;
-use crate::learn::{Descent, TrainError};
+use crate::{Agent, Kind, Reading, Settings, Trials};
 
 /// Placements of a solve without other limits: as many as in HSDAG's paper.
 const PLACEMENTS: u64 = 500;
@@ -148,8 +148,8 @@ impl Solver for Learned {
     }
 
     /// Without a time limit, simulates 500 placements. Returns the best placement simulated, including the first.
-    fn solve(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
-        solve_instance(self, problem, |instance| {
+    fn run(&self, problem: &Problem, context: &mut Context<'_>) -> Result<Solution, SolveError> {
+        solve_instance(self.name(), problem, |instance| {
             let bound = strongest_before(problem, context.stop());
             if instance.graph().operator_count() == 0 {
                 let evaluator = &mut Evaluator::new(instance);
@@ -162,7 +162,7 @@ impl Solver for Learned {
                 Reading::new(instance, self.kind.most_units()).map_err(|error| invariant(&error))?;
             // New parameters are not created before their size has been checked.
             let given =
-                self.file.as_ref().map(|_| self.build(reading.devices(), context.seed)).transpose()?;
+                self.file.as_ref().map(|_| self.build(reading.devices(), context.seed())).transpose()?;
             let settings = match &given {
                 Some((agent, _)) => agent.settings(),
                 None => self.kind.settings(reading.devices()),
@@ -172,7 +172,7 @@ impl Solver for Learned {
             }
             let (mut agent, mut descent) = match given {
                 Some(given) => given,
-                None => self.build(reading.devices(), context.seed)?,
+                None => self.build(reading.devices(), context.seed())?,
             };
             let pool = context.pool()?;
             let mut trials = trials(&reading, instance, &bound, context);
@@ -180,7 +180,7 @@ impl Solver for Learned {
             let mut episodes = 0u64;
             while !trials.is_over() {
                 // Separate streams: parameters use those of the seed itself.
-                let mut rng = seed::stream(context.seed ^ EPISODES, episodes);
+                let mut rng = seed::stream(context.seed() ^ EPISODES, episodes);
                 let rate = descent.config.learning_rate
                     * (1.0 - (1.0 - descent.config.final_lr_fraction) * done_of(&trials, context));
                 let done = pool.install(|| match self.mode {

@@ -7,10 +7,9 @@ use stagewright_core::ids::{Keyed, places};
 use stagewright_core::problem::Problem;
 use stagewright_makespan::ClusterId;
 use stagewright_makespan::instance::Instance;
-
-use crate::features::kinds::{KINDS, coarse};
-use crate::rows::Rows;
-use crate::subject::Subject;
+use stagewright_policy::features::kinds::{KINDS, coarse};
+use stagewright_policy::rows::Rows;
+use stagewright_policy::subject::Subject;
 
 /// Added to the logit of an impossible choice.
 const NOT_ABLE: f32 = -1e9;
@@ -18,17 +17,17 @@ const NOT_ABLE: f32 = -1e9;
 /// A problem in units, with basic features.
 pub struct Reading<'s, 'p> {
     /// The units.
-    pub(super) subject: Subject<'s, 'p>,
+    pub(crate) subject: Subject<'s, 'p>,
     /// The coarse kind of every unit: the one with most of its seconds.
-    pub(super) kind: Vec<usize>,
+    pub(crate) kind: Vec<usize>,
     /// Bytes that a unit sends to other units.
-    pub(super) sent: Vec<f64>,
+    pub(crate) sent: Vec<f64>,
     /// Edges into every unit: its predecessors.
-    pub(super) inputs: Rows,
+    pub(crate) inputs: Rows,
     /// Edges out of every unit: its successors.
-    pub(super) outputs: Rows,
+    pub(crate) outputs: Rows,
     /// The two ends of every edge.
-    pub(super) ends: Vec<(ClusterId, ClusterId)>,
+    pub(crate) ends: Vec<(ClusterId, ClusterId)>,
 }
 
 impl<'s, 'p> Reading<'s, 'p> {
@@ -83,12 +82,12 @@ impl<'s, 'p> Reading<'s, 'p> {
     }
 
     /// Mean seconds of all units, summed.
-    pub(super) fn seconds(&self) -> f64 {
+    pub(crate) fn seconds(&self) -> f64 {
         self.subject.level().ids().map(|unit| self.subject.level().mean(unit)).sum()
     }
 
     /// The chosen device if the unit can run there, otherwise the first that it can run on.
-    pub(super) fn instead(&self, unit: ClusterId, chosen: DeviceId) -> DeviceId {
+    pub(crate) fn instead(&self, unit: ClusterId, chosen: DeviceId) -> DeviceId {
         let capable =
             |&device: &DeviceId| device.index() < self.devices() && self.subject.can_run(unit, device);
         match capable(&chosen) {
@@ -98,13 +97,13 @@ impl<'s, 'p> Reading<'s, 'p> {
     }
 
     /// Logit penalties of absent devices: 1 × `devices`.
-    pub(super) fn not_there(&self, devices: usize) -> Result<Tensor> {
+    pub(crate) fn not_there(&self, devices: usize) -> Result<Tensor> {
         let add = |device| if device < self.devices() { 0.0 } else { NOT_ABLE };
         Tensor::from_vec((0..devices).map(add).collect(), (1, devices), &Device::Cpu)
     }
 
     /// Logit penalties of devices that cannot run a unit or are absent: units × `devices`.
-    pub(super) fn incapable(&self, devices: usize) -> Result<Tensor> {
+    pub(crate) fn incapable(&self, devices: usize) -> Result<Tensor> {
         let is_there = |unit, device| {
             device < self.devices() && self.subject.can_run(ClusterId::new(unit), DeviceId::new(device))
         };
@@ -115,7 +114,7 @@ impl<'s, 'p> Reading<'s, 'p> {
 
     /// Features of the units that most systems read, units × [`FIGURES`]: kind, seconds and bytes, degrees and
     /// position.
-    pub(super) fn figures(&self) -> Result<Tensor> {
+    pub(crate) fn figures(&self) -> Result<Tensor> {
         let units = self.units();
         let level = self.subject.level();
         let seconds: Vec<f64> = level.ids().map(|unit| level.mean(unit)).collect();
@@ -138,13 +137,13 @@ impl<'s, 'p> Reading<'s, 'p> {
     }
 
     /// Position of every unit in the topological order.
-    pub(super) fn places(&self) -> Keyed<ClusterId, u32> {
+    pub(crate) fn places(&self) -> Keyed<ClusterId, u32> {
         places(self.subject.order())
     }
 }
 
 /// Features of a unit.
-pub(super) const FIGURES: usize = KINDS + 6;
+pub(crate) const FIGURES: usize = KINDS + 6;
 
 /// log(1 + 1000 · share of the largest), scaled to a range from 0 to 1 so that it does not drown the kinds.
 fn log_share(column: &[f64]) -> Vec<f32> {

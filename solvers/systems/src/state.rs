@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use candle_core::Tensor;
 use serde::{Deserialize, Serialize};
+use stagewright_policy::checkpoint::{self, CheckpointError};
+use stagewright_policy::learn::{AdamConfig, Descent, Parts, TrainError};
 
-use super::system::{Agent, Baselines};
-use super::{Kind, Settings};
-use crate::checkpoint::{self, CheckpointError};
-use crate::learn::{AdamConfig, Descent, Parts, TrainError};
+use crate::system::{Agent, Baselines};
+use crate::{Kind, Settings};
 
 /// The value of `schema` in a system file.
 pub const SYSTEM_SCHEMA: &str = "stagewright.system/1";

@@ -1,0 +1,4 @@
+//! The learned systems on small problems.
+
+mod support;
+mod systems;

@@ -41,52 +41,81 @@ pub(crate) struct Edge {
     table: Option<usize>,
 }
 
-impl Elimination {
-    /// Decides the order: nodes with one neighbour first.
-    pub(crate) fn new(network: &Network) -> Elimination {
-        let count = network.nodes.len();
+/// The graph during the elimination.
+struct Graph<'n> {
+    network: &'n Network,
+    edges: Vec<Edge>,
+    /// Edge to every neighbour, by node.
+    adjacent: Vec<BTreeMap<u32, u32>>,
+    /// Number of entries of all tables.
+    size: usize,
+}
+
+impl Graph<'_> {
+    fn new(network: &Network) -> Graph<'_> {
         let mut edges: Vec<Edge> = Vec::with_capacity(network.edges.len());
-        let mut adjacent: Vec<BTreeMap<u32, u32>> = vec![BTreeMap::new(); count];
+        let mut adjacent: Vec<BTreeMap<u32, u32>> = vec![BTreeMap::new(); network.nodes.len()];
         for edge in &network.edges {
             let [first, second] = edge.ends;
             adjacent[first as usize].insert(second, edges.len() as u32);
             adjacent[second as usize].insert(first, edges.len() as u32);
             edges.push(Edge { ends: edge.ends, matrix: Some(edge.matrix.clone()), table: None });
         }
+        Graph { network, edges, adjacent, size: 0 }
+    }
+
+    /// Eliminates a node with at most two neighbours; `None` if it has too many triples of strategies with these.
+    fn eliminate(&mut self, node: u32) -> Option<Step> {
+        let mut found = self.adjacent[node as usize].iter().map(|(&other, &edge)| (other, edge));
+        let neighbours = [found.next(), found.next()];
+        let between = match neighbours {
+            [Some((left, _)), Some((right, _))] => self.join(node, left.min(right), left.max(right))?,
+            _ => u32::MAX,
+        };
+        for (other, _) in neighbours.into_iter().flatten() {
+            self.adjacent[other as usize].remove(&node);
+        }
+        Some(Step { node, neighbours, between })
+    }
+
+    /// The edge between the two neighbours of a node, with a table; `None` if there are too many triples of strategies.
+    fn join(&mut self, node: u32, first: u32, second: u32) -> Option<u32> {
+        let pairs = self.network.count(first as usize) * self.network.count(second as usize);
+        if pairs.saturating_mul(self.network.count(node as usize)) > MAX_TRIPLES {
+            return None;
+        }
+        let next = self.edges.len() as u32;
+        let between = *self.adjacent[first as usize].entry(second).or_insert(next);
+        self.adjacent[second as usize].insert(first, between);
+        if between == next {
+            self.edges.push(Edge { ends: [first, second], matrix: None, table: None });
+        }
+        let table = &mut self.edges[between as usize].table;
+        if table.is_none() {
+            *table = Some(self.size);
+            self.size += pairs;
+        }
+        Some(between)
+    }
+}
+
+impl Elimination {
+    /// Decides the order: nodes with one neighbour first.
+    pub(crate) fn new(network: &Network) -> Elimination {
+        let count = network.nodes.len();
+        let mut graph = Graph::new(network);
         let mut is_gone = vec![false; count];
         let mut steps = Vec::new();
-        let mut size = 0;
         for max_degree in [1, 2] {
             let mut waiting: Vec<u32> = (0..count as u32).rev().collect();
             while let Some(node) = waiting.pop() {
-                if is_gone[node as usize] || adjacent[node as usize].len() > max_degree {
+                if is_gone[node as usize] || graph.adjacent[node as usize].len() > max_degree {
                     continue;
                 }
-                let mut found = adjacent[node as usize].iter().map(|(&other, &edge)| (other, edge));
-                let neighbours = [found.next(), found.next()];
-                let mut between = u32::MAX;
-                if let [Some((left, _)), Some((right, _))] = neighbours {
-                    let [first, second] = [left.min(right), left.max(right)];
-                    let pairs = network.count(first as usize) * network.count(second as usize);
-                    if pairs.saturating_mul(network.count(node as usize)) > MAX_TRIPLES {
-                        continue;
-                    }
-                    between = *adjacent[first as usize].entry(second).or_insert(edges.len() as u32);
-                    adjacent[second as usize].insert(first, between);
-                    if between as usize == edges.len() {
-                        edges.push(Edge { ends: [first, second], matrix: None, table: None });
-                    }
-                    if edges[between as usize].table.is_none() {
-                        edges[between as usize].table = Some(size);
-                        size += pairs;
-                    }
-                }
-                for (other, _) in neighbours.into_iter().flatten() {
-                    adjacent[other as usize].remove(&node);
-                    waiting.push(other);
-                }
+                let Some(step) = graph.eliminate(node) else { continue };
+                waiting.extend(step.neighbours.into_iter().flatten().map(|(other, _)| other));
                 is_gone[node as usize] = true;
-                steps.push(Step { node, neighbours, between });
+                steps.push(step);
             }
         }
         let core = (0..count as u32).filter(|&node| !is_gone[node as usize]).collect();
@@ -100,10 +129,10 @@ impl Elimination {
         }
         Elimination {
             steps,
-            edges,
-            tables: [vec![0.0; size], vec![0.0; size]],
+            edges: graph.edges,
+            tables: [vec![0.0; graph.size], vec![0.0; graph.size]],
             core,
-            adjacent: adjacent.into_iter().enumerate().map(left).collect(),
+            adjacent: graph.adjacent.into_iter().enumerate().map(left).collect(),
             offsets,
             spare: Vec::new(),
         }
@@ -149,17 +178,7 @@ impl Elimination {
     /// Eliminates the nodes at the costs of all strategies, which change, and returns the least cost of those without a
     /// neighbour. Each of O(steps) takes as many additions as its nodes have pairs or triples of strategies.
     pub(crate) fn run(&mut self, costs: &mut [f64], forbidden: f64) -> f64 {
-        for edge in &self.edges {
-            let Some(offset) = edge.table else { continue };
-            let size = self.count(edge.ends[0]) * self.count(edge.ends[1]);
-            match &edge.matrix {
-                Some(matrix) => {
-                    self.tables[0][offset..offset + size].copy_from_slice(&matrix.by_first);
-                    self.tables[1][offset..offset + size].copy_from_slice(&matrix.by_second);
-                }
-                None => self.tables.iter_mut().for_each(|table| table[offset..offset + size].fill(0.0)),
-            }
-        }
+        self.fill_tables();
         let mut sum = 0.0;
         let mut spare = std::mem::take(&mut self.spare);
         for index in 0..self.steps.len() {
@@ -209,6 +228,21 @@ impl Elimination {
         }
         self.spare = spare;
         sum
+    }
+
+    /// Gives all tables the costs of their edges.
+    fn fill_tables(&mut self) {
+        for edge in &self.edges {
+            let Some(offset) = edge.table else { continue };
+            let size = self.count(edge.ends[0]) * self.count(edge.ends[1]);
+            match &edge.matrix {
+                Some(matrix) => {
+                    self.tables[0][offset..offset + size].copy_from_slice(&matrix.by_first);
+                    self.tables[1][offset..offset + size].copy_from_slice(&matrix.by_second);
+                }
+                None => self.tables.iter_mut().for_each(|table| table[offset..offset + size].fill(0.0)),
+            }
+        }
     }
 
     /// Completes a choice for the nodes that are left, after [`run`](Elimination::run) with these costs.

@@ -266,18 +266,31 @@ impl Work {
         if (0..count).any(|node| !self.members[node].is_empty() && kept[node].is_empty()) {
             return None;
         }
-        let Kept { base, points, mut parts } = self.points(network, &kept)?;
+        let Kept { base, points, parts } = self.points(network, &kept)?;
         let mut reduced = Reduced {
             network: Network { base, limit: network.limit, constant: network.constant, ..Network::default() },
             forbidden: 0.0,
             origins: vec![Origin::Fixed(0); count],
-            merged: self.merged,
+            merged: Vec::new(),
             originals: Vec::new(),
             points,
         };
-        let mut number = vec![None; count];
-        for node in 0..count {
-            match kept[node][..] {
+        let number = self.add_nodes(&mut reduced, &kept, parts);
+        let edges = self.add_edges(&mut reduced, &kept, &number);
+        reduced.merged = self.merged;
+        reduced.with_edges(edges)
+    }
+
+    /// Adds the nodes that have a choice, and the costs of those that have none. Returns the new number of every node.
+    fn add_nodes(
+        &self,
+        reduced: &mut Reduced,
+        kept: &[Vec<usize>],
+        mut parts: Vec<Vec<Part>>,
+    ) -> Vec<Option<u32>> {
+        let mut number = vec![None; kept.len()];
+        for (node, kept) in kept.iter().enumerate() {
+            match kept[..] {
                 [] => {}
                 [strategy] => {
                     reduced.network.constant += self.cost[node][strategy];
@@ -289,15 +302,25 @@ impl Work {
                     let new = reduced.network.nodes.len() as u32;
                     number[node] = Some(new);
                     for (member, strategies) in &self.members[node] {
-                        let strategies = kept[node].iter().map(|&index| strategies[index]).collect();
+                        let strategies = kept.iter().map(|&index| strategies[index]).collect();
                         reduced.origins[*member as usize] = Origin::Node(new, strategies);
                     }
-                    let cost = kept[node].iter().map(|&index| self.cost[node][index]).collect();
+                    let cost = kept.iter().map(|&index| self.cost[node][index]).collect();
                     reduced.network.nodes.push(Node { cost, parts: std::mem::take(&mut parts[node]) });
                     reduced.originals.push(node as u32);
                 }
             }
         }
+        number
+    }
+
+    /// Adds the costs of edges of which an end has no choice, and returns the other edges in the order of their ends.
+    fn add_edges(
+        &self,
+        reduced: &mut Reduced,
+        kept: &[Vec<usize>],
+        number: &[Option<u32>],
+    ) -> Vec<([u32; 2], Vec<f64>)> {
         let mut edges = Vec::new();
         for (ends, costs) in self.edges.iter().filter(|(_, costs)| !costs.is_empty()) {
             let columns = self.cost[ends[1] as usize].len();
@@ -324,7 +347,7 @@ impl Work {
             }
         }
         edges.sort_by_key(|edge| edge.0);
-        reduced.with_edges(edges)
+        edges
     }
 
     /// The points at which the allowed strategies may exceed the limit; `None` if the least usage exceeds it.

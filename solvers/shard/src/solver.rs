@@ -1,5 +1,6 @@
 //! The solve: reductions, and branch and bound from the Lagrangian bound of the root.
 
+use rayon::ThreadPool;
 use rustc_hash::FxHashMap;
 use stagewright_core::document::{FORBIDDEN_COST, StrategyCertificateDocument};
 use stagewright_core::solver::{Context, Event, SolveError, Status, Stop, StopReason};
@@ -68,27 +69,16 @@ pub fn solve(
 ) -> Result<Solution, SolveError> {
     let stop = context.stop().clone();
     let (network, times) = Network::new(problem, FORBIDDEN_COST);
-    let Some(mut reduced) = reduce(&network, &stop) else { return Ok(Solution::infeasible(0)) };
+    let Some(reduced) = reduce(&network, &stop) else { return Ok(Solution::infeasible(0)) };
     let pool = context.pool()?;
-    let mut cutoff = FORBIDDEN_COST;
     let (first, begun) = match request.strategies {
         Some(strategies) => (Some(strategies.to_vec()), request.certificate.cloned()),
         None => pool.install(|| first_plan(&reduced, &times, context.limits.memory, &stop)),
     };
-    let mut best = first.as_deref().and_then(|strategies| known(problem, &reduced, strategies, &stop));
-    // What costs more than a plan alone is in no better one.
-    if let Some(plan) = &best {
-        let strategies = reduced.lift(&plan.choice);
-        let lower = problem.cost(&strategies).map_or(FORBIDDEN_COST, |cost| cost + 1);
-        let lower = begun.as_ref().and_then(|certificate| certificate.cutoff).unwrap_or(lower).max(lower);
-        if problem.exceeds(lower)
-            && let Some(smaller) = reduce(&Network::new(problem, lower).0, &stop)
-            && let Some(choice) = smaller.restrict(&strategies)
-        {
-            best = Some(Plan { cost: smaller.network.cost(&choice), choice });
-            (reduced, cutoff) = (smaller, lower);
-        }
-    }
+    let best = first.as_deref().and_then(|strategies| known(problem, &reduced, strategies, &stop));
+    let start = Start { reduced, cutoff: FORBIDDEN_COST, best };
+    let least_cutoff = begun.as_ref().and_then(|certificate| certificate.cutoff);
+    let Start { reduced, cutoff, best } = start.below_plan(problem, least_cutoff, &stop);
     let dual = Dual::new(&reduced);
     // After another cutoff the ascent begins anew: its way up is what the plans are found on.
     let root = begun
@@ -97,6 +87,59 @@ pub fn solve(
         .and_then(|certificate| from_certificate(&dual, &times, certificate))
         .unwrap_or_else(|| dual.start());
     let mut tree = Tree::new(dual, root, best, AT_ROOT, context.limits.memory);
+    let explored = explore(&mut tree, request.root_only, &pool, context);
+    // The first ascent may have come further than that after the cutoff. A certificate that was given proves nothing yet.
+    let first = begun.filter(|_| request.strategies.is_none());
+    let certificate = certificate(&mut tree, &reduced, &times, cutoff)
+        .into_iter()
+        .chain(first)
+        .reduce(|strongest, other| if other.cost > strongest.cost { other } else { strongest });
+    match tree.best() {
+        Some(best) => explored.with_plan(problem, reduced.lift(&best.choice), certificate),
+        None => Ok(explored.without_plan(certificate)),
+    }
+}
+
+/// What the tree begins from.
+struct Start {
+    reduced: Reduced,
+    /// Cost from which on nothing is in the reduced network.
+    cutoff: i64,
+    best: Option<Plan>,
+}
+
+impl Start {
+    /// Excludes what alone costs more than the plan, or than a cutoff above that: it is in no better plan.
+    fn below_plan(self, problem: &Problem, least_cutoff: Option<i64>, stop: &Stop) -> Start {
+        let Some(plan) = &self.best else { return self };
+        let strategies = self.reduced.lift(&plan.choice);
+        let above = problem.cost(&strategies).map_or(FORBIDDEN_COST, |cost| cost + 1);
+        let cutoff = least_cutoff.map_or(above, |least| least.max(above));
+        if problem.exceeds(cutoff)
+            && let Some(reduced) = reduce(&Network::new(problem, cutoff).0, stop)
+            && let Some(choice) = reduced.restrict(&strategies)
+        {
+            let best = Some(Plan { cost: reduced.network.cost(&choice), choice });
+            return Start { reduced, cutoff, best };
+        }
+        self
+    }
+}
+
+/// The outcome of a branch and bound.
+struct Explored {
+    /// The bound of the tree.
+    bound: f64,
+    /// Whether nodes are left.
+    is_left: bool,
+    /// Number of nodes that were bounded.
+    nodes: u64,
+    stop: Option<StopReason>,
+}
+
+/// Steps through the tree until it is exhausted, the gap is reached, or a limit ends it.
+fn explore(tree: &mut Tree<'_>, root_only: bool, pool: &ThreadPool, context: &mut Context<'_>) -> Explored {
+    let stop = context.stop().clone();
     let (mut cost, mut bound) = (f64::INFINITY, f64::NEG_INFINITY);
     let mut is_left = true;
     let ended = loop {
@@ -112,7 +155,7 @@ pub fn solve(
         match is_left {
             false => break None,
             true if is_enough => break Some(StopReason::Gap),
-            true if request.root_only && tree.bounded > 0 => break stop.reason(),
+            true if root_only && tree.bounded > 0 => break stop.reason(),
             true => {}
         }
         // The root has a bound at any limit.
@@ -123,48 +166,58 @@ pub fn solve(
         }
         is_left = pool.install(|| tree.step(&stop));
     };
-    // The first ascent may have come further than that after the cutoff. A certificate that was given proves nothing yet.
-    let first = begun.filter(|_| request.strategies.is_none());
-    let certificate = certificate(&mut tree, &reduced, &times, cutoff)
-        .into_iter()
-        .chain(first)
-        .reduce(|strongest, other| if other.cost > strongest.cost { other } else { strongest });
-    let of_root = certificate.as_ref().map_or(f64::NEG_INFINITY, |certificate| certificate.cost);
-    let Some(best) = tree.best() else {
-        let of_tree = round_down(bound).ceil();
-        return Ok(match is_left {
-            false => Solution::infeasible(tree.bounded),
-            true => Solution {
-                status: Status::Unknown,
-                bound: Some(of_tree.max(of_root)).filter(|bound| bound.is_finite()),
-                is_of_tree: of_tree > of_root && tree.bounded > 1,
-                certificate,
-                stop: ended,
-                ..Solution::infeasible(tree.bounded)
-            },
-        });
-    };
-    let strategies = reduced.lift(&best.choice);
-    let (allowed, peak) = problem.evaluate(&strategies);
-    let cost = problem
-        .cost(&strategies)
-        .ok_or_else(|| SolveError::Invariant(format!("a plan of cost {allowed:?} uses {peak}")))?;
-    let is_optimal = !is_left || gap(cost as f64, bound) == 0.0;
-    // Costs are integers. An exhausted tree leaves the tolerance of an optimum.
-    let of_tree = round_down(bound.min(cost as f64)).ceil();
-    let is_of_tree = !is_left || (tree.bounded > 1 && of_tree > of_root);
-    let bound = if is_of_tree { of_tree.max(of_root) } else { of_root };
-    Ok(Solution {
-        status: if is_optimal { Status::Optimal } else { Status::Feasible },
-        strategies: Some(strategies),
-        cost: Some(cost),
-        peak_usage: Some(peak),
-        bound: bound.is_finite().then_some(bound),
-        is_of_tree,
-        certificate,
-        stop: ended.filter(|_| !is_optimal),
-        tree_nodes: tree.bounded,
-    })
+    Explored { bound, is_left, nodes: tree.bounded, stop: ended }
+}
+
+impl Explored {
+    /// The solution if a plan was found.
+    fn with_plan(
+        self,
+        problem: &Problem,
+        strategies: Vec<u32>,
+        certificate: Option<StrategyCertificateDocument>,
+    ) -> Result<Solution, SolveError> {
+        let Explored { bound, is_left, nodes, stop } = self;
+        let of_root = certificate.as_ref().map_or(f64::NEG_INFINITY, |certificate| certificate.cost);
+        let (allowed, peak) = problem.evaluate(&strategies);
+        let cost = problem
+            .cost(&strategies)
+            .ok_or_else(|| SolveError::Invariant(format!("a plan of cost {allowed:?} uses {peak}")))?;
+        let is_optimal = !is_left || gap(cost as f64, bound) == 0.0;
+        // Costs are integers. An exhausted tree leaves the tolerance of an optimum.
+        let of_tree = round_down(bound.min(cost as f64)).ceil();
+        let is_of_tree = !is_left || (nodes > 1 && of_tree > of_root);
+        let bound = if is_of_tree { of_tree.max(of_root) } else { of_root };
+        Ok(Solution {
+            status: if is_optimal { Status::Optimal } else { Status::Feasible },
+            strategies: Some(strategies),
+            cost: Some(cost),
+            peak_usage: Some(peak),
+            bound: bound.is_finite().then_some(bound),
+            is_of_tree,
+            certificate,
+            stop: stop.filter(|_| !is_optimal),
+            tree_nodes: nodes,
+        })
+    }
+
+    /// The solution if no plan was found.
+    fn without_plan(self, certificate: Option<StrategyCertificateDocument>) -> Solution {
+        let none = Solution::infeasible(self.nodes);
+        if !self.is_left {
+            return none;
+        }
+        let of_root = certificate.as_ref().map_or(f64::NEG_INFINITY, |certificate| certificate.cost);
+        let of_tree = round_down(self.bound).ceil();
+        Solution {
+            status: Status::Unknown,
+            bound: Some(of_tree.max(of_root)).filter(|bound| bound.is_finite()),
+            is_of_tree: of_tree > of_root && self.nodes > 1,
+            certificate,
+            stop: self.stop,
+            ..none
+        }
+    }
 }
 
 impl Solution {

@@ -48,41 +48,15 @@ pub(crate) fn check(
         let message = format!("the plan claims a worst case of {worst_s:?} s, but it is {actual:?} s");
         claims.refute(WorstCase, message);
     }
-    match scenario(problem, claimed) {
-        Ok(scenario) => {
-            let value = worst.value(&scenario, deviation);
-            if !tolerance::same(value, actual) {
-                let message = format!(
-                    "the value is {value:?} s in the scenario of the worst case, but {actual:?} s in the worst"
-                );
-                claims.refute(WorstCase, message);
-            }
-        }
-        Err(message) => claims.refute(WorstCase, message),
+    if let Err(message) = check_scenario(problem, claimed, &worst, actual) {
+        claims.refute(WorstCase, message);
     }
     let exceeds = claims.is_feasible() && !at_most(bound_s, actual);
     if exceeds || bound_s < 0.0 {
         let message = format!("the bound on the worst case is {bound_s:?} s, but it is {actual:?} s");
         claims.refute(WorstCaseBound, message);
     }
-    let other = claimed.nominal_best_worst_s;
-    if !at_most(worst_s, other) {
-        let message =
-            format!("the worst case of {worst_s:?} s exceeds that of the nominally best plan, {other:?} s");
-        claims.refute(NominalWorstCase, message);
-    }
-    if !at_most(claimed.nominal_best_s, other) {
-        let message = "the worst case of the nominally best plan is below its value".into();
-        claims.refute(NominalWorstCase, message);
-    }
-    let nominal = plan.objective.value_s.filter(|_| claims.is_feasible());
-    let best = claimed.nominal_best_s;
-    if best < 0.0 {
-        claims.refute(NominalWorstCase, format!("the nominally best plan has a value of {best:?} s"));
-    } else if let Some(value) = nominal.filter(|&value| !at_most(best, value)) {
-        let message = format!("the nominally best plan has a value of {best:?} s, and this plan {value:?} s");
-        claims.refute(NominalWorstCase, message);
-    }
+    claims.check_nominal(claimed, plan.objective.value_s);
     let expected = tolerance::gap(worst_s, bound_s);
     let is_right = (gap - expected).abs() <= GAP_ABSOLUTE;
     if !is_right {
@@ -91,6 +65,22 @@ pub(crate) fn check(
         claims.refute(WorstCaseBound, message);
     }
     Ok(claims.finish())
+}
+
+/// Checks that the worst case, whose value is `actual`, occurs in the scenario that the plan names.
+fn check_scenario(
+    problem: &Problem,
+    claimed: &RobustDocument,
+    worst: &Worst<'_>,
+    actual: f64,
+) -> Result<(), String> {
+    let value = worst.value(&scenario(problem, claimed)?, claimed.deviation);
+    match tolerance::same(value, actual) {
+        true => Ok(()),
+        false => Err(format!(
+            "the value is {value:?} s in the scenario of the worst case, but {actual:?} s in the worst"
+        )),
+    }
 }
 
 /// The scenario that the plan names, if its sources exist and are no more than the budget; otherwise what is wrong.
@@ -164,6 +154,30 @@ impl<'a> Claims<'a> {
             self.refute_all("the plan claims a worst case, but has no placement to evaluate".into());
         }
         Ok(worst)
+    }
+
+    /// Checks the figures of the nominally best plan, with the value of this one.
+    fn check_nominal(&mut self, claimed: &RobustDocument, value: Option<f64>) {
+        let (worst_s, other) = (claimed.worst_s, claimed.nominal_best_worst_s);
+        if !at_most(worst_s, other) {
+            let message = format!(
+                "the worst case of {worst_s:?} s exceeds that of the nominally best plan, {other:?} s"
+            );
+            self.refute(NominalWorstCase, message);
+        }
+        if !at_most(claimed.nominal_best_s, other) {
+            let message = "the worst case of the nominally best plan is below its value".into();
+            self.refute(NominalWorstCase, message);
+        }
+        let nominal = value.filter(|_| self.is_feasible());
+        let best = claimed.nominal_best_s;
+        if best < 0.0 {
+            self.refute(NominalWorstCase, format!("the nominally best plan has a value of {best:?} s"));
+        } else if let Some(value) = nominal.filter(|&value| !at_most(best, value)) {
+            let message =
+                format!("the nominally best plan has a value of {best:?} s, and this plan {value:?} s");
+            self.refute(NominalWorstCase, message);
+        }
     }
 
     fn finish(self) -> Vec<RobustVerdict> {

@@ -35,51 +35,36 @@ struct Cut {
     range: Vec<[usize; 2]>,
 }
 
+/// The windows outside the set that a certificate lists.
+struct Outside {
+    /// Number of these windows before each.
+    before: Vec<usize>,
+    /// Those in which an operator of the path runs, by its class.
+    own: Vec<Vec<usize>>,
+}
+
 /// Replays the certificate. O(pins + operators · (kinds + log windows) + windows).
 pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>, limits: &Limits) -> Proof {
-    let (price, capacity) = match kind_prices(problem, evidence.prices) {
-        Ok(prices) => prices,
-        Err(why) => return Proof::Malformed(why),
-    };
-    let path = match path_of(problem, evidence.path) {
-        Ok(path) => path,
-        Err(why) => return Proof::Malformed(why),
-    };
-    let mut is_inside = vec![false; 2 * path.len() + 1];
-    for &window in evidence.windows {
-        match is_inside.get_mut(window as usize) {
-            Some(inside) => *inside = true,
-            None => {
-                return Proof::Malformed(format!("it lists window {window}, which its path does not cut"));
-            }
-        }
-    }
-    let classes = &problem.graph.classes;
-    let kinds_of: Vec<Vec<usize>> = (0..classes.len())
-        .map(|class| {
-            runs_on(problem, class).map(|(kind, _)| kind).filter(|&kind| limits.fits(class, kind)).collect()
-        })
-        .collect();
+    proof(problem, evidence, limits).unwrap_or_else(Proof::Malformed)
+}
+
+/// What the certificate proves, or what is malformed about it.
+fn proof(problem: &Problem, evidence: &Evidence<'_>, limits: &Limits) -> Result<Proof, String> {
+    let (price, capacity) = kind_prices(problem, evidence.prices)?;
+    let path = path_of(problem, evidence.path)?;
+    let is_inside = listed(evidence.windows, 2 * path.len() + 1)?;
+    let kinds_of = kinds_of(problem, limits);
     if kinds_of.iter().any(Vec::is_empty) {
-        return Proof::NoPlan;
+        return Ok(Proof::NoPlan);
     }
-    let seconds = |operator: usize, kind: usize| {
-        problem.seconds(operator, &problem.cluster.kinds[kind]).unwrap_or(f64::INFINITY)
-    };
-    let least: Vec<f64> = (0..problem.graph.operators.len())
-        .map(|operator| {
-            let kinds = kinds_of[problem.graph.class_of[operator]].iter();
-            kinds.map(|&kind| seconds(operator, kind)).fold(f64::INFINITY, f64::min)
-        })
-        .collect();
-    let cut = match cut(problem, &path, &least) {
-        Ok(cut) => cut,
-        Err(why) => return Proof::Malformed(why),
-    };
+    let least = least_seconds(problem, &kinds_of);
+    let cut = cut(problem, &path, &least)?;
+    let outside = Outside::new(problem, &path, &is_inside);
     let through = through(problem, &least);
     let longest = |members: &[usize], kind: usize| {
-        let paths =
-            members.iter().map(|&operator| through[operator] - least[operator] + seconds(operator, kind));
+        let paths = members
+            .iter()
+            .map(|&operator| through[operator] - least[operator] + seconds(problem, operator, kind));
         paths.fold(0.0, f64::max)
     };
     // The windows in which an operator of the path runs count with its class.
@@ -87,42 +72,17 @@ pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>, limits: &Limits
     let mut is_impossible = false;
     let mut bound = limits.balance(problem);
     free.for_each(|(&length, _)| bound.add(length, 0.0));
-    // The number of windows outside the set before each.
-    let mut outside = vec![0usize];
-    for inside in &is_inside {
-        outside.push(outside[outside.len() - 1] + usize::from(!inside));
-    }
-    // The windows outside the set in which an operator of the path runs, by its class.
-    let mut own_outside: Vec<Vec<usize>> = vec![Vec::new(); classes.len()];
-    for (position, &operator) in path.iter().enumerate() {
-        if !is_inside[2 * position + 1] {
-            own_outside[problem.graph.class_of[operator]].push(2 * position + 1);
-        }
-    }
-    for (class, members) in classes.iter().enumerate() {
-        let confined: Vec<usize> = members
-            .iter()
-            .copied()
-            .filter(|&operator| {
-                let [first, last] = cut.range[operator];
-                let excluded = match first == last && first % 2 == 1 {
-                    true => 0,
-                    false => {
-                        let own = &own_outside[class];
-                        own.partition_point(|&window| window <= last)
-                            - own.partition_point(|&window| window < first)
-                    }
-                };
-                outside[last + 1] - outside[first] == excluded
-            })
-            .collect();
-        let own = own_outside[class].iter().map(|&window| path[window / 2]);
+    for (class, members) in problem.graph.classes.iter().enumerate() {
+        let is_confined = |&operator: &usize| outside.confines(class, cut.range[operator]);
+        let confined: Vec<usize> = members.iter().copied().filter(is_confined).collect();
+        let own = outside.own[class].iter().map(|&window| path[window / 2]);
         let cost = |&kind: &usize| {
+            let seconds = |operator: usize| seconds(problem, operator, kind);
             let work = match price[kind] {
                 0.0 => 0.0,
-                price => price * confined.iter().map(|&operator| seconds(operator, kind)).sum::<f64>(),
+                price => price * confined.iter().map(|&operator| seconds(operator)).sum::<f64>(),
             };
-            let passing: f64 = own.clone().map(|operator| seconds(operator, kind)).sum();
+            let passing: f64 = own.clone().map(seconds).sum();
             let rent = limits.rent(class, kind);
             (work / capacity + passing + rent, rent)
         };
@@ -134,7 +94,69 @@ pub(super) fn replay(problem: &Problem, evidence: &Evidence<'_>, limits: &Limits
     }
     let bound = limits.capped(bound.least(), is_impossible);
     // A sum that overflowed cannot be compared with a claim.
-    if bound.is_finite() { Proof::Bound(bound) } else { Proof::Open }
+    Ok(if bound.is_finite() { Proof::Bound(bound) } else { Proof::Open })
+}
+
+impl Outside {
+    fn new(problem: &Problem, path: &[usize], is_inside: &[bool]) -> Outside {
+        let mut before = vec![0usize];
+        for inside in is_inside {
+            before.push(before[before.len() - 1] + usize::from(!inside));
+        }
+        let mut own: Vec<Vec<usize>> = vec![Vec::new(); problem.graph.classes.len()];
+        for (position, &operator) in path.iter().enumerate() {
+            if !is_inside[2 * position + 1] {
+                own[problem.graph.class_of[operator]].push(2 * position + 1);
+            }
+        }
+        Outside { before, own }
+    }
+
+    /// Whether an operator of a class with these windows, the first and the last, can run in none outside the set.
+    fn confines(&self, class: usize, [first, last]: [usize; 2]) -> bool {
+        let excluded = match first == last && first % 2 == 1 {
+            true => 0,
+            false => {
+                let own = &self.own[class];
+                own.partition_point(|&window| window <= last) - own.partition_point(|&window| window < first)
+            }
+        };
+        self.before[last + 1] - self.before[first] == excluded
+    }
+}
+
+/// Whether each of `count` windows is listed.
+fn listed(windows: &[u32], count: usize) -> Result<Vec<bool>, String> {
+    let mut is_listed = vec![false; count];
+    for &window in windows {
+        match is_listed.get_mut(window as usize) {
+            Some(is_listed) => *is_listed = true,
+            None => return Err(format!("it lists window {window}, which its path does not cut")),
+        }
+    }
+    Ok(is_listed)
+}
+
+/// The kinds that may run each class.
+fn kinds_of(problem: &Problem, limits: &Limits) -> Vec<Vec<usize>> {
+    let kinds = |class: usize| {
+        runs_on(problem, class).map(|(kind, _)| kind).filter(|&kind| limits.fits(class, kind)).collect()
+    };
+    (0..problem.graph.classes.len()).map(kinds).collect()
+}
+
+/// Seconds of an operator on a kind; infinite if it cannot run there.
+fn seconds(problem: &Problem, operator: usize, kind: usize) -> f64 {
+    problem.seconds(operator, &problem.cluster.kinds[kind]).unwrap_or(f64::INFINITY)
+}
+
+/// Least seconds of every operator on the kinds that may run its class.
+fn least_seconds(problem: &Problem, kinds_of: &[Vec<usize>]) -> Vec<f64> {
+    let least = |operator: usize| {
+        let kinds = kinds_of[problem.graph.class_of[operator]].iter();
+        kinds.map(|&kind| seconds(problem, operator, kind)).fold(f64::INFINITY, f64::min)
+    };
+    (0..problem.graph.operators.len()).map(least).collect()
 }
 
 /// The longest path through every operator.

@@ -227,6 +227,18 @@ pub fn check_strategies(
             violations.push(StrategyViolation::Figure { name: "gap", stated, found });
         }
     }
+    check_status(plan, cost, has_plan, &mut violations);
+    check_names(problem, plan, &mut violations);
+    Ok(StrategyReport { cost, peak_usage, violations, bound })
+}
+
+/// Checks that the status agrees with the cost of the plan, its bound, and whether the document has a plan.
+fn check_status(
+    plan: &StrategyPlanDocument,
+    cost: Option<i64>,
+    has_plan: bool,
+    violations: &mut Vec<StrategyViolation>,
+) {
     let is_closed =
         |cost: i64| plan.bound.cost.is_some_and(|bound| tolerance::gap(cost as f64, bound) == 0.0);
     if plan.status == PlanStatus::Optimal && !cost.is_some_and(is_closed) && violations.is_empty() {
@@ -239,6 +251,14 @@ pub fn check_strategies(
             why: "the problem is claimed to be infeasible, but there is a plan",
         });
     }
+}
+
+/// Checks the names of the problem, of the source of the bound and of the reason to stop.
+fn check_names(
+    problem: &StrategyProblemDocument,
+    plan: &StrategyPlanDocument,
+    violations: &mut Vec<StrategyViolation>,
+) {
     if !plan.problem.is_empty() && plan.problem != problem.name {
         let (stated, found) = (plan.problem.clone(), problem.name.clone());
         violations.push(StrategyViolation::Figure { name: "problem", stated, found });
@@ -250,7 +270,6 @@ pub fn check_strategies(
     };
     name("the source of the bound", &plan.bound.source, STRATEGY_BOUND_SOURCES);
     plan.stop.iter().for_each(|reason| name("the reason to stop", reason, STOP_REASONS));
-    Ok(StrategyReport { cost, peak_usage, violations, bound })
 }
 
 /// Checks that the columns of a problem fit together.

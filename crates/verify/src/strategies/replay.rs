@@ -66,6 +66,37 @@ fn least(costs: impl IntoIterator<Item = f64>) -> f64 {
     costs.into_iter().fold(f64::INFINITY, f64::min)
 }
 
+/// Prices of usage over time.
+struct UsagePrices {
+    /// Times that have a price, ascending, with the sum of the prices before each.
+    before: Vec<(i64, f64)>,
+    /// Sum of all prices.
+    sum: f64,
+}
+
+impl UsagePrices {
+    fn new(prices: &[(i64, f64)]) -> UsagePrices {
+        let mut before: Vec<(i64, f64)> = prices.to_vec();
+        before.sort_by_key(|price| price.0);
+        let mut sum = 0.0;
+        for (_, price) in &mut before {
+            sum += std::mem::replace(price, sum);
+        }
+        UsagePrices { before, sum }
+    }
+
+    /// Sum of the prices before a time.
+    fn until(&self, time: i64) -> f64 {
+        let next = self.before.partition_point(|&(known, _)| known < time);
+        self.before.get(next).map_or(self.sum, |&(_, sum)| sum)
+    }
+
+    /// Sum of the prices in an interval.
+    fn over(&self, [start, end]: [i64; 2]) -> f64 {
+        if start < end { self.until(end) - self.until(start) } else { 0.0 }
+    }
+}
+
 impl Model {
     fn new(problem: &StrategyProblemDocument, cutoff: i64, prices: &[(i64, f64)]) -> Replayed<Model> {
         let cost = |cost: i64| if cost >= cutoff { f64::INFINITY } else { cost as f64 };
@@ -84,26 +115,16 @@ impl Model {
                 None => return Err("there is a price, but no limit".into()),
             }
         }
-        // The sum of the prices before every time that has one.
-        let mut before: Vec<(i64, f64)> = prices.to_vec();
-        before.sort_by_key(|price| price.0);
-        let mut sum = 0.0;
-        for (_, price) in &mut before {
-            sum += std::mem::replace(price, sum);
-        }
-        before.push((i64::MAX, sum));
-        let until =
-            |time: i64| before[before.partition_point(|&(known, _)| known < time).min(before.len() - 1)].1;
+        let usage_prices = UsagePrices::new(prices);
         let mut most_priced = 0.0f64;
         let mut costs: Vec<Vec<f64>> = Vec::with_capacity(count);
         for node in 0..count {
-            let [start, end] = problem.nodes.intervals[node];
-            let price = if start < end { until(end) - until(start) } else { 0.0 };
+            let price = usage_prices.over(problem.nodes.intervals[node]);
             let strategies = problem.nodes.costs[node].iter().zip(&problem.nodes.usages[node]);
             let mut largest = 0.0f64;
             let row = strategies.map(|(&own, &usage)| {
                 let added = price * usage as f64;
-                largest = largest.max(sum * usage as f64);
+                largest = largest.max(usage_prices.sum * usage as f64);
                 cost(own) + added
             });
             costs.push(row.collect());
@@ -335,10 +356,10 @@ impl Model {
         Ok(())
     }
 
-    /// The sum of the least costs of the nodes and edges that are left, after the messages.
-    fn messages(&self, certificate: &StrategyCertificateDocument) -> Replayed<f64> {
+    /// The position of every node that is left in an order of them.
+    fn positions(&self, order: &[u32]) -> Replayed<BTreeMap<usize, usize>> {
         let mut position: BTreeMap<usize, usize> = BTreeMap::new();
-        for (index, &node) in certificate.order.iter().enumerate() {
+        for (index, &node) in order.iter().enumerate() {
             if position.insert(node as usize, index).is_some() {
                 return Err(format!("node {node} is twice in the order"));
             }
@@ -347,15 +368,18 @@ impl Model {
         if left.len() != position.len() || !left.iter().all(|node| position.contains_key(node)) {
             return Err("the order is not that of the nodes that are left".into());
         }
+        Ok(position)
+    }
+
+    /// The sum of the least costs of the nodes and edges that are left, after the messages.
+    fn messages(&self, certificate: &StrategyCertificateDocument) -> Replayed<f64> {
+        let position = self.positions(&certificate.order)?;
         // Edges by the positions of their ends.
-        let mut edges: Vec<(usize, usize)> = self
-            .edges
-            .keys()
-            .map(|&(first, second)| {
-                let (left, right) = (position[&first], position[&second]);
-                (left.min(right), left.max(right))
-            })
-            .collect();
+        let by_position = |&(first, second): &(usize, usize)| {
+            let (left, right) = (position[&first], position[&second]);
+            (left.min(right), left.max(right))
+        };
+        let mut edges: Vec<(usize, usize)> = self.edges.keys().map(by_position).collect();
         edges.sort_unstable();
         if edges.len() != certificate.messages.len() {
             return Err(format!("{} messages for {} edges", certificate.messages.len(), edges.len()));

@@ -5,7 +5,7 @@ use std::ops::Range;
 use stagewright_core::document::{JointPartsDocument, Schedule};
 
 use super::model::Layer;
-use super::search::{Combination, Space};
+use super::search::{Combination, Costs, Space};
 use super::table::{Configuration, Degrees, InFlight};
 
 /// A stage of a plan.
@@ -17,6 +17,16 @@ pub(crate) struct Listed {
     pub(crate) configurations: Vec<usize>,
 }
 
+/// Memory that a combination needs on a kind.
+struct Shortage<'m> {
+    /// Devices of the longest pipeline.
+    devices: u32,
+    /// Bytes that each of them needs at least.
+    needed: f64,
+    /// The layer that needs these, unless the states do.
+    layer: Option<&'m Layer>,
+}
+
 impl Space<'_> {
     /// What is missing for the least memory of all combinations.
     pub(crate) fn shortage(&self, combinations: &[Combination]) -> String {
@@ -26,67 +36,79 @@ impl Space<'_> {
                 pool.name
             );
         }
-        let gigabytes = |bytes: f64| format!("{:.1} GB", bytes / 1e9);
         let mut least: Option<(f64, String)> = None;
         for combination in combinations {
             let costs = self.costs(combination);
-            for (kind, pool) in self.pools.iter().enumerate() {
-                let Some(devices) = self.most_devices(combination, kind) else { continue };
-                let memory = |layer: &Layer| {
-                    let costs = &costs[kind][&layer.class];
-                    let bytes =
-                        |configuration: &Configuration| configuration.activations + configuration.workspace;
-                    let open = costs.configurations.iter().map(bytes).fold(f64::INFINITY, f64::min);
-                    costs.state + open
-                };
-                let layers = &self.model.layers;
-                let state: f64 = layers.iter().map(|layer| costs[kind][&layer.class].state).sum();
-                let largest = layers.iter().max_by(|a, b| memory(a).total_cmp(&memory(b)));
-                let Some(largest) = largest else { continue };
-                // A device has its share of the states, and room for the largest layer.
-                let share = state / f64::from(devices);
-                let needed = share.max(memory(largest));
-                if least.as_ref().is_none_or(|least| needed < least.0) {
-                    let Degrees { microbatch, data, zero, .. } = combination.degrees;
-                    let what = match share > memory(largest) {
-                        true => "the states of the model need".to_owned(),
-                        false => format!("the layer {} needs", largest.name),
-                    };
-                    let rest = match needed > pool.capacity {
-                        true => "",
-                        false => "; activations do not fit beside them",
-                    };
-                    let text = format!(
-                        "a device of kind {} has {}; {what} at least {} of each at tp {}, dp {data}, pp {devices}, \
-                         ZeRO {zero} and a microbatch of {microbatch}{rest}",
-                        pool.name,
-                        gigabytes(pool.capacity),
-                        gigabytes(needed),
-                        combination.tensor[kind],
-                    );
-                    least = Some((needed, text));
+            for kind in 0..self.pools.len() {
+                let Some(shortage) = self.shortage_on(combination, &costs, kind) else { continue };
+                if least.as_ref().is_none_or(|least| shortage.needed < least.0) {
+                    least = Some((shortage.needed, self.describe(combination, kind, &shortage)));
                 }
             }
         }
-        let layers = self.model.layers.len();
+        least.map_or_else(|| self.no_pipeline(combinations), |(_, text)| text)
+    }
+
+    /// What a combination needs on a kind, if that has the devices for a pipeline.
+    fn shortage_on(&self, combination: &Combination, costs: &Costs, kind: usize) -> Option<Shortage<'_>> {
+        let devices = self.most_devices(combination, kind)?;
+        let memory = |layer: &Layer| {
+            let costs = &costs[kind][&layer.class];
+            let bytes = |configuration: &Configuration| configuration.activations + configuration.workspace;
+            let open = costs.configurations.iter().map(bytes).fold(f64::INFINITY, f64::min);
+            costs.state + open
+        };
+        let layers = &self.model.layers;
+        let state: f64 = layers.iter().map(|layer| costs[kind][&layer.class].state).sum();
+        let largest = layers.iter().max_by(|a, b| memory(a).total_cmp(&memory(b)))?;
+        // A device has its share of the states, and room for the largest layer.
+        let share = state / f64::from(devices);
+        let layer = Some(largest).filter(|layer| share <= memory(layer));
+        Some(Shortage { devices, needed: share.max(memory(largest)), layer })
+    }
+
+    fn describe(&self, combination: &Combination, kind: usize, shortage: &Shortage<'_>) -> String {
+        let &Shortage { devices, needed, layer } = shortage;
+        let pool = &self.pools[kind];
+        let gigabytes = |bytes: f64| format!("{:.1} GB", bytes / 1e9);
+        let Degrees { microbatch, data, zero, .. } = combination.degrees;
+        let what = match layer {
+            None => "the states of the model need".to_owned(),
+            Some(layer) => format!("the layer {} needs", layer.name),
+        };
+        let rest = match needed > pool.capacity {
+            true => "",
+            false => "; activations do not fit beside them",
+        };
+        format!(
+            "a device of kind {} has {}; {what} at least {} of each at tp {}, dp {data}, pp {devices}, \
+             ZeRO {zero} and a microbatch of {microbatch}{rest}",
+            pool.name,
+            gigabytes(pool.capacity),
+            gigabytes(needed),
+            combination.tensor[kind],
+        )
+    }
+
+    /// Why no combination has a pipeline on any kind.
+    fn no_pipeline(&self, combinations: &[Combination]) -> String {
         let is_interleaved = |combination: &Combination| combination.schedule == Schedule::Interleaved;
-        let is_one_stage = combinations.iter().all(|combination| combination.stages == Some(1));
-        match least {
-            Some((_, text)) => text,
-            None if combinations.iter().all(is_interleaved) && is_one_stage => {
-                "interleaved 1F1B needs a pipeline of at least two devices: allow pp".into()
-            }
-            None if combinations.iter().all(is_interleaved) => {
-                "interleaved 1F1B needs a pipeline of at least two devices, whose number divides that of the microbatches, and \
-                 two layers for each"
-                    .into()
-            }
-            None => match combinations.iter().filter_map(|combination| combination.stages).min() {
-                Some(stages) if stages as usize > layers => {
-                    format!("pp {stages} needs as many layers, and the model has {layers}")
+        if combinations.iter().all(is_interleaved) {
+            return match combinations.iter().all(|combination| combination.stages == Some(1)) {
+                true => "interleaved 1F1B needs a pipeline of at least two devices: allow pp",
+                false => {
+                    "interleaved 1F1B needs a pipeline of at least two devices, whose number divides that of the \
+                     microbatches, and two layers for each"
                 }
-                stages => self.too_few_devices(combinations, stages.unwrap_or(1)),
-            },
+            }
+            .into();
+        }
+        let layers = self.model.layers.len();
+        match combinations.iter().filter_map(|combination| combination.stages).min() {
+            Some(stages) if stages as usize > layers => {
+                format!("pp {stages} needs as many layers, and the model has {layers}")
+            }
+            stages => self.too_few_devices(combinations, stages.unwrap_or(1)),
         }
     }
 

@@ -9,11 +9,12 @@ use stagewright_core::document::Schedule;
 use stagewright_core::schedule::{StageTimes, Work, interleaved, orders};
 use stagewright_core::stop::Stop;
 
+use super::chunks::Chunks;
 use super::closed_form;
 use super::fluid::{Alike, Fluid};
 use super::program::{Pipeline, Placed, Solved};
 use super::search::{Combination, Costs, Shape, Space};
-use super::table::{Configuration, LayerCosts, StageCosts, receive};
+use super::table::{LayerCosts, StageCosts, receive};
 
 /// Most passes of a pipeline whose plans are searched; all others have a bound.
 const MAX_PASSES: u64 = 1 << 21;
@@ -373,101 +374,15 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// Configurations for the chunks of a device that fit into its memory, by a price of memory: each layer takes the
-    /// configuration of least time and price, at the least price at which all fit, and faster ones that still fit.
+    /// Configurations for the chunks of a device that fit into its memory.
     fn configurations(&self, device: usize, ranges: &[(usize, usize)]) -> Option<Chosen> {
-        let in_flight = &self.in_flight[device];
-        let layers: Vec<(usize, &LayerCosts)> = ranges
-            .iter()
-            .enumerate()
-            .flat_map(|(chunk, &(first, end))| {
-                self.layers[first..end].iter().map(move |&layer| (chunk, layer))
-            })
-            .collect();
-        let state: f64 = layers.iter().map(|(_, layer)| layer.state).sum();
         let capacity = self.space.pools[self.shape.pool].capacity;
-        let peak: Vec<f64> = (0..ranges.len())
-            .map(|chunk| in_flight.iter().map(|counts| counts[chunk]).fold(0.0, f64::max))
-            .collect();
-        let memory = |chosen: &[usize]| {
-            let mut bytes = vec![0.0; ranges.len()];
-            let mut workspace = 0.0f64;
-            for (&(chunk, layer), &choice) in layers.iter().zip(chosen) {
-                bytes[chunk] += layer.configurations[choice].activations;
-                workspace = workspace.max(layer.configurations[choice].workspace);
-            }
-            let held =
-                |counts: &Vec<f64>| counts.iter().zip(&bytes).map(|(count, bytes)| count * bytes).sum();
-            state + in_flight.iter().map(held).fold(0.0, f64::max) + workspace
-        };
-        // The configuration of least cost for each layer, of those within a workspace if it has one.
-        let cheapest = |workspace: f64, cost: &dyn Fn(usize, &Configuration) -> f64| -> Vec<usize> {
-            let best_of = |&(chunk, layer): &(usize, &LayerCosts)| {
-                let costs = layer.configurations.iter().map(|configuration| {
-                    match configuration.workspace <= workspace {
-                        true => cost(chunk, configuration),
-                        false => f64::INFINITY,
-                    }
-                });
-                costs.enumerate().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(index, _)| index)
-            };
-            layers.iter().map(best_of).collect()
-        };
-        let at_price = |price: f64| {
-            cheapest(f64::INFINITY, &|chunk, configuration| {
-                configuration.behind()
-                    + price * (peak[chunk] * configuration.activations + configuration.workspace)
-            })
-        };
-        let mut chosen = at_price(0.0);
-        if memory(&chosen) > capacity {
-            // Seconds for a byte, from none to more than any layer saves.
-            let (mut low, mut high) = (0.0f64, 1.0f64);
-            chosen = at_price(high);
-            while memory(&chosen) > capacity && high < 1e30 {
-                high *= 1e6;
-                chosen = at_price(high);
-            }
-            if memory(&chosen) > capacity {
-                // Workspaces do not add up over layers: the least activations within each that the largest may have.
-                let caps = layers
-                    .iter()
-                    .flat_map(|(_, layer)| &layer.configurations)
-                    .map(|configuration| configuration.workspace);
-                let least =
-                    |cap: f64| cheapest(cap, &|chunk, configuration| peak[chunk] * configuration.activations);
-                chosen = caps.map(least).find(|chosen| memory(chosen) <= capacity)?;
-                high = 0.0;
-            }
-            for _ in 0..if high > 0.0 { 80 } else { 0 } {
-                let middle = if low == 0.0 { high / 16.0 } else { (low * high).sqrt() };
-                let next = at_price(middle);
-                if memory(&next) > capacity {
-                    low = middle;
-                } else if next == chosen && low > 0.0 {
-                    break;
-                } else {
-                    (high, chosen) = (middle, next);
-                }
-            }
-            for layer in 0..chosen.len() {
-                for faster in 0..chosen[layer] {
-                    let slower = std::mem::replace(&mut chosen[layer], faster);
-                    if memory(&chosen) <= capacity {
-                        break;
-                    }
-                    chosen[layer] = slower;
-                }
-            }
-        }
-        let memory = memory(&chosen);
-        let mut left = chosen.as_slice();
-        let configurations = ranges.iter().map(|(first, end)| {
-            let (own, rest) = left.split_at(end - first);
-            left = rest;
-            own.to_vec()
-        });
-        Some(Chosen { configurations: configurations.collect(), memory })
+        let chunks = Chunks::new(&self.layers, ranges, &self.in_flight[device], capacity);
+        let chosen = chunks.choose()?;
+        let memory = chunks.memory(&chosen);
+        let mut left = chosen.into_iter();
+        let of_chunk = |&(first, end): &(usize, usize)| left.by_ref().take(end - first).collect();
+        Some(Chosen { configurations: ranges.iter().map(of_chunk).collect(), memory })
     }
 
     /// Seconds of an iteration of some microbatches, until the last pass ends.

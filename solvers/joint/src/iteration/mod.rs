@@ -1,5 +1,6 @@
 //! Least time of an iteration of a training graph.
 
+mod chunks;
 mod closed_form;
 mod collective;
 mod degrees;
@@ -7,6 +8,7 @@ mod error;
 mod explain;
 mod fluid;
 mod interleaved;
+mod layer;
 mod model;
 mod network;
 mod pool;

@@ -72,6 +72,31 @@ pub(crate) struct Layer {
     pub(crate) workspace: f64,
 }
 
+impl Layer {
+    /// A layer without operators.
+    fn new(name: String, is_numbered: bool, classes: usize) -> Layer {
+        Layer {
+            name,
+            is_numbered,
+            class: 0,
+            forward: vec![Vec::new(); classes],
+            backward: vec![Vec::new(); classes],
+            weights: vec![Vec::new(); classes],
+            updates: vec![Vec::new(); classes],
+            conversions: Vec::new(),
+            exchanges: vec![0.0; 2],
+            experts: Vec::new(),
+            parameters: Divided::default(),
+            gradients: Divided::default(),
+            states: Divided::default(),
+            saved: 0.0,
+            products: 0.0,
+            inputs: 0.0,
+            workspace: 0.0,
+        }
+    }
+}
+
 /// A model as layers.
 #[derive(Debug, Clone)]
 pub(crate) struct Model {
@@ -100,76 +125,18 @@ impl Model {
         let (listed, layer_of) = assign(&network, names)?;
         let sharding = Sharding::new(&network, &layer_of);
         let is_expert = experts(&network);
-        let of_experts = network.colocated(&is_expert);
-        let is_weight_gradient = network.weight_gradients();
-        // Gradients that updates of each layer read.
-        let mut of_layer: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); listed.len()];
-        let mut layers: Vec<Layer> = listed
-            .into_iter()
-            .map(|(name, is_numbered)| Layer {
-                name,
-                is_numbered,
-                class: 0,
-                forward: vec![Vec::new(); classes.len()],
-                backward: vec![Vec::new(); classes.len()],
-                weights: vec![Vec::new(); classes.len()],
-                updates: vec![Vec::new(); classes.len()],
-                conversions: Vec::new(),
-                exchanges: vec![0.0; 2],
-                experts: Vec::new(),
-                parameters: Divided::default(),
-                gradients: Divided::default(),
-                states: Divided::default(),
-                saved: 0.0,
-                products: 0.0,
-                inputs: 0.0,
-                workspace: 0.0,
-            })
-            .collect();
         // What is colocated with a split product is split as well.
-        let of_split = network.colocated(&sharding.is_split);
-        for operator in 0..network.operators() {
-            let document = network.document(operator);
-            let layer = &mut layers[layer_of[operator]];
-            let is_split = of_split[operator];
-            let expert = usize::from(of_experts[operator]);
-            let split = usize::from(is_split);
-            layer.parameters[expert][split] += document.parameter_bytes;
-            layer.states[expert][split] += document.optimizer_bytes;
-            for (block, &(name, class)) in classes.iter().enumerate() {
-                let work = work(&network, operator, name, class)?;
-                match network.pass(operator) {
-                    Pass::Forward => layer.forward[block].push((work, is_product(document))),
-                    Pass::Backward if is_weight_gradient[operator] => layer.weights[block].push(work),
-                    Pass::Backward => layer.backward[block].push(work),
-                    Pass::Update => {
-                        let is_expert = expert == 1;
-                        layer.updates[block].push(Update { work, is_split, is_expert });
-                    }
-                }
-                if network.is_repeated[operator] {
-                    layer.backward[block].push(work);
-                }
-            }
-            if network.pass(operator) == Pass::Update {
-                let seen = &mut of_layer[layer_of[operator]];
-                let gradients = network.inputs(operator).iter().filter(|&&tensor| {
-                    network.pass(network.producer(tensor)) == Pass::Backward && seen.insert(tensor)
-                });
-                layer.gradients[expert][split] += gradients.map(|&tensor| network.bytes(tensor)).sum::<f64>();
-            }
-            layer.conversions.extend(&sharding.conversions[operator]);
-        }
-        // A shared parameter is once in every layer that reads it.
-        for (parameter, readers) in network.shared() {
-            let among: BTreeSet<usize> = readers.iter().map(|&reader| layer_of[reader]).collect();
-            for layer in among {
-                let here = || readers.iter().filter(|&&reader| layer_of[reader] == layer);
-                let split = usize::from(here().any(|&reader| of_split[reader]));
-                let expert = usize::from(here().all(|&reader| of_experts[reader]));
-                layers[layer].parameters[expert][split] += parameter.bytes;
-                layers[layer].states[expert][split] += parameter.optimizer_bytes;
-            }
+        let division = Division {
+            is_split: network.colocated(&sharding.is_split),
+            is_expert: network.colocated(&is_expert),
+        };
+        let blank = |(name, is_numbered)| Layer::new(name, is_numbered, classes.len());
+        let mut layers: Vec<Layer> = listed.into_iter().map(blank).collect();
+        operators(&network, classes, &division, &layer_of, &mut layers)?;
+        gradients(&network, &division, &layer_of, &mut layers);
+        shared_parameters(&network, &division, &layer_of, &mut layers);
+        for (operator, conversions) in sharding.conversions.iter().enumerate() {
+            layers[layer_of[operator]].conversions.extend(conversions);
         }
         exchanges(&network, &is_expert, &layer_of, &mut layers);
         activations(&network, &layer_of, &mut layers);
@@ -181,6 +148,71 @@ impl Model {
     /// Number of experts of every dispatch of the model.
     pub(crate) fn experts(&self) -> impl Iterator<Item = u32> + '_ {
         self.layers.iter().flat_map(|layer| layer.experts.iter().copied())
+    }
+}
+
+/// How the bytes of every operator are divided.
+struct Division {
+    is_split: Vec<bool>,
+    is_expert: Vec<bool>,
+}
+
+/// Work and bytes of the operators of every layer.
+fn operators(
+    network: &Network<'_>,
+    classes: &Classes<'_>,
+    division: &Division,
+    layer_of: &[usize],
+    layers: &mut [Layer],
+) -> Result<(), ModelError> {
+    let is_weight_gradient = network.weight_gradients();
+    for operator in 0..network.operators() {
+        let document = network.document(operator);
+        let layer = &mut layers[layer_of[operator]];
+        let (is_split, is_expert) = (division.is_split[operator], division.is_expert[operator]);
+        layer.parameters[usize::from(is_expert)][usize::from(is_split)] += document.parameter_bytes;
+        layer.states[usize::from(is_expert)][usize::from(is_split)] += document.optimizer_bytes;
+        for (block, &(name, class)) in classes.iter().enumerate() {
+            let work = work(network, operator, name, class)?;
+            match network.pass(operator) {
+                Pass::Forward => layer.forward[block].push((work, is_product(document))),
+                Pass::Backward if is_weight_gradient[operator] => layer.weights[block].push(work),
+                Pass::Backward => layer.backward[block].push(work),
+                Pass::Update => layer.updates[block].push(Update { work, is_split, is_expert }),
+            }
+            if network.is_repeated[operator] {
+                layer.backward[block].push(work);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of the gradients that the updates of every layer read, each of them once.
+fn gradients(network: &Network<'_>, division: &Division, layer_of: &[usize], layers: &mut [Layer]) {
+    let mut seen: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); layers.len()];
+    for operator in (0..network.operators()).filter(|&operator| network.pass(operator) == Pass::Update) {
+        let layer = layer_of[operator];
+        let gradients = network.inputs(operator).iter().filter(|&&tensor| {
+            network.pass(network.producer(tensor)) == Pass::Backward && seen[layer].insert(tensor)
+        });
+        let expert = usize::from(division.is_expert[operator]);
+        let split = usize::from(division.is_split[operator]);
+        layers[layer].gradients[expert][split] += gradients.map(|&tensor| network.bytes(tensor)).sum::<f64>();
+    }
+}
+
+/// Bytes of shared parameters, each once in every layer that reads it.
+fn shared_parameters(network: &Network<'_>, division: &Division, layer_of: &[usize], layers: &mut [Layer]) {
+    for (parameter, readers) in network.shared() {
+        let among: BTreeSet<usize> = readers.iter().map(|&reader| layer_of[reader]).collect();
+        for layer in among {
+            let here = || readers.iter().filter(|&&reader| layer_of[reader] == layer);
+            let split = usize::from(here().any(|&reader| division.is_split[reader]));
+            let expert = usize::from(here().all(|&reader| division.is_expert[reader]));
+            layers[layer].parameters[expert][split] += parameter.bytes;
+            layers[layer].states[expert][split] += parameter.optimizer_bytes;
+        }
     }
 }
 

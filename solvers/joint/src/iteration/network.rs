@@ -36,6 +36,34 @@ pub(crate) struct Network<'g> {
     pub(crate) is_repeated: Vec<bool>,
 }
 
+/// Operators of an attention.
+struct Attention {
+    /// Products before the softmax.
+    scores: Vec<Operator>,
+    /// The softmax, and the elementwise operators on both sides of it.
+    inner: Vec<Operator>,
+    /// Products behind the softmax.
+    contexts: Vec<Operator>,
+}
+
+/// Side of an operator.
+#[derive(Debug, Clone, Copy)]
+enum Side {
+    Before,
+    Behind,
+}
+
+/// Operators by name.
+fn by_name(graph: &GraphDocument) -> Result<BTreeMap<&str, Operator>, ModelError> {
+    let mut by_name: BTreeMap<&str, Operator> = BTreeMap::new();
+    for (index, operator) in graph.operators.iter().enumerate() {
+        if by_name.insert(&operator.name, index).is_some() {
+            return Err(ModelError::Name { name: operator.name.clone() });
+        }
+    }
+    Ok(by_name)
+}
+
 impl<'g> Network<'g> {
     /// Reads the operators and tensors of a training graph. O(operators + pins, times their logarithms).
     ///
@@ -43,12 +71,7 @@ impl<'g> Network<'g> {
     /// If names repeat or do not exist, the forward pass has a cycle, or there is no backward pass.
     pub(crate) fn new(graph: &'g GraphDocument) -> Result<Network<'g>, ModelError> {
         let count = graph.operators.len();
-        let mut by_name: BTreeMap<&str, Operator> = BTreeMap::new();
-        for (index, operator) in graph.operators.iter().enumerate() {
-            if by_name.insert(&operator.name, index).is_some() {
-                return Err(ModelError::Name { name: operator.name.clone() });
-            }
-        }
+        let by_name = by_name(graph)?;
         let find =
             |name: &str| by_name.get(name).copied().ok_or_else(|| ModelError::Name { name: name.into() });
         let (mut inputs, mut outputs) = (vec![Vec::new(); count], vec![Vec::new(); count]);
@@ -90,20 +113,25 @@ impl<'g> Network<'g> {
             is_repeated: vec![false; count],
         };
         network.sort()?;
-        let class = |operator: Operator| graph.operators[operator].colocation.as_deref();
-        let mut first: BTreeMap<&str, Operator> = BTreeMap::new();
-        for &operator in &network.forward {
-            if let Some(class) = class(operator) {
-                first.entry(class).or_insert(operator);
-            }
-        }
-        let of_class = |operator: Operator| class(operator).and_then(|class| first.get(class)).copied();
-        network.first = (0..count).map(|operator| of_class(operator).unwrap_or(operator)).collect();
+        network.first = network.first_colocated();
         if !graph.operators.iter().any(|operator| operator.pass == Pass::Backward) {
             return Err(ModelError::NoBackward);
         }
         network.find_attention();
         Ok(network)
+    }
+
+    /// For every operator, the first forward operator that it is colocated with; the operator itself without one.
+    fn first_colocated(&self) -> Vec<Operator> {
+        let class = |operator: Operator| self.document(operator).colocation.as_deref();
+        let mut first: BTreeMap<&str, Operator> = BTreeMap::new();
+        for &operator in &self.forward {
+            if let Some(class) = class(operator) {
+                first.entry(class).or_insert(operator);
+            }
+        }
+        let of_class = |operator: Operator| class(operator).and_then(|class| first.get(class)).copied();
+        (0..self.operators()).map(|operator| of_class(operator).unwrap_or(operator)).collect()
     }
 
     /// Orders the forward operators: each after its inputs, else as in the document.
@@ -143,75 +171,15 @@ impl<'g> Network<'g> {
     /// Finds what runs inside attention kernels: the elementwise operators and the softmax between two products without
     /// parameters, and their backward operators.
     fn find_attention(&mut self) {
-        let is_softmax = |operator: Operator| self.is_kind(operator, "softmax");
-        let softmaxes: Vec<Operator> =
-            self.forward.iter().copied().filter(|&operator| is_softmax(operator)).collect();
-        let mut kernels = Vec::new();
+        let softmaxes = self.forward.iter().filter(|&&operator| self.is_kind(operator, "softmax"));
+        let attentions: Vec<Attention> =
+            softmaxes.filter_map(|&softmax| self.attention_around(softmax)).collect();
         // Products on either side of a softmax.
         let mut is_side = vec![false; self.operators()];
-        for softmax in softmaxes {
-            // Elementwise operators before and behind the softmax, up to products.
-            let walk = |is_before: bool| {
-                let (mut inner, mut ends) = (Vec::new(), Vec::new());
-                let mut queue = VecDeque::from([softmax]);
-                while let Some(operator) = queue.pop_front() {
-                    let next: Vec<Operator> = match is_before {
-                        true => self.inputs[operator].iter().map(|&tensor| self.producer[tensor]).collect(),
-                        false => self.readers_of(operator).collect(),
-                    };
-                    for next in next {
-                        if self.is_bare(next) {
-                            ends.push(next);
-                        } else if is_element(self.document(next)) && !inner.contains(&next) {
-                            inner.push(next);
-                            queue.push_back(next);
-                        }
-                    }
-                }
-                (inner, ends)
-            };
-            let (before, scores) = walk(true);
-            let (behind, contexts) = walk(false);
-            if scores.is_empty() || contexts.is_empty() {
-                continue;
-            }
-            // Only what leads from the one product to the other.
-            let leads = |operator: &Operator, is_before: bool| {
-                let mut queue = vec![*operator];
-                let mut seen = Vec::new();
-                while let Some(operator) = queue.pop() {
-                    if (is_before && scores.contains(&operator))
-                        || (!is_before && contexts.contains(&operator))
-                    {
-                        return true;
-                    }
-                    if seen.contains(&operator) || is_product(self.document(operator)) {
-                        continue;
-                    }
-                    seen.push(operator);
-                    match is_before {
-                        true => {
-                            queue.extend(self.inputs[operator].iter().map(|&tensor| self.producer[tensor]))
-                        }
-                        false => queue.extend(self.readers_of(operator)),
-                    }
-                }
-                false
-            };
-            let mut inner: Vec<Operator> =
-                before.into_iter().filter(|operator| leads(operator, true)).collect();
-            inner.extend(behind.into_iter().filter(|operator| leads(operator, false)));
-            inner.push(softmax);
+        for Attention { scores, inner, contexts } in attentions {
             scores.iter().chain(&contexts).for_each(|&product| is_side[product] = true);
-            kernels.push((inner, scores));
-        }
-        for (inner, scores) in kernels {
-            for &operator in &inner {
-                self.is_inner[operator] = true;
-            }
-            for product in scores {
-                self.is_repeated[product] = true;
-            }
+            inner.into_iter().for_each(|operator| self.is_inner[operator] = true);
+            scores.into_iter().for_each(|product| self.is_repeated[product] = true);
         }
         self.is_inner = self.colocated(&self.is_inner);
         let is_side = self.colocated(&is_side);
@@ -221,6 +189,63 @@ impl<'g> Network<'g> {
             let is_gradient = self.consumers[tensor].iter().any(|&reader| self.pass(reader) == Pass::Update);
             self.is_kept[tensor] =
                 !is_gradient && (self.is_inner[producer] || (is_read_inside && is_side[producer]));
+        }
+    }
+
+    /// The attention of a softmax, if there are products without parameters on both sides of it.
+    fn attention_around(&self, softmax: Operator) -> Option<Attention> {
+        let (before, scores) = self.up_to_products(softmax, Side::Before);
+        let (behind, contexts) = self.up_to_products(softmax, Side::Behind);
+        if scores.is_empty() || contexts.is_empty() {
+            return None;
+        }
+        // Only what leads from the one product to the other.
+        let from_scores = before.into_iter().filter(|&operator| self.leads(operator, Side::Before, &scores));
+        let to_contexts =
+            behind.into_iter().filter(|&operator| self.leads(operator, Side::Behind, &contexts));
+        let inner = from_scores.chain(to_contexts).chain([softmax]).collect();
+        Some(Attention { scores, inner, contexts })
+    }
+
+    /// Elementwise operators on a side of a softmax, and the products without parameters behind which they end.
+    fn up_to_products(&self, softmax: Operator, side: Side) -> (Vec<Operator>, Vec<Operator>) {
+        let (mut inner, mut ends) = (Vec::new(), Vec::new());
+        let mut queue = VecDeque::from([softmax]);
+        while let Some(operator) = queue.pop_front() {
+            for next in self.neighbours(operator, side) {
+                if self.is_bare(next) {
+                    ends.push(next);
+                } else if is_element(self.document(next)) && !inner.contains(&next) {
+                    inner.push(next);
+                    queue.push_back(next);
+                }
+            }
+        }
+        (inner, ends)
+    }
+
+    /// Whether a path on a side of an operator leads to one of some products, past no other product.
+    fn leads(&self, operator: Operator, side: Side, products: &[Operator]) -> bool {
+        let mut queue = vec![operator];
+        let mut seen = Vec::new();
+        while let Some(operator) = queue.pop() {
+            if products.contains(&operator) {
+                return true;
+            }
+            if seen.contains(&operator) || is_product(self.document(operator)) {
+                continue;
+            }
+            seen.push(operator);
+            queue.extend(self.neighbours(operator, side));
+        }
+        false
+    }
+
+    /// Operators that write what an operator reads, or forward operators that read what it writes.
+    fn neighbours(&self, operator: Operator, side: Side) -> Vec<Operator> {
+        match side {
+            Side::Before => self.inputs[operator].iter().map(|&tensor| self.producer[tensor]).collect(),
+            Side::Behind => self.readers_of(operator).collect(),
         }
     }
 

@@ -132,6 +132,19 @@ struct Table {
     through: Vec<f64>,
 }
 
+impl Table {
+    fn new(layers: usize) -> Table {
+        Table {
+            entries: [vec![NO_ENTRY; layers + 1], vec![NO_ENTRY; layers + 1]],
+            through: vec![f64::INFINITY; layers + 1],
+        }
+    }
+
+    fn has_entries(&self) -> bool {
+        self.entries.iter().flatten().any(|entry| entry.value.is_finite())
+    }
+}
+
 /// Index of the entries of each bound.
 const WORK: usize = 0;
 const CHAIN: usize = 1;
@@ -209,24 +222,30 @@ impl<'s> Program<'s> {
         self.combination.schedule == Schedule::ZeroBubble
     }
 
+    /// Maximum number of stages on a kind.
+    fn most_stages(&self, pool: usize) -> u32 {
+        if self.only.is_some_and(|only| only != pool) {
+            return 0;
+        }
+        let layers = self.space.model.layers.len();
+        self.combination.most_stages(pool, self.space.pools, layers).min(self.most)
+    }
+
+    /// Times to receive what crosses the boundary before each layer on a kind, by pass.
+    fn receives(&self, pool: usize) -> [Vec<f64>; 2] {
+        let (link, degrees) = (self.link(pool), self.combination.degrees_on(pool));
+        let layers = 0..=self.space.model.layers.len();
+        [0, 1].map(|pass| {
+            layers.clone().map(|layer| receive(self.space.model, layer, pass, link, degrees)).collect()
+        })
+    }
+
     /// The best plan below the cutoff, and a bound on all of them.
     pub(super) fn solve(mut self, stop: &Stop) -> Solved {
         let layers = self.space.model.layers.len();
         let pools = self.space.pools.len();
-        let limits: Vec<u32> = (0..pools)
-            .map(|pool| match self.only {
-                Some(only) if only != pool => 0,
-                _ => self.combination.most_stages(pool, self.space.pools, layers).min(self.most),
-            })
-            .collect();
-        let receives: Vec<[Vec<f64>; 2]> = (0..pools)
-            .map(|pool| {
-                let (link, degrees) = (self.link(pool), self.combination.degrees_on(pool));
-                [0, 1].map(|pass| {
-                    (0..=layers).map(|layer| receive(self.space.model, layer, pass, link, degrees)).collect()
-                })
-            })
-            .collect();
+        let limits: Vec<u32> = (0..pools).map(|pool| self.most_stages(pool)).collect();
+        let receives: Vec<[Vec<f64>; 2]> = (0..pools).map(|pool| self.receives(pool)).collect();
         let Some(counts) = counts(&limits, self.most.min(layers as u32)) else {
             return Solved { bound: f64::INFINITY, pipeline: None, is_stopped: true };
         };
@@ -238,10 +257,7 @@ impl<'s> Program<'s> {
                 break;
             }
             let depth = counts.iter().sum::<u32>();
-            let mut table = Table {
-                entries: [vec![NO_ENTRY; layers + 1], vec![NO_ENTRY; layers + 1]],
-                through: vec![f64::INFINITY; layers + 1],
-            };
+            let mut table = Table::new(layers);
             for pool in (0..pools).filter(|&pool| counts[pool] > 0) {
                 let mut before = counts.clone();
                 before[pool] -= 1;
@@ -253,8 +269,7 @@ impl<'s> Program<'s> {
             }
             let bounds: &[usize] = if self.is_split() { &[WORK, CHAIN] } else { &[WORK] };
             let value = bounds.iter().map(|&by| table.entries[by][0].value).fold(0.0, f64::max);
-            let is_any = |entries: &Vec<Entry>| entries.iter().any(|entry| entry.value.is_finite());
-            if table.entries.iter().any(is_any) {
+            if table.has_entries() {
                 tables.insert(counts.clone(), table);
             }
             let is_mixed = counts.iter().filter(|&&count| count > 0).count() > 1;
@@ -287,7 +302,6 @@ impl<'s> Program<'s> {
         // Microbatches whose weight gradients may run after the last backward pass.
         let late = if is_split { f64::from((self.most - depth + 1).min(m)) } else { 0.0 };
         let is_first = !is_split || depth == self.most;
-        let waiting = f64::from(depth.min(m) - 1);
         let m = f64::from(m);
         for first in (0..layers).rev() {
             if stop.reason().is_some() {
@@ -313,11 +327,7 @@ impl<'s> Program<'s> {
                 if rest == f64::INFINITY || next[WORK].min(next[CHAIN]) == f64::INFINITY {
                     continue;
                 }
-                let mut waits = (rest - waiting * forward).max(0.0);
-                if m > f64::from(depth) {
-                    waits += (rest - waiting * behind).max(0.0);
-                }
-                let own = m * (forward + behind) + waits + times.update;
+                let own = m * (forward + behind) + self.waits(depth, forward, behind, rest) + times.update;
                 if own - late * times.weight > self.cutoff {
                     continue;
                 }
@@ -337,6 +347,17 @@ impl<'s> Program<'s> {
             }
         }
         true
+    }
+
+    /// Seconds for which the first of `depth` stages waits at least, if those behind it take `rest` seconds for a microbatch.
+    fn waits(&self, depth: u32, forward: f64, behind: f64, rest: f64) -> f64 {
+        let m = self.combination.microbatches;
+        let in_flight = f64::from(depth.min(m) - 1);
+        let before_backward = (rest - in_flight * forward).max(0.0);
+        match m > depth {
+            true => before_backward + (rest - in_flight * behind).max(0.0),
+            false => before_backward,
+        }
     }
 
     /// The plan behind an entry of a bound, timed by its schedule.

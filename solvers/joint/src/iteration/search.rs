@@ -14,6 +14,7 @@ use stagewright_core::tolerance::OPTIMAL_RELATIVE;
 
 use super::closed_form;
 use super::interleaved::Interleaving;
+use super::layer::LayerShard;
 use super::model::{Layer, Model};
 use super::pool::Pool;
 use super::program::{Pipeline, Program, Solved};
@@ -92,7 +93,8 @@ impl<'m> Space<'m> {
             for layer in &self.model.layers {
                 costs.entry(layer.class).or_insert_with(|| {
                     let degrees = combination.degrees_on(kind);
-                    LayerCosts::new(self.model, layer, kind, pool, degrees, &self.allowed, is_split)
+                    LayerShard::new(self.model.samples, layer, kind, pool, degrees)
+                        .costs(&self.allowed, is_split)
                 });
             }
             costs

@@ -13,7 +13,7 @@ use super::error::ModelError;
 use super::explain::Listed;
 use super::model::Model;
 use super::pool::{Pool, pools};
-use super::program::Placed;
+use super::program::{Pipeline, Placed};
 use super::search::{Combination, Space, search};
 use super::table::{CONFIGURATIONS, Degrees, InFlight};
 
@@ -196,38 +196,58 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
         }
     });
     let stopped = found.is_stopped.then(|| stop.reason().unwrap_or(StopReason::Memory));
-    let Some((combination, pipeline)) = found.best else {
-        let is_proved = !found.is_stopped && found.bound == f64::INFINITY;
-        return Ok(Solution {
-            status: if is_proved { Status::Infeasible } else { Status::Unknown },
-            value: None,
-            bound: Some(round_down(found.bound)).filter(|bound| bound.is_finite()),
-            execution: None,
-            stages: Vec::new(),
-            stop: stopped,
-            reason: match (is_proved, stopped) {
-                (true, _) => Some(reason(problem, &space)),
-                (false, None) => Some(
-                    "the search found no interleaved plan, but did not exclude all; more time does not help"
-                        .into(),
-                ),
-                (false, Some(_)) => None,
-            },
-        });
-    };
-    let bound = found.bound.min(pipeline.value);
-    let is_optimal = bound >= pipeline.value * (1.0 - OPTIMAL_RELATIVE);
-    let Degrees { microbatch, data, expert, zero, .. } = combination.degrees;
-    let placed = |stage: &Placed| {
-        let layers = &problem.model.layers[stage.first..stage.end];
+    Ok(match &found.best {
+        Some((combination, pipeline)) => {
+            let stopped = stopped.or((gap > 0.0).then_some(StopReason::Gap));
+            problem.solution(combination, pipeline, found.bound, stopped)
+        }
+        None => problem.without_plan(&space, found.bound, stopped),
+    })
+}
+
+impl Problem {
+    /// A plan, with the lower bound on those of all combinations that were searched. `stopped` is the reason if the search
+    /// ended without a proof.
+    fn solution(
+        &self,
+        combination: &Combination,
+        pipeline: &Pipeline,
+        bound: f64,
+        stopped: Option<StopReason>,
+    ) -> Solution {
+        let bound = bound.min(pipeline.value);
+        let is_optimal = bound >= pipeline.value * (1.0 - OPTIMAL_RELATIVE);
+        let Degrees { microbatch, data, expert, zero, .. } = combination.degrees;
+        Solution {
+            status: if is_optimal { Status::Optimal } else { Status::Feasible },
+            value: Some(pipeline.value),
+            bound: Some(round_down(bound)),
+            execution: Some(JointExecutionDocument {
+                microbatch,
+                microbatches: combination.microbatches,
+                data,
+                expert,
+                zero,
+                schedule: combination.schedule,
+                chunks: pipeline.chunks,
+            }),
+            stages: pipeline.stages.iter().map(|stage| self.stage(combination, stage)).collect(),
+            stop: stopped.filter(|_| !is_optimal),
+            reason: None,
+        }
+    }
+
+    /// A stage of a plan.
+    fn stage(&self, combination: &Combination, stage: &Placed) -> JointStageDocument {
+        let layers = &self.model.layers[stage.first..stage.end];
         let layers =
             layers.iter().zip(&stage.costs.configurations).map(|(layer, &choice)| JointLayerDocument {
                 layer: layer.name.clone(),
                 configuration: CONFIGURATIONS[choice as usize].into(),
             });
         JointStageDocument {
-            kind: Some(problem.pools[stage.pool].name.clone()),
-            data,
+            kind: Some(self.pools[stage.pool].name.clone()),
+            data: combination.degrees.data,
             tensor: combination.tensor[stage.pool],
             in_flight: stage.in_flight,
             seconds: stage.forward + stage.backward + stage.weight,
@@ -239,32 +259,31 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
             activation_bytes: Some(stage.costs.activations),
             layers: layers.collect(),
         }
-    };
-    Ok(Solution {
-        status: if is_optimal { Status::Optimal } else { Status::Feasible },
-        value: Some(pipeline.value),
-        bound: Some(round_down(bound)),
-        execution: Some(JointExecutionDocument {
-            microbatch,
-            microbatches: combination.microbatches,
-            data,
-            expert,
-            zero,
-            schedule: combination.schedule,
-            chunks: pipeline.chunks,
-        }),
-        stages: pipeline.stages.iter().map(placed).collect(),
-        stop: match (is_optimal, stopped) {
-            (true, _) => None,
-            (false, None) if gap > 0.0 => Some(StopReason::Gap),
-            (false, stopped) => stopped,
-        },
-        reason: None,
-    })
-}
+    }
 
-/// Why there is no plan: a degree that divides nothing, or what is missing at the combination that takes least memory.
-fn reason(problem: &Problem, space: &Space<'_>) -> String {
-    let combinations = problem.combinations();
-    problem.undivided().unwrap_or_else(|| space.shortage(&combinations))
+    /// The outcome of a search that found no plan: a proof that there is none, unless it was stopped or left out plans.
+    fn without_plan(&self, space: &Space<'_>, bound: f64, stopped: Option<StopReason>) -> Solution {
+        let is_proved = stopped.is_none() && bound == f64::INFINITY;
+        Solution {
+            status: if is_proved { Status::Infeasible } else { Status::Unknown },
+            value: None,
+            bound: Some(round_down(bound)).filter(|bound| bound.is_finite()),
+            execution: None,
+            stages: Vec::new(),
+            stop: stopped,
+            reason: match (is_proved, stopped) {
+                (true, _) => Some(self.cause(space)),
+                (false, None) => Some(
+                    "the search found no interleaved plan, but did not exclude all; more time does not help"
+                        .into(),
+                ),
+                (false, Some(_)) => None,
+            },
+        }
+    }
+
+    /// Why there is no plan: a degree that divides nothing, or what is missing at the combination that takes least memory.
+    fn cause(&self, space: &Space<'_>) -> String {
+        self.undivided().unwrap_or_else(|| space.shortage(&self.combinations()))
+    }
 }

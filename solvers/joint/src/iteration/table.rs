@@ -1,11 +1,9 @@
-//! Costs of layers and stages under given degrees.
+//! Costs of stages under given degrees, from those of their layers.
 
 use stagewright_core::document::{JointPartsDocument, LinkDocument};
 
-use super::collective::{exchange, gather, reduce, send};
-use super::model::{Divided, Layer, Model, Work};
-use super::pool::Pool;
-use super::sharding::{Conversion, Layout, Need};
+use super::collective::send;
+use super::model::Model;
 use crate::choice::{Candidate, Outcome, least};
 
 /// Names of the configurations of a layer, in the order of their indices.
@@ -72,7 +70,7 @@ pub(crate) struct LayerCosts {
     /// Seconds by part, but for what is computed again, and bytes of states.
     pub(crate) parts: JointPartsDocument,
     /// Class of the layer; layers of one class have the same costs.
-    class: usize,
+    pub(crate) class: usize,
     pub(crate) forward: f64,
     /// Configurations; the first is the fastest.
     pub(crate) configurations: Vec<Configuration>,
@@ -80,163 +78,6 @@ pub(crate) struct LayerCosts {
     pub(crate) state: f64,
     /// Seconds after the last microbatch.
     pub(crate) update: f64,
-}
-
-/// What divides the bytes of a layer.
-struct Shares {
-    tensor: f64,
-    expert: f64,
-    /// Copies that hold the same, by whether they are of experts.
-    copies: [f64; 2],
-}
-
-impl Shares {
-    /// Bytes of a device.
-    fn bytes(&self, divided: &Divided, over_copies: bool) -> f64 {
-        self.parts(divided)
-            .zip(self.copies)
-            .map(|(bytes, copies)| if over_copies { bytes / copies } else { bytes })
-            .sum()
-    }
-
-    /// Bytes of a device of what is no expert, and of experts.
-    fn parts(&self, divided: &Divided) -> impl Iterator<Item = f64> {
-        let sums = [0, 1].map(|expert| {
-            let bytes = divided[expert][0] + divided[expert][1] / self.tensor;
-            if expert == 1 { bytes / self.expert } else { bytes }
-        });
-        sums.into_iter()
-    }
-}
-
-impl LayerCosts {
-    /// `allowed` has the configurations of numbered layers, the fastest first; `is_split` says whether weight gradients run
-    /// apart from the backward pass. O(operators of the layer).
-    pub(crate) fn new(
-        model: &Model,
-        layer: &Layer,
-        class: usize,
-        pool: &Pool,
-        degrees: Degrees,
-        allowed: &[usize],
-        is_split: bool,
-    ) -> LayerCosts {
-        let Degrees { microbatch, data, expert, zero, tensor } = degrees;
-        let share = f64::from(microbatch) / (model.samples * f64::from(tensor));
-        let whole = share * f64::from(tensor);
-        let link = pool.link_of(tensor.into());
-        let seconds =
-            |works: &mut dyn Iterator<Item = &Work>| works.map(|work| work.seconds(share)).sum::<f64>();
-        let convert = |conversion: &Conversion| convert(conversion, link, tensor, whole);
-        let conversions: f64 = layer.conversions.iter().map(convert).sum();
-        let gathered = layer.conversions.iter().filter(|conversion| conversion.to == Need::Whole);
-        let again: f64 = gathered.map(|conversion| gather(link, tensor, conversion.bytes * whole)).sum();
-        let across = pool.link_of(u64::from(tensor) * u64::from(expert));
-        let exchanged = |bytes: &f64| exchange(across, expert, bytes * share * f64::from(expert));
-        let exchanges: f64 = match expert {
-            1 => 0.0,
-            _ => layer.exchanges.iter().filter(|&&bytes| bytes > 0.0).map(exchanged).sum(),
-        };
-        let shares = Shares {
-            tensor: f64::from(tensor),
-            expert: f64::from(expert),
-            copies: [f64::from(data), f64::from(data / expert)],
-        };
-        let copies_link = pool.link_of(u64::from(tensor) * u64::from(data));
-        let over_copies = |divided: &Divided, collective: fn(LinkDocument, u32, f64) -> f64| -> f64 {
-            let parts = shares.parts(divided).zip([data, data / expert]);
-            let moved = parts.filter(|&(bytes, copies)| bytes > 0.0 && copies > 1);
-            moved.map(|(bytes, copies)| collective(copies_link, copies, bytes)).sum()
-        };
-        let scatter = over_copies(&layer.gradients, gather);
-        let collect = over_copies(&layer.parameters, gather);
-        // Of parameters in both passes, of gradients with the weight gradients, and once in an iteration.
-        let (gathered, scattered, after) = match zero {
-            0 => (0.0, 0.0, over_copies(&layer.gradients, reduce)),
-            1 => (0.0, 0.0, scatter + collect),
-            2 => (0.0, scatter, collect),
-            _ => (collect, scatter, 0.0),
-        };
-        let update = |update: &super::model::Update| {
-            let mut part = 1.0;
-            if update.is_split {
-                part /= shares.tensor;
-            }
-            if update.is_expert {
-                part /= shares.expert;
-            }
-            if zero > 0 {
-                part /= shares.copies[usize::from(update.is_expert)];
-            }
-            update.work.seconds(1.0) * part
-        };
-        let work = seconds(&mut layer.forward[class].iter().map(|(work, _)| work));
-        let others =
-            seconds(&mut layer.forward[class].iter().filter(|(_, product)| !product).map(|(work, _)| work));
-        let forward = work + conversions + exchanges + gathered;
-        let of_inputs = seconds(&mut layer.backward[class].iter());
-        let of_weights = seconds(&mut layer.weights[class].iter());
-        let backward = of_inputs + conversions + exchanges + gathered;
-        let weight = of_weights + again + scattered;
-        let kept = [layer.saved, layer.inputs + layer.products, layer.inputs];
-        let own =
-            layer.workspace * share + if zero == 3 { shares.bytes(&layer.parameters, false) } else { 0.0 };
-        let configuration = |index: usize| Configuration {
-            index: index as u32,
-            backward: match is_split && index == 0 {
-                true => backward,
-                false => backward + weight + [0.0, others, work + conversions + exchanges][index],
-            },
-            weight: if is_split && index == 0 { weight } else { 0.0 },
-            is_apart: is_split && index == 0,
-            activations: kept[index] * share,
-            workspace: own + (kept[0] - kept[index]).max(0.0) * share,
-        };
-        let configurations = match (layer.is_numbered, allowed) {
-            (false, _) => vec![configuration(0)],
-            (true, &[given]) => vec![configuration(given)],
-            // One that keeps as much as the first, for as long, is no use.
-            (true, allowed) => {
-                let is_useful = |&&index: &&usize| index == 0 || kept[index] < kept[0] || is_split;
-                allowed.iter().filter(is_useful).map(|&index| configuration(index)).collect()
-            }
-        };
-        let states = [(&layer.parameters, 3), (&layer.gradients, 2), (&layer.states, 1)]
-            .map(|(bytes, divided_from)| shares.bytes(bytes, zero >= divided_from));
-        let parts = JointPartsDocument {
-            compute_s: work + of_inputs + of_weights,
-            tensor_s: 2.0 * conversions + again,
-            expert_s: 2.0 * exchanges,
-            zero_s: 2.0 * gathered + scattered,
-            parameter_bytes: states[0],
-            gradient_bytes: states[1],
-            optimizer_bytes: states[2],
-            ..JointPartsDocument::default()
-        };
-        LayerCosts {
-            parts,
-            class: layer.class,
-            forward,
-            configurations,
-            state: states.iter().sum(),
-            update: layer.updates[class].iter().map(update).sum::<f64>() + after,
-        }
-    }
-}
-
-/// Time of a conversion of a tensor, of which a microbatch has `whole` times the bytes of the graph's.
-fn convert(conversion: &Conversion, link: LinkDocument, devices: u32, whole: f64) -> f64 {
-    if devices == 1 {
-        return 0.0;
-    }
-    let bytes = conversion.bytes * whole;
-    match (conversion.from, conversion.to) {
-        (Layout::Sequence, Need::Columns) | (Layout::Columns, Need::Sequence) => {
-            exchange(link, devices, bytes)
-        }
-        (Layout::Partial, Need::Whole) => reduce(link, devices, bytes),
-        _ => gather(link, devices, bytes),
-    }
 }
 
 /// A stage with configurations.
@@ -371,17 +212,15 @@ fn alike(
         }
     }
     let (_, of_last, of_middle) = best?;
-    let mut seen = 0;
-    let position = |layer: &&LayerCosts| {
-        if layer.configurations.len() == 1 {
-            return 0;
-        }
-        seen += 1;
-        match seen {
-            seen if seen <= of_last => last,
-            seen if seen <= of_last + of_middle => 1,
-            _ => 0,
-        }
+    // The layers with several configurations take theirs in this order.
+    let mut ranked = (0..count).map(|rank| match rank {
+        rank if rank < of_last => last,
+        rank if rank < of_last + of_middle => 1,
+        _ => 0,
+    });
+    let position = |layer: &&LayerCosts| match layer.configurations.len() {
+        1 => 0,
+        _ => ranked.next().unwrap_or(0),
     };
     Some(layers.iter().map(position).collect())
 }

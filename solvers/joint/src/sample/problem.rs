@@ -1,6 +1,6 @@
 //! Layers with configurations, validated: what Piper's files describe.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 use stagewright_core::document::{PiperConfigurationDocument, PiperDocument, RecomputeWorkspace};
@@ -173,79 +173,96 @@ impl ProblemError {
     }
 }
 
+/// Checks the numbers of the whole model, and returns that of the microbatches.
+fn check_sizes(document: &PiperDocument) -> Result<u32, ProblemError> {
+    let layers = document.nodes.len();
+    if layers == 0 {
+        return Err(ProblemError::NoLayers);
+    }
+    let all = document.nodes.iter().flat_map(|node| node.configurations.values().map(Vec::len)).sum();
+    for (what, count, limit) in [("layers", layers, MAX_LAYERS), ("configurations", all, MAX_CONFIGURATIONS)]
+    {
+        if count > limit {
+            return Err(ProblemError::TooMany { what, count, most: limit });
+        }
+    }
+    let microbatches = document.microbatches.ok_or(ProblemError::NoBatch)?;
+    whole("mbsInBatch", microbatches, u32::MAX, "1 or more")?;
+    whole("maxDevices", document.max_devices, MAX_DEVICES, "1 to 65536")?;
+    amount("maxMemoryPerDevice".into(), document.max_memory_per_device)?;
+    amount("bandwidth".into(), document.bandwidth)?;
+    if document.bandwidth < 1.0 / LARGEST {
+        let value = document.bandwidth.to_string();
+        return Err(ProblemError::Range { place: "bandwidth".into(), value, range: "above 0" });
+    }
+    Ok(microbatches)
+}
+
+/// The edges, of which no two join the same layers.
+fn read_edges(document: &PiperDocument, by_id: &FxHashMap<i64, usize>) -> Result<Vec<Edge>, ProblemError> {
+    let mut edges = Vec::with_capacity(document.edges.len());
+    let mut joined = FxHashMap::default();
+    for (index, edge) in document.edges.iter().enumerate() {
+        let end = |field: &str, id: i64| {
+            let place = || format!("edges[{index}].{field}");
+            by_id.get(&id).copied().ok_or_else(|| ProblemError::Unknown { place: place(), id })
+        };
+        let (source, target) = (end("sourceId", edge.source_id)?, end("destId", edge.dest_id)?);
+        amount(format!("edges[{index}].communicationCost"), edge.communication_cost)?;
+        if let Some(first) = joined.insert((source, target), index) {
+            return Err(ProblemError::SameEdge { first, second: index });
+        }
+        edges.push(Edge { source, target });
+    }
+    Ok(edges)
+}
+
+/// Degrees of tensor parallelism that a plan may use and some layer has, ascending.
+fn read_degrees(document: &PiperDocument, terms: Terms) -> Result<Vec<u32>, ProblemError> {
+    let mut degrees = BTreeSet::new();
+    for (i, node) in document.nodes.iter().enumerate() {
+        for (key, configurations) in &node.configurations {
+            let degree: u32 = key
+                .parse()
+                .ok()
+                .filter(|degree: &u32| (1..=MAX_DEVICES).contains(degree) && degree.to_string() == *key)
+                .ok_or_else(|| ProblemError::Range {
+                    place: format!("a key of nodes[{i}].TMPCs"),
+                    value: format!("`{key}`"),
+                    range: "a number of devices, 1 to 65536",
+                })?;
+            let is_used = degree <= document.max_devices && (terms.tensor || degree == 1);
+            if is_used && !configurations.is_empty() {
+                degrees.insert(degree);
+            }
+        }
+    }
+    Ok(degrees.into_iter().collect())
+}
+
 impl Problem {
     /// Validates a document. O(its numbers).
     ///
     /// # Errors
     /// If numbers are out of range, ids do not fit together, or the edges form a cycle.
     pub fn new(document: &PiperDocument, terms: Terms) -> Result<Problem, ProblemError> {
+        let microbatches = check_sizes(document)?;
         let count = document.nodes.len();
-        if count == 0 {
-            return Err(ProblemError::NoLayers);
-        }
-        let all = document.nodes.iter().flat_map(|node| node.configurations.values().map(Vec::len)).sum();
-        for (what, count, limit) in
-            [("layers", count, MAX_LAYERS), ("configurations", all, MAX_CONFIGURATIONS)]
-        {
-            if count > limit {
-                return Err(ProblemError::TooMany { what, count, most: limit });
-            }
-        }
-        let microbatches = document.microbatches.ok_or(ProblemError::NoBatch)?;
-        whole("mbsInBatch", microbatches, u32::MAX, "1 or more")?;
-        whole("maxDevices", document.max_devices, MAX_DEVICES, "1 to 65536")?;
-        amount("maxMemoryPerDevice".into(), document.max_memory_per_device)?;
-        amount("bandwidth".into(), document.bandwidth)?;
-        if document.bandwidth < 1.0 / LARGEST {
-            let value = document.bandwidth.to_string();
-            return Err(ProblemError::Range { place: "bandwidth".into(), value, range: "above 0" });
-        }
         let mut by_id = FxHashMap::default();
         for (second, node) in document.nodes.iter().enumerate() {
             if let Some(first) = by_id.insert(node.id, second) {
                 return Err(ProblemError::SameLayer { first, second });
             }
         }
-        let mut edges = Vec::with_capacity(document.edges.len());
-        let mut joined = FxHashMap::default();
+        let edges = read_edges(document, &by_id)?;
         let (mut inputs, mut outputs) = (vec![Vec::new(); count], vec![Vec::new(); count]);
-        for (index, edge) in document.edges.iter().enumerate() {
-            let end = |field: &str, id: i64| {
-                let place = || format!("edges[{index}].{field}");
-                by_id.get(&id).copied().ok_or_else(|| ProblemError::Unknown { place: place(), id })
-            };
-            let (source, target) = (end("sourceId", edge.source_id)?, end("destId", edge.dest_id)?);
-            amount(format!("edges[{index}].communicationCost"), edge.communication_cost)?;
-            if let Some(first) = joined.insert((source, target), index) {
-                return Err(ProblemError::SameEdge { first, second: index });
-            }
+        for (index, &Edge { source, target }) in edges.iter().enumerate() {
             outputs[source].push(index);
             inputs[target].push(index);
-            edges.push(Edge { source, target });
         }
-        let mut degrees = BTreeMap::new();
-        for (i, node) in document.nodes.iter().enumerate() {
-            for (key, configurations) in &node.configurations {
-                let degree: u32 = key
-                    .parse()
-                    .ok()
-                    .filter(|degree: &u32| (1..=MAX_DEVICES).contains(degree) && degree.to_string() == *key)
-                    .ok_or_else(|| ProblemError::Range {
-                        place: format!("a key of nodes[{i}].TMPCs"),
-                        value: format!("`{key}`"),
-                        range: "a number of devices, 1 to 65536",
-                    })?;
-                let is_used = degree <= document.max_devices && (terms.tensor || degree == 1);
-                if is_used && !configurations.is_empty() {
-                    let next = degrees.len();
-                    degrees.entry(degree).or_insert(next);
-                }
-            }
-        }
-        let degrees: Vec<u32> = degrees.into_keys().collect();
         let mut problem = Problem {
             layers: Vec::with_capacity(count),
-            degrees,
+            degrees: read_degrees(document, terms)?,
             edges,
             inputs,
             outputs,

@@ -74,6 +74,50 @@ pub fn solve(problem: &Problem, context: &mut Context<'_>) -> Result<Solution, S
     Ok(search.solution(ended))
 }
 
+/// Thresholds that are neither excluded nor known to be met.
+struct Range {
+    /// Every plan has a stage that takes at least as long.
+    bound: f64,
+    /// Least threshold for which the search came to no answer.
+    unknown: f64,
+    /// A threshold that every stage meets.
+    largest: f64,
+    /// Difference between the bound and the next threshold, as long as no plan is known.
+    excess: f64,
+}
+
+impl Range {
+    fn new(bound: f64, largest: f64) -> Range {
+        Range { bound, unknown: f64::INFINITY, largest, excess: 0.125 * bound.max(largest * 1e-6) }
+    }
+
+    /// The next two thresholds, where the best plan has a value.
+    fn thresholds(&mut self, value: f64) -> [f64; 2] {
+        let Range { bound, unknown, largest, .. } = *self;
+        let known = value.min(unknown);
+        if known - bound <= NEAR * known && unknown == f64::INFINITY {
+            // A plan just below the best one, or the proof that there is none, ends the search.
+            [bound + 0.4 * (value - bound), value * (1.0 - OPTIMAL_RELATIVE)]
+        } else if known.is_finite() {
+            [1.0, 2.0].map(|part| bound + part / 3.0 * (known - bound))
+        } else {
+            self.excess *= 4.0;
+            [(bound + self.excess / 2.0).min(largest), (bound + self.excess).min(largest)]
+        }
+    }
+
+    /// Raises the bound: no plan meets a threshold, and the next that a plan may meet is `next`. Whether there is no plan at all.
+    fn exclude(&mut self, threshold: f64, next: f64) -> bool {
+        self.bound = self.bound.max(next);
+        next == f64::INFINITY || threshold >= self.largest
+    }
+
+    /// Whether no thresholds are left for which an answer may be found.
+    fn is_exhausted(&self) -> bool {
+        self.unknown - self.bound <= 1e-4 * self.bound || self.unknown == f64::INFINITY
+    }
+}
+
 struct Search<'p> {
     problem: &'p Problem,
     least: Least,
@@ -136,32 +180,19 @@ impl Search<'_> {
         context: &mut Context<'_>,
     ) -> Option<StopReason> {
         let (stop, memory) = (context.stop().clone(), context.limits.memory);
-        let largest = self.largest();
-        let mut bound = self.bound;
-        let mut excess = 0.125 * bound.max(largest * 1e-6);
-        // Least threshold for which the search came to no answer.
-        let mut unknown = f64::INFINITY;
+        let mut range = Range::new(self.bound, self.largest());
         loop {
-            if self.is_closed(bound) {
+            if self.is_closed(range.bound) {
                 return None;
             }
             if let Some(reason) = stop.reason() {
                 return Some(reason);
             }
             let value = self.value();
-            if proves && value.is_finite() && context.gap_reached(value, bound) {
+            if proves && value.is_finite() && context.gap_reached(value, range.bound) {
                 return Some(StopReason::Gap);
             }
-            let known = value.min(unknown);
-            let thresholds = if known - bound <= NEAR * known && unknown == f64::INFINITY {
-                // A plan just below the best one, or the proof that there is none, ends the search.
-                [bound + 0.4 * (value - bound), value * (1.0 - OPTIMAL_RELATIVE)]
-            } else if known.is_finite() {
-                [1.0, 2.0].map(|part| bound + part / 3.0 * (known - bound))
-            } else {
-                excess *= 4.0;
-                [(bound + excess / 2.0).min(largest), (bound + excess).min(largest)]
-            };
+            let thresholds = range.thresholds(value);
             // A threshold that takes long gives way to lower ones.
             let slice = context.time_slice(0.3).stop().clone();
             let run = |threshold| within(self.problem, &self.least, lattice, threshold, memory, &slice);
@@ -170,19 +201,10 @@ impl Search<'_> {
             let mut is_stuck = true;
             for (answer, threshold) in [low, high].into_iter().zip(thresholds) {
                 match answer {
-                    Answer::Plan(stages) => {
-                        let seconds = stages.iter().map(|stage| stage.seconds).fold(0.0, f64::max);
-                        if seconds < self.value() {
-                            is_stuck = false;
-                            self.best = Some((seconds, stages));
-                            context.emit(Event::Incumbent { value: seconds });
-                        }
-                    }
+                    Answer::Plan(stages) => is_stuck &= !self.improve(stages, context),
                     Answer::Above(next) => {
                         is_stuck = false;
-                        bound = bound.max(next);
-                        // Every stage meets the largest threshold.
-                        if next == f64::INFINITY || threshold >= largest {
+                        if range.exclude(threshold, next) {
                             if proves {
                                 self.is_infeasible = self.best.is_none();
                                 self.bound = self.value();
@@ -191,18 +213,28 @@ impl Search<'_> {
                         }
                     }
                     // Lower thresholds take less time and memory.
-                    Answer::Unknown => unknown = unknown.min(threshold),
+                    Answer::Unknown => range.unknown = range.unknown.min(threshold),
                 }
             }
-            if proves && bound > self.bound {
-                self.bound = bound.min(self.value());
+            if proves && range.bound > self.bound {
+                self.bound = range.bound.min(self.value());
                 context.emit(Event::Bound { value: round_down(self.bound), source: NAME });
             }
-            is_stuck &= unknown - bound <= 1e-4 * bound || unknown == f64::INFINITY;
-            if is_stuck {
+            if is_stuck && range.is_exhausted() {
                 return Some(slice.reason().unwrap_or(StopReason::Memory));
             }
         }
+    }
+
+    /// Keeps a plan if it is better than the best one.
+    fn improve(&mut self, stages: Vec<Planned>, context: &mut Context<'_>) -> bool {
+        let seconds = stages.iter().map(|stage| stage.seconds).fold(0.0, f64::max);
+        let is_better = seconds < self.value();
+        if is_better {
+            self.best = Some((seconds, stages));
+            context.emit(Event::Incumbent { value: seconds });
+        }
+        is_better
     }
 
     fn solution(self, stop: Option<StopReason>) -> Solution {

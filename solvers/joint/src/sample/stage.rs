@@ -2,7 +2,7 @@
 
 use stagewright_core::tolerance::MEMORY_RELATIVE;
 
-use crate::choice::{Candidate, Choice, Outcome, least};
+use crate::choice::{self, Candidate, Choice, Outcome};
 use crate::sample::problem::{Configuration, Problem};
 
 /// Largest error of a sum of some thousand terms and differences, as a share of the sum of the terms.
@@ -96,7 +96,7 @@ impl Problem {
             let configurations = fastest.iter().map(|option| option.index).collect();
             return Outcome::Found(Choice { seconds, configurations, is_best: true });
         }
-        least(&candidates, capacity, enough, cutoff)
+        choice::least(&candidates, capacity, enough, cutoff)
     }
 
     /// Bytes that a stage may use, with the tolerance of sums.
@@ -190,63 +190,20 @@ pub(crate) struct Least {
 impl Least {
     /// O(configurations · edges of their layers).
     pub(crate) fn new(problem: &Problem) -> Least {
-        let least = |configurations: &[Configuration], figure: &dyn Fn(&Configuration) -> f64| {
-            configurations.iter().map(figure).fold(f64::INFINITY, f64::min)
-        };
-        let degrees = 0..problem.degrees.len();
         let mut alone = Vec::with_capacity(problem.layers.len());
         let (mut inputs, mut outputs, mut device_seconds) = (Vec::new(), Vec::new(), Vec::new());
         for (index, layer) in problem.layers.iter().enumerate() {
-            let each = |figures: &dyn Fn(&[Configuration]) -> Vec<f64>| -> Vec<Vec<f64>> {
-                layer.configurations.iter().map(|configurations| figures(configurations)).collect()
-            };
-            inputs.push(each(&|configurations| {
-                let least_input =
-                    |input: usize| least(configurations, &|configuration| configuration.input_seconds[input]);
-                (0..problem.inputs[index].len()).map(least_input).collect()
-            }));
-            outputs.push(each(&|configurations| {
-                let least_output = |output: usize| {
-                    least(configurations, &|configuration| configuration.output_seconds[output])
+            let each = |edges: &[usize], seconds: fn(&Configuration, usize) -> f64| -> Vec<Vec<f64>> {
+                let of_degree = |configurations: &Vec<Configuration>| {
+                    let edges = 0..edges.len();
+                    edges.map(|edge| least(configurations, |option| seconds(option, edge))).collect()
                 };
-                (0..problem.outputs[index].len()).map(least_output).collect()
-            }));
-            let of_degree = |degree: usize| {
-                let configurations = &layer.configurations[degree];
-                let first = configurations.first()?;
-                let extreme = |figure: fn(&Configuration) -> (f64, f64)| {
-                    let by_figure = |a: &&Configuration, b: &&Configuration| {
-                        let (a, b) = (figure(a), figure(b));
-                        a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
-                    };
-                    configurations.iter().min_by(by_figure).map_or_else(Extreme::default, Extreme::of)
-                };
-                Some(Sums {
-                    missing: 0,
-                    seconds: least(configurations, &|configuration| configuration.seconds),
-                    transfers: 0.0,
-                    terms: 0.0,
-                    parameters: least(configurations, &|configuration| configuration.parameters),
-                    bytes: least(configurations, &|configuration| {
-                        configuration.activations + configuration.fixed
-                    }),
-                    activations: least(configurations, &|configuration| configuration.activations),
-                    fixed: least(configurations, &|configuration| configuration.fixed),
-                    is_open: configurations.iter().any(|configuration| {
-                        configuration.parameters != first.parameters
-                            || configuration.input_seconds != first.input_seconds
-                            || configuration.output_seconds != first.output_seconds
-                    }),
-                    fast: extreme(|configuration| {
-                        (
-                            configuration.seconds,
-                            configuration.activations + configuration.fixed + configuration.workspace,
-                        )
-                    }),
-                    small: extreme(|configuration| (configuration.activations, configuration.seconds)),
-                })
+                layer.configurations.iter().map(of_degree).collect()
             };
-            let of_layer: Vec<Option<Sums>> = degrees.clone().map(of_degree).collect();
+            inputs.push(each(&problem.inputs[index], |option, input| option.input_seconds[input]));
+            outputs.push(each(&problem.outputs[index], |option, output| option.output_seconds[output]));
+            let of_layer: Vec<Option<Sums>> =
+                layer.configurations.iter().map(|configurations| Sums::of_layer(configurations)).collect();
             let on_devices = of_layer
                 .iter()
                 .zip(&problem.degrees)
@@ -295,7 +252,46 @@ impl Least {
     }
 }
 
+/// The least figure of some configurations.
+fn least(configurations: &[Configuration], figure: impl Fn(&Configuration) -> f64) -> f64 {
+    configurations.iter().map(figure).fold(f64::INFINITY, f64::min)
+}
+
 impl Sums {
+    /// The least figures of a layer by itself, without its transfers; `None` without configurations.
+    fn of_layer(configurations: &[Configuration]) -> Option<Sums> {
+        let first = configurations.first()?;
+        let extreme = |figure: fn(&Configuration) -> (f64, f64)| {
+            let by_figure = |a: &&Configuration, b: &&Configuration| {
+                let (a, b) = (figure(a), figure(b));
+                a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
+            };
+            configurations.iter().min_by(by_figure).map_or_else(Extreme::default, Extreme::of)
+        };
+        Some(Sums {
+            missing: 0,
+            seconds: least(configurations, |configuration| configuration.seconds),
+            transfers: 0.0,
+            terms: 0.0,
+            parameters: least(configurations, |configuration| configuration.parameters),
+            bytes: least(configurations, |configuration| configuration.activations + configuration.fixed),
+            activations: least(configurations, |configuration| configuration.activations),
+            fixed: least(configurations, |configuration| configuration.fixed),
+            is_open: configurations.iter().any(|configuration| {
+                configuration.parameters != first.parameters
+                    || configuration.input_seconds != first.input_seconds
+                    || configuration.output_seconds != first.output_seconds
+            }),
+            fast: extreme(|configuration| {
+                (
+                    configuration.seconds,
+                    configuration.activations + configuration.fixed + configuration.workspace,
+                )
+            }),
+            small: extreme(|configuration| (configuration.activations, configuration.seconds)),
+        })
+    }
+
     /// Least seconds of the stage, and of every stage that has its layers.
     pub(crate) fn seconds(&self, problem: &Problem, copies: u32) -> (f64, f64) {
         if self.missing > 0 {

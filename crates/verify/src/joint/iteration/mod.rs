@@ -99,15 +99,7 @@ fn figures(
     execution::check(plan, execution, &model.experts, violations);
     execution::check_schedule(plan, execution, violations);
     let heads = heads::heads(graph, &model.attention, batch);
-    for &count in &heads {
-        for (index, devices) in devices.iter().enumerate() {
-            if devices.tensor == 0 || !count.is_multiple_of(devices.tensor) {
-                let (found, needs) =
-                    (devices.tensor, format!("a divisor of the {count} heads of an attention"));
-                violations.push(JointViolation::Degree { stage: Some(index), name: "tensor", found, needs });
-            }
-        }
-    }
+    check_heads(&heads, &devices, violations);
     if !violations.is_empty() {
         return Ok(None);
     }
@@ -132,6 +124,19 @@ fn figures(
         figures.is_bound_proven = proof::proves(&problem, &layers, bound);
     }
     Ok(Some(figures))
+}
+
+/// Reports stages whose devices do not divide the heads of an attention.
+fn check_heads(heads: &[u64], devices: &[Devices], violations: &mut Vec<JointViolation>) {
+    for &count in heads {
+        for (index, devices) in devices.iter().enumerate() {
+            if devices.tensor == 0 || !count.is_multiple_of(devices.tensor) {
+                let (found, needs) =
+                    (devices.tensor, format!("a divisor of the {count} heads of an attention"));
+                violations.push(JointViolation::Degree { stage: Some(index), name: "tensor", found, needs });
+            }
+        }
+    }
 }
 
 /// The layer of every operator. Reports operators in no layer and layers without operators.

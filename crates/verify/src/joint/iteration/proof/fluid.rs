@@ -126,7 +126,6 @@ impl Fluid {
                 in_flight: (2.0 * behind + 1.0).min(p),
             })
             .collect();
-        let parts: usize = classes.iter().map(|(_, parts)| parts.len()).sum();
         let search = Search {
             classes: &classes,
             main: self.main,
@@ -135,28 +134,7 @@ impl Fluid {
             most: room,
             m,
         };
-
-        // Golden sections of the prices at which the ramp alone may cost up to 1.
-        let ratio = (5f64.sqrt() - 1.0) / 2.0;
-        let (mut low, mut high) = (0.0, p / (m * least));
-        let mut inner = [high - ratio * (high - low), low + ratio * (high - low)];
-        let mut found = inner.map(|ramp| search.excess(ramp));
-        for _ in 0..STEPS {
-            effort.spend((devices.len() * parts) as u64)?;
-            if found.iter().any(|excess| *excess > 0.0) {
-                return Ok(false);
-            }
-            if found[0] < found[1] {
-                low = inner[0];
-                inner = [inner[1], low + ratio * (high - low)];
-                found = [found[1], search.excess(inner[1])];
-            } else {
-                high = inner[1];
-                inner = [high - ratio * (high - low), inner[0]];
-                found = [search.excess(inner[0]), found[0]];
-            }
-        }
-        Ok(true)
+        Ok(!search.has_excess(p / (m * least), effort)?)
     }
 }
 
@@ -173,6 +151,31 @@ struct Search<'f> {
 }
 
 impl Search<'_> {
+    /// Whether a price of the ramp up to `high` is found at which all layers cost more than the devices have, by golden sections.
+    fn has_excess(&self, mut high: f64, effort: &mut Effort) -> Result<bool, Exhausted> {
+        let parts: usize = self.classes.iter().map(|(_, parts)| parts.len()).sum();
+        let ratio = (5f64.sqrt() - 1.0) / 2.0;
+        let mut low = 0.0;
+        let mut inner = [high - ratio * (high - low), low + ratio * (high - low)];
+        let mut found = inner.map(|ramp| self.excess(ramp));
+        for _ in 0..STEPS {
+            effort.spend((self.devices.len() * parts) as u64)?;
+            if found.iter().any(|excess| *excess > 0.0) {
+                return Ok(true);
+            }
+            if found[0] < found[1] {
+                low = inner[0];
+                inner = [inner[1], low + ratio * (high - low)];
+                found = [found[1], self.excess(inner[1])];
+            } else {
+                high = inner[1];
+                inner = [high - ratio * (high - low), inner[0]];
+                found = [self.excess(inner[0]), found[0]];
+            }
+        }
+        Ok(false)
+    }
+
     /// The cost of all layers less what the devices have, at a price of the ramp.
     fn excess(&self, ramp: f64) -> f64 {
         let prices: Vec<Prices> = self.devices.iter().map(|device| self.prices(device, ramp)).collect();

@@ -27,6 +27,71 @@ pub(super) struct Space {
     pub(super) executions: Vec<JointExecutionDocument>,
 }
 
+/// Degrees of a kind of parallelism: `without` if it is not allowed, and `any` unless one is given.
+fn degrees(
+    allowed: &Allowed,
+    parallelism: Parallelism,
+    without: u64,
+    any: impl Fn() -> Vec<u64>,
+) -> Vec<u64> {
+    match (allowed.has(parallelism), allowed.given(parallelism)) {
+        (false, _) => vec![without],
+        (true, Some(given)) => vec![u64::from(given)],
+        (true, None) => any(),
+    }
+}
+
+/// All combinations of how stages run the batch; `None` if some cannot be stated.
+fn executions(
+    plan: &JointPlanDocument,
+    cluster: &Cluster,
+    experts: &Experts,
+    allowed: &Allowed,
+) -> Option<Vec<JointExecutionDocument>> {
+    let batch = plan.objective.global_batch;
+    let all: u64 = cluster.kinds.iter().map(|kind| u64::from(kind.document.count)).sum();
+    let is_divisor = |whole: u64, divisor: u64| divisor > 0 && whole.is_multiple_of(divisor);
+    let mut executions = Vec::new();
+    for data in degrees(allowed, Parallelism::Dp, 1, || divisors(batch)) {
+        if !is_divisor(batch, data) || data > all {
+            continue;
+        }
+        let expert = degrees(allowed, Parallelism::Ep, 1, || divisors(data)).into_iter();
+        let expert: Vec<u64> =
+            expert.filter(|&expert| is_divisor(data, expert) && experts.allow(expert).is_ok()).collect();
+        // Without copies nothing is divided, and ZeRO 3 only needs more workspace.
+        let zero =
+            degrees(allowed, Parallelism::Zero, 0, || if data == 1 { vec![0] } else { (0..=3).collect() });
+        let microbatch = match plan.objective.microbatch {
+            Some(given) => vec![u64::from(given)],
+            None => (1..=MOST).collect(),
+        };
+        for microbatch in microbatch.into_iter().filter(|&samples| is_divisor(batch / data, samples)) {
+            let microbatches = u32::try_from(batch / data / microbatch).ok()?;
+            if executions.len() > MOST_EXECUTIONS {
+                return None;
+            }
+            for schedule in execution::schedules(plan) {
+                for &expert in &expert {
+                    for &zero in zero.iter().filter(|&&zero| zero <= execution::MOST_ZERO) {
+                        executions.push(JointExecutionDocument {
+                            microbatch: u32::try_from(microbatch).ok()?,
+                            microbatches,
+                            data: u32::try_from(data).ok()?,
+                            expert: u32::try_from(expert).ok()?,
+                            zero: u32::try_from(zero).ok()?,
+                            schedule,
+                            // Of interleaved pipelines, any number counts.
+                            chunks: if schedule == Schedule::Interleaved { 2 } else { 1 },
+                        });
+                    }
+                }
+            }
+        }
+    }
+    Some(executions)
+}
+
 impl Space {
     /// The combinations that an objective allows; `None` if some cannot be stated. `heads` are divided by tensor
     /// parallelism.
@@ -37,20 +102,11 @@ impl Space {
         heads: &[u64],
     ) -> Option<Self> {
         let allowed = Allowed::new(plan);
-        let batch = plan.objective.global_batch;
-        if batch > MOST_SAMPLES {
+        if plan.objective.global_batch > MOST_SAMPLES {
             return None;
         }
-        let degrees = |parallelism, without: u64, any: &dyn Fn() -> Vec<u64>| match (
-            allowed.has(parallelism),
-            allowed.given(parallelism),
-        ) {
-            (false, _) => vec![without],
-            (true, Some(given)) => vec![u64::from(given)],
-            (true, None) => any(),
-        };
         let tensor = cluster.kinds.iter().map(|kind| {
-            let all = degrees(Parallelism::Tp, 1, &|| (1..=MOST).collect());
+            let all = degrees(&allowed, Parallelism::Tp, 1, || (1..=MOST).collect());
             all.into_iter().filter(|&tensor| may_split(kind, heads, tensor)).collect()
         });
         let tensor = tensor.collect();
@@ -58,47 +114,7 @@ impl Space {
             false => Some(1),
             true => allowed.given(Parallelism::Pp).map(|devices| devices as usize),
         };
-
-        let all: u64 = cluster.kinds.iter().map(|kind| u64::from(kind.document.count)).sum();
-        let is_divisor = |whole: u64, divisor: u64| divisor > 0 && whole.is_multiple_of(divisor);
-        let mut executions = Vec::new();
-        for data in degrees(Parallelism::Dp, 1, &|| divisors(batch)) {
-            if !is_divisor(batch, data) || data > all {
-                continue;
-            }
-            let expert = degrees(Parallelism::Ep, 1, &|| divisors(data)).into_iter();
-            let expert: Vec<u64> =
-                expert.filter(|&expert| is_divisor(data, expert) && experts.allow(expert).is_ok()).collect();
-            // Without copies nothing is divided, and ZeRO 3 only needs more workspace.
-            let zero = degrees(Parallelism::Zero, 0, &|| if data == 1 { vec![0] } else { (0..=3).collect() });
-            let microbatch = match plan.objective.microbatch {
-                Some(given) => vec![u64::from(given)],
-                None => (1..=MOST).collect(),
-            };
-            for microbatch in microbatch.into_iter().filter(|&samples| is_divisor(batch / data, samples)) {
-                let microbatches = u32::try_from(batch / data / microbatch).ok()?;
-                if executions.len() > MOST_EXECUTIONS {
-                    return None;
-                }
-                for schedule in execution::schedules(plan) {
-                    for &expert in &expert {
-                        for &zero in zero.iter().filter(|&&zero| zero <= execution::MOST_ZERO) {
-                            executions.push(JointExecutionDocument {
-                                microbatch: u32::try_from(microbatch).ok()?,
-                                microbatches,
-                                data: u32::try_from(data).ok()?,
-                                expert: u32::try_from(expert).ok()?,
-                                zero: u32::try_from(zero).ok()?,
-                                schedule,
-                                // Of interleaved pipelines, any number counts.
-                                chunks: if schedule == Schedule::Interleaved { 2 } else { 1 },
-                            });
-                        }
-                    }
-                }
-            }
-        }
-        Some(Space { tensor, devices, executions })
+        Some(Space { tensor, devices, executions: executions(plan, cluster, experts, &allowed)? })
     }
 
     /// Whether the plan is among the combinations.

@@ -1,6 +1,7 @@
 //! The kinds of questions that each option has an effect on.
 
 use super::Kind;
+use crate::code::U013;
 use crate::failure::{Failure, Result};
 use crate::reading::Place;
 
@@ -49,7 +50,7 @@ pub fn refuse<'a>(kind: Kind, given: impl IntoIterator<Item = &'a str>, place: &
         if applies.is_some_and(|(_, kinds)| !kinds.contains(&kind)) {
             let option = place(name);
             let cause = format!("{option} does not apply to a {}", kind.name());
-            return Err(Failure::new("U013", cause).at(option).help("leave it out"));
+            return Err(Failure::new(U013, cause).at(option).help("leave it out"));
         }
     }
     Ok(())

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use stagewright::code::{U001, X001};
 use stagewright::core::document::ModelOptionsDocument;
 use stagewright::formats::CostRules;
 use stagewright::reading::ModelOptions;
@@ -70,13 +71,13 @@ fn dims(typed: &[String]) -> Result<BTreeMap<String, u64>> {
         let (name, size) = match size {
             Some((name, size)) if !name.is_empty() && size > 0 => (name, size),
             _ => {
-                return Err(CliError::new("U001", format!("`{text}` is not a dimension with a size"))
+                return Err(CliError::new(U001, format!("`{text}` is not a dimension with a size"))
                     .at("--dim")
                     .help("write NAME=N, as in --dim sequence_length=128"));
             }
         };
         if dims.insert(name.to_owned(), size).is_some_and(|other| other != size) {
-            return Err(CliError::new("U001", format!("`{name}` has two sizes"))
+            return Err(CliError::new(U001, format!("`{name}` has two sizes"))
                 .at("--dim")
                 .help("give every dimension one size"));
         }
@@ -87,7 +88,7 @@ fn dims(typed: &[String]) -> Result<BTreeMap<String, u64>> {
 /// Parses a memory reserve in bytes; `none` means 0.
 fn bytes(text: &str) -> Result<u64> {
     let size = quantity::size(text).map_err(|cause| {
-        CliError::new("U001", cause)
+        CliError::new(U001, cause)
             .at("--memory-reserve")
             .help("give a size with its unit, as in 16GiB, or none to reserve no memory")
     })?;
@@ -117,7 +118,7 @@ fn merged(typed: &ModelOptionsDocument, kept: Option<Kept<'_>>) -> Result<ModelO
         }
     }
     let document: ModelOptionsDocument = serde_json::from_value(Value::Object(all))
-        .map_err(|error| CliError::new("X001", format!("cannot merge the options of the plan: {error}")))?;
+        .map_err(|error| CliError::new(X001, format!("cannot merge the options of the plan: {error}")))?;
     // Source of a field: an option, or a path in the plan.
     let names = given.clone();
     let place = move |name: &str| match names.contains(name) {
@@ -125,7 +126,7 @@ fn merged(typed: &ModelOptionsDocument, kept: Option<Kept<'_>>) -> Result<ModelO
         false => format!("{plan}: model.{name}"),
     };
     if document.batch == Some(0) {
-        let error = CliError::new("U001", "the batch must be at least 1").at(place("batch"));
+        let error = CliError::new(U001, "the batch must be at least 1").at(place("batch"));
         return Err(error.help("give at least 1"));
     }
     Ok(ModelOptions { document, given, place: Arc::new(place) })

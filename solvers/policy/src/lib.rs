@@ -20,6 +20,7 @@
 
 pub mod checkpoint;
 mod choices;
+pub mod code;
 mod decode;
 pub mod features;
 mod guide;

@@ -16,6 +16,7 @@ use stagewright_joint::iteration;
 use stagewright_report::joint::JointFigures;
 
 use super::{bound_document, failed, refused, request_of, status};
+use crate::code::{U001, U013};
 use crate::failure::{Failure, Result};
 use crate::reading::Place;
 use crate::tasks::placement::Documents;
@@ -47,12 +48,12 @@ impl Graph {
         let Some(global_batch) = given.global_batch else {
             let option = place("global_batch");
             let help = format!("give the samples of a batch over all copies, such as {option} 1024");
-            return Err(Failure::new("U001", "the size of the batch is not given").at(option).help(help));
+            return Err(Failure::new(U001, "the size of the batch is not given").at(option).help(help));
         };
         if given.recompute_workspace.is_some() {
             let option = place("recompute_workspace");
             let cause = format!("{option} does not apply to a joint plan");
-            return Err(Failure::new("U013", cause).at(option).help("leave it out"));
+            return Err(Failure::new(U013, cause).at(option).help("leave it out"));
         }
         let mut schedules = request.objective.schedule.clone();
         schedules.sort_unstable();

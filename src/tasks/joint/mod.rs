@@ -31,6 +31,7 @@ use super::{
     Answer, Bounds, Checked, Document, Explaining, Kind, PlanFile, Request, Session, Shown, Size,
     SolverChoice, Task, json,
 };
+use crate::code::{U013, X001};
 use crate::failure::{Failure, Result};
 use crate::files::{Input, Opened};
 use crate::reading::{self, Place};
@@ -83,7 +84,7 @@ impl Joint {
         if let SolverChoice::Named(_) | SolverChoice::Own(..) = request.solver {
             let option = place("solver");
             let cause = format!("{option} does not apply to a joint plan");
-            return Err(Failure::new("U013", cause).at(option).help("leave it out"));
+            return Err(Failure::new(U013, cause).at(option).help("leave it out"));
         }
         if let Some(plan) = plan {
             let (planned, notes) = Planned::read(request, plan)?;
@@ -113,7 +114,7 @@ impl Joint {
     fn planned(&self) -> Result<&PlannedModel> {
         match &self.question {
             Question::Planned(planned) => Ok(&planned.model),
-            _ => Err(Failure::new("X001", "the question was read for no plan")),
+            _ => Err(Failure::new(X001, "the question was read for no plan")),
         }
     }
 
@@ -158,7 +159,7 @@ impl Joint {
         match &self.question {
             Question::Graph(graph) => graph.solve(&mut context),
             Question::Layers(layers) => layers.solve(&mut context),
-            Question::Planned(_) => Err(Failure::new("X001", "a plan's question is the plan's own")),
+            Question::Planned(_) => Err(Failure::new(X001, "a plan's question is the plan's own")),
         }
     }
 }
@@ -168,7 +169,7 @@ impl Planned {
         if !request.objective.schedule.is_empty() {
             let option = (request.place)("schedule");
             let cause = format!("{option} does not apply to a joint plan");
-            return Err(Failure::new("U013", cause).at(option).help("leave it out"));
+            return Err(Failure::new(U013, cause).at(option).help("leave it out"));
         }
         let is_of_layers = matches!(
             plan,
@@ -221,7 +222,7 @@ impl Task for Joint {
         match file {
             PlanFile::Whole(_, document) => Ok(document),
             PlanFile::Placement { label, .. } => {
-                Err(Failure::new("X001", "a placement is no joint plan").at(label))
+                Err(Failure::new(X001, "a placement is no joint plan").at(label))
             }
         }
     }
@@ -277,7 +278,7 @@ impl Task for Joint {
 fn joint(plan: Document) -> Result<JointPlanDocument> {
     match plan {
         Document::Joint(plan) => Ok(*plan),
-        other => Err(Failure::new("X001", format!("a plan of a {} is no joint plan", other.kind().name()))),
+        other => Err(Failure::new(X001, format!("a plan of a {} is no joint plan", other.kind().name()))),
     }
 }
 
@@ -348,7 +349,7 @@ fn refused(label: &str, error: &iteration::ModelError, place: &Place) -> Failure
 
 /// The error of a solve that failed.
 fn failed(error: &SolveError, place: &Place) -> Failure {
-    Failure::new("X001", error.to_string()).at(place("parallel"))
+    Failure::new(X001, error.to_string()).at(place("parallel"))
 }
 
 fn status(status: Status) -> PlanStatus {

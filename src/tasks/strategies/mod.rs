@@ -21,6 +21,7 @@ use super::{
     Answer, Bounds, Checked, Document, Explaining, Kind, PlanFile, Request, Session, Shown, Size,
     SolverChoice, Task, json,
 };
+use crate::code::{U008, U013, X001};
 use crate::failure::{Failure, Result};
 use crate::files::Input;
 use crate::reading::Place;
@@ -56,7 +57,7 @@ impl Strategies {
         let of_model = options.given.first().map(|name| (options.place)(name));
         if let Some(option) = is_other.then(|| place("solver")).or(of_model) {
             let cause = format!("{option} does not apply to a {}", Kind::Strategies.name());
-            return Err(Failure::new("U013", cause).at(option).help("leave it out"));
+            return Err(Failure::new(U013, cause).at(option).help("leave it out"));
         }
         let Input { label, bytes } = model.whole()?;
         let document = import_strategies(&label, &bytes)?;
@@ -77,7 +78,7 @@ impl Strategies {
     fn solved(&self, request: ShardRequest<'_>, session: &mut Session<'_>) -> Result<(Solution, f64)> {
         let mut context = session.context();
         let solution = shard::solve(self.problem()?, request, &mut context).map_err(|error| {
-            Failure::new("X001", error.to_string()).at(format!("{} {NAME}", (self.place)("solver")))
+            Failure::new(X001, error.to_string()).at(format!("{} {NAME}", (self.place)("solver")))
         })?;
         let took = context.elapsed().as_secs_f64();
         Ok((solution, took))
@@ -86,7 +87,7 @@ impl Strategies {
     fn problem(&self) -> Result<&Problem> {
         match &self.question {
             Question::Asked(problem) => Ok(problem),
-            Question::Planned(_) => Err(Failure::new("X001", "the problem was read for a plan")),
+            Question::Planned(_) => Err(Failure::new(X001, "the problem was read for a plan")),
         }
     }
 
@@ -111,7 +112,7 @@ impl Task for Strategies {
         match file {
             PlanFile::Whole(_, document) => Ok(document),
             PlanFile::Placement { label, .. } => {
-                Err(Failure::new("X001", "a placement is no plan of strategies").at(label))
+                Err(Failure::new(X001, "a placement is no plan of strategies").at(label))
             }
         }
     }
@@ -151,7 +152,7 @@ impl Task for Strategies {
     fn check(&self, plan: Document, label: &str, _session: &mut Session<'_>) -> Result<Checked> {
         let plan = strategies(plan)?;
         let report = check_strategies(self.document(), &plan).map_err(|error| {
-            Failure::new(&format!("V:{}", error.code()), error.to_string())
+            Failure::new(error.code(), error.to_string())
                 .at(format!("{}, {label}", self.label))
                 .help("correct the named document; the plan itself was not checked")
         })?;
@@ -172,7 +173,7 @@ impl Task for Strategies {
         _asked: Explaining,
         _session: &mut Session<'_>,
     ) -> Result<Shown> {
-        Err(Failure::new("U008", "the costs of strategies have no parts to explain")
+        Err(Failure::new(U008, "the costs of strategies have no parts to explain")
             .at(label)
             .help("`check` shows the cost and the peak usage of the plan"))
     }
@@ -182,7 +183,7 @@ impl Task for Strategies {
 fn strategies(plan: Document) -> Result<StrategyPlanDocument> {
     match plan {
         Document::Strategies(plan) => Ok(*plan),
-        other => Err(Failure::new("X001", format!("a plan of a {} has no strategies", other.kind().name()))),
+        other => Err(Failure::new(X001, format!("a plan of a {} has no strategies", other.kind().name()))),
     }
 }
 
@@ -214,7 +215,7 @@ impl Sheet for StrategySheet {
         _convergence: &Convergence,
         _out: &mut dyn Write,
     ) -> Result<io::Result<()>> {
-        Err(Failure::new("U013", "a plan of strategies has no page"))
+        Err(Failure::new(U013, "a plan of strategies has no page"))
     }
 }
 
